@@ -77,6 +77,7 @@ sbom: dev
 	PYTHONPATH=$(VENV)/bom python -m cyclonedx_py requirements --output-reproducible --pyproject pyproject.toml --output-file work/sbom.json requirements.lock
 
 repro: env
+	@python -m caramel.runtime.code_manifest
 	@python -m caramel.runtime.progress
 	dvc repro || { echo; echo 'It did not end. `caramel doctor` says what is wrong with machine or project.'; exit 1; }
 
@@ -111,7 +112,7 @@ check: lint
 	mypy
 
 graph: env
-	python -m caramel.runtime.dvc_deps
+	python -m caramel.runtime.code_manifest
 
 figures: env
 	python docs/figures.py

@@ -9,7 +9,7 @@ import pytest
 
 from caramel.registry import Kind
 from caramel.runtime.code_deps import Package, Tables, code_version, reached
-from caramel.runtime.dvc_deps import sources
+from caramel.runtime.code_manifest import listed
 
 ROOT = Path(__file__).parents[2]
 
@@ -156,17 +156,15 @@ def test_a_script_that_uses_the_functions_of_caramel_depends_on_what_they_do(tmp
     assert {"caramel.api", "caramel.evaluation.score_model"} <= reached([tmp_path / "two.py"])
 
 
-def test_a_package_that_is_reached_whole_is_its_folder_and_with_it_its_data(
+def test_a_script_is_listed_with_the_modules_that_it_reaches_and_the_data_beside_them(
     mine: Package, tmp_path: Path
 ) -> None:
-    (tmp_path / "one.py").write_text("from mine.low import far, looked, other\n", encoding="utf-8")
     (tmp_path / "two.py").write_text("from mine.low import far\n", encoding="utf-8")
     (mine.folder / "low" / "page.html").write_text("", encoding="utf-8")
-    assert sources(tmp_path / "one.py", tmp_path, mine) == ["src/mine/low"]
-    assert sources(tmp_path / "two.py", tmp_path, mine) == [
-        "src/mine/low/far.py",
-        "src/mine/low/page.html",
-        "src/mine/low/paint.py",
+    assert list(listed(tmp_path / "two.py", mine)) == [
+        "mine/low/far.py",
+        "mine/low/page.html",
+        "mine/low/paint.py",
     ]
 
 
@@ -226,4 +224,4 @@ def test_the_hash_of_a_training_follows_its_own_code_and_no_edit_in_chat_readers
 
 
 def test_a_module_outside_of_the_package_counts_with_what_it_reaches() -> None:
-    assert code_version(__name__) != code_version("caramel.runtime.dvc_deps")
+    assert code_version(__name__) != code_version("caramel.runtime.code_manifest")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 
 import pytest
 
 from caramel.config.profiles import read_profile
+from caramel.runtime.code_deps import CARAMEL
+from caramel.runtime.code_manifest import write_manifests
 from caramel.study.code_hash import hash_fixed
 
 ROOT = Path(__file__).parents[2]
@@ -15,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    for name in ("src", "pipelines", "params"):
+    for name in ("src", "pipelines", "params", "code"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "dvc.yaml", tmp_path)
     return tmp_path
@@ -31,8 +34,6 @@ def test_the_hash_is_of_sources_and_settings(project: Path) -> None:
     first = hash_of(project)
     assert len(first) == 64
     assert hash_of(project) == first
-    (project / "src/caramel/evaluation/__pycache__").mkdir()
-    (project / "src/caramel/evaluation/__pycache__/grid.pyc").write_bytes(b"compiled")
     assert hash_of(project, run__device="cpu", report__examples="3", study__effect="0.5") == first
     assert hash_of(project, finetune__steps="7") != first
     assert hash_of(project, scenes__seed="6") != first
@@ -56,4 +57,5 @@ def test_an_edit_counts_where_a_stage_of_the_study_depends_on_the_file(
     first = hash_of(project)
     with (project / name).open("a", encoding="utf-8") as stream:
         stream.write("\n")
+    write_manifests(project, dataclasses.replace(CARAMEL, folder=project / "src" / "caramel"))
     assert (hash_of(project) != first) is counts

@@ -11,6 +11,7 @@ from caramel.config.validate import is_there, unmet
 from caramel.doctor.findings import FAIL, OK, WARN, Finding
 from caramel.errors import CaramelError, shown
 from caramel.runtime import code_manifest
+from caramel.runtime.code_deps import CARAMEL
 
 
 def params(root: Path) -> Finding:
@@ -89,7 +90,7 @@ def methods(root: Path, config: Config) -> Finding:
 
 
 def code(root: Path) -> Finding:
-    """Whether the files of ``code/``, in a project of one's own, list the sources of the installed caramel."""
+    """Whether the files of ``code/`` list the sources of the installed caramel, or of this repository."""
     version = metadata.version("caramel")
     try:
         other = code_manifest.apart(root)
@@ -97,7 +98,8 @@ def code(root: Path) -> Finding:
         return Finding(FAIL, "code", str(error))
     if other:
         text = f"caramel {version} has other sources than code/ lists for {', '.join(other)}"
-        return Finding(FAIL, "code", text, "caramel upgrade")
+        in_repository = CARAMEL.folder.is_relative_to(root.resolve())
+        return Finding(FAIL, "code", text, "make graph" if in_repository else "caramel upgrade")
     return Finding(OK, "code", f"that of caramel {version}, as code/ lists it")
 
 

@@ -9,13 +9,9 @@ from __future__ import annotations
 from importlib import metadata
 from pathlib import Path
 
-from caramel.io.safe_yaml import parse_yaml
-from caramel.runtime.code_manifest import CODE
-from caramel.runtime.dvc_deps import SOURCES, with_deps
 from caramel.runtime.installation import requirement
 
 HERE = Path(__file__).parent
-GRAPH = "dvc.yaml"
 LATEST = "requirements.txt"
 
 
@@ -37,16 +33,5 @@ def contents() -> dict[str, bytes]:
         **found,
         "params.yaml": found["params/default.yaml"],
         "README.md": (HERE / "README.md").read_bytes(),
-        GRAPH: _graph(found[GRAPH].decode()).encode(),
         LATEST: f"# caramel {metadata.version('caramel')}\n{requirement()}\n".encode(),
     }
-
-
-def _graph(text: str) -> str:
-    """Return caramel's own ``dvc.yaml`` with a file of ``code/`` in place of the sources of each stage."""
-    stages = parse_yaml(text, GRAPH)["stages"]
-    deps = {
-        name: [*(dep for dep in stage["deps"] if not dep.startswith(SOURCES)), f"{CODE}/{name}.txt"]
-        for name, stage in stages.items()
-    }
-    return with_deps(text, deps)

@@ -16,11 +16,12 @@ from typing import Any
 from caramel.errors import ConfigError
 from caramel.io.files import empty_folder, file_hash
 from caramel.project.create import INPUTS, SUMS, sums_of, write
-from caramel.project.project_files import GRAPH, contents
+from caramel.project.project_files import contents
 from caramel.runtime.code_deps import CARAMEL, Package
 from caramel.runtime.code_manifest import CODE, as_sums, listed_by_stage, outputs, read_sums, stages
 from caramel.runtime.paths import WORK
 
+GRAPH = "dvc.yaml"
 ASIDE = WORK / "upgrade"
 BEFORE = WORK / "upgrade_from"  # the graph and code/ as they were, until an upgrade is done
 

@@ -5,7 +5,7 @@ registry reaches all backends that it names. Who takes a name that a package onl
 module that has it. Infrastructure carries the work but does not shape it, and does not count: an edit there reruns
 nothing.
 
-``dvc.yaml`` lists these files as dependencies of its stages (``runtime.dvc_deps``), and the keys of finished shards,
+``code/STAGE.txt`` lists these files for each stage (``runtime.code_manifest``), and the keys of finished shards,
 trials and embeddings hash them (``code_version``).
 """
 

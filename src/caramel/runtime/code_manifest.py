@@ -1,23 +1,24 @@
-"""What of the installed caramel the stages of a project of one's own depend on, as files of that project.
+"""The sources that each stage depends on, listed in ``code/STAGE.txt``: `make graph` writes these files.
 
-Such a project (``caramel new``) holds no sources of caramel, and DVC looks at files of the project alone. So each stage
-depends on ``code/STAGE.txt``, which has a line for each source file that the stage's script reaches: its SHA-256 and
-its name, as in SHA256SUMS. A new caramel in which these are as they were leaves the file as it is, and the stage's
-outputs stand.
+In ``dvc.yaml`` a stage depends on its script and on ``code/STAGE.txt``. That file has one line for each source file
+that the script reaches: its SHA-256 and its name, as in SHA256SUMS. An edit of a source therefore reruns exactly the
+stages that reach it, and the graph stays short enough to read. A stage whose list is out of date does not run.
+Projects of ``caramel new`` hold no sources of caramel; there the files list those of the installed package, and
+`caramel upgrade` writes them.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from caramel.errors import ConfigError, DataError, shown
-from caramel.io.files import file_hash
+from caramel.io.files import file_hash, write_text
 from caramel.io.regular_files import read_plain_text
 from caramel.io.safe_yaml import read_yaml
 from caramel.runtime.code_deps import CARAMEL, Package, reached
-from caramel.runtime.dvc_deps import data_beside
 
 CODE = "code"
 LISTED = ("deps", "outs", "metrics", "plots")  # of a stage
@@ -35,6 +36,12 @@ def listed(script: Path, package: Package = CARAMEL) -> dict[str, str]:
         raise DataError(f"{script} cannot be read as a stage's script: {error}") from error
     files = {file for module in filter(None, modules) for file in (module, *data_beside(module))}
     return {file.relative_to(package.folder.parent).as_posix(): file_hash(file) for file in sorted(files)}
+
+
+def data_beside(module: Path) -> set[Path]:
+    """Return the files in a module's folder that are not code: templates and tables that the modules there read."""
+    beside = module.parent.iterdir()
+    return {path for path in beside if path.is_file() and path.suffix in (".csv", ".html", ".yaml")}
 
 
 def read_sums(path: Path) -> dict[str, str]:
@@ -114,6 +121,18 @@ def listed_by_stage(
     return {name: listed(root / "pipelines" / f"{name}.py", package) for name in names}
 
 
+def write_manifests(root: Path, package: Package = CARAMEL) -> list[str]:
+    """Write the files of ``code/`` that are out of date, and return the stages they belong to.
+
+    Raises:
+        ConfigError, DataError: ``dvc.yaml``, a script or a file of sums is broken.
+    """
+    outdated = apart(root, package)
+    for stage, sums in outdated.items():
+        write_text(root / CODE / f"{stage}.txt", as_sums(sums))
+    return list(outdated)
+
+
 def require_listed(stage: str, root: Path, package: Package = CARAMEL) -> None:
     """Raise if the installed caramel is not the one that a stage's file in ``code/`` lists; one without a file passes.
 
@@ -126,8 +145,23 @@ def require_listed(stage: str, root: Path, package: Package = CARAMEL) -> None:
     sums = read_sums(root / CODE / f"{stage}.txt")
     files = {name: package.folder.parent / name for name in sums}
     other = [name for name, file in files.items() if not file.is_file() or file_hash(file) != sums[name]]
-    if other:
+    if not other:
+        return
+    if package.folder.is_relative_to(root.resolve()):
         raise ConfigError(
-            f"The installed caramel is not the one that {CODE}/{stage}.txt lists; other sources:\n{shown(other)}\n"
-            f"Run `caramel upgrade`, which says what will be run again, or install the version of requirements.txt."
+            f"Sources were edited after {CODE}/{stage}.txt was written:\n{shown(other)}\n"
+            f"Run `make graph`, then `dvc repro` again."
         )
+    raise ConfigError(
+        f"The installed caramel is not the one that {CODE}/{stage}.txt lists; other sources:\n{shown(other)}\n"
+        f"Run `caramel upgrade`, which says what will be run again, or install the version of requirements.txt."
+    )
+
+
+def main() -> None:
+    """Write the files of ``code/`` in this repository that are out of date."""
+    print(f"{CODE}/: {', '.join(write_manifests(Path())) or 'nothing'} changed.", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 from caramel.config.schema import Config
@@ -12,7 +11,10 @@ from caramel.io.files import file_hash
 from caramel.runtime.code_manifest import CODE, stages
 from caramel.study import workspace
 
-SOURCES = ("src/", "pipelines/", f"{CODE}/")  # of the dependencies of a stage
+SOURCES = (
+    "pipelines/",
+    f"{CODE}/",
+)  # of the dependencies of a stage: its script, and the list of all that this reaches
 UNFIXED = {
     "run",
     "report",
@@ -31,16 +33,8 @@ def hash_fixed(root: Path, config: Config) -> str:
     """
     graph = stages(root)
     named = {str(dep) for name in workspace.stages(root) for dep in graph[name].get("deps", ())}
-    files = {file for name in named if name.startswith(SOURCES) for file in _files(root / name)}
+    files = {root / name for name in named if name.startswith(SOURCES)}
     files.add(root / config.pretrain.model)
     sources = {file.relative_to(root).as_posix(): file_hash(file) for file in files}
     fixed = {"sources": sources, "settings": config.model_dump(mode="json", exclude=UNFIXED)}
     return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
-
-
-def _files(path: Path) -> Iterator[Path]:
-    """Yield the file, or those of a folder that git would keep."""
-    if path.is_dir():
-        yield from (file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
-    else:
-        yield path
