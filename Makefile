@@ -129,10 +129,10 @@ chaos-hosts: dev
 	python tests/pipeline/chaos_hosts.py --events $(EVENTS) --seed $(SEED)
 
 bench-eval: dev
-	python benchmarks/evaluation.py
+	python bench/evaluation.py
 
 bench-train: dev
-	python benchmarks/training.py
+	python bench/training.py
 
 site: dev
 	mkdocs build --strict

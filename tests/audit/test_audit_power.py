@@ -13,7 +13,7 @@ from caramel.blind.text.linear_probe import probe, shrunk_probe
 from caramel.utils.stats import share_interval, variance_factor
 from caramel.utils.text import words_only
 
-SIMULATION = Path(__file__).parents[2] / "benchmarks" / "audit_power.py"
+SIMULATION = Path(__file__).parents[2] / "bench" / "audit_power.py"
 SCORERS = ("length", "final_punctuation", "ngram", "probe")
 KINDS = ("word", "length", "punctuation", "word order")
 

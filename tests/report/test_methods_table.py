@@ -9,7 +9,7 @@ import pytest
 from scripts import load_script
 from synthetic import write_all
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "methods.py"
+SCRIPT = Path(__file__).parents[2] / "bench" / "methods.py"
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Real servers on the loopback interface: PostgreSQL, MLflow, and a gate between a client and one of them.
 
-Each is started as a process of its own and ended by its number. Used by tests and by ``benchmarks/tracking_restart.py``.
+Each is started as a process of its own and ended by its number. Used by tests and by ``bench/tracking_restart.py``.
 """
 
 from __future__ import annotations

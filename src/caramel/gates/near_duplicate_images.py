@@ -9,7 +9,7 @@ Hashes of which 24 bits differ or fewer are taken for one picture's. Of 3,000 di
 of 458,000 pairs were, by 20 to 24. Of pictures like photographs all are found again after JPEG of quality 30, or a quarter of
 the side and JPEG of quality 60 (of the windows 87 and 61 %), after 2 % are cropped 75 to 79 % (46 %), after 5 % and mirrored
 none. Of 1,000 scenes of the embedded world 81 of 499,500 pairs were taken for one picture, so that they, and what is drawn of
-captions, are compared by their bytes alone. ``benchmarks/equal_pictures.py`` counts anew.
+captions, are compared by their bytes alone. ``bench/equal_pictures.py`` counts anew.
 """
 
 from __future__ import annotations

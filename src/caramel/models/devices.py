@@ -59,7 +59,7 @@ def _processor_gains_by_bf16() -> bool:
     """Return whether bf16 products are the faster ones on this processor.
 
     With AMX they are. AVX-512's instruction for them runs at full speed on AMD's; on Intel's, where a virtual
-    machine hides AMX, products took twice as long as in fp32 (`python benchmarks/precision.py`).
+    machine hides AMX, products took twice as long as in fp32 (`python bench/precision.py`).
     """
     import torch
 

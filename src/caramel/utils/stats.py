@@ -3,7 +3,7 @@
 Instances of one image are not independent: its negatives share the positive similarity. So
 whole images are drawn, with replacement (the cluster bootstrap; Davison & Hinkley 1997, 3.8), and
 whole images are flipped. How often the intervals hold the truth and the tests are wrong is measured by
-benchmarks/intervals.py.
+bench/intervals.py.
 """
 
 from __future__ import annotations

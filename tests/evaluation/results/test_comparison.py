@@ -20,7 +20,7 @@ from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
 from caramel.utils.stats import FLIPS, holm
 
-SIMULATION = Path(__file__).parents[3] / "benchmarks" / "intervals.py"
+SIMULATION = Path(__file__).parents[3] / "bench" / "intervals.py"
 BENCHMARK = Benchmark(
     name="b",
     layout="",

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from caramel.training.recipes.sugarcrepe_pp_finetune import SHARE, to_train
 
 FIVE = ("replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
-SCRIPT = Path(__file__).parents[3] / "benchmarks" / "forty_sixty.py"
+SCRIPT = Path(__file__).parents[3] / "bench" / "forty_sixty.py"
 rows = st.lists(st.tuples(st.integers(0, 40), st.sampled_from(FIVE)), min_size=1, max_size=120)
 
 

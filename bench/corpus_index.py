@@ -1,0 +1,115 @@
+"""Speed and memory of `caramel crepe index`: the figures of docs/crepe.md.
+
+`python bench/corpus_index.py OUT --captions 1000000` writes captions of the word lists' vocabulary, counts their atoms and
+compounds, and prints seconds, the most memory of the process that cuts and merges, and that of Ray's workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow.parquet as pq
+
+from caramel.crepe.corpus_index import build
+from caramel.interfaces.scene_graph import Atom
+from caramel.sources.captions.words import ADJECTIVES, CONTRARY, NOUNS, article
+
+LISTS = [sorted({word for group in known.values() for word in group}) for known in (ADJECTIVES, NOUNS)]
+RELATIONS = sorted(CONTRARY)
+
+
+def captions(number: int, seed: int) -> Iterator[str]:
+    """Yield captions of one to three compounds: "a red dog above a cat and a wet car"."""
+    rng = np.random.default_rng(seed)
+    adjectives, nouns = LISTS
+    words = [
+        [known[i] for i in rng.integers(len(known), size=number).tolist()]
+        for known in (adjectives, nouns, RELATIONS, nouns, adjectives, nouns)
+    ]
+    for row, (look, noun, relation, other, third, last) in enumerate(zip(*words, strict=True)):
+        said = [f"{article(look)} {look} {noun}", f"{relation} {article(other)} {other}"]
+        yield " ".join([*said, f"and {article(third)} {third} {last}"][: 1 + row % 3])
+
+
+def atoms() -> list[Atom]:
+    """Return the words of the lists."""
+    adjectives, nouns = LISTS
+    return [
+        *(("att", w) for w in adjectives),
+        *(("obj", w) for w in nouns),
+        *(("rel", w) for w in RELATIONS),
+    ]
+
+
+def peak() -> int:
+    """Return the most memory of this process in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+class Watch(threading.Thread):
+    """Looks again and again how much memory Ray's workers hold: what is their own (USS), in MiB."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.worker, self.all, self.number = (
+            0,
+            0,
+            0,
+        )  # the most of one, of all together, and how many there were then
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Look until ``stop``."""
+        while not self._ended.wait(0.25):
+            held = [self._own(p) for p in psutil.Process().children(recursive=True) if self._works(p)]
+            self.worker = max(self.worker, *held, 0)
+            if sum(held) > self.all:
+                self.all, self.number = sum(held), len(held)
+
+    def stop(self) -> None:
+        """End it."""
+        self._ended.set()
+        self.join()
+
+    @staticmethod
+    def _works(process: psutil.Process) -> bool:
+        try:
+            return bool(process.cmdline()) and process.cmdline()[0].startswith("ray::")
+        except psutil.Error:
+            return False
+
+    @staticmethod
+    def _own(process: psutil.Process) -> int:
+        try:
+            return int(process.memory_full_info().uss) >> 20
+        except psutil.Error:
+            return 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--captions", type=int, default=1_000_000)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    corpus = given.out / "corpus.txt"
+    corpus.write_text("".join(f"{text}\n" for text in captions(given.captions, 0)), encoding="utf-8")
+    before = peak()
+    watch = Watch()
+    watch.start()
+    start = time.perf_counter()
+    index = build(corpus, atoms(), column="", folder=given.out)
+    seconds = time.perf_counter() - start
+    watch.stop()
+    print(f"{given.captions:,} captions, {corpus.stat().st_size / 2**20:.0f} MiB, {len(atoms()):,} words")
+    print(f"{pq.read_metadata(index).num_rows:,} items in {seconds:.0f} s; the process held at most", end=" ")
+    print(
+        f"{peak()} MiB, {before} MiB before; a worker {watch.worker} MiB, all {watch.number} workers {watch.all} MiB"
+    )

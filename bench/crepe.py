@@ -1,0 +1,207 @@
+"""CREPE on the embedded world: the figures of docs/crepe.md.
+
+`python bench/crepe.py OUT --seeds 1 2 3` does all of it, by seed; a base that is there is not trained again:
+
+    train     scenes of 2 to 5 objects on a 4 × 4 grid without some compounds, a noun and a colour; a CLIP from nothing on
+              captions of up to 6 atoms
+    release   CREPE's two sets of other scenes, where all may stand, in the released form
+    score     what `caramel eval` makes of them, of two models: the seed's own, and the next seed's, which had other words and
+              compounds held out
+
+`python bench/crepe_figures.py OUT --seeds 1 2 3` prints the tables and draws the curves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import itertools
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from PIL import Image
+
+from caramel.crepe import productivity, systematicity
+from caramel.crepe.caption_template import by_template
+from caramel.crepe.corpus_index import build
+from caramel.crepe.crops import CropRules
+from caramel.crepe.foils import Told
+from caramel.crepe.subgraph_sampling import walk
+from caramel.crepe.systematicity import Said, is_compound
+from caramel.crepe.visual_genome_graphs import Picture
+from caramel.crepe.world_graphs import PIXELS, WorldWords, graph_of, picture, sample, told
+from caramel.interfaces.scene_graph import Compound, SceneGraph
+from caramel.schemas.pairs import PAIRS
+from caramel.sources.world.grammar import PREPOSITION
+from caramel.sources.world.scenes import COLOURS, INVERSE, NOUNS, Scene
+
+TRAIN, VAL = 16_000, 512  # scenes
+TEST = 400  # scenes of the set on productivity
+REGIONS, PER_SCENE = (
+    1_600,
+    6,
+)  # scenes of the set on systematicity, of which those are the first, and walks through each
+PICTURES = 10  # of one compound at the most: the world has few compounds, and many pictures of each
+OBJECTS = (2, 3, 4, 5)
+TOLD = (1, 2, 3, 4, 5, 6)  # atoms of a caption of train
+OF_COLOURS, OF_PLACES = 0.12, 0.06  # shares of compounds that train never shows
+CLIP = {
+    "embed_dim": 128,
+    "quick_gelu": False,
+    "custom_text": True,
+    "vision_cfg": {"image_size": PIXELS, "layers": 4, "width": 128, "head_width": 32, "patch_size": 24},
+    "text_cfg": {"context_length": 64, "width": 128, "heads": 4, "layers": 2},
+}
+
+
+def kept_out(seed: int) -> tuple[list[str], frozenset[Compound]]:
+    """Return the words that train shows, and the compounds of them that it does not."""
+    rng = np.random.default_rng([seed, 0])
+    unseen = {NOUNS[int(rng.integers(len(NOUNS)))], COLOURS[int(rng.integers(len(COLOURS)))]}
+    words = [word for word in (*NOUNS, *COLOURS) if word not in unseen]
+    nouns, colours = ([w for w in known if w in words] for known in (NOUNS, COLOURS))
+    looks = list(itertools.product(colours, nouns))
+    places = [(a, kind, b) for a, b in itertools.permutations(nouns, 2) for kind in ("left", "above")]
+    chosen: set[Compound] = set()
+    for i in rng.permutation(len(looks))[: round(OF_COLOURS * len(looks))].tolist():
+        chosen.add(looks[i])
+    for i in rng.permutation(len(places))[: round(OF_PLACES * len(places))].tolist():
+        a, kind, b = places[i]
+        chosen |= {(a, PREPOSITION[kind], b), (b, PREPOSITION[INVERSE[kind]], a)}
+    return words, frozenset(chosen)
+
+
+def jpeg(scene: Scene, rng: np.random.Generator) -> bytes:
+    """Return the picture of a scene as a JPEG."""
+    buffer = io.BytesIO()
+    Image.fromarray(picture(scene, rng)).save(buffer, "JPEG", quality=95, subsampling=0)
+    return buffer.getvalue()
+
+
+def training_pairs(seed: int) -> tuple[pd.DataFrame, dict[str, bytes]]:
+    """Return table ``pairs`` of train and val, and the pictures."""
+    words, without = kept_out(seed)
+    rows, images = [], {}
+    for number, (split, count) in enumerate({"train": TRAIN, "val": VAL}.items(), 1):
+        for index in range(count):
+            rng = np.random.default_rng([seed, number, index])
+            scene = sample(rng, int(rng.choice(OBJECTS)), words=words, without=without)
+            said = None
+            while said is None:
+                said = walk(told(graph_of(scene), rng), int(rng.choice(TOLD)), rng)
+            name = f"{split}-{index:06d}"
+            rows.append((name, name, by_template(said).text, scene.to_json(), split, "world"))
+            images[name] = jpeg(scene, rng)
+    return pd.DataFrame(rows, columns=list(PAIRS.columns)), images
+
+
+def train(out: Path, seed: int, steps: int) -> None:
+    """Train the base of a seed and write its checkpoint, unless it is there."""
+    from caramel.training.recipes.pretrain import pretrain_base
+
+    if (out / "base").is_dir():
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    pairs, images = training_pairs(seed)
+    pairs[pairs["split"] == "train"][["caption"]].to_parquet(out / "captions.parquet")
+    model = out / "clip.json"
+    model.write_text(json.dumps(CLIP))
+    curve = pretrain_base(
+        pairs,
+        images,
+        pairs.loc[pairs["split"] == "train", "caption"],
+        pretrained=None,
+        model=str(model),
+        seed=seed,
+        image_steps=0,
+        steps=steps,
+        batch=128,
+        block_size=1,
+        lr=1.5e-3,
+        warmup=100,
+        weight_decay=0.1,
+        checkpoint_every=200,
+        device="cpu",
+        precision="auto",
+        workers=0,
+        scratch=out / "scratch",
+        out=out / "base",
+    )
+    pd.DataFrame(curve).to_csv(out / "curve.csv", index=False)
+
+
+def release(out: Path, seed: int) -> None:
+    """Write both of CREPE's sets of other scenes, in which all words and compounds may stand, and their pictures."""
+    words, folder = WorldWords(), out / "images" / "VG_100K"
+    folder.mkdir(parents=True, exist_ok=True)
+    whole: dict[str, SceneGraph] = {}
+    shown = []
+    for index in range(REGIONS):
+        rng = np.random.default_rng([seed, 3, index])
+        scene = sample(rng, int(rng.choice(OBJECTS[1:])))
+        (folder / f"{index}.jpg").write_bytes(jpeg(scene, rng))
+        graph = graph_of(scene)  # crops are the whole picture: the model was trained on whole ones
+        boxed = replace(graph, nodes=tuple(replace(n, box=(0, 0, PIXELS, PIXELS)) for n in graph.nodes))
+        whole[str(index)] = boxed
+        shown.append(Picture(str(index), PIXELS, PIXELS, told(boxed, rng)))
+    atoms = {atom for graph in whole.values() for atom in graph.atoms()}
+    seen = build(out / "captions.parquet", atoms, column="caption", folder=out / "index")
+
+    def regions() -> Iterator[Said]:
+        said: Counter[tuple[object, ...]] = Counter()
+        for picture_ in shown:
+            rng = np.random.default_rng([seed, 4, int(picture_.image_id)])
+            of_picture: set[tuple[object, ...]] = set()
+            for number in range(PER_SCENE):
+                part = walk(picture_.graph, 2 + number % 2, rng)
+                if not part or not is_compound(part) or part.canonical() in of_picture:
+                    continue
+                of_picture.add(part.canonical())
+                said[part.canonical()] += 1
+                if said[part.canonical()] <= PICTURES:
+                    box = (0, 0, PIXELS, PIXELS)
+                    yield Said(
+                        picture_.image_id, box, Told(by_template(part), part, whole[picture_.image_id])
+                    )
+
+    rejects: list[object] = []
+    data = out / "data"
+    made: dict[str, Any] = {"seed": seed, "reject": rejects.append}
+    print(systematicity.make(regions, words, seen, data / "crepe_systematicity", name="world", **made))
+    rules = CropRules(area=0)
+    every = range(4, 13)
+    drafted = productivity.drafts(
+        shown[:TEST], complexities=every, tries=1, most=TEST, rules=rules, seed=seed, reject=rejects.append
+    )
+    drafted = {n: [d._replace(whole=whole[d.image_id]) for d in found] for n, found in drafted.items()}
+    print(productivity.make(drafted, words, data / "crepe_productivity", **made))
+
+
+def score(out: Path, other: Path) -> None:
+    """Score a seed's base and another one's by `caramel eval` on what was written."""
+    command = ["caramel", "eval", "--data", str(out / "data"), "--images", str(out / "images")]
+    for name, base in {"own": out / "base", "other": other / "base"}.items():
+        command += ["--model", f"{name}=open_clip:{base}"]
+    command += ["--benchmark", "crepe_systematicity,crepe_productivity", "--bootstrap", "100"]
+    subprocess.run([*command, "--out", str(out / "scores")], check=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--steps", type=int, default=800)
+    given = parser.parse_args()
+    folders = {seed: given.out / f"seed{seed}" for seed in given.seeds}
+    for one, place in folders.items():
+        train(place, one, given.steps)
+        release(place, one)
+    for place, following in itertools.pairwise([*folders.values(), folders[given.seeds[0]]]):
+        score(place, following)

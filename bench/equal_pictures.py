@@ -1,0 +1,186 @@
+"""How often the perceptual hash of the gate on the benchmark is wrong: `python bench/equal_pictures.py [--folder PHOTOS]`.
+
+Two tables. Different pictures: how many pairs of them are taken for one picture, false alarms. And one picture after a change:
+how often it is taken for itself. Pictures are those of the embedded world, which the gate does not compare so; noise and
+covering discs with the spectrum of photographs (Field 1987; Lee, Mumford & Huang 2001); bright skies over dark ground, which
+are more alike, and single blocks on a slope, which are most; windows of the two photographs that scikit-learn brings; and
+those of a folder, if one is named.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from PIL import Image
+from sklearn.datasets import load_sample_images
+
+from caramel.gates.near_duplicate_images import MOST_APART, perceptual_hash
+from caramel.io.image_codec import FORMATS, open_picture
+from caramel.sources.world.drawing import draw
+from caramel.sources.world.scenes import sample_scene
+
+SIDE = 256
+WINDOW, STEP = 160, 80  # of the sample photographs, in pixels: windows overlap by half at most
+CHANGED = 200  # pictures of each kind that are changed
+_FREQUENCY = np.hypot(np.fft.fftfreq(SIDE)[:, None], np.fft.fftfreq(SIDE)[None])
+_FREQUENCY[0, 0] = 1.0
+Pixels = npt.NDArray[np.uint8]
+
+
+def noise(rng: np.random.Generator) -> Pixels:
+    """Return coloured noise whose amplitude falls with the frequency, shape (SIDE, SIDE, 3)."""
+    white = np.fft.fft2(rng.standard_normal((4, SIDE, SIDE)))
+    layers = np.fft.ifft2(white / _FREQUENCY ** rng.uniform(0.8, 1.6)).real
+    layers = (layers - layers.mean((1, 2), keepdims=True)) / layers.std((1, 2), keepdims=True)
+    found: Pixels = np.clip(120 + 50 * (layers[:1] + 0.3 * layers[1:]), 0, 255).astype(np.uint8)
+    return found.transpose(1, 2, 0)
+
+
+def discs(rng: np.random.Generator) -> Pixels:
+    """Return discs of all sizes, each of one colour, that cover each other."""
+    y, x = np.mgrid[:SIDE, :SIDE]
+    found, free = np.zeros((SIDE, SIDE, 3), np.uint8), np.ones((SIDE, SIDE), bool)
+    while free.any():
+        radius = 8 / np.sqrt(rng.uniform(0.004, 1))
+        middle = rng.uniform(-radius, SIDE + radius, 2)
+        disc = free & ((x - middle[0]) ** 2 + (y - middle[1]) ** 2 < radius**2)
+        found[disc] = rng.integers(0, 256, 3)
+        free &= ~disc
+    return found
+
+
+def outdoors(rng: np.random.Generator) -> Pixels:
+    """Return a bright, even sky over a dark ground of more contrast."""
+    ground = np.arange(SIDE)[:, None, None] > rng.integers(SIDE // 3, 2 * SIDE // 3)
+    texture = noise(rng).astype(np.float64) - 120
+    return np.clip(np.where(ground, 80 + 0.7 * texture, 200 + 0.15 * texture), 0, 255).astype(np.uint8)
+
+
+def blocks(rng: np.random.Generator) -> Pixels:
+    """Return one block of any colour on an even slope."""
+    slope = np.linspace(60, 200, SIDE)[:, None, None] + rng.normal(0, 6, (SIDE, SIDE, 3))
+    x, y = rng.integers(SIDE // 10, SIDE // 2, 2)
+    slope[y : y + rng.integers(40, 80), x : x + rng.integers(50, 110)] = rng.integers(0, 256, 3)
+    return np.clip(slope, 0, 255).astype(np.uint8)
+
+
+def world(rng: np.random.Generator) -> Pixels:
+    """Return a scene of the embedded world."""
+    return draw(sample_scene(rng, objects=int(rng.integers(1, 4)), prior=0.5), rng)
+
+
+def windows() -> Iterator[Image.Image]:
+    """Yield parts of the sample photographs."""
+    for photograph in map(Image.fromarray, load_sample_images().images):
+        for top in range(0, photograph.height - WINDOW + 1, STEP):
+            for left in range(0, photograph.width - WINDOW + 1, STEP):
+                yield photograph.crop((left, top, left + WINDOW, top + WINDOW))
+
+
+def encoded(picture: Image.Image, form: str, **settings: int) -> Image.Image:
+    """Return a picture as it comes out of an encoded file."""
+    stream = io.BytesIO()
+    picture.save(stream, form, **settings)
+    return open_picture(stream.getvalue(), form)
+
+
+def scaled(picture: Image.Image, factor: float) -> Image.Image:
+    """Return a picture with sides of that times the length."""
+    size = max(1, round(factor * picture.width)), max(1, round(factor * picture.height))
+    return picture.resize(size, Image.Resampling.BICUBIC)
+
+
+def cropped(picture: Image.Image, share: float) -> Image.Image:
+    """Return a picture without a share of its width and height, half of it at each side."""
+    x, y = share * picture.width / 2, share * picture.height / 2
+    return picture.crop((round(x), round(y), round(picture.width - x), round(picture.height - y)))
+
+
+CHANGES: dict[str, Callable[[Image.Image], Image.Image]] = {
+    "JPEG of quality 90": lambda p: encoded(p, "JPEG", quality=90),
+    "JPEG of quality 60": lambda p: encoded(p, "JPEG", quality=60),
+    "JPEG of quality 30": lambda p: encoded(p, "JPEG", quality=30),
+    "WebP of quality 60": lambda p: encoded(p, "WEBP", quality=60),
+    "half the side": lambda p: scaled(p, 0.5),
+    "a quarter of the side, JPEG of quality 60": lambda p: encoded(scaled(p, 0.25), "JPEG", quality=60),
+    "twice the side": lambda p: scaled(p, 2),
+    "square made 4:3": lambda p: p.resize((p.width, p.height * 3 // 4)),
+    "grey": lambda p: p.convert("L"),
+    "brighter": lambda p: p.point([min(255, 10 + 6 * v // 5) for v in range(256)] * 3),
+    "2 % cropped": lambda p: cropped(p, 0.02),
+    "5 % cropped": lambda p: cropped(p, 0.05),
+    "10 % cropped": lambda p: cropped(p, 0.1),
+    "mirrored": lambda p: p.transpose(Image.Transpose.FLIP_LEFT_RIGHT),
+}
+
+
+def bits(hashed: bytes) -> npt.NDArray[np.bool_]:
+    """Return the bits of a hash, shape (256,)."""
+    return np.unpackbits(np.frombuffer(hashed, np.uint8)).astype(bool)
+
+
+def apart(hashes: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Return in how many bits each two of n hashes differ, shape (n (n - 1) / 2,)."""
+    rows = (hashes[n + 1 :] ^ hashes[n] for n in range(len(hashes) - 1))
+    return np.concatenate([np.zeros(0, np.int64), *(row.sum(1) for row in rows)])
+
+
+def read(folder: Path, most: int) -> Iterator[Image.Image]:
+    """Yield the photographs of a folder."""
+    endings = tuple(f".{form.lower()}" for form in (*FORMATS, "jpg"))
+    files = sorted(path for path in folder.rglob("*") if path.name.lower().endswith(endings))
+    for path in files[:most]:
+        yield open_picture(path.read_bytes(), str(path))
+
+
+def measured(pictures: Iterator[Image.Image]) -> tuple[list[object], list[str]]:
+    """Return a row of the first table, on two different pictures, and a column of the second, on one that is changed."""
+    hashed: list[npt.NDArray[np.bool_]] = []
+    changed: dict[str, list[float]] = {name: [] for name in CHANGES}
+    without = 0
+    for picture in pictures:
+        if (own := perceptual_hash(picture)) is None:
+            without += 1
+            continue
+        hashed.append(bits(own))
+        for name, change in CHANGES.items() if len(hashed) <= CHANGED else ():
+            after = perceptual_hash(change(picture))
+            changed[name].append(np.inf if after is None else (bits(after) ^ hashed[-1]).sum())
+    far = apart(np.stack(hashed))
+    alarms = far <= MOST_APART
+    found = [
+        f"{np.mean(np.array(away) <= MOST_APART):.1%} ({np.median(away):.0f})" for away in changed.values()
+    ]
+    return [len(hashed), without, len(far), far.min(), alarms.sum(), f"{alarms.mean():.1e}"], found
+
+
+@click.command(epilog="Example: python bench/equal_pictures.py --images 2000 --folder val2017")
+@click.option("--images", default=1000, show_default=True, help="Pictures of each kind.")
+@click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Photographs.")
+def main(images: int, folder: Path | None) -> None:
+    """Print the two tables."""
+    rng = np.random.default_rng(0)
+    kinds: dict[str, Iterator[Image.Image]] = {
+        make.__name__: map(Image.fromarray, map(make, [rng] * images))
+        for make in (world, noise, discs, outdoors, blocks)
+    }
+    kinds |= {"windows": windows()} | ({} if folder is None else {folder.name: read(folder, images)})
+    found = {kind: measured(pictures) for kind, pictures in kinds.items()}
+    columns = ["pictures", "without hash", "pairs", "least bits apart", "false alarms", "share"]
+    print(f"Two pictures are taken for one where at most {MOST_APART} of 255 bits differ.\n\nDifferent ones:")
+    alarms = {kind: row for kind, (row, _) in found.items()}
+    print(pd.DataFrame.from_dict(alarms, "index", columns=columns).to_string())
+    print("\nOne picture and what became of it: share that is found (median of the bits that differ)")
+    print(
+        pd.DataFrame({kind: column for kind, (_, column) in found.items()}, index=list(CHANGES)).to_string()
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""What each arm of fine-tuning teaches, by subtype, and what its trainings cost: `python bench/finetune_arms.py`.
+
+Needs the stages up to `assemble`. Each arm is trained by the settings of section `finetune`, `--set KEY=VALUE` changed, and scored
+on the instances of a split: Group in per cent by subtype (chance 16.7), its course on val, and
+the processor seconds of one training. By default the split is val: what settings are chosen by is no test instance.
+For another draw of the world run the stages with other seeds in another folder, and name it by `--data`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pandas as pd
+from arms import score_group, write_rows
+
+from caramel.config.schema import load
+from caramel.io.image_store import Pictures
+from caramel.models.devices import compute
+from caramel.models.open_clip.checkpoints import load_encoder
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table
+from caramel.training.distributed import ALONE
+from caramel.training.recipes.finetune_trial import CHECKPOINT, trained
+
+ARMS = ("infonce", "pairs_unpaired", "shuffled", "trohn_text", "negative_images", "trohn_img")
+FORMS = ("instances", "instances_source")
+
+
+def compute_group(folder: Path, instances: pd.DataFrame, pictures: Mapping[str, bytes]) -> pd.Series[float]:
+    """Return Group in per cent by subtype, and over all that are not *add*, of a checkpoint folder."""
+    encoder = load_encoder(str(folder), device="cpu", precision="fp32", name="arm")
+    captions = [instances[column] for column in ("caption", "negative_caption")]
+    images = [[pictures[name] for name in instances[column]] for column in ("image_id", "negative_image_id")]
+    right = score_group(encoder, captions, images)
+    found = right.groupby(instances["subtype"].to_numpy()).mean()
+    found["without_add"] = right[~instances["subtype"].str.startswith("add").to_numpy()].mean()
+    return found.round(1)
+
+
+def score(folder: Path, data: Path, split: str) -> dict[str, Any]:
+    """Return ``compute_group`` of both forms of the benchmark, the second by ``without_add`` alone."""
+    index = data / "assemble/images.parquet"
+    pictures = Pictures(index, read_table(IMAGES, index))
+    found = {}
+    for form in FORMS:
+        rows = read_table(INSTANCES, data / f"assemble/{form}.parquet")
+        found[form] = compute_group(folder, rows[rows["split"] == split].reset_index(drop=True), pictures)
+    return {**found[FORMS[0]], "source_form": found[FORMS[1]]["without_add"]}
+
+
+def run_arm(variant: str, seed: int, data: Path, settings: dict[str, Any], split: str) -> dict[str, Any]:
+    """Train an arm once and return its row of the table."""
+    with tempfile.TemporaryDirectory() as scratch:
+        start = time.process_time()
+        found = trained(
+            ALONE,
+            lambda points: None,
+            point={"variant": variant, "seed": seed},
+            scratch=scratch,
+            base=str(data / "base"),
+            rows=str(data / "assemble/training.parquet"),
+            images=str(data / "assemble/images.parquet"),
+            negatives=None,
+            mix=[],
+            settings=settings,
+            workers=0,
+        )
+        seconds = time.process_time() - start
+        scored = score(Path(scratch, CHECKPOINT), data, split)
+    on_val = [round(100 * value, 1) for _, name, value in found["curve"] if name == found["select"]]
+    return {"arm": variant, "seed": seed, **scored, "on_val": on_val, "cpu_s": round(seconds, 1)}
+
+
+@click.command()
+@click.option("--data", default="data", show_default=True, type=click.Path(path_type=Path))
+@click.option("--only", multiple=True, help="Arms; all if not given.")
+@click.option("--seeds", default=1, show_default=True, help="Trainings of each arm.")
+@click.option("--split", default="val", show_default=True)
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A setting, as JSON.")
+@click.option("--out", default="work/finetune_arms.csv", show_default=True, type=click.Path(path_type=Path))
+def main(
+    data: Path, only: tuple[str, ...], seeds: int, split: str, changes: tuple[str, ...], out: Path
+) -> None:
+    """Print and write the table."""
+    config = load()
+    apart = {"variants", "seeds", "own", "search", "negatives", "mix", "processes"}
+    settings = config.finetune.model_dump(exclude=apart)
+    settings |= compute(config.run.device, config.run.precision)
+    settings |= {key: json.loads(value) for key, _, value in (change.partition("=") for change in changes)}
+    base = {"arm": "base", "seed": np.nan, **score(data / "base", data, split)}
+    trials = itertools.product(range(21, 21 + seeds), only or ARMS)
+    arms = (run_arm(variant, seed, data, settings, split) for seed, variant in trials)
+    write_rows(itertools.chain([base], arms), out)
+
+
+if __name__ == "__main__":
+    main()

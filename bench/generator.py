@@ -1,0 +1,161 @@
+"""What the generator of single objects costs and how true it draws: `python bench/generator.py width=192 steps=800`.
+
+Trains as `params.yaml` says, but for the keys of its section `train_generator` that are given, draws first candidates of
+held-out negatives of a finished run (`--data`), and reads them exactly. Printed per guidance: the share of candidates of
+which both pictures are faithful, and the share of single cells. Costs are processor seconds, beside the least there could be: the
+products of forward and backward passes, at the rate of this machine's own matrix product in the same precision.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from caramel.config.schema import load
+from caramel.models.devices import autocast, compute
+from caramel.schemas.io import read_table
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
+from caramel.sources.images.candidates import candidate_seed
+from caramel.sources.images.diffusion import load_pipeline
+from caramel.sources.images.editing import draw_pairs
+from caramel.sources.images.generation import choose_negatives, prompts
+from caramel.sources.images.judges import ReadingJudge
+from caramel.sources.world.drawing import CELL, to_png
+from caramel.sources.world.objects import BORDER, Objects
+from caramel.sources.world.scenes import Scene
+from caramel.training.recipes.text_to_image import train_pixart
+
+PER_SUBTYPE = 90
+ROWS = 2048  # and columns, of the product that tells the machine's rate
+
+
+def processor(work: Callable[[], object]) -> float:
+    """Return the processor seconds of a call, of all threads."""
+    before = time.process_time()
+    work()
+    return time.process_time() - before
+
+
+def rate(precision: str) -> float:
+    """Return the floating-point operations of a large matrix product per second of processor time."""
+    a = torch.randn(ROWS, ROWS)
+    with torch.no_grad(), autocast("cpu", precision):
+        product = partial(torch.nn.functional.linear, a, a)
+        product()
+        return 2 * ROWS**3 * 5 / processor(lambda: [product() for _ in range(5)])
+
+
+def counted(work: Callable[[], object]) -> float:
+    """Return the floating-point operations of a call."""
+    with FlopCounterMode(display=False) as counter:
+        work()
+    return float(counter.get_total_flops())
+
+
+def asked(data: Path) -> list[dict[str, str]]:
+    """Return prompts of negatives of a finished run that may be drawn."""
+    pairs = read_table(PAIRS, data / "refine/pairs.parquet")
+    negatives = read_table(NEGATIVES, data / "refine/negatives.parquet")
+    chosen = choose_negatives(negatives, pairs, per_subtype={"test": PER_SUBTYPE}, seed=99)
+    source = read_table(PAIRS, data / "scenes/pairs.parquet")
+    return prompts(chosen, pairs, source, method="edit", prompt_suffix="", seed=99)
+
+
+def drawn(folder: Path, rows: Sequence[dict[str, str]], captions: Sequence[str], **how: Any) -> str:
+    """Draw a candidate of each row and say how many were faithful, and what that cost."""
+    torch.set_num_threads(1)
+    pipeline, options = load_pipeline(folder, "cpu")
+    scenes = [(Scene.from_json(row["scene"]), Scene.from_json(row["planned"])) for row in rows]
+    seeds = [candidate_seed(7, row["negative_id"], 0) for row in rows]
+    triples = [(*pair, seed) for pair, seed in zip(scenes, seeds, strict=True)]
+    found: list[Any] = []
+    spent = processor(
+        lambda: found.extend(draw_pairs(pipeline, options, triples, suffix="", batch=256, **how))
+    )
+    products = counted(lambda: list(draw_pairs(pipeline, options, triples[:32], suffix="", batch=256, **how)))
+    products *= len(rows) / 32
+    judge = ReadingJudge(further_objects=False)
+    positive = judge.fit([to_png(pair[0]) for pair in found], captions)
+    negative = judge.fit([to_png(pair[1]) for pair in found], [row["caption"] for row in rows])
+    faithful = np.minimum(positive, negative)
+    return (
+        f"{how}: faithful {faithful.mean():.3f} of {len(rows)} (positive {positive.mean():.3f}, negative {negative.mean():.3f}), "
+        f"{1000 * spent / len(rows):.1f} ms a pair, least {1000 * products / len(rows) / rate('fp32'):.1f} ms"
+    )
+
+
+@click.command(help=__doc__)
+@click.argument("changes", nargs=-1)
+@click.option("--data", type=Path, default=Path("data"), show_default=True)
+@click.option("--guidance", type=float, multiple=True, default=(1.5, 2.0, 3.0), show_default=True)
+@click.option("--steps", type=int, multiple=True, default=(6,), show_default=True)
+@click.option("--objects", type=int, default=None, help="Pictures to train on; as many as there are scenes.")
+def main(
+    changes: tuple[str, ...],
+    data: Path,
+    guidance: tuple[float, ...],
+    steps: tuple[int, ...],
+    objects: int | None,
+) -> None:
+    """See the module."""
+    config = load(Path("params.yaml"))
+    section = config.train_generator.model_dump(exclude={"backend"}) | compute(
+        config.run.device, config.run.precision
+    )
+    section |= {key: json.loads(value) for key, _, value in (text.partition("=") for text in changes)}
+    pictures = Objects(objects or config.scenes.train, seed=section["seed"])
+    pairs = read_table(PAIRS, data / "scenes/pairs.parquet")
+    texts = [
+        *pairs["caption"],
+        *read_table(NEGATIVES, data / "refine/negatives.parquet")["negative_caption"],
+    ]
+    print(changes, section["precision"], flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "out")
+        out.mkdir()
+        table = pictures.pairs()
+
+        def fit(scratch: str, **more: Any) -> None:
+            train_pixart(
+                table,
+                pictures,
+                chain(texts),
+                **section | more,
+                size=CELL,
+                border=BORDER,
+                workers=0,
+                scratch=Path(folder, scratch),
+                out=out,
+            )
+
+        products = counted(partial(fit, "few", steps=3)) / 3 * section["steps"]
+        start = processor(partial(fit, "start", steps=1))
+        spent = processor(partial(fit, "whole"))
+        print(
+            f"training: {spent:.1f} s of processor, of which {start:.1f} before the first step; least "
+            f"{products / rate(section['precision']):.1f} s ({products / 1e12:.2f} T operations)",
+            flush=True,
+        )
+        rows = asked(data)
+        captions = pairs.set_index("pair_id")["caption"]
+        refined = read_table(NEGATIVES, data / "refine/negatives.parquet").set_index("negative_id")
+        positives = captions[refined.loc[[row["negative_id"] for row in rows], "pair_id"]].tolist()
+        for g in guidance:
+            for s in steps:
+                print(drawn(out, rows, positives, guidance=g, steps=s), flush=True)
+
+
+if __name__ == "__main__":
+    main()

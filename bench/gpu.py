@@ -1,0 +1,378 @@
+"""Speed, memory and repeatability on one GPU: `python bench/gpu.py`.
+
+- train: contrastive training of a model with random weights on random pictures, by `contrastive.fit` and by open_clip's
+  own loop (`open_clip_train`), by turns. The latter is fed from batches that lie ready in pinned memory.
+- score: what `caramel eval` does on drawn pictures and captions, in fp32 and bf16; of the first ones also on the
+  processor, to say by how much scores differ, and how many verdicts.
+- repeat: the same training twice, and once killed and resumed: are the weights equal bit for bit?
+
+Prints a table of each part. Nothing is downloaded. On one H100 all of it takes about six minutes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest import mock
+
+import click
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from evaluation import checkpoint, draw, fast
+
+from caramel.benchmarks.tasks import comparisons
+from caramel.evaluation.scores import encoding
+from caramel.interfaces.benchmark import Comparisons, ImageFile
+from caramel.models.open_clip import encoder
+from caramel.models.open_clip.checkpoints import Clip, load_checkpoint
+from caramel.runtime.environment import be_quiet
+from caramel.training.data.examples import Examples
+from caramel.training.data.loader import tokenized
+from caramel.training.loop import contrastive
+from caramel.training.methods.infonce import METHOD as INFONCE
+
+SIZE = 224  # pixels
+WARM = 10  # steps that are not counted
+POOL = 4000  # pictures to train on
+WORDS = (
+    "a the one two small large red blue green old young wooden shiny dog cat horse ball box table chair car tree house "
+    "street field water window man woman child hat shirt left right of on under above behind beside holding riding with"
+)
+
+
+class Span(NamedTuple):
+    """A time on ``time.perf_counter``."""
+
+    start: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return self.end - self.start
+
+
+class Watch:
+    """What nvidia-smi and torch say of the GPU while it is open."""
+
+    def __enter__(self) -> Watch:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        number = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+        query = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "-lms", "100"]
+        self._smi = subprocess.Popen([*query, "-i", number], stdout=subprocess.PIPE, text=True)
+        self._said: list[tuple[float, int]] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        return self
+
+    def _read(self) -> None:
+        assert self._smi.stdout is not None
+        for line in self._smi.stdout:
+            if line.strip().isdigit():
+                self._said.append((time.perf_counter(), int(line)))
+
+    def __exit__(self, *error: object) -> None:
+        self._smi.terminate()
+        self._reader.join()
+        self._smi.wait()
+        self.gb = torch.cuda.max_memory_allocated() / 2**30
+
+    def busy(self, span: Span) -> float:
+        """Return the mean share of time, in per cent, in which the GPU computed."""
+        shares = [share for at, share in self._said if span.start <= at <= span.end]
+        return float(np.mean(shares)) if shares else float("nan")
+
+
+def captions(count: int, seed: int, words: tuple[int, int] = (8, 21)) -> list[str]:
+    """Return so many different captions of some words."""
+    rng = np.random.default_rng(seed)
+    lengths, known = rng.integers(*words, count), WORDS.split()
+    return [f"{' '.join(rng.choice(known, n))} {i}" for i, n in enumerate(lengths)]
+
+
+class Held:
+    """Pictures in memory, in the form of ``loader.Pixels``."""
+
+    held = True
+
+    def __init__(self, pictures: npt.NDArray[np.uint8]) -> None:
+        self._pictures = pictures
+
+    def __getitem__(self, rows: Any) -> npt.NDArray[np.uint8]:
+        found: npt.NDArray[np.uint8] = self._pictures[rows]
+        return found
+
+    def drawn(self, rows: Any, seed: int, step: int) -> npt.NDArray[np.uint8]:
+        """Return pictures for a step."""
+        return self[rows]
+
+
+def examples(clip: Clip, words: tuple[int, int]) -> Examples:
+    """Return random pictures with captions, in memory."""
+    pictures = np.random.default_rng(0).integers(0, 256, (POOL, 3, SIZE, SIZE), dtype=np.uint8)
+    texts, rows = tokenized(clip.tokenize, captions(POOL, 1, words)), np.arange(POOL)
+    held: Any = Held(pictures)
+    return Examples(INFONCE, rows.astype(object), held, rows, texts)
+
+
+def settings(batch: int, steps: int, scratch: Path, **changes: Any) -> dict[str, Any]:
+    """Return keyword arguments of ``contrastive.fit``."""
+    common: dict[str, Any] = {
+        "seed": 1,
+        "lr": 1e-4,
+        "warmup": 10,
+        "weight_decay": 0.1,
+        "checkpoint_every": 10**6,
+    }
+    where = {"device": "cuda", "precision": "bf16", "workers": 0, "scratch": scratch, "title": "gpu"}
+    return {**common, **where, "validation": [], "batch": batch, "steps": steps, **changes}
+
+
+def ours(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
+    """Return the time of all but one steps of ``contrastive.fit``; what it writes at the end is not counted."""
+    times: list[float] = []
+    rows_of = contrastive.rows_of  # type: ignore[attr-defined]
+
+    def noted(*args: Any) -> Any:
+        times.append(time.perf_counter())
+        return rows_of(*args)
+
+    with tempfile.TemporaryDirectory() as scratch, mock.patch.object(contrastive, "rows_of", noted):
+        contrastive.fit(clip, rows, **settings(batch, WARM + steps, Path(scratch)))
+    return Span(times[WARM], times[-1])
+
+
+class Loader:
+    """A loader for open_clip's loop: normalised batches in pinned memory, one after the other; notes when it is warm."""
+
+    def __init__(self, clip: Clip, rows: Examples, batch: int, steps: int) -> None:
+        self.num_batches, self.num_samples = WARM + steps, batch * (WARM + steps)
+        places = [np.arange(start, start + batch) for start in range(0, POOL - batch, batch)]
+        pixels = [
+            encoder.normalised(clip, torch.from_numpy(rows.images[part])).pin_memory() for part in places
+        ]
+        tokens = [torch.from_numpy(rows.texts[part]).long().pin_memory() for part in places]
+        self._batches = list(zip(pixels, tokens, strict=True))
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for number, batch in enumerate(itertools.islice(itertools.cycle(self._batches), self.num_batches)):
+            if number == WARM + 1:
+                torch.cuda.synchronize()
+                self.warm = time.perf_counter()
+            yield batch
+
+
+def theirs(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
+    """Return the time of all but one steps of open_clip's own training loop, with the same optimizer."""
+    from open_clip import ClipLoss
+    from open_clip_train.train import train_one_epoch
+
+    from caramel.training.loop.loop import weight_decay_groups
+
+    model = clip.model.to("cuda")
+    model.output_dict = True
+    optimizer = torch.optim.AdamW(weight_decay_groups([model], 0.1), lr=1e-4, betas=(0.9, 0.98), eps=1e-6)
+    loader = Loader(clip, rows, batch, steps)
+    data = {"train": SimpleNamespace(dataloader=loader, set_epoch=lambda epoch: None)}
+    args = SimpleNamespace(
+        device="cuda", precision="amp_bf16", distill=False, accum_freq=1, skip_scheduler=True, grad_clip_norm=1.0,
+        horovod=False, log_every_n_steps=10**9, batch_size=batch, world_size=1, rank=0, local_rank=0, wandb=False,
+        log_local=False,
+    )  # fmt: skip
+    train_one_epoch(model, data, ClipLoss(), 0, optimizer, None, None, None, args)
+    torch.cuda.synchronize()
+    return Span(loader.warm, time.perf_counter())
+
+
+def train_part(spec: str, batch: int, steps: int, turns: int) -> pd.DataFrame:
+    """Return a row for each turn of both loops, on captions of usual length and on such that fill the context."""
+    folder, found = spec.partition("open_clip:")[2], []
+    for words, length in (((8, 21), "8-20 words"), ((90, 91), "77 tokens")):
+        rows = examples(load_checkpoint(folder), words)
+        for turn, (name, loop) in itertools.product(range(turns), (("caramel", ours), ("open_clip", theirs))):
+            clip = load_checkpoint(folder)
+            with Watch() as watch:
+                span = loop(clip, rows, batch, steps)
+            seconds = span.seconds / (steps - 1)
+            found.append(
+                [name, length, turn + 1, batch / seconds, 1000 * seconds, watch.busy(span), watch.gb]
+            )
+    columns = ["loop", "captions", "turn", "samples/s", "ms/step", "busy %", "peak GB"]
+    return pd.DataFrame(found, columns=columns)
+
+
+@contextmanager
+def timed(module: Any, name: str) -> Iterator[list[Span]]:
+    """Give a list to which the time of each call of a module's function is added."""
+    spans: list[Span] = []
+    function = getattr(module, name)
+
+    def noted(*args: Any, **named: Any) -> Any:
+        start = time.perf_counter()
+        out = function(*args, **named)
+        spans.append(Span(start, time.perf_counter()))
+        return out
+
+    with mock.patch.object(module, name, noted):
+        yield spans
+
+
+def drawn_task(count: int, folder: Path) -> Comparisons:
+    """Return a benchmark of drawn pictures; of each hundredth row both captions are equal to the tokenizer."""
+    names = [f"{i:06}.jpg" for i in range(count)]
+    draw(names, folder, (SIZE, SIZE))
+    said = captions(count, 2)
+    rows: list[dict[str, object]] = [
+        {
+            "instance_id": name,
+            "image_id": name,
+            "subsets": ["all"],
+            "image": i,
+            "caption": said[i],
+            "negative_caption": said[i].upper() if i % 100 == 0 else said[i - 1],
+        }
+        for i, name in enumerate(names)
+    ]
+    return comparisons(rows, [ImageFile(str(folder / name)) for name in names])
+
+
+def first(task: Comparisons, count: int) -> Comparisons:
+    """Return the first instances of a task."""
+    return Comparisons(task.rows.head(count), task.images[:count])
+
+
+def score_part(spec: str, task: Comparisons, checked: int, work: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return what scoring took by precision, and how scores differ from those of the processor."""
+    took, differ = [], []
+    reference = fast(first(task, checked), spec, work / "store-cpu")[0]
+    for precision in ("fp32", "bf16"):
+        with timed(encoding, "_images") as images, timed(encoder, "decode") as decode, Watch() as watch:
+            rows, found = fast(task, spec, work / f"store-{precision}", "cuda", precision)
+        (span,) = images
+        counts = [len(task.images), found["texts_encoded"]]
+        seconds = [found["seconds"], found["of_which_check_of_images"]]
+        decoded = 100 * sum(part.seconds for part in decode) / span.seconds
+        speed = [len(task.images) / span.seconds, decoded, watch.busy(span), watch.gb]
+        took.append([precision, *counts, *seconds, *speed])
+        differ.append([precision, *difference(rows.head(checked), reference)])
+    columns = ["precision", "pictures", "texts", "seconds", "of which check"]
+    columns += ["pictures/s", "decode %", "busy %", "peak GB"]
+    names = ["precision", "instances", "largest difference", "other verdicts", "ties", "ties on cpu"]
+    return pd.DataFrame(took, columns=columns), pd.DataFrame(differ, columns=names)
+
+
+def difference(rows: pd.DataFrame, reference: pd.DataFrame) -> list[float]:
+    """Return instances, the largest difference of a score, verdicts that differ, and ties of both."""
+    names = ["s_c0_i0", "s_c1_i0"]
+    gap, right = (r["s_c0_i0"] - r["s_c1_i0"] for r in (rows, reference))
+    largest = float(np.abs(rows[names].to_numpy() - reference[names].to_numpy()).max())
+    other = int((np.sign(gap.to_numpy()) != np.sign(right.to_numpy())).sum())
+    return [len(rows), largest, other, int((gap == 0).sum()), int((right == 0).sum())]
+
+
+def weights_hash(clip: Clip) -> str:
+    """Return a hash of the weights' bits."""
+    digest = hashlib.sha256()
+    for _, value in sorted(clip.model.state_dict().items()):
+        digest.update(value.cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
+class Killed(Exception):
+    """Stands for a killed process."""
+
+
+def trained(spec: str, rows: Examples, kill_at: int | None, **how: Any) -> str:
+    """Return the hash of what is trained; killed at a step and resumed, where one is given."""
+    folder = spec.partition("open_clip:")[2]
+    if kill_at is not None:
+        rows_of = contrastive.rows_of  # type: ignore[attr-defined]
+
+        def killed(*args: Any) -> Any:
+            if args[-1] == kill_at:
+                raise Killed
+            return rows_of(*args)
+
+        with mock.patch.object(contrastive, "rows_of", killed), suppress(Killed):
+            contrastive.fit(load_checkpoint(folder), rows, **how)
+    clip = load_checkpoint(folder)
+    contrastive.fit(clip, rows, **how)
+    return weights_hash(clip)
+
+
+def repeat_part(spec: str, batch: int) -> pd.DataFrame:
+    """Return whether trainings are equal bit for bit."""
+    rows = examples(load_checkpoint(spec.partition("open_clip:")[2]), (8, 21))
+    found = []
+    for precision in ("bf16", "fp32"):
+        hashes = []
+        for kill_at in (None, None, 25):
+            with tempfile.TemporaryDirectory() as scratch:
+                how = settings(batch, 30, Path(scratch), precision=precision, checkpoint_every=20)
+                hashes.append(trained(spec, rows, kill_at, **how))
+        found.append([precision, hashes[0] == hashes[1], hashes[0] == hashes[2]])
+    return pd.DataFrame(found, columns=["precision", "twice equal", "killed and resumed equal"])
+
+
+def say(title: str, rows: pd.DataFrame) -> None:
+    """Print a table."""
+    click.echo(f"\n{title}\n{rows.to_string(index=False, float_format=lambda x: f'{x:.4g}')}")
+
+
+PARTS = ("train", "score", "repeat")
+
+
+@click.command(epilog="Example: python bench/gpu.py --parts train,score --images 5000")
+@click.option("--parts", default=",".join(PARTS), show_default=True, help="Of the benchmark.")
+@click.option("--model", default="ViT-B-32", show_default=True, help="open_clip architecture, of 224 pixels.")
+@click.option("--batch", default=400, show_default=True, help="Of the trainings.")
+@click.option(
+    "--steps", default=60, show_default=True, help="Of a turn of training, beside ten that are not counted."
+)
+@click.option("--turns", default=2, show_default=True, help="Of each loop.")
+@click.option("--images", default=20_000, show_default=True, help="Pictures, and captions, that are scored.")
+@click.option("--checked", default=2000, show_default=True, help="Of these, how many on the processor too.")
+@click.option("--work", default="work/bench-gpu", type=click.Path(path_type=Path), help="Scratch folder.")
+def main(
+    parts: str, model: str, batch: int, steps: int, turns: int, images: int, checked: int, work: Path
+) -> None:
+    """Measure training and scoring on this machine's GPU."""
+    be_quiet()
+    if not torch.cuda.is_available():
+        raise click.ClickException(
+            "There is no GPU that torch can use on this machine: nothing was measured."
+        )
+    if unknown := sorted({*parts.split(",")} - {*PARTS}):
+        raise click.BadParameter(
+            f"{unknown[0]!r} is no part. Parts: {', '.join(PARTS)}.", param_hint="--parts"
+        )
+    click.echo(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {model}")
+    spec = checkpoint(work / "model", model)
+    if "train" in parts:
+        say(f"Training, batch {batch}, bf16", train_part(spec, batch, steps, turns))
+    if "score" in parts:
+        for store in work.glob("store-*"):
+            shutil.rmtree(store)
+        task = drawn_task(images, work / "images")
+        took, differ = score_part(spec, task, checked, work)
+        say("Scoring", took)
+        say("Scores, beside those of the processor in fp32", differ)
+    if "repeat" in parts:
+        say(f"Training again, batch {batch}", repeat_part(spec, batch))
+
+
+if __name__ == "__main__":
+    main()

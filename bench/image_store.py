@@ -1,0 +1,152 @@
+"""How fast images are written and read: `python bench/image_store.py [--images 100000]`.
+
+JPEGs of 256 pixels, about 23 kB each, lie once in the shards of the image store and once, as tables of pictures used to,
+in one compressed Parquet file in row groups of 256. Printed are images a second, on the clock and of the processor, of
+writing, of reading at random and of reading all; and what memory a process of its own takes that reads.
+"""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+import click
+import numpy as np
+import pandas as pd
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+
+from caramel.io.image_shards import ShardWriter
+from caramel.io.image_store import Pictures
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import build_frame, read_table, write_table
+
+DISTINCT = 500  # pictures that are drawn; each file is made different from others by its number at its end
+SIDE = 256
+GROUP = 256
+OLD_READS = 300  # at random: each one reads a row group
+CELL = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+
+
+def drawn() -> list[bytes]:
+    """Return different JPEGs of about 23 kB."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(DISTINCT):
+        coarse = Image.fromarray(rng.integers(0, 256, (24, 24, 3), dtype=np.uint8))
+        pixels = np.asarray(coarse.resize((SIDE, SIDE), Image.Resampling.BICUBIC), np.int16)
+        pixels = np.clip(pixels + rng.normal(0, 9, pixels.shape), 0, 255).astype(np.uint8)
+        stream = io.BytesIO()
+        Image.fromarray(pixels).save(stream, "JPEG", quality=85)
+        found.append(stream.getvalue())
+    return found
+
+
+def files(pictures: Sequence[bytes], count: int) -> Iterator[tuple[str, bytes]]:
+    """Yield name and encoded file of each image."""
+    for n in range(count):
+        yield f"{n:08}", pictures[n % DISTINCT] + n.to_bytes(8, "little")
+
+
+def write_store(folder: Path, images: Iterator[tuple[str, bytes]]) -> None:
+    """Write the images into shards, and their index."""
+    with ShardWriter(folder / "images") as shards:
+        for name, data in images:
+            shards.add(name, data, f"{name}.jpg", width=SIDE, height=SIDE, source="benchmark", split="train")
+    write_table(IMAGES, build_frame(IMAGES, shards.index()), folder / "images.parquet")
+
+
+def write_old(folder: Path, images: Iterator[tuple[str, bytes]]) -> None:
+    """Write the images into one compressed table."""
+    schema = pa.schema([("image_id", pa.string()), ("image", CELL)])
+    with pq.ParquetWriter(folder / "old.parquet", schema, compression="zstd") as writer:
+        while part := list(islice(images, GROUP)):
+            cells = [{"bytes": data, "path": None} for _, data in part]
+            writer.write_table(pa.table([[name for name, _ in part], cells], schema=schema))
+
+
+def read_store(folder: Path, numbers: Sequence[int]) -> None:
+    """Read images by their names in the index."""
+    index = folder / "images.parquet"
+    pictures = Pictures(index, read_table(IMAGES, index))
+    names = list(pictures)
+    for number in numbers:
+        assert pictures[names[number]][-8:] == number.to_bytes(8, "little")
+
+
+def read_old(folder: Path, numbers: Sequence[int]) -> None:
+    """Read images by their rows; the last row groups are kept."""
+    with pq.ParquetFile(folder / "old.parquet") as file:
+
+        @lru_cache(4)
+        def group(number: int) -> pa.ChunkedArray:
+            return file.read_row_group(number, columns=["image"]).column("image")
+
+        for number in numbers:
+            place, row = divmod(number, GROUP)
+            assert group(place)[row].as_py()["bytes"][-8:] == number.to_bytes(8, "little")
+
+
+LAYOUTS: dict[str, tuple[Callable[..., None], Callable[..., None]]] = {
+    "image store": (write_store, read_store),
+    "one Parquet file": (write_old, read_old),
+}
+
+
+def _measured(layout: str, folder: Path, numbers: Sequence[int], answer: Callable[[object], None]) -> None:
+    """Read in this process, and answer with (seconds, seconds of the processor, private MB)."""
+    clock, processor = time.perf_counter(), time.process_time()
+    LAYOUTS[layout][1](folder, numbers)
+    taken = time.perf_counter() - clock, time.process_time() - processor
+    answer((*taken, psutil.Process().memory_full_info().uss / 1e6))
+
+
+def measured(layout: str, folder: Path, numbers: Sequence[int]) -> tuple[float, float, float]:
+    """Return what ``_measured`` answers in a process of its own, which has read nothing else."""
+    context = multiprocessing.get_context("spawn")
+    receive, send = context.Pipe(duplex=False)
+    child = context.Process(target=_measured, args=(layout, folder, numbers, send.send))
+    child.start()
+    found: tuple[float, float, float] = receive.recv()
+    child.join()
+    return found
+
+
+@click.command(epilog="Example: python bench/image_store.py --images 100000 --work /data/tmp")
+@click.option("--images", default=10_000, show_default=True, help="JPEGs that are written.")
+@click.option("--reads", default=50_000, show_default=True, help="Images read at random from the store.")
+@click.option(
+    "--work", type=click.Path(path_type=Path), help="Folder for the files; they are removed at the end."
+)
+def main(images: int, reads: int, work: Path | None) -> None:
+    """Print how many images a second are written and read, and the memory that it takes."""
+    rng, pictures = np.random.default_rng(1), drawn()
+    rows: list[tuple[str, str, int, float, float, float | None]] = []
+    with tempfile.TemporaryDirectory(dir=work) as made:
+        for layout, (write, _) in LAYOUTS.items():
+            folder = Path(made, layout)
+            folder.mkdir()
+            clock, processor = time.perf_counter(), time.process_time()
+            write(folder, files(pictures, images))
+            rows.append(
+                (layout, "write", images, time.perf_counter() - clock, time.process_time() - processor, None)
+            )
+            count = reads if layout == "image store" else OLD_READS
+            at_random = rng.integers(0, images, count).tolist()
+            for what, numbers in (("all", range(images)), ("random", at_random)):
+                rows.append((layout, what, len(numbers), *measured(layout, folder, numbers)))
+    table = pd.DataFrame(rows, columns=["layout", "what", "images", "seconds", "of processor", "private MB"])
+    table.insert(5, "a second", (table["images"] / table["seconds"]).round())
+    table.insert(6, "per CPU-s", (table["images"] / table["of processor"]).round())
+    print(table.round(1).to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

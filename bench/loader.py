@@ -1,0 +1,199 @@
+"""How fast a training gets its batches, and in how much memory: `python bench/loader.py [--images 100000]`.
+
+JPEGs of 256 pixels, about 23 kB each, lie in the shards of the image store, with five captions each. They are read at random,
+decoded and brought to the 224 pixels of a CLIP by the process that trains (0 workers: in its threads), by one or two others, or
+lie decoded in memory (of at most 10,000 images: a thousand take 150 MB). Each way has a process of its own. Printed are
+
+- samples a second by the clock and per second of processor, of batches alone;
+- memory of the driver and of its workers: private to each, and resident in all with what they share counted once;
+- samples a second of a training of a small CLIP (`fit`), and the share of its time that it waited for batches.
+
+Whether all ways give equal weights is checked, too. It takes five minutes on two cores for 10,000 images.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pandas as pd
+import psutil
+import torch
+from image_store import drawn, files, write_store
+
+from caramel.io.image_store import Pictures
+from caramel.models.open_clip.checkpoints import Clip, assemble, build_model
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
+from caramel.training.data import loader
+from caramel.training.data.batch import take
+from caramel.training.data.examples import Examples, load_examples
+from caramel.training.data.loader import Loader, batch_rows
+from caramel.training.loop.contrastive import fit
+from caramel.training.methods.infonce import METHOD as INFONCE
+
+CAPTIONS = 5  # of an image
+MOST_HELD = 10_000  # images that are decoded into memory
+WARM = 4  # batches that are not counted
+CONFIG: dict[str, Any] = {
+    "embed_dim": 128,
+    "quick_gelu": False,
+    "vision_cfg": {"image_size": 224, "layers": 3, "width": 128, "head_width": 32, "patch_size": 32},
+    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 128, "heads": 4, "layers": 2},
+}
+COLUMNS = {
+    "batch_s": "batches: samples/s",
+    "batch_cpu": "per CPU-s",
+    "driver": "driver MB",
+    "worker": "worker MB",
+    "all": "all MB",
+    "fit_s": "training: samples/s",
+    "waiting": "waiting share",
+    "weights": "weights",
+}
+
+
+def small_clip() -> Clip:
+    """Return an untrained CLIP that takes 224 pixels and 77 tokens, as ViT-B/32 does."""
+    torch.manual_seed(0)
+    config = {"model_cfg": CONFIG, "preprocess_cfg": {}}
+    return assemble(build_model(config, "benchmark"), config, None)
+
+
+def pairs(images: int) -> pd.DataFrame:
+    """Return five captions of each image."""
+    words = np.array(
+        ["the", "large", "red", "blue", "dog", "cat", "ball", "left", "of", "on", "under", "table"]
+    )
+    text = words[np.random.default_rng(2).integers(0, len(words), (images * CAPTIONS, 11))]
+    names = np.repeat([f"{n:08}" for n in range(images)], CAPTIONS)
+    captions = [" ".join(row) for row in text]
+    return pd.DataFrame(
+        {"pair_id": np.arange(len(names)).astype(str), "image_id": names, "caption": captions}
+    )
+
+
+def processor() -> float:
+    """Return the seconds of processor of this process and of its children, ended or not."""
+    found = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    times = [member.cpu_times() for member in found]
+    ended: float = times[0].children_user + times[0].children_system
+    running: float = sum(t.user + t.system for t in times)
+    return ended + running
+
+
+def memory() -> dict[str, float]:
+    """Return the memory of this process and of its children, in MB."""
+    driver, *others = [p.memory_full_info() for p in (psutil.Process(), *psutil.Process().children())]
+    return {
+        "driver": driver.uss / 1e6,
+        "worker": max((other.uss / 1e6 for other in others), default=np.nan),
+        "all": sum(member.pss / 1e6 for member in (driver, *others)),
+    }
+
+
+def batches(clip: Clip, examples: Examples, workers: int, batch: int, steps: int) -> dict[str, float]:
+    """Make batches for nothing, and measure."""
+    steps += WARM
+
+    def make(step: int) -> Any:
+        return take(clip, examples, batch_rows(1, step, len(examples), batch), 1, step)
+
+    with Loader(make, steps, workers) as load:
+        for step in range(WARM):
+            load(step)
+        clock, used = time.perf_counter(), processor()
+        for step in range(WARM, steps):
+            load(step)
+        seconds, used = time.perf_counter() - clock, processor() - used
+        samples = batch * (steps - WARM)
+        return {"batch_s": samples / seconds, "batch_cpu": samples / used, **memory()}
+
+
+def training(clip: Clip, examples: Examples, workers: int, batch: int, steps: int) -> dict[str, Any]:
+    """Train, and measure."""
+    told: list[tuple[int, str, float]] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        clock = time.perf_counter()
+        fit(
+            clip,
+            examples,
+            [],
+            seed=1,
+            steps=steps,
+            batch=batch,
+            lr=1e-3,
+            warmup=2,
+            weight_decay=0.1,
+            checkpoint_every=steps,
+            device="cpu",
+            precision="fp32",
+            workers=workers,
+            scratch=Path(scratch),
+            title="loader",
+            on_points=told.extend,
+        )
+        seconds = time.perf_counter() - clock
+    digest = hashlib.sha256(b"".join(v.numpy().tobytes() for v in clip.model.state_dict().values()))
+    waiting = {name: value for _, name, value in told}["waiting_share"]
+    return {"fit_s": batch * steps / seconds, "waiting": waiting, "weights": digest.hexdigest()[:8]}
+
+
+def _measured(
+    folder: Path, images: int, workers: int | None, batch: int, steps: int, answer: Callable[[object], None]
+) -> None:
+    torch.set_num_threads(1)
+    index = folder / "images.parquet"
+    stored = Pictures(index, read_table(IMAGES, index))
+    loader.HELD = 2**60 if workers is None else 0
+    clip, rows = small_clip(), pairs(images)
+    start = time.perf_counter()
+    examples = load_examples(clip, rows, stored, method=INFONCE)
+    found: dict[str, Any] = {"start_s": time.perf_counter() - start}
+    found |= batches(clip, examples, workers or 0, batch, steps)
+    answer(found | training(clip, examples, workers or 0, batch, steps))
+
+
+def measured(*args: Any) -> dict[str, Any]:
+    """Return what one way takes, measured in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    receive, send = context.Pipe(duplex=False)
+    child = context.Process(target=_measured, args=(*args, send.send))
+    child.start()
+    found: dict[str, Any] = receive.recv()
+    child.join()
+    return found
+
+
+@click.command(epilog="Example: python bench/loader.py --images 100000 --work /data/tmp")
+@click.option("--images", default=10_000, show_default=True, help="JPEGs of 256 pixels.")
+@click.option("--batch", default=256, show_default=True, help="Samples of a step.")
+@click.option("--steps", default=30, show_default=True, help="That are measured, of each way.")
+@click.option(
+    "--work", type=click.Path(path_type=Path), help="Folder for the files; they are removed at the end."
+)
+def main(images: int, batch: int, steps: int, work: Path | None) -> None:
+    """Print speed and memory of each way to make batches."""
+    rows: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory(dir=work) as made:
+        write_store(Path(made), files(drawn(), images))
+        for workers in (0, 1, 2):
+            rows[f"{workers} workers"] = measured(Path(made), images, workers, batch, steps)
+        if images <= MOST_HELD:
+            rows["in memory"] = measured(Path(made), images, None, batch, steps)
+    table = pd.DataFrame(rows).T
+    same = table["weights"].nunique() == 1
+    shown = table.drop(columns="weights").astype(float).round(3).rename(columns=COLUMNS)
+    click.echo(f"{images} images, {images * CAPTIONS} captions, batches of {batch}\n{shown.to_string()}")
+    click.echo(f"weights after {steps} steps: {'equal' if same else 'NOT EQUAL'} in all ways")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""The tables of docs/methods.md, from a run of profile `methods`: `python bench/methods.py` in the project's folder.
+
+`python bench/methods.py cost` needs only the stages before `finetune`, and times some steps of each method on one core.
+
+What each method reached on the instances that are not *add*, and what it kept, with the change from the base and its 95 %
+interval over images and seeds; and its differences from the base and from plain in-batch training, on the same instances, with
+Holm's correction over all that are printed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from caramel.evaluation.results.forgetting import KEPT
+from caramel.evaluation.results.summary import BASE
+from caramel.io.image_store import Pictures
+from caramel.models.devices import resolve_precision
+from caramel.models.open_clip.checkpoints import load_checkpoint
+from caramel.registry import METHODS
+from caramel.report.blocks import interval, percent, signed
+from caramel.schemas.images import IMAGES as IMAGES_TABLE
+from caramel.schemas.io import read_table
+from caramel.training.data.batch import rows_of, take
+from caramel.training.data.examples import load_examples
+from caramel.training.data.hard_batch_mining import nearest_rows
+from caramel.training.objective import Objective, with_bias
+from caramel.training.variants import split_rows
+from caramel.utils.stats import holm
+
+DATA = Path("data/evaluate")
+SUBSET = "without_add"
+SCORED = {"accuracy": "accuracy", "i2t": "I2T", "t2i": "T2I", "group": "Group"}
+MEASURES = ("i2t_1", "t2i_1", "classes", "weights")
+AGAINST = (BASE, "infonce")
+ROWS, IMAGES, CAPTIONS = "data/assemble/training.parquet", "data/assemble/images.parquet", 128
+FIRST, STEPS = 4, 8  # steps that are not timed, and those that are
+
+
+def spread(mean: float, sd: float) -> str:
+    """Return mean ± standard deviation in per cent."""
+    return percent(mean) + ("" if np.isnan(sd) else f" ± {percent(sd)}")
+
+
+def reached() -> list[list[str]]:
+    """Return the first table: what each model reached and kept."""
+    variants = pd.read_csv(DATA / "variants.csv").set_index(["variant", "subset", "metric"])
+    kept = pd.read_csv(DATA / "retained.csv")
+    of = kept.groupby(["variant", "measure"])["value"].agg(["mean", "std"])
+    change = kept.groupby(["variant", "measure"])[["change", "ci_low", "ci_high"]].first()
+    titles = [KEPT[name].title if name in KEPT else "weights moved" for name in MEASURES]
+    rows = [["model", *SCORED.values(), *titles]]
+    for name in dict.fromkeys(variants.index.get_level_values("variant")):
+        row = [name]
+        row += [spread(*variants.loc[(name, SUBSET, metric), ["mean", "sd"]]) for metric in SCORED]
+        for measure in MEASURES:
+            moved, low, high = change.loc[(name, measure)]
+            lost = "" if np.isnan(moved) else f" ({signed(moved)} {interval(low, high, difference=True)})"
+            row.append(spread(*of.loc[(name, measure)]) + lost)
+        rows.append(row)
+    return rows
+
+
+def differences() -> list[list[str]]:
+    """Return the second table: differences with their intervals, bold after Holm's correction over all that are there."""
+    rows = pd.read_csv(DATA / "differences.csv")
+    rows = rows[(rows["subset"] == SUBSET) & rows["metric"].isin(SCORED) & rows["b"].isin(AGAINST)]
+    rows = rows.assign(shown=holm(rows["p"].to_numpy(float)) < 0.05)
+    found = {(r["a"], r["b"], r["metric"]): r for r in rows.to_dict("records")}
+    table = [["difference", *SCORED.values()]]
+    for against in AGAINST:
+        for name in dict.fromkeys(rows.loc[rows["b"] == against, "a"]):
+            line = [f"{name} − {against}"]
+            for metric in SCORED:
+                row = found[name, against, metric]
+                text = (
+                    f"{signed(row['difference'])} {interval(row['ci_low'], row['ci_high'], difference=True)}"
+                )
+                line.append(f"**{text}**" if row["shown"] else text)
+            table.append(line)
+    return table
+
+
+def markdown(rows: list[list[str]]) -> str:
+    """Return a table; the first row is its head."""
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
+def cost() -> list[list[str]]:
+    """Return the processor seconds of a step of each method, of the default profile's batch, on one core."""
+    torch.set_num_threads(1)
+    train, _ = split_rows(ROWS)
+    pictures = Pictures(IMAGES, read_table(IMAGES_TABLE, IMAGES))
+    precision = resolve_precision("auto", "cpu")
+    rows = [["method", "seconds"]]
+    for name in METHODS:
+        method, clip = METHODS[name], load_checkpoint("data/base")
+        clip = with_bias(clip) if method.bias else clip
+        examples = load_examples(clip, train, pictures, method=method)
+        if method.neighbours:
+            near = nearest_rows(clip, examples, method.neighbours, "cpu", precision)
+            examples = replace(examples, neighbours=near)
+        objective = Objective(clip, method, precision=precision)
+        optimizer = torch.optim.AdamW(clip.model.train().parameters(), lr=1e-5)
+        for step in range(FIRST + STEPS):
+            if step == FIRST:
+                began = time.process_time()
+            loss = objective.loss(take(clip, examples, rows_of(examples, CAPTIONS, 0, step), 0, step))
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            objective.after_step()
+        rows.append([name, f"{(time.process_time() - began) / STEPS:.3f}"])
+    return rows
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["cost"]:
+        sys.exit(print(markdown(cost())))
+    print(markdown(reached()), markdown(differences()), sep="\n\n")

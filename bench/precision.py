@@ -1,0 +1,56 @@
+"""What bf16 gains in training on this processor: `python bench/precision.py`.
+
+Steps of the default profile's base CLIP on random pictures and captions, forward and backward, in fp32 and in bf16 in
+turn, so that what else the machine does strikes both. Printed are the least milliseconds per step of each, their
+ratio, and what ``run.precision: auto`` takes here. About a minute.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+os.environ.setdefault("GOMP_SPINCOUNT", "20000")  # as the stages set it
+
+import torch
+from open_clip.loss import ClipLoss
+from open_clip.model import CustomTextCLIP
+
+from caramel.models.devices import autocast, resolve_precision
+
+ROUNDS, STEPS, BATCH, VOCABULARY = 6, 4, 256, 600
+ARCHITECTURE = Path(__file__).parents[1] / "params" / "clip.json"
+
+
+def main() -> None:
+    """Print the table."""
+    torch.manual_seed(0)
+    config = json.loads(ARCHITECTURE.read_text(encoding="utf-8"))
+    config["text_cfg"]["vocab_size"] = VOCABULARY
+    model, loss = (
+        CustomTextCLIP(config["embed_dim"], config["vision_cfg"], config["text_cfg"], output_dict=True),
+        ClipLoss(),
+    )
+    side, length = config["vision_cfg"]["image_size"], config["text_cfg"]["context_length"]
+    images = torch.rand(BATCH, 3, side, side)
+    texts = torch.randint(VOCABULARY, (BATCH, length))
+    least = dict.fromkeys(("fp32", "bf16"), float("inf"))
+    for _ in range(ROUNDS):
+        for precision in least:
+            start = time.perf_counter()
+            for _ in range(STEPS):
+                with autocast("cpu", precision):
+                    out = model(images, texts)
+                    value = loss(out["image_features"], out["text_features"], out["logit_scale"])
+                value.backward()
+                model.zero_grad()
+            least[precision] = min(least[precision], (time.perf_counter() - start) / STEPS)
+    for precision, seconds in least.items():
+        print(f"{precision}  {1000 * seconds:8.1f} ms per step of {BATCH}")
+    print(f"fp32 / bf16 = {least['fp32'] / least['bf16']:.2f}; auto is {resolve_precision('auto', 'cpu')}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""How fast a language model behind a server is asked, how much memory that takes, and what a kill costs.
+
+    python bench/replies.py --requests 100000 --slots 16
+    python bench/replies.py --requests 10000 --kill
+
+A server of its own process takes ``--slots`` requests at a time and 50 ms for each: its limit is slots / 0.05 in a second. It is
+asked ``--at-once``, half as many more unless it is given: a slot that is free then finds a request that waits. With
+``--kill`` the asking process is killed (SIGKILL) half-way and started again; what was asked twice is counted by the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import click
+
+from caramel.models.chat.endpoint import Endpoint
+from caramel.models.llm.chat import ChatWriter
+from caramel.sources.captions.llm.budget import Budget, Spent
+from caramel.sources.captions.llm.conversation import Ask, Outcome, Script, answered
+from caramel.sources.captions.llm.models import Named
+from caramel.sources.captions.llm.response_cache import open_replies
+from caramel.sources.captions.llm.scheduler import Asking, Manner
+
+LATENCY = 0.05  # seconds
+MESSAGE = {"choices": [{"message": {"content": '{"follows": "no"}'}, "finish_reason": "stop"}]}
+BODY = json.dumps({**MESSAGE, "usage": {"prompt_tokens": 300, "completion_tokens": 8}}).encode()
+REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
+    len(BODY),
+    BODY,
+)
+
+
+def serve(slots: int, pipe: Connection) -> None:
+    """Answer every request after ``LATENCY``; send the port, and for each message the number of times each was asked."""
+    asked: Counter[int] = Counter()
+
+    async def run() -> None:
+        free = asyncio.Semaphore(slots)
+
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                while True:
+                    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                    size = int(head.split(b"content-length:")[1].split(b"\r\n")[0])
+                    asked[hash(await reader.readexactly(size))] += 1
+                    async with free:
+                        await asyncio.sleep(LATENCY)
+                    writer.write(REPLY)
+                    await writer.drain()
+            except (asyncio.IncompleteReadError, ConnectionError):
+                writer.close()
+
+        server = await asyncio.start_server(handle, "127.0.0.1", 0)
+        pipe.send(server.sockets[0].getsockname()[1])
+        while True:
+            while not pipe.poll():
+                await asyncio.sleep(0.02)
+            pipe.recv()
+            pipe.send((len(asked), sum(asked.values())))
+
+    asyncio.run(run())
+
+
+def script(number: int) -> Script:
+    """Ask one question."""
+    given = {"caption": f"A dog runs across beach number {number}.", "changed": "A cat runs across it."}
+    answer = yield from answered(Ask("validate_negative", given, 1, 0.0), 1)
+    return Outcome(str(answer), 1, "", ())
+
+
+def ask(port: int, number: int, workers: int, store: Path, pipe: Connection) -> None:
+    """Ask so many questions; send seconds, seconds of the processor, and the peak of the resident memory after a tenth of them and at the end, in MB."""
+    os.environ["NO_PROXY"] = "127.0.0.1"
+    model = ChatWriter(Endpoint("m", f"http://127.0.0.1:{port}/v1", workers=workers))
+    peaks: list[float] = []
+
+    def scripts() -> Iterator[Any]:
+        for i in range(number):
+            if i == number // 10:
+                peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+            yield script(i)
+
+    begun = time.monotonic()
+    with open_replies(store) as replies:
+        manner = Manner("m", 1, 7, 64, False, workers)
+        spent = Spent(Budget(0.15, 0.6, None, None, None))
+        asking = Asking(
+            scripts(), number, manner=manner, judges={}, store=replies, spent=spent, title="requests"
+        )
+        asking.run(Named("m", lambda: model))
+    peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    pipe.send((time.monotonic() - begun, used.ru_utime + used.ru_stime, *peaks))
+
+
+@click.command()
+@click.option("--requests", "number", default=10_000, show_default=True, type=click.IntRange(min=100))
+@click.option("--slots", default=16, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--at-once", type=click.IntRange(min=1), help="Requests under way; 1.5 times the slots if not given."
+)
+@click.option("--kill", is_flag=True, help="Kill the asking process half-way, and go on.")
+def main(number: int, slots: int, at_once: int | None, kill: bool) -> None:
+    """Measure and print; see the module."""
+    at_once = at_once or slots + slots // 2
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    server = context.Process(target=serve, args=(slots, theirs), daemon=True)
+    server.start()
+    port = ours.recv()
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "replies.sqlite"
+        here, there = context.Pipe()
+        for turn in range(2 if kill else 1):
+            asking = context.Process(target=ask, args=(port, number, at_once, store, there))
+            asking.start()
+            while kill and turn == 0:
+                ours.send("?")
+                if ours.recv()[1] > number // 2:
+                    os.kill(asking.pid or 0, signal.SIGKILL)
+                    break
+                time.sleep(0.02)
+            asking.join()
+        seconds, busy, early, late = here.recv()
+        size = store.stat().st_size / 1e6
+    ours.send("?")
+    different, all_of_them = ours.recv()
+    server.terminate()
+    print(
+        f"{different:,} requests, {all_of_them - different} of them asked twice; {slots} slots, {at_once} asked at once"
+    )
+    if not kill:
+        print(
+            f"{seconds:.1f} s, {number / seconds:,.0f} in a second: {number / seconds * LATENCY / slots:.1%} of the server's limit"
+        )
+        print(f"{busy / number * 1000:.2f} ms of the processor for each request")
+    print(
+        f"peak of resident memory: {early:.0f} MB after a tenth, {late:.0f} MB at the end; replies on disk: {size:.1f} MB"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,288 @@
+"""What a fine-tuning gains and loses, by what of its weights is kept: the tables of docs/training.md on WiSE-FT and LoRA.
+
+    python bench/retention.py wise     # mixtures of base and fine-tuned weights, of each variant and seed
+    python bench/retention.py lora     # trains corrections of low rank as well, and holds them against full training
+
+After a run of the default profile, whose base, pairs and fine-tuned models they take. Gained: Group on the test instances that
+are not *add*. Kept: R@1 of held-out retrieval, the mean of both directions. Changes from the base, the mean over seeds, in points
+of per cent; their 95 % intervals count the choice of images and that of seeds (``paired_hits``), paired on the instances. Of how far
+the weights went, which no image changes, it is a t interval over the seeds.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+
+from caramel.benchmarks.metrics import outcomes
+from caramel.config.schema import Finetune, load
+from caramel.evaluation.results.paired_tests import compare_hits
+from caramel.evaluation.results.summary import aligned
+from caramel.evaluation.score_model import LoadedBenchmark, live_similarities, loaded
+from caramel.evaluation.weight_distance import moved
+from caramel.io.image_store import Pictures
+from caramel.models.open_clip.checkpoints import Clip, load_checkpoint, save_checkpoint
+from caramel.models.open_clip.encoder import ClipEncoder
+from caramel.registry import METHODS
+from caramel.runtime.environment import be_quiet
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
+from caramel.training.data.examples import load_examples
+from caramel.training.loop.contrastive import fit, hits
+from caramel.training.variants import in_steps, set_up, split_rows
+from caramel.training.weight_averaging import mixed
+from caramel.utils.stats import over_seeds
+
+BASE, ASSEMBLED, SCENES = Path("data/base"), Path("data/assemble"), Path("data/scenes")
+MEASURES = {"group": "Group", "kept": "R@1"}
+# Of each: the metric that it is of, the subset of the table, and what that is the mean of, where it is a mean.
+PLACES = {"group": ("group", "without_add", ()), "kept": ("recall@1", "macro", ("i2t", "t2i"))}
+TITLES = {**MEASURES, "weights": "weights moved, %"}
+FASTER = 10  # times the rate of full training, as FSC-CLIP takes for corrections
+Rows = list[dict[str, Any]]
+
+
+def benchmarks(retrieval: int, seed: int) -> dict[str, LoadedBenchmark]:
+    """Return both benchmarks, their images looked at."""
+    held_out = {"split": "test", "count": retrieval, "seed": seed}
+    return {
+        "group": loaded("instances", ASSEMBLED, None, None, {"split": "test"}),
+        "kept": loaded("held_out_retrieval", SCENES, None, None, held_out),
+    }
+
+
+def measured(clip: Clip, on: Mapping[str, LoadedBenchmark]) -> dict[str, pd.DataFrame]:
+    """Return a model's table ``similarities`` by measure."""
+    model = ClipEncoder(clip, "cpu", "fp32", "model")
+    return {name: live_similarities(model, task, 256) for name, task in on.items()}
+
+
+def change(a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], measure: str) -> pd.Series:
+    """Return how a differs from b by a measure: ``difference``, ``ci_low``, ``ci_high``, ``value_a``, ``value_b``.
+
+    Args:
+        a: tables ``similarities``, one per seed.
+        b: one, of the base; or one per seed of a, trained with it: then each pair of a seed is one difference.
+        measure: of ``MEASURES``.
+    """
+    metric, subset, parts = PLACES[measure]
+    of_a, of_b = (
+        np.stack([outcomes(aligned(rows, a[0]), [metric]).hits.to_numpy(float) for rows in side])
+        for side in (a, b)
+    )
+    if len(b) > 1:
+        of_a, of_b = of_a - of_b, np.zeros_like(of_b[:1])
+    found = compare_hits(of_a, of_b, a[0], [metric], parts.__contains__, resamples=1000, seed=0)
+    return found[found["subset"] == subset].iloc[0]
+
+
+def told(found: pd.Series, sign: str = "+") -> str:
+    """Return a difference with its interval, in points of per cent."""
+    return (
+        f"{100 * found['difference']:{sign}.1f} ({100 * found['ci_low']:.1f} to {100 * found['ci_high']:.1f})"
+    )
+
+
+def table(rows: Rows, by: list[str], base: Mapping[str, pd.DataFrame]) -> str:
+    """Return a table in Markdown: a row for each group, its changes from the base over its seeds, and how far it went."""
+    further = [name for name in ("weights",) if name in rows[0]]
+    lines = [
+        "| " + " | ".join([*by, *MEASURES.values(), *(TITLES[m] for m in further)]) + " |",
+        "|" + "---|" * (len(by) + len(MEASURES) + len(further)),
+    ]
+    for key, group in groups(rows, by).items():
+        cells = [told(change([row[m] for row in group], [base[m]], m)) for m in MEASURES]
+        for name in further:
+            far = over_seeds(np.array([row[name] for row in group]))
+            cells.append(f"{100 * far.mean:.1f} ({100 * far.low:.1f} to {100 * far.high:.1f})")
+        lines.append("| " + " | ".join([*map(str, key), *cells]) + " |")
+    return "\n".join(lines)
+
+
+def groups(rows: Rows, by: Sequence[str]) -> dict[tuple[Any, ...], Rows]:
+    """Return the rows by what they have in these columns, in their order."""
+    found: dict[tuple[Any, ...], Rows] = {}
+    for row in rows:
+        found.setdefault(tuple(row[name] for name in by), []).append(row)
+    return found
+
+
+def write_values(rows: Rows, path: Path) -> None:
+    """Write the value of each run as CSV."""
+    plain = [{**row, **{m: change([row[m]], [row[m]], m)["value_a"] for m in MEASURES}} for row in rows]
+    pd.DataFrame(plain).to_csv(path, index=False)
+
+
+def picture(rows: Rows, base: Mapping[str, pd.DataFrame], path: Path) -> None:
+    """Draw a curve for each variant: what is gained against what is lost, a point for each mixture, bars of the interval."""
+    figure = Figure(figsize=(6, 4.2), layout="constrained")
+    axis = figure.subplots()
+    for (variant,), of_variant in groups(rows, ["variant"]).items():
+        by_alpha = groups(of_variant, ["alpha"])
+        points = {m: [change([r[m] for r in g], [base[m]], m) for g in by_alpha.values()] for m in MEASURES}
+        x, y = ([100 * p["difference"] for p in points[m]] for m in ("kept", "group"))
+        wide, high = ([100 * (p["difference"] - p["ci_low"]) for p in points[m]] for m in ("kept", "group"))
+        axis.errorbar(
+            x, y, yerr=high, xerr=wide, marker="o", ms=4, lw=1.5, elinewidth=0.6, label=str(variant)
+        )
+        alphas = [alpha for (alpha,) in by_alpha]
+        for n in (0, len(alphas) // 2, len(alphas) - 1):
+            axis.annotate(f"α {alphas[n]:g}", (x[n], y[n]), (4, 4), textcoords="offset points", fontsize=8)
+    axis.axhline(0, color="grey", lw=0.8)
+    axis.axvline(0, color="grey", lw=0.8)
+    axis.set(
+        xlabel="R@1 of held-out retrieval, against the base", ylabel="Group without add, against the base"
+    )
+    axis.grid(alpha=0.3)
+    axis.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
+def wise(
+    settings: Finetune,
+    on: Mapping[str, LoadedBenchmark],
+    base: Mapping[str, pd.DataFrame],
+    variants: Sequence[str],
+    alphas: Sequence[float],
+    out: Path,
+) -> None:
+    """Print what mixtures gain and lose, and which is best on val; draw the curves."""
+    before = load_checkpoint(BASE).model.state_dict()
+    _, val = split_rows(ASSEMBLED / "training.parquet")
+    rows: Rows = []
+
+    def found_at(clip: Clip, alpha: float) -> Mapping[str, pd.DataFrame]:
+        return measured(clip, on) if alpha else base
+
+    for variant in variants:
+        for seed in settings.seeds:
+            clip = load_checkpoint(f"data/finetune/{variant}-{seed}")
+            after = {name: value.clone() for name, value in clip.model.state_dict().items()}
+            examples = load_examples(clip, val, pictures(), method=METHODS["trohn_img"])
+            for alpha in alphas:
+                clip.model.load_state_dict(mixed(before, after, alpha))
+                clip.model.eval()
+                on_val = hits(clip, examples, "cpu", "fp32")["group"]
+                rows.append(
+                    {"variant": variant, "seed": seed, "alpha": alpha, "val": on_val, **found_at(clip, alpha)}
+                )
+            click.echo(f"{variant}-{seed}", err=True)
+    write_values(rows, out.with_suffix(".csv"))
+    chosen = [max(group, key=lambda row: row["val"]) for group in groups(rows, ["variant", "seed"]).values()]
+    for title, part in (
+        ("each mixture", rows),
+        ("that of each seed which is best on val", [{**row, "alpha": "best"} for row in chosen]),
+    ):
+        click.echo(f"\n{title}:\n\n{table(part, ['variant', 'alpha'], base)}")
+    best = {name: [row["alpha"] for row in group] for (name,), group in groups(chosen, ["variant"]).items()}
+    click.echo(f"\nbest on val: {best}")
+    picture(rows, base, out)
+
+
+def pictures() -> Pictures:
+    """Return the pictures of the pairs."""
+    return Pictures(ASSEMBLED / "images.parquet", read_table(IMAGES, ASSEMBLED / "images.parquet"))
+
+
+def corrected(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:
+    """Return the base trained by corrections of low rank, and how many numbers were trained."""
+    clip, method = load_checkpoint(BASE), set_up(variant, settings.negatives, {})
+    train, val = split_rows(ASSEMBLED / "training.parquet")
+    left_out = {"variants", "seeds", "own", "search", "negatives", "mix", "processes"}
+    given = in_steps(method, settings.model_dump(exclude=left_out), len(train))
+    given |= {"trained": "lora", "lr": settings.lr * FASTER, "device": "cpu", "precision": "auto"}
+    examples, validation = (
+        load_examples(clip, rows, pictures(), method=of)
+        for rows, of in ((train, method), (val, METHODS["trohn_img"]))
+    )
+    numbers: list[int] = []
+
+    def count(points: object) -> None:
+        numbers.append(sum(p.numel() for p in clip.model.parameters() if p.requires_grad))
+
+    with tempfile.TemporaryDirectory() as scratch:
+        fit(
+            clip, examples, [validation], seed=seed, workers=0, scratch=Path(scratch), title=f"{variant}-{seed}",
+            select="group", on_points=count, **given,
+        )  # fmt: skip
+    return clip, numbers[0]
+
+
+def lora(
+    settings: Finetune,
+    on: Mapping[str, LoadedBenchmark],
+    base: Mapping[str, pd.DataFrame],
+    variants: Sequence[str],
+) -> None:
+    """Print what both ways of training gain and lose, how far they go, and their differences seed by seed."""
+    rows: Rows = []
+    for variant in variants:
+        for seed in settings.seeds:
+            full = load_checkpoint(f"data/finetune/{variant}-{seed}")
+            low, number = corrected(variant, seed, settings)
+            for way, clip in (("full", full), ("LoRA", low)):
+                with tempfile.TemporaryDirectory() as folder:
+                    vocabulary = (
+                        (BASE / "bpe.txt.gz").read_bytes() if (BASE / "bpe.txt.gz").exists() else None
+                    )
+                    save_checkpoint(
+                        Path(folder, "c"),
+                        clip.model,
+                        config=clip.config,
+                        vocabulary=vocabulary,
+                        card={},
+                        tokenizer=clip.tokenize,
+                    )
+                    far = moved(BASE, Path(folder, "c"))
+                rows.append(
+                    {"variant": variant, "seed": seed, "trained": way, "weights": far, **measured(clip, on)}
+                )
+            click.echo(
+                f"{variant}-{seed}: {number} of {sum(p.numel() for p in full.model.parameters())}", err=True
+            )
+    write_values(rows, Path("work/lora.csv"))
+    click.echo(table(rows, ["variant", "trained"], base))
+    click.echo("\nLoRA less full, seed by seed:\n")
+    for (variant,), group in groups(rows, ["variant"]).items():
+        by_lora, by_all = ([row for row in group if row["trained"] == way] for way in ("LoRA", "full"))
+        apart = [
+            f"{MEASURES[m]} {told(change([r[m] for r in by_lora], [r[m] for r in by_all], m))}"
+            for m in MEASURES
+        ]
+        click.echo(f"{variant}: {', '.join(apart)}")
+
+
+@click.command()
+@click.argument("what", type=click.Choice(["wise", "lora"]))
+@click.option("--variant", multiple=True, help="Of finetune.variants; all.")
+@click.option("--points", default=11, show_default=True, help="Mixtures of `wise`, evenly from 0 to 1.")
+@click.option(
+    "--out", default="work/wise_ft.png", type=click.Path(path_type=Path), help="The picture of `wise`."
+)
+def main(what: str, variant: tuple[str, ...], points: int, out: Path) -> None:
+    """Measure what fine-tuning gains and loses by what of its weights is kept."""
+    be_quiet()
+    torch.set_num_threads(1)
+    config = load()
+    on = benchmarks(config.evaluate.retrieval, config.evaluate.seed)
+    variants = variant or config.finetune.variants
+    base = measured(load_checkpoint(BASE), on)
+    for name, title in MEASURES.items():
+        click.echo(f"{title} of the base {100 * change([base[name]], [base[name]], name)['value_b']:.1f}")
+    if what == "wise":
+        wise(config.finetune, on, base, variants, [n / (points - 1) for n in range(points)], out)
+    else:
+        lora(config.finetune, on, base, variants)
+
+
+if __name__ == "__main__":
+    main()

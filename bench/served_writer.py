@@ -1,0 +1,123 @@
+"""The embedded language model behind a real server of OpenAI's form, `transformers serve`, against the same model in this process.
+
+    pip install 'openai>=1.98' accelerate      # which that server needs, and caramel does not
+    python bench/served_writer.py data/writer --pairs 20
+
+Both write the negatives and paraphrases of the same pairs of the world, by the settings of profile ``language``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import pandas as pd
+import requests
+from writer_noise import ROOT, judge, world_pairs
+
+from caramel.config.profiles import read_profile
+from caramel.config.schema import Config
+from caramel.interfaces.writer import Written
+from caramel.runtime.environment import be_quiet
+from caramel.sources.captions.llm.writer import language_negatives
+
+START = 180  # seconds until the server listens
+
+
+@contextmanager
+def serving(model: Path) -> Iterator[str]:
+    """Yield the URL of a server of the model, on the loopback interface.
+
+    Raises:
+        RuntimeError: it does not start.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = Path(sys.executable).with_name("transformers")
+    command = [
+        str(program),
+        "serve",
+        str(model),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--device",
+        "cpu",
+    ]
+    with tempfile.TemporaryFile() as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
+        try:
+            until = time.monotonic() + START
+            while not listens(port):
+                if server.poll() is not None or time.monotonic() > until:
+                    log.seek(0)
+                    raise RuntimeError(log.read().decode()[-2000:])
+                time.sleep(0.5)
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            server.terminate()
+
+
+def listens(port: int) -> bool:
+    """Return whether the server answers that it is there."""
+    try:
+        return requests.get(f"http://127.0.0.1:{port}/health", timeout=2).ok
+    except requests.RequestException:
+        return False
+
+
+def asked(
+    config: Config, pairs: pd.DataFrame, target: str, at_once: int, store: Path
+) -> tuple[Written, pd.DataFrame, float]:
+    """Return what a model writes, its replies, and the seconds that it took."""
+    section, begun = config.negatives, time.monotonic()
+    settings = {**section.language_model.model_dump(), "target": target, "at_once": at_once}
+    written = language_negatives(
+        pairs,
+        seed=section.seed,
+        attempts=section.attempts,
+        parts=("negatives", "paraphrases"),
+        model=settings,
+        store=store,
+    )
+    assert written.replies is not None
+    replies = pd.concat(list(written.replies))
+    return written._replace(replies=iter([replies])), replies, time.monotonic() - begun
+
+
+@click.command()
+@click.argument("model", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--pairs", "number", default=20, show_default=True, type=click.IntRange(min=1))
+def main(model: Path, number: int) -> None:
+    """Measure and print; see the module."""
+    be_quiet()
+    os.environ["NO_PROXY"] = "127.0.0.1"
+    config = read_profile("language", {}, ROOT)[1]
+    pairs = world_pairs(config, number)
+    model = model.resolve()
+    found = {}
+    with tempfile.TemporaryDirectory() as folder, serving(model) as url:
+        for name, target, at_once in (("server", f"chat:{model}@{url}", 2), ("local", f"local:{model}", 128)):
+            written, replies, seconds = asked(config, pairs, target, at_once, Path(folder) / f"{name}.sqlite")
+            found[name] = replies.set_index(["prompt", "input", "attempt", "parameters"])["text"]
+            whole = judge(pairs, written)[1].set_index("subtype").loc["all"]
+            print(
+                f"{name}: {len(replies):,} requests, {len(replies) / seconds:.1f} in a second; {dict(whole)}"
+            )
+    both = pd.concat(found, axis=1, join="inner")
+    cold = both[both.index.get_level_values("parameters").str.contains('"temperature": 0.0')]
+    same = (cold["server"] == cold["local"]).sum()
+    print(f"of {len(cold):,} requests of both at temperature 0, {same:,} have the same reply")
+
+
+if __name__ == "__main__":
+    main()

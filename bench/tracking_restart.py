@@ -1,0 +1,119 @@
+"""What runs lose when the tracking server or its database starts again: `python bench/tracking_restart.py`.
+
+Starts PostgreSQL, an S3 server (moto, where that and boto3 are installed; else a folder) and MLflow with passwords, on the
+loopback interface, and lets eight runs log 60 points of a metric each, and an artifact. Three times: undisturbed; with
+PostgreSQL crashed in the middle (SIGQUIT) and away for ten seconds; with the MLflow server killed (SIGKILL) and started
+again at once. Printed are the runs, points and artifacts that are there afterwards (8, 480 and 8 if nothing is lost or
+doubled), the slowest call, and how long all took. Two to six minutes. Needs PostgreSQL's programs (`apt-get install
+postgresql`), psycopg2-binary and Flask-WTF.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+
+from tracking_servers import BUCKET, PASSWORD, USER, Postgres, Server, Storage, postgres_binaries
+
+from caramel.runtime.environment import be_quiet
+from caramel.runtime.mlflow import tracking
+from caramel.runtime.mlflow.server import LOGIN, NAME
+from caramel.training.tracked import log_curve
+
+RUNS, POINTS, AWAY = 8, 60, 10.0
+
+
+def one_run(planned: tracking.Planned, half: threading.Event) -> float:
+    """Log to a run, and say when half of it is; return the seconds of the slowest call."""
+    import mlflow
+
+    slowest = 0.0
+    with tracking.opened(planned):
+        for n in range(POINTS):
+            start = time.monotonic()
+            log_curve([(n, "loss", 1 / (n + 1))])
+            slowest = max(slowest, time.monotonic() - start)
+            if n == POINTS // 2:
+                half.set()
+        mlflow.log_text(planned.name, "note.txt")
+    return slowest
+
+
+def measured(name: str, disturb: Callable[[], None]) -> str:
+    """Run the eight, disturb them in the middle, and return the line of the table."""
+    import mlflow
+
+    start = time.monotonic()
+    plans = [tracking.plan(f"{name} {n}", key=f"{name} {n}", params={"n": n}) for n in range(RUNS)]
+    half = threading.Event()
+    with ThreadPoolExecutor(RUNS) as pool:
+        calls = [pool.submit(one_run, planned, half) for planned in plans]
+        half.wait()
+        disturb()
+        slowest = max(call.result() for call in calls)
+    seconds = time.monotonic() - start
+    client = mlflow.MlflowClient(plans[0].uri)
+    experiment = client.get_run(plans[0].run_id).info.experiment_id
+    found = [run for run in client.search_runs([experiment]) if run.info.run_name.startswith(name)]
+    steps = [{m.step for m in client.get_metric_history(run.info.run_id, "loss")} for run in found]
+    finished = sum(run.info.status == "FINISHED" for run in found)
+    notes = sum(len(client.list_artifacts(run.info.run_id)) for run in found)
+    there = f"{len(found):>4}{finished:>10}{sum(map(len, steps)):>8}{notes:>11}"
+    return f"{name:34}{there}{slowest:>13.1f} s{seconds:>8.0f} s"
+
+
+def main() -> None:
+    """Print the table."""
+    be_quiet()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # its servers are stopped with it
+    binaries = postgres_binaries()
+    if binaries is None or not find_spec("psycopg2") or not find_spec("flask_wtf"):
+        sys.exit("PostgreSQL, psycopg2-binary or Flask-WTF is not installed.")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        storage = Storage() if find_spec("boto3") and find_spec("moto") else None
+        artifacts = f"s3://{BUCKET}/artifacts" if storage else str(folder / "artifacts")
+        postgres = Postgres(binaries)
+        server = Server(folder, postgres.uri, artifacts, environment=storage.environment if storage else {})
+        os.environ |= {NAME: server.url, LOGIN[0]: USER, LOGIN[1]: PASSWORD, "DVC_ROOT": name}
+
+        def crash() -> None:
+            postgres.stop()
+            time.sleep(AWAY)
+            postgres.start()
+
+        def kill() -> None:
+            server.kill()
+            server.start()
+
+        try:
+            if storage:
+                storage.start()
+            postgres.start()
+            server.start()
+            print(f"artifacts on {'S3 (moto)' if storage else 'a folder'}; {RUNS} runs of {POINTS} points")
+            print(
+                f"{'':34}{'runs':>4}{'finished':>10}{'points':>8}{'artifacts':>11}{'slowest call':>15}{'all':>10}"
+            )
+            print(measured("undisturbed", lambda: None), flush=True)
+            print(measured(f"PostgreSQL away for {AWAY:.0f} s", crash), flush=True)
+            print(measured("MLflow server killed, started again", kill), flush=True)
+        finally:
+            server.kill()
+            postgres.remove()
+            if storage:
+                storage.kill()
+
+
+if __name__ == "__main__":
+    main()

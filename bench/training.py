@@ -1,0 +1,334 @@
+"""Training beside open_clip's own program: `python bench/training.py` (`make bench-train`).
+
+The same model of random weights, JPEGs of 256 pixels and captions, batch, order of rows, number of steps, fp32, threads and
+processes that decode, by `python -m open_clip_train.main` (of the wheel of open_clip 3.3, as it is) and by
+`contrastive.fit`, by turns and each in a process of its own. Its random crops are told to take the whole picture, so that
+both train on the same pixels. Printed are
+
+- samples a second of each turn, counted after the first steps, loading included, and of the ratio the geometric mean over the
+  turns with its 95 % interval (t, of its logarithm);
+- the largest difference of a step's loss; the program says five digits of it;
+- where our time goes: waiting for a batch, forward, backward, update; and what decoding a batch takes of one core;
+- ours again with the pictures held decoded in memory, as sets below 256 MB are.
+
+Captions of usual length are computed on as far as they go here, and on all 77 tokens there; captions that fill the context
+take both as many. With two threads or processes on one core nothing of this says much.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import click
+import numpy as np
+import pandas as pd
+import torch
+from image_store import drawn, files, write_store
+from loader import CONFIG
+from scipy.stats import t as student
+
+from caramel.io.image_store import Pictures
+from caramel.models.open_clip.checkpoints import build_model, load_checkpoint, save_checkpoint
+from caramel.runtime.environment import be_quiet
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
+from caramel.training.data import loader
+from caramel.training.data.batch import take
+from caramel.training.data.examples import Examples, load_examples
+from caramel.training.loop import contrastive
+from caramel.training.loop.loop import Training
+from caramel.training.methods.infonce import METHOD as INFONCE
+
+WARM = 4  # steps that are not counted
+SEED, LR, WARMUP, DECAY, BETAS, EPS = 0, 1e-4, 5, 0.1, (0.9, 0.98), 1e-6
+LINE = re.compile(r"Data \(t\): ([\d.]+) Batch \(t\): [\d.]+, ([\d.e+]+)/s.* Loss: ([\d.]+) \(")
+LENGTHS = {"usual": (8, 21), "full": (90, 91)}  # words of a caption
+WORDS = ("the", "large", "red", "blue", "dog", "cat", "ball", "left", "of", "on", "under", "table")
+
+
+class Plan(NamedTuple):
+    """What both sides do: a folder with ``model``, ``pairs.tsv`` and a store of images; and how."""
+
+    folder: Path
+    batch: int
+    steps: int
+    workers: int
+    threads: int
+
+    @property
+    def rows(self) -> int:
+        """One epoch of them is trained on."""
+        return self.batch * self.steps
+
+
+class Turn(NamedTuple):
+    """What one training took and gave."""
+
+    losses: list[float]  # of each step
+    speed: float  # samples a second
+    phases: dict[str, float]  # seconds of a step
+
+
+def prepare(plan: Plan, model: str, words: tuple[int, int]) -> None:
+    """Write the model and the data."""
+    import open_clip
+
+    torch.manual_seed(0)
+    found = CONFIG if model == "small" else {"quick_gelu": False, **open_clip.get_model_config(model)}
+    config = {"model_cfg": found, "preprocess_cfg": {}}
+    save_checkpoint(
+        plan.folder / "model", build_model(config, model), config=config, vocabulary=None, card={}
+    )
+    pictures = drawn()
+    write_store(plan.folder, files(pictures, plan.rows))
+    (plan.folder / "jpegs").mkdir()
+    rng, rows = np.random.default_rng(2), []
+    for name, data in files(pictures, plan.rows):
+        path = plan.folder / "jpegs" / f"{name}.jpg"
+        path.write_bytes(data)
+        rows.append((str(path), name, " ".join(rng.choice(WORDS, rng.integers(*words)))))
+    table = pd.DataFrame(rows, columns=["filepath", "image_id", "title"])
+    table.to_csv(plan.folder / "pairs.tsv", sep="\t", index=False)
+
+
+def order(plan: Plan) -> list[list[int]]:
+    """Return the rows of each step as open_clip's program draws them."""
+    torch.manual_seed(SEED)
+    rows: Any = range(plan.rows)
+    batches: Any = torch.utils.data.DataLoader(rows, plan.batch, shuffle=True, drop_last=True)
+    return [rows.tolist() for rows in batches]
+
+
+def arguments(folder: Path, pairs: Path, name: str, **changes: object) -> list[str]:
+    """Return the arguments of open_clip's program for a model's folder and a table of pairs."""
+    how = {
+        "device": "cpu", "precision": "fp32", "dataset-type": "csv", "train-data": pairs, "csv-separator": "\t",
+        "csv-img-key": "filepath", "csv-caption-key": "title", "model": f"local-dir:{folder}", "lr": LR, "beta1": BETAS[0],
+        "beta2": BETAS[1], "eps": EPS, "wd": DECAY, "warmup": WARMUP, "grad-clip-norm": 1.0, "seed": SEED,
+        "log-every-n-steps": 1, "logs": "none", "name": name, "epochs": 1, **changes,
+    }  # fmt: skip
+    whole = ["--aug-cfg", "scale=(1.0,1.0)"]
+    return [*whole, *(part for key, value in how.items() for part in (f"--{key}", str(value)))]
+
+
+def theirs(plan: Plan) -> Turn:
+    """Run open_clip's program."""
+    given = {"batch-size": plan.batch, "workers": plan.workers}
+    command = [sys.executable, "-m", "open_clip_train.main"]
+    command += arguments(plan.folder / "model", plan.folder / "pairs.tsv", "turn", **given)
+    with tempfile.TemporaryDirectory(
+        dir=plan.folder
+    ) as place:  # of its log: a second run of a name is refused
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(plan.threads)}
+        done = subprocess.run(
+            command, cwd=place, env=environment, capture_output=True, text=True, check=False
+        )
+    found = [[float(part) for part in line] for line in LINE.findall(done.stderr)]
+    if len(found) != plan.steps:
+        raise click.ClickException(f"open_clip's program made {len(found)} steps:\n{done.stderr[-2000:]}")
+    waited, speeds, losses = np.array(found).T
+    seconds = plan.batch / speeds[WARM:]
+    waiting = (waited[-1] * plan.steps - waited[WARM - 1] * WARM) / len(seconds)
+    phases = {"waiting": waiting, "all": float(seconds.mean())}
+    return Turn(losses.tolist(), plan.batch / seconds.mean(), phases)
+
+
+class Clock:
+    """Adds up the seconds of each phase of the steps that count."""
+
+    def __init__(self) -> None:
+        self.steps, self.seconds = 0, defaultdict[str, float](float)
+        self.ended: list[float] = []
+
+    def on(self, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function, timed."""
+
+        def timed(*args: Any, **named: Any) -> Any:
+            began = time.perf_counter()
+            found = function(*args, **named)
+            if len(self.ended) >= WARM:
+                self.seconds[phase] += time.perf_counter() - began
+            return found
+
+        return timed
+
+
+def watched(train: Callable[..., Any], clock: Clock, losses: list[torch.Tensor]) -> Callable[..., Any]:
+    """Return the training loop, watched."""
+
+    def noted(training: Training[Any], **how: Any) -> Any:
+        loss, after = clock.on("forward", training.loss), training.after_step
+
+        def kept(batch: Any) -> torch.Tensor:
+            found: torch.Tensor = loss(batch)
+            losses.append(found.detach())
+            return found
+
+        def ended(step: int) -> None:
+            if after:
+                after(step)
+            clock.ended.append(time.perf_counter())
+
+        training.loss, training.after_step = kept, ended
+        training.batch = clock.on("waiting", training.batch)
+        backward = clock.on("backward", torch.Tensor.backward)
+        update = clock.on("update", training.optimizer.step)
+        with (
+            mock.patch.object(torch.Tensor, "backward", backward),
+            mock.patch.object(training.optimizer, "step", update),
+        ):
+            return train(training, **how)
+
+    return noted
+
+
+def _examples(plan: Plan, held: bool) -> tuple[Any, Examples]:
+    index, table = plan.folder / "images.parquet", pd.read_csv(plan.folder / "pairs.tsv", sep="\t")
+    rows = pd.DataFrame(
+        {"pair_id": table["image_id"].map(str), "image_id": table["image_id"].map("{:08}".format)}
+    )
+    rows["caption"] = table["title"]
+    loader.HELD = 2**60 if held else 0
+    clip = load_checkpoint(plan.folder / "model")
+    stored = Pictures(index, read_table(IMAGES, index))
+    return clip, load_examples(clip, rows, stored, method=INFONCE)
+
+
+def _ours(plan: Plan, held: bool, answer: Callable[[object], None]) -> None:
+    torch.set_num_threads(plan.threads)
+    clip, examples = _examples(plan, held)
+    steps, clock, losses = order(plan), Clock(), list[torch.Tensor]()
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        mock.patch.object(contrastive, "rows_of", lambda *args: np.array(steps[args[-1]])),
+        mock.patch.object(contrastive, "train", watched(contrastive.train, clock, losses)),  # type: ignore[attr-defined]
+    ):
+        contrastive.fit(
+            clip, examples, [], seed=SEED, steps=plan.steps, batch=plan.batch, lr=LR, warmup=WARMUP, weight_decay=DECAY,
+            betas=BETAS, eps=EPS, max_gradient=1.0, checkpoint_every=plan.steps, device="cpu", precision="fp32",
+            workers=plan.workers, scratch=Path(scratch), title="ours",
+        )  # fmt: skip
+    counted = plan.steps - WARM
+    seconds = (clock.ended[-1] - clock.ended[WARM - 1]) / counted
+    phases = {name: spent / counted for name, spent in clock.seconds.items()} | {"all": seconds}
+    answer(Turn([float(loss) for loss in losses], plan.batch / seconds, phases))
+
+
+def _decoding(plan: Plan, answer: Callable[[object], None]) -> None:
+    clip, examples = _examples(plan, False)
+    began = time.process_time()
+    for step, rows in enumerate(order(plan)[:4]):
+        take(clip, examples, np.array(rows), SEED, step)
+    answer((time.process_time() - began) / 4)
+
+
+def apart(work: Callable[..., None], *given: Any) -> Any:
+    """Return what the work answers, in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    receive, send = context.Pipe(duplex=False)
+    child = context.Process(target=work, args=(*given, send.send))
+    child.start()
+    send.close()
+    try:
+        return receive.recv()
+    except EOFError:
+        raise click.ClickException("A training of ours ended before it answered.") from None
+    finally:
+        child.join()
+
+
+def interval(ratios: list[float]) -> tuple[float, float, float]:
+    """Return the geometric mean and the ends of its 95 % interval."""
+    logs = np.log(ratios)
+    half = (
+        student.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else np.nan
+    )
+    low, high = np.exp(logs.mean() - half), np.exp(logs.mean() + half)
+    return float(np.exp(logs.mean())), float(low), float(high)
+
+
+def measured(plan: Plan, title: str, turns: int) -> None:
+    """Print what both sides take by turns."""
+    click.echo(
+        f"\n{title}: batch {plan.batch}, {plan.steps} steps, {plan.threads} threads, {plan.workers} decode"
+    )
+    ratios, differences, phases = [], [], []
+    for turn in range(turns):
+        other, own = theirs(plan), apart(_ours, plan, False)
+        ratios.append(own.speed / other.speed)
+        differences.append(float(np.abs(np.subtract(own.losses, other.losses)).max()))
+        phases.append(
+            {
+                **own.phases,
+                "open_clip: waiting": other.phases["waiting"],
+                "open_clip: all": other.phases["all"],
+            }
+        )
+        click.echo(
+            f"  turn {turn + 1}: open_clip {other.speed:.1f}/s, caramel {own.speed:.1f}/s, ratio {ratios[-1]:.3f}, "
+            f"largest difference of a loss {differences[-1]:.1e} (the last is {own.losses[-1]:.5f})"
+        )
+    mean, low, high = interval(ratios)
+    held = apart(_ours, plan, True)
+    click.echo(
+        f"  ratio {mean:.3f}, 95 % interval [{low:.3f}, {high:.3f}]; losses differ by {max(differences):.1e}"
+    )
+    step = pd.DataFrame(phases).mean()
+    click.echo("  ms of a step: " + ", ".join(f"{name} {1000 * value:.0f}" for name, value in step.items()))
+    click.echo(f"  decoding a batch: {1000 * apart(_decoding, plan):.0f} ms of one core")
+    click.echo(f"  pictures held in memory: {held.speed:.1f}/s")
+
+
+@click.command(
+    epilog="Example: python bench/training.py --model ViT-B-32 --batch 32 --steps 14 --turns 3"
+)
+@click.option(
+    "--model",
+    default="small",
+    show_default=True,
+    help="small (3 layers of 128), or an open_clip architecture.",
+)
+@click.option(
+    "--captions", default="usual", show_default=True, type=click.Choice([*LENGTHS]), help="Their length."
+)
+@click.option("--batch", default=64, show_default=True, help="Samples of a step.")
+@click.option(
+    "--steps", default=40, show_default=True, help=f"Of a training; the first {WARM} are not counted."
+)
+@click.option("--turns", default=5, show_default=True, help="Of each side.")
+@click.option("--workers", default=1, show_default=True, help="Processes that decode.")
+@click.option("--threads", default=1, show_default=True, help="Of the process that trains.")
+@click.option(
+    "--work", type=click.Path(path_type=Path), help="Folder for the files; they are removed at the end."
+)
+def main(
+    model: str,
+    captions: str,
+    batch: int,
+    steps: int,
+    turns: int,
+    workers: int,
+    threads: int,
+    work: Path | None,
+) -> None:
+    """Print speed and losses of both."""
+    be_quiet()
+    with tempfile.TemporaryDirectory(dir=work) as made:
+        plan = Plan(Path(made), batch, steps, workers, threads)
+        prepare(plan, model, LENGTHS[captions])
+        measured(plan, f"{model}, {captions} captions", turns)
+
+
+if __name__ == "__main__":
+    main()

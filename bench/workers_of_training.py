@@ -1,0 +1,194 @@
+"""One training by one process and by two, one of which is killed in the middle: `python bench/workers_of_training.py`.
+
+A small CLIP learns pairs of the embedded world from nothing, with their hard negatives (`--method`). Drawn into one picture,
+`work/workers_of_training.png`, are the losses of one process, of two, and of two of which the second is killed by SIGKILL
+after half of the steps; below them, by how much they differ from those of one process. Rounding grows with the steps: how
+much, says one process that encodes its batches in four parts, the gradient being the same but for the order of a sum.
+Printed are the largest differences of the first steps and of all, whether the run that was killed ends with the weights of
+the undisturbed one bit for bit, and the seconds of each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+
+from caramel.interfaces.trainer import Curve
+from caramel.models.open_clip.checkpoints import Clip, assemble, build_model
+from caramel.models.open_clip.tokenizer import learn_merges
+from caramel.registry import METHODS
+from caramel.runtime.environment import be_quiet
+from caramel.sources.captions.scene_writer import world_negatives
+from caramel.sources.world.sampling import sample_pairs
+from caramel.training.data.examples import load_examples
+from caramel.training.distributed import Group, Tell, together
+from caramel.training.loop.contrastive import fit
+
+EVERY = 5  # steps of a point of the curves
+PAIRS = 2000
+
+
+def world() -> tuple[pd.DataFrame, dict[str, bytes]]:
+    """Return rows to train on, with their negatives, and their images; no negative has an image."""
+    images: dict[str, bytes] = {}
+
+    def put(image_id: str, data: bytes, path: str, **known: Any) -> None:
+        images[image_id] = data
+
+    counts = {"train": PAIRS, "val": 1, "test": 1}
+    source = sample_pairs(
+        counts=counts,
+        objects=(2,),
+        further_objects=False,
+        unseen=0.125,
+        prior=0.5,
+        absolute_positions=0.5,
+        group_size=8,
+        seed=1,
+        put=put,
+    )
+    written = world_negatives(source.pairs, files="", seed=2, attempts=20, further_objects=False)
+    columns = {"negative_caption": "negative_captions", "subtype": "subtypes"}
+    lists = written.negatives.groupby("pair_id")[[*columns]].agg(list).rename(columns=columns)
+    rows = source.pairs[source.pairs["split"] == "train"].merge(lists, on="pair_id")
+    rows = rows.merge(written.paraphrases, on="pair_id", how="left")
+    none: Any = [[None] * len(found) for found in rows["subtypes"]]
+    return rows.assign(negative_image_ids=none), images
+
+
+def untrained(texts: list[str], folder: Path) -> Clip:
+    """Return the CLIP of `params/clip.json` with a vocabulary of the texts; the same in all processes."""
+    from open_clip.tokenizer import SimpleTokenizer
+
+    folder.mkdir(parents=True, exist_ok=True)
+    vocabulary = learn_merges(texts, folder / f"bpe-{os.getpid()}.txt.gz")
+    found = json.loads(Path("params/clip.json").read_text())
+    found["text_cfg"]["vocab_size"] = SimpleTokenizer(str(vocabulary)).vocab_size
+    torch.manual_seed(0)
+    config = {"model_cfg": found, "preprocess_cfg": {}}
+    return assemble(build_model(config, "params/clip.json"), config, vocabulary)
+
+
+def learn(
+    group: Group, tell: Tell, *, folder: str, method: str, batch: int, steps: int, rows_at_once: int | None
+) -> tuple[Curve, str]:
+    """Train, and return the losses and a hash of the weights."""
+    torch.set_num_threads(1)
+    rows, images = world()
+    clip = untrained(rows["caption"].tolist(), Path(folder))
+    examples = load_examples(clip, rows, images, method=METHODS[method])
+    curve = fit(
+        clip, examples, [], seed=1, steps=steps, batch=batch, lr=1e-3, warmup=20, weight_decay=0.1, checkpoint_every=EVERY,
+        device="cpu", precision="fp32", workers=0, scratch=Path(folder), title=f"{group.size} processes", on_points=tell,
+        group=group, rows_at_once=rows_at_once,
+    )  # fmt: skip
+    stream = io.BytesIO()
+    for _, value in sorted(clip.model.state_dict().items()):
+        stream.write(value.numpy().tobytes())
+    return curve, hashlib.sha256(stream.getvalue()).hexdigest()
+
+
+def killer(after: int) -> Tell:
+    """Return what kills the second process at a step, once."""
+    killed: list[int] = []
+
+    def kill(points: Curve) -> None:
+        if points[0][0] >= after and not killed:
+            (member,) = (m for m in multiprocessing.active_children() if m.name == "training 1")
+            assert member.pid is not None
+            killed.append(member.pid)
+            os.kill(member.pid, signal.SIGKILL)
+
+    return kill
+
+
+def picture(losses: Mapping[str, np.ndarray], steps: np.ndarray, killed: int, path: Path) -> None:
+    """Draw the curves, and below them their differences from the first."""
+    figure = Figure(figsize=(7, 5.5), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    styles: list[dict[str, Any]] = [
+        {"lw": 5, "alpha": 0.35},
+        {"lw": 1, "color": "grey"},
+        {"lw": 2},
+        {"lw": 1.2, "ls": "--"},
+    ]
+    first = next(iter(losses.values()))
+    for (name, values), style in zip(losses.items(), styles, strict=True):
+        above.plot(steps, values, label=name, **style)
+        below.plot(steps, np.abs(values - first), **style)
+    for axis in (above, below):
+        axis.axvline(killed, color="grey", lw=1, ls=":")
+        axis.grid(alpha=0.3)
+    below.set_yscale("log")
+    above.set(ylabel=f"loss, mean of {EVERY} steps")
+    above.legend()
+    below.set(
+        xlabel=f"step; dotted: the second process is killed after step {killed}",
+        ylabel="difference from one process",
+    )
+    figure.savefig(path, dpi=120)
+
+
+@click.command(epilog="Example: python bench/workers_of_training.py --method degla --steps 400")
+@click.option(
+    "--method", default="trohn_text", show_default=True, help="Of those that need no negative images."
+)
+@click.option("--batch", default=128, show_default=True, help="Captions of a step, over all processes.")
+@click.option("--steps", default=200, show_default=True, help="Of each training.")
+@click.option(
+    "--out", default="work/workers_of_training.png", type=click.Path(path_type=Path), help="The picture."
+)
+def main(method: str, batch: int, steps: int, out: Path) -> None:
+    """Train three times, print how the losses differ, and draw them."""
+    be_quiet()
+    rows = batch // (1 + METHODS[method].negatives + METHODS[method].paraphrases)
+    ways: dict[str, tuple[int, int | None, Tell]] = {
+        "one process": (1, None, lambda points: None),
+        "one, in four parts": (1, rows // 4, lambda points: None),
+        "two processes": (2, None, lambda points: None),
+        "two, one of them killed": (2, None, killer(steps // 2)),
+    }
+    losses, weights = {}, {}
+    for name, (processes, parts, tell) in ways.items():
+        with tempfile.TemporaryDirectory() as folder:
+            began = time.perf_counter()
+            given = {
+                "folder": folder,
+                "method": method,
+                "batch": batch,
+                "steps": steps,
+                "rows_at_once": parts,
+            }
+            curve, weights[name] = together(learn, given, processes, tell)
+        losses[name] = np.array([value for _, _, value in curve])
+        apart = np.abs(losses[name] - losses["one process"])
+        click.echo(
+            f"{name}: {time.perf_counter() - began:.0f} s, last loss {losses[name][-1]:.6f}, largest difference {apart.max():.1e}, "
+            f"of the first {10 * EVERY} steps {apart[:10].max():.1e}"
+        )
+    same = weights["two processes"] == weights["two, one of them killed"]
+    click.echo(
+        f"weights of two processes, undisturbed and killed: {'equal bit for bit' if same else 'NOT EQUAL'}"
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    picture(losses, np.array([step for step, _, _ in curve]), steps // 2, out)
+    click.echo(f"drawn: {out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""What the benchmark of the embedded world holds out, shows and gives away: `python bench/world.py [PROJECT]`.
+
+Of a project whose default or smoke profile has run: how much of test stands in train, by letter, by meaning and by
+scene, rendered or planned; how many of the chosen pictures are pictures of the world; how often counting colours tells
+the negative picture from the positive one. It reads tables of any version, so that one before a change can be compared with one after.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+import numpy as np
+import pandas as pd
+
+from caramel.gates.split_leakage import meaning
+from caramel.io.image_codec import pixels
+from caramel.io.image_store import Pictures
+from caramel.sources.world.compounds import compounds_of_scene, seen_and_tested
+from caramel.sources.world.drawing import CANVAS
+from caramel.sources.world.exact_reader import read_pictures
+from caramel.sources.world.grammar import read
+from caramel.sources.world.scenes import Scene, Thing
+
+
+@click.command()
+@click.argument("project", default=".", type=click.Path(exists=True, file_okay=False))
+def main(project: str) -> None:
+    """Print the figures of the finished PROJECT."""
+    data = Path(project, "data")
+    rows = pd.read_parquet(data / "refine/negatives.parquet").merge(
+        pd.read_parquet(data / "refine/pairs.parquet"), on="pair_id"
+    )
+    rows = rows.merge(pd.read_parquet(data / "refine/paraphrases.parquet"), on="pair_id", how="left")
+    source = pd.read_parquet(data / "scenes/pairs.parquet")
+    overlap_of_texts(rows)
+    overlap_of_scenes(source)
+    candidates = pd.read_parquet(data / "synthesize/candidates.parquet")
+    if "scene" in candidates:
+        drawn = candidates.merge(rows[["negative_id", "split"]], on="negative_id").dropna(subset="scene")
+        plans(drawn.drop_duplicates("negative_id"), source)
+    images = files_of(data / "assemble/images.parquet")
+    for form in ("instances", "instances_source"):
+        path = data / f"assemble/{form}.parquet"
+        if path.exists():
+            pictures(form, pd.read_parquet(path).query("split == 'test'"), images)
+
+
+def files_of(index: Path) -> Mapping[str, bytes]:
+    """Return image_id -> encoded file; an older table holds the files itself."""
+    rows = pd.read_parquet(index)
+    if "image" not in rows:
+        return Pictures(index, rows)
+    return {name: image["bytes"] for name, image in zip(rows["image_id"], rows["image"], strict=True)}
+
+
+def overlap_of_texts(rows: pd.DataFrame) -> None:
+    """Print how many rows of test have a text, or one of its meaning, that train has."""
+    test, train = rows[rows["split"] == "test"], rows[rows["split"] == "train"]
+    columns = ("caption", "negative_caption", "caption2")
+    known = {text for column in columns for text in train[column].dropna()}
+    meant = {meaning(text) for text in known} - {None}
+    for column in columns:
+        texts = test[column].dropna()
+        for way, found in (("letter", texts.isin(known)), ("meaning", texts.map(meaning).isin(meant))):
+            print(f"test {column} that train has, by {way}: {100 * found.mean():.1f} % of {len(texts)}")
+
+
+def overlap_of_scenes(source: pd.DataFrame) -> None:
+    """Print how many scenes of test are one of train on another background."""
+    known = {shown(text) for text in source.loc[source["split"] == "train", "scene"]}
+    test = {shown(text) for text in source.loc[source["split"] == "test", "scene"]}
+    for objects in (1, 2, 3):
+        scenes = [scene for scene in test if len(scene) == objects]
+        same = 100 * sum(scene in known for scene in scenes) / max(1, len(scenes))
+        print(
+            f"test scenes of {objects} objects that train has on some background: {same:.1f} % of {len(scenes)}"
+        )
+
+
+def plans(drawn: pd.DataFrame, source: pd.DataFrame) -> None:
+    """Print how many scenes planned for a split are shown in another, or show what is held out from it."""
+    show = {
+        (what, split): {shown(text) for text in rows["scene"]}
+        for what, table in (("rendered", source), ("planned", drawn))
+        for split, rows in table.groupby("split")
+    }
+    for a, b in itertools.permutations(("train", "test"), 2):
+        planned = show.get(("planned", a), set())
+        for what in ("rendered", "planned"):
+            same = len(planned & show.get((what, b), set()))
+            print(
+                f"scenes planned for {a} that are {what} for {b} on some background: {same} of {len(planned)}"
+            )
+    _, tested = seen_and_tested(source)
+    scenes = drawn.loc[drawn["split"] != "test", "scene"]
+    held = sum(bool(compounds_of_scene(Scene.from_json(text)) & tested) for text in scenes)
+    print(f"scenes planned for train and val with a compound that only test shows: {held} of {len(scenes)}")
+
+
+def shown(scene: str) -> frozenset[Thing]:
+    """Return the objects of a scene in their cells, whatever is behind them."""
+    return frozenset(Scene.from_json(scene).things)
+
+
+def pictures(form: str, rows: pd.DataFrame, images: Mapping[str, bytes]) -> None:
+    """Print what the pictures of the test instances hold, and what their colours give away."""
+    sides = {
+        side: np.stack([pixels(images[name], name, CANVAS) for name in rows[column]])
+        for side, column in (("positive", "image_id"), ("negative", "negative_image_id"))
+    }
+    colours = {}
+    for side, stack in sides.items():
+        found = read_pictures(stack)
+        nouns = [[t.noun for t in r.scene.things] for r in found]
+        twice = np.mean([len(set(n)) < len(n) for n in nouns])
+        unreadable = np.mean([r.unreadable > 0 for r in found])
+        captions = rows["caption" if side == "positive" else "negative_caption"]
+        said = [len(read(text).whole.mentions) for text in captions]  # type: ignore[union-attr]
+        more = np.mean([len(n) > k for n, k in zip(nouns, said, strict=True)])
+        colours[side] = np.array([len(np.unique(p.reshape(-1, 3), axis=0)) for p in stack])
+        low, high = np.percentile(colours[side], [5, 95]).astype(int)
+        print(
+            f"{form}, {side} pictures: a noun twice {100 * twice:.1f} %, a cell that cannot be read "
+            f"{100 * unreadable:.1f} %, more objects than are said {100 * more:.1f} %; {low} to {high} colours"
+        )
+    difference = colours["negative"] - colours["positive"]
+    told = np.mean(difference > 0) + np.mean(difference == 0) / 2
+    print(
+        f"{form}: the picture with more colours is the negative one in {100 * told:.1f} % of {len(rows)} instances"
+    )
+
+
+if __name__ == "__main__":
+    main()

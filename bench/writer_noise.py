@@ -1,0 +1,150 @@
+"""How often the embedded language model errs on the world, what each check is worth, and whose negatives are more hackable.
+
+    python bench/writer_noise.py work/writer_noise --seeds 3 --pairs 300
+
+For each seed a model is trained, by the settings of stage ``train_writer`` in params/default.yaml, and writes the negatives and
+paraphrases of the same pairs of the world by those of profile ``language``. Each draft is judged exactly (``sources.captions.error_rates``). Then
+`caramel audit`'s attackers are set on the negatives of pairs and subtypes that both the rules and the model have: all of them, and
+those of the model that are right.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import click
+import pandas as pd
+
+from caramel.api import audit_captions
+from caramel.config.profiles import read_profile
+from caramel.config.schema import Config
+from caramel.interfaces.writer import Written
+from caramel.runtime.environment import be_quiet
+from caramel.sources.captions.error_rates import ERRORS, checks, judged, noise
+from caramel.sources.captions.llm.writer import language_negatives
+from caramel.sources.captions.scene_writer import world_negatives
+from caramel.sources.world.sampling import sample_pairs
+from caramel.training.recipes.caption_lm import train_writer
+
+ROOT = Path(__file__).parents[1]
+PARTS: tuple[Literal["negatives", "paraphrases"], ...] = ("negatives", "paraphrases")
+SCORERS = ("length", "words", "ngram", "probe", "shrunk_probe", "edit_probe")
+
+
+def world_pairs(config: Config, number: int) -> pd.DataFrame:
+    """Return so many pairs of the world; nothing is drawn."""
+    how = config.scenes
+    return sample_pairs(
+        counts={"test": number},
+        objects=how.objects,
+        further_objects=False,
+        unseen=how.unseen,
+        prior=how.prior,
+        absolute_positions=how.absolute_positions,
+        group_size=how.group_size,
+        seed=how.seed,
+        put=lambda *_, **__: None,
+    ).pairs
+
+
+def trained(config: Config, seed: int, folder: Path) -> Path:
+    """Train the model of a seed; return its folder."""
+    begun, settings = time.monotonic(), config.train_writer.model_dump() | {"seed": seed}
+    curve = train_writer(
+        **settings, device="cpu", precision="fp32", scratch=folder / "scratch", out=folder / "model"
+    )
+    print(f"seed {seed}: trained in {time.monotonic() - begun:.0f} s, {curve[-2:]}", flush=True)
+    return folder / "model"
+
+
+def asked(config: Config, pairs: pd.DataFrame, model: Path, store: Path) -> Written:
+    """Return what the model of a folder writes of the pairs, replies as one part."""
+    section = config.negatives
+    settings = {**section.language_model.model_dump(), "target": f"local:{model}"}
+    begun = time.monotonic()
+    written = language_negatives(
+        pairs, seed=section.seed, attempts=section.attempts, parts=PARTS, model=settings, store=store
+    )
+    assert written.replies is not None
+    replies = pd.concat(list(written.replies))
+    print(f"{len(replies):,} requests in {time.monotonic() - begun:.0f} s", flush=True)
+    return written._replace(replies=iter([replies]))
+
+
+def judge(pairs: pd.DataFrame, written: Written) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return the judged drafts, the noise table and the table of checks."""
+    assert written.replies is not None
+    assert written.verdicts is not None
+    prompts = pd.concat(list(written.replies))["prompt"]
+    rows = judged(pairs, written.verdicts, further_objects=False)
+    kept = [*written.negatives["negative_id"], *(written.paraphrases["pair_id"] + ":paraphrase")]
+    return rows, noise(rows, kept, written.rejects["id"].tolist(), prompts), checks(rows)
+
+
+def hackable(pairs: pd.DataFrame, negatives: pd.DataFrame) -> tuple[float, float, float, int]:
+    """Return the accuracy of the best blind attacker on some negatives, its 95 % interval, and their number."""
+    named = {"negative_id": "id", "pair_id": "image_id"}
+    frame = negatives[[*named, "type", "subtype", "negative_caption"]].rename(columns=named)
+    captions = pairs.set_index("pair_id")["caption"]
+    best = audit_captions(frame.assign(caption=captions[frame["image_id"]].to_numpy()), scorers=SCORERS).best
+    return best["micro"], best["ci_low"], best["ci_high"], len(frame)
+
+
+def compared(pairs: pd.DataFrame, rules: pd.DataFrame, written: Written, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return how hackable the negatives of rules and model are, where both wrote one: all of them, and the model's right ones."""
+    right = set(rows.loc[rows["right"], "id"])
+    found = []
+    for among, ids in (("all", set(written.negatives["negative_id"])), ("right", right)):
+        both = ids & set(rules["negative_id"]) & set(written.negatives["negative_id"])
+        for writer, negatives in (("rules", rules), ("model", written.negatives)):
+            mine = negatives[negatives["negative_id"].isin(both)]
+            found.append((among, writer, *hackable(pairs, mine)))
+    return pd.DataFrame(found, columns=["among", "writer", "accuracy", "ci_low", "ci_high", "negatives"])
+
+
+def over_seeds(found: Sequence[pd.DataFrame], keys: list[str]) -> pd.DataFrame:
+    """Return the mean of each figure over the seeds, and its standard deviation."""
+    return pd.concat(found).groupby(keys, sort=False).agg(["mean", "std"])
+
+
+@click.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--seeds", default=3, show_default=True, type=click.IntRange(min=1))
+@click.option("--pairs", "number", default=300, show_default=True, type=click.IntRange(min=20))
+@click.option("--profile", default="language", show_default=True)
+def main(out: Path, seeds: int, number: int, profile: str) -> None:
+    """Measure and print; see the module. What was trained and asked before is not again."""
+    be_quiet()
+    config = read_profile(profile, {}, ROOT)[1]
+    pairs = world_pairs(config, number)
+    rules = world_negatives(
+        pairs, files="", seed=config.negatives.seed, attempts=20, further_objects=False
+    ).negatives
+    tables: dict[str, list[pd.DataFrame]] = {"noise": [], "checks": [], "audit": []}
+    for seed in range(1, seeds + 1):
+        folder = out / f"seed-{seed}"
+        model = trained(config, seed, folder)
+        written = asked(config, pairs, model, folder / "replies.sqlite")
+        rows, counts, worth = judge(pairs, written)
+        shares = counts.assign(**{name: counts[name] / counts["drafts"] for name in (*ERRORS, "right")})
+        tables["noise"].append(
+            shares.assign(
+                fit=counts["kept_right"] / counts["kept"],
+                per_request=counts["kept_right"] / counts["requests"],
+            )
+        )
+        tables["checks"].append(worth)
+        tables["audit"].append(compared(pairs, rules, written, rows))
+        for name, found in tables.items():
+            found[-1].to_csv(folder / f"{name}.csv", index=False)
+    for name, keys in (("noise", ["subtype"]), ("checks", ["part", "check"]), ("audit", ["among", "writer"])):
+        table = over_seeds(tables[name], keys)
+        table.to_csv(out / f"{name}.csv")
+        print(f"\n{name}\n{table.round(3).to_string()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

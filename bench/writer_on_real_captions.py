@@ -1,0 +1,124 @@
+"""Real captions through the whole chain to refined negatives: what language models behind a server make of them, and why texts fail.
+
+    python bench/writer_on_real_captions.py data/writer sugarcrepe/ work/real_captions
+
+Two writers answer on the loopback interface, by the settings of profile ``language``: the embedded model, which knows the world's words
+alone; and word lists in a good model's place, which answer every prompt in the asked form and know what they change (they are those of
+backend ``lexicon``). What was written is scored and refined as by the stages. Printed are, for each writer, what was asked and kept,
+why texts failed, and what refinement left.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pandas as pd
+
+from caramel.blind.scores import score_pairs
+from caramel.config.profiles import read_profile
+from caramel.interfaces.language_model import Request
+from caramel.interfaces.writer import Written
+from caramel.models.llm.causal import load_causal_writer
+from caramel.refine.adversarial import refine
+from caramel.runtime.environment import be_quiet
+from caramel.sources.captions.failures import failures
+from caramel.sources.captions.llm.split_filter import in_own_split
+from caramel.sources.captions.llm.writer import language_negatives
+from caramel.sources.folders import read_pairs
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from chat_server import ChatServer  # noqa: E402
+from obliging_writer import completion, obliging  # noqa: E402
+
+AT_ONCE = 8
+
+
+def embedded(folder: Path) -> Callable[[Any, int], Any]:
+    """Return a server's behaviour that is the model of a folder, one request at a time."""
+    model, lock = load_causal_writer(str(folder), at_once=1), threading.Lock()
+
+    def behave(request: Any, number: int) -> Any:
+        body = request.body
+        messages = tuple((one["role"], one["content"]) for one in body["messages"])
+        with lock:
+            asked = Request(messages, body["temperature"], body["seed"], body["max_tokens"], None)
+            (said,) = model.said([asked])
+        return completion(said.text, said.finish, (said.tokens_in or 0, said.tokens_out or 0))
+
+    return behave
+
+
+def written(pairs: pd.DataFrame, behave: Callable[[Any, int], Any], store: Path) -> tuple[Written, int]:
+    """Return what a server writes that behaves so, and how many requests were answered."""
+    config = read_profile("language", {}, ROOT)[1].negatives
+    server = ChatServer(behave)
+    model = {"target": f"chat:{store.stem}@{server.url}", "name": store.stem, "at_once": AT_ONCE}
+    try:
+        found = language_negatives(
+            pairs,
+            seed=config.seed,
+            attempts=2,
+            parts=("negatives", "paraphrases"),
+            model={**config.language_model.model_dump(), **model},
+            store=store,
+        )
+    finally:
+        server.close()
+    assert found.replies is not None
+    return in_own_split(found, pairs), sum(map(len, found.replies))
+
+
+def refined(pairs: pd.DataFrame, found: Written) -> str:
+    """Return what formatting and refinement leave of the negatives, in words."""
+    config = read_profile("sugarcrepe", {}, ROOT)[1]
+    scores = score_pairs(pairs, found.negatives, **config.scores.model_dump())
+    left = refine(
+        pairs,
+        found.negatives,
+        found.paraphrases,
+        scores,
+        **config.refine.model_dump(),
+        folds=config.scores.folds,
+    )
+    why = left.rejects.loc[left.rejects["id"].isin(found.negatives["negative_id"]), "reason"].value_counts()
+    return f"refined: {len(left.negatives)} of {len(found.negatives)} negatives are left; {dict(why)}"
+
+
+@click.command()
+@click.argument("model", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("files", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--captions", "number", default=200, show_default=True, type=click.IntRange(min=1))
+def main(model: Path, files: Path, out: Path, number: int) -> None:
+    """Measure and print; see the module. What was asked before is not again."""
+    be_quiet()
+    os.environ["NO_PROXY"] = "127.0.0.1"
+    pairs = read_pairs(files=str(files), held_out=(0.1, 0.2), seed=1, put=lambda *_, **__: None).pairs
+    pairs = pairs.drop_duplicates("caption")
+    pairs = pairs.iloc[:: max(1, len(pairs) // number)].head(number)
+    for name, behave in (("word_lists", obliging), ("embedded", embedded(model))):
+        found, requests = written(pairs, behave, out / f"{name}.sqlite")
+        kept = len(found.negatives), len(found.paraphrases)
+        print(
+            f"\n{name}: {len(pairs)} captions, {requests:,} requests; kept {kept[0]} negatives, {kept[1]} paraphrases"
+        )
+        print(found.negatives["subtype"].value_counts().to_string())
+        assert found.verdicts is not None
+        why = failures(found.verdicts, found.rejects)
+        negatives = why["part"] != "paraphrase"
+        for title, rows in (("negatives", why[negatives]), ("paraphrases", why[~negatives])):
+            print(f"{title}\n{rows.groupby('reason')[['drafts', 'rejects']].sum().to_string()}")
+        print(refined(pairs, found) if len(found.negatives) else "refined: nothing is left to refine")
+        texts = found.negatives.set_index("negative_id")["negative_caption"]
+        print(texts[:: max(1, len(texts) // 10)].to_string())
+
+
+if __name__ == "__main__":
+    main()
