@@ -33,9 +33,9 @@ def score_group(
 def write_rows(rows: Iterable[Mapping[str, Any]], out: Path) -> None:
     """Print each row of a table as it comes, keep those so far as CSV, and print the table."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    found: list[Mapping[str, Any]] = []
+    written_rows: list[Mapping[str, Any]] = []
     for row in rows:
-        found.append(row)
+        written_rows.append(row)
         click.echo(row)
-        pd.DataFrame(found).to_csv(out, index=False)
-    click.echo(pd.DataFrame(found).to_string(index=False))
+        pd.DataFrame(written_rows).to_csv(out, index=False)
+    click.echo(pd.DataFrame(written_rows).to_string(index=False))

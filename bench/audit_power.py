@@ -36,17 +36,17 @@ import click
 import numpy as np
 import pandas as pd
 
-from caramel.blind.text.attack import BEST, best_blind_attacker
-from caramel.utils.acceptance import effective_rows_needed, verdict
-from caramel.utils.stats import Z, variance_factor, wilson
+from caramel.blind.text.attack import BEST, run_caption_attack
+from caramel.utils.acceptance import compute_verdict, required_sample_size
+from caramel.utils.stats import Z, variance_factor, wilson_interval
 
-KINDS = ("word", "length", "punctuation", "word order")
+SHORTCUTS = ("word", "length", "punctuation", "word order")
 STRENGTHS = (0.02, 0.05, 0.1, 0.2, 0.4)
 FOLDS = 5
 
 QUICK = ("length", "final_punctuation", "casing", "ngram", "probe", "shrunk_probe")
 # fmt: off
-THINGS = (
+OBJECTS = (
     "dog", "cat", "bus", "car", "bench", "chair", "horse", "boat", "bird", "tree", "table", "bottle", "lamp",
     "clock", "bowl", "cup", "kite", "train", "truck", "sheep", "cow", "bear", "zebra", "vase", "book", "sofa",
     "stove", "sink", "plate", "fork", "spoon", "apple", "orange", "pizza", "cake", "donut", "hat", "bag", "tie",
@@ -77,10 +77,10 @@ class Outcome:
     def missed(self) -> bool:
         """Whether a goal is missed by more than the simulation's own error."""
         if self.strength == 0:
-            return 1 - max(self.by_interval, self.by_test) + self._slack(0.95) < 0.95
-        return self.ideal_by_interval >= 0.99 and self.by_interval + self._slack(0.8) < 0.8
+            return 1 - max(self.by_interval, self.by_test) + self._compute_slack(0.95) < 0.95
+        return self.ideal_by_interval >= 0.99 and self.by_interval + self._compute_slack(0.8) < 0.8
 
-    def _slack(self, share: float) -> float:
+    def _compute_slack(self, share: float) -> float:
         return 2 * float(np.sqrt(share * (1 - share) / self.seeds))
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class Outcome:
         return f"{self.kind:<12}{100 * self.strength:>9.0f} %{numbers}{self.spread:>9.2f}{ideals}{verdict}"
 
 
-def texts(rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def draw_texts(rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return two texts per row that are drawn alike, and which of them has each property.
 
     Returns:
@@ -100,28 +100,28 @@ def texts(rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         owner: (rows, kinds), 0 or 1: the text with the word, the longer one, that without a final stop, and
             that with the colour before the size.
     """
-    owner = rng.integers(0, 2, (rows, len(KINDS)))
-    found = np.empty((rows, 2), dtype=object)
+    owner = rng.integers(0, 2, (rows, len(SHORTCUTS)))
+    pairs = np.empty((rows, 2), dtype=object)
     for row in range(rows):
-        first, second = rng.choice(THINGS, 2, replace=False)
+        first, second = rng.choice(OBJECTS, 2, replace=False)
         size, colour, more, where = (str(rng.choice(names)) for names in (SIZES, COLOURS, MORE, RELATIONS))
         for side in (0, 1):
             has = owner[row] == side
             adjectives = f"{colour} {size}" if has[3] else f"{size} {colour}"
             beside = f"{more} {second}" if has[1] else second
             view = "in view" if has[0] else "in sight"
-            found[row, side] = f"A {adjectives} {first} {where} a {beside} {view}{'' if has[2] else '.'}"
-    return found, owner
+            pairs[row, side] = f"A {adjectives} {first} {where} a {beside} {view}{'' if has[2] else '.'}"
+    return pairs, owner
 
 
-def planted(kind: str, strength: float, *, rows: int, seed: int) -> pd.DataFrame:
+def draw_planted_rows(shortcut: str, strength: float, *, rows: int, seed: int) -> pd.DataFrame:
     """Return audit rows with a shortcut on a share ``strength`` of them; 0: a clean set."""
     rng = np.random.default_rng(seed)
-    pairs, owner = texts(rows, rng)
+    pairs, owner = draw_texts(rows, rng)
     negative = rng.integers(0, 2, rows)
     chosen = rng.permutation(rows)[: round(strength * rows)]
     if strength:
-        negative[chosen] = owner[chosen, KINDS.index(kind)]
+        negative[chosen] = owner[chosen, SHORTCUTS.index(shortcut)]
     at = np.arange(rows)
     return pd.DataFrame(
         {
@@ -136,18 +136,18 @@ def planted(kind: str, strength: float, *, rows: int, seed: int) -> pd.DataFrame
     )
 
 
-def attacked(
-    kind: str, strength: float, rows: int, seed: int, scorers: Sequence[str]
+def attack_planted_rows(
+    shortcut: str, strength: float, rows: int, seed: int, scorers: Sequence[str]
 ) -> tuple[float, float, float]:
     """Return accuracy, lower end of its interval and p-value of the best blind attacker on one draw."""
-    found = best_blind_attacker(
-        planted(kind, strength, rows=rows, seed=seed), scorers, folds=FOLDS, seed=seed
+    attack = run_caption_attack(
+        draw_planted_rows(shortcut, strength, rows=rows, seed=seed), scorers, folds=FOLDS, seed=seed
     )
-    overall = found.figures[BEST]["overall"]
+    overall = attack.figures[BEST]["overall"]
     return overall["micro"], overall["ci_low"], overall["p_value"]
 
 
-def ideal(strength: float, rows: int, *, factor: float = 1.0) -> float:
+def compute_ideal_power(strength: float, rows: int, *, factor: float = 1.0) -> float:
     """Return how often the ideal attacker's interval is above one half.
 
     Args:
@@ -158,11 +158,13 @@ def ideal(strength: float, rows: int, *, factor: float = 1.0) -> float:
     return NormalDist().cdf((strength * rows**0.5 - Z * factor**0.5) / (1 - strength**2) ** 0.5)
 
 
-def outcome(kind: str, strength: float, rows: int, found: Iterable[tuple[float, float, float]]) -> Outcome:
+def summarise_draws(
+    shortcut: str, strength: float, rows: int, draws: Iterable[tuple[float, float, float]]
+) -> Outcome:
     """Return the shares of the draws of one kind and strength."""
-    accuracy, low, p = np.array(list(found)).T
+    accuracy, low, p = np.array(list(draws)).T
     return Outcome(
-        kind,
+        shortcut,
         strength,
         len(low),
         float((low > 0.5).mean()),
@@ -170,12 +172,12 @@ def outcome(kind: str, strength: float, rows: int, found: Iterable[tuple[float, 
         float(accuracy.mean()),
         float(accuracy.std(ddof=1) / (0.25 * (1 - strength**2) / rows) ** 0.5),
         (1 + strength) / 2,
-        ideal(strength, rows),
-        ideal(strength, rows, factor=variance_factor(FOLDS)),
+        compute_ideal_power(strength, rows),
+        compute_ideal_power(strength, rows, factor=variance_factor(FOLDS)),
     )
 
 
-def measure(
+def measure_power(
     rows: int,
     seeds: int,
     clean_seeds: int,
@@ -186,18 +188,31 @@ def measure(
     strengths: Sequence[float] = STRENGTHS,
 ) -> list[Outcome]:
     """Return the outcomes of a clean set and of every kind at every strength; the seeds of each are its own."""
-    cases = [("clean", 0.0, clean_seeds), *((kind, s, seeds) for kind in KINDS for s in strengths)]
-    draws = [(number, kind, s) for number, (kind, s, count) in enumerate(cases) for _ in range(count)]
+    cases = [
+        ("clean", 0.0, clean_seeds),
+        *((shortcut, s, seeds) for shortcut in SHORTCUTS for s in strengths),
+    ]
+    draws = [(number, shortcut, s) for number, (shortcut, s, count) in enumerate(cases) for _ in range(count)]
     columns = list(
-        zip(*((kind, s, rows, first + i, scorers) for i, (_, kind, s) in enumerate(draws)), strict=True)
+        zip(
+            *((shortcut, s, rows, first + i, scorers) for i, (_, shortcut, s) in enumerate(draws)),
+            strict=True,
+        )
     )
     with ProcessPoolExecutor(jobs) as pool:
-        found = list(pool.map(attacked, *columns, chunksize=8)) if jobs > 1 else list(map(attacked, *columns))
-    by_case = [[f for f, draw in zip(found, draws, strict=True) if draw[0] == n] for n in range(len(cases))]
-    return [outcome(kind, s, rows, mine) for (kind, s, _), mine in zip(cases, by_case, strict=True)]
+        results = (
+            list(pool.map(attack_planted_rows, *columns, chunksize=8))
+            if jobs > 1
+            else list(map(attack_planted_rows, *columns))
+        )
+    by_case = [[f for f, draw in zip(results, draws, strict=True) if draw[0] == n] for n in range(len(cases))]
+    return [
+        summarise_draws(shortcut, s, rows, case_results)
+        for (shortcut, s, _), case_results in zip(cases, by_case, strict=True)
+    ]
 
 
-def bounds(rows: int, limit: float) -> tuple[float, float, float]:
+def compute_acceptance_bounds(rows: int, limit: float) -> tuple[float, float, float]:
     """Return up to which share of hits rows are accepted, from which refused, and how often chance is accepted.
 
     Half hits count, as ties do; the first is NaN where no share is accepted.
@@ -205,7 +220,8 @@ def bounds(rows: int, limit: float) -> tuple[float, float, float]:
     effective = rows / variance_factor(FOLDS)
     shares = np.arange(2 * rows + 1) / (2 * rows)
     states = [
-        verdict(p, *map(float, wilson(p, effective)), rows=rows, limit=limit).state for p in shares.tolist()
+        compute_verdict(p, *map(float, wilson_interval(p, effective)), rows=rows, limit=limit).state
+        for p in shares.tolist()
     ]
     accepted, refused = (shares[[state == name for state in states]] for name in ("accepted", "refused"))
     slack = (limit - 0.5) * effective**0.5 - Z * (limit * (1 - limit)) ** 0.5
@@ -219,9 +235,11 @@ def print_gates() -> None:
     head = ("limit", "rows", "accepted up to", "refused from", "chance accepted", "rows needed")
     click.echo("".join(f"{name:>17}" for name in head))
     for limit in (0.52, 0.55, 0.6, 0.65):
-        needed = effective_rows_needed(limit) * variance_factor(FOLDS)
+        needed = required_sample_size(limit) * variance_factor(FOLDS)
         for rows in (100, 200, 300, 807, 1600, 3800, 10000):
-            line = "".join(f"{100 * share:>17.1f}" for share in (limit, *bounds(rows, limit)))
+            line = "".join(
+                f"{100 * share:>17.1f}" for share in (limit, *compute_acceptance_bounds(rows, limit))
+            )
             click.echo(f"{line[:17]}{rows:>17}{line[17:]}{needed:>17,.0f}")
 
 
@@ -252,18 +270,18 @@ def main(
     if gates:
         print_gates()
         return
-    found = measure(rows, seeds, clean_seeds, scorers=scorers, jobs=jobs, first=seed)
+    outcomes = measure_power(rows, seeds, clean_seeds, scorers=scorers, jobs=jobs, first=seed)
     click.echo(
         f"{rows} rows, {seeds} seeds ({clean_seeds} of the clean set), scorers: {', '.join(scorers)}\n"
     )
     head = f"{'by interval':>12}{'by test':>12}{'accuracy':>12}{'spread':>9}{'ideal acc.':>12}{'ideal alarm':>12}"
     click.echo(f"{'shortcut':<12}{'strength':>11}{head}")
-    for one in found:
+    for one in outcomes:
         click.echo(str(one))
     if out:
-        text = json.dumps({"rows": rows, "outcomes": [asdict(one) for one in found]}, indent=1)
+        text = json.dumps({"rows": rows, "outcomes": [asdict(one) for one in outcomes]}, indent=1)
         out.write_text(text + "\n", encoding="utf-8")
-    missed = sum(one.missed for one in found)
+    missed = sum(one.missed for one in outcomes)
     click.echo(f"\n{missed} goals missed.")
     sys.exit(1 if missed else 0)
 

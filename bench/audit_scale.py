@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import psutil
 
-from caramel.blind.sharded_scores import sharded_scores
+from caramel.blind.sharded_scores import compute_sharded_scores
 from caramel.runtime.environment import be_quiet
 
 WORDS = 30_000
@@ -26,7 +26,7 @@ SCORERS = (
 )
 
 
-def made_up(count: int, seed: int) -> pd.DataFrame:
+def generate_audit_rows(count: int, seed: int) -> pd.DataFrame:
     """Return audit rows of made-up captions."""
     rng = np.random.default_rng(seed)
     syllables = [a + b for a in "bcdfghklmnprstvz" for b in "aeiou"]
@@ -37,15 +37,19 @@ def made_up(count: int, seed: int) -> pd.DataFrame:
     lengths = rng.integers(7, 15, count)
     drawn = rng.choice(WORDS, size=int(lengths.sum()) + count, p=share / share.sum())
     captions, negatives, at = [], [], 0
-    for length, place, longer in zip(
+    for length, position, longer in zip(
         lengths.tolist(),
         (lengths * rng.random(count)).astype(int).tolist(),
         rng.random(count) < 0.3,
         strict=True,
     ):
-        mine = words[drawn[at : at + length]].tolist()
-        other = [*mine[:place], str(words[drawn[at + length]]), *mine[place + (not longer) :]]
-        captions.append(f"{' '.join(mine).capitalize()}.")
+        caption_words = words[drawn[at : at + length]].tolist()
+        other = [
+            *caption_words[:position],
+            str(words[drawn[at + length]]),
+            *caption_words[position + (not longer) :],
+        ]
+        captions.append(f"{' '.join(caption_words).capitalize()}.")
         negatives.append(f"{' '.join(other).capitalize()}.")
         at += length + 1
     number = np.arange(count)
@@ -61,7 +65,7 @@ def made_up(count: int, seed: int) -> pd.DataFrame:
     )
 
 
-class Peak(threading.Thread):
+class PeakMemory(threading.Thread):
     """The most memory that this process and those it started held together, looked at twice a second."""
 
     def __init__(self) -> None:
@@ -92,12 +96,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     be_quiet()
-    rows = made_up(options.rows, options.seed)
-    peak = Peak()
+    rows = generate_audit_rows(options.rows, options.seed)
+    peak = PeakMemory()
     peak.start()
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        files = sharded_scores(
+        files = compute_sharded_scores(
             rows,
             options.scorer or SCORERS,
             folds=5,

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import click
 import pandas as pd
-from refine_sugarcrepe import published
+from refine_sugarcrepe import refine_as_published
 
-from caramel.audit.exploitability import hole_of, learned_from
+from caramel.audit.exploitability import compute_exploitability, format_source
 from caramel.audit.files.inputs import read_rows
-from caramel.blind.text.attack import BEST, Attack, attacks
+from caramel.blind.text.attack import BEST, Attack, run_attacks
 from caramel.blind.text.text_tasks import P1_N, PARAPHRASED, Source
 from caramel.refine.rows import repair
 from caramel.runtime.environment import be_quiet
@@ -35,7 +35,7 @@ FOLDS, SEED = 5, 97
 
 
 @dataclass(frozen=True)
-class Line:
+class AttackSummary:
     """All attackers together, and the strongest, on one task; shares in [0, 1]."""
 
     data_set: str
@@ -56,43 +56,43 @@ class Line:
     def __str__(self) -> str:
         shares = [f"{100 * share:.1f}" for share in (self.accuracy, self.ci_low, self.ci_high)]
         first = f"{self.strongest} {100 * self.strongest_accuracy:.1f}, {self.strongest_seconds:.0f} s"
-        types = ", ".join(f"{kind} {100 * share:.1f}" for kind, share in self.by_type.items())
+        types = ", ".join(f"{type_name} {100 * share:.1f}" for type_name, share in self.by_type.items())
         return (
             f"{self.data_set:<21}{self.task:<9}{self.source:<21}{100 * self.chance:>5.1f} {shares[0]:>6} "
             f"[{shares[1]}, {shares[2]}] {100 * self.excess:>6.1f}  {first}; {types}"
         )
 
 
-def line(name: str, found: Attack) -> Line:
+def summarise_attack(name: str, attack: Attack) -> AttackSummary:
     """Return the line of an attack."""
-    figures, first = found.figures[BEST], found.strongest
+    figures, first = attack.figures[BEST], attack.strongest
     overall = figures["overall"]
-    return Line(
+    return AttackSummary(
         name,
-        len(found.rows),
-        found.task.name,
-        learned_from(found.source),
-        found.taught,
-        found.task.chance,
+        len(attack.rows),
+        attack.task.name,
+        format_source(attack.source),
+        attack.taught,
+        attack.task.chance,
         overall["micro"],
         overall["ci_low"],
         overall["ci_high"],
-        hole_of(found).excess,
+        compute_exploitability(attack).excess,
         first,
-        found.figures[first]["overall"]["micro"],
-        found.seconds[first],
-        {kind: figure["accuracy"] for kind, figure in figures["by_type"].items()},
+        attack.figures[first]["overall"]["micro"],
+        attack.seconds[first],
+        {type_name: figure["accuracy"] for type_name, figure in figures["by_type"].items()},
     )
 
 
-def attacked(
+def iter_attack_summaries(
     name: str, rows: pd.DataFrame, sources: list[Source], scorers: tuple[str, ...], seed: int
-) -> Iterator[Line]:
+) -> Iterator[AttackSummary]:
     """Yield the lines of a data set, on each of its tasks and from each source."""
     for tasks in ((P1_N,), PARAPHRASED)[: 2 if rows["caption2"].notna().any() else 1]:
         for source in (None, *sources):
-            for found in attacks(rows, scorers, tasks, folds=FOLDS, seed=seed, source=source):
-                yield line(name, found)
+            for attack in run_attacks(rows, scorers, tasks, folds=FOLDS, seed=seed, source=source):
+                yield summarise_attack(name, attack)
 
 
 @click.command()
@@ -125,18 +125,18 @@ def main(
     lines = []
     for name in names or (*SETS, REFINED):
         # SugarCrepe is a part of the pool, and has nothing to teach that the pool has not.
-        mine = (name, "sugarcrepe") if name == "sugarcrepe_unrefined" else (name,)
-        sources = [*(Source(other, read[other]) for other in SETS if other not in mine), *given]
+        excluded_sets = (name, "sugarcrepe") if name == "sugarcrepe_unrefined" else (name,)
+        sources = [*(Source(other, read[other]) for other in SETS if other not in excluded_sets), *given]
         data = read.get(name)
         if data is None:
             pool = repair(read["sugarcrepe_unrefined"])[0]
-            data = pool[published(pool).kept].reset_index(drop=True)
+            data = pool[refine_as_published(pool).kept].reset_index(drop=True)
             sources = [Source("rejected rows", pool), *given]
         if rows is not None and len(data) > rows:
             data = data.sample(rows, random_state=seed)
-        for found in attacked(name, data, sources, scorers, seed):
-            click.echo(str(found))
-            lines.append(found)
+        for summary in iter_attack_summaries(name, data, sources, scorers, seed):
+            click.echo(str(summary))
+            lines.append(summary)
     if out:
         out.write_text(json.dumps([asdict(one) for one in lines], indent=1) + "\n", encoding="utf-8")
 

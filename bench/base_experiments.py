@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from arms import score_group, write_rows
 
-from caramel.config.schema import load
+from caramel.config.schema import load_config
 from caramel.models.open_clip.checkpoints import load_encoder
 from caramel.sources.captions.scene_writer import write_negative
 from caramel.sources.world.compounds import belongs, seen_and_tested
@@ -64,13 +64,13 @@ def draw_world(settings: Mapping[str, Any], changed: Mapping[str, Any]) -> World
     """Return a world drawn by the settings of section ``scenes``, with some of them changed."""
     images: dict[str, bytes] = {}
 
-    def put(image_id: str, data: bytes, path: str, **row: Any) -> None:
+    def save_image(image_id: str, data: bytes, path: str, **row: Any) -> None:
         images[image_id] = data
 
     known = {key: settings[key] for key in ("objects", "further_objects", "unseen", "prior", "seed")}
     known |= {key: settings[key] for key in ("absolute_positions", "group_size")} | dict(changed)
     counts = {split: settings[split] for split in ("train", "val", "test")}
-    return World(sample_pairs(counts=counts, **known, put=put).pairs, images)
+    return World(sample_pairs(counts=counts, **known, put=save_image).pairs, images)
 
 
 def make_instances(pairs: pd.DataFrame, number: int, seed: int) -> pd.DataFrame:
@@ -78,27 +78,27 @@ def make_instances(pairs: pd.DataFrame, number: int, seed: int) -> pd.DataFrame:
     tested = seen_and_tested(pairs)[1]
     test = pairs[pairs["split"] == "test"]
     rows = []
-    for place, subtype in enumerate(SUBTYPES):
+    for subtype_index, subtype in enumerate(SUBTYPES):
         count = 0
         for index, (caption, text) in enumerate(zip(test["caption"], test["scene"], strict=True)):
-            rng = np.random.default_rng([seed, place, index])
-            said, scene = read(caption), Scene.from_json(text)
-            assert said is not None
+            rng = np.random.default_rng([seed, subtype_index, index])
+            parsed, scene = read(caption), Scene.from_json(text)
+            assert parsed is not None
             negative = write_negative(
-                said,
+                parsed,
                 scene,
                 subtype,
                 rng,
                 attempts=20,
                 further_objects=False,
-                may_stand=partial(can_be_shown, split="test", kept_out=tested, unless=said.whole),
+                may_stand=partial(can_be_shown, split="test", kept_out=tested, unless=parsed.whole),
             )
             if isinstance(negative, str):
                 continue
-            other = plan(negative[0], said, scene, rng, partial(belongs, split="test", kept_out=tested))
+            other = plan(negative[0], parsed, scene, rng, partial(belongs, split="test", kept_out=tested))
             if other is None:
                 continue
-            pictures = (to_png(draw(shown, rng)) for shown in (scene, other))
+            pictures = (to_png(draw(image_scene, rng)) for image_scene in (scene, other))
             rows.append((subtype, caption, realise(negative[0]), *pictures))
             count += 1
             if count == number:
@@ -154,7 +154,7 @@ def run_arm(name: str, instances: pd.DataFrame, config: Any, seed: int) -> dict[
 )
 def main(only: tuple[str, ...], seeds: int, number: int, out: Path) -> None:
     """Print and write the table."""
-    config = load()
+    config = load_config()
     world = draw_world(config.scenes.model_dump(), {"absolute_positions": 0.0})
     instances = make_instances(world.pairs, number, seed=2)
     names = [name for name in ARMS if not only or any(part in name for part in only)]

@@ -26,33 +26,35 @@ LONG, SHORT = 20.0, 4.0  # seconds of a slow processor that a shard takes
 SHARED = {"RAY_ADDRESS": f"10.83.0.1:{PORT}"}
 
 
-def ground(found: Hosts, each: float, disturb: Callable[[], None] = lambda: None) -> tuple[float, str]:
+def time_shards(
+    hosts: Hosts, shard_seconds: float, disturb: Callable[[], None] = lambda: None
+) -> tuple[float, str]:
     """Return seconds and hashes of the results of shards of ``each`` seconds, disturbed when work has begun."""
-    found[0].run(["rm", "-rf", "work-ray"])
-    process = found[0].start(["python", "-m", "host_work", "grind", str(each), "ray"], **SHARED)
+    hosts[0].run(["rm", "-rf", "work-ray"])
+    process = hosts[0].start(["python", "-m", "host_work", "grind", str(shard_seconds), "ray"], **SHARED)
     time.sleep(12)  # Ray is joined, and work has begun
     disturb()
-    said, _ = process.communicate(timeout=600)
-    assert process.returncode == 0, said
-    seconds = re.search(r"seconds ([\d.]+)", said)
-    assert seconds is not None, said
-    return float(seconds[1]), said.splitlines()[-1]
+    output, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, output
+    seconds = re.search(r"seconds ([\d.]+)", output)
+    assert seconds is not None, output
+    return float(seconds[1]), output.splitlines()[-1]
 
 
-def speed() -> None:
+def measure_cluster() -> None:
     """Print what a second host is worth, and what one that is lost costs."""
-    with cluster(2, cpus={0: 0}) as found:
-        ground(found, SHORT)  # caramel is sent to the hosts once
-        one, expected = ground(found, LONG)
-    with cluster(3, cpus={0: 0}) as found:
-        ground(found, SHORT)
-        two, digests = ground(found, LONG)
-        undisturbed, short = ground(found, SHORT)
-        rows = {"is cut off": ground(found, SHORT, lambda: found.cut(1))}
-        wait_for(found, 2, gone=1)
-        found.mend(1)
-        wait_for(found, 3)
-        rows["is killed"] = ground(found, SHORT, found[2].kill)
+    with cluster(2, cpus={0: 0}) as hosts:
+        time_shards(hosts, SHORT)  # caramel is sent to the hosts once
+        one, expected = time_shards(hosts, LONG)
+    with cluster(3, cpus={0: 0}) as hosts:
+        time_shards(hosts, SHORT)
+        two, digests = time_shards(hosts, LONG)
+        undisturbed, short = time_shards(hosts, SHORT)
+        rows = {"is cut off": time_shards(hosts, SHORT, lambda: hosts.cut(1))}
+        wait_for(hosts, 2, gone=1)
+        hosts.mend(1)
+        wait_for(hosts, 3)
+        rows["is killed"] = time_shards(hosts, SHORT, hosts[2].kill)
     print(
         f"one host {one:.1f} s, two {two:.1f} s: {one / two:.2f} times as fast  equal: {digests == expected}"
     )
@@ -62,4 +64,4 @@ def speed() -> None:
 
 
 if __name__ == "__main__":
-    speed()
+    measure_cluster()

@@ -25,7 +25,7 @@ LISTS = [sorted({word for group in known.values() for word in group}) for known 
 RELATIONS = sorted(CONTRARY)
 
 
-def captions(number: int, seed: int) -> Iterator[str]:
+def generate_captions(number: int, seed: int) -> Iterator[str]:
     """Yield captions of one to three compounds: "a red dog above a cat and a wet car"."""
     rng = np.random.default_rng(seed)
     adjectives, nouns = LISTS
@@ -34,11 +34,11 @@ def captions(number: int, seed: int) -> Iterator[str]:
         for known in (adjectives, nouns, RELATIONS, nouns, adjectives, nouns)
     ]
     for row, (look, noun, relation, other, third, last) in enumerate(zip(*words, strict=True)):
-        said = [f"{article(look)} {look} {noun}", f"{relation} {article(other)} {other}"]
-        yield " ".join([*said, f"and {article(third)} {third} {last}"][: 1 + row % 3])
+        phrases = [f"{article(look)} {look} {noun}", f"{relation} {article(other)} {other}"]
+        yield " ".join([*phrases, f"and {article(third)} {third} {last}"][: 1 + row % 3])
 
 
-def atoms() -> list[Atom]:
+def list_atoms() -> list[Atom]:
     """Return the words of the lists."""
     adjectives, nouns = LISTS
     return [
@@ -48,12 +48,12 @@ def atoms() -> list[Atom]:
     ]
 
 
-def peak() -> int:
+def measure_peak_memory() -> int:
     """Return the most memory of this process in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
-class Watch(threading.Thread):
+class WorkerMemoryMonitor(threading.Thread):
     """Looks again and again how much memory Ray's workers hold: what is their own (USS), in MiB."""
 
     def __init__(self) -> None:
@@ -68,7 +68,9 @@ class Watch(threading.Thread):
     def run(self) -> None:
         """Look until ``stop``."""
         while not self._ended.wait(0.25):
-            held = [self._own(p) for p in psutil.Process().children(recursive=True) if self._works(p)]
+            held = [
+                self._read_uss(p) for p in psutil.Process().children(recursive=True) if self._is_worker(p)
+            ]
             self.worker = max(self.worker, *held, 0)
             if sum(held) > self.all:
                 self.all, self.number = sum(held), len(held)
@@ -79,14 +81,14 @@ class Watch(threading.Thread):
         self.join()
 
     @staticmethod
-    def _works(process: psutil.Process) -> bool:
+    def _is_worker(process: psutil.Process) -> bool:
         try:
             return bool(process.cmdline()) and process.cmdline()[0].startswith("ray::")
         except psutil.Error:
             return False
 
     @staticmethod
-    def _own(process: psutil.Process) -> int:
+    def _read_uss(process: psutil.Process) -> int:
         try:
             return int(process.memory_full_info().uss) >> 20
         except psutil.Error:
@@ -100,16 +102,18 @@ if __name__ == "__main__":
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     corpus = given.out / "corpus.txt"
-    corpus.write_text("".join(f"{text}\n" for text in captions(given.captions, 0)), encoding="utf-8")
-    before = peak()
-    watch = Watch()
+    corpus.write_text("".join(f"{text}\n" for text in generate_captions(given.captions, 0)), encoding="utf-8")
+    before = measure_peak_memory()
+    watch = WorkerMemoryMonitor()
     watch.start()
     start = time.perf_counter()
-    index = build(corpus, atoms(), column="", folder=given.out)
+    index = build(corpus, list_atoms(), column="", folder=given.out)
     seconds = time.perf_counter() - start
     watch.stop()
-    print(f"{given.captions:,} captions, {corpus.stat().st_size / 2**20:.0f} MiB, {len(atoms()):,} words")
+    print(
+        f"{given.captions:,} captions, {corpus.stat().st_size / 2**20:.0f} MiB, {len(list_atoms()):,} words"
+    )
     print(f"{pq.read_metadata(index).num_rows:,} items in {seconds:.0f} s; the process held at most", end=" ")
     print(
-        f"{peak()} MiB, {before} MiB before; a worker {watch.worker} MiB, all {watch.number} workers {watch.all} MiB"
+        f"{measure_peak_memory()} MiB, {before} MiB before; a worker {watch.worker} MiB, all {watch.number} workers {watch.all} MiB"
     )

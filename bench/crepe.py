@@ -48,10 +48,12 @@ REGIONS, PER_SCENE = (
     1_600,
     6,
 )  # scenes of the set on systematicity, of which those are the first, and walks through each
-PICTURES = 10  # of one compound at the most: the world has few compounds, and many pictures of each
+IMAGES_PER_COMPOUND = (
+    10  # of one compound at the most: the world has few compounds, and many pictures of each
+)
 OBJECTS = (2, 3, 4, 5)
-TOLD = (1, 2, 3, 4, 5, 6)  # atoms of a caption of train
-OF_COLOURS, OF_PLACES = 0.12, 0.06  # shares of compounds that train never shows
+CAPTION_ATOMS = (1, 2, 3, 4, 5, 6)  # atoms of a caption of train
+COLOUR_SHARE, RELATION_SHARE = 0.12, 0.06  # shares of compounds that train never shows
 CLIP = {
     "embed_dim": 128,
     "quick_gelu": False,
@@ -61,55 +63,57 @@ CLIP = {
 }
 
 
-def kept_out(seed: int) -> tuple[list[str], frozenset[Compound]]:
+def choose_held_out(seed: int) -> tuple[list[str], frozenset[Compound]]:
     """Return the words that train shows, and the compounds of them that it does not."""
     rng = np.random.default_rng([seed, 0])
     unseen = {NOUNS[int(rng.integers(len(NOUNS)))], COLOURS[int(rng.integers(len(COLOURS)))]}
     words = [word for word in (*NOUNS, *COLOURS) if word not in unseen]
     nouns, colours = ([w for w in known if w in words] for known in (NOUNS, COLOURS))
     looks = list(itertools.product(colours, nouns))
-    places = [(a, kind, b) for a, b in itertools.permutations(nouns, 2) for kind in ("left", "above")]
+    spatial_triples = [
+        (a, relation, b) for a, b in itertools.permutations(nouns, 2) for relation in ("left", "above")
+    ]
     chosen: set[Compound] = set()
-    for i in rng.permutation(len(looks))[: round(OF_COLOURS * len(looks))].tolist():
+    for i in rng.permutation(len(looks))[: round(COLOUR_SHARE * len(looks))].tolist():
         chosen.add(looks[i])
-    for i in rng.permutation(len(places))[: round(OF_PLACES * len(places))].tolist():
-        a, kind, b = places[i]
-        chosen |= {(a, PREPOSITION[kind], b), (b, PREPOSITION[INVERSE[kind]], a)}
+    for i in rng.permutation(len(spatial_triples))[: round(RELATION_SHARE * len(spatial_triples))].tolist():
+        a, relation, b = spatial_triples[i]
+        chosen |= {(a, PREPOSITION[relation], b), (b, PREPOSITION[INVERSE[relation]], a)}
     return words, frozenset(chosen)
 
 
-def jpeg(scene: Scene, rng: np.random.Generator) -> bytes:
+def render_jpeg(scene: Scene, rng: np.random.Generator) -> bytes:
     """Return the picture of a scene as a JPEG."""
     buffer = io.BytesIO()
     Image.fromarray(picture(scene, rng)).save(buffer, "JPEG", quality=95, subsampling=0)
     return buffer.getvalue()
 
 
-def training_pairs(seed: int) -> tuple[pd.DataFrame, dict[str, bytes]]:
+def build_training_pairs(seed: int) -> tuple[pd.DataFrame, dict[str, bytes]]:
     """Return table ``pairs`` of train and val, and the pictures."""
-    words, without = kept_out(seed)
+    words, without = choose_held_out(seed)
     rows, images = [], {}
     for number, (split, count) in enumerate({"train": TRAIN, "val": VAL}.items(), 1):
         for index in range(count):
             rng = np.random.default_rng([seed, number, index])
             scene = sample(rng, int(rng.choice(OBJECTS)), words=words, without=without)
-            said = None
-            while said is None:
-                said = walk(told(graph_of(scene), rng), int(rng.choice(TOLD)), rng)
+            subgraph = None
+            while subgraph is None:
+                subgraph = walk(told(graph_of(scene), rng), int(rng.choice(CAPTION_ATOMS)), rng)
             name = f"{split}-{index:06d}"
-            rows.append((name, name, by_template(said).text, scene.to_json(), split, "world"))
-            images[name] = jpeg(scene, rng)
+            rows.append((name, name, by_template(subgraph).text, scene.to_json(), split, "world"))
+            images[name] = render_jpeg(scene, rng)
     return pd.DataFrame(rows, columns=list(PAIRS.columns)), images
 
 
-def train(out: Path, seed: int, steps: int) -> None:
+def train_base(out: Path, seed: int, steps: int) -> None:
     """Train the base of a seed and write its checkpoint, unless it is there."""
     from caramel.training.recipes.pretrain import pretrain_base
 
     if (out / "base").is_dir():
         return
     out.mkdir(parents=True, exist_ok=True)
-    pairs, images = training_pairs(seed)
+    pairs, images = build_training_pairs(seed)
     pairs[pairs["split"] == "train"][["caption"]].to_parquet(out / "captions.parquet")
     model = out / "clip.json"
     model.write_text(json.dumps(CLIP))
@@ -137,26 +141,26 @@ def train(out: Path, seed: int, steps: int) -> None:
     pd.DataFrame(curve).to_csv(out / "curve.csv", index=False)
 
 
-def release(out: Path, seed: int) -> None:
+def write_benchmarks(out: Path, seed: int) -> None:
     """Write both of CREPE's sets of other scenes, in which all words and compounds may stand, and their pictures."""
     words, folder = WorldWords(), out / "images" / "VG_100K"
     folder.mkdir(parents=True, exist_ok=True)
     whole: dict[str, SceneGraph] = {}
-    shown = []
+    annotated_images = []
     for index in range(REGIONS):
         rng = np.random.default_rng([seed, 3, index])
         scene = sample(rng, int(rng.choice(OBJECTS[1:])))
-        (folder / f"{index}.jpg").write_bytes(jpeg(scene, rng))
+        (folder / f"{index}.jpg").write_bytes(render_jpeg(scene, rng))
         graph = graph_of(scene)  # crops are the whole picture: the model was trained on whole ones
         boxed = replace(graph, nodes=tuple(replace(n, box=(0, 0, PIXELS, PIXELS)) for n in graph.nodes))
         whole[str(index)] = boxed
-        shown.append(Picture(str(index), PIXELS, PIXELS, told(boxed, rng)))
+        annotated_images.append(Picture(str(index), PIXELS, PIXELS, told(boxed, rng)))
     atoms = {atom for graph in whole.values() for atom in graph.atoms()}
-    seen = build(out / "captions.parquet", atoms, column="caption", folder=out / "index")
+    corpus_index = build(out / "captions.parquet", atoms, column="caption", folder=out / "index")
 
-    def regions() -> Iterator[Said]:
-        said: Counter[tuple[object, ...]] = Counter()
-        for picture_ in shown:
+    def iter_regions() -> Iterator[Said]:
+        compound_counts: Counter[tuple[object, ...]] = Counter()
+        for picture_ in annotated_images:
             rng = np.random.default_rng([seed, 4, int(picture_.image_id)])
             of_picture: set[tuple[object, ...]] = set()
             for number in range(PER_SCENE):
@@ -164,8 +168,8 @@ def release(out: Path, seed: int) -> None:
                 if not part or not is_compound(part) or part.canonical() in of_picture:
                     continue
                 of_picture.add(part.canonical())
-                said[part.canonical()] += 1
-                if said[part.canonical()] <= PICTURES:
+                compound_counts[part.canonical()] += 1
+                if compound_counts[part.canonical()] <= IMAGES_PER_COMPOUND:
                     box = (0, 0, PIXELS, PIXELS)
                     yield Said(
                         picture_.image_id, box, Told(by_template(part), part, whole[picture_.image_id])
@@ -173,18 +177,28 @@ def release(out: Path, seed: int) -> None:
 
     rejects: list[object] = []
     data = out / "data"
-    made: dict[str, Any] = {"seed": seed, "reject": rejects.append}
-    print(systematicity.make(regions, words, seen, data / "crepe_systematicity", name="world", **made))
+    output_settings: dict[str, Any] = {"seed": seed, "reject": rejects.append}
+    print(
+        systematicity.make(
+            iter_regions, words, corpus_index, data / "crepe_systematicity", name="world", **output_settings
+        )
+    )
     rules = CropRules(area=0)
     every = range(4, 13)
     drafted = productivity.drafts(
-        shown[:TEST], complexities=every, tries=1, most=TEST, rules=rules, seed=seed, reject=rejects.append
+        annotated_images[:TEST],
+        complexities=every,
+        tries=1,
+        most=TEST,
+        rules=rules,
+        seed=seed,
+        reject=rejects.append,
     )
-    drafted = {n: [d._replace(whole=whole[d.image_id]) for d in found] for n, found in drafted.items()}
-    print(productivity.make(drafted, words, data / "crepe_productivity", **made))
+    drafted = {n: [d._replace(whole=whole[d.image_id]) for d in drafts] for n, drafts in drafted.items()}
+    print(productivity.make(drafted, words, data / "crepe_productivity", **output_settings))
 
 
-def score(out: Path, other: Path) -> None:
+def score_models(out: Path, other: Path) -> None:
     """Score a seed's base and another one's by `caramel eval` on what was written."""
     command = ["caramel", "eval", "--data", str(out / "data"), "--images", str(out / "images")]
     for name, base in {"own": out / "base", "other": other / "base"}.items():
@@ -201,7 +215,7 @@ if __name__ == "__main__":
     given = parser.parse_args()
     folders = {seed: given.out / f"seed{seed}" for seed in given.seeds}
     for one, place in folders.items():
-        train(place, one, given.steps)
-        release(place, one)
+        train_base(place, one, given.steps)
+        write_benchmarks(place, one)
     for place, following in itertools.pairwise([*folders.values(), folders[given.seeds[0]]]):
-        score(place, following)
+        score_models(place, following)

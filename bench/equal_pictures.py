@@ -38,21 +38,21 @@ def noise(rng: np.random.Generator) -> Pixels:
     white = np.fft.fft2(rng.standard_normal((4, SIDE, SIDE)))
     layers = np.fft.ifft2(white / _FREQUENCY ** rng.uniform(0.8, 1.6)).real
     layers = (layers - layers.mean((1, 2), keepdims=True)) / layers.std((1, 2), keepdims=True)
-    found: Pixels = np.clip(120 + 50 * (layers[:1] + 0.3 * layers[1:]), 0, 255).astype(np.uint8)
-    return found.transpose(1, 2, 0)
+    image: Pixels = np.clip(120 + 50 * (layers[:1] + 0.3 * layers[1:]), 0, 255).astype(np.uint8)
+    return image.transpose(1, 2, 0)
 
 
 def discs(rng: np.random.Generator) -> Pixels:
     """Return discs of all sizes, each of one colour, that cover each other."""
     y, x = np.mgrid[:SIDE, :SIDE]
-    found, free = np.zeros((SIDE, SIDE, 3), np.uint8), np.ones((SIDE, SIDE), bool)
+    image, free = np.zeros((SIDE, SIDE, 3), np.uint8), np.ones((SIDE, SIDE), bool)
     while free.any():
         radius = 8 / np.sqrt(rng.uniform(0.004, 1))
         middle = rng.uniform(-radius, SIDE + radius, 2)
         disc = free & ((x - middle[0]) ** 2 + (y - middle[1]) ** 2 < radius**2)
-        found[disc] = rng.integers(0, 256, 3)
+        image[disc] = rng.integers(0, 256, 3)
         free &= ~disc
-    return found
+    return image
 
 
 def outdoors(rng: np.random.Generator) -> Pixels:
@@ -75,7 +75,7 @@ def world(rng: np.random.Generator) -> Pixels:
     return draw(sample_scene(rng, objects=int(rng.integers(1, 4)), prior=0.5), rng)
 
 
-def windows() -> Iterator[Image.Image]:
+def iter_windows() -> Iterator[Image.Image]:
     """Yield parts of the sample photographs."""
     for photograph in map(Image.fromarray, load_sample_images().images):
         for top in range(0, photograph.height - WINDOW + 1, STEP):
@@ -83,55 +83,57 @@ def windows() -> Iterator[Image.Image]:
                 yield photograph.crop((left, top, left + WINDOW, top + WINDOW))
 
 
-def encoded(picture: Image.Image, form: str, **settings: int) -> Image.Image:
+def apply_encoding(picture: Image.Image, form: str, **settings: int) -> Image.Image:
     """Return a picture as it comes out of an encoded file."""
     stream = io.BytesIO()
     picture.save(stream, form, **settings)
     return open_picture(stream.getvalue(), form)
 
 
-def scaled(picture: Image.Image, factor: float) -> Image.Image:
+def scale_image(picture: Image.Image, factor: float) -> Image.Image:
     """Return a picture with sides of that times the length."""
     size = max(1, round(factor * picture.width)), max(1, round(factor * picture.height))
     return picture.resize(size, Image.Resampling.BICUBIC)
 
 
-def cropped(picture: Image.Image, share: float) -> Image.Image:
+def crop_image(picture: Image.Image, share: float) -> Image.Image:
     """Return a picture without a share of its width and height, half of it at each side."""
     x, y = share * picture.width / 2, share * picture.height / 2
     return picture.crop((round(x), round(y), round(picture.width - x), round(picture.height - y)))
 
 
 CHANGES: dict[str, Callable[[Image.Image], Image.Image]] = {
-    "JPEG of quality 90": lambda p: encoded(p, "JPEG", quality=90),
-    "JPEG of quality 60": lambda p: encoded(p, "JPEG", quality=60),
-    "JPEG of quality 30": lambda p: encoded(p, "JPEG", quality=30),
-    "WebP of quality 60": lambda p: encoded(p, "WEBP", quality=60),
-    "half the side": lambda p: scaled(p, 0.5),
-    "a quarter of the side, JPEG of quality 60": lambda p: encoded(scaled(p, 0.25), "JPEG", quality=60),
-    "twice the side": lambda p: scaled(p, 2),
+    "JPEG of quality 90": lambda p: apply_encoding(p, "JPEG", quality=90),
+    "JPEG of quality 60": lambda p: apply_encoding(p, "JPEG", quality=60),
+    "JPEG of quality 30": lambda p: apply_encoding(p, "JPEG", quality=30),
+    "WebP of quality 60": lambda p: apply_encoding(p, "WEBP", quality=60),
+    "half the side": lambda p: scale_image(p, 0.5),
+    "a quarter of the side, JPEG of quality 60": lambda p: apply_encoding(
+        scale_image(p, 0.25), "JPEG", quality=60
+    ),
+    "twice the side": lambda p: scale_image(p, 2),
     "square made 4:3": lambda p: p.resize((p.width, p.height * 3 // 4)),
     "grey": lambda p: p.convert("L"),
     "brighter": lambda p: p.point([min(255, 10 + 6 * v // 5) for v in range(256)] * 3),
-    "2 % cropped": lambda p: cropped(p, 0.02),
-    "5 % cropped": lambda p: cropped(p, 0.05),
-    "10 % cropped": lambda p: cropped(p, 0.1),
+    "2 % cropped": lambda p: crop_image(p, 0.02),
+    "5 % cropped": lambda p: crop_image(p, 0.05),
+    "10 % cropped": lambda p: crop_image(p, 0.1),
     "mirrored": lambda p: p.transpose(Image.Transpose.FLIP_LEFT_RIGHT),
 }
 
 
-def bits(hashed: bytes) -> npt.NDArray[np.bool_]:
+def unpack_hash(hashed: bytes) -> npt.NDArray[np.bool_]:
     """Return the bits of a hash, shape (256,)."""
     return np.unpackbits(np.frombuffer(hashed, np.uint8)).astype(bool)
 
 
-def apart(hashes: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+def count_differing_bits(hashes: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Return in how many bits each two of n hashes differ, shape (n (n - 1) / 2,)."""
     rows = (hashes[n + 1 :] ^ hashes[n] for n in range(len(hashes) - 1))
     return np.concatenate([np.zeros(0, np.int64), *(row.sum(1) for row in rows)])
 
 
-def read(folder: Path, most: int) -> Iterator[Image.Image]:
+def iter_photographs(folder: Path, most: int) -> Iterator[Image.Image]:
     """Yield the photographs of a folder."""
     endings = tuple(f".{form.lower()}" for form in (*FORMATS, "jpg"))
     files = sorted(path for path in folder.rglob("*") if path.name.lower().endswith(endings))
@@ -139,25 +141,25 @@ def read(folder: Path, most: int) -> Iterator[Image.Image]:
         yield open_picture(path.read_bytes(), str(path))
 
 
-def measured(pictures: Iterator[Image.Image]) -> tuple[list[object], list[str]]:
+def measure_hashes(pictures: Iterator[Image.Image]) -> tuple[list[object], list[str]]:
     """Return a row of the first table, on two different pictures, and a column of the second, on one that is changed."""
     hashed: list[npt.NDArray[np.bool_]] = []
     changed: dict[str, list[float]] = {name: [] for name in CHANGES}
     without = 0
     for picture in pictures:
-        if (own := perceptual_hash(picture)) is None:
+        if (image_hash := perceptual_hash(picture)) is None:
             without += 1
             continue
-        hashed.append(bits(own))
+        hashed.append(unpack_hash(image_hash))
         for name, change in CHANGES.items() if len(hashed) <= CHANGED else ():
             after = perceptual_hash(change(picture))
-            changed[name].append(np.inf if after is None else (bits(after) ^ hashed[-1]).sum())
-    far = apart(np.stack(hashed))
+            changed[name].append(np.inf if after is None else (unpack_hash(after) ^ hashed[-1]).sum())
+    far = count_differing_bits(np.stack(hashed))
     alarms = far <= MOST_APART
-    found = [
+    cells = [
         f"{np.mean(np.array(away) <= MOST_APART):.1%} ({np.median(away):.0f})" for away in changed.values()
     ]
-    return [len(hashed), without, len(far), far.min(), alarms.sum(), f"{alarms.mean():.1e}"], found
+    return [len(hashed), without, len(far), far.min(), alarms.sum(), f"{alarms.mean():.1e}"], cells
 
 
 @click.command(epilog="Example: python bench/equal_pictures.py --images 2000 --folder val2017")
@@ -166,19 +168,23 @@ def measured(pictures: Iterator[Image.Image]) -> tuple[list[object], list[str]]:
 def main(images: int, folder: Path | None) -> None:
     """Print the two tables."""
     rng = np.random.default_rng(0)
-    kinds: dict[str, Iterator[Image.Image]] = {
+    sources: dict[str, Iterator[Image.Image]] = {
         make.__name__: map(Image.fromarray, map(make, [rng] * images))
         for make in (world, noise, discs, outdoors, blocks)
     }
-    kinds |= {"windows": windows()} | ({} if folder is None else {folder.name: read(folder, images)})
-    found = {kind: measured(pictures) for kind, pictures in kinds.items()}
+    sources |= {"windows": iter_windows()} | (
+        {} if folder is None else {folder.name: iter_photographs(folder, images)}
+    )
+    results = {source: measure_hashes(pictures) for source, pictures in sources.items()}
     columns = ["pictures", "without hash", "pairs", "least bits apart", "false alarms", "share"]
     print(f"Two pictures are taken for one where at most {MOST_APART} of 255 bits differ.\n\nDifferent ones:")
-    alarms = {kind: row for kind, (row, _) in found.items()}
+    alarms = {source: row for source, (row, _) in results.items()}
     print(pd.DataFrame.from_dict(alarms, "index", columns=columns).to_string())
     print("\nOne picture and what became of it: share that is found (median of the bits that differ)")
     print(
-        pd.DataFrame({kind: column for kind, (_, column) in found.items()}, index=list(CHANGES)).to_string()
+        pd.DataFrame(
+            {source: column for source, (_, column) in results.items()}, index=list(CHANGES)
+        ).to_string()
     )
 
 

@@ -31,16 +31,16 @@ from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import Comparisons
 from caramel.runtime.environment import be_quiet
-from caramel.runtime.ray.sharded_map import threaded
+from caramel.runtime.ray.sharded_map import map_in_threads
 
 SIZE = (640, 480)  # pixels, the most frequent size of COCO's images
 
 
-def draw(names: list[str], folder: Path, size: tuple[int, int]) -> None:
+def write_images(names: list[str], folder: Path, size: tuple[int, int]) -> None:
     """Write a JPEG of each name: shapes on noise, so that no two are alike and files have natural sizes."""
     folder.mkdir(parents=True, exist_ok=True)
 
-    def one(numbered: tuple[int, str]) -> None:
+    def write_image(numbered: tuple[int, str]) -> None:
         number, name = numbered
         if (folder / name).exists():
             return
@@ -52,10 +52,10 @@ def draw(names: list[str], folder: Path, size: tuple[int, int]) -> None:
             pen.rectangle((left, top, left + 90, top + 70), fill=tuple(rng.integers(0, 255, 3).tolist()))
         picture.save(folder / name, quality=90)
 
-    threaded(one, list(enumerate(names)))
+    map_in_threads(write_image, list(enumerate(names)))
 
 
-def checkpoint(folder: Path, model: str) -> str:
+def save_random_checkpoint(folder: Path, model: str) -> str:
     """Return the spec of an open_clip model of random weights, saved as a checkpoint folder."""
     import open_clip
     import torch
@@ -69,7 +69,7 @@ def checkpoint(folder: Path, model: str) -> str:
     return f"{model}=open_clip:{folder}"
 
 
-class Watch:
+class ForwardTimer:
     """Counts rows and seconds inside the encoder's two forward passes."""
 
     def __init__(self) -> None:
@@ -77,37 +77,37 @@ class Watch:
         self.seconds = 0.0
 
     @contextmanager
-    def on(self, spec: str, device: str, precision: str) -> Iterator[None]:
+    def watch_model(self, spec: str, device: str, precision: str) -> Iterator[None]:
         """Watch the opened model for the block's time."""
         from caramel.models.specs import open_model
 
         encoder: Any = open_model(spec, device, precision)
-        encoder._embed_pixels = self._timed(encoder._embed_pixels, "images")
-        encoder._embed_tokens = self._timed(encoder._embed_tokens, "texts")
+        encoder._embed_pixels = self._time_calls(encoder._embed_pixels, "images")
+        encoder._embed_tokens = self._time_calls(encoder._embed_tokens, "texts")
         try:
             yield
         finally:
             del encoder._embed_pixels, encoder._embed_tokens  # the class's own are found again
 
-    def _timed(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
-        def timed(rows: Any, *rest: Any, **named: Any) -> Any:
+    def _time_calls(self, function: Callable[..., Any], counter: str) -> Callable[..., Any]:
+        def run_timed(rows: Any, *rest: Any, **named: Any) -> Any:
             start = time.perf_counter()
             out = function(rows, *rest, **named)
             if out.is_cuda:
                 out = out.cpu()  # which waits for it
             self.seconds += time.perf_counter() - start
-            setattr(self, kind, getattr(self, kind) + len(rows))
+            setattr(self, counter, getattr(self, counter) + len(rows))
             return out
 
-        return timed
+        return run_timed
 
 
-def fast(
+def score_batched(
     task: Comparisons, spec: str, store: Path, device: str = "cpu", precision: str = "fp32"
 ) -> tuple[Any, dict[str, Any]]:
     """Return the similarities of the task, and what it took: images are checked, then all is scored."""
-    watch = Watch()
-    with watch.on(spec, device, precision):
+    watch = ForwardTimer()
+    with watch.watch_model(spec, device, precision):
         start = time.perf_counter()
         keys = check_images(task.images, "sugarcrepe")
         checked = time.perf_counter() - start
@@ -125,7 +125,7 @@ def fast(
     return rows, took
 
 
-def slow(task: Comparisons, spec: str) -> tuple[list[bool], float]:
+def score_one_by_one(task: Comparisons, spec: str) -> tuple[list[bool], float]:
     """Return the verdict of each instance and the seconds: one at a time, nothing shared."""
     import torch
 
@@ -152,20 +152,20 @@ def slow(task: Comparisons, spec: str) -> tuple[list[bool], float]:
     return hits, time.perf_counter() - start
 
 
-def part(task: Comparisons, images: int) -> Comparisons:
+def sample_images(task: Comparisons, images: int) -> Comparisons:
     """Return the instances of some of the images, so that they share images as all instances do."""
     chosen = np.random.default_rng(0).choice(len(task.images), images, replace=False)
     return Comparisons(task.rows[task.rows["image"].isin(chosen)].reset_index(drop=True), task.images)
 
 
-def used(task: Comparisons) -> Comparisons:
+def drop_unused_images(task: Comparisons) -> Comparisons:
     """Return the task with the images that its rows name, and no others."""
-    places = sorted(set(task.rows["image"]))
-    moved = task.rows["image"].map({old: new for new, old in enumerate(places)})
-    return Comparisons(task.rows.assign(image=moved), [task.images[i] for i in places])
+    indices = sorted(set(task.rows["image"]))
+    moved = task.rows["image"].map({old: new for new, old in enumerate(indices)})
+    return Comparisons(task.rows.assign(image=moved), [task.images[i] for i in indices])
 
 
-def peak(work: Path, times: int) -> float:
+def measure_peak_memory(work: Path, times: int) -> float:
     """Return the peak memory, in MB, of a process that scores a benchmark ``times`` as large."""
     code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import evaluation as e; "
     code += f"e.measure_memory({str(work)!r}, {times})"
@@ -182,7 +182,7 @@ def measure_memory(work: str, times: int) -> None:
 
     folder, count = Path(work, "small"), 1000 * times
     names = [f"{i:012}.jpg" for i in range(count)]
-    draw(names, folder, (160, 120))
+    write_images(names, folder, (160, 120))
     rows: list[dict[str, object]] = [
         {
             "instance_id": f"{i}-{j}",
@@ -196,11 +196,11 @@ def measure_memory(work: str, times: int) -> None:
         for j in range(2)
     ]
     task = comparisons(rows, [ImageFile(str(folder / name)) for name in names])
-    fast(task, small_checkpoint(Path(work, "small-model")), Path(work, f"store-{times}"))
+    score_batched(task, save_small_checkpoint(Path(work, "small-model")), Path(work, f"store-{times}"))
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
-def small_checkpoint(folder: Path) -> str:
+def save_small_checkpoint(folder: Path) -> str:
     """Return the spec of a small model with embeddings of ViT-B/32's width."""
     import torch
 
@@ -235,12 +235,12 @@ def main(captions: Path | None, work: Path, model: str, slow_images: int, skip_f
     for name in ("store-part", "store-full", "store-1", "store-10"):
         shutil.rmtree(work / name, ignore_errors=True)
     whole = read_sugarcrepe(captions, work / "images")
-    draw([Path(image.path).name for image in whole.images], work / "images", SIZE)
+    write_images([Path(image.path).name for image in whole.images], work / "images", SIZE)
     whole = read_sugarcrepe(captions, work / "images")
-    spec = checkpoint(work / "model", model)
-    some = used(part(whole, slow_images))
-    rows, took_part = fast(some, spec, work / "store-part")
-    hits, seconds = slow(some, spec)
+    spec = save_random_checkpoint(work / "model", model)
+    some = drop_unused_images(sample_images(whole, slow_images))
+    rows, took_part = score_batched(some, spec, work / "store-part")
+    hits, seconds = score_one_by_one(some, spec)
     ours = (rows["s_c0_i0"] > rows["s_c1_i0"]).tolist()
     result: dict[str, Any] = {
         "cores": os.cpu_count(),
@@ -251,12 +251,12 @@ def main(captions: Path | None, work: Path, model: str, slow_images: int, skip_f
         "closest_call": float((rows["s_c0_i0"] - rows["s_c1_i0"]).abs().min()),
     }
     if not skip_full:
-        _, first = fast(whole, spec, work / "store-full")
-        _, second = fast(whole, spec, work / "store-full")
+        _, first = score_batched(whole, spec, work / "store-full")
+        _, second = score_batched(whole, spec, work / "store-full")
         result["all"] = {"instances": len(whole.rows), "first_run": first, "second_run": second}
         estimate = seconds * len(whole.rows) / len(some.rows)
         result["all"]["ratio_with_one_at_a_time_extrapolated"] = round(estimate / first["seconds"], 2)
-    result["peak_mb"] = {f"{n * 1000} images": round(peak(work, n)) for n in (1, 10)}
+    result["peak_mb"] = {f"{n * 1000} images": round(measure_peak_memory(work, n)) for n in (1, 10)}
     print(json.dumps(result, indent=2))
 
 

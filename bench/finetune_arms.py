@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from arms import score_group, write_rows
 
-from caramel.config.schema import load
+from caramel.config.schema import load_config
 from caramel.io.image_store import Pictures
 from caramel.models.devices import compute
 from caramel.models.open_clip.checkpoints import load_encoder
@@ -41,27 +41,29 @@ def compute_group(folder: Path, instances: pd.DataFrame, pictures: Mapping[str, 
     captions = [instances[column] for column in ("caption", "negative_caption")]
     images = [[pictures[name] for name in instances[column]] for column in ("image_id", "negative_image_id")]
     right = score_group(encoder, captions, images)
-    found = right.groupby(instances["subtype"].to_numpy()).mean()
-    found["without_add"] = right[~instances["subtype"].str.startswith("add").to_numpy()].mean()
-    return found.round(1)
+    group_scores = right.groupby(instances["subtype"].to_numpy()).mean()
+    group_scores["without_add"] = right[~instances["subtype"].str.startswith("add").to_numpy()].mean()
+    return group_scores.round(1)
 
 
-def score(folder: Path, data: Path, split: str) -> dict[str, Any]:
+def score_checkpoint(folder: Path, data: Path, split: str) -> dict[str, Any]:
     """Return ``compute_group`` of both forms of the benchmark, the second by ``without_add`` alone."""
     index = data / "assemble/images.parquet"
     pictures = Pictures(index, read_table(IMAGES, index))
-    found = {}
+    group_by_form = {}
     for form in FORMS:
         rows = read_table(INSTANCES, data / f"assemble/{form}.parquet")
-        found[form] = compute_group(folder, rows[rows["split"] == split].reset_index(drop=True), pictures)
-    return {**found[FORMS[0]], "source_form": found[FORMS[1]]["without_add"]}
+        group_by_form[form] = compute_group(
+            folder, rows[rows["split"] == split].reset_index(drop=True), pictures
+        )
+    return {**group_by_form[FORMS[0]], "source_form": group_by_form[FORMS[1]]["without_add"]}
 
 
 def run_arm(variant: str, seed: int, data: Path, settings: dict[str, Any], split: str) -> dict[str, Any]:
     """Train an arm once and return its row of the table."""
     with tempfile.TemporaryDirectory() as scratch:
         start = time.process_time()
-        found = trained(
+        result = trained(
             ALONE,
             lambda points: None,
             point={"variant": variant, "seed": seed},
@@ -75,8 +77,8 @@ def run_arm(variant: str, seed: int, data: Path, settings: dict[str, Any], split
             workers=0,
         )
         seconds = time.process_time() - start
-        scored = score(Path(scratch, CHECKPOINT), data, split)
-    on_val = [round(100 * value, 1) for _, name, value in found["curve"] if name == found["select"]]
+        scored = score_checkpoint(Path(scratch, CHECKPOINT), data, split)
+    on_val = [round(100 * value, 1) for _, name, value in result["curve"] if name == result["select"]]
     return {"arm": variant, "seed": seed, **scored, "on_val": on_val, "cpu_s": round(seconds, 1)}
 
 
@@ -91,12 +93,12 @@ def main(
     data: Path, only: tuple[str, ...], seeds: int, split: str, changes: tuple[str, ...], out: Path
 ) -> None:
     """Print and write the table."""
-    config = load()
-    apart = {"variants", "seeds", "own", "search", "negatives", "mix", "processes"}
-    settings = config.finetune.model_dump(exclude=apart)
+    config = load_config()
+    excluded_keys = {"variants", "seeds", "own", "search", "negatives", "mix", "processes"}
+    settings = config.finetune.model_dump(exclude=excluded_keys)
     settings |= compute(config.run.device, config.run.precision)
     settings |= {key: json.loads(value) for key, _, value in (change.partition("=") for change in changes)}
-    base = {"arm": "base", "seed": np.nan, **score(data / "base", data, split)}
+    base = {"arm": "base", "seed": np.nan, **score_checkpoint(data / "base", data, split)}
     trials = itertools.product(range(21, 21 + seeds), only or ARMS)
     arms = (run_arm(variant, seed, data, settings, split) for seed, variant in trials)
     write_rows(itertools.chain([base], arms), out)

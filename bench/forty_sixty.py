@@ -29,12 +29,12 @@ from caramel.models.open_clip.encoder import ClipEncoder
 from caramel.models.open_clip.loader import open_target
 from caramel.report.blocks import interval, percent, signed
 from caramel.training.recipes.sugarcrepe_pp_finetune import to_train, tune
-from caramel.utils.stats import over_seeds
+from caramel.utils.stats import summarise_seeds
 
 BENCHMARK, MEASURED = "sugarcrepe_pp", ("itt", "tot")
 RANK = 2  # of LoRA, as in the paper; which weights it corrects is not stated: all of attention and MLPs here
 TARGETS = ["*.attn.in_proj_weight", "*.attn.out_proj.weight", "*.mlp.*.weight"]
-KINDS = {"full": "all", "LoRA": "lora"}
+VARIANTS = {"full": "all", "LoRA": "lora"}
 
 
 @click.group()
@@ -69,62 +69,62 @@ def run(
 ) -> None:
     """Print ITT and TOT by subset, before and after, and write values.csv into --out."""
     on, device = loaded(BENCHMARK, data, images, None, {}), resolve_device("auto")
-    frozen = scored(open_target(model, device), on, device)
-    task, found = on.task, []
+    frozen = score_clip(open_target(model, device), on, device)
+    task, records = on.task, []
     assert isinstance(task, Comparisons)
     for seed in map(int, seeds.split(",")):
         chosen = to_train(
             task.rows["image"].tolist(), [names[-1] for names in task.rows["subsets"]], seed=seed
         )
-        found += values(frozen, ~chosen, seed, "frozen")
-        for kind, trained in KINDS.items():
-            clip, scratch = open_target(model, device), out / f"{kind}-{seed}"
+        records += list_metric_values(frozen, ~chosen, seed, "frozen")
+        for variant, trained in VARIANTS.items():
+            clip, scratch = open_target(model, device), out / f"{variant}-{seed}"
             shutil.rmtree(scratch, ignore_errors=True)  # of another run, of other settings
             tune(
                 clip, task, chosen, seed=seed, epochs=epochs, rows=rows, scratch=scratch, trained=trained,
                 lr=lora_lr if trained == "lora" else lr, warmup=epochs, weight_decay=0.1, device=device,
                 precision="auto", workers=2, lora={"rank": RANK, "alpha": float(RANK), "targets": TARGETS},
             )  # fmt: skip
-            found += values(scored(clip, on, device), ~chosen, seed, kind)
+            records += list_metric_values(score_clip(clip, on, device), ~chosen, seed, variant)
             shutil.rmtree(scratch)
-            print(f"seed {seed}, {kind}: trained on {chosen.sum()} of {len(chosen)} rows", flush=True)
-    table = pd.DataFrame(found, columns=["seed", "model", "subset", "metric", "value", "rows"])
+            print(f"seed {seed}, {variant}: trained on {chosen.sum()} of {len(chosen)} rows", flush=True)
+    table = pd.DataFrame(records, columns=["seed", "model", "subset", "metric", "value", "rows"])
     out.mkdir(parents=True, exist_ok=True)
     table.to_csv(out / "values.csv", index=False)
-    print(said(table))
+    print(format_table(table))
 
 
-def scored(clip: Clip, on: LoadedBenchmark, device: str) -> pd.DataFrame:
+def score_clip(clip: Clip, on: LoadedBenchmark, device: str) -> pd.DataFrame:
     """Return table ``similarities`` of a model."""
     on_device(clip.model, device).eval()
     return live_similarities(ClipEncoder(clip, device, "fp32", "model"), on, None)
 
 
-def values(
+def list_metric_values(
     similarities: pd.DataFrame, tested: np.ndarray, seed: int, model: str
 ) -> list[tuple[int, str, str, str, float, int]]:
     """Return (seed, model, subset, metric, value, rows) of the tested rows."""
-    found = metrics(similarities[tested].reset_index(drop=True), benchmark=BENCHMARK, bootstrap=100)
-    found = found[found["metric"].isin(MEASURED)]
+    metric_table = metrics(similarities[tested].reset_index(drop=True), benchmark=BENCHMARK, bootstrap=100)
+    metric_table = metric_table[metric_table["metric"].isin(MEASURED)]
     return [
         (seed, model, str(row["subset"]), str(row["metric"]), float(row["value"]), int(row["n"]))
-        for row in found.to_dict("records")
+        for row in metric_table.to_dict("records")
     ]
 
 
-def said(table: pd.DataFrame) -> str:
+def format_table(table: pd.DataFrame) -> str:
     """Return the table in Markdown: means over seeds, changes with 95 % t intervals over seeds, paired."""
     lines = [
-        "| subset, metric | rows | frozen | " + " | ".join(f"{k} | change" for k in KINDS) + " |",
+        "| subset, metric | rows | frozen | " + " | ".join(f"{k} | change" for k in VARIANTS) + " |",
         "|---" * 7 + "|",
     ]
     for (subset, metric), of in table.groupby(["subset", "metric"], sort=False):
         by = of.pivot(index="seed", columns="model", values="value")
         cells = [f"{subset}, {str(metric).upper()}", f"{of['rows'].mean():.0f}", percent(by["frozen"].mean())]
-        for kind in KINDS:
-            change = over_seeds((by[kind] - by["frozen"]).to_numpy(float))
+        for variant in VARIANTS:
+            change = summarise_seeds((by[variant] - by["frozen"]).to_numpy(float))
             bounds = interval(change.low, change.high, difference=True)
-            cells += [percent(by[kind].mean()), f"{signed(change.mean)} {bounds}"]
+            cells += [percent(by[variant].mean()), f"{signed(change.mean)} {bounds}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from caramel.config.schema import load
+from caramel.config.schema import load_config
 from caramel.models.devices import autocast, compute
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
@@ -41,30 +41,30 @@ PER_SUBTYPE = 90
 ROWS = 2048  # and columns, of the product that tells the machine's rate
 
 
-def processor(work: Callable[[], object]) -> float:
+def measure_cpu_time(work: Callable[[], object]) -> float:
     """Return the processor seconds of a call, of all threads."""
     before = time.process_time()
     work()
     return time.process_time() - before
 
 
-def rate(precision: str) -> float:
+def measure_flop_rate(precision: str) -> float:
     """Return the floating-point operations of a large matrix product per second of processor time."""
     a = torch.randn(ROWS, ROWS)
     with torch.no_grad(), autocast("cpu", precision):
         product = partial(torch.nn.functional.linear, a, a)
         product()
-        return 2 * ROWS**3 * 5 / processor(lambda: [product() for _ in range(5)])
+        return 2 * ROWS**3 * 5 / measure_cpu_time(lambda: [product() for _ in range(5)])
 
 
-def counted(work: Callable[[], object]) -> float:
+def count_flops(work: Callable[[], object]) -> float:
     """Return the floating-point operations of a call."""
     with FlopCounterMode(display=False) as counter:
         work()
     return float(counter.get_total_flops())
 
 
-def asked(data: Path) -> list[dict[str, str]]:
+def load_prompts(data: Path) -> list[dict[str, str]]:
     """Return prompts of negatives of a finished run that may be drawn."""
     pairs = read_table(PAIRS, data / "refine/pairs.parquet")
     negatives = read_table(NEGATIVES, data / "refine/negatives.parquet")
@@ -73,26 +73,30 @@ def asked(data: Path) -> list[dict[str, str]]:
     return prompts(chosen, pairs, source, method="edit", prompt_suffix="", seed=99)
 
 
-def drawn(folder: Path, rows: Sequence[dict[str, str]], captions: Sequence[str], **how: Any) -> str:
+def measure_faithfulness(
+    folder: Path, rows: Sequence[dict[str, str]], captions: Sequence[str], **how: Any
+) -> str:
     """Draw a candidate of each row and say how many were faithful, and what that cost."""
     torch.set_num_threads(1)
     pipeline, options = load_pipeline(folder, "cpu")
     scenes = [(Scene.from_json(row["scene"]), Scene.from_json(row["planned"])) for row in rows]
     seeds = [candidate_seed(7, row["negative_id"], 0) for row in rows]
     triples = [(*pair, seed) for pair, seed in zip(scenes, seeds, strict=True)]
-    found: list[Any] = []
-    spent = processor(
-        lambda: found.extend(draw_pairs(pipeline, options, triples, suffix="", batch=256, **how))
+    image_pairs: list[Any] = []
+    spent = measure_cpu_time(
+        lambda: image_pairs.extend(draw_pairs(pipeline, options, triples, suffix="", batch=256, **how))
     )
-    products = counted(lambda: list(draw_pairs(pipeline, options, triples[:32], suffix="", batch=256, **how)))
+    products = count_flops(
+        lambda: list(draw_pairs(pipeline, options, triples[:32], suffix="", batch=256, **how))
+    )
     products *= len(rows) / 32
     judge = ReadingJudge(further_objects=False)
-    positive = judge.fit([to_png(pair[0]) for pair in found], captions)
-    negative = judge.fit([to_png(pair[1]) for pair in found], [row["caption"] for row in rows])
+    positive = judge.fit([to_png(pair[0]) for pair in image_pairs], captions)
+    negative = judge.fit([to_png(pair[1]) for pair in image_pairs], [row["caption"] for row in rows])
     faithful = np.minimum(positive, negative)
     return (
         f"{how}: faithful {faithful.mean():.3f} of {len(rows)} (positive {positive.mean():.3f}, negative {negative.mean():.3f}), "
-        f"{1000 * spent / len(rows):.1f} ms a pair, least {1000 * products / len(rows) / rate('fp32'):.1f} ms"
+        f"{1000 * spent / len(rows):.1f} ms a pair, least {1000 * products / len(rows) / measure_flop_rate('fp32'):.1f} ms"
     )
 
 
@@ -110,7 +114,7 @@ def main(
     objects: int | None,
 ) -> None:
     """See the module."""
-    config = load(Path("params.yaml"))
+    config = load_config(Path("params.yaml"))
     section = config.train_generator.model_dump(exclude={"backend"}) | compute(
         config.run.device, config.run.precision
     )
@@ -127,7 +131,7 @@ def main(
         out.mkdir()
         table = pictures.pairs()
 
-        def fit(scratch: str, **more: Any) -> None:
+        def train_once(scratch: str, **more: Any) -> None:
             train_pixart(
                 table,
                 pictures,
@@ -140,21 +144,21 @@ def main(
                 out=out,
             )
 
-        products = counted(partial(fit, "few", steps=3)) / 3 * section["steps"]
-        start = processor(partial(fit, "start", steps=1))
-        spent = processor(partial(fit, "whole"))
+        products = count_flops(partial(train_once, "few", steps=3)) / 3 * section["steps"]
+        start = measure_cpu_time(partial(train_once, "start", steps=1))
+        spent = measure_cpu_time(partial(train_once, "whole"))
         print(
             f"training: {spent:.1f} s of processor, of which {start:.1f} before the first step; least "
-            f"{products / rate(section['precision']):.1f} s ({products / 1e12:.2f} T operations)",
+            f"{products / measure_flop_rate(section['precision']):.1f} s ({products / 1e12:.2f} T operations)",
             flush=True,
         )
-        rows = asked(data)
+        rows = load_prompts(data)
         captions = pairs.set_index("pair_id")["caption"]
         refined = read_table(NEGATIVES, data / "refine/negatives.parquet").set_index("negative_id")
         positives = captions[refined.loc[[row["negative_id"] for row in rows], "pair_id"]].tolist()
         for g in guidance:
             for s in steps:
-                print(drawn(out, rows, positives, guidance=g, steps=s), flush=True)
+                print(measure_faithfulness(out, rows, positives, guidance=g, steps=s), flush=True)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from evaluation import checkpoint, draw, fast
+from evaluation import save_random_checkpoint, score_batched, write_images
 
 from caramel.benchmarks.tasks import comparisons
 from caramel.evaluation.scores import encoding
@@ -64,25 +64,25 @@ class Span(NamedTuple):
         return self.end - self.start
 
 
-class Watch:
+class GpuMonitor:
     """What nvidia-smi and torch say of the GPU while it is open."""
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> GpuMonitor:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         number = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
         query = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "-lms", "100"]
         self._smi = subprocess.Popen([*query, "-i", number], stdout=subprocess.PIPE, text=True)
-        self._said: list[tuple[float, int]] = []
-        self._reader = threading.Thread(target=self._read)
+        self._samples: list[tuple[float, int]] = []
+        self._reader = threading.Thread(target=self._read_utilization)
         self._reader.start()
         return self
 
-    def _read(self) -> None:
+    def _read_utilization(self) -> None:
         assert self._smi.stdout is not None
         for line in self._smi.stdout:
             if line.strip().isdigit():
-                self._said.append((time.perf_counter(), int(line)))
+                self._samples.append((time.perf_counter(), int(line)))
 
     def __exit__(self, *error: object) -> None:
         self._smi.terminate()
@@ -90,20 +90,20 @@ class Watch:
         self._smi.wait()
         self.gb = torch.cuda.max_memory_allocated() / 2**30
 
-    def busy(self, span: Span) -> float:
+    def compute_utilization(self, span: Span) -> float:
         """Return the mean share of time, in per cent, in which the GPU computed."""
-        shares = [share for at, share in self._said if span.start <= at <= span.end]
+        shares = [share for at, share in self._samples if span.start <= at <= span.end]
         return float(np.mean(shares)) if shares else float("nan")
 
 
-def captions(count: int, seed: int, words: tuple[int, int] = (8, 21)) -> list[str]:
+def generate_captions(count: int, seed: int, words: tuple[int, int] = (8, 21)) -> list[str]:
     """Return so many different captions of some words."""
     rng = np.random.default_rng(seed)
     lengths, known = rng.integers(*words, count), WORDS.split()
     return [f"{' '.join(rng.choice(known, n))} {i}" for i, n in enumerate(lengths)]
 
 
-class Held:
+class InMemoryImages:
     """Pictures in memory, in the form of ``loader.Pixels``."""
 
     held = True
@@ -112,23 +112,23 @@ class Held:
         self._pictures = pictures
 
     def __getitem__(self, rows: Any) -> npt.NDArray[np.uint8]:
-        found: npt.NDArray[np.uint8] = self._pictures[rows]
-        return found
+        images: npt.NDArray[np.uint8] = self._pictures[rows]
+        return images
 
-    def drawn(self, rows: Any, seed: int, step: int) -> npt.NDArray[np.uint8]:
+    def load_for_step(self, rows: Any, seed: int, step: int) -> npt.NDArray[np.uint8]:
         """Return pictures for a step."""
         return self[rows]
 
 
-def examples(clip: Clip, words: tuple[int, int]) -> Examples:
+def build_examples(clip: Clip, words: tuple[int, int]) -> Examples:
     """Return random pictures with captions, in memory."""
     pictures = np.random.default_rng(0).integers(0, 256, (POOL, 3, SIZE, SIZE), dtype=np.uint8)
-    texts, rows = tokenized(clip.tokenize, captions(POOL, 1, words)), np.arange(POOL)
-    held: Any = Held(pictures)
+    texts, rows = tokenized(clip.tokenize, generate_captions(POOL, 1, words)), np.arange(POOL)
+    held: Any = InMemoryImages(pictures)
     return Examples(INFONCE, rows.astype(object), held, rows, texts)
 
 
-def settings(batch: int, steps: int, scratch: Path, **changes: Any) -> dict[str, Any]:
+def build_fit_settings(batch: int, steps: int, scratch: Path, **changes: Any) -> dict[str, Any]:
     """Return keyword arguments of ``contrastive.fit``."""
     common: dict[str, Any] = {
         "seed": 1,
@@ -141,17 +141,17 @@ def settings(batch: int, steps: int, scratch: Path, **changes: Any) -> dict[str,
     return {**common, **where, "validation": [], "batch": batch, "steps": steps, **changes}
 
 
-def ours(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
+def time_caramel(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
     """Return the time of all but one steps of ``contrastive.fit``; what it writes at the end is not counted."""
     times: list[float] = []
     rows_of = contrastive.rows_of  # type: ignore[attr-defined]
 
-    def noted(*args: Any) -> Any:
+    def record_time(*args: Any) -> Any:
         times.append(time.perf_counter())
         return rows_of(*args)
 
-    with tempfile.TemporaryDirectory() as scratch, mock.patch.object(contrastive, "rows_of", noted):
-        contrastive.fit(clip, rows, **settings(batch, WARM + steps, Path(scratch)))
+    with tempfile.TemporaryDirectory() as scratch, mock.patch.object(contrastive, "rows_of", record_time):
+        contrastive.fit(clip, rows, **build_fit_settings(batch, WARM + steps, Path(scratch)))
     return Span(times[WARM], times[-1])
 
 
@@ -160,11 +160,12 @@ class Loader:
 
     def __init__(self, clip: Clip, rows: Examples, batch: int, steps: int) -> None:
         self.num_batches, self.num_samples = WARM + steps, batch * (WARM + steps)
-        places = [np.arange(start, start + batch) for start in range(0, POOL - batch, batch)]
+        batch_indices = [np.arange(start, start + batch) for start in range(0, POOL - batch, batch)]
         pixels = [
-            encoder.normalised(clip, torch.from_numpy(rows.images[part])).pin_memory() for part in places
+            encoder.normalised(clip, torch.from_numpy(rows.images[part])).pin_memory()
+            for part in batch_indices
         ]
-        tokens = [torch.from_numpy(rows.texts[part]).long().pin_memory() for part in places]
+        tokens = [torch.from_numpy(rows.texts[part]).long().pin_memory() for part in batch_indices]
         self._batches = list(zip(pixels, tokens, strict=True))
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -175,7 +176,7 @@ class Loader:
             yield batch
 
 
-def theirs(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
+def time_open_clip(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
     """Return the time of all but one steps of open_clip's own training loop, with the same optimizer."""
     from open_clip import ClipLoss
     from open_clip_train.train import train_one_epoch
@@ -199,57 +200,67 @@ def theirs(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
 
 def train_part(spec: str, batch: int, steps: int, turns: int) -> pd.DataFrame:
     """Return a row for each turn of both loops, on captions of usual length and on such that fill the context."""
-    folder, found = spec.partition("open_clip:")[2], []
+    folder, results = spec.partition("open_clip:")[2], []
     for words, length in (((8, 21), "8-20 words"), ((90, 91), "77 tokens")):
-        rows = examples(load_checkpoint(folder), words)
-        for turn, (name, loop) in itertools.product(range(turns), (("caramel", ours), ("open_clip", theirs))):
+        rows = build_examples(load_checkpoint(folder), words)
+        for turn, (name, loop) in itertools.product(
+            range(turns), (("caramel", time_caramel), ("open_clip", time_open_clip))
+        ):
             clip = load_checkpoint(folder)
-            with Watch() as watch:
+            with GpuMonitor() as watch:
                 span = loop(clip, rows, batch, steps)
             seconds = span.seconds / (steps - 1)
-            found.append(
-                [name, length, turn + 1, batch / seconds, 1000 * seconds, watch.busy(span), watch.gb]
+            results.append(
+                [
+                    name,
+                    length,
+                    turn + 1,
+                    batch / seconds,
+                    1000 * seconds,
+                    watch.compute_utilization(span),
+                    watch.gb,
+                ]
             )
     columns = ["loop", "captions", "turn", "samples/s", "ms/step", "busy %", "peak GB"]
-    return pd.DataFrame(found, columns=columns)
+    return pd.DataFrame(results, columns=columns)
 
 
 @contextmanager
-def timed(module: Any, name: str) -> Iterator[list[Span]]:
+def time_calls(module: Any, name: str) -> Iterator[list[Span]]:
     """Give a list to which the time of each call of a module's function is added."""
     spans: list[Span] = []
     function = getattr(module, name)
 
-    def noted(*args: Any, **named: Any) -> Any:
+    def record_call(*args: Any, **named: Any) -> Any:
         start = time.perf_counter()
         out = function(*args, **named)
         spans.append(Span(start, time.perf_counter()))
         return out
 
-    with mock.patch.object(module, name, noted):
+    with mock.patch.object(module, name, record_call):
         yield spans
 
 
-def drawn_task(count: int, folder: Path) -> Comparisons:
+def draw_task(count: int, folder: Path) -> Comparisons:
     """Return a benchmark of drawn pictures; of each hundredth row both captions are equal to the tokenizer."""
     names = [f"{i:06}.jpg" for i in range(count)]
-    draw(names, folder, (SIZE, SIZE))
-    said = captions(count, 2)
+    write_images(names, folder, (SIZE, SIZE))
+    texts = generate_captions(count, 2)
     rows: list[dict[str, object]] = [
         {
             "instance_id": name,
             "image_id": name,
             "subsets": ["all"],
             "image": i,
-            "caption": said[i],
-            "negative_caption": said[i].upper() if i % 100 == 0 else said[i - 1],
+            "caption": texts[i],
+            "negative_caption": texts[i].upper() if i % 100 == 0 else texts[i - 1],
         }
         for i, name in enumerate(names)
     ]
     return comparisons(rows, [ImageFile(str(folder / name)) for name in names])
 
 
-def first(task: Comparisons, count: int) -> Comparisons:
+def take_first(task: Comparisons, count: int) -> Comparisons:
     """Return the first instances of a task."""
     return Comparisons(task.rows.head(count), task.images[:count])
 
@@ -257,24 +268,28 @@ def first(task: Comparisons, count: int) -> Comparisons:
 def score_part(spec: str, task: Comparisons, checked: int, work: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return what scoring took by precision, and how scores differ from those of the processor."""
     took, differ = [], []
-    reference = fast(first(task, checked), spec, work / "store-cpu")[0]
+    reference = score_batched(take_first(task, checked), spec, work / "store-cpu")[0]
     for precision in ("fp32", "bf16"):
-        with timed(encoding, "_images") as images, timed(encoder, "decode") as decode, Watch() as watch:
-            rows, found = fast(task, spec, work / f"store-{precision}", "cuda", precision)
+        with (
+            time_calls(encoding, "_images") as images,
+            time_calls(encoder, "decode") as decode,
+            GpuMonitor() as watch,
+        ):
+            rows, measures = score_batched(task, spec, work / f"store-{precision}", "cuda", precision)
         (span,) = images
-        counts = [len(task.images), found["texts_encoded"]]
-        seconds = [found["seconds"], found["of_which_check_of_images"]]
+        counts = [len(task.images), measures["texts_encoded"]]
+        seconds = [measures["seconds"], measures["of_which_check_of_images"]]
         decoded = 100 * sum(part.seconds for part in decode) / span.seconds
-        speed = [len(task.images) / span.seconds, decoded, watch.busy(span), watch.gb]
+        speed = [len(task.images) / span.seconds, decoded, watch.compute_utilization(span), watch.gb]
         took.append([precision, *counts, *seconds, *speed])
-        differ.append([precision, *difference(rows.head(checked), reference)])
+        differ.append([precision, *compare_scores(rows.head(checked), reference)])
     columns = ["precision", "pictures", "texts", "seconds", "of which check"]
     columns += ["pictures/s", "decode %", "busy %", "peak GB"]
     names = ["precision", "instances", "largest difference", "other verdicts", "ties", "ties on cpu"]
     return pd.DataFrame(took, columns=columns), pd.DataFrame(differ, columns=names)
 
 
-def difference(rows: pd.DataFrame, reference: pd.DataFrame) -> list[float]:
+def compare_scores(rows: pd.DataFrame, reference: pd.DataFrame) -> list[float]:
     """Return instances, the largest difference of a score, verdicts that differ, and ties of both."""
     names = ["s_c0_i0", "s_c1_i0"]
     gap, right = (r["s_c0_i0"] - r["s_c1_i0"] for r in (rows, reference))
@@ -283,7 +298,7 @@ def difference(rows: pd.DataFrame, reference: pd.DataFrame) -> list[float]:
     return [len(rows), largest, other, int((gap == 0).sum()), int((right == 0).sum())]
 
 
-def weights_hash(clip: Clip) -> str:
+def hash_weights(clip: Clip) -> str:
     """Return a hash of the weights' bits."""
     digest = hashlib.sha256()
     for _, value in sorted(clip.model.state_dict().items()):
@@ -291,43 +306,43 @@ def weights_hash(clip: Clip) -> str:
     return digest.hexdigest()
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """Stands for a killed process."""
 
 
-def trained(spec: str, rows: Examples, kill_at: int | None, **how: Any) -> str:
+def train_and_hash(spec: str, rows: Examples, kill_at: int | None, **how: Any) -> str:
     """Return the hash of what is trained; killed at a step and resumed, where one is given."""
     folder = spec.partition("open_clip:")[2]
     if kill_at is not None:
         rows_of = contrastive.rows_of  # type: ignore[attr-defined]
 
-        def killed(*args: Any) -> Any:
+        def kill_at_step(*args: Any) -> Any:
             if args[-1] == kill_at:
-                raise Killed
+                raise KilledError
             return rows_of(*args)
 
-        with mock.patch.object(contrastive, "rows_of", killed), suppress(Killed):
+        with mock.patch.object(contrastive, "rows_of", kill_at_step), suppress(KilledError):
             contrastive.fit(load_checkpoint(folder), rows, **how)
     clip = load_checkpoint(folder)
     contrastive.fit(clip, rows, **how)
-    return weights_hash(clip)
+    return hash_weights(clip)
 
 
 def repeat_part(spec: str, batch: int) -> pd.DataFrame:
     """Return whether trainings are equal bit for bit."""
-    rows = examples(load_checkpoint(spec.partition("open_clip:")[2]), (8, 21))
-    found = []
+    rows = build_examples(load_checkpoint(spec.partition("open_clip:")[2]), (8, 21))
+    results = []
     for precision in ("bf16", "fp32"):
         hashes = []
         for kill_at in (None, None, 25):
             with tempfile.TemporaryDirectory() as scratch:
-                how = settings(batch, 30, Path(scratch), precision=precision, checkpoint_every=20)
-                hashes.append(trained(spec, rows, kill_at, **how))
-        found.append([precision, hashes[0] == hashes[1], hashes[0] == hashes[2]])
-    return pd.DataFrame(found, columns=["precision", "twice equal", "killed and resumed equal"])
+                how = build_fit_settings(batch, 30, Path(scratch), precision=precision, checkpoint_every=20)
+                hashes.append(train_and_hash(spec, rows, kill_at, **how))
+        results.append([precision, hashes[0] == hashes[1], hashes[0] == hashes[2]])
+    return pd.DataFrame(results, columns=["precision", "twice equal", "killed and resumed equal"])
 
 
-def say(title: str, rows: pd.DataFrame) -> None:
+def print_table(title: str, rows: pd.DataFrame) -> None:
     """Print a table."""
     click.echo(f"\n{title}\n{rows.to_string(index=False, float_format=lambda x: f'{x:.4g}')}")
 
@@ -360,18 +375,18 @@ def main(
             f"{unknown[0]!r} is no part. Parts: {', '.join(PARTS)}.", param_hint="--parts"
         )
     click.echo(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {model}")
-    spec = checkpoint(work / "model", model)
+    spec = save_random_checkpoint(work / "model", model)
     if "train" in parts:
-        say(f"Training, batch {batch}, bf16", train_part(spec, batch, steps, turns))
+        print_table(f"Training, batch {batch}, bf16", train_part(spec, batch, steps, turns))
     if "score" in parts:
         for store in work.glob("store-*"):
             shutil.rmtree(store)
-        task = drawn_task(images, work / "images")
+        task = draw_task(images, work / "images")
         took, differ = score_part(spec, task, checked, work)
-        say("Scoring", took)
-        say("Scores, beside those of the processor in fp32", differ)
+        print_table("Scoring", took)
+        print_table("Scores, beside those of the processor in fp32", differ)
     if "repeat" in parts:
-        say(f"Training again, batch {batch}", repeat_part(spec, batch))
+        print_table(f"Training again, batch {batch}", repeat_part(spec, batch))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from caramel.blind.image.scores import image_scores
+from caramel.blind.image.scores import compute_image_scores
 from caramel.io.image_store import Pictures
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
@@ -37,24 +37,24 @@ def main(project: str, folds: int, seed: int, split: str) -> None:
     images = Pictures(index, read_table(IMAGES, index))
     texts = read_table(SCORES, data / "refine/scores.parquet")
     started = time.monotonic()
-    found = image_scores(forms, images, texts, folds=folds, seed=seed, split=split).figures
+    attack_results = compute_image_scores(forms, images, texts, folds=folds, seed=seed, split=split).figures
     seconds = time.monotonic() - started
-    for form, figures in found["forms"].items():
+    for form, figures in attack_results["forms"].items():
         for attacker, by_subset in figures["pictures"].items():
             for subset, figure in by_subset.items():
-                print(f"{form}, {attacker} on {subset}: {said(figure, 'accuracy')}")
+                print(f"{form}, {attacker} on {subset}: {format_share(figure, 'accuracy')}")
         for attacker, by_metric in figures["joint"].items():
             for metric, by_subset in by_metric.items():
                 for subset in ("all", "without_add"):
                     if subset in by_subset:
                         print(
-                            f"{form}, texts × {attacker}, {metric} on {subset}: {said(by_subset[subset], 'value')}"
+                            f"{form}, texts × {attacker}, {metric} on {subset}: {format_share(by_subset[subset], 'value')}"
                         )
     instances = sum(len(rows) for rows in forms.values())
     print(f"{seconds:.1f} s for {instances} instances in {len(forms)} forms")
 
 
-def said(figure: Mapping[str, Any], name: str) -> str:
+def format_share(figure: Mapping[str, Any], name: str) -> str:
     """Return a share with its interval, or that there is none."""
     if not figure["n"]:
         return f"too few to attack ({figure['unscored']})"

@@ -36,20 +36,20 @@ OLD_READS = 300  # at random: each one reads a row group
 CELL = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 
-def drawn() -> list[bytes]:
+def draw_jpegs() -> list[bytes]:
     """Return different JPEGs of about 23 kB."""
-    rng, found = np.random.default_rng(0), []
+    rng, jpegs = np.random.default_rng(0), []
     for _ in range(DISTINCT):
         coarse = Image.fromarray(rng.integers(0, 256, (24, 24, 3), dtype=np.uint8))
         pixels = np.asarray(coarse.resize((SIDE, SIDE), Image.Resampling.BICUBIC), np.int16)
         pixels = np.clip(pixels + rng.normal(0, 9, pixels.shape), 0, 255).astype(np.uint8)
         stream = io.BytesIO()
         Image.fromarray(pixels).save(stream, "JPEG", quality=85)
-        found.append(stream.getvalue())
-    return found
+        jpegs.append(stream.getvalue())
+    return jpegs
 
 
-def files(pictures: Sequence[bytes], count: int) -> Iterator[tuple[str, bytes]]:
+def iter_files(pictures: Sequence[bytes], count: int) -> Iterator[tuple[str, bytes]]:
     """Yield name and encoded file of each image."""
     for n in range(count):
         yield f"{n:08}", pictures[n % DISTINCT] + n.to_bytes(8, "little")
@@ -86,12 +86,12 @@ def read_old(folder: Path, numbers: Sequence[int]) -> None:
     with pq.ParquetFile(folder / "old.parquet") as file:
 
         @lru_cache(4)
-        def group(number: int) -> pa.ChunkedArray:
+        def read_group(number: int) -> pa.ChunkedArray:
             return file.read_row_group(number, columns=["image"]).column("image")
 
         for number in numbers:
-            place, row = divmod(number, GROUP)
-            assert group(place)[row].as_py()["bytes"][-8:] == number.to_bytes(8, "little")
+            group_index, row = divmod(number, GROUP)
+            assert read_group(group_index)[row].as_py()["bytes"][-8:] == number.to_bytes(8, "little")
 
 
 LAYOUTS: dict[str, tuple[Callable[..., None], Callable[..., None]]] = {
@@ -100,7 +100,9 @@ LAYOUTS: dict[str, tuple[Callable[..., None], Callable[..., None]]] = {
 }
 
 
-def _measured(layout: str, folder: Path, numbers: Sequence[int], answer: Callable[[object], None]) -> None:
+def _measure_read(
+    layout: str, folder: Path, numbers: Sequence[int], answer: Callable[[object], None]
+) -> None:
     """Read in this process, and answer with (seconds, seconds of the processor, private MB)."""
     clock, processor = time.perf_counter(), time.process_time()
     LAYOUTS[layout][1](folder, numbers)
@@ -108,15 +110,15 @@ def _measured(layout: str, folder: Path, numbers: Sequence[int], answer: Callabl
     answer((*taken, psutil.Process().memory_full_info().uss / 1e6))
 
 
-def measured(layout: str, folder: Path, numbers: Sequence[int]) -> tuple[float, float, float]:
+def measure_in_process(layout: str, folder: Path, numbers: Sequence[int]) -> tuple[float, float, float]:
     """Return what ``_measured`` answers in a process of its own, which has read nothing else."""
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
-    child = context.Process(target=_measured, args=(layout, folder, numbers, send.send))
+    child = context.Process(target=_measure_read, args=(layout, folder, numbers, send.send))
     child.start()
-    found: tuple[float, float, float] = receive.recv()
+    measurement: tuple[float, float, float] = receive.recv()
     child.join()
-    return found
+    return measurement
 
 
 @click.command(epilog="Example: python bench/image_store.py --images 100000 --work /data/tmp")
@@ -127,21 +129,21 @@ def measured(layout: str, folder: Path, numbers: Sequence[int]) -> tuple[float, 
 )
 def main(images: int, reads: int, work: Path | None) -> None:
     """Print how many images a second are written and read, and the memory that it takes."""
-    rng, pictures = np.random.default_rng(1), drawn()
+    rng, pictures = np.random.default_rng(1), draw_jpegs()
     rows: list[tuple[str, str, int, float, float, float | None]] = []
-    with tempfile.TemporaryDirectory(dir=work) as made:
+    with tempfile.TemporaryDirectory(dir=work) as scratch:
         for layout, (write, _) in LAYOUTS.items():
-            folder = Path(made, layout)
+            folder = Path(scratch, layout)
             folder.mkdir()
             clock, processor = time.perf_counter(), time.process_time()
-            write(folder, files(pictures, images))
+            write(folder, iter_files(pictures, images))
             rows.append(
                 (layout, "write", images, time.perf_counter() - clock, time.process_time() - processor, None)
             )
             count = reads if layout == "image store" else OLD_READS
             at_random = rng.integers(0, images, count).tolist()
             for what, numbers in (("all", range(images)), ("random", at_random)):
-                rows.append((layout, what, len(numbers), *measured(layout, folder, numbers)))
+                rows.append((layout, what, len(numbers), *measure_in_process(layout, folder, numbers)))
     table = pd.DataFrame(rows, columns=["layout", "what", "images", "seconds", "of processor", "private MB"])
     table.insert(5, "a second", (table["images"] / table["seconds"]).round())
     table.insert(6, "per CPU-s", (table["images"] / table["of processor"]).round())

@@ -34,12 +34,12 @@ CONFIG: dict[str, Any] = {
 SIZE = 48  # pixels
 
 
-def world(train: int, test: int, folder: Path) -> tuple[list[str], list[Image.Image]]:
+def write_world_benchmark(train: int, test: int, folder: Path) -> tuple[list[str], list[Image.Image]]:
     """Write a benchmark in SugarCrepe's format into the folder; return captions and pictures to train on."""
     counts = {"train": train, "val": 1, "test": test}
     files: dict[str, bytes] = {}
 
-    def put(image_id: str, data: bytes, path: str, **known: object) -> None:
+    def save_image(image_id: str, data: bytes, path: str, **known: object) -> None:
         files[image_id] = data
 
     source = sample_pairs(
@@ -51,7 +51,7 @@ def world(train: int, test: int, folder: Path) -> tuple[list[str], list[Image.Im
         absolute_positions=0.5,
         group_size=8,
         seed=1,
-        put=put,
+        put=save_image,
     )
     held_out = source.pairs[source.pairs["split"] == "test"]
     negatives = world_negatives(held_out, files="", seed=2, attempts=20, further_objects=False).negatives
@@ -62,11 +62,13 @@ def world(train: int, test: int, folder: Path) -> tuple[list[str], list[Image.Im
         (folder / f"{subtype}.json").write_text(text, encoding="utf-8")
     for name in held_out["image_id"]:
         (folder / f"{name}.png").write_bytes(files[name])
-    seen = source.pairs[source.pairs["split"] == "train"]
-    return seen["caption"].tolist(), [Image.open(io.BytesIO(files[name])) for name in seen["image_id"]]
+    train_rows = source.pairs[source.pairs["split"] == "train"]
+    return train_rows["caption"].tolist(), [
+        Image.open(io.BytesIO(files[name])) for name in train_rows["image_id"]
+    ]
 
 
-def train(
+def train_clip(
     captions: list[str], pictures: list[Image.Image], steps: int, every: int, score: Callable[..., Scores]
 ) -> list[Scores]:
     """Train a small CLIP with a loop of one's own; return what it scored before it and every some steps."""
@@ -76,7 +78,7 @@ def train(
     preprocess = open_clip.image_transform(SIZE, is_train=False)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     images, tokens = torch.stack([preprocess(picture) for picture in pictures]), tokenizer(captions)
-    found = [score(model, tokenizer=tokenizer, preprocess=preprocess, name="step 0")]
+    scores = [score(model, tokenizer=tokenizer, preprocess=preprocess, name="step 0")]
     draws = np.random.default_rng(0)
     for step in range(1, steps + 1):
         batch = torch.from_numpy(draws.choice(len(images), 64, replace=False))
@@ -87,14 +89,14 @@ def train(
         optimizer.step()
         if step % every == 0:
             start = time.perf_counter()
-            found.append(score(model, tokenizer=tokenizer, preprocess=preprocess, name=f"step {step}"))
+            scores.append(score(model, tokenizer=tokenizer, preprocess=preprocess, name=f"step {step}"))
             assert model.training
             seconds = time.perf_counter() - start
-            accuracy = found[-1].overall["accuracy"]
+            accuracy = scores[-1].overall["accuracy"]
             click.echo(
                 f"step {step:4}  loss {loss.item():.3f}  accuracy {100 * accuracy:.1f} %  ({seconds:.1f} s)"
             )
-    return found
+    return scores
 
 
 @click.command()
@@ -104,17 +106,17 @@ def train(
 def main(steps: int, every: int, pairs: int) -> None:
     """Train, score every few steps, and say whether the last model is better than the first."""
     with tempfile.TemporaryDirectory() as folder:
-        captions, pictures = world(pairs, 150, Path(folder))
+        captions, pictures = write_world_benchmark(pairs, 150, Path(folder))
         benchmark = caramel.load_benchmark("sugarcrepe", folder)
         click.echo(f"{len(benchmark)} instances, {len(captions)} pairs to train on")
 
-        def score(model: Any, **parts: Any) -> Scores:
+        def score_model(model: Any, **parts: Any) -> Scores:
             return caramel.score(model, benchmark, **parts)
 
-        found = train(captions, pictures, steps, every, score)
-    last = found[-1].metrics.set_index("subset")[["value", "ci_low", "ci_high", "n", "ties"]]
+        scores = train_clip(captions, pictures, steps, every, score_model)
+    last = scores[-1].metrics.set_index("subset")[["value", "ci_low", "ci_high", "n", "ties"]]
     click.echo(f"\n{last.round(3).to_string()}\n")
-    rows = caramel.compare(found[-1].similarities, found[0].similarities)
+    rows = caramel.compare(scores[-1].similarities, scores[0].similarities)
     overall: Any = rows.set_index("subset").loc["all"]
     click.echo(
         f"step {steps} less step 0: {100 * overall['difference']:+.1f} points "

@@ -32,7 +32,7 @@ from caramel.evaluation.results.paired_tests import compare_hits
 from caramel.interfaces.benchmark import Benchmark
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
-from caramel.utils.stats import cluster_counts, fraction_intervals, means, resampled_means
+from caramel.utils.stats import bootstrap_means, compute_means, count_clusters, fraction_intervals
 
 Floats = npt.NDArray[np.float64]
 Clusters = npt.NDArray[np.int64]
@@ -61,12 +61,12 @@ class Result:
         return f"{self.name:<64} {100 * self.share:6.1f} %  {verdict:<6}  {self.beside}"
 
 
-def clusters_of_sizes(rng: np.random.Generator, count: int, largest: int) -> Clusters:
+def draw_clusters(rng: np.random.Generator, count: int, largest: int) -> Clusters:
     """Return the cluster of each instance; sizes are uniform in 1 … largest. (n,)."""
     return np.repeat(np.arange(count), rng.integers(1, largest + 1, size=count))
 
 
-def chances(
+def draw_hit_probabilities(
     rng: np.random.Generator, clusters: Clusters, p: float, correlation: float, trials: int
 ) -> Floats:
     """Return each instance's probability of a hit, beta-distributed over clusters with mean p. (n, trials)."""
@@ -77,20 +77,20 @@ def chances(
     return rng.beta(p * size, (1 - p) * size, size=(count, trials))[clusters]
 
 
-def drawn(rng: np.random.Generator, chance: Floats) -> Floats:
+def draw_hits(rng: np.random.Generator, chance: Floats) -> Floats:
     """Return hits of the given probabilities."""
     return (rng.random(chance.shape) < chance).astype(float)
 
 
-def coverage(
+def measure_coverage(
     rng: np.random.Generator, count: int, largest: int, p: float, correlation: float, trials: int
 ) -> Result:
     """Return how often the interval of a fraction holds the truth."""
-    clusters = clusters_of_sizes(rng, count, largest)
-    hits = drawn(rng, chances(rng, clusters, p, correlation, trials))
-    samples = resampled_means(hits, clusters, resamples=RESAMPLES, seed=int(rng.integers(2**31)))
-    low, high = fraction_intervals(means(hits), samples, cluster_counts(hits, clusters))
-    plain_low, plain_high = percentiles(samples)
+    clusters = draw_clusters(rng, count, largest)
+    hits = draw_hits(rng, draw_hit_probabilities(rng, clusters, p, correlation, trials))
+    samples = bootstrap_means(hits, clusters, resamples=RESAMPLES, seed=int(rng.integers(2**31)))
+    low, high = fraction_intervals(compute_means(hits), samples, count_clusters(hits, clusters))
+    plain_low, plain_high = compute_percentile_interval(samples)
     plain = float(((plain_low <= p) & (p <= plain_high)).mean())
     return Result(
         f"{count} images of 1 to {largest}, p {p:.2f}, correlation {correlation}",
@@ -102,30 +102,32 @@ def coverage(
     )
 
 
-def percentiles(samples: Floats) -> tuple[Floats, Floats]:
+def compute_percentile_interval(samples: Floats) -> tuple[Floats, Floats]:
     """Return the plain percentile interval of each column, to show what it would have been."""
     low, high = np.nanquantile(samples, [0.025, 0.975], axis=0)
     return low, high
 
 
-def judged(a: Floats, b: Floats, clusters: Clusters, seed: int) -> pd.DataFrame:
+def compare_trials(a: Floats, b: Floats, clusters: Clusters, seed: int) -> pd.DataFrame:
     """Return the comparison of each trial. a, b: (seeds, n, trials)."""
     rows = pd.DataFrame({"image_id": clusters, "subsets": [[] for _ in clusters]})
     metrics = [str(n) for n in range(a.shape[2])]
     return compare_hits(a, b, rows, metrics, lambda _: False, resamples=RESAMPLES, seed=seed)
 
 
-def alike(name: str, rng: np.random.Generator, a: Floats, b: Floats, clusters: Clusters) -> Iterator[Result]:
+def measure_null_errors(
+    name: str, rng: np.random.Generator, a: Floats, b: Floats, clusters: Clusters
+) -> Iterator[Result]:
     """Yield how often models without a true difference are told apart."""
     draw = int(rng.integers(2**31))
-    found = judged(a, b, clusters, draw)
-    trials = len(found)
-    held = (found["ci_low"] <= 0) & (found["ci_high"] >= 0)
-    low, high = percentiles(
-        resampled_means(a.mean(axis=0) - b.mean(axis=0), clusters, resamples=RESAMPLES, seed=draw)
+    comparison = compare_trials(a, b, clusters, draw)
+    trials = len(comparison)
+    held = (comparison["ci_low"] <= 0) & (comparison["ci_high"] >= 0)
+    low, high = compute_percentile_interval(
+        bootstrap_means(a.mean(axis=0) - b.mean(axis=0), clusters, resamples=RESAMPLES, seed=draw)
     )
     plain = 100 * float(((low <= 0) & (high >= 0)).mean())
-    yield Result(f"{name}: p < 5 %", float((found["p"] < 0.05).mean()), 0.0, 0.055, trials)
+    yield Result(f"{name}: p < 5 %", float((comparison["p"] < 0.05).mean()), 0.0, 0.055, trials)
     yield Result(
         f"{name}: interval holds 0",
         float(held.mean()),
@@ -136,57 +138,59 @@ def alike(name: str, rng: np.random.Generator, a: Floats, b: Floats, clusters: C
     )
 
 
-def equal_models(
+def measure_equal_models(
     rng: np.random.Generator, count: int, p: float, correlation: float, trials: int
 ) -> Iterator[Result]:
     """Yield results of two models that find the same images hard, and decide on their own."""
-    clusters = clusters_of_sizes(rng, count, 8)
-    chance = chances(rng, clusters, p, correlation, trials)
-    a, b = drawn(rng, chance), drawn(rng, chance)
-    yield from alike(f"{count} images, p {p:.2f}, correlation {correlation}", rng, a[None], b[None], clusters)
+    clusters = draw_clusters(rng, count, 8)
+    chance = draw_hit_probabilities(rng, clusters, p, correlation, trials)
+    a, b = draw_hits(rng, chance), draw_hits(rng, chance)
+    yield from measure_null_errors(
+        f"{count} images, p {p:.2f}, correlation {correlation}", rng, a[None], b[None], clusters
+    )
 
 
-def unlike_models(rng: np.random.Generator, count: int, trials: int) -> Iterator[Result]:
+def measure_unlike_models(rng: np.random.Generator, count: int, trials: int) -> Iterator[Result]:
     """Yield results of models of equal accuracy, one of which agrees with itself within an image and one not."""
-    clusters = clusters_of_sizes(rng, count, 8)
-    a = drawn(rng, chances(rng, clusters, 0.7, 0.8, trials))
-    b = drawn(rng, chances(rng, clusters, 0.7, 0.0, trials))
-    yield from alike(f"{count} images, unlike correlation", rng, a[None], b[None], clusters)
+    clusters = draw_clusters(rng, count, 8)
+    a = draw_hits(rng, draw_hit_probabilities(rng, clusters, 0.7, 0.8, trials))
+    b = draw_hits(rng, draw_hit_probabilities(rng, clusters, 0.7, 0.0, trials))
+    yield from measure_null_errors(f"{count} images, unlike correlation", rng, a[None], b[None], clusters)
 
 
-def sparse_models(
+def measure_sparse_models(
     rng: np.random.Generator, count: int, share: float, whole: bool, trials: int
 ) -> Iterator[Result]:
     """Yield results of models that disagree on few instances, or on all instances of few images."""
-    clusters = clusters_of_sizes(rng, count, 8)
+    clusters = draw_clusters(rng, count, 8)
     units = clusters if whole else np.arange(len(clusters))
     differs = rng.random((int(units.max()) + 1, trials)) < share
     a_wins = rng.random(differs.shape) < 0.5
-    both = drawn(rng, np.full((len(clusters), trials), 0.7))
+    both = draw_hits(rng, np.full((len(clusters), trials), 0.7))
     a = np.where(differs[units], a_wins[units], both)
     b = np.where(differs[units], ~a_wins[units], both)
     what = "images" if whole else "instances"
     name = f"{count} images, disagree on {100 * share:g} % of {what}"
-    yield from alike(name, rng, a[None].astype(float), b[None].astype(float), clusters)
+    yield from measure_null_errors(name, rng, a[None].astype(float), b[None].astype(float), clusters)
 
 
-def seeded_models(
+def measure_seeded_models(
     rng: np.random.Generator, count: int, seeds: tuple[int, int], spread: float, trials: int
 ) -> Iterator[Result]:
     """Yield results of recipes of equal accuracy whose trainings differ by ``spread`` (sd) in accuracy."""
-    clusters = clusters_of_sizes(rng, count, 8)
-    base = chances(rng, clusters, 0.7, 0.3, trials)
+    clusters = draw_clusters(rng, count, 8)
+    base = draw_hit_probabilities(rng, clusters, 0.7, 0.3, trials)
     sides = []
     for n in seeds:
         luck = rng.normal(0, spread if n > 1 else 0, size=(n, 1, trials))
         # Bounded luck with mean zero keeps the recipe's accuracy what it is.
         scale = np.minimum(base, 1 - base) / 0.3
-        sides.append(drawn(rng, np.clip(base + luck * scale, 0, 1)))
+        sides.append(draw_hits(rng, np.clip(base + luck * scale, 0, 1)))
     name = f"{count} images, {seeds[0]} and {seeds[1]} seeds, sd of training {100 * spread:g} points"
-    yield from alike(name, rng, sides[0], sides[1], clusters)
+    yield from measure_null_errors(name, rng, sides[0], sides[1], clusters)
 
 
-def whole_comparisons(rng: np.random.Generator, trials: int) -> Result:
+def measure_familywise_error(rng: np.random.Generator, trials: int) -> Result:
     """Return how often `compare` of two equal models claims anything, over subsets, macro mean and metrics."""
     claims = 0
     benchmark = Benchmark(
@@ -198,15 +202,17 @@ def whole_comparisons(rng: np.random.Generator, trials: int) -> Result:
         macro=lambda name: name.startswith("part"),
     )
     for _ in range(trials):
-        clusters = clusters_of_sizes(rng, 100, 8)
+        clusters = draw_clusters(rng, 100, 8)
         parts = rng.integers(0, 4, size=len(clusters))
-        a, b = (_scores(rng, clusters, parts, name) for name in ("a", "b"))
-        found = compare([a], [b], {"simulated": benchmark}, resamples=100, seed=int(rng.integers(2**31)))
-        claims += bool(found["significant"].any())
+        a, b = (_draw_similarities(rng, clusters, parts, name) for name in ("a", "b"))
+        comparison = compare([a], [b], {"simulated": benchmark}, resamples=100, seed=int(rng.integers(2**31)))
+        claims += bool(comparison["significant"].any())
     return Result("100 images, 18 claims: any after Holm's correction", claims / trials, 0.0, 0.055, trials)
 
 
-def _scores(rng: np.random.Generator, clusters: Clusters, parts: Clusters, model: str) -> pd.DataFrame:
+def _draw_similarities(
+    rng: np.random.Generator, clusters: Clusters, parts: Clusters, model: str
+) -> pd.DataFrame:
     """Return ``similarities`` of a model whose scores share a part within each image."""
     common = rng.normal(size=int(clusters.max()) + 1)[clusters]
     columns = {
@@ -225,37 +231,39 @@ def _scores(rng: np.random.Generator, clusters: Clusters, parts: Clusters, model
     return build_frame(SIMILARITIES, rows)
 
 
-def power(rng: np.random.Generator, count: int, trials: int) -> Result:
+def measure_power(rng: np.random.Generator, count: int, trials: int) -> Result:
     """Return how often a true difference of the size `detectable` is found."""
-    clusters = clusters_of_sizes(rng, count, 8)
-    chance = chances(rng, clusters, 0.7, 0.3, trials)
-    a, b = drawn(rng, chance), drawn(rng, chance)
-    gap = float(judged(a[None], b[None], clusters, 0)["detectable"].mean())
+    clusters = draw_clusters(rng, count, 8)
+    chance = draw_hit_probabilities(rng, clusters, 0.7, 0.3, trials)
+    a, b = draw_hits(rng, chance), draw_hits(rng, chance)
+    gap = float(compare_trials(a[None], b[None], clusters, 0)["detectable"].mean())
     # Some of the misses become hits: the true difference is the gap.
-    better = np.where(rng.random(a.shape) < gap / 0.3, 1.0, drawn(rng, chance))
-    found = judged(better[None], drawn(rng, chance)[None], clusters, int(rng.integers(2**31)))
+    better = np.where(rng.random(a.shape) < gap / 0.3, 1.0, draw_hits(rng, chance))
+    comparison = compare_trials(
+        better[None], draw_hits(rng, chance)[None], clusters, int(rng.integers(2**31))
+    )
     name = f"{count} images: a true difference of {100 * gap:.1f} points is found"
-    return Result(name, float((found["p"] < 0.05).mean()), 0.75, 0.85, trials)
+    return Result(name, float((comparison["p"] < 0.05).mean()), 0.75, 0.85, trials)
 
 
-def of_fractions(rng: np.random.Generator, trials: int) -> Iterator[Result]:
+def iter_fraction_results(rng: np.random.Generator, trials: int) -> Iterator[Result]:
     """Yield the coverage in all settings of a fraction."""
     shapes = [(1, 0.0), (8, 0.0), (8, 0.3), (8, 0.8)]
     for count, p, (largest, correlation) in product((100, 300, 1500), (0.1, 0.5, 0.8, 0.95), shapes):
-        yield coverage(rng, count, largest, p, correlation, trials)
+        yield measure_coverage(rng, count, largest, p, correlation, trials)
 
 
-def of_comparisons(rng: np.random.Generator, trials: int) -> Iterator[Result]:
+def iter_comparison_results(rng: np.random.Generator, trials: int) -> Iterator[Result]:
     """Yield the errors in all settings of two models."""
     for count, p, correlation in product((100, 300), (0.5, 0.95), (0.0, 0.8)):
-        yield from equal_models(rng, count, p, correlation, trials)
-    yield from unlike_models(rng, 300, trials)
+        yield from measure_equal_models(rng, count, p, correlation, trials)
+    yield from measure_unlike_models(rng, 300, trials)
     for count, share, whole in product((100, 300), (0.005, 0.03), (False, True)):
-        yield from sparse_models(rng, count, share, whole, trials)
+        yield from measure_sparse_models(rng, count, share, whole, trials)
     for seeds, spread in product(((2, 2), (3, 3), (5, 5), (5, 1)), (0.0, 0.01, 0.05)):
-        yield from seeded_models(rng, 300, seeds, spread, trials)
-    yield whole_comparisons(rng, max(trials // 5, 1))
-    yield power(rng, 300, trials)
+        yield from measure_seeded_models(rng, 300, seeds, spread, trials)
+    yield measure_familywise_error(rng, max(trials // 5, 1))
+    yield measure_power(rng, 300, trials)
 
 
 @click.command()
@@ -265,12 +273,15 @@ def main(trials: int, seed: int) -> None:
     """Measure the intervals and tests of caramel on hits of known probability."""
     rng = np.random.default_rng(seed)
     results = []
-    for title, found in (
-        ("Interval of a fraction holds the truth: 93 to 97 %", of_fractions(rng, trials)),
-        ("Models that are alike: p < 5 % at most 5.5 %, interval holds zero", of_comparisons(rng, trials)),
+    for title, section_results in (
+        ("Interval of a fraction holds the truth: 93 to 97 %", iter_fraction_results(rng, trials)),
+        (
+            "Models that are alike: p < 5 % at most 5.5 %, interval holds zero",
+            iter_comparison_results(rng, trials),
+        ),
     ):
         click.echo(f"{title}\n")
-        for result in found:
+        for result in section_results:
             results.append(result)
             click.echo(str(result))
         click.echo("")

@@ -31,51 +31,51 @@ SCRIPT = re.compile(r"pipelines/(\w+)\.py")
 
 
 @dataclass
-class Seen:
+class StageUsage:
     """What was seen of a stage; memory in bytes."""
 
     start: float = 0.0
     end: float = 0.0
     largest: int = 0
     what: str = ""
-    together: int = 0
+    peak_total: int = 0
     processor: dict[int, float] = field(default_factory=dict)  # seconds by process
 
 
-def pss(process: psutil.Process) -> int:
+def read_pss(process: psutil.Process) -> int:
     """Return the memory of a process in bytes, shared pages divided among those who share them; 0 if it has ended."""
     with suppress(OSError):
         text = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
-        if found := re.search(r"^Pss:\s+(\d+) kB", text, re.M):
-            return int(found[1]) << 10
+        if match := re.search(r"^Pss:\s+(\d+) kB", text, re.M):
+            return int(match[1]) << 10
     return 0
 
 
-def look(run: psutil.Process, seen: dict[str, Seen]) -> None:
+def sample_processes(run: psutil.Process, usage: dict[str, StageUsage]) -> None:
     """Add what the processes of the run are now."""
     memory: dict[str, int] = defaultdict(int)
 
-    def walk(process: psutil.Process, stage: str) -> None:
+    def visit_process(process: psutil.Process, stage: str) -> None:
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             line = " ".join(process.cmdline())
-            if found := SCRIPT.search(line):
-                stage = found[1]
-            used, times = pss(process), process.cpu_times()
+            if match := SCRIPT.search(line):
+                stage = match[1]
+            used, times = read_pss(process), process.cpu_times()
             memory[stage] += used
-            seen[stage].processor[process.pid] = times.user + times.system
-            if used > seen[stage].largest:
-                seen[stage].largest, seen[stage].what = used, process.name() if stage else line[:60]
+            usage[stage].processor[process.pid] = times.user + times.system
+            if used > usage[stage].largest:
+                usage[stage].largest, usage[stage].what = used, process.name() if stage else line[:60]
             for child in process.children():
-                walk(child, stage)
+                visit_process(child, stage)
 
-    walk(run, "dvc")
+    visit_process(run, "dvc")
     now = time.monotonic()
     for stage, used in memory.items():
-        of = seen[stage]
-        of.start, of.end, of.together = of.start or now, now, max(of.together, used)
+        of = usage[stage]
+        of.start, of.end, of.peak_total = of.start or now, now, max(of.peak_total, used)
 
 
-def prepare(images: int, work: Path) -> Path:
+def prepare_project(images: int, work: Path) -> Path:
     """Make the source and the project; return the project's folder."""
     source, project = work / "source", work / "project"
     if not (source / "captions.csv").exists():
@@ -86,15 +86,15 @@ def prepare(images: int, work: Path) -> Path:
             str(images),
             str(source),
         ]
-        subprocess.run(command, check=True, env=environment(ROOT))
+        subprocess.run(command, check=True, env=build_environment(ROOT))
     if not project.exists():
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(project)], check=True)
         switch = ["caramel", "profile", "large", "--set", f"scenes.files={source}"]
-        subprocess.run(switch, check=True, cwd=project, env=environment(project))
+        subprocess.run(switch, check=True, cwd=project, env=build_environment(project))
     return project
 
 
-def environment(project: Path) -> dict[str, str]:
+def build_environment(project: Path) -> dict[str, str]:
     """Return the environment in which the project's own code runs."""
     return {**os.environ, "PYTHONPATH": str(project / "src")}
 
@@ -109,12 +109,12 @@ def main(images: int, work: Path, stage: str | None) -> None:
     """Run profile `large` and print seconds and memory of each stage."""
     work = work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    project = prepare(images, work)
+    project = prepare_project(images, work)
     command = [sys.executable, "-m", "dvc", "repro", *([stage] if stage else [])]
-    run = psutil.Popen(command, cwd=project, env=environment(project))
-    seen: dict[str, Seen] = defaultdict(Seen)
+    run = psutil.Popen(command, cwd=project, env=build_environment(project))
+    usage: dict[str, StageUsage] = defaultdict(StageUsage)
     while run.poll() is None:
-        look(run, seen)
+        sample_processes(run, usage)
         time.sleep(SAMPLE)
     rows = [
         (
@@ -123,9 +123,9 @@ def main(images: int, work: Path, stage: str | None) -> None:
             sum(of.processor.values()),
             of.largest / 1e9,
             of.what,
-            of.together / 1e9,
+            of.peak_total / 1e9,
         )
-        for name, of in seen.items()
+        for name, of in usage.items()
     ]
     table = pd.DataFrame(
         rows, columns=["stage", "seconds", "of processor", "largest, GB", "which", "all, GB"]

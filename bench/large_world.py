@@ -27,7 +27,7 @@ from tqdm import tqdm
 from caramel.sources.captions.words import NOUNS, article
 
 GROUPS = ("vehicle", "street", "animal", "accessory", "kitchen", "food", "furniture", "indoor")
-THINGS = tuple(noun for group in GROUPS for noun in NOUNS[group])
+OBJECT_NOUNS = tuple(noun for group in GROUPS for noun in NOUNS[group])
 COLOURS = {
     "red": (205, 45, 40),
     "blue": (45, 80, 205),
@@ -46,7 +46,7 @@ CAPTIONS = 5
 FORMS = ("A {a} is {ab} a {b} and {ac} a {c}.", "A {a} {ab} a {b} and {ac} a {c}.")
 
 
-class Thing(NamedTuple):
+class SceneObject(NamedTuple):
     """Something in a picture."""
 
     noun: str
@@ -56,14 +56,14 @@ class Thing(NamedTuple):
     row: int
 
 
-def things(rng: np.random.Generator) -> list[Thing]:
+def draw_objects(rng: np.random.Generator) -> list[SceneObject]:
     """Return four things of different nouns in different cells."""
-    nouns = rng.choice(len(THINGS), 4, replace=False).tolist()
+    nouns = rng.choice(len(OBJECT_NOUNS), 4, replace=False).tolist()
     cells = rng.choice(COLUMNS * ROWS, 4, replace=False).tolist()
     colours, sizes = list(COLOURS), list(SIZES)
     return [
-        Thing(
-            THINGS[noun],
+        SceneObject(
+            OBJECT_NOUNS[noun],
             colours[rng.integers(len(colours))],
             sizes[rng.integers(2)],
             cell % COLUMNS,
@@ -73,32 +73,34 @@ def things(rng: np.random.Generator) -> list[Thing]:
     ]
 
 
-def relation(a: Thing, b: Thing) -> str:
+def describe_relation(a: SceneObject, b: SceneObject) -> str:
     """Return where the first is to the second: by their columns, or by their rows within one column."""
     if a.column != b.column:
         return "to the left of" if a.column < b.column else "to the right of"
     return "above" if a.row < b.row else "below"
 
 
-def captions(shown: Sequence[Thing], rng: np.random.Generator) -> list[str]:
+def generate_captions(objects: Sequence[SceneObject], rng: np.random.Generator) -> list[str]:
     """Return five different captions that are true of what is shown.
 
     They look from left to right and from above, or all the other way, so that none says what would be false of another.
     """
-    found = []
-    shown = sorted(shown, key=lambda thing: (thing.column, thing.row), reverse=rng.random() < 0.5)
-    orders = [(a, b, c) for n, a in enumerate(shown) for b, c in itertools.permutations(shown[n + 1 :], 2)]
+    texts = []
+    objects = sorted(objects, key=lambda item: (item.column, item.row), reverse=rng.random() < 0.5)
+    orders = [
+        (a, b, c) for n, a in enumerate(objects) for b, c in itertools.permutations(objects[n + 1 :], 2)
+    ]
     for number in rng.choice(len(orders), CAPTIONS, replace=False).tolist():
         a, b, c = orders[number]
         size = f"{a.size} " if rng.random() < 0.5 else ""
         words = {"a": f"{size}{a.colour} {a.noun}", "b": f"{b.colour} {b.noun}", "c": c.noun}
         form = FORMS[rng.integers(len(FORMS))].replace("a {c}", f"{article(c.noun)} {{c}}")
-        found.append(form.format(**words, ab=relation(a, b), ac=relation(a, c)))
-    return found
+        texts.append(form.format(**words, ab=describe_relation(a, b), ac=describe_relation(a, c)))
+    return texts
 
 
 @cache
-def outline(noun: str) -> np.ndarray:
+def generate_outline(noun: str) -> np.ndarray:
     """Return the points of a noun's shape around (0, 0), at most 1 away."""
     rng = np.random.default_rng(zlib.crc32(noun.encode()))
     angles = np.linspace(0, 2 * np.pi, 13)[:-1]
@@ -106,7 +108,7 @@ def outline(noun: str) -> np.ndarray:
 
 
 @cache
-def background(number: int) -> Image.Image:
+def generate_background(number: int) -> Image.Image:
     """Return one of the grainy backgrounds, of the largest size."""
     rng = np.random.default_rng([number, 1])
     coarse = Image.fromarray(rng.integers(90, 230, (5, 5, 3), dtype=np.uint8))
@@ -115,28 +117,28 @@ def background(number: int) -> Image.Image:
     return Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
 
 
-def picture(shown: Sequence[Thing], rng: np.random.Generator) -> Image.Image:
+def render_image(objects: Sequence[SceneObject], rng: np.random.Generator) -> Image.Image:
     """Return the picture."""
     width, height = rng.integers(SIDES[0], SIDES[1] + 1, 2).tolist()
-    image = background(int(rng.integers(GRAIN))).crop((0, 0, width, height))
+    image = generate_background(int(rng.integers(GRAIN))).crop((0, 0, width, height))
     layer, mask = image.copy(), Image.new("L", image.size)
     pens = ImageDraw.Draw(layer), ImageDraw.Draw(mask)
-    for thing in shown:
+    for item in objects:
         cell = np.array([width / COLUMNS, height / ROWS])
-        middle = cell * (np.array([thing.column, thing.row]) + rng.uniform(0.45, 0.55, 2))
-        points = (middle + outline(thing.noun) * SIZES[thing.size] * cell.min()).ravel().tolist()
-        pens[0].polygon(points, fill=COLOURS[thing.colour])
+        middle = cell * (np.array([item.column, item.row]) + rng.uniform(0.45, 0.55, 2))
+        points = (middle + generate_outline(item.noun) * SIZES[item.size] * cell.min()).ravel().tolist()
+        pens[0].polygon(points, fill=COLOURS[item.colour])
         pens[1].polygon(points, fill=225)  # some of the grain shows through
     grainy = ImageChops.overlay(layer, image)
     return Image.composite(Image.blend(layer, grainy, 0.3), image, mask)
 
 
-def make(number: int, seed: int, folder: Path) -> list[tuple[str, str]]:
+def write_image(number: int, seed: int, folder: Path) -> list[tuple[str, str]]:
     """Write one picture and return its rows."""
     rng = np.random.default_rng([seed, number])
-    shown, name = things(rng), f"{number:07}.jpg"
-    picture(shown, rng).save(folder / "images" / name, quality=int(rng.integers(80, 93)))
-    return [(name, caption) for caption in captions(shown, rng)]
+    objects, name = draw_objects(rng), f"{number:07}.jpg"
+    render_image(objects, rng).save(folder / "images" / name, quality=int(rng.integers(80, 93)))
+    return [(name, caption) for caption in generate_captions(objects, rng)]
 
 
 @click.command()
@@ -150,9 +152,9 @@ def main(folder: Path, images: int, seed: int) -> None:
     with part.open("w", newline="", encoding="utf-8") as stream, multiprocessing.Pool() as pool:
         rows = csv.writer(stream)
         rows.writerow(("filename", "caption"))
-        work = partial(make, seed=seed, folder=folder)
-        for found in tqdm(pool.imap(work, range(images), chunksize=64), total=images, disable=None):
-            rows.writerows(found)
+        work = partial(write_image, seed=seed, folder=folder)
+        for image_rows in tqdm(pool.imap(work, range(images), chunksize=64), total=images, disable=None):
+            rows.writerows(image_rows)
     part.rename(table)  # it is there when all pictures are
 
 

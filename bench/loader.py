@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import torch
-from image_store import drawn, files, write_store
+from image_store import draw_jpegs, iter_files, write_store
 
 from caramel.io.image_store import Pictures
 from caramel.models.open_clip.checkpoints import Clip, assemble, build_model
@@ -60,14 +60,14 @@ COLUMNS = {
 }
 
 
-def small_clip() -> Clip:
+def build_small_clip() -> Clip:
     """Return an untrained CLIP that takes 224 pixels and 77 tokens, as ViT-B/32 does."""
     torch.manual_seed(0)
     config = {"model_cfg": CONFIG, "preprocess_cfg": {}}
     return assemble(build_model(config, "benchmark"), config, None)
 
 
-def pairs(images: int) -> pd.DataFrame:
+def generate_pairs(images: int) -> pd.DataFrame:
     """Return five captions of each image."""
     words = np.array(
         ["the", "large", "red", "blue", "dog", "cat", "ball", "left", "of", "on", "under", "table"]
@@ -80,16 +80,16 @@ def pairs(images: int) -> pd.DataFrame:
     )
 
 
-def processor() -> float:
+def measure_cpu_time() -> float:
     """Return the seconds of processor of this process and of its children, ended or not."""
-    found = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    times = [member.cpu_times() for member in found]
+    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    times = [member.cpu_times() for member in processes]
     ended: float = times[0].children_user + times[0].children_system
     running: float = sum(t.user + t.system for t in times)
     return ended + running
 
 
-def memory() -> dict[str, float]:
+def measure_memory() -> dict[str, float]:
     """Return the memory of this process and of its children, in MB."""
     driver, *others = [p.memory_full_info() for p in (psutil.Process(), *psutil.Process().children())]
     return {
@@ -99,27 +99,27 @@ def memory() -> dict[str, float]:
     }
 
 
-def batches(clip: Clip, examples: Examples, workers: int, batch: int, steps: int) -> dict[str, float]:
+def measure_batches(clip: Clip, examples: Examples, workers: int, batch: int, steps: int) -> dict[str, float]:
     """Make batches for nothing, and measure."""
     steps += WARM
 
-    def make(step: int) -> Any:
+    def build_batch(step: int) -> Any:
         return take(clip, examples, batch_rows(1, step, len(examples), batch), 1, step)
 
-    with Loader(make, steps, workers) as load:
+    with Loader(build_batch, steps, workers) as load:
         for step in range(WARM):
             load(step)
-        clock, used = time.perf_counter(), processor()
+        clock, used = time.perf_counter(), measure_cpu_time()
         for step in range(WARM, steps):
             load(step)
-        seconds, used = time.perf_counter() - clock, processor() - used
+        seconds, used = time.perf_counter() - clock, measure_cpu_time() - used
         samples = batch * (steps - WARM)
-        return {"batch_s": samples / seconds, "batch_cpu": samples / used, **memory()}
+        return {"batch_s": samples / seconds, "batch_cpu": samples / used, **measure_memory()}
 
 
-def training(clip: Clip, examples: Examples, workers: int, batch: int, steps: int) -> dict[str, Any]:
+def measure_training(clip: Clip, examples: Examples, workers: int, batch: int, steps: int) -> dict[str, Any]:
     """Train, and measure."""
-    told: list[tuple[int, str, float]] = []
+    points: list[tuple[int, str, float]] = []
     with tempfile.TemporaryDirectory() as scratch:
         clock = time.perf_counter()
         fit(
@@ -138,38 +138,38 @@ def training(clip: Clip, examples: Examples, workers: int, batch: int, steps: in
             workers=workers,
             scratch=Path(scratch),
             title="loader",
-            on_points=told.extend,
+            on_points=points.extend,
         )
         seconds = time.perf_counter() - clock
     digest = hashlib.sha256(b"".join(v.numpy().tobytes() for v in clip.model.state_dict().values()))
-    waiting = {name: value for _, name, value in told}["waiting_share"]
+    waiting = {name: value for _, name, value in points}["waiting_share"]
     return {"fit_s": batch * steps / seconds, "waiting": waiting, "weights": digest.hexdigest()[:8]}
 
 
-def _measured(
+def _measure_loader(
     folder: Path, images: int, workers: int | None, batch: int, steps: int, answer: Callable[[object], None]
 ) -> None:
     torch.set_num_threads(1)
     index = folder / "images.parquet"
     stored = Pictures(index, read_table(IMAGES, index))
     loader.HELD = 2**60 if workers is None else 0
-    clip, rows = small_clip(), pairs(images)
+    clip, rows = build_small_clip(), generate_pairs(images)
     start = time.perf_counter()
     examples = load_examples(clip, rows, stored, method=INFONCE)
-    found: dict[str, Any] = {"start_s": time.perf_counter() - start}
-    found |= batches(clip, examples, workers or 0, batch, steps)
-    answer(found | training(clip, examples, workers or 0, batch, steps))
+    result: dict[str, Any] = {"start_s": time.perf_counter() - start}
+    result |= measure_batches(clip, examples, workers or 0, batch, steps)
+    answer(result | measure_training(clip, examples, workers or 0, batch, steps))
 
 
-def measured(*args: Any) -> dict[str, Any]:
+def measure_in_process(*args: Any) -> dict[str, Any]:
     """Return what one way takes, measured in a process of its own."""
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
-    child = context.Process(target=_measured, args=(*args, send.send))
+    child = context.Process(target=_measure_loader, args=(*args, send.send))
     child.start()
-    found: dict[str, Any] = receive.recv()
+    result: dict[str, Any] = receive.recv()
     child.join()
-    return found
+    return result
 
 
 @click.command(epilog="Example: python bench/loader.py --images 100000 --work /data/tmp")
@@ -182,16 +182,16 @@ def measured(*args: Any) -> dict[str, Any]:
 def main(images: int, batch: int, steps: int, work: Path | None) -> None:
     """Print speed and memory of each way to make batches."""
     rows: dict[str, dict[str, Any]] = {}
-    with tempfile.TemporaryDirectory(dir=work) as made:
-        write_store(Path(made), files(drawn(), images))
+    with tempfile.TemporaryDirectory(dir=work) as scratch:
+        write_store(Path(scratch), iter_files(draw_jpegs(), images))
         for workers in (0, 1, 2):
-            rows[f"{workers} workers"] = measured(Path(made), images, workers, batch, steps)
+            rows[f"{workers} workers"] = measure_in_process(Path(scratch), images, workers, batch, steps)
         if images <= MOST_HELD:
-            rows["in memory"] = measured(Path(made), images, None, batch, steps)
+            rows["in memory"] = measure_in_process(Path(scratch), images, None, batch, steps)
     table = pd.DataFrame(rows).T
     same = table["weights"].nunique() == 1
-    shown = table.drop(columns="weights").astype(float).round(3).rename(columns=COLUMNS)
-    click.echo(f"{images} images, {images * CAPTIONS} captions, batches of {batch}\n{shown.to_string()}")
+    formatted = table.drop(columns="weights").astype(float).round(3).rename(columns=COLUMNS)
+    click.echo(f"{images} images, {images * CAPTIONS} captions, batches of {batch}\n{formatted.to_string()}")
     click.echo(f"weights after {steps} steps: {'equal' if same else 'NOT EQUAL'} in all ways")
 
 

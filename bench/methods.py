@@ -32,7 +32,7 @@ from caramel.training.data.examples import load_examples
 from caramel.training.data.hard_batch_mining import nearest_rows
 from caramel.training.objective import Objective, with_bias
 from caramel.training.variants import split_rows
-from caramel.utils.stats import holm
+from caramel.utils.stats import holm_correction
 
 DATA = Path("data/evaluate")
 SUBSET = "without_add"
@@ -43,42 +43,42 @@ ROWS, IMAGES, CAPTIONS = "data/assemble/training.parquet", "data/assemble/images
 FIRST, STEPS = 4, 8  # steps that are not timed, and those that are
 
 
-def spread(mean: float, sd: float) -> str:
+def format_spread(mean: float, sd: float) -> str:
     """Return mean ± standard deviation in per cent."""
     return percent(mean) + ("" if np.isnan(sd) else f" ± {percent(sd)}")
 
 
-def reached() -> list[list[str]]:
+def build_scores_table() -> list[list[str]]:
     """Return the first table: what each model reached and kept."""
     variants = pd.read_csv(DATA / "variants.csv").set_index(["variant", "subset", "metric"])
-    kept = pd.read_csv(DATA / "retained.csv")
-    of = kept.groupby(["variant", "measure"])["value"].agg(["mean", "std"])
-    change = kept.groupby(["variant", "measure"])[["change", "ci_low", "ci_high"]].first()
+    retained = pd.read_csv(DATA / "retained.csv")
+    of = retained.groupby(["variant", "measure"])["value"].agg(["mean", "std"])
+    change = retained.groupby(["variant", "measure"])[["change", "ci_low", "ci_high"]].first()
     titles = [KEPT[name].title if name in KEPT else "weights moved" for name in MEASURES]
     rows = [["model", *SCORED.values(), *titles]]
     for name in dict.fromkeys(variants.index.get_level_values("variant")):
         row = [name]
-        row += [spread(*variants.loc[(name, SUBSET, metric), ["mean", "sd"]]) for metric in SCORED]
+        row += [format_spread(*variants.loc[(name, SUBSET, metric), ["mean", "sd"]]) for metric in SCORED]
         for measure in MEASURES:
             moved, low, high = change.loc[(name, measure)]
             lost = "" if np.isnan(moved) else f" ({signed(moved)} {interval(low, high, difference=True)})"
-            row.append(spread(*of.loc[(name, measure)]) + lost)
+            row.append(format_spread(*of.loc[(name, measure)]) + lost)
         rows.append(row)
     return rows
 
 
-def differences() -> list[list[str]]:
+def build_differences_table() -> list[list[str]]:
     """Return the second table: differences with their intervals, bold after Holm's correction over all that are there."""
     rows = pd.read_csv(DATA / "differences.csv")
     rows = rows[(rows["subset"] == SUBSET) & rows["metric"].isin(SCORED) & rows["b"].isin(AGAINST)]
-    rows = rows.assign(shown=holm(rows["p"].to_numpy(float)) < 0.05)
-    found = {(r["a"], r["b"], r["metric"]): r for r in rows.to_dict("records")}
+    rows = rows.assign(shown=holm_correction(rows["p"].to_numpy(float)) < 0.05)
+    rows_by_key = {(r["a"], r["b"], r["metric"]): r for r in rows.to_dict("records")}
     table = [["difference", *SCORED.values()]]
     for against in AGAINST:
         for name in dict.fromkeys(rows.loc[rows["b"] == against, "a"]):
             line = [f"{name} − {against}"]
             for metric in SCORED:
-                row = found[name, against, metric]
+                row = rows_by_key[name, against, metric]
                 text = (
                     f"{signed(row['difference'])} {interval(row['ci_low'], row['ci_high'], difference=True)}"
                 )
@@ -87,13 +87,13 @@ def differences() -> list[list[str]]:
     return table
 
 
-def markdown(rows: list[list[str]]) -> str:
+def format_markdown(rows: list[list[str]]) -> str:
     """Return a table; the first row is its head."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
 
 
-def cost() -> list[list[str]]:
+def measure_step_seconds() -> list[list[str]]:
     """Return the processor seconds of a step of each method, of the default profile's batch, on one core."""
     torch.set_num_threads(1)
     train, _ = split_rows(ROWS)
@@ -123,5 +123,5 @@ def cost() -> list[list[str]]:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["cost"]:
-        sys.exit(print(markdown(cost())))
-    print(markdown(reached()), markdown(differences()), sep="\n\n")
+        sys.exit(print(format_markdown(measure_step_seconds())))
+    print(format_markdown(build_scores_table()), format_markdown(build_differences_table()), sep="\n\n")

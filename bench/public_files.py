@@ -22,7 +22,9 @@ SETS = ("sugarcrepe", "sugarcrepe_pp", "sugarcrepe_unrefined")
 SCORERS = ("length", "final_punctuation", "casing", "ngram", "probe")
 
 
-def least(work: Callable[[], object], runs: int, clock: Callable[[], float] = time.process_time) -> float:
+def measure_least_seconds(
+    work: Callable[[], object], runs: int, clock: Callable[[], float] = time.process_time
+) -> float:
     """Return the least seconds of a few runs."""
     seconds = []
     for _ in range(runs):
@@ -41,19 +43,19 @@ def main() -> None:
     if options.data is None:
         parser.error("name the folder of the public files with --data or CARAMEL_DATA")
     start = [sys.executable, "-c", "from caramel import cli; cli.main(['--help'])"]
-    quick = least(
+    quick = measure_least_seconds(
         lambda: subprocess.run(start, check=True, capture_output=True), options.runs, time.perf_counter
     )
     print(f"caramel --help: {quick:.2f} s of wall time")
     for name in SETS:
         rows = read_rows(options.data / name).rows
-        read = least(partial(read_rows, options.data / name), options.runs)
+        read = measure_least_seconds(partial(read_rows, options.data / name), options.runs)
         pairs = rows[["pair_id", "image_id", "caption"]]
         negatives = rows[["pair_id", "type", "subtype", "negative_caption"]].assign(
             negative_id=rows["pair_id"]
         )
         work = partial(score_pairs, pairs, negatives, scorers=SCORERS, folds=5, seed=0)
-        scored = least(work, 1)
+        scored = measure_least_seconds(work, 1)
         print(f"{name}: {len(rows)} rows read in {read:.2f} s, scored by {len(SCORERS)} in {scored:.1f} s")
 
 

@@ -26,11 +26,11 @@ import click
 import pandas as pd
 
 from caramel.audit.files.inputs import read_rows
-from caramel.blind.text.attack import BEST, best_blind_attacker
+from caramel.blind.text.attack import BEST, run_caption_attack
 from caramel.refine import tradeoff
 from caramel.refine.rows import repair
 from caramel.runtime.environment import be_quiet
-from caramel.utils.acceptance import verdict
+from caramel.utils.acceptance import compute_verdict
 
 PUBLISHED = ("ngram", "probe")
 OURS = ("ngram", "probe", "char_probe", "edit_probe", "length", "rare_words")
@@ -39,66 +39,78 @@ FOLDS, SEED, FRESH_SEEDS, TARGET = 5, 4, (97, 98), 0.55
 SETTINGS: dict[str, Any] = {"folds": FOLDS, "within": "subtype", "seed": SEED}
 
 
-def judged(rows: pd.DataFrame) -> dict[str, Any]:
+def attack_rows(rows: pd.DataFrame) -> dict[str, Any]:
     """Return accuracy, ci_low and ci_high of the attackers on the rows, and of all scorers by type."""
-    runs = [best_blind_attacker(rows, (*OURS, *NEW), folds=FOLDS, seed=s).figures[BEST] for s in FRESH_SEEDS]
-    new = best_blind_attacker(rows, NEW, folds=FOLDS, seed=FRESH_SEEDS[0]).figures[BEST]["overall"]
+    runs = [run_caption_attack(rows, (*OURS, *NEW), folds=FOLDS, seed=s).figures[BEST] for s in FRESH_SEEDS]
+    new = run_caption_attack(rows, NEW, folds=FOLDS, seed=FRESH_SEEDS[0]).figures[BEST]["overall"]
     names = ("micro", "ci_low", "ci_high")
     return {
         "rows": len(rows),
         "new_scorers": [round(new[name], 3) for name in names],
         "all_scorers": [round(sum(r["overall"][name] for r in runs) / len(runs), 3) for name in names],
         "by_type": {
-            kind: [of_type["n"], round(sum(r["by_type"][kind]["accuracy"] for r in runs) / len(runs), 3)]
-            for kind, of_type in runs[0]["by_type"].items()
+            type_name: [
+                of_type["n"],
+                round(sum(r["by_type"][type_name]["accuracy"] for r in runs) / len(runs), 3),
+            ]
+            for type_name, of_type in runs[0]["by_type"].items()
         },
     }
 
 
-def line(candidate: tradeoff.Candidate, rows: pd.DataFrame) -> dict[str, Any]:
+def judge_candidate(candidate: tradeoff.Candidate, rows: pd.DataFrame) -> dict[str, Any]:
     """Return what fresh attackers make of what a candidate keeps."""
     click.echo(f"{candidate.method} {candidate.strength} {candidate.kept.sum()}", err=True)
     strength = None if math.isnan(candidate.strength) else candidate.strength
-    found = judged(rows[candidate.kept].reset_index(drop=True))
-    return {"method": candidate.method, "strength": strength} | found
+    result = attack_rows(rows[candidate.kept].reset_index(drop=True))
+    return {"method": candidate.method, "strength": strength} | result
 
 
-def published(rows: pd.DataFrame) -> tradeoff.Candidate:
+def refine_as_published(rows: pd.DataFrame) -> tradeoff.Candidate:
     """Return the published method's refinement."""
     methods = [tradeoff.ADVERSARIAL]
     return tradeoff.candidates(rows, methods=methods, scorers=PUBLISHED, cells=(0.02,), **SETTINGS)[1]
 
 
-def six(rows: pd.DataFrame) -> dict[str, Any]:
+def measure_six_scorers(rows: pd.DataFrame) -> dict[str, Any]:
     """Return the curve over six scorers, and the one that is chosen at the published method's rows."""
     methods = [tradeoff.ADVERSARIAL, tradeoff.AFLITE_ADVERSARIAL]
     levels = (0.7, 0.6, 0.5, 0.45)
-    found = tradeoff.candidates(rows, methods=methods, scorers=OURS, cells=(1.0,), levels=levels, **SETTINGS)[
-        1:
-    ]
-    number = int(published(rows).kept.sum())
-    equal = [tradeoff.thin(c, rows, number=number, within="subtype", seed=SEED) for c in found]
+    candidates = tradeoff.candidates(
+        rows, methods=methods, scorers=OURS, cells=(1.0,), levels=levels, **SETTINGS
+    )[1:]
+    number = int(refine_as_published(rows).kept.sum())
+    equal = [tradeoff.thin(c, rows, number=number, within="subtype", seed=SEED) for c in candidates]
     # Chosen by the attacker that refinement knows, before any is judged.
     known = tradeoff.tradeoff(rows, equal, tradeoff.stacked(OURS, folds=FOLDS, seed=SEED + 2))
     best = equal[tradeoff.choose(known, target=None, number=number, acceptance="equivalence")]
-    return {"at_the_rows_of_published": line(best, rows), "curve": [line(c, rows) for c in found]}
+    return {
+        "at_the_rows_of_published": judge_candidate(best, rows),
+        "curve": [judge_candidate(c, rows) for c in candidates],
+    }
 
 
-def ten(rows: pd.DataFrame) -> dict[str, Any]:
+def measure_ten_scorers(rows: pd.DataFrame) -> dict[str, Any]:
     """Return the curve over all ten scorers, and the most rows that are shown to be within the target."""
     methods = [tradeoff.AFLITE_ADVERSARIAL]
     scorers = (*OURS, *NEW)
-    found = tradeoff.candidates(rows, methods=methods, scorers=scorers, levels=(0.7, 0.6, 0.5), **SETTINGS)
-    curve = [line(c, rows) for c in found[1:]]
-    low = [c for c in curve if verdict(*c["all_scorers"], rows=c["rows"], limit=TARGET).state == "accepted"]
+    candidates = tradeoff.candidates(
+        rows, methods=methods, scorers=scorers, levels=(0.7, 0.6, 0.5), **SETTINGS
+    )
+    curve = [judge_candidate(c, rows) for c in candidates[1:]]
+    low = [
+        c
+        for c in curve
+        if compute_verdict(*c["all_scorers"], rows=c["rows"], limit=TARGET).state == "accepted"
+    ]
     return {"curve": curve, "most_rows_within_target": max(low, key=lambda c: c["rows"], default=None)}
 
 
 PARTS: dict[str, Callable[[pd.DataFrame], dict[str, Any]]] = {
-    "before": judged,
-    "published": lambda rows: line(published(rows), rows),
-    "six": six,
-    "ten": ten,
+    "before": attack_rows,
+    "published": lambda rows: judge_candidate(refine_as_published(rows), rows),
+    "six": measure_six_scorers,
+    "ten": measure_ten_scorers,
 }
 
 

@@ -36,69 +36,69 @@ GOAL_GB = 4.0
 Ints = npt.NDArray[np.int64]
 
 
-def random_scores(pairs: int) -> npt.NDArray[np.float64]:
+def draw_scores(pairs: int) -> npt.NDArray[np.float64]:
     """Return scores of the captions and of the negatives under two scorers. (2, n, 2)."""
     return np.random.default_rng(SEED).random((2, pairs, 2)).round(6)
 
 
-def random_gaps(pairs: int) -> Ints:
+def draw_gaps(pairs: int) -> Ints:
     """Return gaps of pairs under two scorers in units of 1e-6; one of a hundred is zero. (n, 2)."""
-    positive, negative = random_scores(pairs)
+    positive, negative = draw_scores(pairs)
     gaps: Ints = np.rint((positive - negative) * UNIT).astype(np.int64)
     gaps[np.random.default_rng(SEED + 1).random(gaps.shape) < 0.01] = 0
     return gaps
 
 
-def published(gaps: list[list[int]], rng: random.Random) -> list[int]:
+def refine_in_python(gaps: list[list[int]], rng: random.Random) -> list[int]:
     """Return the pairs that adversarial refinement keeps (Hsieh et al. 2023, D.3), in plain Python.
 
     Gaps are in whole units, so that a cell and its mirror image are exact.
     """
     side, zero_side = round(CELL * UNIT), UNIT // 10
-    kept: list[int] = []
+    selected: list[int] = []
     cells: dict[tuple[int, int], list[int]] = {}
     for i, (first, second) in enumerate(gaps):
         if first == 0 and second == 0:
-            kept.append(i)
+            selected.append(i)
             continue
         step = side if first != 0 and second != 0 else zero_side
-        place = []
+        cell = []
         for gap in (first, second):
             number = 0 if gap == 0 else (abs(gap) - 1) // step + 1
-            place.append(number if gap > 0 else -number)
-        cells.setdefault((place[0], place[1]), []).append(i)
+            cell.append(number if gap > 0 else -number)
+        cells.setdefault((cell[0], cell[1]), []).append(i)
     for (a, b), here in cells.items():
-        there = cells.get((-a, -b), [])
-        if (a, b) > (-a, -b) or not there:
-            number = min(len(here), len(there))
-            kept += rng.sample(here, number)
-            kept += rng.sample(there, number)
-    return kept
+        mirrored = cells.get((-a, -b), [])
+        if (a, b) > (-a, -b) or not mirrored:
+            number = min(len(here), len(mirrored))
+            selected += rng.sample(here, number)
+            selected += rng.sample(mirrored, number)
+    return selected
 
 
-def counts_per_cell(gaps: Ints, kept: Any) -> Counter[tuple[int, ...]]:
+def count_per_cell(gaps: Ints, selected: Any) -> Counter[tuple[int, ...]]:
     """Return how many pairs are kept of each cell."""
-    return Counter(map(tuple, grid_cells(gaps, cell=CELL)[kept].tolist()))
+    return Counter(map(tuple, grid_cells(gaps, cell=CELL)[selected].tolist()))
 
 
-def refine(pairs: int) -> dict[str, Any]:
+def measure_refinement(pairs: int) -> dict[str, Any]:
     """Time the grid, then the plain procedure, on the same gaps."""
-    gaps = random_gaps(pairs)
+    gaps = draw_gaps(pairs)
     names = [f"{i:07d}:swap_obj" for i in range(pairs)]
-    before = peak_gb()
+    before = read_peak_gb()
     start = time.perf_counter()
-    kept = balanced(gaps, names, None, cell=CELL, seed=SEED)
+    selected = balanced(gaps, names, None, cell=CELL, seed=SEED)
     seconds = time.perf_counter() - start
-    after = peak_gb()
+    after = read_peak_gb()
     plain_gaps = gaps.tolist()
     start = time.perf_counter()
-    plain = published(plain_gaps, random.Random(SEED))
+    plain = refine_in_python(plain_gaps, random.Random(SEED))
     plain_seconds = time.perf_counter() - start
-    equal = counts_per_cell(gaps, kept) == counts_per_cell(gaps, np.array(plain, dtype=np.int64))
-    wins = [int(np.sign(gaps[kept]).sum(axis=0)[k]) for k in (0, 1)]
+    equal = count_per_cell(gaps, selected) == count_per_cell(gaps, np.array(plain, dtype=np.int64))
+    wins = [int(np.sign(gaps[selected]).sum(axis=0)[k]) for k in (0, 1)]
     return {
         "pairs": pairs,
-        "kept": int(kept.sum()),
+        "kept": int(selected.sum()),
         "wins_less_losses": wins,
         "seconds": round(seconds, 2),
         "peak_gb": round(after, 2),
@@ -110,7 +110,7 @@ def refine(pairs: int) -> dict[str, Any]:
     }
 
 
-def made_up_rows(pairs: int) -> pd.DataFrame:
+def generate_rows(pairs: int) -> pd.DataFrame:
     """Return rows with captions of random words; some negatives are questions, unfinished or duplicates."""
     rng = np.random.default_rng(SEED + 2)
     words = np.array([f"word{i}" for i in range(5000)])
@@ -132,26 +132,26 @@ def made_up_rows(pairs: int) -> pd.DataFrame:
     )
 
 
-def selection(pairs: int) -> dict[str, Any]:
+def measure_selection(pairs: int) -> dict[str, Any]:
     """Time the selection: percentiles, cleaning, grid."""
-    rows, (positive, negative) = made_up_rows(pairs), random_scores(pairs)
-    before = peak_gb()
+    rows, (positive, negative) = generate_rows(pairs), draw_scores(pairs)
+    before = read_peak_gb()
     start = time.perf_counter()
     settings: dict[str, Any] = {"cell": CELL, "within": "all", "seed": SEED}
-    found = select(rows, positive, negative, scorers=("plausibility", "acceptability"), **settings)
+    result = select(rows, positive, negative, scorers=("plausibility", "acceptability"), **settings)
     seconds = time.perf_counter() - start
-    assert len(found.rows) + len(found.rejects) == pairs
+    assert len(result.rows) + len(result.rejects) == pairs
     return {
         "pairs": pairs,
-        "kept": len(found.rows),
-        "rejected": found.rejects["reason"].value_counts().to_dict(),
+        "kept": len(result.rows),
+        "rejected": result.rejects["reason"].value_counts().to_dict(),
         "seconds": round(seconds, 2),
-        "peak_gb": round(peak_gb(), 2),
+        "peak_gb": round(read_peak_gb(), 2),
         "peak_gb_with_input_alone": round(before, 2),
     }
 
 
-def peak_gb() -> float:
+def read_peak_gb() -> float:
     """Return the peak memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
@@ -164,15 +164,15 @@ def peak_gb() -> float:
 def main(pairs: int, only: str | None) -> None:
     """Print the figures as JSON; exit with code 1 where a goal is missed."""
     if only:
-        click.echo(json.dumps({"refine": refine, "selection": selection}[only](pairs)))
+        click.echo(json.dumps({"refine": measure_refinement, "selection": measure_selection}[only](pairs)))
         return
-    found = {}
+    results = {}
     for part in ("refine", "selection"):
         command = [sys.executable, __file__, "--pairs", str(pairs), "--only", part]
-        found[part] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    click.echo(json.dumps(found, indent=2))
-    if not found["refine"]["same_counts_in_every_cell"] or any(
-        f["peak_gb"] > GOAL_GB for f in found.values()
+        results[part] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    click.echo(json.dumps(results, indent=2))
+    if not results["refine"]["same_counts_in_every_cell"] or any(
+        f["peak_gb"] > GOAL_GB for f in results.values()
     ):
         sys.exit(1)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 import pandas as pd
-from image_store import drawn, files, write_store
+from image_store import draw_jpegs, iter_files, write_store
 
 from caramel.release.pin import dvc_hash, pin
 from caramel.release.publishing.build import Released, release
@@ -25,11 +25,11 @@ from caramel.schemas.io import write_table
 from caramel.schemas.training import TRAINING
 
 
-def make(root: Path, images: int) -> None:
+def write_project(root: Path, images: int) -> None:
     """Write a project of so many images, pinned as v1."""
     data = root / "data" / "assemble"
     data.mkdir(parents=True)
-    write_store(data, files(drawn(), images))
+    write_store(data, iter_files(draw_jpegs(), images))
     tested = images // 20  # instances, of two images each
     names = [f"{n:08}" for n in range(images)]
     instances = [
@@ -64,11 +64,11 @@ def make(root: Path, images: int) -> None:
     pin("v1", root)
 
 
-def _released(root: Path, answer: multiprocessing.queues.Queue[tuple[float, float, Released]]) -> None:
+def _measure_release(root: Path, answer: multiprocessing.queues.Queue[tuple[float, float, Released]]) -> None:
     clock = time.perf_counter()
-    found = release("v1", root, out=root / "release")
+    released = release("v1", root, out=root / "release")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    answer.put((time.perf_counter() - clock, peak, found))
+    answer.put((time.perf_counter() - clock, peak, released))
 
 
 @click.command(epilog="Example: python bench/release_of_many.py --images 100000 --work /data/tmp")
@@ -78,19 +78,19 @@ def _released(root: Path, answer: multiprocessing.queues.Queue[tuple[float, floa
 )
 def main(images: int, work: Path | None) -> None:
     """Print what the release takes."""
-    with tempfile.TemporaryDirectory(dir=work) as made:
-        root = Path(made)
-        make(root, images)
+    with tempfile.TemporaryDirectory(dir=work) as scratch:
+        root = Path(scratch)
+        write_project(root, images)
         held = sum(path.stat().st_size for path in (root / "data").rglob("*") if path.is_file())
         context = multiprocessing.get_context("spawn")
         answer = context.Queue()
-        child = context.Process(target=_released, args=(root, answer))
+        child = context.Process(target=_measure_release, args=(root, answer))
         child.start()
-        seconds, peak, found = answer.get()
+        seconds, peak, released = answer.get()
         child.join()
     print(
         f"{images:,} images, {held / 1e6:,.0f} MB: {seconds:.1f} s, peak memory {peak:,.0f} MiB, "
-        f"{len(found.files)} files, {found.bytes / 1e6:,.0f} MB"
+        f"{len(released.files)} files, {released.bytes / 1e6:,.0f} MB"
     )
 
 

@@ -43,19 +43,19 @@ REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %
 )
 
 
-def serve(slots: int, pipe: Connection) -> None:
+def serve_replies(slots: int, pipe: Connection) -> None:
     """Answer every request after ``LATENCY``; send the port, and for each message the number of times each was asked."""
-    asked: Counter[int] = Counter()
+    request_counts: Counter[int] = Counter()
 
-    async def run() -> None:
+    async def run_server() -> None:
         free = asyncio.Semaphore(slots)
 
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def handle_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 while True:
                     head = (await reader.readuntil(b"\r\n\r\n")).lower()
                     size = int(head.split(b"content-length:")[1].split(b"\r\n")[0])
-                    asked[hash(await reader.readexactly(size))] += 1
+                    request_counts[hash(await reader.readexactly(size))] += 1
                     async with free:
                         await asyncio.sleep(LATENCY)
                     writer.write(REPLY)
@@ -63,42 +63,42 @@ def serve(slots: int, pipe: Connection) -> None:
             except (asyncio.IncompleteReadError, ConnectionError):
                 writer.close()
 
-        server = await asyncio.start_server(handle, "127.0.0.1", 0)
+        server = await asyncio.start_server(handle_connection, "127.0.0.1", 0)
         pipe.send(server.sockets[0].getsockname()[1])
         while True:
             while not pipe.poll():
                 await asyncio.sleep(0.02)
             pipe.recv()
-            pipe.send((len(asked), sum(asked.values())))
+            pipe.send((len(request_counts), sum(request_counts.values())))
 
-    asyncio.run(run())
+    asyncio.run(run_server())
 
 
-def script(number: int) -> Script:
+def ask_one_question(number: int) -> Script:
     """Ask one question."""
     given = {"caption": f"A dog runs across beach number {number}.", "changed": "A cat runs across it."}
     answer = yield from answered(Ask("validate_negative", given, 1, 0.0), 1)
     return Outcome(str(answer), 1, "", ())
 
 
-def ask(port: int, number: int, workers: int, store: Path, pipe: Connection) -> None:
+def ask_questions(port: int, number: int, workers: int, store: Path, pipe: Connection) -> None:
     """Ask so many questions; send seconds, seconds of the processor, and the peak of the resident memory after a tenth of them and at the end, in MB."""
     os.environ["NO_PROXY"] = "127.0.0.1"
     model = ChatWriter(Endpoint("m", f"http://127.0.0.1:{port}/v1", workers=workers))
     peaks: list[float] = []
 
-    def scripts() -> Iterator[Any]:
+    def iter_scripts() -> Iterator[Any]:
         for i in range(number):
             if i == number // 10:
                 peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-            yield script(i)
+            yield ask_one_question(i)
 
     begun = time.monotonic()
     with open_replies(store) as replies:
         manner = Manner("m", 1, 7, 64, False, workers)
         spent = Spent(Budget(0.15, 0.6, None, None, None))
         asking = Asking(
-            scripts(), number, manner=manner, judges={}, store=replies, spent=spent, title="requests"
+            iter_scripts(), number, manner=manner, judges={}, store=replies, spent=spent, title="requests"
         )
         asking.run(Named("m", lambda: model))
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
@@ -118,14 +118,14 @@ def main(number: int, slots: int, at_once: int | None, kill: bool) -> None:
     at_once = at_once or slots + slots // 2
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    server = context.Process(target=serve, args=(slots, theirs), daemon=True)
+    server = context.Process(target=serve_replies, args=(slots, theirs), daemon=True)
     server.start()
     port = ours.recv()
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "replies.sqlite"
-        here, there = context.Pipe()
+        here, sender = context.Pipe()
         for turn in range(2 if kill else 1):
-            asking = context.Process(target=ask, args=(port, number, at_once, store, there))
+            asking = context.Process(target=ask_questions, args=(port, number, at_once, store, sender))
             asking.start()
             while kill and turn == 0:
                 ours.send("?")

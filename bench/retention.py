@@ -23,7 +23,7 @@ import torch
 from matplotlib.figure import Figure
 
 from caramel.benchmarks.metrics import outcomes
-from caramel.config.schema import Finetune, load
+from caramel.config.schema import Finetune, load_config
 from caramel.evaluation.results.paired_tests import compare_hits
 from caramel.evaluation.results.summary import aligned
 from caramel.evaluation.score_model import LoadedBenchmark, live_similarities, loaded
@@ -39,18 +39,18 @@ from caramel.training.data.examples import load_examples
 from caramel.training.loop.contrastive import fit, hits
 from caramel.training.variants import in_steps, set_up, split_rows
 from caramel.training.weight_averaging import mixed
-from caramel.utils.stats import over_seeds
+from caramel.utils.stats import summarise_seeds
 
 BASE, ASSEMBLED, SCENES = Path("data/base"), Path("data/assemble"), Path("data/scenes")
 MEASURES = {"group": "Group", "kept": "R@1"}
 # Of each: the metric that it is of, the subset of the table, and what that is the mean of, where it is a mean.
-PLACES = {"group": ("group", "without_add", ()), "kept": ("recall@1", "macro", ("i2t", "t2i"))}
+MEASURE_SPECS = {"group": ("group", "without_add", ()), "kept": ("recall@1", "macro", ("i2t", "t2i"))}
 TITLES = {**MEASURES, "weights": "weights moved, %"}
 FASTER = 10  # times the rate of full training, as FSC-CLIP takes for corrections
 Rows = list[dict[str, Any]]
 
 
-def benchmarks(retrieval: int, seed: int) -> dict[str, LoadedBenchmark]:
+def load_benchmarks(retrieval: int, seed: int) -> dict[str, LoadedBenchmark]:
     """Return both benchmarks, their images looked at."""
     held_out = {"split": "test", "count": retrieval, "seed": seed}
     return {
@@ -59,13 +59,13 @@ def benchmarks(retrieval: int, seed: int) -> dict[str, LoadedBenchmark]:
     }
 
 
-def measured(clip: Clip, on: Mapping[str, LoadedBenchmark]) -> dict[str, pd.DataFrame]:
+def compute_similarities(clip: Clip, on: Mapping[str, LoadedBenchmark]) -> dict[str, pd.DataFrame]:
     """Return a model's table ``similarities`` by measure."""
     model = ClipEncoder(clip, "cpu", "fp32", "model")
     return {name: live_similarities(model, task, 256) for name, task in on.items()}
 
 
-def change(a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], measure: str) -> pd.Series:
+def compute_change(a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], measure: str) -> pd.Series:
     """Return how a differs from b by a measure: ``difference``, ``ci_low``, ``ci_high``, ``value_a``, ``value_b``.
 
     Args:
@@ -73,61 +73,63 @@ def change(a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], measure: str) -
         b: one, of the base; or one per seed of a, trained with it: then each pair of a seed is one difference.
         measure: of ``MEASURES``.
     """
-    metric, subset, parts = PLACES[measure]
+    metric, subset, parts = MEASURE_SPECS[measure]
     of_a, of_b = (
         np.stack([outcomes(aligned(rows, a[0]), [metric]).hits.to_numpy(float) for rows in side])
         for side in (a, b)
     )
     if len(b) > 1:
         of_a, of_b = of_a - of_b, np.zeros_like(of_b[:1])
-    found = compare_hits(of_a, of_b, a[0], [metric], parts.__contains__, resamples=1000, seed=0)
-    return found[found["subset"] == subset].iloc[0]
+    comparison = compare_hits(of_a, of_b, a[0], [metric], parts.__contains__, resamples=1000, seed=0)
+    return comparison[comparison["subset"] == subset].iloc[0]
 
 
-def told(found: pd.Series, sign: str = "+") -> str:
+def format_change(comparison: pd.Series, sign: str = "+") -> str:
     """Return a difference with its interval, in points of per cent."""
-    return (
-        f"{100 * found['difference']:{sign}.1f} ({100 * found['ci_low']:.1f} to {100 * found['ci_high']:.1f})"
-    )
+    return f"{100 * comparison['difference']:{sign}.1f} ({100 * comparison['ci_low']:.1f} to {100 * comparison['ci_high']:.1f})"
 
 
-def table(rows: Rows, by: list[str], base: Mapping[str, pd.DataFrame]) -> str:
+def format_table(rows: Rows, by: list[str], base: Mapping[str, pd.DataFrame]) -> str:
     """Return a table in Markdown: a row for each group, its changes from the base over its seeds, and how far it went."""
     further = [name for name in ("weights",) if name in rows[0]]
     lines = [
         "| " + " | ".join([*by, *MEASURES.values(), *(TITLES[m] for m in further)]) + " |",
         "|" + "---|" * (len(by) + len(MEASURES) + len(further)),
     ]
-    for key, group in groups(rows, by).items():
-        cells = [told(change([row[m] for row in group], [base[m]], m)) for m in MEASURES]
+    for key, group in group_rows(rows, by).items():
+        cells = [format_change(compute_change([row[m] for row in group], [base[m]], m)) for m in MEASURES]
         for name in further:
-            far = over_seeds(np.array([row[name] for row in group]))
+            far = summarise_seeds(np.array([row[name] for row in group]))
             cells.append(f"{100 * far.mean:.1f} ({100 * far.low:.1f} to {100 * far.high:.1f})")
         lines.append("| " + " | ".join([*map(str, key), *cells]) + " |")
     return "\n".join(lines)
 
 
-def groups(rows: Rows, by: Sequence[str]) -> dict[tuple[Any, ...], Rows]:
+def group_rows(rows: Rows, by: Sequence[str]) -> dict[tuple[Any, ...], Rows]:
     """Return the rows by what they have in these columns, in their order."""
-    found: dict[tuple[Any, ...], Rows] = {}
+    grouped: dict[tuple[Any, ...], Rows] = {}
     for row in rows:
-        found.setdefault(tuple(row[name] for name in by), []).append(row)
-    return found
+        grouped.setdefault(tuple(row[name] for name in by), []).append(row)
+    return grouped
 
 
 def write_values(rows: Rows, path: Path) -> None:
     """Write the value of each run as CSV."""
-    plain = [{**row, **{m: change([row[m]], [row[m]], m)["value_a"] for m in MEASURES}} for row in rows]
+    plain = [
+        {**row, **{m: compute_change([row[m]], [row[m]], m)["value_a"] for m in MEASURES}} for row in rows
+    ]
     pd.DataFrame(plain).to_csv(path, index=False)
 
 
-def picture(rows: Rows, base: Mapping[str, pd.DataFrame], path: Path) -> None:
+def plot_tradeoff(rows: Rows, base: Mapping[str, pd.DataFrame], path: Path) -> None:
     """Draw a curve for each variant: what is gained against what is lost, a point for each mixture, bars of the interval."""
     figure = Figure(figsize=(6, 4.2), layout="constrained")
     axis = figure.subplots()
-    for (variant,), of_variant in groups(rows, ["variant"]).items():
-        by_alpha = groups(of_variant, ["alpha"])
-        points = {m: [change([r[m] for r in g], [base[m]], m) for g in by_alpha.values()] for m in MEASURES}
+    for (variant,), of_variant in group_rows(rows, ["variant"]).items():
+        by_alpha = group_rows(of_variant, ["alpha"])
+        points = {
+            m: [compute_change([r[m] for r in g], [base[m]], m) for g in by_alpha.values()] for m in MEASURES
+        }
         x, y = ([100 * p["difference"] for p in points[m]] for m in ("kept", "group"))
         wide, high = ([100 * (p["difference"] - p["ci_low"]) for p in points[m]] for m in ("kept", "group"))
         axis.errorbar(
@@ -147,7 +149,7 @@ def picture(rows: Rows, base: Mapping[str, pd.DataFrame], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def wise(
+def evaluate_wise_ft(
     settings: Finetune,
     on: Mapping[str, LoadedBenchmark],
     base: Mapping[str, pd.DataFrame],
@@ -160,40 +162,50 @@ def wise(
     _, val = split_rows(ASSEMBLED / "training.parquet")
     rows: Rows = []
 
-    def found_at(clip: Clip, alpha: float) -> Mapping[str, pd.DataFrame]:
-        return measured(clip, on) if alpha else base
+    def score_mixture(clip: Clip, alpha: float) -> Mapping[str, pd.DataFrame]:
+        return compute_similarities(clip, on) if alpha else base
 
     for variant in variants:
         for seed in settings.seeds:
             clip = load_checkpoint(f"data/finetune/{variant}-{seed}")
             after = {name: value.clone() for name, value in clip.model.state_dict().items()}
-            examples = load_examples(clip, val, pictures(), method=METHODS["trohn_img"])
+            examples = load_examples(clip, val, load_images(), method=METHODS["trohn_img"])
             for alpha in alphas:
                 clip.model.load_state_dict(mixed(before, after, alpha))
                 clip.model.eval()
                 on_val = hits(clip, examples, "cpu", "fp32")["group"]
                 rows.append(
-                    {"variant": variant, "seed": seed, "alpha": alpha, "val": on_val, **found_at(clip, alpha)}
+                    {
+                        "variant": variant,
+                        "seed": seed,
+                        "alpha": alpha,
+                        "val": on_val,
+                        **score_mixture(clip, alpha),
+                    }
                 )
             click.echo(f"{variant}-{seed}", err=True)
     write_values(rows, out.with_suffix(".csv"))
-    chosen = [max(group, key=lambda row: row["val"]) for group in groups(rows, ["variant", "seed"]).values()]
+    chosen = [
+        max(group, key=lambda row: row["val"]) for group in group_rows(rows, ["variant", "seed"]).values()
+    ]
     for title, part in (
         ("each mixture", rows),
         ("that of each seed which is best on val", [{**row, "alpha": "best"} for row in chosen]),
     ):
-        click.echo(f"\n{title}:\n\n{table(part, ['variant', 'alpha'], base)}")
-    best = {name: [row["alpha"] for row in group] for (name,), group in groups(chosen, ["variant"]).items()}
+        click.echo(f"\n{title}:\n\n{format_table(part, ['variant', 'alpha'], base)}")
+    best = {
+        name: [row["alpha"] for row in group] for (name,), group in group_rows(chosen, ["variant"]).items()
+    }
     click.echo(f"\nbest on val: {best}")
-    picture(rows, base, out)
+    plot_tradeoff(rows, base, out)
 
 
-def pictures() -> Pictures:
+def load_images() -> Pictures:
     """Return the pictures of the pairs."""
     return Pictures(ASSEMBLED / "images.parquet", read_table(IMAGES, ASSEMBLED / "images.parquet"))
 
 
-def corrected(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:
+def train_lora(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:
     """Return the base trained by corrections of low rank, and how many numbers were trained."""
     clip, method = load_checkpoint(BASE), set_up(variant, settings.negatives, {})
     train, val = split_rows(ASSEMBLED / "training.parquet")
@@ -201,23 +213,23 @@ def corrected(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:
     given = in_steps(method, settings.model_dump(exclude=left_out), len(train))
     given |= {"trained": "lora", "lr": settings.lr * FASTER, "device": "cpu", "precision": "auto"}
     examples, validation = (
-        load_examples(clip, rows, pictures(), method=of)
+        load_examples(clip, rows, load_images(), method=of)
         for rows, of in ((train, method), (val, METHODS["trohn_img"]))
     )
     numbers: list[int] = []
 
-    def count(points: object) -> None:
+    def count_trainable(points: object) -> None:
         numbers.append(sum(p.numel() for p in clip.model.parameters() if p.requires_grad))
 
     with tempfile.TemporaryDirectory() as scratch:
         fit(
             clip, examples, [validation], seed=seed, workers=0, scratch=Path(scratch), title=f"{variant}-{seed}",
-            select="group", on_points=count, **given,
+            select="group", on_points=count_trainable, **given,
         )  # fmt: skip
     return clip, numbers[0]
 
 
-def lora(
+def evaluate_lora(
     settings: Finetune,
     on: Mapping[str, LoadedBenchmark],
     base: Mapping[str, pd.DataFrame],
@@ -228,7 +240,7 @@ def lora(
     for variant in variants:
         for seed in settings.seeds:
             full = load_checkpoint(f"data/finetune/{variant}-{seed}")
-            low, number = corrected(variant, seed, settings)
+            low, number = train_lora(variant, seed, settings)
             for way, clip in (("full", full), ("LoRA", low)):
                 with tempfile.TemporaryDirectory() as folder:
                     vocabulary = (
@@ -244,21 +256,27 @@ def lora(
                     )
                     far = moved(BASE, Path(folder, "c"))
                 rows.append(
-                    {"variant": variant, "seed": seed, "trained": way, "weights": far, **measured(clip, on)}
+                    {
+                        "variant": variant,
+                        "seed": seed,
+                        "trained": way,
+                        "weights": far,
+                        **compute_similarities(clip, on),
+                    }
                 )
             click.echo(
                 f"{variant}-{seed}: {number} of {sum(p.numel() for p in full.model.parameters())}", err=True
             )
     write_values(rows, Path("work/lora.csv"))
-    click.echo(table(rows, ["variant", "trained"], base))
+    click.echo(format_table(rows, ["variant", "trained"], base))
     click.echo("\nLoRA less full, seed by seed:\n")
-    for (variant,), group in groups(rows, ["variant"]).items():
+    for (variant,), group in group_rows(rows, ["variant"]).items():
         by_lora, by_all = ([row for row in group if row["trained"] == way] for way in ("LoRA", "full"))
-        apart = [
-            f"{MEASURES[m]} {told(change([r[m] for r in by_lora], [r[m] for r in by_all], m))}"
+        changes = [
+            f"{MEASURES[m]} {format_change(compute_change([r[m] for r in by_lora], [r[m] for r in by_all], m))}"
             for m in MEASURES
         ]
-        click.echo(f"{variant}: {', '.join(apart)}")
+        click.echo(f"{variant}: {', '.join(changes)}")
 
 
 @click.command()
@@ -272,16 +290,18 @@ def main(what: str, variant: tuple[str, ...], points: int, out: Path) -> None:
     """Measure what fine-tuning gains and loses by what of its weights is kept."""
     be_quiet()
     torch.set_num_threads(1)
-    config = load()
-    on = benchmarks(config.evaluate.retrieval, config.evaluate.seed)
+    config = load_config()
+    on = load_benchmarks(config.evaluate.retrieval, config.evaluate.seed)
     variants = variant or config.finetune.variants
-    base = measured(load_checkpoint(BASE), on)
+    base = compute_similarities(load_checkpoint(BASE), on)
     for name, title in MEASURES.items():
-        click.echo(f"{title} of the base {100 * change([base[name]], [base[name]], name)['value_b']:.1f}")
+        click.echo(
+            f"{title} of the base {100 * compute_change([base[name]], [base[name]], name)['value_b']:.1f}"
+        )
     if what == "wise":
-        wise(config.finetune, on, base, variants, [n / (points - 1) for n in range(points)], out)
+        evaluate_wise_ft(config.finetune, on, base, variants, [n / (points - 1) for n in range(points)], out)
     else:
-        lora(config.finetune, on, base, variants)
+        evaluate_lora(config.finetune, on, base, variants)
 
 
 if __name__ == "__main__":

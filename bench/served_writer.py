@@ -21,7 +21,7 @@ from pathlib import Path
 import click
 import pandas as pd
 import requests
-from writer_noise import ROOT, judge, world_pairs
+from writer_noise import ROOT, judge_drafts, sample_world_pairs
 
 from caramel.config.profiles import read_profile
 from caramel.config.schema import Config
@@ -33,7 +33,7 @@ START = 180  # seconds until the server listens
 
 
 @contextmanager
-def serving(model: Path) -> Iterator[str]:
+def run_server(model: Path) -> Iterator[str]:
     """Yield the URL of a server of the model, on the loopback interface.
 
     Raises:
@@ -57,7 +57,7 @@ def serving(model: Path) -> Iterator[str]:
     with tempfile.TemporaryFile() as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
         try:
             until = time.monotonic() + START
-            while not listens(port):
+            while not is_listening(port):
                 if server.poll() is not None or time.monotonic() > until:
                     log.seek(0)
                     raise RuntimeError(log.read().decode()[-2000:])
@@ -67,7 +67,7 @@ def serving(model: Path) -> Iterator[str]:
             server.terminate()
 
 
-def listens(port: int) -> bool:
+def is_listening(port: int) -> bool:
     """Return whether the server answers that it is there."""
     try:
         return requests.get(f"http://127.0.0.1:{port}/health", timeout=2).ok
@@ -75,7 +75,7 @@ def listens(port: int) -> bool:
         return False
 
 
-def asked(
+def generate_negatives(
     config: Config, pairs: pd.DataFrame, target: str, at_once: int, store: Path
 ) -> tuple[Written, pd.DataFrame, float]:
     """Return what a model writes, its replies, and the seconds that it took."""
@@ -102,18 +102,20 @@ def main(model: Path, number: int) -> None:
     be_quiet()
     os.environ["NO_PROXY"] = "127.0.0.1"
     config = read_profile("language", {}, ROOT)[1]
-    pairs = world_pairs(config, number)
+    pairs = sample_world_pairs(config, number)
     model = model.resolve()
-    found = {}
-    with tempfile.TemporaryDirectory() as folder, serving(model) as url:
+    texts_by_backend = {}
+    with tempfile.TemporaryDirectory() as folder, run_server(model) as url:
         for name, target, at_once in (("server", f"chat:{model}@{url}", 2), ("local", f"local:{model}", 128)):
-            written, replies, seconds = asked(config, pairs, target, at_once, Path(folder) / f"{name}.sqlite")
-            found[name] = replies.set_index(["prompt", "input", "attempt", "parameters"])["text"]
-            whole = judge(pairs, written)[1].set_index("subtype").loc["all"]
+            written, replies, seconds = generate_negatives(
+                config, pairs, target, at_once, Path(folder) / f"{name}.sqlite"
+            )
+            texts_by_backend[name] = replies.set_index(["prompt", "input", "attempt", "parameters"])["text"]
+            whole = judge_drafts(pairs, written)[1].set_index("subtype").loc["all"]
             print(
                 f"{name}: {len(replies):,} requests, {len(replies) / seconds:.1f} in a second; {dict(whole)}"
             )
-    both = pd.concat(found, axis=1, join="inner")
+    both = pd.concat(texts_by_backend, axis=1, join="inner")
     cold = both[both.index.get_level_values("parameters").str.contains('"temperature": 0.0')]
     same = (cold["server"] == cold["local"]).sum()
     print(f"of {len(cold):,} requests of both at temperature 0, {same:,} have the same reply")

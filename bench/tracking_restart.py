@@ -33,12 +33,12 @@ from caramel.training.tracked import log_curve
 RUNS, POINTS, AWAY = 8, 60, 10.0
 
 
-def one_run(planned: tracking.Planned, half: threading.Event) -> float:
+def log_run(planned: tracking.PlannedRun, half: threading.Event) -> float:
     """Log to a run, and say when half of it is; return the seconds of the slowest call."""
     import mlflow
 
     slowest = 0.0
-    with tracking.opened(planned):
+    with tracking.open_run(planned):
         for n in range(POINTS):
             start = time.monotonic()
             log_curve([(n, "loss", 1 / (n + 1))])
@@ -49,27 +49,27 @@ def one_run(planned: tracking.Planned, half: threading.Event) -> float:
     return slowest
 
 
-def measured(name: str, disturb: Callable[[], None]) -> str:
+def measure_disturbance(name: str, disturb: Callable[[], None]) -> str:
     """Run the eight, disturb them in the middle, and return the line of the table."""
     import mlflow
 
     start = time.monotonic()
-    plans = [tracking.plan(f"{name} {n}", key=f"{name} {n}", params={"n": n}) for n in range(RUNS)]
+    plans = [tracking.plan_run(f"{name} {n}", key=f"{name} {n}", params={"n": n}) for n in range(RUNS)]
     half = threading.Event()
     with ThreadPoolExecutor(RUNS) as pool:
-        calls = [pool.submit(one_run, planned, half) for planned in plans]
+        calls = [pool.submit(log_run, planned, half) for planned in plans]
         half.wait()
         disturb()
         slowest = max(call.result() for call in calls)
     seconds = time.monotonic() - start
     client = mlflow.MlflowClient(plans[0].uri)
     experiment = client.get_run(plans[0].run_id).info.experiment_id
-    found = [run for run in client.search_runs([experiment]) if run.info.run_name.startswith(name)]
-    steps = [{m.step for m in client.get_metric_history(run.info.run_id, "loss")} for run in found]
-    finished = sum(run.info.status == "FINISHED" for run in found)
-    notes = sum(len(client.list_artifacts(run.info.run_id)) for run in found)
-    there = f"{len(found):>4}{finished:>10}{sum(map(len, steps)):>8}{notes:>11}"
-    return f"{name:34}{there}{slowest:>13.1f} s{seconds:>8.0f} s"
+    runs = [run for run in client.search_runs([experiment]) if run.info.run_name.startswith(name)]
+    steps = [{m.step for m in client.get_metric_history(run.info.run_id, "loss")} for run in runs]
+    finished = sum(run.info.status == "FINISHED" for run in runs)
+    notes = sum(len(client.list_artifacts(run.info.run_id)) for run in runs)
+    counts = f"{len(runs):>4}{finished:>10}{sum(map(len, steps)):>8}{notes:>11}"
+    return f"{name:34}{counts}{slowest:>13.1f} s{seconds:>8.0f} s"
 
 
 def main() -> None:
@@ -87,12 +87,12 @@ def main() -> None:
         server = Server(folder, postgres.uri, artifacts, environment=storage.environment if storage else {})
         os.environ |= {NAME: server.url, LOGIN[0]: USER, LOGIN[1]: PASSWORD, "DVC_ROOT": name}
 
-        def crash() -> None:
+        def restart_postgres() -> None:
             postgres.stop()
             time.sleep(AWAY)
             postgres.start()
 
-        def kill() -> None:
+        def restart_server() -> None:
             server.kill()
             server.start()
 
@@ -105,9 +105,9 @@ def main() -> None:
             print(
                 f"{'':34}{'runs':>4}{'finished':>10}{'points':>8}{'artifacts':>11}{'slowest call':>15}{'all':>10}"
             )
-            print(measured("undisturbed", lambda: None), flush=True)
-            print(measured(f"PostgreSQL away for {AWAY:.0f} s", crash), flush=True)
-            print(measured("MLflow server killed, started again", kill), flush=True)
+            print(measure_disturbance("undisturbed", lambda: None), flush=True)
+            print(measure_disturbance(f"PostgreSQL away for {AWAY:.0f} s", restart_postgres), flush=True)
+            print(measure_disturbance("MLflow server killed, started again", restart_server), flush=True)
         finally:
             server.kill()
             postgres.remove()

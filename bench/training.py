@@ -34,7 +34,7 @@ import click
 import numpy as np
 import pandas as pd
 import torch
-from image_store import drawn, files, write_store
+from image_store import draw_jpegs, iter_files, write_store
 from loader import CONFIG
 from scipy.stats import t as student
 
@@ -80,21 +80,21 @@ class Turn(NamedTuple):
     phases: dict[str, float]  # seconds of a step
 
 
-def prepare(plan: Plan, model: str, words: tuple[int, int]) -> None:
+def write_inputs(plan: Plan, model: str, words: tuple[int, int]) -> None:
     """Write the model and the data."""
     import open_clip
 
     torch.manual_seed(0)
-    found = CONFIG if model == "small" else {"quick_gelu": False, **open_clip.get_model_config(model)}
-    config = {"model_cfg": found, "preprocess_cfg": {}}
+    model_config = CONFIG if model == "small" else {"quick_gelu": False, **open_clip.get_model_config(model)}
+    config = {"model_cfg": model_config, "preprocess_cfg": {}}
     save_checkpoint(
         plan.folder / "model", build_model(config, model), config=config, vocabulary=None, card={}
     )
-    pictures = drawn()
-    write_store(plan.folder, files(pictures, plan.rows))
+    pictures = draw_jpegs()
+    write_store(plan.folder, iter_files(pictures, plan.rows))
     (plan.folder / "jpegs").mkdir()
     rng, rows = np.random.default_rng(2), []
-    for name, data in files(pictures, plan.rows):
+    for name, data in iter_files(pictures, plan.rows):
         path = plan.folder / "jpegs" / f"{name}.jpg"
         path.write_bytes(data)
         rows.append((str(path), name, " ".join(rng.choice(WORDS, rng.integers(*words)))))
@@ -102,7 +102,7 @@ def prepare(plan: Plan, model: str, words: tuple[int, int]) -> None:
     table.to_csv(plan.folder / "pairs.tsv", sep="\t", index=False)
 
 
-def order(plan: Plan) -> list[list[int]]:
+def draw_batches(plan: Plan) -> list[list[int]]:
     """Return the rows of each step as open_clip's program draws them."""
     torch.manual_seed(SEED)
     rows: Any = range(plan.rows)
@@ -110,7 +110,7 @@ def order(plan: Plan) -> list[list[int]]:
     return [rows.tolist() for rows in batches]
 
 
-def arguments(folder: Path, pairs: Path, name: str, **changes: object) -> list[str]:
+def build_arguments(folder: Path, pairs: Path, name: str, **changes: object) -> list[str]:
     """Return the arguments of open_clip's program for a model's folder and a table of pairs."""
     how = {
         "device": "cpu", "precision": "fp32", "dataset-type": "csv", "train-data": pairs, "csv-separator": "\t",
@@ -122,78 +122,82 @@ def arguments(folder: Path, pairs: Path, name: str, **changes: object) -> list[s
     return [*whole, *(part for key, value in how.items() for part in (f"--{key}", str(value)))]
 
 
-def theirs(plan: Plan) -> Turn:
+def run_open_clip(plan: Plan) -> Turn:
     """Run open_clip's program."""
     given = {"batch-size": plan.batch, "workers": plan.workers}
     command = [sys.executable, "-m", "open_clip_train.main"]
-    command += arguments(plan.folder / "model", plan.folder / "pairs.tsv", "turn", **given)
+    command += build_arguments(plan.folder / "model", plan.folder / "pairs.tsv", "turn", **given)
     with tempfile.TemporaryDirectory(
         dir=plan.folder
-    ) as place:  # of its log: a second run of a name is refused
+    ) as log_folder:  # of its log: a second run of a name is refused
         environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(plan.threads)}
         done = subprocess.run(
-            command, cwd=place, env=environment, capture_output=True, text=True, check=False
+            command, cwd=log_folder, env=environment, capture_output=True, text=True, check=False
         )
-    found = [[float(part) for part in line] for line in LINE.findall(done.stderr)]
-    if len(found) != plan.steps:
-        raise click.ClickException(f"open_clip's program made {len(found)} steps:\n{done.stderr[-2000:]}")
-    waited, speeds, losses = np.array(found).T
+    measurements = [[float(part) for part in line] for line in LINE.findall(done.stderr)]
+    if len(measurements) != plan.steps:
+        raise click.ClickException(
+            f"open_clip's program made {len(measurements)} steps:\n{done.stderr[-2000:]}"
+        )
+    waited, speeds, losses = np.array(measurements).T
     seconds = plan.batch / speeds[WARM:]
     waiting = (waited[-1] * plan.steps - waited[WARM - 1] * WARM) / len(seconds)
     phases = {"waiting": waiting, "all": float(seconds.mean())}
     return Turn(losses.tolist(), plan.batch / seconds.mean(), phases)
 
 
-class Clock:
+class PhaseTimer:
     """Adds up the seconds of each phase of the steps that count."""
 
     def __init__(self) -> None:
         self.steps, self.seconds = 0, defaultdict[str, float](float)
         self.ended: list[float] = []
 
-    def on(self, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def time_function(self, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function, timed."""
 
-        def timed(*args: Any, **named: Any) -> Any:
+        def run_timed(*args: Any, **named: Any) -> Any:
             began = time.perf_counter()
-            found = function(*args, **named)
+            result = function(*args, **named)
             if len(self.ended) >= WARM:
                 self.seconds[phase] += time.perf_counter() - began
-            return found
+            return result
 
-        return timed
+        return run_timed
 
 
-def watched(train: Callable[..., Any], clock: Clock, losses: list[torch.Tensor]) -> Callable[..., Any]:
+def watch_training(
+    train: Callable[..., Any], clock: PhaseTimer, losses: list[torch.Tensor]
+) -> Callable[..., Any]:
     """Return the training loop, watched."""
 
-    def noted(training: Training[Any], **how: Any) -> Any:
-        loss, after = clock.on("forward", training.loss), training.after_step
+    def train_watched(training: Training[Any], **how: Any) -> Any:
+        loss, after = clock.time_function("forward", training.loss), training.after_step
 
-        def kept(batch: Any) -> torch.Tensor:
-            found: torch.Tensor = loss(batch)
-            losses.append(found.detach())
-            return found
+        def record_loss(batch: Any) -> torch.Tensor:
+            value: torch.Tensor = loss(batch)
+            losses.append(value.detach())
+            return value
 
-        def ended(step: int) -> None:
+        def record_step(step: int) -> None:
             if after:
                 after(step)
             clock.ended.append(time.perf_counter())
 
-        training.loss, training.after_step = kept, ended
-        training.batch = clock.on("waiting", training.batch)
-        backward = clock.on("backward", torch.Tensor.backward)
-        update = clock.on("update", training.optimizer.step)
+        training.loss, training.after_step = record_loss, record_step
+        training.batch = clock.time_function("waiting", training.batch)
+        backward = clock.time_function("backward", torch.Tensor.backward)
+        update = clock.time_function("update", training.optimizer.step)
         with (
             mock.patch.object(torch.Tensor, "backward", backward),
             mock.patch.object(training.optimizer, "step", update),
         ):
             return train(training, **how)
 
-    return noted
+    return train_watched
 
 
-def _examples(plan: Plan, held: bool) -> tuple[Any, Examples]:
+def _load_plan_examples(plan: Plan, held: bool) -> tuple[Any, Examples]:
     index, table = plan.folder / "images.parquet", pd.read_csv(plan.folder / "pairs.tsv", sep="\t")
     rows = pd.DataFrame(
         {"pair_id": table["image_id"].map(str), "image_id": table["image_id"].map("{:08}".format)}
@@ -205,14 +209,14 @@ def _examples(plan: Plan, held: bool) -> tuple[Any, Examples]:
     return clip, load_examples(clip, rows, stored, method=INFONCE)
 
 
-def _ours(plan: Plan, held: bool, answer: Callable[[object], None]) -> None:
+def _run_caramel(plan: Plan, held: bool, answer: Callable[[object], None]) -> None:
     torch.set_num_threads(plan.threads)
-    clip, examples = _examples(plan, held)
-    steps, clock, losses = order(plan), Clock(), list[torch.Tensor]()
+    clip, examples = _load_plan_examples(plan, held)
+    steps, clock, losses = draw_batches(plan), PhaseTimer(), list[torch.Tensor]()
     with (
         tempfile.TemporaryDirectory() as scratch,
         mock.patch.object(contrastive, "rows_of", lambda *args: np.array(steps[args[-1]])),
-        mock.patch.object(contrastive, "train", watched(contrastive.train, clock, losses)),  # type: ignore[attr-defined]
+        mock.patch.object(contrastive, "train", watch_training(contrastive.train, clock, losses)),  # type: ignore[attr-defined]
     ):
         contrastive.fit(
             clip, examples, [], seed=SEED, steps=plan.steps, batch=plan.batch, lr=LR, warmup=WARMUP, weight_decay=DECAY,
@@ -225,15 +229,15 @@ def _ours(plan: Plan, held: bool, answer: Callable[[object], None]) -> None:
     answer(Turn([float(loss) for loss in losses], plan.batch / seconds, phases))
 
 
-def _decoding(plan: Plan, answer: Callable[[object], None]) -> None:
-    clip, examples = _examples(plan, False)
+def _measure_decoding(plan: Plan, answer: Callable[[object], None]) -> None:
+    clip, examples = _load_plan_examples(plan, False)
     began = time.process_time()
-    for step, rows in enumerate(order(plan)[:4]):
+    for step, rows in enumerate(draw_batches(plan)[:4]):
         take(clip, examples, np.array(rows), SEED, step)
     answer((time.process_time() - began) / 4)
 
 
-def apart(work: Callable[..., None], *given: Any) -> Any:
+def run_in_process(work: Callable[..., None], *given: Any) -> Any:
     """Return what the work answers, in a process of its own."""
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
@@ -248,7 +252,7 @@ def apart(work: Callable[..., None], *given: Any) -> Any:
         child.join()
 
 
-def interval(ratios: list[float]) -> tuple[float, float, float]:
+def compute_ratio_interval(ratios: list[float]) -> tuple[float, float, float]:
     """Return the geometric mean and the ends of its 95 % interval."""
     logs = np.log(ratios)
     half = (
@@ -258,41 +262,39 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
     return float(np.exp(logs.mean())), float(low), float(high)
 
 
-def measured(plan: Plan, title: str, turns: int) -> None:
+def compare_turns(plan: Plan, title: str, turns: int) -> None:
     """Print what both sides take by turns."""
     click.echo(
         f"\n{title}: batch {plan.batch}, {plan.steps} steps, {plan.threads} threads, {plan.workers} decode"
     )
     ratios, differences, phases = [], [], []
     for turn in range(turns):
-        other, own = theirs(plan), apart(_ours, plan, False)
-        ratios.append(own.speed / other.speed)
-        differences.append(float(np.abs(np.subtract(own.losses, other.losses)).max()))
+        other, our_turn = run_open_clip(plan), run_in_process(_run_caramel, plan, False)
+        ratios.append(our_turn.speed / other.speed)
+        differences.append(float(np.abs(np.subtract(our_turn.losses, other.losses)).max()))
         phases.append(
             {
-                **own.phases,
+                **our_turn.phases,
                 "open_clip: waiting": other.phases["waiting"],
                 "open_clip: all": other.phases["all"],
             }
         )
         click.echo(
-            f"  turn {turn + 1}: open_clip {other.speed:.1f}/s, caramel {own.speed:.1f}/s, ratio {ratios[-1]:.3f}, "
-            f"largest difference of a loss {differences[-1]:.1e} (the last is {own.losses[-1]:.5f})"
+            f"  turn {turn + 1}: open_clip {other.speed:.1f}/s, caramel {our_turn.speed:.1f}/s, ratio {ratios[-1]:.3f}, "
+            f"largest difference of a loss {differences[-1]:.1e} (the last is {our_turn.losses[-1]:.5f})"
         )
-    mean, low, high = interval(ratios)
-    held = apart(_ours, plan, True)
+    mean, low, high = compute_ratio_interval(ratios)
+    held = run_in_process(_run_caramel, plan, True)
     click.echo(
         f"  ratio {mean:.3f}, 95 % interval [{low:.3f}, {high:.3f}]; losses differ by {max(differences):.1e}"
     )
     step = pd.DataFrame(phases).mean()
     click.echo("  ms of a step: " + ", ".join(f"{name} {1000 * value:.0f}" for name, value in step.items()))
-    click.echo(f"  decoding a batch: {1000 * apart(_decoding, plan):.0f} ms of one core")
+    click.echo(f"  decoding a batch: {1000 * run_in_process(_measure_decoding, plan):.0f} ms of one core")
     click.echo(f"  pictures held in memory: {held.speed:.1f}/s")
 
 
-@click.command(
-    epilog="Example: python bench/training.py --model ViT-B-32 --batch 32 --steps 14 --turns 3"
-)
+@click.command(epilog="Example: python bench/training.py --model ViT-B-32 --batch 32 --steps 14 --turns 3")
 @click.option(
     "--model",
     default="small",
@@ -324,10 +326,10 @@ def main(
 ) -> None:
     """Print speed and losses of both."""
     be_quiet()
-    with tempfile.TemporaryDirectory(dir=work) as made:
-        plan = Plan(Path(made), batch, steps, workers, threads)
-        prepare(plan, model, LENGTHS[captions])
-        measured(plan, f"{model}, {captions} captions", turns)
+    with tempfile.TemporaryDirectory(dir=work) as scratch:
+        plan = Plan(Path(scratch), batch, steps, workers, threads)
+        write_inputs(plan, model, LENGTHS[captions])
+        compare_turns(plan, f"{model}, {captions} captions", turns)
 
 
 if __name__ == "__main__":

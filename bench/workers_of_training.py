@@ -43,11 +43,11 @@ EVERY = 5  # steps of a point of the curves
 PAIRS = 2000
 
 
-def world() -> tuple[pd.DataFrame, dict[str, bytes]]:
+def build_world() -> tuple[pd.DataFrame, dict[str, bytes]]:
     """Return rows to train on, with their negatives, and their images; no negative has an image."""
     images: dict[str, bytes] = {}
 
-    def put(image_id: str, data: bytes, path: str, **known: Any) -> None:
+    def save_image(image_id: str, data: bytes, path: str, **known: Any) -> None:
         images[image_id] = data
 
     counts = {"train": PAIRS, "val": 1, "test": 1}
@@ -60,37 +60,37 @@ def world() -> tuple[pd.DataFrame, dict[str, bytes]]:
         absolute_positions=0.5,
         group_size=8,
         seed=1,
-        put=put,
+        put=save_image,
     )
     written = world_negatives(source.pairs, files="", seed=2, attempts=20, further_objects=False)
     columns = {"negative_caption": "negative_captions", "subtype": "subtypes"}
     lists = written.negatives.groupby("pair_id")[[*columns]].agg(list).rename(columns=columns)
     rows = source.pairs[source.pairs["split"] == "train"].merge(lists, on="pair_id")
     rows = rows.merge(written.paraphrases, on="pair_id", how="left")
-    none: Any = [[None] * len(found) for found in rows["subtypes"]]
+    none: Any = [[None] * len(row_subtypes) for row_subtypes in rows["subtypes"]]
     return rows.assign(negative_image_ids=none), images
 
 
-def untrained(texts: list[str], folder: Path) -> Clip:
+def build_clip(texts: list[str], folder: Path) -> Clip:
     """Return the CLIP of `params/clip.json` with a vocabulary of the texts; the same in all processes."""
     from open_clip.tokenizer import SimpleTokenizer
 
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = learn_merges(texts, folder / f"bpe-{os.getpid()}.txt.gz")
-    found = json.loads(Path("params/clip.json").read_text())
-    found["text_cfg"]["vocab_size"] = SimpleTokenizer(str(vocabulary)).vocab_size
+    model_config = json.loads(Path("params/clip.json").read_text())
+    model_config["text_cfg"]["vocab_size"] = SimpleTokenizer(str(vocabulary)).vocab_size
     torch.manual_seed(0)
-    config = {"model_cfg": found, "preprocess_cfg": {}}
+    config = {"model_cfg": model_config, "preprocess_cfg": {}}
     return assemble(build_model(config, "params/clip.json"), config, vocabulary)
 
 
-def learn(
+def train_and_hash(
     group: Group, tell: Tell, *, folder: str, method: str, batch: int, steps: int, rows_at_once: int | None
 ) -> tuple[Curve, str]:
     """Train, and return the losses and a hash of the weights."""
     torch.set_num_threads(1)
-    rows, images = world()
-    clip = untrained(rows["caption"].tolist(), Path(folder))
+    rows, images = build_world()
+    clip = build_clip(rows["caption"].tolist(), Path(folder))
     examples = load_examples(clip, rows, images, method=METHODS[method])
     curve = fit(
         clip, examples, [], seed=1, steps=steps, batch=batch, lr=1e-3, warmup=20, weight_decay=0.1, checkpoint_every=EVERY,
@@ -103,21 +103,21 @@ def learn(
     return curve, hashlib.sha256(stream.getvalue()).hexdigest()
 
 
-def killer(after: int) -> Tell:
+def build_killer(after: int) -> Tell:
     """Return what kills the second process at a step, once."""
     killed: list[int] = []
 
-    def kill(points: Curve) -> None:
+    def kill_worker(points: Curve) -> None:
         if points[0][0] >= after and not killed:
             (member,) = (m for m in multiprocessing.active_children() if m.name == "training 1")
             assert member.pid is not None
             killed.append(member.pid)
             os.kill(member.pid, signal.SIGKILL)
 
-    return kill
+    return kill_worker
 
 
-def picture(losses: Mapping[str, np.ndarray], steps: np.ndarray, killed: int, path: Path) -> None:
+def plot_losses(losses: Mapping[str, np.ndarray], steps: np.ndarray, killed: int, path: Path) -> None:
     """Draw the curves, and below them their differences from the first."""
     figure = Figure(figsize=(7, 5.5), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
@@ -161,7 +161,7 @@ def main(method: str, batch: int, steps: int, out: Path) -> None:
         "one process": (1, None, lambda points: None),
         "one, in four parts": (1, rows // 4, lambda points: None),
         "two processes": (2, None, lambda points: None),
-        "two, one of them killed": (2, None, killer(steps // 2)),
+        "two, one of them killed": (2, None, build_killer(steps // 2)),
     }
     losses, weights = {}, {}
     for name, (processes, parts, tell) in ways.items():
@@ -174,19 +174,19 @@ def main(method: str, batch: int, steps: int, out: Path) -> None:
                 "steps": steps,
                 "rows_at_once": parts,
             }
-            curve, weights[name] = together(learn, given, processes, tell)
+            curve, weights[name] = together(train_and_hash, given, processes, tell)
         losses[name] = np.array([value for _, _, value in curve])
-        apart = np.abs(losses[name] - losses["one process"])
+        gaps = np.abs(losses[name] - losses["one process"])
         click.echo(
-            f"{name}: {time.perf_counter() - began:.0f} s, last loss {losses[name][-1]:.6f}, largest difference {apart.max():.1e}, "
-            f"of the first {10 * EVERY} steps {apart[:10].max():.1e}"
+            f"{name}: {time.perf_counter() - began:.0f} s, last loss {losses[name][-1]:.6f}, largest difference {gaps.max():.1e}, "
+            f"of the first {10 * EVERY} steps {gaps[:10].max():.1e}"
         )
     same = weights["two processes"] == weights["two, one of them killed"]
     click.echo(
         f"weights of two processes, undisturbed and killed: {'equal bit for bit' if same else 'NOT EQUAL'}"
     )
     out.parent.mkdir(parents=True, exist_ok=True)
-    picture(losses, np.array([step for step, _, _ in curve]), steps // 2, out)
+    plot_losses(losses, np.array([step for step, _, _ in curve]), steps // 2, out)
     click.echo(f"drawn: {out}")
 
 

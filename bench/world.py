@@ -35,20 +35,20 @@ def main(project: str) -> None:
     )
     rows = rows.merge(pd.read_parquet(data / "refine/paraphrases.parquet"), on="pair_id", how="left")
     source = pd.read_parquet(data / "scenes/pairs.parquet")
-    overlap_of_texts(rows)
-    overlap_of_scenes(source)
+    print_text_overlap(rows)
+    print_scene_overlap(source)
     candidates = pd.read_parquet(data / "synthesize/candidates.parquet")
     if "scene" in candidates:
         drawn = candidates.merge(rows[["negative_id", "split"]], on="negative_id").dropna(subset="scene")
-        plans(drawn.drop_duplicates("negative_id"), source)
-    images = files_of(data / "assemble/images.parquet")
+        print_planned_overlap(drawn.drop_duplicates("negative_id"), source)
+    images = load_files(data / "assemble/images.parquet")
     for form in ("instances", "instances_source"):
         path = data / f"assemble/{form}.parquet"
         if path.exists():
-            pictures(form, pd.read_parquet(path).query("split == 'test'"), images)
+            print_image_stats(form, pd.read_parquet(path).query("split == 'test'"), images)
 
 
-def files_of(index: Path) -> Mapping[str, bytes]:
+def load_files(index: Path) -> Mapping[str, bytes]:
     """Return image_id -> encoded file; an older table holds the files itself."""
     rows = pd.read_parquet(index)
     if "image" not in rows:
@@ -56,7 +56,7 @@ def files_of(index: Path) -> Mapping[str, bytes]:
     return {name: image["bytes"] for name, image in zip(rows["image_id"], rows["image"], strict=True)}
 
 
-def overlap_of_texts(rows: pd.DataFrame) -> None:
+def print_text_overlap(rows: pd.DataFrame) -> None:
     """Print how many rows of test have a text, or one of its meaning, that train has."""
     test, train = rows[rows["split"] == "test"], rows[rows["split"] == "train"]
     columns = ("caption", "negative_caption", "caption2")
@@ -64,14 +64,14 @@ def overlap_of_texts(rows: pd.DataFrame) -> None:
     meant = {meaning(text) for text in known} - {None}
     for column in columns:
         texts = test[column].dropna()
-        for way, found in (("letter", texts.isin(known)), ("meaning", texts.map(meaning).isin(meant))):
-            print(f"test {column} that train has, by {way}: {100 * found.mean():.1f} % of {len(texts)}")
+        for way, matches in (("letter", texts.isin(known)), ("meaning", texts.map(meaning).isin(meant))):
+            print(f"test {column} that train has, by {way}: {100 * matches.mean():.1f} % of {len(texts)}")
 
 
-def overlap_of_scenes(source: pd.DataFrame) -> None:
+def print_scene_overlap(source: pd.DataFrame) -> None:
     """Print how many scenes of test are one of train on another background."""
-    known = {shown(text) for text in source.loc[source["split"] == "train", "scene"]}
-    test = {shown(text) for text in source.loc[source["split"] == "test", "scene"]}
+    known = {parse_objects(text) for text in source.loc[source["split"] == "train", "scene"]}
+    test = {parse_objects(text) for text in source.loc[source["split"] == "test", "scene"]}
     for objects in (1, 2, 3):
         scenes = [scene for scene in test if len(scene) == objects]
         same = 100 * sum(scene in known for scene in scenes) / max(1, len(scenes))
@@ -80,10 +80,10 @@ def overlap_of_scenes(source: pd.DataFrame) -> None:
         )
 
 
-def plans(drawn: pd.DataFrame, source: pd.DataFrame) -> None:
+def print_planned_overlap(drawn: pd.DataFrame, source: pd.DataFrame) -> None:
     """Print how many scenes planned for a split are shown in another, or show what is held out from it."""
     show = {
-        (what, split): {shown(text) for text in rows["scene"]}
+        (what, split): {parse_objects(text) for text in rows["scene"]}
         for what, table in (("rendered", source), ("planned", drawn))
         for split, rows in table.groupby("split")
     }
@@ -100,12 +100,12 @@ def plans(drawn: pd.DataFrame, source: pd.DataFrame) -> None:
     print(f"scenes planned for train and val with a compound that only test shows: {held} of {len(scenes)}")
 
 
-def shown(scene: str) -> frozenset[Thing]:
+def parse_objects(scene: str) -> frozenset[Thing]:
     """Return the objects of a scene in their cells, whatever is behind them."""
     return frozenset(Scene.from_json(scene).things)
 
 
-def pictures(form: str, rows: pd.DataFrame, images: Mapping[str, bytes]) -> None:
+def print_image_stats(form: str, rows: pd.DataFrame, images: Mapping[str, bytes]) -> None:
     """Print what the pictures of the test instances hold, and what their colours give away."""
     sides = {
         side: np.stack([pixels(images[name], name, CANVAS) for name in rows[column]])
@@ -113,13 +113,13 @@ def pictures(form: str, rows: pd.DataFrame, images: Mapping[str, bytes]) -> None
     }
     colours = {}
     for side, stack in sides.items():
-        found = read_pictures(stack)
-        nouns = [[t.noun for t in r.scene.things] for r in found]
+        readings = read_pictures(stack)
+        nouns = [[t.noun for t in r.scene.things] for r in readings]
         twice = np.mean([len(set(n)) < len(n) for n in nouns])
-        unreadable = np.mean([r.unreadable > 0 for r in found])
+        unreadable = np.mean([r.unreadable > 0 for r in readings])
         captions = rows["caption" if side == "positive" else "negative_caption"]
-        said = [len(read(text).whole.mentions) for text in captions]  # type: ignore[union-attr]
-        more = np.mean([len(n) > k for n, k in zip(nouns, said, strict=True)])
+        mention_counts = [len(read(text).whole.mentions) for text in captions]  # type: ignore[union-attr]
+        more = np.mean([len(n) > k for n, k in zip(nouns, mention_counts, strict=True)])
         colours[side] = np.array([len(np.unique(p.reshape(-1, 3), axis=0)) for p in stack])
         low, high = np.percentile(colours[side], [5, 95]).astype(int)
         print(
@@ -127,9 +127,9 @@ def pictures(form: str, rows: pd.DataFrame, images: Mapping[str, bytes]) -> None
             f"{100 * unreadable:.1f} %, more objects than are said {100 * more:.1f} %; {low} to {high} colours"
         )
     difference = colours["negative"] - colours["positive"]
-    told = np.mean(difference > 0) + np.mean(difference == 0) / 2
+    accuracy = np.mean(difference > 0) + np.mean(difference == 0) / 2
     print(
-        f"{form}: the picture with more colours is the negative one in {100 * told:.1f} % of {len(rows)} instances"
+        f"{form}: the picture with more colours is the negative one in {100 * accuracy:.1f} % of {len(rows)} instances"
     )
 
 

@@ -34,7 +34,7 @@ PARTS: tuple[Literal["negatives", "paraphrases"], ...] = ("negatives", "paraphra
 SCORERS = ("length", "words", "ngram", "probe", "shrunk_probe", "edit_probe")
 
 
-def world_pairs(config: Config, number: int) -> pd.DataFrame:
+def sample_world_pairs(config: Config, number: int) -> pd.DataFrame:
     """Return so many pairs of the world; nothing is drawn."""
     how = config.scenes
     return sample_pairs(
@@ -50,7 +50,7 @@ def world_pairs(config: Config, number: int) -> pd.DataFrame:
     ).pairs
 
 
-def trained(config: Config, seed: int, folder: Path) -> Path:
+def train_model(config: Config, seed: int, folder: Path) -> Path:
     """Train the model of a seed; return its folder."""
     begun, settings = time.monotonic(), config.train_writer.model_dump() | {"seed": seed}
     curve = train_writer(
@@ -60,7 +60,7 @@ def trained(config: Config, seed: int, folder: Path) -> Path:
     return folder / "model"
 
 
-def asked(config: Config, pairs: pd.DataFrame, model: Path, store: Path) -> Written:
+def generate_negatives(config: Config, pairs: pd.DataFrame, model: Path, store: Path) -> Written:
     """Return what the model of a folder writes of the pairs, replies as one part."""
     section = config.negatives
     settings = {**section.language_model.model_dump(), "target": f"local:{model}"}
@@ -74,17 +74,17 @@ def asked(config: Config, pairs: pd.DataFrame, model: Path, store: Path) -> Writ
     return written._replace(replies=iter([replies]))
 
 
-def judge(pairs: pd.DataFrame, written: Written) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def judge_drafts(pairs: pd.DataFrame, written: Written) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Return the judged drafts, the noise table and the table of checks."""
     assert written.replies is not None
     assert written.verdicts is not None
     prompts = pd.concat(list(written.replies))["prompt"]
     rows = judged(pairs, written.verdicts, further_objects=False)
-    kept = [*written.negatives["negative_id"], *(written.paraphrases["pair_id"] + ":paraphrase")]
-    return rows, noise(rows, kept, written.rejects["id"].tolist(), prompts), checks(rows)
+    kept_ids = [*written.negatives["negative_id"], *(written.paraphrases["pair_id"] + ":paraphrase")]
+    return rows, noise(rows, kept_ids, written.rejects["id"].tolist(), prompts), checks(rows)
 
 
-def hackable(pairs: pd.DataFrame, negatives: pd.DataFrame) -> tuple[float, float, float, int]:
+def attack_negatives(pairs: pd.DataFrame, negatives: pd.DataFrame) -> tuple[float, float, float, int]:
     """Return the accuracy of the best blind attacker on some negatives, its 95 % interval, and their number."""
     named = {"negative_id": "id", "pair_id": "image_id"}
     frame = negatives[[*named, "type", "subtype", "negative_caption"]].rename(columns=named)
@@ -93,21 +93,23 @@ def hackable(pairs: pd.DataFrame, negatives: pd.DataFrame) -> tuple[float, float
     return best["micro"], best["ci_low"], best["ci_high"], len(frame)
 
 
-def compared(pairs: pd.DataFrame, rules: pd.DataFrame, written: Written, rows: pd.DataFrame) -> pd.DataFrame:
+def compare_hackability(
+    pairs: pd.DataFrame, rules: pd.DataFrame, written: Written, rows: pd.DataFrame
+) -> pd.DataFrame:
     """Return how hackable the negatives of rules and model are, where both wrote one: all of them, and the model's right ones."""
     right = set(rows.loc[rows["right"], "id"])
-    found = []
+    records = []
     for among, ids in (("all", set(written.negatives["negative_id"])), ("right", right)):
         both = ids & set(rules["negative_id"]) & set(written.negatives["negative_id"])
         for writer, negatives in (("rules", rules), ("model", written.negatives)):
-            mine = negatives[negatives["negative_id"].isin(both)]
-            found.append((among, writer, *hackable(pairs, mine)))
-    return pd.DataFrame(found, columns=["among", "writer", "accuracy", "ci_low", "ci_high", "negatives"])
+            common_negatives = negatives[negatives["negative_id"].isin(both)]
+            records.append((among, writer, *attack_negatives(pairs, common_negatives)))
+    return pd.DataFrame(records, columns=["among", "writer", "accuracy", "ci_low", "ci_high", "negatives"])
 
 
-def over_seeds(found: Sequence[pd.DataFrame], keys: list[str]) -> pd.DataFrame:
+def summarise_seeds(frames: Sequence[pd.DataFrame], keys: list[str]) -> pd.DataFrame:
     """Return the mean of each figure over the seeds, and its standard deviation."""
-    return pd.concat(found).groupby(keys, sort=False).agg(["mean", "std"])
+    return pd.concat(frames).groupby(keys, sort=False).agg(["mean", "std"])
 
 
 @click.command()
@@ -119,16 +121,16 @@ def main(out: Path, seeds: int, number: int, profile: str) -> None:
     """Measure and print; see the module. What was trained and asked before is not again."""
     be_quiet()
     config = read_profile(profile, {}, ROOT)[1]
-    pairs = world_pairs(config, number)
+    pairs = sample_world_pairs(config, number)
     rules = world_negatives(
         pairs, files="", seed=config.negatives.seed, attempts=20, further_objects=False
     ).negatives
     tables: dict[str, list[pd.DataFrame]] = {"noise": [], "checks": [], "audit": []}
     for seed in range(1, seeds + 1):
         folder = out / f"seed-{seed}"
-        model = trained(config, seed, folder)
-        written = asked(config, pairs, model, folder / "replies.sqlite")
-        rows, counts, worth = judge(pairs, written)
+        model = train_model(config, seed, folder)
+        written = generate_negatives(config, pairs, model, folder / "replies.sqlite")
+        rows, counts, worth = judge_drafts(pairs, written)
         shares = counts.assign(**{name: counts[name] / counts["drafts"] for name in (*ERRORS, "right")})
         tables["noise"].append(
             shares.assign(
@@ -137,11 +139,11 @@ def main(out: Path, seeds: int, number: int, profile: str) -> None:
             )
         )
         tables["checks"].append(worth)
-        tables["audit"].append(compared(pairs, rules, written, rows))
-        for name, found in tables.items():
-            found[-1].to_csv(folder / f"{name}.csv", index=False)
+        tables["audit"].append(compare_hackability(pairs, rules, written, rows))
+        for name, frames in tables.items():
+            frames[-1].to_csv(folder / f"{name}.csv", index=False)
     for name, keys in (("noise", ["subtype"]), ("checks", ["part", "check"]), ("audit", ["among", "writer"])):
-        table = over_seeds(tables[name], keys)
+        table = summarise_seeds(tables[name], keys)
         table.to_csv(out / f"{name}.csv")
         print(f"\n{name}\n{table.round(3).to_string()}", flush=True)
 

@@ -40,28 +40,30 @@ from obliging_writer import completion, obliging  # noqa: E402
 AT_ONCE = 8
 
 
-def embedded(folder: Path) -> Callable[[Any, int], Any]:
+def build_behaviour(folder: Path) -> Callable[[Any, int], Any]:
     """Return a server's behaviour that is the model of a folder, one request at a time."""
     model, lock = load_causal_writer(str(folder), at_once=1), threading.Lock()
 
-    def behave(request: Any, number: int) -> Any:
+    def answer_request(request: Any, number: int) -> Any:
         body = request.body
         messages = tuple((one["role"], one["content"]) for one in body["messages"])
         with lock:
-            asked = Request(messages, body["temperature"], body["seed"], body["max_tokens"], None)
-            (said,) = model.said([asked])
-        return completion(said.text, said.finish, (said.tokens_in or 0, said.tokens_out or 0))
+            query = Request(messages, body["temperature"], body["seed"], body["max_tokens"], None)
+            (output,) = model.said([query])
+        return completion(output.text, output.finish, (output.tokens_in or 0, output.tokens_out or 0))
 
-    return behave
+    return answer_request
 
 
-def written(pairs: pd.DataFrame, behave: Callable[[Any, int], Any], store: Path) -> tuple[Written, int]:
+def generate_negatives(
+    pairs: pd.DataFrame, behave: Callable[[Any, int], Any], store: Path
+) -> tuple[Written, int]:
     """Return what a server writes that behaves so, and how many requests were answered."""
     config = read_profile("language", {}, ROOT)[1].negatives
     server = ChatServer(behave)
     model = {"target": f"chat:{store.stem}@{server.url}", "name": store.stem, "at_once": AT_ONCE}
     try:
-        found = language_negatives(
+        output = language_negatives(
             pairs,
             seed=config.seed,
             attempts=2,
@@ -71,24 +73,24 @@ def written(pairs: pd.DataFrame, behave: Callable[[Any, int], Any], store: Path)
         )
     finally:
         server.close()
-    assert found.replies is not None
-    return in_own_split(found, pairs), sum(map(len, found.replies))
+    assert output.replies is not None
+    return in_own_split(output, pairs), sum(map(len, output.replies))
 
 
-def refined(pairs: pd.DataFrame, found: Written) -> str:
+def refine_negatives(pairs: pd.DataFrame, output: Written) -> str:
     """Return what formatting and refinement leave of the negatives, in words."""
     config = read_profile("sugarcrepe", {}, ROOT)[1]
-    scores = score_pairs(pairs, found.negatives, **config.scores.model_dump())
+    scores = score_pairs(pairs, output.negatives, **config.scores.model_dump())
     left = refine(
         pairs,
-        found.negatives,
-        found.paraphrases,
+        output.negatives,
+        output.paraphrases,
         scores,
         **config.refine.model_dump(),
         folds=config.scores.folds,
     )
-    why = left.rejects.loc[left.rejects["id"].isin(found.negatives["negative_id"]), "reason"].value_counts()
-    return f"refined: {len(left.negatives)} of {len(found.negatives)} negatives are left; {dict(why)}"
+    why = left.rejects.loc[left.rejects["id"].isin(output.negatives["negative_id"]), "reason"].value_counts()
+    return f"refined: {len(left.negatives)} of {len(output.negatives)} negatives are left; {dict(why)}"
 
 
 @click.command()
@@ -103,20 +105,22 @@ def main(model: Path, files: Path, out: Path, number: int) -> None:
     pairs = read_pairs(files=str(files), held_out=(0.1, 0.2), seed=1, put=lambda *_, **__: None).pairs
     pairs = pairs.drop_duplicates("caption")
     pairs = pairs.iloc[:: max(1, len(pairs) // number)].head(number)
-    for name, behave in (("word_lists", obliging), ("embedded", embedded(model))):
-        found, requests = written(pairs, behave, out / f"{name}.sqlite")
-        kept = len(found.negatives), len(found.paraphrases)
+    for name, behave in (("word_lists", obliging), ("embedded", build_behaviour(model))):
+        output, requests = generate_negatives(pairs, behave, out / f"{name}.sqlite")
+        counts = len(output.negatives), len(output.paraphrases)
         print(
-            f"\n{name}: {len(pairs)} captions, {requests:,} requests; kept {kept[0]} negatives, {kept[1]} paraphrases"
+            f"\n{name}: {len(pairs)} captions, {requests:,} requests; kept {counts[0]} negatives, {counts[1]} paraphrases"
         )
-        print(found.negatives["subtype"].value_counts().to_string())
-        assert found.verdicts is not None
-        why = failures(found.verdicts, found.rejects)
+        print(output.negatives["subtype"].value_counts().to_string())
+        assert output.verdicts is not None
+        why = failures(output.verdicts, output.rejects)
         negatives = why["part"] != "paraphrase"
         for title, rows in (("negatives", why[negatives]), ("paraphrases", why[~negatives])):
             print(f"{title}\n{rows.groupby('reason')[['drafts', 'rejects']].sum().to_string()}")
-        print(refined(pairs, found) if len(found.negatives) else "refined: nothing is left to refine")
-        texts = found.negatives.set_index("negative_id")["negative_caption"]
+        print(
+            refine_negatives(pairs, output) if len(output.negatives) else "refined: nothing is left to refine"
+        )
+        texts = output.negatives.set_index("negative_id")["negative_caption"]
         print(texts[:: max(1, len(texts) // 10)].to_string())
 
 

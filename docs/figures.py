@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from caramel.config.schema import Config, load
+from caramel.config.schema import Config, load_config
 from caramel.release.pin import locked_outs
 from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, interval, percent, signed
 from caramel.report.sections import (
@@ -38,10 +38,10 @@ from caramel.report.sections import (
 )
 from caramel.report.sections.model_rows import SOURCE_FORM, keyed, read_variants
 from caramel.report.study_page import build_study_sections
-from caramel.runtime.code_manifest import stages
-from caramel.runtime.mlflow.tracking import git_commit
+from caramel.runtime.code_manifest import load_stages
+from caramel.runtime.mlflow.tracking import get_git_commit
 from caramel.runtime.progress import SHIPPED
-from caramel.runtime.timings import last_run, last_seconds
+from caramel.runtime.timings import find_last_run, get_last_seconds
 from caramel.study.preregistration import Registration, RunFacts, check_registration
 from caramel.utils.stats import format_p
 
@@ -184,7 +184,7 @@ def made(config: Config) -> str:
         (line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")),
         platform.processor() or platform.machine(),
     )  # fmt: skip
-    commit = git_commit(ROOT)
+    commit = get_git_commit(ROOT)
     changed = " with changed files" if commit.endswith("-dirty") else ""
     return (
         f"Written by `make figures` at commit {commit[:12]}{changed} from a run of profile `{config.profile}` on "
@@ -225,7 +225,9 @@ def blocks_of_run(config: Config) -> dict[str, str]:
     data, contrast = ROOT / "data", config.report.contrast.model_dump()
     plan = ROOT / config.report.plan if config.report.plan else None
     registration = check_registration(
-        plan, config.report.contrast, RunFacts([config.scenes.seed], last_run("evaluate", config.profile))
+        plan,
+        config.report.contrast,
+        RunFacts([config.scenes.seed], find_last_run("evaluate", config.profile)),
     )
     registration = registration._replace(reason=registration.reason.replace(f"{ROOT}/", ""))
     makers: Mapping[str, Callable[[], str]] = {
@@ -273,9 +275,9 @@ def write_pages(blocks: Mapping[str, str]) -> None:
 
 def write_timings(config: Config) -> None:
     """Write how long each stage took in its last run here, which a clone that has run none yet tells from."""
-    seconds = last_seconds(config.profile)
+    seconds = get_last_seconds(config.profile)
     content = {"profile": config.profile, "made": made(config), "seconds": seconds}
-    if set(seconds) >= set(stages(ROOT)):
+    if set(seconds) >= set(load_stages(ROOT)):
         TIMINGS.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -295,7 +297,7 @@ def main() -> None:
         build_study_blocks(json.loads(text))  # what is no study does not take the place of one
         STUDY.write_text(text, encoding="utf-8")
     if not asked.pages:
-        config = load()
+        config = load_config()
         locked = locked_outs(ROOT)
         named = [("this run, refined", "data/assemble"), *(each.split("=", 1) for each in asked.audit)]
         audits = old["audits"] | {name: audit(Path(folder)) for name, folder in named}

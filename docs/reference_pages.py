@@ -94,7 +94,7 @@ def formats() -> str:
             f"Checked against: {found.confirmed}"
         )
     parts.append("## Backends\n\nWhat a knob or a spec may name; `registry.py` says where each is.")
-    kinds = [kind for kind in vars(registry).values() if isinstance(kind, registry.Kind)]
+    kinds = [kind for kind in vars(registry).values() if isinstance(kind, registry.Registry)]
     parts += [
         f"- **{kind.name}**: {', '.join(f'`{name}`' for name in kind)}"
         for kind in kinds

@@ -2,7 +2,7 @@
 
 from caramel.config.schema import Config
 from caramel.io.image_store import referred
-from caramel.runtime.stage_runner import run
+from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.candidates import CHOICES
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
@@ -36,7 +36,7 @@ def assemble(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(
+    run_stage(
         assemble,
         images_needed={
             f"{OUT}/instances.parquet": INSTANCES,

@@ -12,7 +12,7 @@ from caramel.evaluation.position_probe import probe_positions
 from caramel.evaluation.results.summary import overall
 from caramel.evaluation.synthetic_probe import detect
 from caramel.io.files import write_csv, write_json
-from caramel.runtime.stage_runner import run
+from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.io import write_table
 
@@ -64,7 +64,7 @@ def evaluate(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(
+    run_stage(
         evaluate,
         images_needed={
             "data/evaluate/similarities.parquet": SIMILARITIES,

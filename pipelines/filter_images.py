@@ -9,7 +9,7 @@ from caramel.interfaces.judge import Judge
 from caramel.io.files import write_json
 from caramel.io.image_store import Pictures, referred
 from caramel.registry import JUDGES
-from caramel.runtime.stage_runner import run
+from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table, write_table
@@ -73,7 +73,7 @@ def filter_images(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(
+    run_stage(
         filter_images,
         images_needed={
             "data/filter_images/choices.parquet": CHOICES,

@@ -5,8 +5,8 @@ from pathlib import Path
 from caramel.config.schema import Config
 from caramel.io.files import empty_folder, write_csv, write_json
 from caramel.models.devices import compute, gpus_of
-from caramel.runtime.mlflow.store import store_root
-from caramel.runtime.stage_runner import run
+from caramel.runtime.mlflow.store import get_store_root
+from caramel.runtime.stage_runner import run_stage
 from caramel.training.recipes import finetune as library
 
 ROWS, IMAGES = "data/assemble/training.parquet", "data/assemble/images.parquet"
@@ -34,7 +34,7 @@ def finetune(config: Config) -> None:
         executor=config.run.executor,
         folder=Path("work/finetune"),
         out=out,
-        root=store_root(),
+        root=get_store_root(),
         gpus=gpus_of(config.run.gpus.finetune, config.run.device),
     )
     write_csv(out / "curves.csv", tuned.curves)
@@ -44,4 +44,4 @@ def finetune(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(finetune, images_needed={"data/finetune": None})
+    run_stage(finetune, images_needed={"data/finetune": None})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.blind.image.scores import image_scores as attacked
+from caramel.blind.image.scores import compute_image_scores as attacked
 from caramel.config.schema import Config
 from caramel.io.files import write_json
 from caramel.io.image_store import Pictures
-from caramel.runtime.stage_runner import run
+from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table, write_table
@@ -39,7 +39,7 @@ def image_scores(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(
+    run_stage(
         image_scores,
         images_needed={f"{OUT}/scores.parquet": SCORES, f"{OUT}/figures.json": None},
     )

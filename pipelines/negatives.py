@@ -9,7 +9,7 @@ from caramel.config.schema import Config
 from caramel.interfaces.writer import Part, Written
 from caramel.io.files import write_csv
 from caramel.registry import WRITERS
-from caramel.runtime.stage_runner import run
+from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.io import read_table, write_table, write_table_parts
 from caramel.schemas.llm import REPLIES, VERDICTS
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
@@ -80,4 +80,4 @@ def _joined(first: Written, second: Written) -> Written:
 
 
 if __name__ == "__main__":
-    run(negatives)
+    run_stage(negatives)

@@ -8,8 +8,8 @@ from caramel.io.files import file_hash
 from caramel.io.image_store import Pictures
 from caramel.models.devices import compute
 from caramel.registry import BASES
-from caramel.runtime.ray.sharded_map import fingerprint
-from caramel.runtime.stage_runner import run
+from caramel.runtime.ray.sharded_map import compute_fingerprint
+from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
@@ -30,7 +30,9 @@ def pretrain(config: Config) -> None:
     images = Pictures(INPUTS[1], read_table(IMAGES, INPUTS[1]))
     negatives = read_table(NEGATIVES, INPUTS[2], ["negative_caption"])
     settings = section.model_dump(exclude={"backend"}) | compute(config.run.device, config.run.precision)
-    key = fingerprint(__name__, section.backend, settings, [file_hash(p) for p in (*INPUTS, section.model)])
+    key = compute_fingerprint(
+        __name__, section.backend, settings, [file_hash(p) for p in (*INPUTS, section.model)]
+    )
     with tracked_training("pretrain", key, settings, INPUTS, Path("data/base")) as out:
         curve = BASES[section.backend](
             pairs,
@@ -46,4 +48,4 @@ def pretrain(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(pretrain, images_needed={"data/base": None})
+    run_stage(pretrain, images_needed={"data/base": None})

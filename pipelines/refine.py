@@ -7,7 +7,7 @@ from pathlib import Path
 from caramel.blind.scores import SCORED, write_scores
 from caramel.config.schema import Config
 from caramel.refine import adversarial as refinement
-from caramel.runtime.stage_runner import run
+from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.io import read_table, write_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
@@ -36,4 +36,4 @@ def refine(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(refine)
+    run_stage(refine)

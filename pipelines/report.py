@@ -7,8 +7,8 @@ from pathlib import Path
 from caramel.config.schema import Config
 from caramel.report.page import build_report, write_report
 from caramel.runtime.mlflow import tracking
-from caramel.runtime.stage_runner import run
-from caramel.runtime.timings import last_run
+from caramel.runtime.stage_runner import run_stage
+from caramel.runtime.timings import find_last_run
 from caramel.study.preregistration import RunFacts, check_registration
 
 DATA, LAST = Path("data"), Path("work/report/last.json")
@@ -17,13 +17,13 @@ DATA, LAST = Path("data"), Path("work/report/last.json")
 def report(config: Config) -> None:
     """Write the page, its figures and its key numbers."""
     root = Path.cwd()
-    commit = tracking.git_commit(root)
+    commit = tracking.get_git_commit(root)
     outputs = sorted(str(path) for path in DATA.rglob("*"))
     built = build_report(
         DATA,
         profile=config.profile,
         commit=commit,
-        versions=tracking.data_versions(outputs, root),
+        versions=tracking.get_data_versions(outputs, root),
         last=LAST,
         examples=config.report.examples,
         exempt=config.refine.exempt,
@@ -31,7 +31,7 @@ def report(config: Config) -> None:
         registration=check_registration(
             Path(config.report.plan) if config.report.plan else None,
             config.report.contrast,
-            RunFacts([config.scenes.seed], last_run("evaluate", config.profile)),
+            RunFacts([config.scenes.seed], find_last_run("evaluate", config.profile)),
         ),
     )
     write_report(built, DATA / "report", last=LAST, profile=config.profile, commit=commit)
@@ -39,4 +39,4 @@ def report(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(report)
+    run_stage(report)

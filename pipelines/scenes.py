@@ -3,7 +3,7 @@
 from caramel.config.schema import Config
 from caramel.io.image_shards import ShardWriter
 from caramel.registry import SOURCES
-from caramel.runtime.stage_runner import run
+from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, write_table
 from caramel.schemas.pairs import PAIRS
@@ -33,4 +33,4 @@ def scenes(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(scenes)
+    run_stage(scenes)

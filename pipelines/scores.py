@@ -8,7 +8,7 @@ from caramel.blind.positive_control import compute_positive_control
 from caramel.blind.scores import SCORED, write_scores
 from caramel.config.schema import Config
 from caramel.io.files import write_json
-from caramel.runtime.stage_runner import run
+from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
@@ -26,4 +26,4 @@ def scores(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(scores)
+    run_stage(scores)

@@ -6,7 +6,7 @@ from typing import Any
 from caramel.config.schema import Config
 from caramel.io.files import write_json
 from caramel.io.image_shards import ShardWriter
-from caramel.runtime.stage_runner import run
+from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
@@ -72,7 +72,7 @@ def synthesize(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(
+    run_stage(
         synthesize,
         images_needed={
             "data/synthesize/candidates.parquet": CANDIDATES,

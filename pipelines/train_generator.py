@@ -9,8 +9,8 @@ from caramel.io.files import file_hash
 from caramel.io.image_store import Pictures
 from caramel.models.devices import compute
 from caramel.registry import GENERATORS
-from caramel.runtime.ray.sharded_map import fingerprint
-from caramel.runtime.stage_runner import run
+from caramel.runtime.ray.sharded_map import compute_fingerprint
+from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
@@ -37,7 +37,7 @@ def train_generator(config: Config) -> None:
         pairs, size, border = objects.pairs(), CELL, BORDER
     negatives = read_table(NEGATIVES, INPUTS[2], ["negative_caption"])
     settings = section.model_dump(exclude={"backend"}) | compute(config.run.device, config.run.precision)
-    key = fingerprint(
+    key = compute_fingerprint(
         __name__,
         section.backend,
         settings,
@@ -61,4 +61,4 @@ def train_generator(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(train_generator, images_needed={"data/generator": None})
+    run_stage(train_generator, images_needed={"data/generator": None})

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from caramel.config.schema import Config
 from caramel.models.devices import compute
-from caramel.runtime.ray.sharded_map import fingerprint
-from caramel.runtime.stage_runner import run, skip
+from caramel.runtime.ray.sharded_map import compute_fingerprint
+from caramel.runtime.stage_runner import run_stage, skip_stage
 from caramel.training.recipes.caption_lm import train_writer as train
 from caramel.training.tracked import tracked_training
 
@@ -20,14 +20,14 @@ def train_writer(config: Config) -> None:
     if not asks or f"local:{FOLDER}" not in asked:
         reason = f"stage 'train_writer' skipped: no language model of negatives is local:{FOLDER}"
         print(reason)
-        skip({FOLDER: None}, reason)
+        skip_stage({FOLDER: None}, reason)
         return
     settings = section.model_dump() | compute(config.run.device, config.run.precision)
-    key = fingerprint(train.__module__, settings)
+    key = compute_fingerprint(train.__module__, settings)
     with tracked_training("train_writer", key, settings, [], Path(FOLDER)) as out:
         curve = train(**settings, scratch=Path("work/train_writer", key), out=out.folder, on_points=out.log)
         out.finish(curve)
 
 
 if __name__ == "__main__":
-    run(train_writer)
+    run_stage(train_writer)

@@ -7,7 +7,7 @@ from pathlib import Path
 from caramel.config.schema import Config
 from caramel.gates import gates, suites
 from caramel.io.image_store import Pictures
-from caramel.runtime.stage_runner import run
+from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
@@ -45,4 +45,4 @@ def validate_benchmark(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(validate_benchmark, images_needed={SUMMARY: None})
+    run_stage(validate_benchmark, images_needed={SUMMARY: None})

@@ -8,7 +8,7 @@ from caramel.blind.scores import read_by_scorer
 from caramel.config.schema import Config
 from caramel.gates import gates, suites
 from caramel.refine.adversarial import unbalanced
-from caramel.runtime.stage_runner import run
+from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
@@ -47,4 +47,4 @@ def validate_captions(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run(validate_captions)
+    run_stage(validate_captions)

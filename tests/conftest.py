@@ -223,7 +223,7 @@ def families(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from caramel.registry import FAMILIES
 
     for name in ("counting", "matching"):
-        monkeypatch.setitem(FAMILIES.places, name, f"encoders:{name.upper()}")
+        monkeypatch.setitem(FAMILIES.targets, name, f"encoders:{name.upper()}")
     open_model.cache_clear()
     encoders.opened.clear()
     yield
@@ -254,28 +254,28 @@ def mount() -> Iterator[Callable[..., Path]]:
 def ray_cluster() -> Iterator[None]:
     """One Ray cluster on this machine for all tests that need it."""
     from caramel.runtime.ray.cluster import guard_token
-    from caramel.runtime.ray.startup import local_ray
+    from caramel.runtime.ray.startup import run_local_ray
 
     here = Path(__file__).parent
     guard_token(make=True)
     sources = [
-        str(here / "running" / "on_ray"),
+        str(here / "runtime" / "ray"),
         str(here / "support"),
         *filter(None, [os.environ.get("PYTHONPATH")]),
     ]
     # Workers unpickle functions of the test modules by name, with the sources that are tested.
     runtime_env = {"env_vars": {"PYTHONPATH": os.pathsep.join(sources)}}
-    with local_ray(num_cpus=2, runtime_env=runtime_env):
+    with run_local_ray(num_cpus=2, runtime_env=runtime_env):
         yield
 
 
 @pytest.fixture
 def kept_workers(ray_cluster: None) -> Iterator[None]:
     """The cluster, whose workers stay from one map to the next, as in a stage: each new one would import PyTorch again."""
-    from caramel.runtime.ray.cluster import one_session
+    from caramel.runtime.ray.cluster import share_session
     from caramel.runtime.ray.workers import end_workers
 
-    with one_session():
+    with share_session():
         yield
         end_workers()
 

@@ -22,8 +22,8 @@ from remote_projects import cached
 from transformers import AutoImageProcessor, AutoTokenizer, CLIPModel, CLIPProcessor
 
 import caramel
-from caramel.cli.commands import cli, run
-from caramel.config.schema import load
+from caramel.cli.commands import cli, run_cli
+from caramel.config.schema import load_config
 from caramel.evaluation.results.summary import summarise
 from caramel.io.safe_yaml import read_yaml
 from caramel.registry import BENCHMARKS
@@ -154,7 +154,7 @@ def test_the_story_of_a_checkpoint_is_as_it_is_told(tmp_path, monkeypatch, capsy
         shutil.copytree(clip_folder, tmp_path / "checkpoints" / name)
     for words in commands_of(ROOT / "docs" / "stories" / "checkpoint.md"):
         try:
-            code = run(words)
+            code = run_cli(words)
         except SystemExit as ended:
             code = ended.code
         assert code == 0, capsys.readouterr()
@@ -198,7 +198,7 @@ def test_the_story_of_a_reader_is_as_it_is_told(tmp_path, monkeypatch, capsys, c
             if program == "cd":
                 monkeypatch.chdir(words[0])
             elif program == "caramel":
-                assert run(words) == 0, capsys.readouterr()
+                assert run_cli(words) == 0, capsys.readouterr()
 
     first, *others, last = [block.replace(URL, str(project)) for block in blocks_of(page, "bash")]
     assert str(project) in first, "the URL of the page is another one"
@@ -227,8 +227,8 @@ def test_the_profiles_of_the_stories_can_be_taken(story, tmp_path, monkeypatch, 
     ]
     assert taken
     for words in taken:
-        assert run(words) == 0, capsys.readouterr()
-        load(Path("params.yaml"))
+        assert run_cli(words) == 0, capsys.readouterr()
+        load_config(Path("params.yaml"))
 
 
 def test_the_examples_of_the_python_page_run(

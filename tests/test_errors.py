@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from caramel.errors import printable, shown_address
+from caramel.errors import escape_unprintable, redact_secrets
 
 
 @pytest.mark.parametrize(
@@ -18,9 +18,9 @@ from caramel.errors import printable, shown_address
     ],
 )
 def test_signs_that_a_terminal_obeys_become_escapes(text: str, expected: str) -> None:
-    assert printable(text) == expected
-    assert printable(expected) == expected
-    printable(text).encode()
+    assert escape_unprintable(text) == expected
+    assert escape_unprintable(expected) == expected
+    escape_unprintable(text).encode()
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_signs_that_a_terminal_obeys_become_escapes(text: str, expected: str) ->
     ],
 )
 def test_addresses_are_shown_without_name_and_password(text: str, expected: str) -> None:
-    assert shown_address(text) == expected
+    assert redact_secrets(text) == expected

@@ -26,7 +26,7 @@ from caramel.interfaces.source import SourceReader
 from caramel.interfaces.text_judge import TextJudgeKind
 from caramel.interfaces.trainer import Trainer
 from caramel.interfaces.writer import Writer
-from caramel.registry import SCORERS, SOURCES, Kind
+from caramel.registry import SCORERS, SOURCES, Registry
 from caramel.runtime.code_deps import TABLES
 
 NAMED = [(table, name) for table, kind in TABLES.items() for name in kind]
@@ -58,7 +58,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize(("table", "name"), NAMED)
 def test_every_backend_is_where_the_table_says(table: str, name: str) -> None:
-    module, _, entry = TABLES[table].place(name).partition(":")
+    module, _, entry = TABLES[table].get_target(name).partition(":")
     source = Path(find_spec(module).origin).read_text()
     assert f"\ndef {entry}(" in source or f"\n{entry} = " in source
 
@@ -92,7 +92,7 @@ def test_a_backend_is_a_function_that_was_imported_on_demand() -> None:
 
 
 @pytest.mark.parametrize("kind", TABLES.values())
-def test_an_unknown_backend_lists_the_choices(kind: Kind[object]) -> None:
+def test_an_unknown_backend_lists_the_choices(kind: Registry[object]) -> None:
     with pytest.raises(BackendError) as stopped:
         kind["wrold"]
     assert f"Unknown {kind.name} backend 'wrold'" in str(stopped.value)

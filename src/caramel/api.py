@@ -53,7 +53,7 @@ def load_benchmark(
     """
     from caramel.evaluation.score_model import loaded
 
-    _check("limit", limit, 1, None)
+    _check_number("limit", limit, 1, None)
     if missing not in ("fail", "skip"):
         raise ConfigError(f"missing={missing!r} must be 'fail' or 'skip'.")
     return loaded(name, Path(data), None if images is None else Path(images), limit, options, missing)
@@ -119,9 +119,9 @@ def score(
         )
     if not isinstance(name, str) or not name:
         raise ConfigError(f"name={name!r} must be a text that is not empty.")
-    _check("batch_size", batch_size, 1, None)
-    _check("bootstrap", bootstrap, *RESAMPLES)
-    _check("seed", seed, 0, None)
+    _check_number("batch_size", batch_size, 1, None)
+    _check_number("bootstrap", bootstrap, *RESAMPLES)
+    _check_number("seed", seed, 0, None)
     with undisturbed(model):
         live = live_model(
             model,
@@ -166,8 +166,8 @@ def metrics(
     """
     from caramel.evaluation.results.frames import metrics_of_frame
 
-    _check("bootstrap", bootstrap, *RESAMPLES)
-    _check("seed", seed, 0, None)
+    _check_number("bootstrap", bootstrap, *RESAMPLES)
+    _check_number("seed", seed, 0, None)
     return metrics_of_frame(frame, benchmark, bootstrap=bootstrap, seed=seed)
 
 
@@ -200,8 +200,8 @@ def compare(
     """
     from caramel.evaluation.results.frames import compare_frames
 
-    _check("bootstrap", bootstrap, *RESAMPLES)
-    _check("seed", seed, 0, None)
+    _check_number("bootstrap", bootstrap, *RESAMPLES)
+    _check_number("seed", seed, 0, None)
     return compare_frames(a, b, resamples=bootstrap, seed=seed)
 
 
@@ -251,23 +251,23 @@ def audit_captions(
         0.61...
     """
     from caramel.audit.dataset import audit_data_set
-    from caramel.audit.files.inputs import rows_of
-    from caramel.blind.scorer_specs import default_scorers
+    from caramel.audit.files.inputs import read_frame
+    from caramel.blind.scorer_specs import list_default_scorers
     from caramel.blind.text.text_tasks import Source
 
-    _check("folds", folds, 2, None)
-    _check("seed", seed, 0, None)
-    audited = rows_of(frame, images=None if images is None else Path(images))
+    _check_number("folds", folds, 2, None)
+    _check_number("seed", seed, 0, None)
+    audited = read_frame(frame, images=None if images is None else Path(images))
     for note in audited.notes:
         warnings.warn(note, stacklevel=2)
     return audit_data_set(
         audited,
-        scorers=_names("scorers", scorers) or default_scorers(encoder),
+        scorers=_check_names("scorers", scorers) or list_default_scorers(encoder),
         folds=folds,
         seed=seed,
         name=name,
         corpus=corpus,
-        sources=[Source(other, rows_of(rows).rows) for other, rows in (learn_from or {}).items()],
+        sources=[Source(other, read_frame(rows).rows) for other, rows in (learn_from or {}).items()],
         training=None if training is None else Path(training),
         training_column=training_column,
     )
@@ -319,34 +319,34 @@ def refine_captions(
     """
     from dataclasses import replace
 
-    from caramel.audit.files.inputs import rows_of
+    from caramel.audit.files.inputs import read_frame
     from caramel.refine import refining
     from caramel.refine.adversarial import Within
     from caramel.refine.tradeoff import METHODS
     from caramel.utils.acceptance import Acceptance as rules
 
     settings = refining.settled(
-        scorers=_names("scorers", scorers),
-        attackers=_names("attackers", attackers),
+        scorers=_check_names("scorers", scorers),
+        attackers=_check_names("attackers", attackers),
         target=target,
         acceptance=acceptance,
         rows=rows,
-        methods=_names("methods", methods),
+        methods=_check_names("methods", methods),
         cells=cells,
         within=within,
         folds=folds,
         seed=seed,
     )
-    _choices("methods", methods, METHODS)
-    _choices("within", [within], get_args(Within))
-    _choices("acceptance", [acceptance], get_args(rules))
-    _check("target", target, 0.5, 1)
-    _check("rows", rows, 1, None)
-    _check("folds", folds, 2, None)
-    _check("seed", seed, 0, None)
-    tried = refining.attempt(rows_of(frame).rows, settings, "the data frame")
-    found = refining.take(tried, settings)
-    return replace(found, judged=refining.judged(tried, found.rows, settings))
+    _check_choices("methods", methods, METHODS)
+    _check_choices("within", [within], get_args(Within))
+    _check_choices("acceptance", [acceptance], get_args(rules))
+    _check_number("target", target, 0.5, 1)
+    _check_number("rows", rows, 1, None)
+    _check_number("folds", folds, 2, None)
+    _check_number("seed", seed, 0, None)
+    tried = refining.attempt(read_frame(frame).rows, settings, "the data frame")
+    result = refining.take(tried, settings)
+    return replace(result, judged=refining.judged(tried, result.rows, settings))
 
 
 def read_pinned(version: str, table: str, *, root: str | Path = ".") -> pd.DataFrame:
@@ -406,37 +406,37 @@ def get(
     from caramel.release.get import get as fetch
     from caramel.release.pinned_tables import as_dataset, as_frame
 
-    _choices("split", [split] if split else [], ("train", "val", "test"))
-    _choices("form", [form], ("pandas", "datasets"))
-    named = _names("credentials", credentials)
-    got = fetch(source, _names("paths", paths), out=Path(out), split=split, credentials=named)
+    _check_choices("split", [split] if split else [], ("train", "val", "test"))
+    _check_choices("form", [form], ("pandas", "datasets"))
+    named = _check_names("credentials", credentials)
+    got = fetch(source, _check_names("paths", paths), out=Path(out), split=split, credentials=named)
     read = as_frame if form == "pandas" else as_dataset
     return {path: read(Path(out, path)) for path in got.tables}
 
 
-def _check(name: str, value: object, low: float, high: float | None) -> None:
+def _check_number(name: str, value: object, low: float, high: float | None) -> None:
     """Raise a ConfigError if a number is none, is out of its range, or is a fraction where its ends are not."""
     if value is None and name not in ("folds", "seed", "bootstrap"):
         return
-    kinds = (int, float) if isinstance(low, float) else (int,)
+    types = (int, float) if isinstance(low, float) else (int,)
     if (
         isinstance(value, bool)
-        or not isinstance(value, kinds)
+        or not isinstance(value, types)
         or not low <= value <= (float("inf") if high is None else high)
     ):
-        kind = "number" if isinstance(low, float) else "whole number"
+        noun = "number" if isinstance(low, float) else "whole number"
         upto = "" if high is None else f" to {high:,}"
-        raise ConfigError(f"{name}={value!r} must be a {kind} from {low:,}{upto}.")
+        raise ConfigError(f"{name}={value!r} must be a {noun} from {low:,}{upto}.")
 
 
-def _names(what: str, names: Sequence[str]) -> tuple[str, ...]:
+def _check_names(what: str, names: Sequence[str]) -> tuple[str, ...]:
     """Return several names; one text is none of them."""
     if isinstance(names, str):
         raise ConfigError(f"{what}={names!r} must be a list of names: [{names!r}].")
     return tuple(names)
 
 
-def _choices(what: str, given: Sequence[str], choices: Sequence[str]) -> None:
+def _check_choices(what: str, given: Sequence[str], choices: Sequence[str]) -> None:
     """Raise a ConfigError if a value is none of the choices."""
     if wrong := [value for value in given if value not in choices]:
         raise ConfigError(f"{what}={wrong[0]!r} is none of the choices: {', '.join(choices)}.")

@@ -54,7 +54,7 @@ class ResourceError(CaramelError):
     """The machine ran out of something, or something else holds it."""
 
 
-def shown(items: list[str], limit: int = 5) -> str:
+def format_items(items: list[str], limit: int = 5) -> str:
     """Return at most ``limit`` of the items, one to a line, and how many more there are."""
     lines = [f"  - {item}" for item in items[:limit]]
     if len(items) > limit:
@@ -62,20 +62,20 @@ def shown(items: list[str], limit: int = 5) -> str:
     return "\n".join(lines)
 
 
-def shown_address(text: str) -> str:
+def redact_secrets(text: str) -> str:
     """Return a text without the names, passwords and keys of the addresses in it.
 
     ``https://ME:SECRET@HOST/x?token=SECRET`` is ``https://HOST/x?token=…``.
     """
-    return _SECRET.sub(r"\1…", without_logins(text))
+    return _SECRET.sub(r"\1…", redact_logins(text))
 
 
-def without_logins(text: str) -> str:
+def redact_logins(text: str) -> str:
     """Return a text without the names and passwords of the addresses in it."""
     return _LOGIN.sub("", text)
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Return the text with all signs that a terminal would obey, or that cannot be written, as escapes.
 
     Messages and tables quote data, file names and replies of servers: raw, ``\\x1b[2K`` in them wipes a line.

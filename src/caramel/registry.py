@@ -32,7 +32,7 @@ Entry_co = TypeVar("Entry_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class Kind(Generic[Entry_co]):
+class Registry(Generic[Entry_co]):
     """The backends of one kind: a container of their names, from which each is imported by its name.
 
     Attributes:
@@ -43,47 +43,47 @@ class Kind(Generic[Entry_co]):
     """
 
     name: str
-    places: Mapping[str, str]
+    targets: Mapping[str, str]
     check: str = ""
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names, in their order; nothing is imported."""
-        return iter(self.places)
+        return iter(self.targets)
 
     def __contains__(self, name: object) -> bool:
         """Return whether there is a backend of that name; nothing is imported."""
-        return name in self.places
+        return name in self.targets
 
     def __getitem__(self, name: str) -> Entry_co:
         """Return the backend of that name; errors as in ``place``."""
-        found: Entry_co = _imported(self.place(name))
-        return found
+        backend: Entry_co = _import_object(self.get_target(name))
+        return backend
 
-    def missing(self, spec: str) -> list[str]:
+    def list_missing(self, spec: str) -> list[str]:
         """Return what keeps the backend of a spec from being loaded, without loading it; see ``check``."""
-        check: Callable[[str], list[str]] = _imported(self.check)
+        check: Callable[[str], list[str]] = _import_object(self.check)
         return check(spec)
 
-    def place(self, name: str) -> str:
+    def get_target(self, name: str) -> str:
         """Return where a backend lives, as ``module:object``; nothing is imported.
 
         Raises:
             BackendError: there is no backend of that name; the message lists the choices.
         """
-        if name not in self.places:
-            near = difflib.get_close_matches(name, self.places, n=1)
+        if name not in self.targets:
+            near = difflib.get_close_matches(name, self.targets, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise BackendError(f"Unknown {self.name} backend {name!r}.{hint} Choices: {', '.join(self)}.")
-        return self.places[name]
+        return self.targets[name]
 
 
-def _imported(place: str) -> Any:
+def _import_object(target: str) -> Any:
     """Return what lies at a place, ``module:object``."""
-    module, _, entry = place.partition(":")
+    module, _, entry = target.partition(":")
     return getattr(import_module(module), entry)
 
 
-SOURCES: Kind[SourceReader] = Kind(
+SOURCES: Registry[SourceReader] = Registry(
     "source",
     {
         "world": "caramel.sources.world.sampling:sample_pairs",
@@ -91,7 +91,7 @@ SOURCES: Kind[SourceReader] = Kind(
     },
 )
 
-WRITERS: Kind[Writer] = Kind(
+WRITERS: Registry[Writer] = Registry(
     "negatives",
     {
         "world": "caramel.sources.captions.scene_writer:world_negatives",
@@ -101,7 +101,7 @@ WRITERS: Kind[Writer] = Kind(
     },
 )
 
-SCORERS: Kind[ScorerSpec] = Kind(
+SCORERS: Registry[ScorerSpec] = Registry(
     "scorer",
     {
         "length": "caramel.blind.text.surface:LENGTH",
@@ -129,7 +129,7 @@ SCORERS: Kind[ScorerSpec] = Kind(
     check="caramel.blind.scorer_specs:missing_scorer",
 )
 
-GENERATORS: Kind[Trainer] = Kind(
+GENERATORS: Registry[Trainer] = Registry(
     "generator",
     {
         "pixart": "caramel.training.recipes.text_to_image:train_pixart",
@@ -137,7 +137,7 @@ GENERATORS: Kind[Trainer] = Kind(
     },
 )
 
-LANGUAGE_MODELS: Kind[LanguageModelKind] = Kind(
+LANGUAGE_MODELS: Registry[LanguageModelKind] = Registry(
     "language model",
     {
         "chat": "caramel.models.llm.chat:CHAT_WRITER",
@@ -146,7 +146,7 @@ LANGUAGE_MODELS: Kind[LanguageModelKind] = Kind(
     check="caramel.models.llm.specs:missing_language_model",
 )
 
-TEXT_JUDGES: Kind[TextJudgeKind] = Kind(
+TEXT_JUDGES: Registry[TextJudgeKind] = Registry(
     "judge of texts",
     {
         "entailment": "caramel.models.llm.text_judges:ENTAILMENT",
@@ -154,7 +154,7 @@ TEXT_JUDGES: Kind[TextJudgeKind] = Kind(
     },
 )
 
-PARSERS: Kind[Callable[[str], Parser]] = Kind(
+PARSERS: Registry[Callable[[str], Parser]] = Registry(
     "parser",
     {
         "world": "caramel.audit.similarity.world_trees:world_parser",
@@ -162,7 +162,7 @@ PARSERS: Kind[Callable[[str], Parser]] = Kind(
     },
 )
 
-GRAPH_PARSERS: Kind[GraphParserKind] = Kind(
+GRAPH_PARSERS: Registry[GraphParserKind] = Registry(
     "graph parser",
     {
         "phrases": "caramel.crepe.parsers.phrase_parser:PHRASES",
@@ -171,7 +171,7 @@ GRAPH_PARSERS: Kind[GraphParserKind] = Kind(
     },
 )
 
-THESAURI: Kind[ThesaurusMaker] = Kind(
+THESAURI: Registry[ThesaurusMaker] = Registry(
     "thesaurus",
     {
         "wordnet": "caramel.crepe.wordnet_files:wordnet_words",
@@ -179,7 +179,7 @@ THESAURI: Kind[ThesaurusMaker] = Kind(
     },
 )
 
-JUDGES: Kind[JudgeMaker] = Kind(
+JUDGES: Registry[JudgeMaker] = Registry(
     "judge",
     {
         "world": "caramel.sources.images.judges:reading_judge",
@@ -187,7 +187,7 @@ JUDGES: Kind[JudgeMaker] = Kind(
     },
 )
 
-BENCHMARKS: Kind[Benchmark] = Kind(
+BENCHMARKS: Registry[Benchmark] = Registry(
     "benchmark",
     {
         "instances": "caramel.benchmarks.readers.instances:BENCHMARK",
@@ -231,7 +231,7 @@ BENCHMARKS: Kind[Benchmark] = Kind(
     },
 )
 
-FAMILIES: Kind[Family] = Kind(
+FAMILIES: Registry[Family] = Registry(
     "model",
     {
         "open_clip": "caramel.models.open_clip.loader:OPEN_CLIP",
@@ -250,7 +250,7 @@ FAMILIES: Kind[Family] = Kind(
     check="caramel.models.specs:missing_of",
 )
 
-BASES: Kind[Trainer] = Kind(
+BASES: Registry[Trainer] = Registry(
     "base",
     {
         "open_clip": "caramel.training.recipes.pretrain:pretrain_base",
@@ -258,7 +258,7 @@ BASES: Kind[Trainer] = Kind(
     },
 )
 
-METHODS: Kind[Method] = Kind(
+METHODS: Registry[Method] = Registry(
     "method",
     {
         "infonce": "caramel.training.methods.infonce:METHOD",

@@ -8,16 +8,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from caramel.audit.audit import audit, broken
-from caramel.audit.output import badge, badge_svg, write_audit
-from caramel.blind.scorer_specs import all_scorers
-from caramel.blind.text.attack import BEST, best_blind_attacker
+from caramel.audit.audit import audit_rows, list_broken_thresholds
+from caramel.audit.output import format_badge, format_badge_svg, write_audit
+from caramel.blind.scorer_specs import list_scorers
+from caramel.blind.text.attack import BEST, run_caption_attack
 from caramel.errors import BackendError
 from caramel.report.audit_text import audit_text
 from caramel.sources.sugarcrepe_files import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")
-ALL = tuple(found.name for found in all_scorers() if found.missing is None)
+ALL = tuple(found.name for found in list_scorers() if found.missing is None)
 
 
 def row(name, subtype, caption, negative, second=None, image=None):
@@ -41,7 +41,7 @@ def benchmark(*more):
 
 
 def done(rows=None, scorers=("length", "casing")):
-    return audit(benchmark() if rows is None else rows, scorers=scorers, folds=5, seed=3, name="bench")
+    return audit_rows(benchmark() if rows is None else rows, scorers=scorers, folds=5, seed=3, name="bench")
 
 
 def test_an_audit_shows_what_each_scorer_and_all_together_can_do_by_subtype():
@@ -104,14 +104,16 @@ def test_thresholds_break_where_a_low_accuracy_is_not_shown_and_by_the_rows_with
     result = done(benchmark(row("a", "swap_obj", "A cat.", "a CAT")))
     low, high = result.best["ci_low"], result.best["ci_high"]
     rules = {"max_defects": 1, "acceptance": "equivalence"}
-    assert broken(result, max_accuracy=high, **rules) == []
-    assert broken(result, max_accuracy=None, **rules) == []
-    (undecided,) = broken(result, max_accuracy=high - 0.01, **rules)
+    assert list_broken_thresholds(result, max_accuracy=high, **rules) == []
+    assert list_broken_thresholds(result, max_accuracy=None, **rules) == []
+    (undecided,) = list_broken_thresholds(result, max_accuracy=high - 0.01, **rules)
     assert re.search(
         r"right on 7\d\.\d % \[\d\d\.\d, \d\d\.\d\] of the rows: undecided about \d\d\.\d %", undecided
     )
-    assert broken(result, max_accuracy=low, max_defects=1, acceptance="not_refuted") == []
-    refused, defects = broken(result, max_accuracy=low - 0.01, max_defects=0, acceptance="not_refuted")
+    assert list_broken_thresholds(result, max_accuracy=low, max_defects=1, acceptance="not_refuted") == []
+    refused, defects = list_broken_thresholds(
+        result, max_accuracy=low - 0.01, max_defects=0, acceptance="not_refuted"
+    )
     assert re.search(r"of the rows: refused: shown to be above \d\d\.\d %\.", refused)
     assert defects == "1 rows have a defect; at most 0 are allowed."
 
@@ -124,19 +126,19 @@ def test_a_threshold_and_the_badge_are_of_the_attack_that_fares_worst():
     )
     rules = {"max_accuracy": 0.8, "max_defects": None, "acceptance": "equivalence"}
     result = done(rows, ("digits",))
-    (said,) = broken(result, **rules)
+    (said,) = list_broken_thresholds(result, **rules)
     assert re.search(
         r"100.0 % \[\d\d\.\d, 100.0\] of the rows, P2-N: refused: shown to be above 80.0 %", said
     )
-    assert " on P2-N (chance 50 %; at most 80.0 %: refused)" in badge(result, 0.8)
-    assert "b71c1c" in badge_svg(result, 0.8)
+    assert " on P2-N (chance 50 %; at most 80.0 %: refused)" in format_badge(result, 0.8)
+    assert "b71c1c" in format_badge_svg(result, 0.8)
     even = replace(result, further=())
-    assert broken(even, **rules) == []
+    assert list_broken_thresholds(even, **rules) == []
     told = done(rows.assign(negative_caption=rows["negative_caption"] + " 1"), ("digits",)).attack
     elsewhere = replace(even, further=[replace(told, source="a]\npool")])
-    (said,) = broken(elsewhere, **rules)
+    (said,) = list_broken_thresholds(elsewhere, **rules)
     assert "of the rows, learned from 'a]\\npool': refused" in said
-    assert "], learned elsewhere (chance" in badge(elsewhere, 0.8)
+    assert "], learned elsewhere (chance" in format_badge(elsewhere, 0.8)
 
 
 def test_the_table_has_a_line_per_scorer_and_defect_and_what_stands_beside_it():
@@ -155,11 +157,11 @@ def test_the_badge_is_an_image_and_a_line_that_shows_it(tmp_path):
     write_audit(result, tmp_path)
     low, high = (100 * result.attack.figures[BEST]["overall"][key] for key in ("ci_low", "ci_high"))
     said = f"blind accuracy 75.0 % [{low:.1f}, {high:.1f}] (chance 50 %; at most 55.0 %: undecided)"
-    assert badge(result) == f"![{said}](badge.svg)"
-    assert (tmp_path / "badge.md").read_text() == badge(result) + "\n"
-    image = ET.fromstring(badge_svg(result))
+    assert format_badge(result) == f"![{said}](badge.svg)"
+    assert (tmp_path / "badge.md").read_text() == format_badge(result) + "\n"
+    image = ET.fromstring(format_badge_svg(result))
     assert image.attrib["aria-label"] == "blind accuracy: 75.0 %"
-    assert (tmp_path / "badge.svg").read_text() == badge_svg(result)
+    assert (tmp_path / "badge.svg").read_text() == format_badge_svg(result)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,7 @@ def test_the_badge_is_an_image_and_a_line_that_shows_it(tmp_path):
 def test_the_badge_is_green_only_where_a_low_accuracy_is_shown(end, colour):
     result = done()
     limit = result.best[end] - (0.01 if end == "ci_low" else 0)
-    assert colour in badge_svg(result, limit)
+    assert colour in format_badge_svg(result, limit)
 
 
 def test_subtypes_that_are_not_of_the_taxonomy_are_audited_alike():
@@ -203,7 +205,7 @@ def test_the_defects_of_the_public_files_are_found(name, negative_equals, paraph
 def test_the_best_blind_attacker_solves_most_of_the_public_files(name, least):
     rows = read_captions(Path(str(DATA)) / name)
     rows["type"] = rows["subtype"].str.partition("_")[0]
-    figures = best_blind_attacker(rows, ALL, folds=3, seed=3).figures
+    figures = run_caption_attack(rows, ALL, folds=3, seed=3).figures
     overall = figures[BEST]["overall"]
     assert overall["ci_low"] > least
     assert overall["micro"] > max(f["overall"]["micro"] for n, f in figures.items() if n != BEST) + 0.01

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scripts import load_script
 
-from caramel.blind.text.linear_probe import probe, shrunk_probe
+from caramel.blind.text.linear_probe import score_with_probe, score_with_shrunk_probe
 from caramel.utils.stats import share_interval, variance_factor
-from caramel.utils.text import words_only
+from caramel.utils.text import extract_words
 
 SIMULATION = Path(__file__).parents[2] / "bench" / "audit_power.py"
 SCORERS = ("length", "final_punctuation", "ngram", "probe")
@@ -28,10 +28,10 @@ def has(kind: str, text: str, other: str) -> bool:
     if kind == "word":
         return "in view" in text
     if kind == "length":
-        return len(words_only(text)) > len(words_only(other))
+        return len(extract_words(text)) > len(extract_words(other))
     if kind == "punctuation":
         return not text.endswith(".")
-    return words_only(text)[1] in ("red", "green", "blue", "black", "white", "brown", "yellow", "grey")
+    return extract_words(text)[1] in ("red", "green", "blue", "black", "white", "brown", "yellow", "grey")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -39,7 +39,7 @@ def has(kind: str, text: str, other: str) -> bool:
 def test_a_shortcut_changes_who_is_the_negative_and_no_text(
     simulation: ModuleType, kind: str, strength: float
 ) -> None:
-    rows, clean = (simulation.planted(kind, s, rows=400, seed=3) for s in (strength, 0.0))
+    rows, clean = (simulation.draw_planted_rows(kind, s, rows=400, seed=3) for s in (strength, 0.0))
     pairs = [
         [{c, n} for c, n in zip(table["caption"], table["negative_caption"], strict=True)]
         for table in (rows, clean)
@@ -62,14 +62,14 @@ def test_the_ideal_attackers_power_is_that_of_drawn_hits(
     for factor in (1.0, variance_factor(simulation.FOLDS)):
         hits = rng.random((2000, rows)) < (1 + strength) / 2
         found = np.mean([share_interval(h.astype(float), one, each, factor=factor)[1] > 0.5 for h in hits])
-        assert found == pytest.approx(simulation.ideal(strength, rows, factor=factor), abs=0.05)
+        assert found == pytest.approx(simulation.compute_ideal_power(strength, rows, factor=factor), abs=0.05)
 
 
 @pytest.mark.parametrize(("rows", "limit", "old"), [(100, 0.6, 0.745), (807, 0.6, 0.651), (300, 0.52, 0.605)])
 def test_where_the_old_rule_stopped_first_the_new_one_had_stopped_long_before(
     simulation: ModuleType, rows: int, limit: float, old: float
 ) -> None:
-    accepted, refused, at_chance = simulation.bounds(rows, limit)
+    accepted, refused, at_chance = simulation.compute_acceptance_bounds(rows, limit)
     assert refused == pytest.approx(old, abs=0.001)
     assert accepted == pytest.approx(2 * limit - old, abs=0.006)
     hits = np.random.default_rng(0).normal(0.5, 0.5 / (rows / variance_factor(5)) ** 0.5, 20_000)
@@ -77,7 +77,7 @@ def test_where_the_old_rule_stopped_first_the_new_one_had_stopped_long_before(
 
 
 def test_plain_shortcuts_are_found_and_a_clean_set_raises_no_alarm(simulation: ModuleType) -> None:
-    found = simulation.measure(300, 3, 20, scorers=SCORERS, jobs=1, first=100, strengths=(0.6,))
+    found = simulation.measure_power(300, 3, 20, scorers=SCORERS, jobs=1, first=100, strengths=(0.6,))
     clean, *planted = found
     assert clean.kind == "clean"
     assert max(clean.by_interval, clean.by_test) <= 0.05
@@ -90,17 +90,17 @@ def test_plain_shortcuts_are_found_and_a_clean_set_raises_no_alarm(simulation: M
 
 def test_a_goal_that_is_missed_is_said(simulation: ModuleType) -> None:
     blind = [(0.5, 0.44, 0.5)] * 40
-    assert simulation.outcome("word", 0.4, 600, blind).missed
-    assert not simulation.outcome("word", 0.05, 600, blind).missed, "nobody could find it"
-    assert simulation.outcome("clean", 0.0, 600, [*blind[:30], *[(0.6, 0.55, 0.01)] * 10]).missed
+    assert simulation.summarise_draws("word", 0.4, 600, blind).missed
+    assert not simulation.summarise_draws("word", 0.05, 600, blind).missed, "nobody could find it"
+    assert simulation.summarise_draws("clean", 0.0, 600, [*blind[:30], *[(0.6, 0.55, 0.01)] * 10]).missed
 
 
 def test_a_strong_penalty_finds_on_few_rows_what_words_alone_drown_in(simulation: ModuleType) -> None:
     found = []
     for seed in range(4):
-        rows = simulation.planted("word", 0.2, rows=600, seed=seed)
+        rows = simulation.draw_planted_rows("word", 0.2, rows=600, seed=seed)
         texts = [rows[name].tolist() for name in ("caption", "negative_caption", "image_id")]
-        for attacker in (shrunk_probe, probe):
+        for attacker in (score_with_shrunk_probe, score_with_probe):
             true, false = attacker(*texts, folds=5, seed=3)
             found.append(float(np.mean((true > false) + 0.5 * (true == false))))
     strong, weak = np.reshape(found, (4, 2)).mean(axis=0)

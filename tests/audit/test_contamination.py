@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from caramel.audit import contamination as module
-from caramel.audit.contamination import COLUMNS, leakage
+from caramel.audit.contamination import COLUMNS, find_contamination
 from caramel.errors import DataError
 
 VOCABULARY = [f"{a}{b}" for a in "bcdfghklm" for b in ("at", "og", "un", "ire", "elk", "oast")]
@@ -47,7 +47,7 @@ def test_planted_duplicates_are_found_and_nothing_else():
     corpus[1234], corpus[77] = TEN.upper() + "!", "two dogs run over green grass near some trees today"
     corpus[2500] = corpus[77]
     texts = ["A cat.", TEN, "", "two dogs run over green grass near some trees", "a man in red rides a wave"]
-    found = leakage(texts, corpus, seed=3)
+    found = find_contamination(texts, corpus, seed=3)
     assert found.columns.tolist() == list(COLUMNS)
     assert found.to_dict("records") == [
         dict(zip(COLUMNS, (1, "exact", 1.0, 1234, TEN.upper() + "!", 1), strict=True)),
@@ -67,7 +67,7 @@ def test_recall_is_high_and_what_is_found_is_true_by_brute_force():
             best[place], counts[place] = max(similar), len(similar)
     hits = total = 0
     for seed in range(5):
-        found = leakage(parents, corpus, seed=seed).set_index("text")
+        found = find_contamination(parents, corpus, seed=seed).set_index("text")
         assert set(found.index) <= set(best)  # no false positive: similarities are exact
         for row in found.itertuples():
             assert row.similarity == pytest.approx(brute(parents[row.Index], corpus[row.row]))
@@ -82,19 +82,19 @@ def test_recall_is_high_and_what_is_found_is_true_by_brute_force():
 
 def test_texts_are_near_duplicates_from_the_threshold_on(monkeypatch):
     changed = "a man in red rides a wave on his bike"
-    (row,) = leakage([TEN], [changed], seed=1).itertuples()
+    (row,) = find_contamination([TEN], [changed], seed=1).itertuples()
     assert row.similarity == brute(TEN, changed) == module.THRESHOLD
     monkeypatch.setattr(module, "THRESHOLD", 0.81)
-    assert leakage([TEN], [changed], seed=1).empty
+    assert find_contamination([TEN], [changed], seed=1).empty
 
 
 def test_an_exact_duplicate_counts_before_one_of_the_same_word_pairs():
-    found = leakage(["a b a b"], ["a b a", "b a b a", "a b a b"], seed=1)
+    found = find_contamination(["a b a b"], ["a b a", "b a b a", "a b a b"], seed=1)
     assert found[["kind", "row", "similarity", "matches"]].to_numpy().tolist() == [["exact", 2, 1.0, 3]]
 
 
 def test_equal_texts_are_each_found():
-    found = leakage(["A cat.", "a cat", "dog"], ["a CAT"], seed=1)
+    found = find_contamination(["A cat.", "a cat", "dog"], ["a CAT"], seed=1)
     assert found[["text", "kind", "row"]].to_numpy().tolist() == [[0, "exact", 0], [1, "exact", 0]]
 
 
@@ -102,9 +102,9 @@ def test_blocks_change_nothing(monkeypatch):
     draw = random.Random(4)
     parents = [" ".join(sentence(draw)) for _ in range(100)]
     corpus = mixed(500, 5, parents)
-    whole = leakage(parents, corpus, seed=1)
+    whole = find_contamination(parents, corpus, seed=1)
     monkeypatch.setattr(module, "BLOCK", 7)
-    pd.testing.assert_frame_equal(leakage(parents, iter(corpus), seed=1), whole)
+    pd.testing.assert_frame_equal(find_contamination(parents, iter(corpus), seed=1), whole)
     assert len(whole) > 20
 
 
@@ -121,7 +121,7 @@ def test_a_corpus_is_read_from_a_file(tmp_path: Path, suffix: str):
         path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
     else:
         pq.write_table(pa.Table.from_pylist(rows), path)
-    found = leakage(["Two cats sit.", "A dog, big!"], path, seed=1)
+    found = find_contamination(["Two cats sit.", "A dog, big!"], path, seed=1)
     assert found[["row", "corpus_text", "matches"]].to_numpy().tolist() == [
         [2, "two cats sit", 1],
         [0, "a dog, big", 2],
@@ -131,7 +131,7 @@ def test_a_corpus_is_read_from_a_file(tmp_path: Path, suffix: str):
 def test_the_column_of_a_corpus_can_be_named(tmp_path: Path):
     path = tmp_path / "corpus.csv"
     path.write_text("TEXT,caption\na cat sits,x\n")
-    assert leakage(["A cat sits."], path, column="TEXT", seed=1)["row"].tolist() == [0]
+    assert find_contamination(["A cat sits."], path, column="TEXT", seed=1)["row"].tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_corpus_that_cannot_be_read_is_an_error(
     if data is not None:
         (tmp_path / name).write_bytes(data)
     with pytest.raises(DataError) as error:
-        leakage(["a cat"], tmp_path / name, seed=1)
+        find_contamination(["a cat"], tmp_path / name, seed=1)
     assert message in str(error.value)
     assert str(tmp_path) in str(error.value)
 
@@ -178,7 +178,7 @@ def test_memory_does_not_grow_with_the_corpus(monkeypatch):
     def peak(count: int) -> int:
         gc.collect()
         tracemalloc.start()
-        leakage([TEN], corpus(count), seed=1)
+        find_contamination([TEN], corpus(count), seed=1)
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found

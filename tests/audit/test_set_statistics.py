@@ -10,7 +10,7 @@ import pytest
 
 from caramel.audit import set_statistics as set_statistics_module
 from caramel.audit.files.inputs import read_rows
-from caramel.audit.set_statistics import ALL, BOX, COLUMNS, NO_TOPIC, set_statistics
+from caramel.audit.set_statistics import ALL, BOX, COLUMNS, NO_TOPIC, compute_set_statistics
 from caramel.report.sections.statistics_section import statistics_blocks
 
 DATA = os.environ.get("CARAMEL_DATA")
@@ -25,7 +25,7 @@ ROWS = pd.DataFrame(
 
 
 def figures(rows: pd.DataFrame) -> pd.Series:
-    found = set_statistics(rows)
+    found = compute_set_statistics(rows)
     assert tuple(found.columns) == COLUMNS
     return found.set_index(["subtype", "text", "about", "name"])["value"].sort_index()
 
@@ -57,7 +57,7 @@ def test_of_many_rows_some_are_looked_at_and_all_are_counted(monkeypatch: pytest
     found = figures(ROWS)
     assert [found[ALL, "", "rows", name] for name in ("rows", "images", "looked at")] == [3, 2, 2]
     assert found[ALL, "P1", "rows", "texts"] == 3
-    assert "2 rows that were drawn" in statistics_blocks(set_statistics(ROWS))[0].note
+    assert "2 rows that were drawn" in statistics_blocks(compute_set_statistics(ROWS))[0].note
 
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA names no folder with the public files")

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caramel.blind.cross_validation import cross_fitted, lessons, pair_weights
-from caramel.blind.scorers import places
+from caramel.blind.cross_validation import fit_pair_weights, group_folds, score_out_of_fold
+from caramel.blind.scorers import deduplicate_texts
 from caramel.utils.hashing import assign_folds
 
 
@@ -17,7 +17,7 @@ def drawn(seed: int = 0, rows: int = 200) -> tuple[list[str], list[str], list[st
 
 def test_an_item_and_a_group_never_stand_on_both_sides():
     positives, negatives, groups = drawn()
-    texts, sides = places(positives, negatives)
+    texts, sides = deduplicate_texts(positives, negatives)
     fold = assign_folds(groups, folds=5, seed=3)
     seen = []
 
@@ -25,7 +25,7 @@ def test_an_item_and_a_group_never_stand_on_both_sides():
         seen.append((learned, scored))
         return np.zeros(len(scored))
 
-    cross_fitted(texts, sides, groups, learn, folds=5, seed=3, cap=10**6)
+    score_out_of_fold(texts, sides, groups, learn, folds=5, seed=3, cap=10**6)
     images = {}
     for group, pair in zip(groups, map(tuple, sides.T.tolist()), strict=True):
         images.setdefault(pair, set()).add(group)
@@ -39,14 +39,14 @@ def test_an_item_and_a_group_never_stand_on_both_sides():
 
 def test_it_learns_from_so_many_pairs_at_most():
     positives, negatives, groups = drawn()
-    texts, sides = places(positives, negatives)
+    texts, sides = deduplicate_texts(positives, negatives)
     sizes = []
 
     def learn(learned, scored):
         sizes.append(learned.shape[1])
         return np.zeros(len(scored))
 
-    cross_fitted(texts, sides, groups, learn, folds=5, seed=3, cap=20)
+    score_out_of_fold(texts, sides, groups, learn, folds=5, seed=3, cap=20)
     assert sizes == [20] * 5
 
 
@@ -62,13 +62,13 @@ def test_weights_are_those_at_which_the_loss_is_least():
         return 0.5 * np.logaddexp(0, -(differences / scale) @ weights).sum() + weights @ weights / 2
 
     expected = minimize(loss, np.zeros(4), tol=1e-10).x / scale
-    assert pair_weights(differences, cost=0.5) == pytest.approx(expected, rel=1e-3, abs=1e-3)
+    assert fit_pair_weights(differences, cost=0.5) == pytest.approx(expected, rel=1e-3, abs=1e-3)
 
 
 def test_features_without_a_difference_and_too_few_pairs_have_no_weight():
-    assert pair_weights(np.array([[1.0, 0.0], [2.0, 0.0], [1.0, 0.0]]), cost=1.0)[1] == 0
-    assert pair_weights(np.zeros((0, 3)), cost=1.0).tolist() == [0, 0, 0]
-    assert pair_weights(np.ones((1, 3)), cost=1.0).tolist() == [0, 0, 0]
+    assert fit_pair_weights(np.array([[1.0, 0.0], [2.0, 0.0], [1.0, 0.0]]), cost=1.0)[1] == 0
+    assert fit_pair_weights(np.zeros((0, 3)), cost=1.0).tolist() == [0, 0, 0]
+    assert fit_pair_weights(np.ones((1, 3)), cost=1.0).tolist() == [0, 0, 0]
 
 
 @settings(deadline=None)
@@ -76,8 +76,8 @@ def test_features_without_a_difference_and_too_few_pairs_have_no_weight():
 def test_nobody_is_judged_by_what_was_learned_from_his_own_group(rows, folds):
     groups, taught = [g for g, _ in rows], np.array([t for _, t in rows], dtype=bool)
     for given_taught in (None, taught):
-        parts = lessons(groups, folds=folds, seed=1, taught=given_taught)
-        judged = np.sum([part.judged for part in parts], axis=0) if parts else np.zeros(len(rows))
+        parts = group_folds(groups, folds=folds, seed=1, taught=given_taught)
+        judged = np.sum([part.test for part in parts], axis=0) if parts else np.zeros(len(rows))
         expected = np.ones(len(rows)) if given_taught is None else ~taught
         assert (judged == expected).all()
         for here, learned in parts:
@@ -87,4 +87,4 @@ def test_nobody_is_judged_by_what_was_learned_from_his_own_group(rows, folds):
             assert not mine & {groups[i] for i in np.flatnonzero(learned)}
             assert fold <= mine  # nothing else is left out
     if taught.any() and not {g for g, t in rows if t} & {g for g, t in rows if not t}:
-        assert len(lessons(groups, folds=folds, seed=1, taught=taught)) == int((~taught).any())
+        assert len(group_folds(groups, folds=folds, seed=1, taught=taught)) == int((~taught).any())

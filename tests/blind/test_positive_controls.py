@@ -11,7 +11,7 @@ import small_language_models as small
 from teaching import TEACHERS
 
 from caramel.blind.positive_control import MARK, PLANTED, compute_positive_control
-from caramel.blind.scorer_specs import all_scorers, scorer
+from caramel.blind.scorer_specs import list_scorers, load_scorer
 from caramel.utils.stats import share_interval, variance_factor
 
 ROWS, FOLDS = 120, 3
@@ -21,7 +21,7 @@ FOLDERS = {
     "causal_lm": small.gpt2_folder,
     "masked_lm": small.masked_folder,
 }
-SCORERS = tuple(found.name for found in all_scorers() if found.missing is None)
+SCORERS = tuple(found.name for found in list_scorers() if found.missing is None)
 
 
 def captions(seed: int) -> list[str]:
@@ -58,7 +58,7 @@ def test_the_control_is_of_so_many_rows_at_most_of_all_types(monkeypatch: pytest
 
 def told(name: str, positives: list[str], negatives: list[str]) -> tuple[float, float, float]:
     """Return how often a scorer's score of the true caption is the higher one, and the interval."""
-    true, false = scorer(name, both=True)(
+    true, false = load_scorer(name, both=True)(
         positives, negatives, [f"i{n}" for n in range(ROWS)], folds=FOLDS, seed=3
     )
     row = np.arange(ROWS)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t
 
-from caramel.blind.scorer_specs import all_scorers
-from caramel.blind.scorers import share_below
-from caramel.blind.scores import blind_accuracy, score_pairs
-from caramel.blind.text.attack_results import figures
+from caramel.blind.scorer_specs import list_scorers
+from caramel.blind.scorers import compute_percentile_ranks
+from caramel.blind.scores import compute_blind_accuracy, score_pairs
+from caramel.blind.text.attack_results import compute_attack_metrics
 from caramel.errors import BackendError, DataError
 from caramel.gates.blind_expectation import accuracies
 from caramel.interfaces.scorer import without_model
@@ -22,11 +22,11 @@ from caramel.registry import SCORERS
 from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.contracts import check_table
 from caramel.schemas.scores import SCORES
-from caramel.utils.hashing import assign_folds, stable_keys
-from caramel.utils.stats import share_interval, wilson
-from caramel.utils.text import words_only
+from caramel.utils.hashing import assign_folds, compute_stable_keys
+from caramel.utils.stats import share_interval, wilson_interval
+from caramel.utils.text import extract_words
 
-ALL = tuple(found.name for found in all_scorers() if found.missing is None and not found.sees_both)
+ALL = tuple(found.name for found in list_scorers() if found.missing is None and not found.sees_both)
 DATA = os.environ.get("CARAMEL_DATA")
 NOUNS, VERBS = ["cat", "dog", "car", "bus", "cup", "hat"], ["sees", "likes", "has", "finds"]
 
@@ -70,7 +70,7 @@ def test_a_scorer_ties_on_equal_texts(name):
     assert (positive == negative).all()
 
 
-@pytest.mark.parametrize("name", [found.name for found in all_scorers() if found.missing is None])
+@pytest.mark.parametrize("name", [found.name for found in list_scorers() if found.missing is None])
 def test_what_is_learned_elsewhere_knows_nothing_of_the_labels_that_it_judges(name):
     pairs, negatives = frames(60)
     sides, taught = [pairs["caption"].tolist(), negatives["negative_caption"].tolist()], np.arange(60) < 40
@@ -104,15 +104,15 @@ def test_folds_do_not_depend_on_the_order_of_rows(groups, folds, seed):
 
 
 def test_keys_are_the_same_on_every_machine():
-    assert stable_keys(["a", "b"], 3).tolist() == [17144405879716790563, 13977322118911783109]
+    assert compute_stable_keys(["a", "b"], 3).tolist() == [17144405879716790563, 13977322118911783109]
 
 
 def test_share_below_counts_ties_half():
-    assert share_below(np.array([3.0, 1.0, 1.0, 7.0])).tolist() == [0.625, 0.25, 0.25, 0.875]
+    assert compute_percentile_ranks(np.array([3.0, 1.0, 1.0, 7.0])).tolist() == [0.625, 0.25, 0.25, 0.875]
 
 
 def test_words_only_ignores_case_space_and_punctuation():
-    assert words_only(" A  cat's, hat!") == words_only("a CAT'S hat") == ("a", "cat's", "hat")
+    assert extract_words(" A  cat's, hat!") == extract_words("a CAT'S hat") == ("a", "cat's", "hat")
 
 
 def test_every_scorer_gives_a_score_in_range_for_every_negative():
@@ -164,7 +164,7 @@ def test_blind_accuracy_counts_ties_half_and_averages_subtypes():
             "negative_score": 0.5,
         }
     )
-    found = blind_accuracy(scores, negatives, pairs=pairs, folds=5)["m"]
+    found = compute_blind_accuracy(scores, negatives, pairs=pairs, folds=5)["m"]
     assert list(found) == ["all", "macro", "swap", "swap_obj", "swap_att"]
     assert found["swap_obj"] | {"ci_low": 0, "ci_high": 1} == {
         **{"accuracy": round(8 / 12, 6), "strict": 0.5, "n": 12, "ties": 4},
@@ -182,9 +182,9 @@ def test_the_interval_is_wilsons_where_rows_are_independent(hits):
     values, zeros = np.array(hits, dtype=float), np.zeros(len(hits), dtype=np.int64)
     share, low, high = share_interval(values, zeros, np.arange(len(hits)), factor=1)
     assert share == pytest.approx(values.mean())
-    expected = wilson(share, len(hits))
+    expected = wilson_interval(share, len(hits))
     if 0 < share < 1:  # the variance is estimated, where there is any
-        expected = wilson(share, len(hits) - 1, t.ppf(0.975, len(hits) - 1))
+        expected = wilson_interval(share, len(hits) - 1, t.ppf(0.975, len(hits) - 1))
     assert (low, high) == pytest.approx(expected, abs=1e-9)
 
 
@@ -241,8 +241,8 @@ def test_the_interval_is_one_and_the_same_in_file_gate_and_audit_for_any_number_
     rows = negatives.merge(pairs, on="pair_id").merge(scores, on="negative_id")
     gaps = (rows["positive_score"] - rows["negative_score"]).to_numpy()
     image = np.unique(rows["image_id"], return_inverse=True)[1]
-    file = blind_accuracy(scores, negatives, pairs=pairs, folds=folds)["ngram"]["all"]
-    audit = figures(rows, {"ngram": gaps}, image, folds=folds, seed=0)["ngram"]["overall"]
+    file = compute_blind_accuracy(scores, negatives, pairs=pairs, folds=folds)["ngram"]["all"]
+    audit = compute_attack_metrics(rows, {"ngram": gaps}, image, folds=folds, seed=0)["ngram"]["overall"]
     gate = accuracies(
         rows.assign(ngram_gap=gaps),
         column_caption="caption",
@@ -278,7 +278,7 @@ def test_a_scorer_of_ones_own_that_gives_no_score_is_named_with_text_and_value(g
     score = lambda positives, negatives, groups, **_: given and ([0.5] * len(positives), given)  # noqa: E731
     module.MINE = without_model("mine", "of a test", score)
     monkeypatch.setitem(sys.modules, "mine", module)
-    monkeypatch.setitem(SCORERS.places, "mine", "mine:MINE")
+    monkeypatch.setitem(SCORERS.targets, "mine", "mine:MINE")
     pairs, negatives = frames(3)
     negatives = negatives.assign(type="swap", negative_caption=["a", "a b", "c"])
     with pytest.raises(BackendError, match=said):
@@ -298,7 +298,7 @@ def test_simple_rules_and_the_probe_solve_much_of_the_released_sugarcrepe_withou
         negative_id=rows["pair_id"], type=rows["subtype"].str.partition("_")[0]
     )
     scores = score_pairs(pairs, negatives, scorers=ALL, folds=5, seed=3)
-    found = blind_accuracy(scores, negatives, pairs=pairs, folds=5)
+    found = compute_blind_accuracy(scores, negatives, pairs=pairs, folds=5)
     assert found["length"]["add"]["ci_low"] > 0.98
     assert found["final_punctuation"]["all"]["ci_low"] > 0.55
     assert found["ngram"]["all"]["ci_low"] > 0.6

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from caramel.blind import sharded_scores as sharded
-from caramel.blind.scorer_specs import local_scorer
+from caramel.blind.scorer_specs import mark_local_scorer
 from caramel.blind.scores import score_pairs
 from caramel.errors import BackendError
 from caramel.io.files import keep
-from caramel.runtime.ray.file_transfer import Local
+from caramel.runtime.ray.file_transfer import LocalFile
 from caramel.schemas.contracts import check_table
 from caramel.schemas.scores import SCORES
 
@@ -30,7 +30,7 @@ def audit_rows(count):
 
 
 def scored(rows, folder, *, size):
-    files = sharded.sharded_scores(
+    files = sharded.compute_sharded_scores(
         rows, ["length", "ngram"], folds=3, seed=3, folder=folder, executor="inline", size=size
     )
     found = pd.concat([pd.read_parquet(path) for path in files], ignore_index=True)
@@ -80,7 +80,7 @@ def test_what_is_scored_is_not_scored_again_in_any_order_of_rows(tmp_path, monke
 
 def test_an_unknown_scorer_is_an_error_before_anything_is_scored(tmp_path):
     with pytest.raises(BackendError, match="nothing"):
-        sharded.sharded_scores(
+        sharded.compute_sharded_scores(
             audit_rows(3), ["length", "nothing"], folds=2, seed=3, folder=tmp_path, executor="inline"
         )
     assert list(tmp_path.iterdir()) == []
@@ -96,8 +96,8 @@ def test_what_is_broken_in_the_text_store_is_said_before_workers_whom_nobody_hea
         Path("work/scorers/model/texts/shard.parquet"), lambda temporary: temporary.write_text("vectors")
     )
     path.write_text("broken")
-    monkeypatch.setattr(sharded, "sharded_map", lambda *arguments, **keywords: [])
-    sharded.sharded_scores(
+    monkeypatch.setattr(sharded, "map_shards", lambda *arguments, **keywords: [])
+    sharded.compute_sharded_scores(
         audit_rows(9), ["length"], folds=3, seed=3, folder=tmp_path / "out", executor="ray"
     )
     assert not path.exists()
@@ -106,8 +106,8 @@ def test_what_is_broken_in_the_text_store_is_said_before_workers_whom_nobody_hea
 
 def test_scorers_are_called_as_they_were_given_wherever_their_models_lie(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
-    assert local_scorer(f"vera:{tmp_path}/model") == Local(f"{tmp_path}/model", "vera:")
-    assert local_scorer("length") == "length"
+    assert mark_local_scorer(f"vera:{tmp_path}/model") == LocalFile(f"{tmp_path}/model", "vera:")
+    assert mark_local_scorer("length") == "length"
     rows = pd.DataFrame({"caption": ["a cat", "a red dog"], "negative_caption": ["a dog", "a dog"]})
     rows = rows.assign(pair_id=["0", "1"], image_id=["0", "1"], type="replace", subtype="replace_obj")
     rows.to_parquet(tmp_path / "rows.parquet")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from caramel import cli
-from caramel.blind.scorer_specs import default_scorers
+from caramel.blind.scorer_specs import list_default_scorers
 from caramel.cli import auditing as quality
 from caramel.registry import SCORERS
 
@@ -169,12 +169,12 @@ def test_an_unknown_scorer_lists_the_choices(call: Call) -> None:
 
 
 def test_all_scorers_without_a_model_are_the_default() -> None:
-    assert default_scorers() == tuple(SCORERS)[: tuple(SCORERS).index("vera")]
+    assert list_default_scorers() == tuple(SCORERS)[: tuple(SCORERS).index("vera")]
 
 
 def test_an_encoder_that_is_at_hand_is_among_the_defaults() -> None:
-    found = default_scorers("minilm/")
-    assert found == (*default_scorers(), "embedding_probe:minilm/", "finetuned:minilm/")
+    found = list_default_scorers("minilm/")
+    assert found == (*list_default_scorers(), "embedding_probe:minilm/", "finetuned:minilm/")
 
 
 def test_an_encoder_that_is_none_is_said_before_anything_is_learned(
@@ -187,10 +187,10 @@ def test_an_encoder_that_is_none_is_said_before_anything_is_learned(
 
 
 def test_published_figures_are_shares_by_subset() -> None:
-    found = quality.published("sugarcrepe_pp")
+    found = quality.read_published_accuracy("sugarcrepe_pp")
     assert found["replace_obj"] == pytest.approx(0.9086)
-    assert quality.published("sugarcrepe")["all"] == pytest.approx(0.7656)
-    assert quality.published("of nobody") == {}
+    assert quality.read_published_accuracy("sugarcrepe")["all"] == pytest.approx(0.7656)
+    assert quality.read_published_accuracy("of nobody") == {}
 
 
 def test_what_stands_in_data_cannot_steer_the_terminal_nor_fake_a_line(call: Call) -> None:

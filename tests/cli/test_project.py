@@ -23,9 +23,9 @@ import pytest
 from commands import CARAMEL, find_stray_stores, run_command
 
 from caramel import cli
-from caramel.blind.scorer_specs import scorers_help
+from caramel.blind.scorer_specs import format_scorers_help
 from caramel.cli import commands
-from caramel.config.schema import load
+from caramel.config.schema import load_config
 from caramel.errors import GateError
 from caramel.models.specs import families_help
 from caramel.release.pin import Pin
@@ -60,7 +60,7 @@ def test_the_help_of_every_command_has_an_example(name: str, call: Call) -> None
     assert f"Example:\n    caramel {name}" in said
 
 
-@pytest.mark.parametrize(("name", "listed"), [("eval", families_help), ("audit", scorers_help)])
+@pytest.mark.parametrize(("name", "listed"), [("eval", families_help), ("audit", format_scorers_help)])
 def test_the_help_lists_what_can_be_named_as_it_describes_itself(
     name: str, listed: Callable[[], list[str]], call: Call
 ) -> None:
@@ -154,7 +154,7 @@ def test_profile_prints_what_changed(call: Call) -> None:
     code, out, _ = call("profile", "smoke", "--set", "scenes.train=77", "--set", "run.executor=inline")
     assert code == 0
     assert "scenes.train: None -> 77" in out, "there was no file before"
-    config = load("params.yaml")
+    config = load_config("params.yaml")
     assert (config.profile, config.scenes.train, config.run.executor) == ("smoke", 77, "inline")
     code, out, _ = call("profile", "smoke", "--set", "scenes.train=78", "--set", "run.executor=inline")
     assert out.splitlines() == ["scenes.train: 77 -> 78", "Wrote params.yaml. Now run `dvc repro`."]

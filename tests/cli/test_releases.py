@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import released_projects
 
-from caramel.cli.commands import run
+from caramel.cli.commands import run_cli
 from caramel.cli.releases import _write_audit
 
 
@@ -17,20 +17,20 @@ def test_a_release_says_what_is_open_and_one_error_with_strict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(released_projects.made(tmp_path))
-    assert run(["release", "v1", "--out", "a:whole"]) == 0
+    assert run_cli(["release", "v1", "--out", "a:whole"]) == 0
     said = capsys.readouterr()
     assert "files, " in said.out
     assert said.err == "No audit: no type has images enough to learn from.\n"
     (tmp_path / "release.yaml").unlink()
-    assert run(["release", "v1", "--out", "open", "--no-audit"]) == 0
+    assert run_cli(["release", "v1", "--out", "open", "--no-audit"]) == 0
     assert "- licence: not said" in capsys.readouterr().err
-    assert run(["release", "v1", "--out", "refused", "--strict"]) == 1
+    assert run_cli(["release", "v1", "--out", "refused", "--strict"]) == 1
     error = capsys.readouterr().err
     assert error.startswith("Error: Version 'v1' is not ready")
     assert error.count("Error") == 1
-    assert run(["release", "v2", "--out", "gone"]) == 1
+    assert run_cli(["release", "v2", "--out", "gone"]) == 1
     assert capsys.readouterr().err == "Error: There is no pin 'v2'. Pins: v1.\n"
-    assert run(["release-model", "base", "--out", "gone"]) == 1
+    assert run_cli(["release-model", "base", "--out", "gone"]) == 1
     assert "There is no model of a run 'base'" in capsys.readouterr().err
     assert not Path("gone").exists()
 
@@ -38,7 +38,7 @@ def test_a_release_says_what_is_open_and_one_error_with_strict(
 def test_the_audit_of_a_release_says_nothing_of_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("caramel.blind.scorer_specs.default_scorers", lambda: ("length", "casing"))
+    monkeypatch.setattr("caramel.blind.scorer_specs.list_default_scorers", lambda: ("length", "casing"))
     rows = [
         (
             f"p{n}",

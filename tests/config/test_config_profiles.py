@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from caramel.config.profiles import write_profile
-from caramel.config.schema import load, parse
+from caramel.config.schema import load_config, parse_config
 from caramel.errors import ConfigError
 from caramel.io.safe_yaml import read_yaml
 from caramel.registry import JUDGES, METHODS, SCORERS, SOURCES, WRITERS
@@ -26,7 +26,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_every_profile_parses_and_names_itself_and_known_backends(name: str, project: Path) -> None:
-    config = load(write_profile(name, {}, project))
+    config = load_config(write_profile(name, {}, project))
     assert config.profile == name
     assert config.scenes.source in SOURCES
     assert config.negatives.backend in WRITERS
@@ -38,7 +38,7 @@ def test_every_profile_parses_and_names_itself_and_known_backends(name: str, pro
 def test_the_profile_methods_compares_all_that_are_published_but_that_of_sugarcrepe_pp_alone(
     project: Path,
 ) -> None:
-    compared = set(load(write_profile("methods", {}, project)).finetune.variants)
+    compared = set(load_config(write_profile("methods", {}, project)).finetune.variants)
     arms = {
         "pairs_unpaired",
         "shuffled",
@@ -68,10 +68,10 @@ def test_a_profile_keeps_the_comments_and_takes_further_values(project: Path) ->
     path = write_profile(
         "smoke", {"scenes.train": "77", "finetune.seeds": "[1, 2]", "run.executor": "inline"}, project
     )
-    config = load(path)
+    config = load_config(path)
     assert (config.scenes.train, config.finetune.seeds, config.run.executor) == (77, (1, 2), "inline")
     assert config.scenes.val == 100, "from the profile"
-    assert config.negatives == parse(default, "default").negatives, "from the default"
+    assert config.negatives == parse_config(default, "default").negatives, "from the default"
     text = path.read_text(encoding="utf-8")
     for comment in (
         "# scenes per split (source world)",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from commands import run_command
 
-from caramel.config.schema import Config, load, parse
+from caramel.config.schema import Config, load_config, parse_config
 from caramel.errors import ConfigError
 from caramel.io.safe_yaml import read_yaml
 from caramel.release.pin import params_in
@@ -27,7 +27,7 @@ def raw() -> dict[str, Any]:
 
 
 def test_params_yaml_is_the_default_profile_where_it_says_so() -> None:
-    if load(ROOT / "params.yaml").profile == "default":
+    if load_config(ROOT / "params.yaml").profile == "default":
         assert (ROOT / "params.yaml").read_bytes() == (ROOT / "params" / "default.yaml").read_bytes()
 
 
@@ -35,7 +35,7 @@ def test_an_unknown_key_names_the_nearest_known_one() -> None:
     values = raw()
     values["scenes"]["tran"] = values["scenes"].pop("train")
     with pytest.raises(ConfigError) as stopped:
-        parse(values, "params.yaml")
+        parse_config(values, "params.yaml")
     assert "scenes.tran: unknown key; did you mean 'train'?" in str(stopped.value)
     assert "scenes.train: missing" in str(stopped.value)
 
@@ -45,7 +45,7 @@ def test_an_unknown_section_and_a_nested_key_are_named() -> None:
     values["finetun"] = {}
     values["synthesize"]["grid"]["guidence"] = [1.0]
     with pytest.raises(ConfigError) as stopped:
-        parse(values, "params.yaml")
+        parse_config(values, "params.yaml")
     assert "did you mean 'finetune'?" in str(stopped.value)
     assert "synthesize.grid.guidence: unknown key; did you mean 'guidance'?" in str(stopped.value)
 
@@ -71,7 +71,7 @@ def test_a_wrong_value_is_named_with_its_key(section: str, key: str, value: obje
     values[section][key] = value
     shown = value[0] if isinstance(value, list) else value
     with pytest.raises(ConfigError, match=rf"{section}\.{key}.* = {re.escape(repr(shown))}"):
-        parse(values, "params.yaml")
+        parse_config(values, "params.yaml")
 
 
 def numbers(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
@@ -109,18 +109,18 @@ def test_a_number_that_is_negative_huge_or_not_finite_is_an_error(place: tuple[s
             at = at[key]
         at[place[-1]] = value
         with pytest.raises(ConfigError, match=r"params\.yaml has \d wrong entries"):
-            parse(values, "params.yaml")
+            parse_config(values, "params.yaml")
 
 
 def test_all_mistakes_are_named_at_once() -> None:
     values = raw()
     values["scenes"]["train"] = values["scenes"]["val"] = "many"
     with pytest.raises(ConfigError, match="2 wrong entries"):
-        parse(values, "params.yaml")
+        parse_config(values, "params.yaml")
 
 
 def test_the_config_cannot_be_changed() -> None:
-    config: Config = parse(raw(), "params.yaml")
+    config: Config = parse_config(raw(), "params.yaml")
     with pytest.raises(ValueError, match="frozen"):
         config.scenes.seed = 7  # type: ignore[misc]
 
@@ -129,22 +129,22 @@ def test_the_config_cannot_be_changed() -> None:
 def test_bad_yaml_is_an_error_that_names_the_file(text: str, tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"params\.yaml is not valid YAML"):
-        load(tmp_path / "params.yaml")
+        load_config(tmp_path / "params.yaml")
 
 
 def test_a_missing_file_or_a_list_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="caramel profile default"):
-        load(tmp_path / "params.yaml")
+        load_config(tmp_path / "params.yaml")
     (tmp_path / "params.yaml").write_text("- 1\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="is a list, but must be a mapping"):
-        load(tmp_path / "params.yaml")
+        load_config(tmp_path / "params.yaml")
 
 
 def test_an_unknown_training_method_lists_those_that_there_are() -> None:
     values = raw()
     values["finetune"]["variants"] = ["both"]
     with pytest.raises(ConfigError) as stopped:
-        parse(values, "params.yaml")
+        parse_config(values, "params.yaml")
     known = "Input should be 'infonce', 'siglip', 'negclip', 'trohn_text', 'trohn_img', 'negative_images'"
     assert f"finetune.variants.0 = 'both': {known}" in str(stopped.value)
 
@@ -154,7 +154,7 @@ def test_what_a_method_has_of_its_own_is_checked_as_what_all_have() -> None:
     values["finetune"]["variants"] = ["infonce", "ce_clip"]
     own = {"ce_clip": {"weights": {"imc": 0.5}, "lr": 0.001, "betas": [0.9, 0.99], "negatives": None}}
     values["finetune"]["own"] = own
-    assert parse(values, "params.yaml").finetune.own == own
+    assert parse_config(values, "params.yaml").finetune.own == own
     for own, said in (
         ({"ce_clip": {"weights": {"icm": 0.5}}}, "ce_clip has no weight 'icm'; it has: imc, cmr, margin"),
         ({"infonce": {"weights": {"scale": 1.0}}}, "infonce has no weight 'scale'; it has: none"),
@@ -173,7 +173,7 @@ def test_what_a_method_has_of_its_own_is_checked_as_what_all_have() -> None:
     ):
         values["finetune"]["own"] = own
         with pytest.raises(ConfigError) as stopped:
-            parse(values, "params.yaml")
+            parse_config(values, "params.yaml")
         assert said in str(stopped.value)
 
 
@@ -183,7 +183,7 @@ def test_what_a_search_tries_is_checked_as_what_a_method_has_of_its_own() -> Non
     rest = {"draws": None, "seed": 1, "seeds": [1], "asha": None}
     space: dict[str, Any] = {"ce_clip": {"lr": [0.001, 0.1], "lora.rank": [2], "weights.imc": [0.5, 1.0]}}
     values["finetune"]["search"] = {"space": space, **rest}
-    search = parse(values, "params.yaml").finetune.search
+    search = parse_config(values, "params.yaml").finetune.search
     assert search is not None
     assert search.space == space
     drawn = {"ce_clip": {"ema": {"uniform": [0.5, 0.9]}}}
@@ -217,7 +217,7 @@ def test_what_a_search_tries_is_checked_as_what_a_method_has_of_its_own() -> Non
     ):
         values["finetune"]["search"] = {"space": space, **rest, **changes}  # type: ignore[dict-item]
         with pytest.raises(ConfigError) as stopped:
-            parse(values, "params.yaml")
+            parse_config(values, "params.yaml")
         assert said in str(stopped.value)
 
 
@@ -241,7 +241,7 @@ def test_a_key_in_an_address_of_the_params_is_refused_and_not_repeated_by_any_co
     values = raw()
     values["negatives"]["language_model"]["target"] = target
     (tmp_path / "params.yaml").write_text(json.dumps(values))
-    for read in (load, lambda path: params_in(path.parent)):
+    for read in (load_config, lambda path: params_in(path.parent)):
         with pytest.raises(
             ConfigError, match=r"the address in negatives\.language_model\.target holds"
         ) as caught:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from caramel.config.schema import Config, parse
-from caramel.config.validate import check_names, is_there, unmet
+from caramel.config.schema import Config, parse_config
+from caramel.config.validate import check_names, is_there, iter_unmet_names
 from caramel.doctor import settings
 from caramel.doctor.findings import FAIL
 from caramel.errors import BackendError
@@ -27,7 +27,7 @@ def config(**sets: Any) -> Config:
     for key, value in sets.items():
         section, _, name = key.partition("__")
         values[section][name] = value
-    return parse(values, "params.yaml")
+    return parse_config(values, "params.yaml")
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_default_names_nothing_that_is_missing() -> None:
-    assert list(unmet(config())) == []
+    assert list(iter_unmet_names(config())) == []
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_is_not_there_is_named_with_its_key_by_stages_and_doctor(
 
 def test_all_that_is_missing_is_named_at_once(folders: Path) -> None:
     sets = {"negatives__backend": "a", "evaluate__models": ["b:c"], "evaluate__benchmarks": ["d"]}
-    assert len(list(unmet(config(**sets)))) == 4
+    assert len(list(iter_unmet_names(config(**sets)))) == 4
 
 
 def test_the_published_refinement_by_two_models_can_be_asked_for(
@@ -106,12 +106,12 @@ def test_the_published_refinement_by_two_models_can_be_asked_for(
     small = importlib.import_module("small_language_models")
     vera, cola = small.vera_folder(folders / "vera"), small.cola_folder(folders / "cola")
     sets = {"refine__scorers": [f"vera:{vera}", f"cola:{cola}"]}
-    assert list(unmet(config(**sets))) == []
+    assert list(iter_unmet_names(config(**sets))) == []
 
 
 def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path) -> None:
     models = ["a=open_clip:data/base", "data/finetune/infonce-11", "chat:model@http://127.0.0.1:9/v1"]
-    assert list(unmet(config(evaluate__models=models))) == []
+    assert list(iter_unmet_names(config(evaluate__models=models))) == []
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path
 def test_what_a_language_model_lacks_is_named(model: dict[str, Any], said: list[str], folders: Path) -> None:
     settings = {**DEFAULT["negatives"]["language_model"], **model}
     sets = {"negatives__paraphrases": "language_model", "negatives__language_model": settings}
-    found = list(unmet(config(**sets)))
+    found = list(iter_unmet_names(config(**sets)))
     assert len(found) == len(said)
     assert all(re.search(pattern, line) for pattern, line in zip(said, found, strict=True))
 
@@ -163,7 +163,9 @@ def test_whoever_has_the_replies_needs_no_model(folders: Path) -> None:
     def lacks(replies: str) -> list[str]:
         gone = {"target": "local:gone", "entailment": "gone", "grammar": "gone", "replies": replies}
         settings = {**DEFAULT["negatives"]["language_model"], **gone}
-        return list(unmet(config(negatives__backend="language_model", negatives__language_model=settings)))
+        return list(
+            iter_unmet_names(config(negatives__backend="language_model", negatives__language_model=settings))
+        )
 
     (folders / "inputs/replies/README.md").touch()
     assert any("'local:gone'" in line for line in lacks("inputs/replies"))

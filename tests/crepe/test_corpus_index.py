@@ -90,8 +90,8 @@ def test_the_counts_are_those_of_all_captions_however_they_are_cut_and_kept(
         calls.append(str(settings["executor"]))
         return real(work, parts, **(settings | {"executor": "inline"}))  # type: ignore[arg-type]
 
-    real = corpus_index.sharded_map
-    monkeypatch.setattr(corpus_index, "sharded_map", inline)
+    real = corpus_index.map_shards
+    monkeypatch.setattr(corpus_index, "map_shards", inline)
     monkeypatch.chdir(tmp_path)  # below it the folder's name may look like a URL
     for size in (2, 100):
         index = build(corpus, ATOMS, column="caption", folder=Path(f"a:{size}"), size=size)
@@ -135,8 +135,8 @@ def test_another_version_of_a_parser_counts_again_and_one_for_gpus_asks_for_them
         asked.append(settings["gpus"])
         return real(*arguments, **settings)  # type: ignore[arg-type]
 
-    real = corpus_index.sharded_map
-    monkeypatch.setattr(corpus_index, "sharded_map", looked_at)
+    real = corpus_index.map_shards
+    monkeypatch.setattr(corpus_index, "map_shards", looked_at)
     monkeypatch.setattr(corpus_index, "resolve_device", lambda device: "cuda")
     for gpu in (False, True):
         kind = GraphParserKind("made", load, lambda target: dict(versions), gpu)

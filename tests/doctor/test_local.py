@@ -18,7 +18,7 @@ import pytest
 from training_rows import training_rows
 
 from caramel.config.profiles import write_profile
-from caramel.config.schema import Config, load
+from caramel.config.schema import Config, load_config
 from caramel.doctor import local as examination
 from caramel.doctor import machine, settings, versions
 from caramel.doctor.findings import FAIL, OK, WARN, Finding
@@ -38,7 +38,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def config(project: Path, **sets: str) -> Config:
-    return load(
+    return load_config(
         write_profile("default", {key.replace("__", "."): value for key, value in sets.items()}, project)
     )
 
@@ -356,7 +356,7 @@ def test_a_fresh_clone_has_no_failure_whichever_profile_was_set(clone: Path) -> 
 
 
 def test_a_folder_without_captions_is_a_failure_before_the_first_stage(project: Path) -> None:
-    asked = load(write_profile("files", {}, project))
+    asked = load_config(write_profile("files", {}, project))
     found = settings.inputs(project, asked)
     assert (found.state, "'inputs' holds no file of captions" in found.text) == (FAIL, True)
     (project / "inputs" / "captions.csv").write_text("filename,caption\n", encoding="utf-8")
@@ -364,7 +364,7 @@ def test_a_folder_without_captions_is_a_failure_before_the_first_stage(project: 
 
 
 def test_what_the_profile_paper_lacks_is_named_file_by_file(project: Path) -> None:
-    asked = load(write_profile("paper", {}, project))
+    asked = load_config(write_profile("paper", {}, project))
     found = settings.inputs(project, asked)
     assert found.state == FAIL
     for lacking in ("scenes.files = 'inputs/coco'", "train_generator.pretrained = 'inputs/sdxl-dpo'"):

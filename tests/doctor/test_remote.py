@@ -19,10 +19,10 @@ from s3_server import BUCKET
 from tracking_servers import free_port
 
 from caramel.doctor.findings import FAIL, OK, WARN
-from caramel.doctor.remote import examine_remotes, mend_remotes, unlike
+from caramel.doctor.remote import examine_remotes, find_wrong_objects, mend_remotes
 from caramel.release.pin import dvc_hash
 from caramel.runtime.dvc import remote
-from caramel.runtime.dvc.remote import cache
+from caramel.runtime.dvc.remote import open_cache
 
 FILES = 240  # of an output: enough for a push to be killed between two of them
 STAGES = """
@@ -264,11 +264,13 @@ def test_a_folder_is_a_remote_too(made: Path, tmp_path: Path) -> None:
 
 
 def test_a_store_that_encrypts_with_keys_of_its_own_tells_no_md5_and_none_counts(tmp_path: Path) -> None:
-    wanted, mine = {"0" * 32: "data/a", "1" * 32: "data/b"}, cache(tmp_path)
+    wanted, mine = {"0" * 32: "data/a", "1" * 32: "data/b"}, open_cache(tmp_path)
 
     def there(*tags: str) -> dict[str, dict[str, Any]]:
         return {oid: {"ETag": tag, "size": 1} for oid, tag in zip(wanted, tags, strict=True)}
 
-    assert unlike(wanted, there(f'"{"2" * 32}"', f'"{"3" * 32}"'), mine) == []
-    assert unlike(wanted, there(f'"{"0" * 32}"', f'"{"3" * 32}"'), mine) == ["1" * 32]
-    assert unlike(wanted, there(f'"{"0" * 32}"', f'"{"3" * 32}-2"'), mine) == [], "sent in two pieces"
+    assert find_wrong_objects(wanted, there(f'"{"2" * 32}"', f'"{"3" * 32}"'), mine) == []
+    assert find_wrong_objects(wanted, there(f'"{"0" * 32}"', f'"{"3" * 32}"'), mine) == ["1" * 32]
+    assert find_wrong_objects(wanted, there(f'"{"0" * 32}"', f'"{"3" * 32}-2"'), mine) == [], (
+        "sent in two pieces"
+    )

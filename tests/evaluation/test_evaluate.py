@@ -117,8 +117,8 @@ def test_what_is_broken_in_a_store_is_said_before_workers_whom_nobody_hears_use_
 
 def test_edited_code_encodes_everything_anew(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     run(source, "a=counting:16")
-    monkeypatch.setattr(sharded_map, "code_version", lambda module: "edited")
-    monkeypatch.setattr(encoding, "code_version", lambda module, **only: "edited")
+    monkeypatch.setattr(sharded_map, "compute_code_version", lambda module: "edited")
+    monkeypatch.setattr(encoding, "compute_code_version", lambda module, **only: "edited")
     open_model.cache_clear()
     run(source, "a=counting:16")
     encoder = encoders.opened["a"]

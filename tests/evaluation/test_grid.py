@@ -79,7 +79,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, families: None) -
     monkeypatch.delenv("DVC_ROOT", raising=False)
     Path("folder").mkdir()
     Path("folder", "README.md").touch()
-    monkeypatch.setitem(registry.FAMILIES.places, "open_clip", "test_grid:LOADED")
+    monkeypatch.setitem(registry.FAMILIES.targets, "open_clip", "test_grid:LOADED")
     rows = [instance(n, "test" if n < 12 else "val") for n in range(14)]
     folder = Path(grid.ASSEMBLED)
     write_table(INSTANCES, build_frame(INSTANCES, rows), folder / "instances.parquet")
@@ -156,7 +156,7 @@ def test_every_model_is_scored_on_the_split_and_has_its_run(
     from caramel import registry
     from caramel.models.specs import open_model
 
-    monkeypatch.setitem(registry.FAMILIES.places, "open_clip", "test_grid:REFUSED")
+    monkeypatch.setitem(registry.FAMILIES.targets, "open_clip", "test_grid:REFUSED")
     open_model.cache_clear()
     again = grid.evaluate_models(TUNED, **SETTINGS)
     pd.testing.assert_frame_equal(again.metrics, found.metrics)

@@ -25,7 +25,7 @@ def test_subsets_that_the_data_name_in_any_way_have_names_that_mlflow_takes() ->
 def test_what_models_kept_is_one_run_with_its_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import mlflow
 
-    from caramel.runtime.mlflow.tracking import EXPERIMENT, tracking_uri
+    from caramel.runtime.mlflow.tracking import EXPERIMENT, get_tracking_uri
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DVC_ROOT", raising=False)
@@ -38,7 +38,7 @@ def test_what_models_kept_is_one_run_with_its_figure(tmp_path: Path, monkeypatch
     ]
     for _ in range(2):  # a stage that is run again has no second one
         log_retained(metrics, pd.DataFrame(rows, columns=list(RETAINED_COLUMNS)))
-    client = mlflow.MlflowClient(tracking_uri(tmp_path))
+    client = mlflow.MlflowClient(get_tracking_uri(tmp_path))
     (run,) = client.search_runs([client.get_experiment_by_name(EXPERIMENT).experiment_id])
     assert (run.info.run_name, run.data.metrics["classes/a-1"]) == ("retained", 0.4)
     assert {a.path for a in client.list_artifacts(run.info.run_id)} == {

@@ -344,12 +344,12 @@ def tracked() -> None:
     import mlflow
 
     from caramel.runtime.mlflow import tracking
-    from caramel.runtime.mlflow.store import store_in
+    from caramel.runtime.mlflow.store import get_store_uri
 
     Path("data/other").mkdir(parents=True)
-    store_in(Path("data/other"))
+    get_store_uri(Path("data/other"))
     shutil.copytree("data/other", "data/mlruns")
-    client = mlflow.MlflowClient(store_in(Path("data/mlruns")))
+    client = mlflow.MlflowClient(get_store_uri(Path("data/mlruns")))
     experiment = client.get_experiment_by_name(tracking.EXPERIMENT).experiment_id
     for n in range(3):
         run = client.create_run(experiment, run_name=f"n{n}").info.run_id

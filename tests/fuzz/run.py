@@ -25,13 +25,14 @@ sys.path += [str(HERE.parent / name) for name in ("support", "report")]
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import harness  # noqa: E402
-from bench import PATIENCE, Bench, fuzz, run_case  # noqa: E402
 from harness import Target  # noqa: E402
 from remote_projects import QUIET  # noqa: E402
 from sandbox import fresh, in_child, snapshot  # noqa: E402
 from tally import report  # noqa: E402
 from targets import targets  # noqa: E402
 from tqdm import tqdm  # noqa: E402
+
+from bench import PATIENCE, Bench, fuzz, run_case  # noqa: E402
 
 
 def chosen(only: list[str]) -> list[Target]:
@@ -68,8 +69,8 @@ def prepare() -> None:
     torch.set_num_threads(1)
     _warm_up()
     for name in ("counting", "matching"):
-        FAMILIES.places[name] = f"encoders:{name.upper()}"  # type: ignore[index]
-    FAMILIES.places["chat"] = "chat_server:QUICK"  # type: ignore[index]
+        FAMILIES.targets[name] = f"encoders:{name.upper()}"  # type: ignore[index]
+    FAMILIES.targets["chat"] = "chat_server:QUICK"  # type: ignore[index]
     server.PAUSES, server.ANSWER, server.WHOLE = (0.0,), 0.5, 2.0
     retry.PAUSES = (0.0,)
 

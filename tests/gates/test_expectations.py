@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from caramel.runtime.environment import be_quiet
-from caramel.utils.stats import wilson
+from caramel.utils.stats import wilson_interval
 
 
 def failing(rows: pd.DataFrame, kind: str, **kwargs: Any) -> list[int]:
@@ -171,4 +171,4 @@ def test_an_empty_table_has_no_failing_row(kind: str, columns: list[str], kwargs
     ],
 )
 def test_wilson_intervals_are_those_of_the_tables(hits: float, n: int, low: float, high: float) -> None:
-    assert wilson(hits / max(n, 1), n) == pytest.approx((low, high), abs=1e-4)
+    assert wilson_interval(hits / max(n, 1), n) == pytest.approx((low, high), abs=1e-4)

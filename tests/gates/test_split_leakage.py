@@ -14,7 +14,7 @@ from caramel.gates.split_leakage import meaning, text_uses
 from caramel.gates.suites import Finding, validate
 from caramel.sources.world.grammar import PATTERNS, Reading, read, realise, shape
 from caramel.sources.world.scenes import sample_meaning, sample_scene
-from caramel.utils.text import words_only
+from caramel.utils.text import extract_words
 
 SUITE = Path(__file__).parents[2] / "expectations/text_uses.json"
 Texts = tuple[str, str, str]  # caption, paraphrase, negative
@@ -140,7 +140,7 @@ def test_what_is_found_is_what_comparing_each_text_with_each_finds() -> None:
     paraphrases = pd.DataFrame({"pair_id": names, "caption2": made[80:160]})
     found = text_uses(pairs, pd.DataFrame({"pair_id": names, "negative_caption": made[160:]}), paraphrases)
     rows = [
-        (i, row.split, row.scene_known, words_only(row.text), read(row.text))
+        (i, row.split, row.scene_known, extract_words(row.text), read(row.text))
         for i, row in zip(found.index, found.itertuples(), strict=True)
     ]
     by_words, by_meaning = [], []

@@ -20,7 +20,7 @@ from caramel.models.specs import (
     open_model,
     parse_spec,
 )
-from caramel.runtime.ray.file_transfer import Local, here
+from caramel.runtime.ray.file_transfer import LocalFile, format_as_given
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def folder(tmp_path):
 @pytest.fixture
 def dual(monkeypatch):
     """A family ``dual`` whose check and loader say what they were given."""
-    monkeypatch.setitem(registry.FAMILIES.places, "dual", "test_specs:DUAL")
+    monkeypatch.setitem(registry.FAMILIES.targets, "dual", "test_specs:DUAL")
     open_model.cache_clear()
     yield
     open_model.cache_clear()
@@ -186,7 +186,7 @@ LARGE = Family("dual", "dual", "TARGET", "of a test", load_large, missing_dual)
 
 
 def test_the_last_model_is_gone_before_the_next_one_is_loaded(dual, monkeypatch) -> None:
-    monkeypatch.setitem(registry.FAMILIES.places, "dual", "test_specs:LARGE")
+    monkeypatch.setitem(registry.FAMILIES.targets, "dual", "test_specs:LARGE")
     for target in "abc":
         assert open_model(f"dual:{target}", "cpu", "fp32") is open_model(f"dual:{target}", "cpu", "fp32")
     assert len(Large.loaded) == 1
@@ -223,9 +223,9 @@ def test_the_file_or_folder_of_a_spec_is_found_where_it_stands_however_it_is_spe
     (tmp_path / "quick").write_bytes(b"weights")
     text, path = text.format(tmp_path), path.format(tmp_path)
     found = local(text)
-    assert isinstance(found, Local)
+    assert isinstance(found, LocalFile)
     assert found.path == path
-    assert here(found) == text
+    assert format_as_given(found) == text
     assert local("ViT-B-32-quickgelu:openai") == "ViT-B-32-quickgelu:openai"
 
 

@@ -22,10 +22,10 @@ GRAPH = """stages:
 TRAIN = """
 import os
 from pathlib import Path
-from caramel.runtime.mlflow.store import store_root
+from caramel.runtime.mlflow.store import get_store_root
 
 names = [os.environ.get(name, "") for name in ("DVC_STAGE", "DVC_EXP_NAME")]
-with (store_root() / "seen.txt").open("a") as stream:
+with (get_store_root() / "seen.txt").open("a") as stream:
     print(*names, Path("params.yaml").read_text().split()[-1], file=stream)
 Path("data").mkdir(exist_ok=True)
 Path("data/train.txt").write_text("trained")

@@ -12,8 +12,14 @@ from graph import WHOLE, missing_params
 
 from caramel.config.schema import Config, Section
 from caramel.errors import ConfigError
-from caramel.runtime.code_deps import CARAMEL, reached
-from caramel.runtime.code_manifest import apart, data_beside, read_sums, require_listed, write_manifests
+from caramel.runtime.code_deps import CARAMEL, find_dependencies
+from caramel.runtime.code_manifest import (
+    data_beside,
+    find_outdated_sums,
+    read_sums,
+    require_listed,
+    write_manifests,
+)
 
 ROOT = Path(__file__).parents[2]
 GRAPH = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
@@ -29,14 +35,14 @@ SECTIONS = {name: keys(field.annotation) for name, field in Config.model_fields.
 
 def test_the_lists_of_sources_are_up_to_date_and_each_stage_depends_on_its_own() -> None:
     """If this fails, `make graph` writes what should stand there."""
-    assert apart(ROOT) == {}
+    assert find_outdated_sums(ROOT) == {}
     assert {path.stem for path in (ROOT / "code").iterdir()} == set(GRAPH)
     for stage in GRAPH:
         assert f"code/{stage}.txt" in GRAPH[stage]["deps"]
         assert set(read_sums(ROOT / "code" / f"{stage}.txt")) == {
             path.relative_to(ROOT / "src").as_posix()
             for name in modules_of(stage)
-            if (module := CARAMEL.file(name))
+            if (module := CARAMEL.find_file(name))
             for path in (module, *data_beside(module))
         }
 
@@ -93,7 +99,7 @@ def test_a_stage_its_script_and_its_section_bear_one_name(stage: str) -> None:
 @functools.cache
 def modules_of(stage: str) -> frozenset[str]:
     """Return the modules that a stage reaches."""
-    return frozenset(reached([ROOT / "pipelines" / f"{stage}.py"]))
+    return frozenset(find_dependencies([ROOT / "pipelines" / f"{stage}.py"]))
 
 
 # Table ``images`` -> folders of the shards that it may point to.
@@ -113,7 +119,7 @@ def covers(deps: list[str], path: str) -> bool:
 def opens_pictures(stage: str) -> bool:
     """Return whether a stage's script, or a module that it reaches, opens images by an index."""
     script = ROOT / "pipelines" / f"{stage}.py"
-    files = [script, *filter(None, (CARAMEL.file(name) for name in modules_of(stage)))]
+    files = [script, *filter(None, (CARAMEL.find_file(name) for name in modules_of(stage)))]
     return any("Pictures(" in file.read_text() for file in files if file.name != "image_store.py")
 
 

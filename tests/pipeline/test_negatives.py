@@ -14,9 +14,9 @@ import pytest
 from chat_server import ChatServer
 from obliging_writer import CAPTIONS, obliging, pairs_of
 
-from caramel.config.schema import parse
+from caramel.config.schema import parse_config
 from caramel.io.safe_yaml import read_yaml
-from caramel.runtime.mlflow.store import tracking_uri
+from caramel.runtime.mlflow.store import get_tracking_uri
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.schemas.llm import REPLIES
@@ -49,7 +49,7 @@ def run(server: ChatServer, **section: Any) -> set[str]:
     values = copy.deepcopy(DEFAULT)
     values["negatives"] |= {"attempts": 3, **section}
     values["negatives"]["language_model"]["target"] = f"chat:m@{server.url}"
-    STAGE(parse(values, "params.yaml"))
+    STAGE(parse_config(values, "params.yaml"))
     return {path.stem for path in Path("data/negatives").iterdir()}
 
 
@@ -63,7 +63,7 @@ def test_negatives_of_a_model_and_paraphrases_of_word_lists_stand_side_by_side(s
     assert set(read["negatives"]["generator"]) == {"language_model"}
     assert set(read["paraphrases"]["generator"]) == {"lexicon"}
     assert len(read["negatives"]) + len(read["paraphrases"]) + len(read["rejects"]) == len(CAPTIONS) * 8
-    client = mlflow.MlflowClient(tracking_uri(Path()))
+    client = mlflow.MlflowClient(get_tracking_uri(Path()))
     experiment = client.get_experiment_by_name("caramel")
     (logged,) = client.search_runs([experiment.experiment_id])
     versions = set(read["replies"]["prompt"])
@@ -138,14 +138,14 @@ def test_a_writer_that_is_trained_here_writes_of_the_world_and_its_errors_are_co
     )  # fmt: skip
     write_table(PAIRS, source.pairs, "data/scenes/pairs.parquet")
     values = copy.deepcopy(DEFAULT)
-    TRAIN(parse(values, "params.yaml"))
+    TRAIN(parse_config(values, "params.yaml"))
     assert "no language model" in Path("data/writer/SKIPPED.txt").read_text()
     values["train_writer"] |= {"steps": 2, "batch": 4, "width": 32, "layers": 2}
     values["negatives"] |= {"backend": "language_model", "attempts": 1}
     values["negatives"]["language_model"] |= {"target": "local:data/writer", "max_tokens": 8}
-    TRAIN(parse(values, "params.yaml"))
+    TRAIN(parse_config(values, "params.yaml"))
     assert list(pd.read_csv("data/writer/curves.csv")["metric"]) == ["loss", "right"]
-    STAGE(parse(values, "params.yaml"))
+    STAGE(parse_config(values, "params.yaml"))
     counted = pd.read_csv("data/negatives/noise.csv").set_index("subtype").loc["all"]
     replies = read_table(REPLIES, "data/negatives/replies.parquet")
     assert counted["requests"] == len(replies) >= 3 * len(source.pairs)

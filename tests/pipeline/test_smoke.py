@@ -123,9 +123,9 @@ def test_models_are_scored_in_both_directions_with_intervals(smoke) -> None:
 def test_every_training_and_evaluation_is_a_tracked_run_with_its_data_version(smoke) -> None:
     import mlflow
 
-    from caramel.runtime.mlflow.tracking import EXPERIMENT, PARENT, tracking_uri
+    from caramel.runtime.mlflow.tracking import EXPERIMENT, PARENT, get_tracking_uri
 
-    client = mlflow.MlflowClient(tracking_uri(smoke.folder))
+    client = mlflow.MlflowClient(get_tracking_uri(smoke.folder))
     experiment = client.get_experiment_by_name(EXPERIMENT)
     found = client.search_runs([experiment.experiment_id], max_results=100)
     parents = {run.info.run_id: run.data.tags["parent_of"] for run in found if "parent_of" in run.data.tags}

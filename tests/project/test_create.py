@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from caramel.config.profiles import write_profile
-from caramel.config.schema import load
+from caramel.config.schema import load_config
 from caramel.doctor.findings import FAIL, OK
 from caramel.doctor.settings import code
 from caramel.errors import CaramelError, ConfigError, ResourceError
@@ -53,7 +53,7 @@ def test_it_is_a_repository_with_params_profiles_and_what_the_readme_calls(made:
     assert {".dvc/config", "code/scores.txt", "requirements.txt", "mlruns/README.md"} <= {
         *listed.stdout.split()
     }
-    assert load(made / "params.yaml").profile == "default"
+    assert load_config(made / "params.yaml").profile == "default"
     assert "caramel" in (made / "requirements.txt").read_text()
     readme = (made / "README.md").read_text()
     assert all(command in readme for command in ("dvc repro", "caramel ui", "caramel upgrade"))

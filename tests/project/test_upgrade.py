@@ -18,7 +18,7 @@ from caramel.project.create import new
 from caramel.project.project_files import contents
 from caramel.project.upgrade import ASIDE, upgrade
 from caramel.runtime.code_deps import CARAMEL, Package
-from caramel.runtime.code_manifest import apart
+from caramel.runtime.code_manifest import find_outdated_sums
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,7 +65,7 @@ def test_exactly_the_stages_that_reach_a_changed_module_are_named_and_then_curre
         for name in yaml.safe_load((project / "dvc.yaml").read_text())["stages"]
         if "caramel/refine/mirrored_grid.py" in (project / "code" / f"{name}.txt").read_text()
     }
-    assert {*apart(project, package)} == reach
+    assert {*find_outdated_sums(project, package)} == reach
     done = upgrade(project, package)
     assert dict(done.rerun) == dict.fromkeys(reach, ("caramel/refine/mirrored_grid.py",))
     assert "refine" in reach

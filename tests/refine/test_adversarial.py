@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from stored_images import Taken
 
-from caramel.blind.scores import blind_accuracy, score_pairs
+from caramel.blind.scores import compute_blind_accuracy, score_pairs
 from caramel.errors import ConfigError, DataError
 from caramel.refine import adversarial as refinement
 from caramel.refine.adversarial import find_faults, refine, unbalanced
@@ -233,7 +233,7 @@ def test_after_refinement_a_fresh_attacker_is_near_chance_on_real_captions():
     written = given_negatives(pairs, files=folder, seed=2, attempts=1)
     found = refined(pairs, written.negatives, written.paraphrases, build_frame(SCORES, []))
     after = score_pairs(found.pairs, found.negatives, scorers=GRID, folds=5, seed=5)
-    for subsets in blind_accuracy(after, found.negatives, pairs=found.pairs, folds=5).values():
+    for subsets in compute_blind_accuracy(after, found.negatives, pairs=found.pairs, folds=5).values():
         for kind in ("replace", "swap"):
             assert 0.4 < subsets[kind]["accuracy"] < 0.58
     assert 1000 < len(found.negatives) < 3000

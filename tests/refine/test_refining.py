@@ -45,7 +45,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
         return SimpleNamespace(figures={refining.BEST: {"overall": figures}})
 
     monkeypatch.setattr(tradeoff, "stacked", choosing)
-    monkeypatch.setattr(refining, "best_blind_attacker", judging)
+    monkeypatch.setattr(refining, "run_caption_attack", judging)
     return seen
 
 

@@ -28,7 +28,7 @@ from caramel.release import pin as pins
 from caramel.release import pin_file
 from caramel.release.get import STAGING, get
 from caramel.release.source import opened
-from caramel.runtime.dvc.state import listing_hash
+from caramel.runtime.dvc.state import compute_listing_hash
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.schemas.pairs import PAIRS
@@ -372,7 +372,7 @@ def test_a_pin_that_was_edited_or_is_of_a_newer_caramel_is_told(project: Path, t
 @pytest.mark.parametrize("name", ["../../../escaped", "/tmp/escaped", "a/../../../escaped", ""])
 def test_a_name_that_leads_out_of_the_folder_is_refused(name: str, project: Path, tmp_path: Path) -> None:
     digest = pins.dvc_hash(project / "data" / "model" / "0.bin")
-    oid = listing_hash({name: digest})
+    oid = compute_listing_hash({name: digest})
     place = project / ".dvc" / "cache" / "files" / "md5" / oid[:2] / oid[2:]
     place.parent.mkdir(exist_ok=True)
     place.write_text(json.dumps([{"md5": digest, "relpath": name}], sort_keys=True), encoding="utf-8")

@@ -12,7 +12,7 @@ from PIL import Image
 from remote_projects import cached, run
 from stored_images import stored
 
-from caramel.cli.commands import run as caramel
+from caramel.cli.commands import run_cli as caramel
 from caramel.errors import DataError
 from caramel.release import pin as pins
 from caramel.release.diff import apart, pictures_apart

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from commands import run_command
 
-from caramel.cli.commands import run as caramel
+from caramel.cli.commands import run_cli as caramel
 from caramel.release import pin as pins
 from caramel.release.runs import runs_of, tag_runs
 from caramel.runtime.mlflow import tracking
@@ -61,7 +61,7 @@ def test_a_pin_tags_its_runs_so_that_a_run_says_its_pin(
 
     assert caramel(["pin", "v1"]) == 0
     assert "2 tracked runs read this version's data; they have the tag 'pin.v1'" in capsys.readouterr().out
-    client = mlflow.MlflowClient(tracking.tracking_uri(project))
+    client = mlflow.MlflowClient(tracking.get_tracking_uri(project))
     tagged = client.search_runs(["1"], filter_string="tags.`pin.v1` != ''")
     assert {run.info.run_name for run in tagged} == {"one", "both"}
     assert caramel(["runs", "v1", "--out", "runs.csv"]) == 0

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.audit.audit import audit
-from caramel.audit.output import as_json, pair_gaps
-from caramel.audit.set_statistics import set_statistics
-from caramel.audit.similarity.parses import parser
+from caramel.audit.audit import audit_rows
+from caramel.audit.output import audit_to_dict, build_pair_gaps
+from caramel.audit.set_statistics import compute_set_statistics
+from caramel.audit.similarity.parses import load_parser
 from caramel.errors import DataError
 from caramel.report import audit_figures, plots
 from caramel.report.audit_page import audit_page, write_page
@@ -39,11 +39,11 @@ def rows(world: Any) -> pd.DataFrame:
 def written(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the three files of an audit."""
     folder = tmp_path_factory.mktemp("audit")
-    result = audit(
+    result = audit_rows(
         rows, scorers=("length", "final_punctuation", "casing", "ngram"), folds=3, seed=1, name="small"
     )
-    (folder / "audit.json").write_text(json.dumps(as_json(result)), encoding="utf-8")
-    pair_gaps(result.attack).to_parquet(folder / "pairs.parquet")
+    (folder / "audit.json").write_text(json.dumps(audit_to_dict(result)), encoding="utf-8")
+    build_pair_gaps(result.attack).to_parquet(folder / "pairs.parquet")
     rows.to_parquet(folder / "rows.parquet")
     return folder
 
@@ -153,7 +153,7 @@ def test_the_page_loads_nothing_from_anywhere(page: str) -> None:
 def test_texts_are_escaped(written: Path, blank: None) -> None:
     audit, pairs, rows = read(written)
     rows = rows.assign(caption=EVIL, caption2=EVIL, negative_caption=EVIL, image_id=EVIL)
-    page = audit_page({**audit, "name": EVIL}, pairs, rows, set_statistics(rows))
+    page = audit_page({**audit, "name": EVIL}, pairs, rows, compute_set_statistics(rows))
     assert EVIL not in page
     assert page.count(html.escape("<img src=http")) > 30
     assert not re.search(r"<[^>]*(?:src|href)=.?http", page)
@@ -169,18 +169,20 @@ def test_similarity_is_there_where_paraphrases_are(written: Path, page: str, bla
     assert "Here is the lexical part alone" in page
     whole = rows.assign(caption=rows["caption"] + ".")
     whole.loc[:, "negative_caption"] = whole["negative_caption"].str.rstrip(".") + "."
-    parsed = audit_page(audit, pairs, whole, set_statistics(whole, parser("world")), parser=parser("world"))
+    parsed = audit_page(
+        audit, pairs, whole, compute_set_statistics(whole, load_parser("world")), parser=load_parser("world")
+    )
     assert "SLS: median and quartiles" in parsed
     assert "SLS over characters" in parsed
     assert "lexical part alone" not in parsed
     alone = rows.assign(caption2=None)
-    assert 'id="similarity"' not in audit_page(audit, pairs, alone, set_statistics(alone))
+    assert 'id="similarity"' not in audit_page(audit, pairs, alone, compute_set_statistics(alone))
 
 
 def test_an_audit_that_found_nothing_says_so(written: Path, blank: None) -> None:
     audit, pairs, rows = read(written)
     audit["giveaways"] = {"swap": {"terms": [], "properties": []}}
-    page = audit_page(audit, pairs.iloc[:0], rows, set_statistics(rows))
+    page = audit_page(audit, pairs.iloc[:0], rows, compute_set_statistics(rows))
     assert "swap: nothing." in page
     assert "No gaps were written." in page
 
@@ -201,7 +203,7 @@ def test_a_figure_that_the_audit_lacks_is_named(written: Path, blank: None) -> N
     audit, pairs, rows = read(written)
     del audit["best_blind_attacker"]["overall"]["macro"]
     with pytest.raises(DataError, match=r"audit.json lacks the key 'macro'"):
-        audit_page(audit, pairs, rows, set_statistics(rows))
+        audit_page(audit, pairs, rows, compute_set_statistics(rows))
 
 
 def test_one_scorer_that_cannot_tell_anything_has_a_figure(written: Path) -> None:

@@ -28,7 +28,7 @@ def test_what_a_method_keeps_stands_with_the_interval_of_its_change_and_the_base
     tool: ModuleType, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool, "DATA", data)
-    head, *rows = tool.reached()
+    head, *rows = tool.build_scores_table()
     place = head.index("I→T R@1")
     by_name = {row[0]: row for row in rows}
     assert by_name["infonce"][place].endswith("(−3.0 [−5.0, −1.0])")
@@ -40,6 +40,6 @@ def test_differences_have_their_intervals(
     tool: ModuleType, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool, "DATA", data)
-    head, *rows = tool.differences()
+    head, *rows = tool.build_differences_table()
     assert {row[0] for row in rows} >= {"infonce − base", "trohn_img − base", "trohn_img − infonce"}
     assert all("[" in cell and len(row) == len(head) for row in rows for cell in row[1:])

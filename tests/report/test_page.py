@@ -24,7 +24,7 @@ from caramel.report.page import Report, build_report, write_report
 from caramel.report.sections.attacker_sections import _found
 from caramel.report.sections.data_sections import blind_section
 from caramel.report.sections.model_rows import MAIN
-from caramel.runtime.stage_runner import skip
+from caramel.runtime.stage_runner import skip_stage
 from caramel.schemas.candidates import CHOICES
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
 from caramel.schemas.images import IMAGES
@@ -514,9 +514,9 @@ def test_a_benchmark_without_an_instance_has_no_attackers(data: Path) -> None:
 
 def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> None:
     names = ("variants", "differences", "bounds", "probes")
-    skip({str(data / "evaluate" / f"{n}.csv"): None for n in names}, REASON)
+    skip_stage({str(data / "evaluate" / f"{n}.csv"): None for n in names}, REASON)
     curves = [data / "finetune/curves.csv", data / "finetune/searched.csv", data / "base/curves.csv"]
-    skip({str(path): None for path in curves}, REASON)
+    skip_stage({str(path): None for path in curves}, REASON)
     for name in (
         "evaluate/metrics",
         "synthesize/settings",
@@ -524,7 +524,7 @@ def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> N
         "image_scores/figures",
         "validate_benchmark/summary",
     ):
-        skip({str(data / f"{name}.json"): None}, REASON)
+        skip_stage({str(data / f"{name}.json"): None}, REASON)
     for table, path in (
         (CHOICES, "filter_images/choices"),
         (INSTANCES, "assemble/instances"),
@@ -532,7 +532,7 @@ def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> N
         (IMAGES, "assemble/images"),
         (METRICS, "evaluate/metrics"),
     ):
-        skip({str(data / f"{path}.parquet"): table}, REASON)
+        skip_stage({str(data / f"{path}.parquet"): table}, REASON)
     for name in ("noise", "failures"):
         (data / f"negatives/{name}.csv").unlink()
     report = build(data)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from caramel.registry import Kind
-from caramel.runtime.code_deps import Package, Tables, code_version, reached
-from caramel.runtime.code_manifest import listed
+from caramel.registry import Registry
+from caramel.runtime.code_deps import Package, Tables, compute_code_version, find_dependencies
+from caramel.runtime.code_manifest import hash_sources
 
 ROOT = Path(__file__).parents[2]
 
@@ -88,10 +88,10 @@ def mine(tmp_path: Path) -> Package:
         (tmp_path / "src/mine" / name).write_text(text, encoding="utf-8")
     (tmp_path / "script.py").write_text("from mine.high import work\n", encoding="utf-8")
     tables: Tables = {
-        "JUDGES": Kind(
+        "JUDGES": Registry(
             "judge", {"good": "mine.low.paint:f", "bad": "mine.low.far:f"}, check="mine.low.looked:f"
         ),
-        "PLAIN": Kind("plain", {"one": "json:dumps"}),
+        "PLAIN": Registry("plain", {"one": "json:dumps"}),
     }
     return Package("mine", tmp_path / "src" / "mine", tables, frozenset({"registry", "carry"}))
 
@@ -101,14 +101,14 @@ def test_a_module_that_is_reached_in_any_way_is_in_the_closure(
     kind: str, mine: Package, tmp_path: Path
 ) -> None:
     script = tmp_path / "script.py"
-    assert reached([script], mine) == {"mine.high.work"}
+    assert find_dependencies([script], mine) == {"mine.high.work"}
     text, found = PLANTED[kind]
     (mine.folder / "high/work.py").unlink()  # what was read of it is kept
     script.write_text("from mine.high import again\n", encoding="utf-8")
     (mine.folder / "high/again.py").write_text(text, encoding="utf-8")
     again = tmp_path / "again.py"
     shutil.move(script, again)
-    assert f"mine.{found}" in reached([again], mine)
+    assert f"mine.{found}" in find_dependencies([again], mine)
 
 
 @pytest.mark.parametrize(
@@ -131,29 +131,36 @@ def test_a_module_that_is_reached_in_any_way_is_in_the_closure(
 )
 def test_what_shapes_nothing_is_not_in_the_closure(text: str, mine: Package, tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text(text, encoding="utf-8")
-    assert reached([tmp_path / "one.py"], mine) == set()
+    assert find_dependencies([tmp_path / "one.py"], mine) == set()
 
 
 def test_of_a_kind_of_which_one_backend_is_named_the_others_do_not_count(
     mine: Package, tmp_path: Path
 ) -> None:
     (tmp_path / "one.py").write_text("from mine.registry import JUDGES\n", encoding="utf-8")
-    assert reached([tmp_path / "one.py"], mine) == {"mine.low.paint", "mine.low.far", "mine.low.looked"}
-    assert reached([tmp_path / "one.py"], mine, {"judge": "good"}) == {"mine.low.paint", "mine.low.looked"}
+    assert find_dependencies([tmp_path / "one.py"], mine) == {
+        "mine.low.paint",
+        "mine.low.far",
+        "mine.low.looked",
+    }
+    assert find_dependencies([tmp_path / "one.py"], mine, {"judge": "good"}) == {
+        "mine.low.paint",
+        "mine.low.looked",
+    }
 
 
 def test_a_package_that_hands_names_on_is_not_in_the_closure_of_what_stands_in_it(
     mine: Package, tmp_path: Path
 ) -> None:
     (tmp_path / "one.py").write_text("from mine.shop import quiet\n", encoding="utf-8")
-    assert reached([tmp_path / "one.py"], mine) == {"mine.shop.quiet"}
+    assert find_dependencies([tmp_path / "one.py"], mine) == {"mine.shop.quiet"}
 
 
 def test_a_script_that_uses_the_functions_of_caramel_depends_on_what_they_do(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("import caramel\ncaramel.__version__\n", encoding="utf-8")
     (tmp_path / "two.py").write_text("import caramel\ncaramel.score(1, 2)\n", encoding="utf-8")
-    assert reached([tmp_path / "one.py"]) == set()
-    assert {"caramel.api", "caramel.evaluation.score_model"} <= reached([tmp_path / "two.py"])
+    assert find_dependencies([tmp_path / "one.py"]) == set()
+    assert {"caramel.api", "caramel.evaluation.score_model"} <= find_dependencies([tmp_path / "two.py"])
 
 
 def test_a_script_is_listed_with_the_modules_that_it_reaches_and_the_data_beside_them(
@@ -161,7 +168,7 @@ def test_a_script_is_listed_with_the_modules_that_it_reaches_and_the_data_beside
 ) -> None:
     (tmp_path / "two.py").write_text("from mine.low import far\n", encoding="utf-8")
     (mine.folder / "low" / "page.html").write_text("", encoding="utf-8")
-    assert list(listed(tmp_path / "two.py", mine)) == [
+    assert list(hash_sources(tmp_path / "two.py", mine)) == [
         "mine/low/far.py",
         "mine/low/page.html",
         "mine/low/paint.py",
@@ -177,7 +184,7 @@ def copied(tmp_path: Path) -> Path:
 
 def version(copied: Path, module: str, only: str = "") -> str:
     """Return what ``code_version`` says in a process of its own, with the copy's sources."""
-    code = f"from caramel.runtime.code_deps import code_version as v; print(v({module!r}{only}))"
+    code = f"from caramel.runtime.code_deps import compute_code_version as v; print(v({module!r}{only}))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(copied.parent), "PATH": ""},
@@ -224,4 +231,4 @@ def test_the_hash_of_a_training_follows_its_own_code_and_no_edit_in_chat_readers
 
 
 def test_a_module_outside_of_the_package_counts_with_what_it_reaches() -> None:
-    assert code_version(__name__) != code_version("caramel.runtime.code_manifest")
+    assert compute_code_version(__name__) != compute_code_version("caramel.runtime.code_manifest")

@@ -12,7 +12,7 @@ from remote_projects import QUIET, run
 from caramel.errors import ResourceError
 from caramel.release.diff import _code
 from caramel.runtime.git import PROTOCOLS, list_changed_files, query_git, read_git_file, run_git
-from caramel.runtime.mlflow.tracking import git_commit
+from caramel.runtime.mlflow.tracking import get_git_commit
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_no_setting_of_a_repository_makes_git_run_a_program(
             read_git_file("HEAD", "dvc.lock", repository)
     else:
         assert read_git_file("HEAD", "dvc.lock", repository) == b"{}"
-    assert git_commit(repository) in (new, f"{new}-dirty")
+    assert get_git_commit(repository) in (new, f"{new}-dirty")
     assert _code(old, new, repository) == ["src"]
     run_git("clone", "-q", "--bare", str(repository), "to", folder=tmp_path, protocols=PROTOCOLS)
     assert not marker.exists()
@@ -105,7 +105,7 @@ def test_no_hook_of_a_repository_runs(repository: Path, tmp_path: Path) -> None:
         hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
         hook.chmod(0o755)
     run("git", "config", "core.hooksPath", str(repository / ".git" / "hooks"), root=repository)
-    git_commit(repository)
+    get_git_commit(repository)
     list_changed_files(repository)
     assert not (tmp_path / "ran").exists()
 
@@ -137,14 +137,14 @@ def test_a_bare_repository_that_lies_among_files_is_not_read(repository: Path, t
     run("git", "config", "core.bare", "false", root=bare)
     run("git", "config", "core.fsmonitor", f"touch {tmp_path}/ran", root=bare)
     with pytest.raises(ResourceError, match=r"safe.bareRepository"):
-        git_commit(bare)
+        get_git_commit(bare)
     assert not (tmp_path / "ran").exists()
 
 
 def test_no_repository_and_no_commit_are_unknown_and_no_failure(tmp_path: Path) -> None:
-    assert git_commit(tmp_path) == "unknown"
+    assert get_git_commit(tmp_path) == "unknown"
     run("git", "init", "-q", root=tmp_path)
-    assert git_commit(tmp_path) == "unknown"
+    assert get_git_commit(tmp_path) == "unknown"
     assert read_git_file("HEAD", "dvc.lock", tmp_path) is None
     assert read_git_file("0" * 40, "dvc.lock", tmp_path) is None
 
@@ -155,7 +155,7 @@ def test_a_repository_of_another_owner_is_an_error_with_its_cure(
     for name, value in QUIET.items():  # a machine may trust all folders
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    for read in (git_commit, lambda root: read_git_file("HEAD", "dvc.lock", root), list_changed_files):
+    for read in (get_git_commit, lambda root: read_git_file("HEAD", "dvc.lock", root), list_changed_files):
         with pytest.raises(ResourceError, match=r"`git config --global --add safe.directory /\S+repository`"):
             read(repository)
 
@@ -163,7 +163,7 @@ def test_a_repository_of_another_owner_is_an_error_with_its_cure(
 def test_a_repository_that_git_cannot_read_is_an_error(repository: Path) -> None:
     (repository / ".git" / "config").write_text("[core\n")
     with pytest.raises(ResourceError, match=r"git cannot read .*bad config"):
-        git_commit(repository)
+        get_git_commit(repository)
 
 
 def test_without_git_it_says_so(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_a_hook_that_calls_caramel_does_not_point_git_elsewhere(
 ) -> None:
     monkeypatch.setenv("GIT_DIR", str(repository / ".git"))
     (tmp_path / "other").mkdir()
-    assert git_commit(tmp_path / "other") == "unknown"
+    assert get_git_commit(tmp_path / "other") == "unknown"
 
 
 def test_what_the_user_does_not_permit_is_not_fetched_by(

@@ -45,6 +45,6 @@ def test_requirements_name_where_caramel_was_installed_from(
             return json.dumps(origin) if origin else None
 
     monkeypatch.setattr(installation.metadata, "distribution", lambda name: Installed())
-    assert installation.requirement() == line
-    assert installation.of_this_machine_alone().startswith(repr(line) if here else "")
-    assert bool(installation.of_this_machine_alone()) == here
+    assert installation.get_requirement() == line
+    assert installation.format_local_warning().startswith(repr(line) if here else "")
+    assert bool(installation.format_local_warning()) == here

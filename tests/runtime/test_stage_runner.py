@@ -34,7 +34,7 @@ def demo(config: Config) -> None:
 
 def stopped(capsys, main) -> str:
     with pytest.raises(SystemExit) as stop:
-        stage_runner.run(main)
+        stage_runner.run_stage(main)
     assert stop.value.code == 1
     said = capsys.readouterr().err
     assert "Traceback" not in said
@@ -42,7 +42,7 @@ def stopped(capsys, main) -> str:
 
 
 def test_a_stage_that_ends_notes_its_time_and_memory(workspace) -> None:
-    stage_runner.run(demo)
+    stage_runner.run_stage(demo)
     row = json.loads((workspace / "work" / "timings.jsonl").read_text())
     assert row["stage"] == "demo"
     assert row["peak_mb"] > 10
@@ -58,7 +58,7 @@ def test_a_stage_removes_what_its_killed_run_left_of_a_half_written_output(works
     mine = [folder / name for name in (".a.parquet", ".a.parquet.old", ".c.json.0123456789ab", "a.parquet")]
     for path in (*left, *mine):
         path.write_text("x")
-    stage_runner.run(demo)
+    stage_runner.run_stage(demo)
     assert sorted(folder.iterdir()) == sorted(mine)
 
 
@@ -74,7 +74,7 @@ def test_what_a_writer_that_is_killed_leaves_has_a_name_that_the_stage_removes(t
 
 def test_a_stage_first_says_where_in_the_graph_it_stands(workspace, capsys) -> None:
     (workspace / "dvc.yaml").write_text("stages:\n  demo: {}\n  last: {}\n")
-    stage_runner.run(demo)
+    stage_runner.run_stage(demo)
     assert capsys.readouterr().out.startswith("Stage 1 of 2: demo\n")
 
 
@@ -143,7 +143,7 @@ def test_rays_folder_for_temporary_files_is_looked_at_where_ray_is_used(
         assert f"no space left for {place}" in stopped(capsys, demo).lower()
     params = workspace / "params.yaml"
     params.write_text(params.read_text().replace("executor: ray", "executor: inline"))
-    stage_runner.run(demo)
+    stage_runner.run_stage(demo)
 
 
 def test_a_cluster_that_does_not_answer_is_named_before_a_stage_begins(
@@ -161,7 +161,7 @@ def test_a_cluster_that_does_not_answer_is_named_before_a_stage_begins(
     assert begun == []
     params = workspace / "params.yaml"
     params.write_text(params.read_text().replace("executor: ray", "executor: inline"))
-    stage_runner.run(begins)
+    stage_runner.run_stage(begins)
     assert begun == ["work"]
 
 
@@ -193,7 +193,7 @@ def test_signs_that_steer_a_terminal_are_printed_as_escapes(workspace, capsys) -
 
 def test_a_clock_that_was_set_back_gives_no_negative_time(workspace, monkeypatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 0.0)
-    stage_runner.run(demo)
+    stage_runner.run_stage(demo)
     assert json.loads((workspace / "work" / "timings.jsonl").read_text())["seconds"] >= 0
 
 
@@ -202,7 +202,7 @@ def test_another_error_of_the_system_is_not_hidden(workspace) -> None:
         raise PermissionError("not yours")
 
     with pytest.raises(PermissionError):
-        stage_runner.run(broken)
+        stage_runner.run_stage(broken)
 
 
 def test_a_stage_does_not_run_twice_at_once(workspace, capsys, monkeypatch) -> None:
@@ -219,7 +219,9 @@ def test_a_stage_that_needs_images_says_why_it_is_skipped(workspace, capsys) -> 
     def drawn(config: Config) -> None:
         raise AssertionError("must not run")
 
-    stage_runner.run(drawn, images_needed={"out/t.parquet": REJECTS, "out/m.json": None, "out/folder": None})
+    stage_runner.run_stage(
+        drawn, images_needed={"out/t.parquet": REJECTS, "out/m.json": None, "out/folder": None}
+    )
     assert "has no images" in capsys.readouterr().out
     assert len(read_table(REJECTS, "out/t.parquet")) == 0
     assert "has no images" in json.loads(Path("out/m.json").read_text())["skipped"]

@@ -19,7 +19,7 @@ from caramel.schemas.study import STUDY
 from caramel.study.cells import Cell, cells
 from caramel.study.preregistration import Registration
 from caramel.study.study import Cells, figure, figures, plan, summary
-from caramel.utils.stats import holm
+from caramel.utils.stats import holm_correction
 
 ROOT = Path(__file__).parents[2]
 Draws = Sequence[tuple[int, int]]
@@ -145,8 +145,8 @@ def test_holm_is_over_all_but_the_contrast() -> None:
     found = summary(ran(runs(lift=0.02)), config(), "c0ffee", EXPLORATORY)
     p = np.array([row["p"] for row in found["exploratory"]])
     assert len(p) == 6 * len(COLUMNS) - 1
-    assert [row["p_holm"] for row in found["exploratory"]] == pytest.approx(holm(p))
-    assert [row["shown"] for row in found["exploratory"]] == [q < 0.05 for q in holm(p)]
+    assert [row["p_holm"] for row in found["exploratory"]] == pytest.approx(holm_correction(p))
+    assert [row["shown"] for row in found["exploratory"]] == [q < 0.05 for q in holm_correction(p)]
 
 
 def test_the_summary_is_json_with_components_that_sum_to_one_seen_and_unseen() -> None:

@@ -19,7 +19,7 @@ import pytest
 from commands import find_stray_stores
 
 from caramel.errors import ConfigError, ResourceError
-from caramel.runtime.mlflow.store import counted_runs
+from caramel.runtime.mlflow.store import count_runs
 from caramel.schemas.io import read_table
 from caramel.schemas.study import STUDY
 from caramel.study.workspace import held, prepare
@@ -55,9 +55,9 @@ GRAPH = """stages:
 STAGE = """
 import os, sys, time
 from pathlib import Path
-from caramel.config.schema import load
+from caramel.config.schema import load_config
 
-name, config = sys.argv[1], load()
+name, config = sys.argv[1], load_config()
 with open(os.environ["RAN"], "a") as stream:
     stream.write(name + "\\n")
 if len(Path(os.environ["RAN"]).read_text().split()) == int(os.environ["HELD"]):
@@ -202,7 +202,7 @@ def test_the_stages_of_a_study_track_in_its_own_store_and_leave_none_elsewhere(
     (study.folder / "pipelines" / "stage.py").write_text(STAGE + TRACKED)
     assert study.run("[[2, 1], [1, 1]]")
     store = study.folder / "work" / "study" / "mlruns"
-    assert counted_runs(store / "mlflow.db")[0] >= 2
+    assert count_runs(store / "mlflow.db")[0] >= 2
     assert not find_stray_stores(study.folder, store)
     assert not (tmp_path / "other.db").exists()
 

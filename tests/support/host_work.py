@@ -18,9 +18,9 @@ import pyarrow as pa
 from caramel.errors import CaramelError
 from caramel.io.files import file_hash, keep, kept
 from caramel.runtime.environment import be_quiet
-from caramel.runtime.ray.cluster import one_session, ray_session
-from caramel.runtime.ray.file_transfer import Local
-from caramel.runtime.ray.sharded_map import sharded_map
+from caramel.runtime.ray.cluster import open_ray_session, share_session
+from caramel.runtime.ray.file_transfer import LocalFile
+from caramel.runtime.ray.sharded_map import map_shards
 from caramel.runtime.ray.trials import tune_grid
 
 SHARDS, TRIALS, STEPS = 12, 3, 6
@@ -64,7 +64,7 @@ def learn(point: dict[str, int], scratch: str, *, text: str, seconds: float) -> 
 
 def scored(executor: str) -> list[Path]:
     """Return the blind scores of made-up captions, in shards."""
-    from caramel.blind.sharded_scores import sharded_scores
+    from caramel.blind.sharded_scores import compute_sharded_scores
 
     nouns, colours = ("cat", "dog", "tree", "house", "boat"), ("red", "blue", "green", "grey")
     captions = [f"a {colour} {noun} and a {other}" for noun in nouns for colour in colours for other in nouns]
@@ -74,7 +74,7 @@ def scored(executor: str) -> list[Path]:
     names = [f"{n:03}" for n in range(len(rows))]
     rows = rows.assign(pair_id=names, image_id=names, type="replace", subtype="replace_att")
     how = {"folds": 2, "seed": 1, "folder": Path(f"scores-{executor}"), "size": 25}
-    return sharded_scores(rows, ["length", "ngram"], executor=executor, **how)  # type: ignore[arg-type]
+    return compute_sharded_scores(rows, ["length", "ngram"], executor=executor, **how)  # type: ignore[arg-type]
 
 
 WORK: dict[str, Callable[..., pa.Table]] = {"shards": weigh, "grind": grind}
@@ -87,17 +87,17 @@ def drive(kind: str, seconds: float, executor: str) -> None:
     text.parent.mkdir(parents=True, exist_ok=True)
     text.write_text("as it was written")
     how: dict[str, Any] = {
-        "settings": {"text": Local("given"), "seconds": seconds},
+        "settings": {"text": LocalFile("given"), "seconds": seconds},
         "folder": f"work-{executor}",
         "executor": executor,
         "title": "test",
     }
-    with one_session(), ray_session() if executor == "ray" else nullcontext():
+    with share_session(), open_ray_session() if executor == "ray" else nullcontext():
         start = time.monotonic()
         if kind == "scores":
             print(json.dumps([file_hash(path) for path in scored(executor)]))
         elif kind in WORK:
-            paths = sharded_map(WORK[kind], list(range(SHARDS)), **how)
+            paths = map_shards(WORK[kind], list(range(SHARDS)), **how)
             print(f"seconds {time.monotonic() - start:.1f}")
             print(json.dumps([path.name.split(".")[1] for path in paths]))  # of its content
         else:

@@ -14,7 +14,7 @@ from remote_projects import QUIET, run
 
 from caramel.release import pin_file
 from caramel.release.pin import table_version
-from caramel.runtime.dvc.state import listing_hash
+from caramel.runtime.dvc.state import compute_listing_hash
 
 
 def store_settings(store: bytes) -> bytes:
@@ -64,7 +64,7 @@ class Hostile:
         files = {name: self._object(data, f"{out}/{name}", tables) for name, data in content.items()}
         rows = [{"md5": digest, "relpath": name} for name, digest in sorted(files.items())]
         self._object(json.dumps(rows, sort_keys=True).encode(), "", tables, ".dir")
-        return listing_hash(files)
+        return compute_listing_hash(files)
 
     def _object(
         self, data: bytes, path: str, tables: dict[str, pin_file.TableVersion], suffix: str = ""

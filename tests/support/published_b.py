@@ -57,7 +57,7 @@ FAMILY = family("failing", failing, "matcher")
 
 def know_failing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register the family ``failing``; the fixture ``families`` does so for the others."""
-    monkeypatch.setitem(registry.FAMILIES.places, "failing", "published_b:FAMILY")
+    monkeypatch.setitem(registry.FAMILIES.targets, "failing", "published_b:FAMILY")
 
 
 def score_of(spec: str) -> Score:

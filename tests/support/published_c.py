@@ -96,7 +96,7 @@ def scored(
     benchmark: Benchmark, task: Task, spec: str, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> pd.DataFrame:
     """Return the similarities of the fast path; the fixture ``families`` must be there."""
-    monkeypatch.setitem(registry.FAMILIES.places, "patchy", "published_c:PATCHY")
+    monkeypatch.setitem(registry.FAMILIES.targets, "patchy", "published_c:PATCHY")
     open_model.cache_clear()
     keys = check_images(task.images, benchmark.name)
     run = Run(spec, "cpu", "fp32", None, str(store), "inline")

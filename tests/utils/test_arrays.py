@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caramel.utils.arrays import BLOCK, numbered, places_among
+from caramel.utils.arrays import BLOCK, factorize_texts, find_indices
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=3), max_size=20)
 
@@ -17,17 +17,17 @@ NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=3), 
 def test_a_place_is_the_first_that_a_search_finds(names: list[str], known: list[str]) -> None:
     expected = [known.index(name) if name in known else -1 for name in names]
     for kind in ("str", "object"):
-        found = places_among(pd.Series(names, dtype=kind), pd.Series(known, dtype=kind))
+        found = find_indices(pd.Series(names, dtype=kind), pd.Series(known, dtype=kind))
         assert found.tolist() == expected
         assert found.dtype == np.int64
 
 
 @given(NAMES)
 def test_equal_texts_have_one_number_in_the_order_in_which_they_first_stand(texts: list[str]) -> None:
-    assert numbered(iter(texts)).tolist() == pd.factorize(np.array(texts, dtype=object))[0].tolist()
+    assert factorize_texts(iter(texts)).tolist() == pd.factorize(np.array(texts, dtype=object))[0].tolist()
 
 
 @pytest.mark.parametrize("rows", [BLOCK, BLOCK + 1])
 def test_texts_of_different_blocks_are_compared(rows: int) -> None:
-    found = numbered(str(i % 7) for i in range(rows))
+    found = factorize_texts(str(i % 7) for i in range(rows))
     assert (found == np.arange(rows) % 7).all()

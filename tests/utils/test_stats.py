@@ -8,16 +8,16 @@ from caramel.utils.stats import (
     EXHAUSTIVE,
     FLIPS,
     LEAST_GUESS_P,
-    above_chance_p,
-    cluster_counts,
+    above_chance_p_value,
+    bootstrap_means,
+    compute_means,
+    count_clusters,
     format_p,
     fraction_intervals,
-    holm,
-    means,
-    over_seeds,
-    resampled_means,
-    sign_flip_p,
+    holm_correction,
+    sign_flip_p_value,
     standard_errors,
+    summarise_seeds,
 )
 
 
@@ -33,9 +33,9 @@ def interval(
 ) -> tuple[float, float, float]:
     """Return the mean of one column of hits and its interval."""
     column = hits[:, None]
-    samples = resampled_means(column, clusters, resamples=resamples, seed=seed)
-    low, high = fraction_intervals(means(column), samples, cluster_counts(column, clusters))
-    return float(means(column)[0]), float(low[0]), float(high[0])
+    samples = bootstrap_means(column, clusters, resamples=resamples, seed=seed)
+    low, high = fraction_intervals(compute_means(column), samples, count_clusters(column, clusters))
+    return float(compute_means(column)[0]), float(low[0]), float(high[0])
 
 
 def test_interval_covers_the_truth_about_as_often_as_it_says() -> None:
@@ -58,7 +58,7 @@ def test_clustering_widens_the_interval_of_dependent_instances() -> None:
 def test_equal_seeds_give_equal_samples_and_other_seeds_do_not() -> None:
     hits, clusters = grouped(np.random.default_rng(3), clusters=30, each=3)
     first, again, other = (
-        resampled_means(hits[:, None], clusters, resamples=50, seed=seed) for seed in (7, 7, 8)
+        bootstrap_means(hits[:, None], clusters, resamples=50, seed=seed) for seed in (7, 7, 8)
     )
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -66,15 +66,15 @@ def test_equal_seeds_give_equal_samples_and_other_seeds_do_not() -> None:
 
 def test_many_resamples_in_blocks_are_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     hits, clusters = grouped(np.random.default_rng(3), clusters=30, each=3)
-    whole = resampled_means(hits[:, None], clusters, resamples=50, seed=7)
+    whole = bootstrap_means(hits[:, None], clusters, resamples=50, seed=7)
     monkeypatch.setattr("caramel.utils.stats._BLOCK", 90)
-    assert np.array_equal(whole, resampled_means(hits[:, None], clusters, resamples=50, seed=7))
+    assert np.array_equal(whole, bootstrap_means(hits[:, None], clusters, resamples=50, seed=7))
 
 
 def test_a_sample_mean_is_the_mean_over_the_drawn_clusters() -> None:
     values = np.array([1.0, 0.0, np.nan, 1.0, 1.0, 0.0])
     clusters = np.array([0, 0, 1, 1, 2, 2])
-    samples = resampled_means(values[:, None], clusters, resamples=20, seed=5)[:, 0]
+    samples = bootstrap_means(values[:, None], clusters, resamples=20, seed=5)[:, 0]
     draws = np.random.default_rng(5).multinomial(3, [1 / 3] * 3, size=20)
     for sample, draw in zip(samples, draws, strict=True):
         drawn = np.repeat(values, draw[clusters])
@@ -83,10 +83,10 @@ def test_a_sample_mean_is_the_mean_over_the_drawn_clusters() -> None:
 
 def test_unscored_values_are_left_out_and_nothing_scored_is_nan() -> None:
     values = np.array([[1.0, np.nan], [np.nan, np.nan], [0.0, np.nan]])
-    assert means(values)[0] == 0.5
-    assert np.isnan(means(values)[1])
-    samples = resampled_means(values, np.array([0, 1, 2]), resamples=100, seed=0)
-    low, high = fraction_intervals(means(values), samples, np.array([2, 0]))
+    assert compute_means(values)[0] == 0.5
+    assert np.isnan(compute_means(values)[1])
+    samples = bootstrap_means(values, np.array([0, 1, 2]), resamples=100, seed=0)
+    low, high = fraction_intervals(compute_means(values), samples, np.array([2, 0]))
     assert low[0] <= 0.5 <= high[0]
     assert np.isnan([low[1], high[1]]).all()
 
@@ -109,12 +109,12 @@ def test_all_hits_or_none_do_not_make_a_certainty(always: float) -> None:
 
 def test_clusters_are_counted_where_they_hold_a_value() -> None:
     values = np.array([[1.0, np.nan], [0.0, np.nan], [1.0, 1.0], [np.nan, np.nan]])
-    assert cluster_counts(values, np.array([0, 0, 1, 2])).tolist() == [2, 1]
+    assert count_clusters(values, np.array([0, 0, 1, 2])).tolist() == [2, 1]
 
 
 def test_standard_error_is_that_of_the_mean() -> None:
     values = np.random.default_rng(0).normal(size=(40, 1))
-    samples = resampled_means(values, np.arange(40), resamples=20_000, seed=0)
+    samples = bootstrap_means(values, np.arange(40), resamples=20_000, seed=0)
     assert standard_errors(samples, np.array([40]))[0] == pytest.approx(
         values.std(ddof=1) / 40**0.5, rel=0.02
     )
@@ -123,7 +123,7 @@ def test_standard_error_is_that_of_the_mean() -> None:
 def test_few_flips_are_all_taken() -> None:
     totals = np.random.default_rng(1).integers(-3, 4, size=(9, 20)).astype(float)
     flips = np.array(list(itertools.product((1.0, -1.0), repeat=9)))
-    for column, p in zip(totals.T, sign_flip_p(totals, seed=0), strict=True):
+    for column, p in zip(totals.T, sign_flip_p_value(totals, seed=0), strict=True):
         assert p == pytest.approx((np.abs(flips @ column) >= abs(column.sum())).mean())
 
 
@@ -132,24 +132,24 @@ def test_flips_of_single_instances_are_the_exact_sign_test() -> None:
         totals = np.repeat([1.0, -1.0], [won, lost])[:, None]
         expected = binomtest(won, won + lost).pvalue
         drawn = won + lost > EXHAUSTIVE
-        assert sign_flip_p(totals, seed=0)[0] == pytest.approx(expected, abs=0.015 if drawn else 1e-12)
+        assert sign_flip_p_value(totals, seed=0)[0] == pytest.approx(expected, abs=0.015 if drawn else 1e-12)
 
 
 def test_more_flips_give_a_smaller_p() -> None:
     totals = np.ones((60, 1))
-    assert sign_flip_p(totals, seed=0, flips=999)[0] == pytest.approx(1 / 1000)
-    assert sign_flip_p(totals, seed=0, flips=99_999)[0] == pytest.approx(1 / 100_000)
+    assert sign_flip_p_value(totals, seed=0, flips=999)[0] == pytest.approx(1 / 1000)
+    assert sign_flip_p_value(totals, seed=0, flips=99_999)[0] == pytest.approx(1 / 100_000)
 
 
 def test_nothing_that_differs_is_no_evidence() -> None:
-    assert sign_flip_p(np.zeros((30, 2)), seed=0).tolist() == [1.0, 1.0]
+    assert sign_flip_p_value(np.zeros((30, 2)), seed=0).tolist() == [1.0, 1.0]
 
 
 def test_holm_corrects_as_in_the_definition() -> None:
     p = np.array([0.04, 0.001, np.nan, 0.02, 0.9, 0.03])
     # In order: 0.001 * 5, 0.02 * 4, 0.03 * 3, 0.04 * 2, 0.9 * 1; never falling.
-    assert holm(p) == pytest.approx([0.09, 0.005, np.nan, 0.08, 0.9, 0.09], nan_ok=True)
-    assert holm(np.array([0.6, 0.7])).tolist() == [1.0, 1.0]
+    assert holm_correction(p) == pytest.approx([0.09, 0.005, np.nan, 0.08, 0.9, 0.09], nan_ok=True)
+    assert holm_correction(np.array([0.6, 0.7])).tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("rows", [0, 4])
@@ -160,30 +160,30 @@ def test_fewer_than_two_clusters_have_no_interval(rows: int) -> None:
 
 
 def test_seeds_give_the_t_interval() -> None:
-    mean, sd, low, high, n = over_seeds(np.array([0.5, 0.6, 0.7]))
+    mean, sd, low, high, n = summarise_seeds(np.array([0.5, 0.6, 0.7]))
     assert (mean, sd, n) == (pytest.approx(0.6), pytest.approx(0.1), 3)
     assert high - mean == pytest.approx(4.302653 * 0.1 / 3**0.5)
     assert mean - low == pytest.approx(high - mean)
 
 
 def test_one_seed_has_a_mean_and_no_spread() -> None:
-    mean, sd, low, high, n = over_seeds(np.array([0.5]))
+    mean, sd, low, high, n = summarise_seeds(np.array([0.5]))
     assert (mean, n) == (0.5, 1)
     assert np.isnan([sd, low, high]).all()
 
 
 def test_a_p_that_draws_could_not_make_smaller_is_a_bound() -> None:
     clear = np.ones((60, 1))
-    (least,) = sign_flip_p(clear, 0)
+    (least,) = sign_flip_p_value(clear, 0)
     assert least == 1 / (FLIPS + 1)
     for stored in (least, round(least, 6)):
         assert format_p(stored, ".2g", least=least) == "≤ 0.0001"
-    (of_more,) = sign_flip_p(clear, 0, flips=4 * FLIPS)
+    (of_more,) = sign_flip_p_value(clear, 0, flips=4 * FLIPS)
     assert format_p(of_more, ".1g", least=1 / (4 * FLIPS + 1)) == "≤ 3e-05"
     assert format_p(2 * of_more, ".1g", least=1 / (4 * FLIPS + 1)) == "5e-05", (
         "no bound, though 10,000 flips give none"
     )
-    (of_guesses,) = above_chance_p(clear[:, None] * [[-1], [1]], np.random.default_rng(0), factor=1.0)
+    (of_guesses,) = above_chance_p_value(clear[:, None] * [[-1], [1]], np.random.default_rng(0), factor=1.0)
     assert format_p(of_guesses, ".4f", least=LEAST_GUESS_P) == "≤ 0.0005"
     assert format_p(30 * least, ".4f", least=least, uncorrected=least) == "≤ 0.0030"
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.blind.scorers import DECIMALS, places
+from caramel.blind.scorers import DECIMALS, deduplicate_texts
 from caramel.blind.text import surface
-from caramel.blind.text.linear_probe import CAP, COST, learn, words_of
+from caramel.blind.text.linear_probe import CAP, COST, extract_words, fit_weights
 from caramel.blind.text.ngram_counts import Terms
 from caramel.utils.arrays import Floats, Ints
-from caramel.utils.hashing import stable_keys
-from caramel.utils.stats import wilson
+from caramel.utils.hashing import compute_stable_keys
+from caramel.utils.stats import wilson_interval
 
 TOP = 20  # terms per type
 SHOWN = 5  # pairs per finding
@@ -29,10 +29,10 @@ PROPERTIES = {
     "digits": ("of more digits", "of fewer digits"),
     "articles": ("of a greater share of articles", "of a smaller share of articles"),
 }
-Giveaways = dict[str, dict[str, list[dict[str, Any]]]]  # type -> terms, properties -> findings
+Artifacts = dict[str, dict[str, list[dict[str, Any]]]]  # type -> terms, properties -> findings
 
 
-def giveaways(rows: pd.DataFrame, *, seed: int) -> Giveaways:
+def find_artifacts(rows: pd.DataFrame, *, seed: int) -> Artifacts:
     """Return by type what an attacker can go by: ``terms`` and ``properties``, most telling first.
 
     Each finding has ``true_captions`` and ``negatives``, the rows in which the caption, or the negative,
@@ -48,46 +48,53 @@ def giveaways(rows: pd.DataFrame, *, seed: int) -> Giveaways:
     """
     rows = rows.sort_values("pair_id", ignore_index=True)
     return {
-        str(kind): {"terms": _terms(part, seed), "properties": _properties(part)}
-        for kind, part in rows.groupby("type", sort=True)
+        str(type_name): {
+            "terms": _find_term_artifacts(part, seed),
+            "properties": _find_property_artifacts(part),
+        }
+        for type_name, part in rows.groupby("type", sort=True)
     }
 
 
-def _terms(rows: pd.DataFrame, seed: int) -> list[dict[str, Any]]:
+def _find_term_artifacts(rows: pd.DataFrame, seed: int) -> list[dict[str, Any]]:
     names = rows["pair_id"].tolist()
-    texts, sides = places(rows["caption"].tolist(), rows["negative_caption"].tolist())
-    terms = Terms.of(texts, words_of)
-    features = terms.of_items(np.arange(len(texts)))
-    drawn = np.sort(np.argsort(stable_keys(names, seed), kind="stable")[:CAP])
-    weights = learn(features, sides[:, drawn[np.lexsort((sides[1, drawn], sides[0, drawn]))]], COST, seed)
+    texts, sides = deduplicate_texts(rows["caption"].tolist(), rows["negative_caption"].tolist())
+    terms = Terms.from_items(texts, extract_words)
+    features = terms.count_terms(np.arange(len(texts)))
+    drawn = np.sort(np.argsort(compute_stable_keys(names, seed), kind="stable")[:CAP])
+    weights = fit_weights(
+        features, sides[:, drawn[np.lexsort((sides[1, drawn], sides[0, drawn]))]], COST, seed
+    )
     more = (features[sides[0]] - features[sides[1]]).sign().tocsc()
-    apart = np.abs(weights) * np.asarray(np.abs(more).sum(axis=0)).reshape(-1)
-    found = []
-    for i in np.argsort(-apart.round(DECIMALS), kind="stable")[:TOP].tolist():
-        if apart[i] > 0:
+    separation = np.abs(weights) * np.asarray(np.abs(more).sum(axis=0)).reshape(-1)
+    findings = []
+    for i in np.argsort(-separation.round(DECIMALS), kind="stable")[:TOP].tolist():
+        if separation[i] > 0:
             column = more[:, [i]].toarray().reshape(-1)
             weight = round(float(weights[i]), DECIMALS)
-            found.append({"term": terms.names[i], "weight": weight, **_counts(column, weight, names)})
-    return found
+            findings.append(
+                {"term": terms.names[i], "weight": weight, **_count_by_sign(column, weight, names)}
+            )
+    return findings
 
 
-def _properties(rows: pd.DataFrame) -> list[dict[str, Any]]:
+def _find_property_artifacts(rows: pd.DataFrame) -> list[dict[str, Any]]:
     names = rows["pair_id"].tolist()
-    found: list[tuple[float, dict[str, Any]]] = []
+    findings: list[tuple[float, dict[str, Any]]] = []
     for name, words in PROPERTIES.items():
         rule: surface.Rule = getattr(surface, name)
-        sides = rule.measured(rows["caption"].tolist(), rows["negative_caption"].tolist())
+        sides = rule.measure_texts(rows["caption"].tolist(), rows["negative_caption"].tolist())
         more = np.sign(sides[0] - sides[1])
         share = float((1 + more).mean() / 2)
-        low, high = wilson(share, len(rows))
+        low, high = wilson_interval(share, len(rows))
         if low > 0.5 or high < 0.5:
             way = words[0] if share > 0.5 else words[1]
-            counts = _counts(more, share - 0.5, names)
-            found.append((abs(share - 0.5), {"property": name, "true_caption_is": way, **counts}))
-    return [finding for _, finding in sorted(found, key=lambda item: -item[0])]
+            counts = _count_by_sign(more, share - 0.5, names)
+            findings.append((abs(share - 0.5), {"property": name, "true_caption_is": way, **counts}))
+    return [finding for _, finding in sorted(findings, key=lambda item: -item[0])]
 
 
-def _counts(more: Floats | Ints, direction: float, names: Sequence[str]) -> dict[str, Any]:
+def _count_by_sign(more: Floats | Ints, direction: float, names: Sequence[str]) -> dict[str, Any]:
     """Return the counts of rows of each sign, and examples of those that the direction is right on."""
     right = np.flatnonzero(more * np.sign(direction) > 0)[:SHOWN]
     return {

@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.artifacts import Giveaways, giveaways
-from caramel.audit.contamination import leakage
+from caramel.audit.artifacts import Artifacts, find_artifacts
+from caramel.audit.contamination import find_contamination
 from caramel.audit.defects import find_defects
 from caramel.blind.image.shortcuts import ImageShortcuts
-from caramel.blind.text.attack import BEST, Attack, attacks, enough
+from caramel.blind.text.attack import BEST, Attack, has_enough_images, run_attacks
 from caramel.blind.text.text_tasks import P1_N, PARAPHRASED, Source
-from caramel.utils.acceptance import CHANCE, STATES, Acceptance, Verdict, verdict
+from caramel.utils.acceptance import CHANCE, STATES, Acceptance, Verdict, compute_verdict
 
 LEAK_COLUMNS = ("pair_id", "side", "kind", "similarity", "row", "corpus_text", "matches")
 ORDER_ONLY = "word_order_only"
@@ -46,7 +46,7 @@ class Audit:
     folds: int
     seed: int
     attack: Attack
-    giveaways: Giveaways
+    giveaways: Artifacts
     defects: Mapping[str, Sequence[str]]
     faulty: int
     further: Sequence[Attack] = ()
@@ -56,8 +56,8 @@ class Audit:
     @property
     def best(self) -> Mapping[str, Any]:
         """The best blind attacker over all rows: micro, macro, ci_low, ci_high in [0, 1], p_value, ties."""
-        found: Mapping[str, Any] = self.attack.figures[BEST]["overall"]
-        return found
+        overall: Mapping[str, Any] = self.attack.figures[BEST]["overall"]
+        return overall
 
     @property
     def attacks(self) -> Sequence[Attack]:
@@ -65,7 +65,7 @@ class Audit:
         return (self.attack, *self.further)
 
 
-def audit(
+def audit_rows(
     rows: pd.DataFrame,
     *,
     scorers: Sequence[str],
@@ -94,12 +94,12 @@ def audit(
         ConfigError: no scorer is named.
         DataError: the rows cannot be attacked, or a source has nothing to learn from.
     """
-    paraphrased = enough(rows[rows["caption2"].notna()])
+    paraphrased = has_enough_images(rows[rows["caption2"].notna()])
     attack, *further = [
-        found
+        result
         for tasks in ((P1_N,), PARAPHRASED)[: 2 if paraphrased else 1]
         for source in (None, *sources)
-        for found in attacks(rows, scorers, tasks, folds=folds, seed=seed, corpus=corpus, source=source)
+        for result in run_attacks(rows, scorers, tasks, folds=folds, seed=seed, corpus=corpus, source=source)
     ]
     defects = find_defects(rows)
     reworded = set(rows.loc[rows["type"].isin(REWORDED), "pair_id"])
@@ -109,11 +109,11 @@ def audit(
         for pair in pairs
         if defect != ORDER_ONLY or pair in reworded
     }
-    found = giveaways(attack.rows, seed=seed)
-    return Audit(name, rows, folds, seed, attack, found, defects, len(faulty), further)
+    result = find_artifacts(attack.rows, seed=seed)
+    return Audit(name, rows, folds, seed, attack, result, defects, len(faulty), further)
 
 
-def leaks_into(rows: pd.DataFrame, corpus: Path, *, column: str, seed: int) -> pd.DataFrame:
+def find_leaks(rows: pd.DataFrame, corpus: Path, *, column: str, seed: int) -> pd.DataFrame:
     """Return the captions, paraphrases and negatives that stand in a training corpus, exactly or nearly: ``LEAK_COLUMNS``.
 
     Args:
@@ -128,32 +128,34 @@ def leaks_into(rows: pd.DataFrame, corpus: Path, *, column: str, seed: int) -> p
     texts = rows.melt("pair_id", ["caption", "caption2", "negative_caption"], "side", "said").dropna(
         subset="said"
     )
-    found = leakage(texts["said"].tolist(), corpus, column=column, seed=seed)
-    where = texts.iloc[found["text"].to_numpy(dtype=int)]
-    return found.assign(pair_id=where["pair_id"].to_numpy(), side=where["side"].to_numpy())[
+    matches = find_contamination(texts["said"].tolist(), corpus, column=column, seed=seed)
+    where = texts.iloc[matches["text"].to_numpy(dtype=int)]
+    return matches.assign(pair_id=where["pair_id"].to_numpy(), side=where["side"].to_numpy())[
         list(LEAK_COLUMNS)
     ]
 
 
-def accuracy_verdicts(result: Audit, limit: float) -> list[tuple[Attack, Verdict]]:
+def judge_accuracy(result: Audit, limit: float) -> list[tuple[Attack, Verdict]]:
     """Return what the best blind attacker's interval (micro) says about a limit in [0, 1], the worst first.
 
     Of each attack on a task of two texts, on captions and on paraphrases, wherever it learned: what rejected rows or
     paraphrases give away makes a data set no sounder for being hidden from the other attacks. All must be accepted.
     """
-    found = []
+    verdicts = []
     for attack in result.attacks:
         if attack.task.chance == CHANCE:
             share, low, high = (
                 attack.figures[BEST]["overall"][key] for key in ("micro", "ci_low", "ci_high")
             )
-            judged = verdict(share, low, high, rows=len(attack.rows), limit=limit)
+            judged = compute_verdict(share, low, high, rows=len(attack.rows), limit=limit)
             end = low if judged.state == "refused" else high
-            found.append((STATES.index(judged.state), end, attack, judged))
-    return [(attack, judged) for *_, attack, judged in sorted(found, key=lambda one: one[:2], reverse=True)]
+            verdicts.append((STATES.index(judged.state), end, attack, judged))
+    return [
+        (attack, judged) for *_, attack, judged in sorted(verdicts, key=lambda one: one[:2], reverse=True)
+    ]
 
 
-def broken(
+def list_broken_thresholds(
     result: Audit, *, max_accuracy: float | None, max_defects: int | None, acceptance: Acceptance
 ) -> list[str]:
     """Return what thresholds are broken, each with its figure.
@@ -165,31 +167,31 @@ def broken(
         max_defects: broken if more rows have a defect; see ``Audit.faulty``.
         acceptance: see ``caramel.utils.acceptance``.
     """
-    found = []
+    messages = []
     if max_accuracy is not None:
-        for attack, judged in accuracy_verdicts(result, max_accuracy):
-            if not judged.passes(acceptance):
-                found.append(
-                    f"The best blind attacker is right on {best_figures(attack)} of the rows{beyond(attack)}: {judged}."
+        for attack, judged in judge_accuracy(result, max_accuracy):
+            if not judged.is_passing(acceptance):
+                messages.append(
+                    f"The best blind attacker is right on {format_best_accuracy(attack)} of the rows{format_attack_scope(attack)}: {judged}."
                 )
     if max_defects is not None and result.faulty > max_defects:
-        found.append(f"{result.faulty} rows have a defect; at most {max_defects} are allowed.")
-    return found
+        messages.append(f"{result.faulty} rows have a defect; at most {max_defects} are allowed.")
+    return messages
 
 
-def best_figures(attack: Attack) -> str:
+def format_best_accuracy(attack: Attack) -> str:
     """Return the best blind attacker's accuracy with its interval, in per cent."""
     overall = attack.figures[BEST]["overall"]
-    micro, low, high = (percent(overall[key]) for key in ("micro", "ci_low", "ci_high"))
+    micro, low, high = (format_percent(overall[key]) for key in ("micro", "ci_low", "ci_high"))
     return f"{micro} % [{low}, {high}]"
 
 
-def beyond(attack: Attack) -> str:
+def format_attack_scope(attack: Attack) -> str:
     """Return in words what an attack is on and where it learned, as far as that is not captions and the other folds."""
     task = "" if attack.task == P1_N else f", {attack.task.name}"
     return task if attack.source is None else f"{task}, learned from {attack.source!r}"
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Return a share in per cent, with one decimal."""
     return f"{100 * share:.1f}"

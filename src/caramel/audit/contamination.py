@@ -17,8 +17,16 @@ import pandas as pd
 from caramel.errors import DataError
 from caramel.io.readers import csv_rows, json_lines, parquet_rows, text_lines
 from caramel.io.validators import optional_text
-from caramel.utils.minhash import Index, band_keys, bands, hash_functions, jaccard, shingles, signatures
-from caramel.utils.text import words_only
+from caramel.utils.minhash import (
+    Index,
+    build_shingles,
+    choose_bands,
+    compute_band_keys,
+    compute_jaccard,
+    compute_signatures,
+    hash_functions,
+)
+from caramel.utils.text import extract_words
 
 COLUMNS = ("text", "kind", "similarity", "row", "corpus_text", "matches")
 BLOCK = 20_000  # rows of the corpus that are looked at together
@@ -26,7 +34,7 @@ THRESHOLD = 0.8  # least similarity of near duplicates
 PERMUTATIONS = 128  # length of the signatures
 
 
-def leakage(
+def find_contamination(
     texts: Sequence[str],
     corpus: Iterable[str] | Path,
     *,
@@ -51,14 +59,21 @@ def leakage(
     Raises:
         DataError: the file is missing, broken, of no known format, or lacks the column or texts in it.
     """
-    keys = [" ".join(words_only(text)) for text in texts]
+    keys = [" ".join(extract_words(text)) for text in texts]
     distinct = sorted({key for key in keys if key})
-    rows = _rows(corpus, column) if isinstance(corpus, Path) else iter(corpus)
-    found = _best(distinct, rows, seed) if distinct else {}
+    rows = _read_texts(corpus, column) if isinstance(corpus, Path) else iter(corpus)
+    best_matches = _find_best_matches(distinct, rows, seed) if distinct else {}
     matched = [
-        (place, found[key].kind, found[key].similarity, found[key].row, found[key].text, found[key].matches)
-        for place, key in enumerate(keys)
-        if key in found
+        (
+            index,
+            best_matches[key].match_type,
+            best_matches[key].similarity,
+            best_matches[key].row,
+            best_matches[key].text,
+            best_matches[key].matches,
+        )
+        for index, key in enumerate(keys)
+        if key in best_matches
     ]
     return pd.DataFrame(matched, columns=list(COLUMNS))
 
@@ -67,51 +82,51 @@ def leakage(
 class _Match:
     """The best row of the corpus for one text so far, and how many there are."""
 
-    kind: str
+    match_type: str
     similarity: float
     row: int
     text: str
     matches: int = 0
 
 
-def _best(distinct: Sequence[str], rows: Iterator[str | None], seed: int) -> dict[str, _Match]:
+def _find_best_matches(distinct: Sequence[str], rows: Iterator[str | None], seed: int) -> dict[str, _Match]:
     """Return the best match of each text that has one."""
-    ours = shingles([key.split() for key in distinct])
-    size, count = bands(THRESHOLD, PERMUTATIONS)
+    ours = build_shingles([key.split() for key in distinct])
+    size, count = choose_bands(THRESHOLD, PERMUTATIONS)
     functions = hash_functions(size * count, seed)
-    index = Index(band_keys(signatures(ours, functions), size))
-    found: dict[str, _Match] = {}
+    index = Index(compute_band_keys(compute_signatures(ours, functions), size))
+    best_matches: dict[str, _Match] = {}
     first = 0
     while block := list(islice(rows, BLOCK)):
-        theirs = [" ".join(words_only(text)) if text else "" for text in block]
-        places = [place for place, key in enumerate(theirs) if key]
-        if places:
-            other = shingles([theirs[place].split() for place in places])
-            table = band_keys(signatures(other, functions), size)
-            for mine, its in index.pairs(table):
-                similarity = jaccard(ours, other, mine, its)
+        theirs = [" ".join(extract_words(text)) if text else "" for text in block]
+        positions = [position for position, key in enumerate(theirs) if key]
+        if positions:
+            other = build_shingles([theirs[position].split() for position in positions])
+            table = compute_band_keys(compute_signatures(other, functions), size)
+            for text_ids, corpus_ids in index.iter_pairs(table):
+                similarity = compute_jaccard(ours, other, text_ids, corpus_ids)
                 near = np.flatnonzero(similarity >= THRESHOLD)
                 for at in near.tolist():
-                    key, place = distinct[mine[at]], places[its[at]]
-                    kind = "exact" if key == theirs[place] else "near"
-                    match = _Match(kind, float(similarity[at]), first + place, str(block[place]))
-                    found[key] = _better(found.get(key), match)
+                    key, position = distinct[text_ids[at]], positions[corpus_ids[at]]
+                    match_type = "exact" if key == theirs[position] else "near"
+                    match = _Match(match_type, float(similarity[at]), first + position, str(block[position]))
+                    best_matches[key] = _select_better(best_matches.get(key), match)
         first += len(block)
-    return found
+    return best_matches
 
 
-def _better(old: _Match | None, new: _Match) -> _Match:
+def _select_better(old: _Match | None, new: _Match) -> _Match:
     """Return the better match, an exact one before the most similar before the first, counting both."""
 
-    def rank(match: _Match) -> tuple[bool, float, int]:
-        return match.kind == "exact", match.similarity, -match.row
+    def rank_match(match: _Match) -> tuple[bool, float, int]:
+        return match.match_type == "exact", match.similarity, -match.row
 
-    best = new if old is None or rank(new) > rank(old) else old
+    best = new if old is None or rank_match(new) > rank_match(old) else old
     best.matches = (old.matches if old else 0) + 1
     return best
 
 
-def _rows(path: Path, column: str) -> Iterator[str | None]:
+def _read_texts(path: Path, column: str) -> Iterator[str | None]:
     """Return the texts of a file, None where a row has none."""
     if path.suffix not in SUFFIXES or not path.is_file():
         what = "is not there" if not path.is_file() else "is of no known format"

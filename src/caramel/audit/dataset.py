@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from caramel.audit.audit import Audit, audit, leaks_into
+from caramel.audit.audit import Audit, audit_rows, find_leaks
 from caramel.audit.files.inputs import AuditRows
 from caramel.benchmarks.image_files import encoded_file
-from caramel.blind.image.shortcuts import ImageShortcuts, image_shortcuts
+from caramel.blind.image.shortcuts import ImageShortcuts, find_image_shortcuts
 from caramel.blind.text.attack import Attack
 from caramel.blind.text.text_tasks import Source
 from caramel.io.image_store import OnDemand
-from caramel.utils.grouping import grouped
+from caramel.utils.grouping import group_rows
 
 
 def audit_data_set(
-    found: AuditRows,
+    data_set: AuditRows,
     *,
     scorers: Sequence[str],
     folds: int,
@@ -45,9 +45,11 @@ def audit_data_set(
         BackendError: there is no scorer of that name, or its model cannot be loaded.
         DataError: the rows cannot be attacked, or a file is missing or broken.
     """
-    leaks = None if training is None else leaks_into(found.rows, training, column=training_column, seed=seed)
-    result = audit(
-        found.rows,
+    leaks = (
+        None if training is None else find_leaks(data_set.rows, training, column=training_column, seed=seed)
+    )
+    result = audit_rows(
+        data_set.rows,
         scorers=scorers,
         folds=folds,
         seed=seed,
@@ -55,25 +57,29 @@ def audit_data_set(
         corpus=corpus,
         sources=sources,
     )
-    return replace(result, images=_image_shortcuts(found, folds, seed), leaks=leaks)
+    return replace(result, images=_find_image_shortcuts(data_set, folds, seed), leaks=leaks)
 
 
-def untimed(found: Audit) -> Audit:
+def clear_timings(result: Audit) -> Audit:
     """Return an audit that does not say how long attackers took, so that equal rows give equal bytes: seconds are 0."""
 
-    def without(attack: Attack) -> Attack:
+    def clear_attack_timings(attack: Attack) -> Attack:
         return replace(attack, seconds=dict.fromkeys(attack.seconds, 0.0))
 
-    return replace(found, attack=without(found.attack), further=[without(one) for one in found.further])
+    return replace(
+        result,
+        attack=clear_attack_timings(result.attack),
+        further=[clear_attack_timings(one) for one in result.further],
+    )
 
 
-def _image_shortcuts(found: AuditRows, folds: int, seed: int) -> ImageShortcuts | None:
+def _find_image_shortcuts(data_set: AuditRows, folds: int, seed: int) -> ImageShortcuts | None:
     """Return what the images of rows that have both give away; None where no row has both at hand."""
-    rows = found.rows.dropna(subset=["image", "negative_image"])
+    rows = data_set.rows.dropna(subset=["image", "negative_image"])
     if rows.empty:
         return None
     files = [
-        OnDemand(encoded_file, [found.images[key] for key in rows[side]])
+        OnDemand(encoded_file, [data_set.images[key] for key in rows[side]])
         for side in ("image", "negative_image")
     ]
-    return image_shortcuts(files[0], files[1], grouped(rows).names, rows, folds=folds, seed=seed)
+    return find_image_shortcuts(files[0], files[1], group_rows(rows).names, rows, folds=folds, seed=seed)

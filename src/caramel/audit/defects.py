@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.utils.text import words_only
+from caramel.utils.text import extract_words
 
 Words = tuple[str, ...]
 TEXTS = ("caption", "caption2", "negative_caption")
@@ -48,7 +48,7 @@ _ENTITY = re.compile(r"&([a-zA-Z][a-zA-Z0-9]+;|#[0-9]+;|#[xX][0-9a-fA-F]+;)")
 _NO_SIGN = re.compile("[\ufffd\ufeff\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
-def _as_read(first: int, last: int) -> str:
+def _build_char_class(first: int, last: int) -> str:
     """Return a class of the signs that these bytes become when they are read as Windows-1252 or Latin-1."""
     data = [bytes([byte]) for byte in range(first, last + 1)]
     signs = {byte.decode("latin-1") for byte in data} | {byte.decode("cp1252", "ignore") for byte in data}
@@ -57,10 +57,10 @@ def _as_read(first: int, last: int) -> str:
 
 # What UTF-8 becomes when each of its bytes is read as a sign: `Ã©` for `é`, `â€™` for `’`. Bytes that begin signs
 # of other scripts than Latin count from two of them on: one alone may be meant, as in `CAFÉ”`.
-_MORE = _as_read(0x80, 0xBF)
+_MORE = _build_char_class(0x80, 0xBF)
 _MOJIBAKE = re.compile(
     f"[ÂÃ]{_MORE}|[âï]{_MORE}{{2}}|ð{_MORE}{{3}}|"
-    f"(?:{_as_read(0xC4, 0xDF)}{_MORE}|{_as_read(0xE0, 0xEE)}{_MORE}{{2}}){{2}}"
+    f"(?:{_build_char_class(0xC4, 0xDF)}{_MORE}|{_build_char_class(0xE0, 0xEE)}{_MORE}{{2}}){{2}}"
 )
 
 
@@ -88,24 +88,24 @@ def find_defects(rows: pd.DataFrame) -> dict[str, list[str]]:
         rows: columns pair_id, image_id, caption, caption2 (or None) and negative_caption; perhaps image,
             negative_image and split.
     """
-    caption, negative = (rows[name].map(words_only) for name in ("caption", "negative_caption"))
-    paraphrase = rows["caption2"].map(lambda text: words_only(text) if isinstance(text, str) else None)
+    caption, negative = (rows[name].map(extract_words) for name in ("caption", "negative_caption"))
+    paraphrase = rows["caption2"].map(lambda text: extract_words(text) if isinstance(text, str) else None)
     same_words = caption.map(sorted) == negative.map(sorted)
-    found = {
+    masks = {
         "negative_equals_caption": caption == negative,
         "paraphrase_equals_caption": caption == paraphrase,
         "duplicate_pair": pd.DataFrame({"caption": caption, "negative": negative}).duplicated(),
         "word_order_only": same_words & (caption != negative),
         "paraphrase_equals_negative": negative == paraphrase,
-        "contradictory_roles": _contradictory(rows["image_id"], (caption, paraphrase), negative),
-        "empty_text": _any_text(rows, lambda text: not words_only(text)),
-        "over_long_text": _any_text(rows, is_cut_by_clip),
-        "not_english": _any_text(rows, is_not_english),
-        "encoding_damage": _any_text(rows, is_damaged),
+        "contradictory_roles": _contradiction_mask(rows["image_id"], (caption, paraphrase), negative),
+        "empty_text": _any_text_mask(rows, lambda text: not extract_words(text)),
+        "over_long_text": _any_text_mask(rows, is_cut_by_clip),
+        "not_english": _any_text_mask(rows, is_not_english),
+        "encoding_damage": _any_text_mask(rows, is_damaged),
     }
     if "split" in rows.columns:
-        found["image_in_two_splits"] = _in_two_splits(rows)
-    return {name: rows.loc[holds, "pair_id"].tolist() for name, holds in found.items()}
+        masks["image_in_two_splits"] = _split_overlap_mask(rows)
+    return {name: rows.loc[holds, "pair_id"].tolist() for name, holds in masks.items()}
 
 
 def is_cut_by_clip(text: str) -> bool:
@@ -117,13 +117,13 @@ def is_cut_by_clip(text: str) -> bool:
     # A token is at least one sign. Others than these are mended, expanded or folded before, and may become more.
     if text.isascii() and "&" not in text and len("".join(text.split())) <= room:
         return False
-    tokenizer = _clip_tokenizer()
+    tokenizer = _load_clip_tokenizer()
     cleaned = tokenizer.clean_fn(text).replace(" ", "")
     return len(cleaned.encode()) > room * LONGEST_TOKEN or len(tokenizer.encode(text)) > room
 
 
 @functools.cache
-def _clip_tokenizer() -> Any:
+def _load_clip_tokenizer() -> Any:
     from open_clip.tokenizer import SimpleTokenizer
 
     return SimpleTokenizer()
@@ -142,7 +142,7 @@ def is_not_english(text: str) -> bool:
         foreign = sum(not sign.isascii() for sign in letters)
         if foreign >= 3 and 8 * foreign > len(letters):
             return True
-    words = words_only(text)
+    words = extract_words(text)
     others = sum(word in OTHER_LANGUAGES for word in words)
     return others >= 2 and others > 2 * sum(word in ENGLISH for word in words)
 
@@ -160,14 +160,14 @@ def is_damaged(text: str) -> bool:
     return any(name.startswith("#") or name in html5 for name in _ENTITY.findall(text))
 
 
-def _any_text(rows: pd.DataFrame, holds: Callable[[str], bool]) -> pd.Series[bool]:
+def _any_text_mask(rows: pd.DataFrame, holds: Callable[[str], bool]) -> pd.Series[bool]:
     """Return whether any text of a row has a property; equal texts are looked at once."""
     given = [rows[name] for name in TEXTS]
     bad = {text for text in {*pd.concat(given)} if isinstance(text, str) and holds(text)}
     return pd.concat([column.isin(bad) for column in given], axis=1).any(axis=1)
 
 
-def _contradictory(
+def _contradiction_mask(
     images: pd.Series[str], true: Iterable[Iterable[Words | None]], false: Iterable[Words | None]
 ) -> pd.Series[bool]:
     """Return whether a text of a row is true here and a negative in another row of the image, or the reverse."""
@@ -185,13 +185,13 @@ def _contradictory(
     return pd.Series([row in bad for row in range(len(images))], index=images.index)
 
 
-def _in_two_splits(rows: pd.DataFrame) -> pd.Series[bool]:
+def _split_overlap_mask(rows: pd.DataFrame) -> pd.Series[bool]:
     """Return whether an image of a row stands in rows of several splits."""
     columns = [rows[name] for name in ("image_id", "image", "negative_image") if name in rows.columns]
-    seen: dict[object, set[str]] = defaultdict(set)
+    image_splits: dict[object, set[str]] = defaultdict(set)
     for column in columns:
         for image, split in zip(column, rows["split"], strict=True):
             if isinstance(image, str):
-                seen[image].add(split)
-    crossing = {image for image, where in seen.items() if len(where) > 1}
+                image_splits[image].add(split)
+    crossing = {image for image, where in image_splits.items() if len(where) > 1}
     return pd.concat([column.isin(crossing) for column in columns], axis=1).any(axis=1)

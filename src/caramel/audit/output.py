@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.audit import Audit, accuracy_verdicts, best_figures, percent
-from caramel.audit.exploitability import holes
+from caramel.audit.audit import Audit, format_best_accuracy, format_percent, judge_accuracy
+from caramel.audit.exploitability import rank_exploitability
 from caramel.blind.image.shortcuts import ImageShortcuts
 from caramel.blind.scorers import DECIMALS
 from caramel.blind.text.attack import BEST, Attack
@@ -30,13 +30,13 @@ def write_audit(result: Audit, out: Path, *, limit: float = TOLERATED) -> Path:
     both with what the interval says about ``limit``.
     """
     out = Path(out)
-    found = json.dumps(as_json(result), indent=2, ensure_ascii=False) + "\n"
+    report = json.dumps(audit_to_dict(result), indent=2, ensure_ascii=False) + "\n"
     texts = {
-        "badge.svg": badge_svg(result, limit),
-        "badge.md": badge(result, limit) + "\n",
-        "audit.json": found,
+        "badge.svg": format_badge_svg(result, limit),
+        "badge.md": format_badge(result, limit) + "\n",
+        "audit.json": report,
     }
-    frames = {"rows.parquet": result.rows, "pairs.parquet": pair_gaps(result.attack)}
+    frames = {"rows.parquet": result.rows, "pairs.parquet": build_pair_gaps(result.attack)}
     for name, frame in frames.items():
         write = functools.partial(frame.to_parquet, index=False, compression="zstd")
         write_atomically(out / name, write)
@@ -45,9 +45,9 @@ def write_audit(result: Audit, out: Path, *, limit: float = TOLERATED) -> Path:
     return out / "audit.json"
 
 
-def as_json(result: Audit) -> dict[str, Any]:
+def audit_to_dict(result: Audit) -> dict[str, Any]:
     """Return the audit as JSON-like values."""
-    figures = {name: found for name, found in result.attack.figures.items() if name != BEST}
+    figures = {name: item for name, item in result.attack.figures.items() if name != BEST}
     single = max(figures, key=lambda name: figures[name]["overall"]["micro"])
     return {
         "name": result.name,
@@ -61,71 +61,71 @@ def as_json(result: Audit) -> dict[str, Any]:
         "scorers": figures,
         "best_single_scorer": {"scorer": single, **figures[single]["overall"]},
         BEST: result.attack.figures[BEST],
-        "attacks": [_attack(found) for found in result.attacks],
-        "holes": [hole._asdict() for hole in holes(result)],
+        "attacks": [_attack_to_dict(item) for item in result.attacks],
+        "holes": [hole._asdict() for hole in rank_exploitability(result)],
         "defects": {name: {"count": len(ids), "rows": list(ids)} for name, ids in result.defects.items()},
         "rows_with_defects": result.faulty,
         "giveaways": result.giveaways,
-        "image_shortcuts": None if result.images is None else _shortcuts(result.images),
-        "leakage": None if result.leaks is None else _leakage(result.leaks),
+        "image_shortcuts": None if result.images is None else _shortcuts_to_dict(result.images),
+        "leakage": None if result.leaks is None else _leakage_to_dict(result.leaks),
     }
 
 
-def _attack(found: Attack) -> dict[str, Any]:
+def _attack_to_dict(attack: Attack) -> dict[str, Any]:
     """Return what an attack found: the task, where was learned, and who was strongest at what cost."""
-    name = found.strongest
+    name = attack.strongest
     return {
-        "task": found.task.name,
-        "asks": found.task.asks,
-        "chance": round(found.task.chance, DECIMALS),
-        "source": found.source,
-        "rows": len(found.rows),
-        "rows_learned_from": found.taught,
-        "strongest": {"scorer": name, **found.figures[name]["overall"], "seconds": found.seconds[name]},
-        "seconds": dict(found.seconds),
-        "scorers": {name: of_scorer for name, of_scorer in found.figures.items() if name != BEST},
-        BEST: found.figures[BEST],
+        "task": attack.task.name,
+        "asks": attack.task.asks,
+        "chance": round(attack.task.chance, DECIMALS),
+        "source": attack.source,
+        "rows": len(attack.rows),
+        "rows_learned_from": attack.taught,
+        "strongest": {"scorer": name, **attack.figures[name]["overall"], "seconds": attack.seconds[name]},
+        "seconds": dict(attack.seconds),
+        "scorers": {name: of_scorer for name, of_scorer in attack.figures.items() if name != BEST},
+        BEST: attack.figures[BEST],
     }
 
 
-def _shortcuts(found: ImageShortcuts) -> dict[str, Any]:
+def _shortcuts_to_dict(shortcuts: ImageShortcuts) -> dict[str, Any]:
     return {
-        "rows": len(found.rows),
-        "attackers": dict(found.figures),
-        "joint": {name: dict(metrics) for name, metrics in found.joint.items()},
-        "features": found.features.to_dict("records"),
+        "rows": len(shortcuts.rows),
+        "attackers": dict(shortcuts.figures),
+        "joint": {name: dict(metrics) for name, metrics in shortcuts.joint.items()},
+        "features": shortcuts.features.to_dict("records"),
     }
 
 
-def _leakage(leaks: pd.DataFrame) -> dict[str, Any]:
+def _leakage_to_dict(leaks: pd.DataFrame) -> dict[str, Any]:
     counts = leaks["kind"].value_counts()
-    kinds = {kind: int(counts.get(kind, 0)) for kind in ("exact", "near")}
-    return {**kinds, "rows": leaks.to_dict("records")}
+    totals = {match_type: int(counts.get(match_type, 0)) for match_type in ("exact", "near")}
+    return {**totals, "rows": leaks.to_dict("records")}
 
 
-def pair_gaps(attack: Attack) -> pd.DataFrame:
+def build_pair_gaps(attack: Attack) -> pd.DataFrame:
     """Return one row per scorer and pair: pair_id, image_id, type, subtype, scorer, gap."""
     columns = attack.rows[["pair_id", "image_id", "type", "subtype"]]
     parts = [columns.assign(scorer=name, gap=gaps) for name, gaps in attack.gaps.items()]
     return pd.concat(parts, ignore_index=True)
 
 
-def badge(result: Audit, limit: float = TOLERATED) -> str:
+def format_badge(result: Audit, limit: float = TOLERATED) -> str:
     """Return the line of Markdown that shows ``badge.svg``: the attack that fares worst by the limit."""
-    attack, judged = accuracy_verdicts(result, limit)[0]
+    attack, judged = judge_accuracy(result, limit)[0]
     task = "" if attack.task == P1_N else f" on {attack.task.name}"
     learned = (
         "" if attack.source is None else ", learned elsewhere"
     )  # its name is a user's, and could end the line
-    limits = f"(chance 50 %; at most {percent(limit)} %: {judged.state})"
-    text = f"blind accuracy {best_figures(attack)}{task}{learned} {limits}"
+    limits = f"(chance 50 %; at most {format_percent(limit)} %: {judged.state})"
+    text = f"blind accuracy {format_best_accuracy(attack)}{task}{learned} {limits}"
     return f"![{text}](badge.svg)"
 
 
-def badge_svg(result: Audit, limit: float = TOLERATED) -> str:
+def format_badge_svg(result: Audit, limit: float = TOLERATED) -> str:
     """Return a badge of the best blind attacker's accuracy where it fares worst by the limit, in the colour of that."""
-    attack, judged = accuracy_verdicts(result, limit)[0]
-    left, right = "blind accuracy", f"{percent(attack.figures[BEST]['overall']['micro'])} %"
+    attack, judged = judge_accuracy(result, limit)[0]
+    left, right = "blind accuracy", f"{format_percent(attack.figures[BEST]['overall']['micro'])} %"
     colour = COLOURS[judged.state]
     widths = [8 + 7 * len(text) for text in (left, right)]
     total = sum(widths)

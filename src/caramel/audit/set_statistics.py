@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.audit.similarity.lexical import sls
+from caramel.audit.similarity.lexical import compute_sls
 from caramel.interfaces.parser import Parser
 from caramel.sources.captions.tokenization import scan
 from caramel.sources.captions.word_classes import WORD_CLASSES, WordClass, word_classes
 from caramel.sources.captions.words import NOUNS
-from caramel.utils.hashing import stable_keys
-from caramel.utils.text import words_only
+from caramel.utils.hashing import compute_stable_keys
+from caramel.utils.text import extract_words
 
 COLUMNS = ("subtype", "text", "about", "name", "value")
 SIDES = {"caption": "P1", "caption2": "P2", "negative_caption": "N"}
@@ -35,7 +35,7 @@ WIDER |= dict.fromkeys(("child", "children", "kid", "kids", "baby"), "child")
 Line = tuple[str, str, str, str, float]
 
 
-class Facts(NamedTuple):
+class TextFacts(NamedTuple):
     """What is known of one text."""
 
     words: int
@@ -44,7 +44,7 @@ class Facts(NamedTuple):
     nouns: frozenset[str]
 
 
-def set_statistics(rows: pd.DataFrame, parser: Parser | None = None) -> pd.DataFrame:
+def compute_set_statistics(rows: pd.DataFrame, parser: Parser | None = None) -> pd.DataFrame:
     """Return ``COLUMNS``: a figure of each subtype, and of all, by text, what it is about, and its name.
 
     rows             rows; images, and texts, which differ; "looked at", of which all that follows is
@@ -63,40 +63,42 @@ def set_statistics(rows: pd.DataFrame, parser: Parser | None = None) -> pd.DataF
     """
     looked_at = rows
     if len(rows) > LOOKED_AT:
-        looked_at = rows.iloc[np.sort(np.argsort(stable_keys(rows["pair_id"], 0))[:LOOKED_AT])]
+        looked_at = rows.iloc[np.sort(np.argsort(compute_stable_keys(rows["pair_id"], 0))[:LOOKED_AT])]
     texts = {text for side in SIDES for text in looked_at[side].dropna()}
-    facts = {text: facts_of(text) for text in sorted(texts)}
-    similar = sls(looked_at, parser=parser)
+    facts = {text: extract_facts(text) for text in sorted(texts)}
+    similar = compute_sls(looked_at, parser=parser)
     lines: list[Line] = []
     for subtype in dict.fromkeys((*rows["subtype"], ALL)):
-        mine = rows if subtype == ALL else rows[rows["subtype"] == subtype]
+        subset_rows = rows if subtype == ALL else rows[rows["subtype"] == subtype]
         lines += [
-            (subtype, "", ROWS, "rows", len(mine)),
-            (subtype, "", ROWS, "images", mine["image_id"].nunique()),
+            (subtype, "", ROWS, "rows", len(subset_rows)),
+            (subtype, "", ROWS, "images", subset_rows["image_id"].nunique()),
         ]
-        seen = looked_at if subtype == ALL else looked_at[looked_at["subtype"] == subtype]
-        lines.append((subtype, "", ROWS, "looked at", len(seen)))
+        sampled_rows = looked_at if subtype == ALL else looked_at[looked_at["subtype"] == subtype]
+        lines.append((subtype, "", ROWS, "looked at", len(sampled_rows)))
         for side, name in SIDES.items():
-            said = seen[side].dropna().tolist()
-            if said:
-                lines += [(subtype, name, *line) for line in _of_texts([facts[text] for text in said])]
-                lines.append((subtype, name, ROWS, "texts", mine[side].nunique()))
-        own = similar if subtype == ALL else similar[similar["subtype"] == subtype]
-        lines += [(subtype, *line) for line in _similarities(own)]
+            side_texts = sampled_rows[side].dropna().tolist()
+            if side_texts:
+                lines += [
+                    (subtype, name, *line) for line in _summarise_texts([facts[text] for text in side_texts])
+                ]
+                lines.append((subtype, name, ROWS, "texts", subset_rows[side].nunique()))
+        similarities = similar if subtype == ALL else similar[similar["subtype"] == subtype]
+        lines += [(subtype, *line) for line in _summarise_similarities(similarities)]
     return pd.DataFrame(lines, columns=list(COLUMNS))
 
 
-def facts_of(text: str) -> Facts:
+def extract_facts(text: str) -> TextFacts:
     """Return what is known of a text."""
-    words = words_only(text)
+    words = extract_words(text)
     classes = word_classes(words)
     nouns = frozenset(w for w, c in zip(words, classes, strict=True) if c == "noun")
-    topics = {found.group for found in scan(text) if found.kind == "noun"}
+    topics = {match.group for match in scan(text) if match.kind == "noun"}
     topics |= {WIDER[noun] for noun in nouns if noun in WIDER}
-    return Facts(len(words), Counter(classes), frozenset(topics), nouns)
+    return TextFacts(len(words), Counter(classes), frozenset(topics), nouns)
 
 
-def _of_texts(facts: Sequence[Facts]) -> Iterator[tuple[str, str, float]]:
+def _summarise_texts(facts: Sequence[TextFacts]) -> Iterator[tuple[str, str, float]]:
     """Yield (about, name, value) of some texts, one at least."""
     lengths = np.array([fact.words for fact in facts])
     yield LENGTH, "mean", float(lengths.mean())
@@ -108,22 +110,22 @@ def _of_texts(facts: Sequence[Facts]) -> Iterator[tuple[str, str, float]]:
         classes.update(fact.classes)
     for word_class in WORD_CLASSES:
         yield SPEECH, word_class, classes[word_class] / max(1, lengths.sum())
-    topics = _shares(fact.topics or {NO_TOPIC} for fact in facts)
+    topics = _compute_shares(fact.topics or {NO_TOPIC} for fact in facts)
     for topic in (*NOUNS, NO_TOPIC):
         yield TOPIC, topic, topics.get(topic, 0.0)
-    nouns = _shares(fact.nouns for fact in facts)
+    nouns = _compute_shares(fact.nouns for fact in facts)
     for noun in sorted(nouns, key=lambda n: (-nouns[n], n))[:MOST]:
         yield NOUN, noun, nouns[noun]
 
 
-def _shares(found: Iterable[Iterable[str]]) -> dict[str, float]:
+def _compute_shares(names_by_text: Iterable[Iterable[str]]) -> dict[str, float]:
     """Return name -> share of the texts that have it."""
-    of_texts = list(found)
+    of_texts = list(names_by_text)
     counts = Counter(name for names in of_texts for name in names)
     return {name: number / len(of_texts) for name, number in counts.items()}
 
 
-def _similarities(similar: pd.DataFrame) -> Iterator[tuple[str, str, str, float]]:
+def _summarise_similarities(similar: pd.DataFrame) -> Iterator[tuple[str, str, str, float]]:
     """Yield (pair of texts, measure, quantile's name, value)."""
     for pair, of_pair in similar.groupby("pair", sort=False):
         for measure in ("lexical", "syntactic", "sls"):

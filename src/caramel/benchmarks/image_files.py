@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.interfaces.benchmark import ImageFile
 from caramel.io.image_codec import check_picture, max_pixels, open_picture
 from caramel.io.image_store import Pictures
 from caramel.io.keys import content_key
 from caramel.io.suggestions import NearNames
 from caramel.runtime.last_result import stamp_files
-from caramel.runtime.ray.sharded_map import threaded
+from caramel.runtime.ray.sharded_map import map_in_threads
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 
@@ -36,7 +36,7 @@ def encoded(images: Sequence[ImageFile]) -> list[bytes]:
         DataError: a file cannot be read or a part of it cut out.
     """
     stamps = _stamps(images)
-    return threaded(lambda image: cut(_present(image, stamps), image.box, str(image)), images)
+    return map_in_threads(lambda image: cut(_present(image, stamps), image.box, str(image)), images)
 
 
 def encoded_file(image: ImageFile) -> bytes:
@@ -51,7 +51,7 @@ def whole_files(images: Sequence[ImageFile]) -> list[bytes]:
         DataError: a file cannot be read.
     """
     stamps = _stamps(images)
-    return threaded(lambda image: _present(image, stamps), images)
+    return map_in_threads(lambda image: _present(image, stamps), images)
 
 
 def cut(data: bytes, box: tuple[int, int, int, int] | None, name: str) -> bytes:
@@ -80,7 +80,7 @@ def check_images(images: Sequence[ImageFile], where: str) -> list[bytes]:
         for start in range(0, len(images), _CHECKED):
             some = images[start : start + _CHECKED]
             look = functools.partial(_checked, stamps=_stamps(some))
-            for image, found in zip(some, threaded(look, some), strict=True):
+            for image, found in zip(some, map_in_threads(look, some), strict=True):
                 if isinstance(found, str):
                     bad.append((image, found))
                 else:
@@ -89,7 +89,7 @@ def check_images(images: Sequence[ImageFile], where: str) -> list[bytes]:
     if bad:
         raise DataError(
             f"{where}: {len(bad)} of {len(images)} images are missing or corrupt; nothing was scored.\n"
-            f"{shown(_explain_problems(bad), _SHOWN)}\nDownload them again, or give the right folder with --images. "
+            f"{format_items(_explain_problems(bad), _SHOWN)}\nDownload them again, or give the right folder with --images. "
             f"With --missing skip, instances with a missing image have no score, and the others are scored."
         )
     return keys
@@ -111,7 +111,7 @@ def content_keys(images: Sequence[ImageFile]) -> list[bytes]:
         DataError: a file cannot be read.
     """
     stamps = _stamps(images)
-    return threaded(lambda image: content_key(_present(image, stamps), image.box), images)
+    return map_in_threads(lambda image: content_key(_present(image, stamps), image.box), images)
 
 
 def _stamps(images: Sequence[ImageFile]) -> dict[str, str]:

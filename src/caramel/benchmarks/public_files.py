@@ -6,7 +6,7 @@ import filecmp
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.io.readers import parquet
 from caramel.io.validators import brief
 
@@ -74,7 +74,7 @@ def locate_files(folders: Sequence[Path], names: Sequence[str]) -> list[Path] | 
     ]
     if clashes:
         raise DataError(
-            f"{len(clashes)} images have one name and different content in two folders:\n{shown(clashes)}\n"
+            f"{len(clashes)} images have one name and different content in two folders:\n{format_items(clashes)}\n"
             f"Leave in these folders only the image that the benchmark means."
         )
     default = next((folder for name in copies for folder in present if folder / name in copies[name]), None)

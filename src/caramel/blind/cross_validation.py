@@ -7,22 +7,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from caramel.blind.scorers import share_below
+from caramel.blind.scorers import compute_percentile_ranks
 from caramel.utils.arrays import Bools, Floats, Ints
-from caramel.utils.hashing import assign_folds, stable_keys
+from caramel.utils.hashing import assign_folds, compute_stable_keys
 
 # (pairs to learn from (2, m), items to score (k,)) -> values (k,); all as numbers of items.
 Learn = Callable[[Ints, Ints], Floats]
 
 
-class Lesson(NamedTuple):
+class Fold(NamedTuple):
     """Which rows are judged together, and which are learned from for it. (n,), (n,)."""
 
-    judged: Bools
-    learned: Bools
+    test: Bools
+    train: Bools
 
 
-def lessons(groups: Sequence[str], *, folds: int, seed: int, taught: Bools | None = None) -> list[Lesson]:
+def group_folds(groups: Sequence[str], *, folds: int, seed: int, taught: Bools | None = None) -> list[Fold]:
     """Return the parts in which rows are judged: no group of a part is learned from for it.
 
     Args:
@@ -36,15 +36,17 @@ def lessons(groups: Sequence[str], *, folds: int, seed: int, taught: Bools | Non
     names, number = np.unique(np.array(groups, dtype=str), return_inverse=True)
     judged = np.ones(len(groups), dtype=bool) if taught is None else ~taught
     learned = judged if taught is None else taught
-    asked = np.unique(number[judged])
-    apart = taught is not None and not np.isin(number[learned], asked).any()
+    judged_groups = np.unique(number[judged])
+    is_disjoint = taught is not None and not np.isin(number[learned], judged_groups).any()
     fold = np.full(len(names), -1)
-    fold[asked] = assign_folds(names[asked].tolist(), folds=1 if apart else folds, seed=seed)
-    parts = ((fold == k)[number] for k in np.unique(fold[asked]))
-    return [Lesson(here & judged, learned & ~here) for here in parts]
+    fold[judged_groups] = assign_folds(
+        names[judged_groups].tolist(), folds=1 if is_disjoint else folds, seed=seed
+    )
+    parts = ((fold == k)[number] for k in np.unique(fold[judged_groups]))
+    return [Fold(here & judged, learned & ~here) for here in parts]
 
 
-def cross_fitted(
+def score_out_of_fold(
     names: Sequence[str],
     sides: Ints,
     groups: Sequence[str],
@@ -77,19 +79,21 @@ def cross_fitted(
     """
     text_sides = sides if texts is None else texts[sides]
     pairs = zip(groups, *sides.tolist(), strict=True)
-    keys = stable_keys((f"{group}\n{names[p]}\n{names[n]}" for group, p, n in pairs), seed)
+    keys = compute_stable_keys((f"{group}\n{names[p]}\n{names[n]}" for group, p, n in pairs), seed)
     scores = np.full(sides.shape, 0.5)
-    for here, learned in lessons(groups, folds=folds, seed=seed, taught=taught):
+    for here, learned in group_folds(groups, folds=folds, seed=seed, taught=taught):
         scored = np.unique(sides[:, here])
         usable = np.flatnonzero(learned & ~np.isin(text_sides, text_sides[:, here]).any(axis=0))
         drawn = usable[np.argsort(keys[usable], kind="stable")[:cap]]
         # In an order of their own, since a solver visits the rows in turn.
         pairs_drawn = sides[:, drawn[np.lexsort((sides[1, drawn], sides[0, drawn]))]]
-        scores[:, here] = share_below(learn(pairs_drawn, scored))[np.searchsorted(scored, sides[:, here])]
+        scores[:, here] = compute_percentile_ranks(learn(pairs_drawn, scored))[
+            np.searchsorted(scored, sides[:, here])
+        ]
     return scores[0], scores[1]
 
 
-def pair_weights(differences: Floats, *, cost: float, signs: Floats | None = None) -> Floats:
+def fit_pair_weights(differences: Floats, *, cost: float, signs: Floats | None = None) -> Floats:
     """Return weights w (d,) with P(the first is the true one) = σ(w·(x₁ − x₂)), by logistic regression.
 
     Features are brought to a mean square of 1 first, so that the penalty is the same for all. Turning a
@@ -105,7 +109,7 @@ def pair_weights(differences: Floats, *, cost: float, signs: Floats | None = Non
     scale = np.sqrt((differences**2).mean(axis=0)) if len(differences) else np.zeros(differences.shape[1])
     used = scale > 0
     weights = np.zeros(differences.shape[1])
-    signs = in_turn(len(differences)) if signs is None else signs
+    signs = build_alternating_signs(len(differences)) if signs is None else signs
     if not used.any() or len(set(signs.tolist())) < 2:
         return weights
     model = LogisticRegression(C=cost, fit_intercept=False, tol=1e-6, max_iter=1000)
@@ -114,7 +118,7 @@ def pair_weights(differences: Floats, *, cost: float, signs: Floats | None = Non
     return weights
 
 
-def sparse_pair_weights(differences: Any, *, cost: float, tolerance: float, seed: int) -> Floats:
+def fit_sparse_pair_weights(differences: Any, *, cost: float, tolerance: float, seed: int) -> Floats:
     """Return weights as ``pair_weights`` does, of many sparse features that are counts: they keep their scale.
 
     Dual coordinate descent: single-threaded, without a line search that rounding could turn.
@@ -129,7 +133,7 @@ def sparse_pair_weights(differences: Any, *, cost: float, tolerance: float, seed
 
     if differences.shape[0] < 2:
         return np.zeros(differences.shape[1])
-    signs = in_turn(differences.shape[0])
+    signs = build_alternating_signs(differences.shape[0])
     model = LogisticRegression(
         C=cost,
         solver="liblinear",
@@ -143,6 +147,6 @@ def sparse_pair_weights(differences: Any, *, cost: float, tolerance: float, seed
     return weights
 
 
-def in_turn(rows: int) -> Floats:
+def build_alternating_signs(rows: int) -> Floats:
     """Return signs by which every other pair is turned round, since a solver wants both classes. (n,)."""
     return np.where(np.arange(rows) % 2, 1.0, -1.0)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from caramel.blind.scores import Accuracies, blind_accuracy, score_pairs
-from caramel.utils.hashing import stable_keys
+from caramel.blind.scores import Accuracies, compute_blind_accuracy, score_pairs
+from caramel.utils.hashing import compute_stable_keys
 
 MARK = " and Quokka of 7 Zebras!"  # longer, with words, capitals, a digit and a last sign that no caption has
 ROWS = 400  # that are copied, at most
@@ -32,11 +32,11 @@ def compute_positive_control(
     Raises:
         BackendError, DataError: as of ``score_pairs``.
     """
-    order = np.argsort(stable_keys(negatives["negative_id"], seed), kind="stable")[:ROWS]
+    order = np.argsort(compute_stable_keys(negatives["negative_id"], seed), kind="stable")[:ROWS]
     sample = negatives.iloc[order].reset_index(drop=True)
     marked = sample.assign(
         type=PLANTED, subtype=PLANTED, negative_caption=sample["negative_caption"].str.rstrip(" .") + MARK
     )
     scores = score_pairs(pairs, marked, scorers=scorers, folds=folds, seed=seed)
-    accuracies = blind_accuracy(scores, marked, pairs=pairs, folds=folds)
+    accuracies = compute_blind_accuracy(scores, marked, pairs=pairs, folds=folds)
     return {name: {PLANTED: figures[PLANTED]} for name, figures in accuracies.items()}

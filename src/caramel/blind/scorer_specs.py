@@ -10,16 +10,16 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
-from caramel.blind.scorers import checked
+from caramel.blind.scorers import check_scorer
 from caramel.errors import BackendError
 from caramel.interfaces.scorer import Scorer, ScorerSpec
 from caramel.registry import SCORERS
-from caramel.runtime.ray.file_transfer import Local
+from caramel.runtime.ray.file_transfer import LocalFile
 
 ENCODED = ("embedding_probe", "finetuned")  # what an encoder that is at hand is used for
 
 
-def scorer(spec: str, *, both: bool = False) -> Scorer:
+def load_scorer(spec: str, *, both: bool = False) -> Scorer:
     """Return the blind scorer of a spec, which raises where a score is none (``scorers.checked``).
 
     Args:
@@ -31,25 +31,25 @@ def scorer(spec: str, *, both: bool = False) -> Scorer:
             too much, or there is no checkpoint at the target.
     """
     name, colon, target = spec.partition(":")
-    if name not in SCORERS or (sees_both(spec) and not both):
-        raise _unknown(spec, both)
-    found = SCORERS[name]
-    if found.missing is None and colon:
+    if name not in SCORERS or (can_see_both(spec) and not both):
+        raise _build_unknown_error(spec, both)
+    scorer_spec = SCORERS[name]
+    if scorer_spec.missing is None and colon:
         raise BackendError(f"Scorer {name!r} takes no target, but {spec!r} gives one: write {name}.")
-    if found.missing is not None and not target:
+    if scorer_spec.missing is not None and not target:
         raise BackendError(f"Scorer {spec!r} needs a model: write {name}:FOLDER or {name}:OWNER/REPO.")
-    if found.missing is not None and (missing := found.missing(target)):
-        raise BackendError(f"Scorer {spec} cannot be loaded: {'; '.join(missing)}. {found.cure}")
-    return checked(spec, found.load(target))
+    if scorer_spec.missing is not None and (missing := scorer_spec.missing(target)):
+        raise BackendError(f"Scorer {spec} cannot be loaded: {'; '.join(missing)}. {scorer_spec.cure}")
+    return check_scorer(spec, scorer_spec.load(target))
 
 
-def local_scorer(spec: str) -> str | Local:
+def mark_local_scorer(spec: str) -> str | LocalFile:
     """Return the spec as work on any machine takes it: one whose model is a folder of this one says so."""
     name, _, target = spec.partition(":")
-    return Local(target, f"{name}:") if target and Path(target).exists() else spec
+    return LocalFile(target, f"{name}:") if target and Path(target).exists() else spec
 
 
-def sees_both(spec: str) -> bool:
+def can_see_both(spec: str) -> bool:
     """Return whether the scorer of a spec sees both captions; False where there is none of that name."""
     name = spec.partition(":")[0]
     return name in SCORERS and SCORERS[name].sees_both
@@ -58,43 +58,48 @@ def sees_both(spec: str) -> bool:
 def missing_scorer(spec: str, *, both: bool = False) -> list[str]:
     """Return what keeps the scorer of a spec from being loaded: there is none of that name, or not its model."""
     try:
-        scorer(spec, both=both)
+        load_scorer(spec, both=both)
     except BackendError as error:
         return [str(error)]
     return []
 
 
-def all_scorers() -> list[ScorerSpec]:
+def list_scorers() -> list[ScorerSpec]:
     """Return what describes each scorer, those first that need no model."""
     return [SCORERS[name] for name in SCORERS]
 
 
-def default_scorers(encoder: str | None = None) -> tuple[str, ...]:
+def list_default_scorers(encoder: str | None = None) -> tuple[str, ...]:
     """Return the blind scorers that an audit is made with unless others are named: all that need no model.
 
     Args:
         encoder: language-model encoder that is at hand, which is then probed and fine-tuned too; None: there is none.
     """
-    found = tuple(found.name for found in all_scorers() if found.missing is None)
-    return found if encoder is None else (*found, *(f"{name}:{encoder}" for name in ENCODED))
+    default = tuple(default.name for default in list_scorers() if default.missing is None)
+    return default if encoder is None else (*default, *(f"{name}:{encoder}" for name in ENCODED))
 
 
-def scorers_help() -> list[str]:
+def format_scorers_help() -> list[str]:
     """Return a line of help for each scorer: its spec, and what it looks at."""
-    scorers = all_scorers()
-    specs = _specs(scorers)
+    scorers = list_scorers()
+    specs = _format_specs(scorers)
     width = max(map(len, specs))
-    return [f"{spec:{width}}  {found.help}" for spec, found in zip(specs, scorers, strict=True)]
+    return [f"{spec:{width}}  {scorer_spec.help}" for spec, scorer_spec in zip(specs, scorers, strict=True)]
 
 
-def _specs(scorers: Sequence[ScorerSpec]) -> list[str]:
+def _format_specs(scorers: Sequence[ScorerSpec]) -> list[str]:
     """Return how each is written."""
-    return [found.name if found.missing is None else f"{found.name}:FOLDER" for found in scorers]
+    return [
+        scorer_spec.name if scorer_spec.missing is None else f"{scorer_spec.name}:FOLDER"
+        for scorer_spec in scorers
+    ]
 
 
-def _unknown(spec: str, both: bool) -> BackendError:
+def _build_unknown_error(spec: str, both: bool) -> BackendError:
     """Return the error that lists the choices."""
-    choices = [found for found in all_scorers() if both or not found.sees_both]
-    near = difflib.get_close_matches(spec.partition(":")[0], [found.name for found in choices], n=1)
+    choices = [scorer_spec for scorer_spec in list_scorers() if both or not scorer_spec.sees_both]
+    near = difflib.get_close_matches(
+        spec.partition(":")[0], [scorer_spec.name for scorer_spec in choices], n=1
+    )
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return BackendError(f"Unknown scorer {spec!r}.{hint} Choices: {', '.join(_specs(choices))}.")
+    return BackendError(f"Unknown scorer {spec!r}.{hint} Choices: {', '.join(_format_specs(choices))}.")

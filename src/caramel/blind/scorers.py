@@ -16,22 +16,22 @@ from caramel.utils.arrays import Floats, Ints
 DECIMALS = 6  # scores are rounded, so that another processor's last bits change no table
 
 
-def checked(name: str, scorer: Scorer) -> Scorer:
+def check_scorer(name: str, scorer: Scorer) -> Scorer:
     """Return the scorer; where it gives a text no number in [0, 1], it raises a BackendError instead."""
 
     @functools.wraps(scorer)
-    def scored(
+    def score_checked(
         positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], **settings: Any
     ) -> tuple[Floats, Floats]:
-        found: Any = scorer(positives, negatives, groups, **settings)
-        if not isinstance(found, tuple) or len(found) != 2:
-            raise BackendError(f"Scorer {name!r} returns {found!r:.80}, not the scores of both sides.")
-        return _in_range(name, positives, found[0]), _in_range(name, negatives, found[1])
+        scores: Any = scorer(positives, negatives, groups, **settings)
+        if not isinstance(scores, tuple) or len(scores) != 2:
+            raise BackendError(f"Scorer {name!r} returns {scores!r:.80}, not the scores of both sides.")
+        return _check_range(name, positives, scores[0]), _check_range(name, negatives, scores[1])
 
-    return scored
+    return score_checked
 
 
-def _in_range(name: str, texts: Sequence[str], given: Any) -> Floats:
+def _check_range(name: str, texts: Sequence[str], given: Any) -> Floats:
     """Return the scores of the texts, (n,), after a look at each.
 
     Raises:
@@ -53,17 +53,17 @@ def _in_range(name: str, texts: Sequence[str], given: Any) -> Floats:
     return scores
 
 
-def places(positives: Sequence[str], negatives: Sequence[str]) -> tuple[list[str], Ints]:
+def deduplicate_texts(positives: Sequence[str], negatives: Sequence[str]) -> tuple[list[str], Ints]:
     """Return the distinct texts, sorted, and where each side's texts stand among them. (2, n)."""
-    number, found = pd.factorize(np.array([*positives, *negatives], dtype=object))
-    different = found.tolist()
+    number, uniques = pd.factorize(np.array([*positives, *negatives], dtype=object))
+    different = uniques.tolist()
     order = sorted(range(len(different)), key=different.__getitem__)
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return [different[i] for i in order], rank[number].reshape(2, -1)
 
 
-def share_below(values: Floats) -> Floats:
+def compute_percentile_ranks(values: Floats) -> Floats:
     """Return the share of values below each, equal ones counted half. (n,) -> (n,), in (0, 1).
 
     This maps any score to [0, 1], evenly spread and in the same order. Values are rounded first.

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.blind.scorer_specs import scorer
+from caramel.blind.scorer_specs import load_scorer
 from caramel.blind.scorers import DECIMALS
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.interfaces.scorer import Scorer
 from caramel.io.files import write_json
 from caramel.schemas.columns import SUBTYPES, TYPES
 from caramel.schemas.io import build_frame, read_table, write_table_parts
 from caramel.schemas.scores import SCORES
-from caramel.utils.arrays import Bools, Floats, Ints, places_among
+from caramel.utils.arrays import Bools, Floats, Ints, find_indices
 from caramel.utils.stats import share_interval, variance_factor
 
 SCORED = ["negative_id", "pair_id", "type", "subtype", "negative_caption"]  # columns of table ``negatives``
@@ -52,8 +52,8 @@ def score_pairs(
         BackendError: there is no scorer of that name, or it gives a text no number in [0, 1].
         DataError: a negative's pair is missing.
     """
-    found = score_by_scorer(pairs, negatives, scorers=scorers, folds=folds, seed=seed, taught=taught)
-    parts = list(found)
+    scores = score_by_scorer(pairs, negatives, scorers=scorers, folds=folds, seed=seed, taught=taught)
+    parts = list(scores)
     return pd.concat(parts, ignore_index=True) if parts else build_frame(SCORES, [])
 
 
@@ -67,9 +67,9 @@ def score_by_scorer(
     taught: pd.DataFrame | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield what ``score_pairs`` returns, of one scorer after the other: of millions of rows all would be gigabytes."""
-    rows = Rows.of(pairs, negatives, taught)
+    rows = Rows.from_tables(pairs, negatives, taught)
     for name in dict.fromkeys(scorers):
-        scores = rows.scored(scorer(name), folds, seed)
+        scores = rows.score_rows(load_scorer(name), folds, seed)
         yield pd.DataFrame(
             {
                 "negative_id": negatives["negative_id"].reset_index(drop=True),
@@ -97,12 +97,12 @@ def write_scores(
     """
     accuracies: Accuracies = {}
 
-    def scored() -> Iterator[pd.DataFrame]:
+    def iter_scores() -> Iterator[pd.DataFrame]:
         for part in score_by_scorer(pairs, negatives, scorers=scorers, folds=folds, seed=seed):
-            accuracies.update(blind_accuracy(part, negatives, pairs=pairs, folds=folds))
+            accuracies.update(compute_blind_accuracy(part, negatives, pairs=pairs, folds=folds))
             yield part
 
-    write_table_parts(SCORES, scored(), folder / "scores.parquet", by="scorer")
+    write_table_parts(SCORES, iter_scores(), folder / "scores.parquet", by="scorer")
     write_json(folder / "blind.json", accuracies)
 
 
@@ -119,12 +119,12 @@ class Texts(NamedTuple):
     number: Ints
 
     @classmethod
-    def of(cls, values: pd.Series[str]) -> Texts:
+    def from_column(cls, values: pd.Series[str]) -> Texts:
         """Return the texts of a column."""
         number, different = pd.factorize(values)
         return cls(different.tolist(), number)
 
-    def at(self, rows: Ints) -> list[str]:
+    def take_rows(self, rows: Ints) -> list[str]:
         """Return the texts of some rows."""
         return [self.different[i] for i in self.number[rows].tolist()]
 
@@ -144,11 +144,11 @@ class Rows(NamedTuple):
     image: Texts
     pair: Ints
     negative: pd.Series[str]
-    kind: Texts
+    types: Texts
     judged: int
 
     @classmethod
-    def of(cls, pairs: pd.DataFrame, negatives: pd.DataFrame, taught: pd.DataFrame | None) -> Rows:
+    def from_tables(cls, pairs: pd.DataFrame, negatives: pd.DataFrame, taught: pd.DataFrame | None) -> Rows:
         """Return the rows of the tables.
 
         Raises:
@@ -157,35 +157,37 @@ class Rows(NamedTuple):
         parts = [negatives] if taught is None else [negatives, taught]
         for part in parts:
             require_pairs(pairs, part)
-        pair, kind, negative = (
+        pair, types, negative = (
             pd.concat([part[column] for part in parts], ignore_index=True)
             if taught is not None
             else negatives[column]
             for column in ("pair_id", "type", "negative_caption")
         )
         return cls(
-            Texts.of(pairs["caption"]),
-            Texts.of(pairs["image_id"]),
-            places_among(pair, pairs["pair_id"]),
+            Texts.from_column(pairs["caption"]),
+            Texts.from_column(pairs["image_id"]),
+            find_indices(pair, pairs["pair_id"]),
             negative,
-            Texts.of(kind),
+            Texts.from_column(types),
             len(negatives),
         )
 
-    def scored(self, scorer: Scorer, folds: int, seed: int) -> Floats:
+    def score_rows(self, scorer: Scorer, folds: int, seed: int) -> Floats:
         """Return the scores of both sides of the rows that are judged, type by type. (2, n)."""
         taught = np.arange(len(self.pair)) >= self.judged
         scores = np.full((2, len(self.pair)), np.nan)
-        for kind in np.unique(self.kind.number[~taught]):
-            mine = self.kind.number == kind
-            here = np.flatnonzero((mine & ~taught) | (mine & taught if (mine & taught).any() else taught))
+        for type_number in np.unique(self.types.number[~taught]):
+            in_type = self.types.number == type_number
+            here = np.flatnonzero(
+                (in_type & ~taught) | (in_type & taught if (in_type & taught).any() else taught)
+            )
             settings: dict[str, Any] = {"folds": folds, "seed": seed} | (
                 {"taught": taught[here]} if taught.any() else {}
             )
             scores[:, here] = scorer(
-                self.caption.at(self.pair[here]),
-                Texts.of(self.negative.iloc[here]).at(np.arange(len(here))),
-                self.image.at(self.pair[here]),
+                self.caption.take_rows(self.pair[here]),
+                Texts.from_column(self.negative.iloc[here]).take_rows(np.arange(len(here))),
+                self.image.take_rows(self.pair[here]),
                 **settings,
             )
         return scores[:, ~taught].round(DECIMALS)
@@ -193,15 +195,15 @@ class Rows(NamedTuple):
 
 def require_pairs(pairs: pd.DataFrame, negatives: pd.DataFrame) -> None:
     """Raise a DataError if a negative's pair is missing."""
-    orphans = negatives.loc[places_among(negatives["pair_id"], pairs["pair_id"]) < 0, "negative_id"]
+    orphans = negatives.loc[find_indices(negatives["pair_id"], pairs["pair_id"]) < 0, "negative_id"]
     if len(orphans):
         raise DataError(
-            f"{len(orphans)} of {len(negatives)} negatives have no pair:\n{shown([repr(n) for n in orphans])}\n"
+            f"{len(orphans)} of {len(negatives)} negatives have no pair:\n{format_items([repr(n) for n in orphans])}\n"
             f"Run the stage that made the negatives again."
         )
 
 
-def blind_accuracy(
+def compute_blind_accuracy(
     scores: pd.DataFrame, negatives: pd.DataFrame, *, pairs: pd.DataFrame, folds: int
 ) -> Accuracies:
     """Return how often each scorer picks the positive, as scorer -> subset -> figures.
@@ -219,25 +221,27 @@ def blind_accuracy(
     scores were made, so it is multiplied by ``variance_factor``.
     """
     require_pairs(pairs, negatives)
-    of_pair = places_among(negatives["pair_id"], pairs["pair_id"])
+    of_pair = find_indices(negatives["pair_id"], pairs["pair_id"])
     image = pd.factorize(pairs["image_id"], sort=True)[0][of_pair]
-    kinds = {column: pd.factorize(negatives[column], sort=True) for column in ("type", "subtype")}
-    found: Accuracies = {}
+    codes_by_column = {column: pd.factorize(negatives[column], sort=True) for column in ("type", "subtype")}
+    accuracies: Accuracies = {}
     for name, rows in scores.groupby("scorer", sort=False):
-        at = places_among(rows["negative_id"], negatives["negative_id"])
+        at = find_indices(rows["negative_id"], negatives["negative_id"])
         assert (at >= 0).all()
         gap = (rows["positive_score"] - rows["negative_score"]).to_numpy()
-        subtype = kinds["subtype"][0][at]
-        found[str(name)] = {
-            subset: _figures(
+        subtype = codes_by_column["subtype"][0][at]
+        accuracies[str(name)] = {
+            subset: _compute_metrics(
                 gap[inside], subtype[inside], image[at][inside], subset == "macro", variance_factor(folds)
             )
-            for subset, inside in _subsets({c: (code[at], names) for c, (code, names) in kinds.items()})
+            for subset, inside in _list_subsets(
+                {c: (code[at], names) for c, (code, names) in codes_by_column.items()}
+            )
         }
-    return found
+    return accuracies
 
 
-def _subsets(kinds: Mapping[str, tuple[Ints, pd.Index[str]]]) -> list[tuple[str, Bools]]:
+def _list_subsets(codes_by_column: Mapping[str, tuple[Ints, pd.Index[str]]]) -> list[tuple[str, Bools]]:
     """Return the named subsets of n rows that are not empty, in the order of the taxonomy, each as a mask (n,).
 
     Where a type and a subtype have the same name, it is the subtype's.
@@ -245,22 +249,24 @@ def _subsets(kinds: Mapping[str, tuple[Ints, pd.Index[str]]]) -> list[tuple[str,
     Args:
         kinds: ``type`` and ``subtype``: number of each row's (n,), and the names by number.
     """
-    whole = np.ones(len(kinds["type"][0]), dtype=np.bool_)
-    found = {"all": whole, "macro": whole}
+    whole = np.ones(len(codes_by_column["type"][0]), dtype=np.bool_)
+    masks = {"all": whole, "macro": whole}
     for column, usual in (("type", TYPES), ("subtype", SUBTYPES)):
-        code, names = kinds[column]
+        code, names = codes_by_column[column]
         number = {names[i]: i for i in np.unique(code).tolist()}
-        found |= {name: code == number[name] for name in in_order(number, usual)}
-    return [(name, inside) for name, inside in found.items() if len(inside)]
+        masks |= {name: code == number[name] for name in order_names(number, usual)}
+    return [(name, inside) for name, inside in masks.items() if len(inside)]
 
 
-def in_order(names: Iterable[str], usual: Sequence[str]) -> list[str]:
+def order_names(names: Iterable[str], usual: Sequence[str]) -> list[str]:
     """Return distinct names: the usual ones in their order, then the others by name."""
     distinct = set(names)
     return [*(name for name in usual if name in distinct), *sorted(distinct - set(usual))]
 
 
-def _figures(gap: Floats, subtype: Ints, image: Ints, macro: bool, factor: float) -> dict[str, float | int]:
+def _compute_metrics(
+    gap: Floats, subtype: Ints, image: Ints, macro: bool, factor: float
+) -> dict[str, float | int]:
     stratum = np.unique(subtype, return_inverse=True)[1] if macro else np.zeros(len(gap), dtype=np.int64)
     cluster = np.unique(image, return_inverse=True)[1]
     wins, ties = gap > 0, gap == 0

@@ -15,20 +15,20 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from caramel.blind.scorer_specs import local_scorer, scorer
+from caramel.blind.scorer_specs import load_scorer, mark_local_scorer
 from caramel.blind.scores import score_pairs
 from caramel.io.files import write_atomically
 from caramel.models.embedding_cache import check_stores
 from caramel.runtime.paths import SCORED
-from caramel.runtime.ray.file_transfer import Local
-from caramel.runtime.ray.sharded_map import Executor, sharded_map
+from caramel.runtime.ray.file_transfer import LocalFile
+from caramel.runtime.ray.sharded_map import Executor, map_shards
 from caramel.utils.hashing import assign_folds
 
 SHARD = 100_000  # rows
 COLUMNS = ["pair_id", "image_id", "type", "subtype", "caption", "negative_caption"]
 
 
-def sharded_scores(
+def compute_sharded_scores(
     rows: pd.DataFrame,
     scorers: Sequence[str],
     *,
@@ -55,7 +55,7 @@ def sharded_scores(
         BackendError: there is no scorer of that name.
     """
     for name in scorers:
-        scorer(name)  # an unknown one is said before anything is scored
+        load_scorer(name)  # an unknown one is said before anything is scored
     count = -(-len(rows) // size)
     rows = rows[COLUMNS].sort_values("pair_id", ignore_index=True)
     shard = assign_folds(rows["image_id"].tolist(), folds=count, seed=seed)
@@ -64,12 +64,12 @@ def sharded_scores(
         part = rows[shard == i]
         path = Path(folder) / "rows" / f"{i:05}.parquet"
         write_atomically(path, lambda temporary, part=part: part.to_parquet(temporary))  # type: ignore[misc]
-        parts.append(Local(str(path)))
+        parts.append(LocalFile(str(path)))
     if executor == "ray":
         check_stores(SCORED)
-    placed = [local_scorer(name) for name in scorers]
+    placed = [mark_local_scorer(name) for name in scorers]
     settings = {"scorers": placed, "names": list(scorers), "folds": folds, "seed": seed}
-    return sharded_map(
+    return map_shards(
         score_shard, parts, settings=settings, folder=folder, executor=executor, title="blind scores"
     )
 
@@ -81,6 +81,6 @@ def score_shard(
     rows = pq.read_table(Path(shard).absolute()).to_pandas()  # it would take a:b/c for a URL
     negatives = rows[["pair_id", "type", "subtype", "negative_caption"]].assign(negative_id=rows["pair_id"])
     pairs = rows[["pair_id", "image_id", "caption"]]
-    found = score_pairs(pairs, negatives, scorers=scorers, folds=folds, seed=seed)
-    called = found["scorer"].map(dict(zip(scorers, names, strict=True)))
-    return pa.Table.from_pandas(found.assign(scorer=called), preserve_index=False)
+    scores = score_pairs(pairs, negatives, scorers=scorers, folds=folds, seed=seed)
+    called = scores["scorer"].map(dict(zip(scorers, names, strict=True)))
+    return pa.Table.from_pandas(scores.assign(scorer=called), preserve_index=False)

@@ -30,17 +30,17 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from caramel.blind.cross_validation import Lesson, lessons, pair_weights
-from caramel.blind.text.odd_one_out import ODD, among, odd_one_out
+from caramel.blind.cross_validation import Fold, fit_pair_weights, group_folds
+from caramel.blind.text.odd_one_out import ODD, build_triple, score_triples
 from caramel.blind.text.surface import Rule
 from caramel.interfaces.scorer import Scorer
 from caramel.utils.arrays import Bools, Floats
-from caramel.utils.hashing import stable_keys
+from caramel.utils.hashing import compute_stable_keys
 
 COST = 0.1  # inverse strength of the L2 penalty of the combination
 
 
-def pairs_of(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+def build_pairs(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Return a pair for each true caption of each row, those of the first column first.
 
     Its columns: key (of draws), column, caption (the true one), negative_caption, third (the other true caption of the
@@ -52,12 +52,15 @@ def pairs_of(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """
     parts = []
     for column in columns:
-        there = rows[rows[column].notna()]
+        captioned_rows = rows[rows[column].notna()]
         others = [name for name in columns if name != column]
-        keys = there["pair_id"] if column == "caption" else there["pair_id"] + f"\n{column}"
+        keys = captioned_rows["pair_id"] if column == "caption" else captioned_rows["pair_id"] + f"\n{column}"
         parts.append(
-            there[["negative_caption", "subtype", "group", "taught"]].assign(
-                key=keys, column=column, caption=there[column], third=there[others[0]] if others else None
+            captioned_rows[["negative_caption", "subtype", "group", "taught"]].assign(
+                key=keys,
+                column=column,
+                caption=captioned_rows[column],
+                third=captioned_rows[others[0]] if others else None,
             )
         )
     return pd.concat(parts, ignore_index=True)
@@ -78,14 +81,14 @@ class Gaps:
     """
 
     names: Sequence[str]
-    parts: Sequence[Lesson]
+    parts: Sequence[Fold]
     outer: Floats
     inner: Sequence[Floats]
     alone: Mapping[str, Floats]
     seconds: Mapping[str, float]
 
 
-def learned_gaps(pairs: pd.DataFrame, attackers: Mapping[str, Scorer], *, folds: int, seed: int) -> Gaps:
+def compute_gaps(pairs: pd.DataFrame, attackers: Mapping[str, Scorer], *, folds: int, seed: int) -> Gaps:
     """Return the gaps of pairs, see ``pairs_of``, under scorers, and of those that learn also in each part."""
     # What a rule measures is not learned, and which way it points the combination finds itself.
     unwrapped = {name: inspect.unwrap(cast(Any, f)) for name, f in attackers.items()}  # without ``checked``
@@ -95,21 +98,25 @@ def learned_gaps(pairs: pd.DataFrame, attackers: Mapping[str, Scorer], *, folds:
     groups = pairs["group"].tolist()
     taught = pairs["taught"].to_numpy(dtype=bool) if pairs["taught"].any() else None
     how = {"groups": groups, "folds": folds, "seed": seed} | ({} if taught is None else {"taught": taught})
-    measured = _columns(pairs, {name: rule.measured for name, rule in rules.items()}, spent)
-    outer = _columns(pairs, _with(others, how), spent)
-    parts = lessons(groups, folds=folds, seed=seed, taught=taught)
+    measured = _compute_gap_columns(pairs, {name: rule.measure_texts for name, rule in rules.items()}, spent)
+    outer = _compute_gap_columns(pairs, _bind_settings(others, how), spent)
+    parts = group_folds(groups, folds=folds, seed=seed, taught=taught)
     inner = []
     for _, learned in parts:
         within = {"groups": pairs["group"][learned].tolist(), "folds": max(2, folds - 1), "seed": seed}
-        gaps = _columns(pairs[learned], _with(others, within), spent) if learned.any() else outer[learned]
+        gaps = (
+            _compute_gap_columns(pairs[learned], _bind_settings(others, within), spent)
+            if learned.any()
+            else outer[learned]
+        )
         inner.append(np.hstack([gaps, measured[learned]]))
-    oriented = _columns(pairs, _with(rules, how), spent)
+    oriented = _compute_gap_columns(pairs, _bind_settings(rules, how), spent)
     names = [*others, *rules]
     alone = dict(zip(names, [*outer.T, *oriented.T], strict=True))
     return Gaps(names, parts, np.hstack([outer, measured]), inner, alone, dict(spent))
 
 
-def combined(found: Gaps, pairs: pd.DataFrame, use: Bools, names: Sequence[str], *, seed: int) -> Floats:
+def combine_gaps(gaps: Gaps, pairs: pd.DataFrame, use: Bools, names: Sequence[str], *, seed: int) -> Floats:
     """Return 2·P(true) − 1 of the pairs in use, by all the named scorers together; 0 of others. (n,).
 
     Args:
@@ -120,55 +127,55 @@ def combined(found: Gaps, pairs: pd.DataFrame, use: Bools, names: Sequence[str],
         seed: of the draw which of two captions stands first.
     """
     subtype = pairs["subtype"].to_numpy(dtype=str)
-    kinds = np.unique(subtype)
-    signs = np.where(stable_keys(pairs["key"].tolist(), seed) % 2, 1.0, -1.0)
-    which = [found.names.index(name) for name in names]
+    subtypes = np.unique(subtype)
+    signs = np.where(compute_stable_keys(pairs["key"].tolist(), seed) % 2, 1.0, -1.0)
+    which = [gaps.names.index(name) for name in names]
     best = np.zeros(len(pairs))
-    for (judged, learned), inner in zip(found.parts, found.inner, strict=True):
+    for (judged, learned), inner in zip(gaps.parts, gaps.inner, strict=True):
         here, of = (
             judged & use,
             use[learned] if use[learned].any() else np.ones(int(learned.sum()), dtype=bool),
         )
         if not of.any():
             continue
-        features = _by_subtype(inner[of][:, which], subtype[learned][of], kinds)
-        weights = pair_weights(features, cost=COST, signs=signs[learned][of])
-        asked = _by_subtype(found.outer[here][:, which], subtype[here], kinds)
-        best[here] = np.tanh((asked * signs[here, None]) @ weights / 2) * signs[here]
+        features = _expand_by_subtype(inner[of][:, which], subtype[learned][of], subtypes)
+        weights = fit_pair_weights(features, cost=COST, signs=signs[learned][of])
+        judged_features = _expand_by_subtype(gaps.outer[here][:, which], subtype[here], subtypes)
+        best[here] = np.tanh((judged_features * signs[here, None]) @ weights / 2) * signs[here]
     return best
 
 
 Call = Callable[[Sequence[Any], Sequence[Any]], Any]  # (positives, negatives) -> their scores, (2, n)
 
 
-def _with(attackers: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Call]:
+def _bind_settings(attackers: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Call]:
     """Return the scorers with all but their texts."""
     return {name: functools.partial(f, **settings) for name, f in attackers.items()}
 
 
-def _columns(pairs: pd.DataFrame, calls: Mapping[str, Call], spent: dict[str, float]) -> Floats:
+def _compute_gap_columns(pairs: pd.DataFrame, calls: Mapping[str, Call], spent: dict[str, float]) -> Floats:
     """Return the gaps of the pairs, score of the true caption less that of the negative; (n, calls). Adds to ``spent``."""
-    found = np.zeros((len(pairs), len(calls)))
+    gaps = np.zeros((len(pairs), len(calls)))
     texts = [pairs[name].tolist() for name in ("caption", "negative_caption", "third")]
     for i, (name, call) in enumerate(calls.items()):
         start = time.perf_counter()
         sides: Sequence[Sequence[Any]] = texts[:2]
         if name == ODD:
             sides = [
-                [among(*row) for row in zip(*order, strict=True)]
+                [build_triple(*row) for row in zip(*order, strict=True)]
                 for order in (texts, [texts[1], texts[0], texts[2]])
             ]
         positive, negative = call(*sides)
-        found[:, i] = positive - negative
+        gaps[:, i] = positive - negative
         spent[name] += time.perf_counter() - start
-    return found
+    return gaps
 
 
-def _by_subtype(gaps: Floats, subtype: Any, kinds: Any) -> Floats:
+def _expand_by_subtype(gaps: Floats, subtype: Any, subtypes: Any) -> Floats:
     """Return the gaps, and once more for each subtype, zero elsewhere: weights of all, and of its own."""
-    if len(kinds) == 1:
+    if len(subtypes) == 1:
         return gaps
-    return np.hstack([gaps, *(gaps * (subtype == kind)[:, None] for kind in kinds)])
+    return np.hstack([gaps, *(gaps * (subtype == name)[:, None] for name in subtypes)])
 
 
-SEES_ALL: Mapping[str, Any] = {ODD: odd_one_out}
+SEES_ALL: Mapping[str, Any] = {ODD: score_triples}

@@ -13,9 +13,9 @@ INTERRUPTED = 130  # as shells say it: 128 and the number of the signal
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit; see ``commands.run`` for the code."""
     try:
-        from caramel.cli.commands import run
+        from caramel.cli.commands import run_cli
 
-        sys.exit(run(arguments))
+        sys.exit(run_cli(arguments))
     except KeyboardInterrupt:
         print("\nInterrupted. Run the same command again to go on.", file=sys.stderr)
         sys.exit(INTERRUPTED)

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from caramel.cli.options import FOLDER, SEED, acceptances, folded, listing
-from caramel.cli.output import say
+from caramel.cli.options import FOLDER, SEED, acceptances, build_listing_command, folded
+from caramel.cli.output import echo
 from caramel.errors import DataError
 from caramel.io.files import keep_inputs
 
@@ -18,13 +18,13 @@ BESIDE = "CLIP ViT-B/32"  # whose published accuracy stands beside the audit's
 RELEASED = {"sugarcrepe": 7511, "sugarcrepe_pp": 4757}  # rows of the releases that those figures are of
 
 
-def _scorers() -> list[str]:
-    from caramel.blind.scorer_specs import scorers_help
+def _list_scorer_help() -> list[str]:
+    from caramel.blind.scorer_specs import format_scorers_help
 
-    return scorers_help()
+    return format_scorers_help()
 
 
-@click.command(cls=listing(_scorers))
+@click.command(cls=build_listing_command(_list_scorer_help))
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=FOLDER, help="Folder to write to.")
 @click.option("--name", help="Name of the data set in what is written.  [default: that of PATH]")
@@ -123,67 +123,75 @@ def audit(
       caramel audit bivlc/ --out audit/ --images bivlc/ --training cc3m.csv
     """
     from caramel.audit import output
-    from caramel.audit.audit import accuracy_verdicts, beyond, broken
+    from caramel.audit.audit import format_attack_scope, judge_accuracy, list_broken_thresholds
     from caramel.audit.dataset import audit_data_set
     from caramel.audit.files.inputs import read_rows
     from caramel.audit.similarity import parses as parsers
-    from caramel.blind.scorer_specs import default_scorers
+    from caramel.blind.scorer_specs import list_default_scorers
     from caramel.blind.text.text_tasks import Source
     from caramel.report.audit_page import PAGE, STATISTICS, write_page
     from caramel.report.audit_text import audit_text
 
     inputs = [path, *learn_from, *(p for p in (corpus, training) if p)]
     keep_inputs([out / name for name in (*output.FILES, PAGE, STATISTICS)], inputs)
-    parse = None if parser is None else parsers.parser(parser)
-    found = read_rows(path, images=images, name=kind)
-    for note in found.notes:
-        say(note, err=True)
+    parse = None if parser is None else parsers.load_parser(parser)
+    data_set = read_rows(path, images=images, name=kind)
+    for note in data_set.notes:
+        echo(note, err=True)
     result = audit_data_set(
-        found,
-        scorers=scorers or default_scorers(encoder),
+        data_set,
+        scorers=scorers or list_default_scorers(encoder),
         folds=folds,
         seed=seed,
         name=name or Path(os.path.realpath(path)).stem,
-        corpus=None if corpus is None else _lines(corpus),
+        corpus=None if corpus is None else _read_lines(corpus),
         sources=[Source(Path(os.path.realpath(other)).stem, read_rows(other).rows) for other in learn_from],
         training=training,
         training_column=training_column,
     )
-    beside = published(found.format) if RELEASED.get(found.format) == len(found.rows) else None
+    beside = (
+        read_published_accuracy(data_set.format)
+        if RELEASED.get(data_set.format) == len(data_set.rows)
+        else None
+    )
     beside_name = f"{BESIDE}, sees images (published)"
-    say(audit_text(result, beside=beside, beside_name=beside_name))
+    echo(audit_text(result, beside=beside, beside_name=beside_name))
     limit = output.TOLERATED if max_accuracy is None else max_accuracy
     output.write_audit(result, out, limit=limit)
     write_page(out, beside=beside, beside_name=beside_name, parser=parse)
-    worst, judged = accuracy_verdicts(result, limit)[0]
+    worst, judged = judge_accuracy(result, limit)[0]
     named = max_accuracy is not None and judged.state == "undecided" and acceptance == "not_refuted"
     rule = " Accepted as not refuted." if named else ""
-    say(
-        f"\n{output.badge(result, limit)}\nBest blind attacker{beyond(worst)}: {judged}.{rule}\nWritten to {out}."
+    echo(
+        f"\n{output.format_badge(result, limit)}\nBest blind attacker{format_attack_scope(worst)}: {judged}.{rule}\nWritten to {out}."
     )
-    messages = broken(result, max_accuracy=max_accuracy, max_defects=max_defects, acceptance=acceptance)
+    messages = list_broken_thresholds(
+        result, max_accuracy=max_accuracy, max_defects=max_defects, acceptance=acceptance
+    )
     for message in messages:
-        say(f"Threshold broken: {message}", err=True)
+        echo(f"Threshold broken: {message}", err=True)
     if messages:
         sys.exit(1)
 
 
-def published(benchmark: str) -> dict[str, float]:
+def read_published_accuracy(benchmark: str) -> dict[str, float]:
     """Return the published accuracy in [0, 1] of ``BESIDE`` on a benchmark, by subset."""
     from caramel.report.paper_table import published_rows
 
     rows = published_rows()
-    mine = rows[(rows["model"] == BESIDE) & (rows["benchmark"] == benchmark) & (rows["metric"] == "accuracy")]
-    return {s: float(v) / 100 for s, v in zip(mine["subset"], mine["value"], strict=True)}
+    matches = rows[
+        (rows["model"] == BESIDE) & (rows["benchmark"] == benchmark) & (rows["metric"] == "accuracy")
+    ]
+    return {s: float(v) / 100 for s, v in zip(matches["subset"], matches["value"], strict=True)}
 
 
-def _lines(path: Path) -> list[str]:
+def _read_lines(path: Path) -> list[str]:
     """Return the lines of a text file that are not empty."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise DataError(f"{str(path)!r} cannot be read as UTF-8 text: {error}.") from error
-    found = [line.strip() for line in lines if line.strip()]
-    if not found:
+    texts = [line.strip() for line in lines if line.strip()]
+    if not texts:
         raise DataError(f"{str(path)!r} holds no line of text: there is nothing to learn from.")
-    return found
+    return texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from caramel.cli.output import say
+from caramel.cli.output import echo
 from caramel.errors import ConfigError
 
 
@@ -27,14 +27,14 @@ def budget(sample: int) -> None:
       caramel budget
       caramel budget --sample 1000
     """
-    from caramel.config.schema import load
+    from caramel.config.schema import load_config
     from caramel.config.validate import check_language_model
     from caramel.interfaces.writer import Part
     from caramel.schemas.io import read_table
     from caramel.schemas.pairs import PAIRS
     from caramel.sources.captions.cost_estimate import forecast
 
-    config = load()
+    config = load_config()
     check_language_model(config)
     section = config.negatives
     backends: dict[Part, str] = {
@@ -49,16 +49,16 @@ def budget(sample: int) -> None:
         )
     pairs = read_table(PAIRS, "data/scenes/pairs.parquet")
     settings = section.language_model.model_dump()
-    found = forecast(
+    estimate = forecast(
         pairs, seed=section.seed, attempts=section.attempts, parts=parts, model=settings, sample=sample
     )
-    say(f"texts       {found.texts:>15,}  {' and '.join(parts)} of {len(pairs):,} captions")
-    say(f"known       {found.known:>15,}  requests whose replies are kept")
-    say(f"requests    {found.requests:>15,}  at the least: every first answer passes")
-    say(f"tokens in   {found.tokens_in:>15,}  about four bytes of text each")
-    say(f"tokens out  {found.tokens_out:>15,}")
-    say(f"cost        {found.cost:>15,.2f}  by price_in and price_out")
-    say(
-        f"Reckoned from {found.looked_at:,} texts. What fails is asked for again, up to {section.attempts} times "
+    echo(f"texts       {estimate.texts:>15,}  {' and '.join(parts)} of {len(pairs):,} captions")
+    echo(f"known       {estimate.known:>15,}  requests whose replies are kept")
+    echo(f"requests    {estimate.requests:>15,}  at the least: every first answer passes")
+    echo(f"tokens in   {estimate.tokens_in:>15,}  about four bytes of text each")
+    echo(f"tokens out  {estimate.tokens_out:>15,}")
+    echo(f"cost        {estimate.cost:>15,.2f}  by price_in and price_out")
+    echo(
+        f"Reckoned from {estimate.looked_at:,} texts. What fails is asked for again, up to {section.attempts} times "
         f"(negatives.attempts)."
     )

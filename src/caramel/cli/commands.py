@@ -27,7 +27,7 @@ from caramel.cli import (
     tracked_runs,
     versions,
 )
-from caramel.cli.output import say
+from caramel.cli.output import echo
 from caramel.errors import CaramelError, ConfigError
 
 CURES = {
@@ -37,24 +37,24 @@ CURES = {
 }
 
 
-def run(arguments: list[str] | None = None) -> int:
+def run_cli(arguments: list[str] | None = None) -> int:
     """Run the command line; return its exit code: 1, and one message, for any error that the user can mend."""
     try:
         check_arguments(sys.argv[1:] if arguments is None else arguments)
         return cli(arguments, standalone_mode=False) or 0
     except click.ClickException as error:
-        shown = io.StringIO()  # it names files as they are called
-        error.show(shown)
-        say(shown.getvalue().rstrip("\n"), err=True)
+        buffer = io.StringIO()  # it names files as they are called
+        error.show(buffer)
+        echo(buffer.getvalue().rstrip("\n"), err=True)
         return error.exit_code
     except click.Abort as stopped:
         # Of Ctrl-C, and of a file that ends too soon, which is no wish of the user's.
         raise stopped.__cause__ or KeyboardInterrupt from None
     except CaramelError as error:
-        say(f"Error: {error}", err=True)
+        echo(f"Error: {error}", err=True)
     except OSError as error:  # a folder that cannot be written, a full disk
-        place = f"{error.strerror}: {error.filename!r}.{CURES.get(error.errno or 0, '')}"
-        say(f"Error: {place if error.filename else error}", err=True)
+        message = f"{error.strerror}: {error.filename!r}.{CURES.get(error.errno or 0, '')}"
+        echo(f"Error: {message if error.filename else error}", err=True)
     return 1
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from caramel.cli.options import FOLDER, bootstraps, seeded
-from caramel.cli.output import say
+from caramel.cli.output import echo
 from caramel.io.files import keep_inputs, write_csv, write_text
 
 COMPARISON = "comparison.csv"  # what is written
@@ -41,12 +41,12 @@ def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, 
     keep_inputs(
         [out / name for name in run_files.METRICS], [file for path in files for file in files_of(path)]
     )
-    found = metrics_of(list(files), BENCHMARKS[benchmark], bootstrap=bootstrap, seed=seed)
-    run_files.write_metrics(found, out)
-    say(metrics_text(found))
-    for note in found.attrs["notes"]:
-        say(f"Note: {note}")
-    say(f"\nWritten to {out}.")
+    result = metrics_of(list(files), BENCHMARKS[benchmark], bootstrap=bootstrap, seed=seed)
+    run_files.write_metrics(result, out)
+    echo(metrics_text(result))
+    for note in result.attrs["notes"]:
+        echo(f"Note: {note}")
+    echo(f"\nWritten to {out}.")
 
 
 @click.command()
@@ -75,10 +75,10 @@ def compare(a: str, b: str, out: Path | None, bootstrap: int, seed: int) -> None
 
     if out is not None:
         keep_inputs([out / COMPARISON], [run_file(text) for side in (a, b) for text in side.split(",")])
-    found = compared(read_runs(a.split(",")), read_runs(b.split(",")), resamples=bootstrap, seed=seed)
+    comparison = compared(read_runs(a.split(",")), read_runs(b.split(",")), resamples=bootstrap, seed=seed)
     if out is not None:
-        write_csv(out / COMPARISON, found)
-    say(comparison_text(found, a, b))
+        write_csv(out / COMPARISON, comparison)
+    echo(comparison_text(comparison, a, b))
 
 
 @click.command()
@@ -147,9 +147,9 @@ def table(
         notes=notes,
     )
     for note in notes if style == "csv" else ():  # the other styles have it below the table
-        say(f"Note: {note}", err=True)
+        echo(f"Note: {note}", err=True)
     if out is None:
-        say(text)
+        echo(text)
         return
     write_text(out, text + "\n")
-    say(f"Wrote {out}.")
+    echo(f"Wrote {out}.")

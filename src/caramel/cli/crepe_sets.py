@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from caramel.cli.options import FOLDER, SEED
-from caramel.cli.output import say
+from caramel.cli.output import echo
 from caramel.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _graphs = click.option(
 _out = click.option("--out", required=True, type=FOLDER, help="Folder to write to.")
 
 
-def _making(command: Command) -> Command:
+def _add_set_options(command: Command) -> Command:
     """Add the options that both sets have."""
     for option in (
         click.option(
@@ -99,16 +99,20 @@ def index(corpus: Path, graphs: Path, out: Path, column: str, parser: str) -> No
 
     for name in FOLDERS:
         check_folder(out / name)
-    keep_inputs([out / NAME, out / VOCABULARY, *(out / SHARDS).glob("*.parquet")], [corpus, *_read(graphs)])
-    atoms = {atom for said in _regions(graphs, lambda reject: None) for atom in said.told.graph.atoms()}
+    keep_inputs(
+        [out / NAME, out / VOCABULARY, *(out / SHARDS).glob("*.parquet")], [corpus, *_list_inputs(graphs)]
+    )
+    atoms = {
+        atom for region in _iter_regions(graphs, lambda reject: None) for atom in region.told.graph.atoms()
+    }
     if not atoms:
         raise ConfigError(f"--graphs {str(graphs)!r} has no region of one compound.")
     path = build(corpus, atoms, column=column, folder=out, parser=parser)
-    say(f"Looked for {len(atoms):,} words. Written to {path}.")
+    echo(f"Looked for {len(atoms):,} words. Written to {path}.")
 
 
 @crepe.command()
-@_making
+@_add_set_options
 @click.option(
     "--index", "seen", required=True, type=EXISTING, help="Folder that `caramel crepe index` wrote."
 )
@@ -142,26 +146,26 @@ def systematicity(
         )
     keep_inputs(
         [out / REJECTS, *files(out, name).values()],
-        [*_read(graphs, words, sensible), seen / NAME, seen / VOCABULARY],
+        [*_list_inputs(graphs, words, sensible), seen / NAME, seen / VOCABULARY],
     )
-    known, rules = _thesaurus(words), _rules(min_area)
+    known, rules = _load_thesaurus(words), _build_crop_rules(min_area)
     calls = iter(range(2))
     with rejected(out / REJECTS) as (reject, reasons):
         counts = make(
-            lambda: _regions(graphs, reject if next(calls) else lambda found: None, rules),
+            lambda: _iter_regions(graphs, reject if next(calls) else lambda row: None, rules),
             known,
             seen / NAME,
             out,
             name=name,
             seed=seed,
             reject=reject,
-            plausible=_plausible(sensible),
+            plausible=_load_plausibility_scorer(sensible),
         )
-    _told({f"{split}": count for split, count in counts.items()}, reasons, out)
+    _print_counts({f"{split}": count for split, count in counts.items()}, reasons, out)
 
 
 @crepe.command()
-@_making
+@_add_set_options
 @click.option(
     "--each",
     default=2_000,
@@ -222,11 +226,12 @@ def productivity(
     from caramel.io.files import keep_inputs
     from caramel.registry import TEXT_JUDGES
 
-    written = [file_of(out, kind, n) for kind in FOILS for n in COMPLEXITIES]
+    written = [file_of(out, negative_type, n) for negative_type in FOILS for n in COMPLEXITIES]
     keep_inputs(
-        [out / REJECTS, *written], [*_read(graphs, words, sensible), *([entailment] if entailment else [])]
+        [out / REJECTS, *written],
+        [*_list_inputs(graphs, words, sensible), *([entailment] if entailment else [])],
     )
-    known, rules = _thesaurus(words), _rules(min_area)
+    known, rules = _load_thesaurus(words), _build_crop_rules(min_area)
     with rejected(out / REJECTS) as (reject, reasons):
         drafted = drafts(
             pictures(graphs, reject, regions=False),
@@ -243,16 +248,18 @@ def productivity(
             out,
             seed=seed,
             reject=reject,
-            plausible=_plausible(sensible),
-            tell=_teller(writer, seed, at_once, max_requests),
+            plausible=_load_plausibility_scorer(sensible),
+            tell=_build_caption_writer(writer, seed, at_once, max_requests),
             entailed=None
             if entailment is None
             else TEXT_JUDGES["entailment"].load(str(entailment)).probabilities,
         )
-    _told({f"{kind}, {n} atoms": count for (kind, n), count in counts.items()}, reasons, out)
+    _print_counts(
+        {f"{negative_type}, {n} atoms": count for (negative_type, n), count in counts.items()}, reasons, out
+    )
 
 
-def _regions(graphs: Path, reject: Callable[[Any], object], rules: CropRules | None = None) -> Any:
+def _iter_regions(graphs: Path, reject: Callable[[Any], object], rules: CropRules | None = None) -> Any:
     from caramel.crepe.crops import CropRules
     from caramel.crepe.systematicity import described
     from caramel.crepe.visual_genome_graphs import pictures
@@ -260,7 +267,7 @@ def _regions(graphs: Path, reject: Callable[[Any], object], rules: CropRules | N
     return described(pictures(graphs, reject, regions=True), reject, rules or CropRules(area=0))
 
 
-def _read(graphs: Path, words: str = "", sensible: Path | None = None) -> list[Path]:
+def _list_inputs(graphs: Path, words: str = "", sensible: Path | None = None) -> list[Path]:
     """Return what a command reads beside a corpus and its index."""
     from caramel.crepe.visual_genome_graphs import FILES
 
@@ -272,20 +279,20 @@ def _read(graphs: Path, words: str = "", sensible: Path | None = None) -> list[P
     ]
 
 
-def _rules(min_area: int) -> CropRules:
+def _build_crop_rules(min_area: int) -> CropRules:
     from caramel.crepe.crops import CropRules
 
     return CropRules(area=min_area)
 
 
-def _thesaurus(spec: str) -> Thesaurus:
+def _load_thesaurus(spec: str) -> Thesaurus:
     from caramel.registry import THESAURI
 
     name, _, target = spec.partition(":")
     return THESAURI[name](target)
 
 
-def _plausible(folder: Path | None) -> Plausible | None:
+def _load_plausibility_scorer(folder: Path | None) -> Plausible | None:
     """Return what scores how sensible texts are, by the masked language model of a folder."""
     if folder is None:
         return None
@@ -295,7 +302,7 @@ def _plausible(folder: Path | None) -> Plausible | None:
     return lambda texts: [float(value) for value in model.values(texts)]
 
 
-def _teller(spec: str | None, seed: int, at_once: int, max_requests: int | None) -> Tell:
+def _build_caption_writer(spec: str | None, seed: int, at_once: int, max_requests: int | None) -> Tell:
     """Return what writes captions: the template, or a language model."""
     from caramel.crepe.llm_captions import templates, told_by
     from caramel.registry import LANGUAGE_MODELS
@@ -303,9 +310,9 @@ def _teller(spec: str | None, seed: int, at_once: int, max_requests: int | None)
 
     if spec is None:
         return templates
-    kind, _, target = spec.partition(":")
+    family, _, target = spec.partition(":")
     return told_by(
-        LANGUAGE_MODELS[kind].load(target, at_once=at_once, workers=0),
+        LANGUAGE_MODELS[family].load(target, at_once=at_once, workers=0),
         STORE,
         seed=seed,
         at_once=at_once,
@@ -313,9 +320,9 @@ def _teller(spec: str | None, seed: int, at_once: int, max_requests: int | None)
     )
 
 
-def _told(counts: dict[str, int], reasons: dict[str, int], out: Path) -> None:
+def _print_counts(counts: dict[str, int], reasons: dict[str, int], out: Path) -> None:
     for name, count in counts.items():
-        say(f"{count:10,}  {name}")
+        echo(f"{count:10,}  {name}")
     for reason, count in reasons.items():
-        say(f"{count:10,}  left out: {reason}")
-    say(f"{sum(counts.values()):10,}  examples. Written to {out}.")
+        echo(f"{count:10,}  left out: {reason}")
+    echo(f"{sum(counts.values()):10,}  examples. Written to {out}.")

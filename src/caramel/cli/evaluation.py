@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from caramel.cli.options import FOLDER, bootstraps, listing, seeded
-from caramel.cli.output import say
-from caramel.errors import ConfigError, shown_address
+from caramel.cli.options import FOLDER, bootstraps, build_listing_command, seeded
+from caramel.cli.output import echo
+from caramel.errors import ConfigError, redact_secrets
 
 if TYPE_CHECKING:
     from caramel.evaluation.benchmark_source import Source
@@ -31,13 +31,13 @@ class _BatchSize(click.ParamType):  # type: ignore[type-arg]
         return int(click.IntRange(1).convert(value, param, ctx))
 
 
-def _families() -> list[str]:
+def _list_family_help() -> list[str]:
     from caramel.models.specs import families_help
 
     return families_help()
 
 
-@click.command("eval", cls=listing(_families))
+@click.command("eval", cls=build_listing_command(_list_family_help))
 @click.option(
     "--model", "models", required=True, multiple=True, metavar="SPEC", help="Model, repeatable; see below."
 )
@@ -131,13 +131,13 @@ def evaluate(
 
     _check_addresses(models)
     models = tuple(map(resolved, models))
-    sources = _sources(benchmarks, data, images, missing)
+    sources = _locate_sources(benchmarks, data, images, missing)
     if dry_run:
         lines = find_missing(models, sources, limit)
-        say("\n".join(lines) if lines else "Nothing is missing.")
+        echo("\n".join(lines) if lines else "Nothing is missing.")
         sys.exit(1 if lines else 0)
     run_files.prepare(out, [(source.benchmark, source.data) for source in sources])
-    found = library.evaluate(
+    result = library.evaluate(
         models,
         sources,
         device=device,
@@ -150,11 +150,11 @@ def evaluate(
         folder=TRIALS,
         limit=limit,
     )
-    run_files.write_run(out, *found)
-    say(metrics_text(found.metrics))
+    run_files.write_run(out, *result)
+    echo(metrics_text(result.metrics))
     if limit is not None:
-        say(f"Of each benchmark the first {limit} instances were scored (--limit).")
-    say(f"\nWritten to {out}.")
+        echo(f"Of each benchmark the first {limit} instances were scored (--limit).")
+    echo(f"\nWritten to {out}.")
 
 
 def _check_addresses(models: Sequence[str]) -> None:
@@ -167,9 +167,9 @@ def _check_addresses(models: Sequence[str]) -> None:
     from caramel.models.chat.settings import parse_settings
 
     for model in models:
-        if (shown := shown_address(model)) != model:
+        if (redacted := redact_secrets(model)) != model:
             raise ConfigError(
-                f"Model {shown!r}: its address holds a password or key, which runs and tables would keep. Leave it out, and set "
+                f"Model {redacted!r}: its address holds a password or key, which runs and tables would keep. Leave it out, and set "
                 f"CARAMEL_CHAT_KEY."
             )
         address, _, fragment = model.partition("#")
@@ -191,15 +191,15 @@ def benchmarks(name: str | None) -> None:
 
     if name is None:
         for known in BENCHMARKS:
-            say(f"{known:24}{', '.join(BENCHMARKS[known].metrics)}")
+            echo(f"{known:24}{', '.join(BENCHMARKS[known].metrics)}")
         return
-    found = BENCHMARKS[name]
-    say(
-        f"{found.name}\nmetrics: {', '.join(found.metrics)}\n{found.layout}\nChecked against: {found.confirmed}."
+    benchmark = BENCHMARKS[name]
+    echo(
+        f"{benchmark.name}\nmetrics: {', '.join(benchmark.metrics)}\n{benchmark.layout}\nChecked against: {benchmark.confirmed}."
     )
 
 
-def _sources(
+def _locate_sources(
     benchmarks: str, data: Path, images: Path | None, missing: Literal["fail", "skip"]
 ) -> list[Source]:
     """Return where each benchmark lies; see ``source_of``.
@@ -215,7 +215,7 @@ def _sources(
     if not names or len(set(names)) < len(names):
         raise ConfigError(f"--benchmark {benchmarks!r} must name benchmarks, each once, joined by commas.")
     for name in names:
-        BENCHMARKS.place(name)
+        BENCHMARKS.get_target(name)
     folder = Path(os.path.realpath(data))  # a circle of links, too
     pictures = Path(os.path.realpath(images)) if images else None
     return [source_of(name, folder, pictures, missing) for name in names]

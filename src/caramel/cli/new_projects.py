@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from caramel.cli.output import say
+from caramel.cli.output import echo
 
 
 @click.command()
@@ -21,16 +21,16 @@ def new(folder: Path) -> None:
     """
     from caramel.project.create import new as make
     from caramel.project.project_files import LATEST
-    from caramel.runtime.installation import of_this_machine_alone
+    from caramel.runtime.installation import format_local_warning
 
     make(folder)
-    if told := of_this_machine_alone():
-        say(f"{LATEST}: {told}")
-    say(f"Made a project in {folder}, for caramel {metadata.version('caramel')}. Next:")
-    say(f"  cd {folder}")
-    say("  git add -A && git commit -m 'A project of caramel'")
-    say("  caramel profile smoke    # small; `caramel profile files` is for pictures of your own")
-    say("  dvc repro")
+    if note := format_local_warning():
+        echo(f"{LATEST}: {note}")
+    echo(f"Made a project in {folder}, for caramel {metadata.version('caramel')}. Next:")
+    echo(f"  cd {folder}")
+    echo("  git add -A && git commit -m 'A project of caramel'")
+    echo("  caramel profile smoke    # small; `caramel profile files` is for pictures of your own")
+    echo("  dvc repro")
 
 
 @click.command()
@@ -46,27 +46,27 @@ def upgrade() -> None:
     from caramel.project.project_files import LATEST
     from caramel.project.upgrade import ASIDE
     from caramel.project.upgrade import upgrade as bring
-    from caramel.runtime.installation import of_this_machine_alone
+    from caramel.runtime.installation import format_local_warning
 
     done = bring(Path())
     for name in done.written:
-        say(f"wrote {name}")
-    if LATEST in done.written and (told := of_this_machine_alone()):
-        say(f"{LATEST}: {told}")
+        echo(f"wrote {name}")
+    if LATEST in done.written and (note := format_local_warning()):
+        echo(f"{LATEST}: {note}")
     for name in done.kept:
-        say(
+        echo(
             f"kept {name}, which you changed and caramel did too; its new form is {ASIDE / name}: take what you want"
         )
     for name in done.dropped:
-        say(f"{name} is no longer part of caramel: delete it, unless you use it")
+        echo(f"{name} is no longer part of caramel: delete it, unless you use it")
     if any(name.startswith("params/") for name in (*done.written, *done.kept)):
-        say(
+        echo(
             "params.yaml stays as it is: call `caramel profile NAME`, with the --set that you use, before `dvc repro`."
         )
     for name, why in done.rerun.items():
         more = f" and {len(why) - 3} more" if len(why) > 3 else ""
-        say(f"will run again: {name} ({', '.join(why[:3])}{more})")
+        echo(f"will run again: {name} ({', '.join(why[:3])}{more})")
     if done.after:
-        say(f"and, where what these make has changed: {', '.join(done.after)}")
+        echo(f"and, where what these make has changed: {', '.join(done.after)}")
     if not done.rerun:
-        say(f"No stage will run again: all code is as it was, in caramel {metadata.version('caramel')} too.")
+        echo(f"No stage will run again: all code is as it was, in caramel {metadata.version('caramel')} too.")

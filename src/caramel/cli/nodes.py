@@ -13,7 +13,7 @@ LEAST_MEMORY = 75 * 2**20  # bytes: Ray refuses less
 Command = Callable[..., Any]
 
 
-def _resources(command: Command) -> Command:
+def _add_resource_options(command: Command) -> Command:
     """Add the options on what of a machine Ray may use."""
     for name, least, help_ in (
         (
@@ -50,7 +50,7 @@ def cluster() -> None:
     type=click.IntRange(1024, 65536 - PORTS),
     help=f"The next {PORTS - 1} are used as well.",
 )
-@_resources
+@_add_resource_options
 def head(host: str | None, port: int, **resources: int | None) -> None:
     """Run the head of a cluster here, until Ctrl-C.
 
@@ -65,7 +65,7 @@ def head(host: str | None, port: int, **resources: int | None) -> None:
 
 @cluster.command()
 @click.argument("address", metavar="HOST:PORT")
-@_resources
+@_add_resource_options
 def worker(address: str, host: str | None, **resources: int | None) -> None:
     """Run a further node of the cluster whose head is at HOST:PORT, until Ctrl-C.
 

@@ -40,7 +40,7 @@ acceptances = click.option(
 LINES = "LINES"  # in a command's docstring: where they go
 
 
-def listing(lines: Callable[[], Sequence[str]]) -> type[click.Command]:
+def build_listing_command(lines: Callable[[], Sequence[str]]) -> type[click.Command]:
     """Return the class of a command in whose help some lines stand, which are asked for only when it is shown."""
 
     class Listing(click.Command):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from caramel.errors import printable, shown_address
+from caramel.errors import escape_unprintable, redact_secrets
 
 
-def say(text: str, *, err: bool = False) -> None:
+def echo(text: str, *, err: bool = False) -> None:
     """Print to stdout, or to stderr, without the passwords of addresses; signs that a terminal would obey, which data may hold, as escapes."""
-    click.echo(printable(shown_address(text)), err=err)
+    click.echo(escape_unprintable(redact_secrets(text)), err=err)

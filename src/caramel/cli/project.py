@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from caramel.cli.output import say
-from caramel.errors import ConfigError, DataError, ResourceError, shown_address
+from caramel.cli.output import echo
+from caramel.errors import ConfigError, DataError, ResourceError, redact_secrets
 
 UI_PORT = 5000
 
 
-def settings_of(values: tuple[str, ...]) -> dict[str, str]:
+def parse_set_options(values: tuple[str, ...]) -> dict[str, str]:
     """Return ``key=value`` texts as a mapping."""
     settings = {}
     for value in values:
@@ -44,12 +44,12 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
         before = flat(read_yaml(path, ""))
     except ConfigError:
         before = {}  # missing or broken: this command is how to mend it
-    write_profile(name, settings_of(sets), Path())
+    write_profile(name, parse_set_options(sets), Path())
     after = flat(read_yaml(path, ""))
     for key in [*after, *(k for k in before if k not in after)]:
         if before.get(key) != after.get(key):
-            say(f"{key}: {before.get(key)!r} -> {after.get(key)!r}")
-    say("params.yaml was already so." if before == after else f"Wrote {path}. Now run `dvc repro`.")
+            echo(f"{key}: {before.get(key)!r} -> {after.get(key)!r}")
+    echo("params.yaml was already so." if before == after else f"Wrote {path}. Now run `dvc repro`.")
 
 
 @click.command()
@@ -81,11 +81,11 @@ def doctor(fix: bool, cluster: bool, remote: bool) -> None:
     if cluster and remote:
         raise ConfigError("--cluster and --remote are two examinations: call the doctor for each.")
     for done in (mend_remotes if remote else mend)(Path()) if fix else ():
-        say(f"fixed {done}.")
+        echo(f"fixed {done}.")
     findings = examine_cluster() if cluster else (examine_remotes if remote else examine)(Path())
     failed = False
     for finding in findings:
-        say(str(finding))
+        echo(str(finding))
         failed |= finding.state == FAIL
     if failed:
         sys.exit(1)
@@ -105,18 +105,18 @@ def ui(port: int) -> None:
     """
     import subprocess
 
-    from caramel.runtime.mlflow.server import NAME, named_server, require_server
-    from caramel.runtime.mlflow.store import store_root, tracking_uri
+    from caramel.runtime.mlflow.server import NAME, get_tracking_server, require_server
+    from caramel.runtime.mlflow.store import get_store_root, get_tracking_uri
 
-    root = store_root()
-    if address := named_server():
+    root = get_store_root()
+    if address := get_tracking_server():
         require_server()
-        say(f"Runs are tracked by the server at {shown_address(address)}: open that in a browser.")
+        echo(f"Runs are tracked by the server at {redact_secrets(address)}: open that in a browser.")
         return
     if not os.environ.get(NAME) and not (root / "mlruns" / "mlflow.db").exists():
         raise DataError(f"No runs are tracked yet in {root / 'mlruns'}. Run `dvc repro` first.")
     _check_port(port)
-    store = tracking_uri(root)
+    store = get_tracking_uri(root)
     environment = {
         **os.environ,
         # Job execution would start eight more processes, for features that need a language model.
@@ -129,7 +129,7 @@ def ui(port: int) -> None:
         "MLFLOW_UVICORN_OPTS": f"--app-dir {os.devnull} {os.environ.get('MLFLOW_UVICORN_OPTS', '')}",
     }
     command = [sys.executable, "-m", "mlflow", "ui"]
-    say(f"Runs at http://127.0.0.1:{port} in about 20 seconds; Ctrl-C ends it.")
+    echo(f"Runs at http://127.0.0.1:{port} in about 20 seconds; Ctrl-C ends it.")
     try:
         done = subprocess.run(
             [*command, "--host", "127.0.0.1", "--port", str(port), "--workers", "1"],
@@ -182,14 +182,14 @@ def timings() -> None:
         latest.pop(row.stage, None)  # so that stages stand in the order of their latest runs
         latest[row.stage] = row
     if damaged:
-        say(
+        echo(
             f"Left out: {damaged} lines of {TIMINGS} that are cut, or give no time or a negative one.",
             err=True,
         )
     if not latest:
         raise DataError(f"{TIMINGS} holds no run of a stage. Run `dvc repro`.")
-    say(f"{'stage':24}{'profile':14}{'wall time':>12}{'peak memory':>14}")
+    echo(f"{'stage':24}{'profile':14}{'wall time':>12}{'peak memory':>14}")
     for row in latest.values():
-        say(f"{row.stage:24}{row.profile:14}{row.seconds:>10.1f} s{row.peak_mb:>11} MB")
+        echo(f"{row.stage:24}{row.profile:14}{row.seconds:>10.1f} s{row.peak_mb:>11} MB")
     total = sum(row.seconds for row in latest.values())
-    say(f"{'total':38}{total:>10.1f} s{max(row.peak_mb for row in latest.values()):>11} MB")
+    echo(f"{'total':38}{total:>10.1f} s{max(row.peak_mb for row in latest.values()):>11} MB")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from caramel.cli.options import FOLDER, SEED, acceptances, folded, gridded
-from caramel.cli.output import say
+from caramel.cli.output import echo
 from caramel.io.files import keep_inputs
 
 if TYPE_CHECKING:
@@ -109,22 +109,22 @@ def refine(
     keep_inputs(output.files(out, given["subtype"].unique()), [path])
     tried = refining.attempt(given, settings, repr(str(path)))
     output.write_curve(tried.curve, out)
-    say(_table(tried.curve, target))
-    found = refining.take(tried, settings)
-    output.write_refined(found.rows, found.rejects, out, tried.rows["subtype"].unique())
-    found = replace(found, judged=refining.judged(tried, found.rows, settings))
-    output.write_report(refining.report(found, settings, len(tried.rows), str(path)), out)
-    kept = f"{len(found.rows)} of {len(tried.rows)} rows ({len(found.rejects)} rejected)"
-    say(f"\nTaken: {_name(found.chosen)}, {kept}.")
-    say("Best blind attacker on the rows by which nothing was chosen, before and after:")
-    for label, (before, after) in found.judged.items():
-        say(f"  {label.replace('_', ' '):14}{_percent(before):>22}{_percent(after):>22}")
-    say(f"Written to {out}.")
-    for label, one in found.verdicts.items():
+    echo(_format_curve(tried.curve, target))
+    result = refining.take(tried, settings)
+    output.write_refined(result.rows, result.rejects, out, tried.rows["subtype"].unique())
+    result = replace(result, judged=refining.judged(tried, result.rows, settings))
+    output.write_report(refining.report(result, settings, len(tried.rows), str(path)), out)
+    summary = f"{len(result.rows)} of {len(tried.rows)} rows ({len(result.rejects)} rejected)"
+    echo(f"\nTaken: {_format_candidate(result.chosen)}, {summary}.")
+    echo("Best blind attacker on the rows by which nothing was chosen, before and after:")
+    for label, (before, after) in result.judged.items():
+        echo(f"  {label.replace('_', ' '):14}{_format_interval(before):>22}{_format_interval(after):>22}")
+    echo(f"Written to {out}.")
+    for label, one in result.verdicts.items():
         accepted = one.state == "accepted"
-        rule = "" if accepted or not one.passes(acceptance) else " Accepted as not refuted."
-        say(f"Target {target:g}, {label.replace('_', ' ')}: {one}.{rule}", err=not accepted)
-    if not all(one.passes(acceptance) for one in found.verdicts.values()):
+        rule = "" if accepted or not one.is_passing(acceptance) else " Accepted as not refuted."
+        echo(f"Target {target:g}, {label.replace('_', ' ')}: {one}.{rule}", err=not accepted)
+    if not all(one.is_passing(acceptance) for one in result.verdicts.values()):
         sys.exit(1)
 
 
@@ -200,33 +200,33 @@ def select(
     alike = None if similarity is None else selection.cosines(given, similarity)
     positive, negative = selection.score(given, scorers, folds=folds, seed=seed, folder=out / "scores")
     settings = {"scorers": scorers, "percentile": percentile, "cell": cell, "within": within, "seed": seed}
-    found = selection.select(given, positive, negative, similarity=alike, **settings)
-    output.write_refined(found.rows, found.rejects, out, given["subtype"].unique())
-    reasons = found.rejects["reason"].value_counts().to_dict()
+    result = selection.select(given, positive, negative, similarity=alike, **settings)
+    output.write_refined(result.rows, result.rejects, out, given["subtype"].unique())
+    reasons = result.rejects["reason"].value_counts().to_dict()
     report = {
         "source": str(path),
         **settings,
         "similarity": similarity,
         "folds": folds,
         "rows": len(given),
-        "kept": len(found.rows),
+        "kept": len(result.rows),
     }
     output.write_selection({**report, "rejected": reasons}, out)
     for reason, count in reasons.items():
-        say(f"{count:10,}  {reason}")
-    say(f"{len(found.rows):10,}  kept, of {len(given):,}. Written to {out}.")
+        echo(f"{count:10,}  {reason}")
+    echo(f"{len(result.rows):10,}  kept, of {len(given):,}. Written to {out}.")
 
 
-def _name(candidate: Candidate) -> str:
+def _format_candidate(candidate: Candidate) -> str:
     strength = "" if math.isnan(candidate.strength) else f" at {candidate.strength:g}"
     return f"{candidate.method}{strength}"
 
 
-def _percent(figures: Sequence[float]) -> str:
+def _format_interval(figures: Sequence[float]) -> str:
     return f"{100 * figures[0]:.1f} % ({100 * figures[1]:.1f}–{100 * figures[2]:.1f})"
 
 
-def _table(curve: pd.DataFrame, target: float | None) -> str:
+def _format_curve(curve: pd.DataFrame, target: float | None) -> str:
     """Return the curve for the terminal, accuracy in per cent, and what its intervals say about a target."""
     from caramel.refine.tradeoff import judged
 

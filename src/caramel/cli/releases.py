@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from caramel.cli.options import FOLDER
-from caramel.cli.output import say
-from caramel.errors import shown
+from caramel.cli.output import echo
+from caramel.errors import format_items
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,28 +57,28 @@ def release(name: str, out: Path, about: Path | None, strict: bool, since: str |
     from caramel.release.publishing.build import release as write
 
     add = _write_audit if audited else None
-    made = write(name, Path(), out=out, about=about, strict=strict, since=since, add=add)
-    say(f"Version {name}: {len(made.files)} files, {made.bytes / 2**20:,.1f} MiB, in {str(out)!r}.")
-    if made.open:
-        say(f"Not finished, {len(made.open)} points are open:\n{shown(made.open, 100)}", err=True)
+    result = write(name, Path(), out=out, about=about, strict=strict, since=since, add=add)
+    echo(f"Version {name}: {len(result.files)} files, {result.bytes / 2**20:,.1f} MiB, in {str(out)!r}.")
+    if result.open:
+        echo(f"Not finished, {len(result.open)} points are open:\n{format_items(result.open, 100)}", err=True)
 
 
 def _write_audit(instances: pd.DataFrame, folder: Path) -> None:
     """Write what blind scorers that need no model make of the texts: audit.json, audit.html, the badge and both tables."""
-    from caramel.audit.dataset import audit_data_set, untimed
-    from caramel.audit.files.inputs import rows_of
+    from caramel.audit.dataset import audit_data_set, clear_timings
+    from caramel.audit.files.inputs import read_frame
     from caramel.audit.output import write_audit
-    from caramel.blind.scorer_specs import default_scorers
-    from caramel.blind.text.attack import enough
+    from caramel.blind.scorer_specs import list_default_scorers
+    from caramel.blind.text.attack import has_enough_images
     from caramel.report.audit_page import write_page
 
-    rows = rows_of(instances.rename(columns={"instance_id": "pair_id"})[TEXTS])
-    if not enough(rows.rows):
-        say("No audit: no type has images enough to learn from.", err=True)
+    rows = read_frame(instances.rename(columns={"instance_id": "pair_id"})[TEXTS])
+    if not has_enough_images(rows.rows):
+        echo("No audit: no type has images enough to learn from.", err=True)
         return
-    found = audit_data_set(
+    result = audit_data_set(
         rows,
-        scorers=default_scorers(),
+        scorers=list_default_scorers(),
         folds=5,
         seed=3,
         name="test split",
@@ -86,7 +86,7 @@ def _write_audit(instances: pd.DataFrame, folder: Path) -> None:
         sources=[],
         training=None,
     )
-    write_audit(untimed(found), folder / "audit")
+    write_audit(clear_timings(result), folder / "audit")
     write_page(folder / "audit")
 
 
@@ -112,9 +112,9 @@ def release_model(run: str, out: Path, pin: str | None, about: Path | None) -> N
     """
     from caramel.release.publishing_models.model_release import release_model as write
 
-    made = write(run, Path(), out=out, pin=pin, about=about)
-    also = "and transformers" if made.transformers else f"; not transformers: {made.why_not}"
-    say(f"Model {run}: {len(made.files)} files in {str(out)!r}, for open_clip {also}.".replace(" ;", ";"))
+    result = write(run, Path(), out=out, pin=pin, about=about)
+    also = "and transformers" if result.transformers else f"; not transformers: {result.why_not}"
+    echo(f"Model {run}: {len(result.files)} files in {str(out)!r}, for open_clip {also}.".replace(" ;", ";"))
 
 
 @click.command()
@@ -134,7 +134,7 @@ def register(run: str, name: str, pin: str | None) -> None:
     """
     from caramel.release.publishing_models.model_registry import register as put
 
-    made = put(run, Path(), name=name, pin=pin)
-    say(
-        f"Model {run} is version {made.version} of {name!r}: models:/{name}/{made.version}, models:/{name}@{made.alias}"
+    result = put(run, Path(), name=name, pin=pin)
+    echo(
+        f"Model {run} is version {result.version} of {name!r}: models:/{name}/{result.version}, models:/{name}@{result.alias}"
     )

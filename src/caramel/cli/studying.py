@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from caramel.cli.options import FOLDER
-from caramel.cli.output import say
-from caramel.cli.project import settings_of
+from caramel.cli.output import echo
+from caramel.cli.project import parse_set_options
 
 
 @click.command()
@@ -37,7 +37,7 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
     from caramel.doctor.local import mend
     from caramel.io.files import keep_inputs, write_text
     from caramel.report.study_page import claim, study_page
-    from caramel.runtime.mlflow.tracking import git_commit
+    from caramel.runtime.mlflow.tracking import get_git_commit
     from caramel.schemas.io import write_table
     from caramel.schemas.study import STUDY
     from caramel.study import workspace
@@ -46,23 +46,23 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
 
     names = [out / name for name in ("study.json", "study.parquet", "study.html")]
     keep_inputs(names, [Path("params"), Path("dvc.yaml")])
-    asked = (profile, settings_of(sets), Path())
-    config, todo = plan(*asked)
+    plan_arguments = (profile, parse_set_options(sets), Path())
+    config, todo = plan(*plan_arguments)
     if dry_run:
         for number, (_, seeds) in enumerate(todo, start=1):
             drawn = ", ".join(f"{key} {seed}" for key, seed in seeds.items())
-            say(f"cell {number}: {drawn}")
-        say(f"sources and settings, as entry code of a plan: {hash_fixed(Path(), config)}")
+            echo(f"cell {number}: {drawn}")
+        echo(f"sources and settings, as entry code of a plan: {hash_fixed(Path(), config)}")
         return
-    commit = git_commit(Path())  # before the run: its sources are copied now
+    commit = get_git_commit(Path())  # before the run: its sources are copied now
     with workspace.held(workspace.FOLDER):
         registration = check_plan(config, Path(), workspace.read_begin(workspace.FOLDER))
         for done in mend(workspace.FOLDER):
-            say(f"fixed in {workspace.FOLDER}: {done}.")
-        ran = run_cells(*asked, workspace.FOLDER)
-    found = summary(ran, config, commit, registration)
+            echo(f"fixed in {workspace.FOLDER}: {done}.")
+        ran = run_cells(*plan_arguments, workspace.FOLDER)
+    result = summary(ran, config, commit, registration)
     write_table(STUDY, ran.runs, names[1])
-    texts = json.dumps(found, indent=2) + "\n", study_page(found)
+    texts = json.dumps(result, indent=2) + "\n", study_page(result)
     for path, text in zip((names[0], names[2]), texts, strict=True):
         write_text(path, text)
-    say(f"{claim(found)}\nWritten to {out}.")
+    echo(f"{claim(result)}\nWritten to {out}.")

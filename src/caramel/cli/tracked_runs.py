@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from caramel.cli.output import say
-from caramel.errors import DataError, shown
+from caramel.cli.output import echo
+from caramel.errors import DataError, format_items
 
 
 @click.group()
@@ -36,12 +36,14 @@ def copy(source: str, target: str) -> None:
     from caramel.runtime.mlflow.store_copy import copy_history
 
     done = copy_history(source, target)
-    say(f"{done.runs} runs: {done.made} copied, {done.mended} had something added, the others were whole.")
+    echo(
+        f"{done.runs} runs: {done.created} copied, {done.mended} had something added, the others were whole."
+    )
     if done.unread:
-        say(f"Left out, since they cannot be read:\n{shown(done.unread, 50)}", err=True)
+        echo(f"Left out, since they cannot be read:\n{format_items(done.unread, 50)}", err=True)
     if done.lost:
         raise DataError(
-            f"Artifacts of these runs were not copied, since there is no folder\n{shown(done.lost)}\nPut it there, or beside "
+            f"Artifacts of these runs were not copied, since there is no folder\n{format_items(done.lost)}\nPut it there, or beside "
             f"the database as `artifacts`, and run this again."
         )
     if done.unread:

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from caramel.cli.options import FOLDER
-from caramel.cli.output import say
-from caramel.errors import shown
+from caramel.cli.output import echo
+from caramel.errors import format_items
 
 
 @click.command()
@@ -26,10 +26,10 @@ def pin(name: str) -> None:
 
     pinned = pins.pin(name, Path())
     for warning in pins.warnings(pinned):
-        say(f"Warning: {warning}", err=True)
-    say(f"Wrote pins/{name}.json.\n\n{pins.bibtex(pinned)}\n\n{pins.statement(pinned)}")
+        echo(f"Warning: {warning}", err=True)
+    echo(f"Wrote pins/{name}.json.\n\n{pins.bibtex(pinned)}\n\n{pins.statement(pinned)}")
     if count := tag_runs(pinned, Path()):
-        say(f"\n{count} tracked runs read this version's data; they have the tag {tagged(pinned)!r}.")
+        echo(f"\n{count} tracked runs read this version's data; they have the tag {tagged(pinned)!r}.")
 
 
 @click.command()
@@ -46,27 +46,29 @@ def verify(name: str, deep: bool) -> None:
     from caramel.release import pin as pins
 
     differences = pins.verify(name, Path())
-    say(f"The data set on disk is {'not ' if differences else ''}version {name}{':' if differences else '.'}")
+    echo(
+        f"The data set on disk is {'not ' if differences else ''}version {name}{':' if differences else '.'}"
+    )
     for difference in differences:
-        say(f"  - {difference}")
+        echo(f"  - {difference}")
     if deep:
-        differences += _rescored(name)
+        differences += _verify_rescoring(name)
     if differences:
         sys.exit(1)
 
 
-def _rescored(name: str) -> list[str]:
+def _verify_rescoring(name: str) -> list[str]:
     """Say whether the figures of the version come out of its similarities; return how they do not."""
     from caramel.release.rescoring import rescore
 
     again = rescore(name, Path())
     if not again.differences:
-        say(
+        echo(
             f"Its table of results, {again.rows:,} rows of figures, comes out of its similarities to the last digit."
         )
         return []
-    say(f"Of its table of results {len(again.differences):,} figures do not come out of its similarities:")
-    say(shown(again.differences, 20))
+    echo(f"Of its table of results {len(again.differences):,} figures do not come out of its similarities:")
+    echo(format_items(again.differences, 20))
     return again.differences
 
 
@@ -91,14 +93,14 @@ def runs(name: str, out: Path | None) -> None:
 
     if out is not None:
         keep_inputs([out], [Path("pins"), Path("mlruns")])
-    found = runs_of(read_pin(name, Path()), Path())
+    matches = runs_of(read_pin(name, Path()), Path())
     if out is not None:
-        write_csv(out, found)
-        say(f"{len(found)} runs of version {name}: {str(out)!r}.")
-    elif len(found):
-        say(found.to_string(index=False))
+        write_csv(out, matches)
+        echo(f"{len(matches)} runs of version {name}: {str(out)!r}.")
+    elif len(matches):
+        echo(matches.to_string(index=False))
     else:
-        say(f"No tracked run read the data of version {name} alone.")
+        echo(f"No tracked run read the data of version {name} alone.")
 
 
 @click.command()
@@ -141,7 +143,7 @@ def get(
     rows = sum(got.pinned.tables[path].rows for path in got.tables)
     what = f"{len(got.files)} files, {len(got.tables)} of them tables"
     counted = f" of {rows:,} rows" if split is None else f", rows of {split} alone where there are splits"
-    say(f"Version {got.pinned.name} (commit {got.pinned.commit[:12]}): {what}{counted}, in {str(out)!r}.")
+    echo(f"Version {got.pinned.name} (commit {got.pinned.commit[:12]}): {what}{counted}, in {str(out)!r}.")
 
 
 @click.command()
@@ -175,9 +177,9 @@ def diff(old: str, new: str, as_json: bool, page: Path | None) -> None:
     if page is not None:
         keep_inputs([page], [Path("data"), Path("pins")])
     before, after = version_of(old, Path()), version_of(new, Path())
-    found = apart(before, after, Path())
-    say(json.dumps(found.as_json(), indent=2, ensure_ascii=False) if as_json else told(found))
+    version_diff = apart(before, after, Path())
+    echo(json.dumps(version_diff.as_json(), indent=2, ensure_ascii=False) if as_json else told(version_diff))
     if page is not None:
-        text = difference_page(found.as_json(), pictures_apart(before, after, found, Path()))
+        text = difference_page(version_diff.as_json(), pictures_apart(before, after, version_diff, Path()))
         write_text(page, text)
-        say(f"Page: {page}", err=True)
+        echo(f"Page: {page}", err=True)

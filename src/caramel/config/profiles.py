@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from caramel.config.schema import Config, mapping, parse
+from caramel.config.schema import Config, parse_config, read_mapping
 from caramel.errors import ConfigError
 from caramel.io.files import write_atomically
 from caramel.io.regular_files import read_plain_text
@@ -45,36 +45,36 @@ def read_profile(name: str, sets: Mapping[str, str], root: Path) -> tuple[str, C
     if name not in choices:
         raise ConfigError(f"Unknown profile {name!r}. Choices: {', '.join(choices)}.")
     default = root / "params" / "default.yaml"
-    values = mapping(default, "Take it back from git.")
+    values = read_mapping(default, "Take it back from git.")
     text = read_plain_text(default)
     if name != "default" or sets:
-        text = _merged(text, mapping(root / "params" / f"{name}.yaml", ""), sets)
+        text = _merge_profile(text, read_mapping(root / "params" / f"{name}.yaml", ""), sets)
         values = parse_yaml(text, f"profile {name!r}")
-    return text, parse(values, f"profile {name!r}")
+    return text, parse_config(values, f"profile {name!r}")
 
 
-def _merged(default: str, profile: Mapping[str, Any], sets: Mapping[str, str]) -> str:
+def _merge_profile(default: str, profile: Mapping[str, Any], sets: Mapping[str, str]) -> str:
     """Return the text of the default with a profile and further values in it, comments kept."""
     from ruamel.yaml import YAML
 
     yaml = YAML()
     yaml.width = 120
     merged = yaml.load(default)
-    _merge(merged, profile)
+    _merge_changes(merged, profile)
     for key, text in sets.items():
         nested = parse_yaml(text, f"--set {key}={text!r}")
         for part in reversed(key.split(".")):
             nested = {part: nested}
-        _merge(merged, nested)
+        _merge_changes(merged, nested)
     written = io.StringIO()
     yaml.dump(merged, written)
     return written.getvalue()
 
 
-def _merge(base: Any, changes: Mapping[str, Any]) -> None:
+def _merge_changes(base: Any, changes: Mapping[str, Any]) -> None:
     """Merge nested changes into ``base`` in place, key by key."""
     for key, value in changes.items():
         if isinstance(value, Mapping) and isinstance(base.get(key), Mapping):
-            _merge(base[key], value)
+            _merge_changes(base[key], value)
         else:
             base[key] = value

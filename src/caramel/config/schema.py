@@ -23,8 +23,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, to_json
 
-from caramel.config.search_space import merged, points
-from caramel.errors import ConfigError, shown
+from caramel.config.search_space import draw_points, merge_point
+from caramel.errors import ConfigError, format_items
 from caramel.io.safe_yaml import read_yaml, refuse_secrets
 from caramel.registry import METHODS
 from caramel.utils.acceptance import Acceptance
@@ -58,7 +58,7 @@ Check = Literal[
 MOST = 2**31 - 1  # of whole numbers
 
 
-def _share_of_gpus(number: float) -> float:
+def _check_gpu_count(number: float) -> float:
     """Refuse what Ray does not give: a GPU and a part of another one."""
     if number > 1 and number != int(number):
         raise PydanticCustomError(
@@ -74,7 +74,7 @@ Positive = Annotated[int, Field(gt=0, le=MOST)]
 Several = Annotated[int, Field(ge=2, le=MOST)]
 Nested = Annotated[int, Field(ge=1, le=9)]  # seeds of a kind within one draw of the scenes
 Share = Annotated[float, Field(ge=0, le=1)]
-GpuShare = Annotated[float, Field(gt=0, le=MOST), AfterValidator(_share_of_gpus)]
+GpuShare = Annotated[float, Field(gt=0, le=MOST), AfterValidator(_check_gpu_count)]
 LearningRate = Annotated[float, Field(gt=0, le=1)]
 Guidance = Annotated[float, Field(ge=0, le=100)]
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -84,16 +84,16 @@ Price = Annotated[float, Field(ge=0, le=1e6)]
 Item = TypeVar("Item")
 
 
-def _distinct(items: tuple[Item, ...]) -> tuple[Item, ...]:
+def _check_distinct(items: tuple[Item, ...]) -> tuple[Item, ...]:
     if len(set(items)) < len(items):
         raise ValueError("an entry stands twice")
     return items
 
 
-Distinct = AfterValidator(_distinct)
+Distinct = AfterValidator(_check_distinct)
 
 
-def _known_method(name: str) -> str:
+def _check_method(name: str) -> str:
     """Return the name of a training method, refused in the words of a ``Literal`` if there is none."""
     if name not in METHODS:
         *others, last = map(repr, METHODS)
@@ -102,7 +102,7 @@ def _known_method(name: str) -> str:
     return name
 
 
-Variant = Annotated[str, AfterValidator(_known_method)]
+Variant = Annotated[str, AfterValidator(_check_method)]
 
 
 class Section(BaseModel):
@@ -404,23 +404,23 @@ class Finetune(Section):
 
     @field_validator("mix")
     @classmethod
-    def _ascend(cls, mix: tuple[float, ...]) -> tuple[float, ...]:
+    def _check_ascending(cls, mix: tuple[float, ...]) -> tuple[float, ...]:
         if list(mix) != sorted(mix):
             raise ValueError("mixing weights that ascend")
         return mix
 
     @field_validator("own")
     @classmethod
-    def _own_settings_are_settings(
-        cls, own: Mapping[str, Mapping[str, Any]], info: ValidationInfo
+    def _check_overrides(
+        cls, overrides: Mapping[str, Mapping[str, Any]], info: ValidationInfo
     ) -> Mapping[str, Mapping[str, Any]]:
         if len(info.data) + 2 < len(cls.model_fields):
-            return own  # what all have is wrong, which is said
-        if idle := sorted(set(own) - set(info.data["variants"])):
+            return overrides  # what all have is wrong, which is said
+        if idle := sorted(set(overrides) - set(info.data["variants"])):
             raise ValueError(f"{idle[0]} is not among finetune.variants")
-        for variant, settings in own.items():
+        for variant, settings in overrides.items():
             cls._check_own(variant, dict(settings), info.data)
-        return own
+        return overrides
 
     @classmethod
     def _check_own(cls, variant: str, settings: dict[str, Any], common: Mapping[str, Any]) -> None:
@@ -434,14 +434,14 @@ class Finetune(Section):
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"] or ["weights"]))
-            said = first["msg"].removeprefix("Value error, ")
-            raise ValueError(f"{variant}: {key} = {first['input']!r:.200}: {said}") from None
+            message = first["msg"].removeprefix("Value error, ")
+            raise ValueError(f"{variant}: {key} = {first['input']!r:.200}: {message}") from None
         if unknown := sorted(set(weights) - set(known)):
             raise ValueError(f"{variant} has no weight {unknown[0]!r}; it has: {', '.join(known) or 'none'}")
 
     @field_validator("search")
     @classmethod
-    def _what_is_tried_are_settings(cls, search: Search | None, info: ValidationInfo) -> Search | None:
+    def _check_search(cls, search: Search | None, info: ValidationInfo) -> Search | None:
         if search is None or len(info.data) + 1 < len(cls.model_fields):
             return search
         if idle := sorted(set(search.space) - set(info.data["variants"])):
@@ -449,8 +449,8 @@ class Finetune(Section):
         common = {**info.data, "lora": info.data["lora"].model_dump()}
         for variant, space in search.space.items():
             try:
-                tried = points(space, search.draws, seed=search.seed, name=variant)
-                every = [merged(info.data["own"].get(variant, {}), point, common) for point in tried]
+                tried = draw_points(space, search.draws, seed=search.seed, name=variant)
+                every = [merge_point(info.data["own"].get(variant, {}), point, common) for point in tried]
             except ValueError as error:
                 raise ValueError(f"{variant}: {error}") from None
             for settings in every:
@@ -485,7 +485,7 @@ class Contrast(Section):
     @classmethod
     def _be_another_model(cls, against: str, info: ValidationInfo) -> str:
         if against != "base":
-            _known_method(against)
+            _check_method(against)
         if against == info.data.get("variant"):
             raise ValueError("another variant than the one that is compared, or base")
         return against
@@ -530,7 +530,7 @@ class Config(Section):
     study: Study
 
 
-def parse(raw: Mapping[str, Any], where: str) -> Config:
+def parse_config(raw: Mapping[str, Any], where: str) -> Config:
     """Return the typed config.
 
     Raises:
@@ -540,14 +540,14 @@ def parse(raw: Mapping[str, Any], where: str) -> Config:
     try:
         return Config.model_validate_json(json.dumps(raw))
     except ValidationError as error:
-        problems = [_problem(dict(e)) for e in error.errors()]
+        problems = [_format_problem(dict(e)) for e in error.errors()]
     raise ConfigError(
-        f"{where} has {len(problems)} wrong entries:\n{shown(problems, 20)}\n"
+        f"{where} has {len(problems)} wrong entries:\n{format_items(problems, 20)}\n"
         f"Every key is explained in params/default.yaml."
     )
 
 
-def _problem(error: dict[str, Any]) -> str:
+def _format_problem(error: dict[str, Any]) -> str:
     """Return one line for one pydantic error: key, value, what is wrong, nearest known key."""
     path = [str(part) for part in error["loc"]]
     key = ".".join(path)
@@ -555,7 +555,9 @@ def _problem(error: dict[str, Any]) -> str:
         section: Any = Config
         for part in path[:-1]:
             section = section.model_fields[part].annotation
-            section = next((kind for kind in get_args(section) if hasattr(kind, "model_fields")), section)
+            section = next(
+                (candidate for candidate in get_args(section) if hasattr(candidate, "model_fields")), section
+            )
         near = difflib.get_close_matches(path[-1], section.model_fields, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(section.model_fields)}"
         return f"{key}: unknown key; {hint}"
@@ -564,12 +566,12 @@ def _problem(error: dict[str, Any]) -> str:
     return f"{key} = {error['input']!r:.200}: {error['msg']}"
 
 
-def load(path: str | Path = "params.yaml") -> Config:
+def load_config(path: str | Path = "params.yaml") -> Config:
     """Return the config in a params file; see ``parse`` for errors."""
-    return parse(mapping(Path(path), "Run `caramel profile default`."), str(path))
+    return parse_config(read_mapping(Path(path), "Run `caramel profile default`."), str(path))
 
 
-def mapping(path: Path, cure: str) -> dict[str, Any]:
+def read_mapping(path: Path, cure: str) -> dict[str, Any]:
     """Return a YAML file that holds sections.
 
     Raises:
@@ -577,6 +579,6 @@ def mapping(path: Path, cure: str) -> dict[str, Any]:
     """
     raw = read_yaml(path, cure)
     if not isinstance(raw, dict):
-        said = "is empty" if raw is None else f"is a {type(raw).__name__}"
-        raise ConfigError(f"{path} {said}, but must be a mapping of sections, as params/default.yaml is.")
+        problem = "is empty" if raw is None else f"is a {type(raw).__name__}"
+        raise ConfigError(f"{path} {problem}, but must be a mapping of sections, as params/default.yaml is.")
     return raw

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 Point = dict[str, Any]  # key -> value
-KINDS = ("uniform", "loguniform", "choice")
+DISTRIBUTIONS = ("uniform", "loguniform", "choice")
 MOST = 10_000  # points of a variant
 LARGEST = 1e300  # end of a distribution, without sign
 
 
-def points(space: Mapping[str, Any], draws: int | None, *, seed: int, name: str) -> list[Point]:
+def draw_points(space: Mapping[str, Any], draws: int | None, *, seed: int, name: str) -> list[Point]:
     """Return the distinct points of a space, in its order: later keys change first, and draws last.
 
     Args:
@@ -34,67 +34,73 @@ def points(space: Mapping[str, Any], draws: int | None, *, seed: int, name: str)
         ValueError: it is no such space, or has more than ``MOST`` points.
     """
     for key, tried in space.items():
-        _check(key, tried)
+        _check_values(key, tried)
     lists = {key: tried for key, tried in space.items() if isinstance(tried, list)}
     drawn = {key: tried for key, tried in space.items() if key not in lists}
     if drawn and draws is None:
         raise ValueError(f"{next(iter(drawn))} is drawn, and draws = None does not say how often")
-    each = draws if drawn and draws else 1
-    if (number := math.prod(map(len, lists.values())) * each) > MOST:
+    repeats = draws if drawn and draws else 1
+    if (number := math.prod(map(len, lists.values())) * repeats) > MOST:
         raise ValueError(f"these are {number:,} points, and {MOST:,} is the most")
     generators = {key: np.random.default_rng([seed, *name.encode(), 0, *key.encode()]) for key in drawn}
-    found: dict[str, Point] = {}
+    distinct: dict[str, Point] = {}
     for combination in product(*lists.values()):
-        for _ in range(each):
+        for _ in range(repeats):
             point = dict(zip(lists, combination, strict=True))
-            point |= {key: _draw(tried, generators[key]) for key, tried in drawn.items()}
-            found.setdefault(json.dumps(point), {key: point[key] for key in space})
-    return list(found.values())
+            point |= {key: _draw_value(tried, generators[key]) for key, tried in drawn.items()}
+            distinct.setdefault(json.dumps(point), {key: point[key] for key in space})
+    return list(distinct.values())
 
 
-def _check(key: str, tried: Any) -> None:
+def _check_values(key: str, tried: Any) -> None:
     """Raise a ValueError if a key has neither values nor a distribution."""
-    said = f"{key} = {str(tried)[:100]}"
+    label = f"{key} = {str(tried)[:100]}"
     if isinstance(tried, list):
         values = tried
-    elif isinstance(tried, Mapping) and len(tried) == 1 and (kind := next(iter(tried))) in KINDS:
-        values = tried[kind]
-        if kind != "choice":
-            _check_ends(said, kind, values)
+    elif (
+        isinstance(tried, Mapping)
+        and len(tried) == 1
+        and (distribution := next(iter(tried))) in DISTRIBUTIONS
+    ):
+        values = tried[distribution]
+        if distribution != "choice":
+            _check_ends(label, distribution, values)
     else:
-        raise ValueError(f"{said}: a list of values, or one of {', '.join(KINDS)} with its own")
+        raise ValueError(f"{label}: a list of values, or one of {', '.join(DISTRIBUTIONS)} with its own")
     if not isinstance(values, list) or not values:
-        raise ValueError(f"{said}: an empty list, or none: there is nothing to try")
+        raise ValueError(f"{label}: an empty list, or none: there is nothing to try")
     # 1 and 1.0 are one value, true is another
     if len({json.dumps(json.loads(json.dumps(value), parse_int=float)) for value in values}) < len(values):
-        raise ValueError(f"{said}: a value stands twice")
+        raise ValueError(f"{label}: a value stands twice")
 
 
-def _check_ends(said: str, kind: str, ends: Any) -> None:
+def _check_ends(label: str, distribution: str, ends: Any) -> None:
     numbers = isinstance(ends, list) and all(
         isinstance(e, int | float) and e is not True and e is not False for e in ends
     )
     if not (numbers and len(ends) == 2 and -LARGEST < ends[0] < ends[1] < LARGEST):
-        raise ValueError(f"{said}: {kind} has two numbers, the lower one first")
-    if kind == "loguniform" and ends[0] <= 0:
-        raise ValueError(f"{said}: loguniform is of numbers above 0")
+        raise ValueError(f"{label}: {distribution} has two numbers, the lower one first")
+    if distribution == "loguniform" and ends[0] <= 0:
+        raise ValueError(f"{label}: loguniform is of numbers above 0")
 
 
-def _draw(tried: Mapping[str, Any], generator: np.random.Generator) -> Any:
+def _draw_value(tried: Mapping[str, Any], generator: np.random.Generator) -> Any:
     """Return one value; numbers have four digits, so that they can be read and written."""
-    ((kind, values),) = tried.items()
-    if kind == "choice":
+    ((distribution, values),) = tried.items()
+    if distribution == "choice":
         return values[int(generator.integers(len(values)))]
     low, high = map(float, values)
     share = float(generator.random())
-    if kind == "uniform":
+    if distribution == "uniform":
         value = low + share * (high - low)
     else:  # in logarithms: high / low may be larger than any number
         value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
     return min(max(float(f"{value:.4g}"), low), high)
 
 
-def merged(own: Mapping[str, Any], point: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
+def merge_point(
+    overrides: Mapping[str, Any], point: Mapping[str, Any], common: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return settings of a variant's own with those of a point in their places.
 
     Args:
@@ -105,14 +111,14 @@ def merged(own: Mapping[str, Any], point: Mapping[str, Any], common: Mapping[str
     Raises:
         ValueError: a key names a part of what has none.
     """
-    found = dict(own)
+    settings = dict(overrides)
     for key, value in point.items():
         whole, _, part = key.partition(".")
         if not part:
-            found[key] = value
+            settings[key] = value
             continue
-        before = found.get(whole, common.get(whole, {}))
+        before = settings.get(whole, common.get(whole, {}))
         if not isinstance(before, Mapping):
             raise ValueError(f"{key}: {whole} has no parts")
-        found[whole] = {**before, part: value}
-    return found
+        settings[whole] = {**before, part: value}
+    return settings

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from caramel.config.schema import Config
-from caramel.errors import BackendError, CaramelError, DataError, shown
+from caramel.errors import BackendError, CaramelError, DataError, format_items
 from caramel.io.files import parquet_files
 from caramel.registry import (
     BASES,
@@ -24,7 +24,7 @@ from caramel.registry import (
     SOURCES,
     TEXT_JUDGES,
     WRITERS,
-    Kind,
+    Registry,
 )
 
 _CHAT = re.compile(r"([^=]*=)?chat:")
@@ -35,27 +35,27 @@ _MADE = re.compile(r"(^|[:=])(\./)?data/")  # a folder that a stage makes
 
 def check_names(config: Config) -> None:
     """Raise a BackendError if the params name what there is not; the message lists all of it."""
-    _check(config, unmet(config))
+    _raise_problems(config, iter_unmet_names(config))
 
 
 def check_language_model(config: Config) -> None:
     """Raise a BackendError if a language model that is to write captions cannot be asked; the message lists all of it."""
-    _check(config, _language_model(config))
+    _raise_problems(config, _iter_model_problems(config))
 
 
-def _check(config: Config, lacking: Iterator[str]) -> None:
-    found = list(lacking)
-    if found:
+def _raise_problems(config: Config, lacking: Iterator[str]) -> None:
+    problems = list(lacking)
+    if problems:
         raise BackendError(
-            f"The params name what is not there:\n{shown(found, 20)}\nMend them with "
+            f"The params name what is not there:\n{format_items(problems, 20)}\nMend them with "
             f"`caramel profile {config.profile} --set KEY=VALUE`, or in the profile."
         )
 
 
-def unmet(config: Config) -> Iterator[str]:
+def iter_unmet_names(config: Config) -> Iterator[str]:
     """Yield one line for each name in the params that cannot be used: its key, and why."""
     images, evaluate = config.filter_images, config.evaluate
-    for key, kind, name in (
+    for key, registry, name in (
         ("scenes.source", SOURCES, config.scenes.source),
         ("negatives.backend", WRITERS, config.negatives.backend),
         ("negatives.paraphrases", WRITERS, config.negatives.paraphrases),
@@ -65,22 +65,22 @@ def unmet(config: Config) -> Iterator[str]:
         ("filter_images.second_judge", JUDGES, images.second_judge),
     ):
         if name is not None:
-            yield from _unknown(key, kind, name)
+            yield from _iter_unknown(key, registry, name)
     for key, stage in (("train_generator", config.train_generator), ("pretrain", config.pretrain)):
         if stage.backend == "pretrained" and not stage.pretrained:
             yield f"{key}.pretrained is not set, and {key}.backend is 'pretrained'"
-    yield from _language_model(config)
-    yield from _do_not_go_together(config)
+    yield from _iter_model_problems(config)
+    yield from _iter_conflicts(config)
     for key, scorers in (
         ("scores.scorers", config.scores.scorers),
         ("refine.scorers", config.refine.scorers),
     ):
         for spec in scorers:
-            yield from _missing(key, SCORERS, spec)
+            yield from _iter_missing(key, SCORERS, spec)
     for spec in evaluate.models:
-        yield from _missing("evaluate.models", FAMILIES, spec)
+        yield from _iter_missing("evaluate.models", FAMILIES, spec)
     for name in evaluate.benchmarks:
-        yield from _unknown("evaluate.benchmarks", BENCHMARKS, name)
+        yield from _iter_unknown("evaluate.benchmarks", BENCHMARKS, name)
         if name in BUILT_IN:
             why = "evaluate.zero_shot names its folder" if name == "zero_shot" else "it is always measured"
             yield f"evaluate.benchmarks names {name!r}, and {why}: leave it out here"
@@ -93,7 +93,7 @@ def unmet(config: Config) -> Iterator[str]:
             yield f"{key} = {folder!r}: there is no such folder"
 
 
-def _language_model(config: Config) -> Iterator[str]:
+def _iter_model_problems(config: Config) -> Iterator[str]:
     """Yield what a language model that writes captions lacks."""
     section, key = config.negatives, "negatives.language_model"
     if "language_model" not in (section.backend, section.paraphrases):
@@ -109,7 +109,7 @@ def _language_model(config: Config) -> Iterator[str]:
     for name, spec in (("target", model.target), ("paraphraser", model.paraphraser)):
         if spec is not None:
             if not known:
-                yield from _missing(f"{key}.{name}", LANGUAGE_MODELS, spec)
+                yield from _iter_missing(f"{key}.{name}", LANGUAGE_MODELS, spec)
             if model.structured and not spec.startswith("chat:"):
                 yield f"{key}.structured = true needs a server, chat:MODEL@URL, and {name} is {spec!r}"
             if model.workers and not spec.startswith("local:"):
@@ -126,7 +126,7 @@ def _language_model(config: Config) -> Iterator[str]:
                 yield f"{key}.{name} = {folder!r}: {missing}"
 
 
-def _do_not_go_together(config: Config) -> Iterator[str]:
+def _iter_conflicts(config: Config) -> Iterator[str]:
     """Yield what one key asks for and another does not give."""
     if config.synthesize.method == "edit":
         for key, value, needed in (
@@ -155,22 +155,22 @@ def is_there(name: str) -> bool:
         return False
 
 
-def _unknown(key: str, kind: Kind[object], name: str) -> Iterator[str]:
+def _iter_unknown(key: str, registry: Registry[object], name: str) -> Iterator[str]:
     try:
-        kind.place(name)
+        registry.get_target(name)
     except BackendError as error:
         yield f"{key}: {error}"
 
 
-def _missing(key: str, kind: Kind[object], spec: str) -> Iterator[str]:
+def _iter_missing(key: str, registry: Registry[object], spec: str) -> Iterator[str]:
     """Yield what keeps the model of a spec from being loaded, without loading it.
 
     A server need not listen yet, and what a stage makes need not be there yet.
     """
-    if (kind is FAMILIES and _CHAT.match(spec)) or _MADE.search(spec):
+    if (registry is FAMILIES and _CHAT.match(spec)) or _MADE.search(spec):
         return
     try:
-        for missing in kind.missing(spec):
+        for missing in registry.list_missing(spec):
             yield f"{key} = {spec!r}: {missing}"
     except (CaramelError, OSError) as error:  # OSError: a text too long for a name of a file
         yield f"{key} = {spec!r:.200}: {error}"

@@ -25,8 +25,8 @@ from caramel.io.readers import csv_rows, json_lines, parquet, parquet_rows, text
 from caramel.io.validators import optional_text
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import GRAPH_PARSERS
-from caramel.runtime.ray.file_transfer import Local
-from caramel.runtime.ray.sharded_map import sharded_map
+from caramel.runtime.ray.file_transfer import LocalFile
+from caramel.runtime.ray.sharded_map import map_shards
 
 SHARD = 50_000  # captions
 PHRASES = "phrases"  # the parser that is fast enough for millions of captions
@@ -63,7 +63,7 @@ def build(
         DataError: the corpus cannot be read, or has no caption.
     """
     known = sorted(set(atoms))
-    shards = [Local(str(path)) for path in _shards(corpus, column, folder / SHARDS, size)]
+    shards = [LocalFile(str(path)) for path in _shards(corpus, column, folder / SHARDS, size)]
     if not shards:
         raise DataError(f"{str(corpus)!r} holds no caption in column {column!r}.")
     name, _, target = parser.partition(":")
@@ -71,11 +71,11 @@ def build(
     device = resolve_device("auto") if kind.gpu else "cpu"
     vocabulary = folder / VOCABULARY
     write_atomically(vocabulary, lambda path: path.write_text(json.dumps(known), encoding="utf-8"))
-    counted = sharded_map(
+    counted = map_shards(
         counts,
         shards,
         settings={
-            "vocabulary": Local(str(vocabulary)),
+            "vocabulary": LocalFile(str(vocabulary)),
             "parser": _spec(parser),
             "made_by": {"device": device, **kind.versions(target)},
         },
@@ -128,10 +128,10 @@ def _part(graph: SceneGraph, known: frozenset[Atom]) -> SceneGraph:
     return SceneGraph(tuple(nodes), tuple(edges))
 
 
-def _spec(parser: str) -> str | Local:
+def _spec(parser: str) -> str | LocalFile:
     """Return a parser's spec; a folder that it names stands for its content, and is brought to other machines."""
     name, _, target = parser.partition(":")
-    return Local(target, before=f"{name}:") if target and Path(target).exists() else parser
+    return LocalFile(target, before=f"{name}:") if target and Path(target).exists() else parser
 
 
 def _vocabulary(path: Path) -> frozenset[Atom]:

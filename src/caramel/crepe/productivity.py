@@ -22,7 +22,7 @@ from caramel.crepe.visual_genome_graphs import OnReject, Picture
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Reject
 from caramel.interfaces.scene_graph import Box, SceneGraph, Thesaurus
-from caramel.utils.hashing import stable_keys
+from caramel.utils.hashing import compute_stable_keys
 
 COMPLEXITIES = range(4, 13)
 FOILS = {"atom": atom_foils, "swap": swap_foils, "negate": negation_foils}
@@ -72,7 +72,7 @@ def drafts(
             for number in range(tries):
                 if len(found[n]) >= most:
                     break
-                key = int(stable_keys([f"{picture.image_id} {n} {number}"], seed)[0])
+                key = int(compute_stable_keys([f"{picture.image_id} {n} {number}"], seed)[0])
                 graph = walk(picture.graph, n, np.random.default_rng(key))
                 box = union(graph) if graph else None
                 why = SHORT if graph is None or box is None else None
@@ -134,7 +134,9 @@ def make(
                 reject(Reject(where, caption, ""))
                 continue
             told = Told(caption, draft.graph, draft.whole)
-            rng = np.random.default_rng(int(stable_keys([f"{draft.image_id} {caption.text}"], seed)[0]))
+            rng = np.random.default_rng(
+                int(compute_stable_keys([f"{draft.image_id} {caption.text}"], seed)[0])
+            )
             for kind, foils in FOILS.items():
                 judge = entailed if kind == "swap" else None
                 negatives = chosen(foils(told, words), caption.text, NUMBER, rng, plausible, judge)

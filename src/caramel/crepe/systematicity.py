@@ -24,7 +24,7 @@ from caramel.errors import DataError
 from caramel.interfaces.benchmark import Reject
 from caramel.interfaces.scene_graph import Box, Place, SceneGraph, Thesaurus
 from caramel.sources.captions.words import DETERMINERS, article
-from caramel.utils.hashing import stable_keys
+from caramel.utils.hashing import compute_stable_keys
 
 ATOM, COMP = "valid_hard_negs_atom", "valid_hard_negs_comp"
 NUMBERS = {ATOM: 4, COMP: 6}
@@ -140,7 +140,9 @@ def make(
     found: dict[str, list[Example]] = {split: [] for split in SPLITS}
     for said in regions():
         split = split_of(said.told.graph, known)
-        rng = np.random.default_rng(int(stable_keys([f"{said.image_id} {said.told.caption.text}"], seed)[0]))
+        rng = np.random.default_rng(
+            int(compute_stable_keys([f"{said.image_id} {said.told.caption.text}"], seed)[0])
+        )
         made = {ATOM: atom_foils(said.told, words), COMP: comp_foils(said.told, words, rng)}
         negatives = {
             column: chosen(texts, said.told.caption.text, NUMBERS[column], rng, plausible)

@@ -11,16 +11,16 @@ from typing import Any
 
 from caramel.doctor.findings import FAIL, GIB, OK, WARN, Finding
 from caramel.errors import CaramelError
-from caramel.runtime.ray.cluster import SOURCES, named_cluster, ray_session
+from caramel.runtime.ray.cluster import SOURCES, get_cluster_address, open_ray_session
 from caramel.runtime.ray.file_transfer import CACHE
-from caramel.runtime.ray.node import differences, versions
+from caramel.runtime.ray.node import format_version_differences, list_versions
 
 ANSWER = 90.0  # seconds that a node may take: caramel is sent to it
 CLOCK = 2.0  # seconds that a clock may be wrong
 
 
 @dataclass(frozen=True)
-class Facts:
+class NodeFacts:
     """What a node says of itself."""
 
     versions: dict[str, str]
@@ -31,17 +31,17 @@ class Facts:
 
 def examine_cluster() -> Iterator[Finding]:
     """Yield a finding on the cluster, and one on each of its nodes."""
-    if not named_cluster():
+    if not get_cluster_address():
         yield Finding(FAIL, "cluster", "RAY_ADDRESS names none", "export RAY_ADDRESS=HOST:PORT of its head")
         return
     try:
-        with ray_session():
-            yield from _nodes()
+        with open_ray_session():
+            yield from _iter_node_findings()
     except CaramelError as error:
         yield Finding(FAIL, "cluster", str(error))
 
 
-def _nodes() -> Iterator[Finding]:
+def _iter_node_findings() -> Iterator[Finding]:
     import ray
 
     alive = [node for node in ray.nodes() if node["Alive"]]
@@ -53,46 +53,46 @@ def _nodes() -> Iterator[Finding]:
     yield Finding(
         WARN if gone else OK, "cluster", text + lost, "caramel cluster worker HOST:PORT there" if gone else ""
     )
-    ours = facts()
+    ours = collect_facts()
     for node in sorted(alive, key=lambda node: str(node["NodeManagerAddress"])):
-        yield _finding(node, ours)
+        yield _examine_node(node, ours)
 
 
-def _finding(node: dict[str, Any], ours: Facts) -> Finding:
+def _examine_node(node: dict[str, Any], ours: NodeFacts) -> Finding:
     """Return the finding on one node."""
     import ray
     from ray.exceptions import GetTimeoutError, RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
-    there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-    asked = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=there)(facts)
+    strategy = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+    remote_facts = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=strategy)(collect_facts)
     try:
         ray.get(
-            asked.remote(), timeout=ANSWER
+            remote_facts.remote(), timeout=ANSWER
         )  # what it has to start and to import takes no part in the clock's look
         sent = time.time()
-        found: Facts = ray.get(asked.remote(), timeout=ANSWER)
+        node_facts: NodeFacts = ray.get(remote_facts.remote(), timeout=ANSWER)
         came = time.time()
     except GetTimeoutError:
         return Finding(
             FAIL, "node", f"{name} does not answer within {ANSWER:g} s", "look at it: is it busy, or cut off?"
         )
     except RayError as error:
-        said = str(error).strip().splitlines()[-1]
-        return Finding(FAIL, "node", f"{name}: {said}", "install requirements.lock there")
-    if said := differences(name, found.versions, ours.versions):
-        return Finding(FAIL, "node", said)
-    if found.sources != ours.sources:
+        message = str(error).strip().splitlines()[-1]
+        return Finding(FAIL, "node", f"{name}: {message}", "install requirements.lock there")
+    if message := format_version_differences(name, node_facts.versions, ours.versions):
+        return Finding(FAIL, "node", message)
+    if node_facts.sources != ours.sources:
         return Finding(
             FAIL, "node", f"{name} has other sources of caramel than this machine", "start Ray there again"
         )
-    late = max(found.clock - came, sent - found.clock, 0.0)
+    late = max(node_facts.clock - came, sent - node_facts.clock, 0.0)
     resources = node["Resources"]
     text = (
-        f"{name}: {resources.get('CPU', 0):g} processors, {_gpus(resources)}, "
+        f"{name}: {resources.get('CPU', 0):g} processors, {_format_gpus(resources)}, "
         f"{resources.get('memory', 0) / GIB:.0f} GiB memory, {resources.get('object_store_memory', 0) / GIB:.1f} GiB for "
-        f"what tasks send each other, {found.free / GIB:.0f} GiB free in {CACHE}"
+        f"what tasks send each other, {node_facts.free / GIB:.0f} GiB free in {CACHE}"
     )
     if late > CLOCK:
         return Finding(
@@ -101,23 +101,23 @@ def _finding(node: dict[str, Any], ours: Facts) -> Finding:
             f"{text}; its clock is {late:.0f} s off",
             "set it, as by NTP: S3 refuses wrong clocks",
         )
-    if found.free < 2 * GIB:
+    if node_facts.free < 2 * GIB:
         return Finding(FAIL, "node", text, "make room there")
     return Finding(OK, "node", text)
 
 
-def _gpus(resources: dict[str, float]) -> str:
+def _format_gpus(resources: dict[str, float]) -> str:
     """Return the GPUs that Ray found on a node."""
-    kinds = [name.partition(":")[2] for name in resources if name.startswith("accelerator_type:")]
+    models = [name.partition(":")[2] for name in resources if name.startswith("accelerator_type:")]
     count = resources.get("GPU", 0)
-    return f"{count:g} GPUs {' '.join(kinds)}".rstrip() if count else "no GPU"
+    return f"{count:g} GPUs {' '.join(models)}".rstrip() if count else "no GPU"
 
 
-def facts() -> Facts:
+def collect_facts() -> NodeFacts:
     """Return what this process's node has."""
-    place = CACHE.expanduser()
-    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = CACHE.expanduser()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     digest = hashlib.sha256()
     for path in sorted(SOURCES.rglob("*.py")):
         digest.update(str(path.relative_to(SOURCES)).encode() + b"\0" + path.read_bytes())
-    return Facts(versions(), digest.hexdigest(), shutil.disk_usage(place).free, time.time())
+    return NodeFacts(list_versions(), digest.hexdigest(), shutil.disk_usage(folder).free, time.time())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from caramel.config.schema import load
+from caramel.config.schema import load_config
 from caramel.doctor import machine, settings, versions
 from caramel.doctor.findings import FAIL, Finding
 from caramel.runtime import code_manifest
@@ -29,7 +29,7 @@ def examine(root: Path) -> Iterator[Finding]:
         yield machine.cores()
         found = settings.params(root)
         yield found
-        config = load(root / "params.yaml") if found.state != FAIL else None
+        config = load_config(root / "params.yaml") if found.state != FAIL else None
         if config is not None:
             yield settings.backends(config)
             yield settings.inputs(root, config)
@@ -57,12 +57,12 @@ def mend(root: Path) -> Iterator[str]:
     Raises:
         ResourceError: DVC is at work in this project, or the system does not let ``dvc.lock`` be read.
     """
-    if state.rwlock_trouble(root):
+    if state.find_rwlock_problem(root):
         yield state.mend_rwlock(root)
     if versions.lock_trouble(root):
         yield state.mend_lock(root)
-    if found := cache.broken(root, whole=True):
+    if found := cache.find_broken_entries(root, whole=True):
         state.refuse_beside(root)
-        yield cache.remove(found)
-    if careless := dvc_settings.unverified(root):
+        yield cache.remove_entries(found)
+    if careless := dvc_settings.find_unverified_remotes(root):
         yield dvc_settings.verify_pulls(root, careless)

@@ -14,7 +14,7 @@ from caramel.config.schema import Config
 from caramel.doctor.findings import FAIL, GIB, OK, WARN, Finding
 from caramel.io.disk_space import room, trouble, volume_of
 from caramel.io.regular_files import read_plain_text
-from caramel.runtime.ray.cluster import named_cluster, unreachable
+from caramel.runtime.ray.cluster import find_connection_problem, get_cluster_address
 
 
 def python() -> Finding:
@@ -115,10 +115,10 @@ def ray(config: Config | None) -> Finding:
     if find_spec("ray") is None:
         inline = config is not None and config.run.executor == "inline"
         return Finding(WARN if inline else FAIL, "ray", "not installed", "pip install -r requirements.lock")
-    address = named_cluster()
+    address = get_cluster_address()
     if not address:
         return Finding(OK, "ray", "this machine (RAY_ADDRESS names no other)")
-    if said := unreachable(address):
+    if said := find_connection_problem(address):
         cure = "unset it, or start the cluster"
         return Finding(FAIL, "ray", f"RAY_ADDRESS={address!r} cannot be reached: {said}", cure)
     return Finding(OK, "ray", f"cluster at {address}")

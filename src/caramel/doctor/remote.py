@@ -14,9 +14,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from caramel.doctor.findings import FAIL, OK, WARN, Finding
-from caramel.errors import CaramelError, DataError, shown, shown_address
-from caramel.runtime.dvc.remote import Store, cache, explained, listing, md5_of, remote
-from caramel.runtime.dvc.settings import remotes, settings
+from caramel.errors import CaramelError, DataError, format_items, redact_secrets
+from caramel.runtime.dvc.remote import (
+    Store,
+    compute_md5,
+    open_cache,
+    open_remote,
+    read_listing,
+    translate_errors,
+)
+from caramel.runtime.dvc.settings import list_remotes, load_settings
 from caramel.runtime.dvc.state import read_lock
 
 MD5 = re.compile(r'"?([0-9a-f]{32})"?')
@@ -25,8 +32,8 @@ MD5 = re.compile(r'"?([0-9a-f]{32})"?')
 def examine_remotes(root: Path) -> Iterator[Finding]:
     """Yield what is found of every remote of the project: each is reached, written to, and listed."""
     try:
-        config = settings(root)
-        names = list(remotes(config))
+        config = load_settings(root)
+        names = list(list_remotes(config))
     except CaramelError as error:
         yield Finding(FAIL, "remote", str(error))
         return
@@ -34,46 +41,46 @@ def examine_remotes(root: Path) -> Iterator[Finding]:
         yield Finding(FAIL, "remote", "there is none", "dvc remote add -d NAME URL; see docs/remote.md")
     for name in names:
         try:
-            yield from _examined(remote(config, name), cache(root), root, name)
+            yield from _examine_remote(open_remote(config, name), open_cache(root), root, name)
         except CaramelError as error:
             yield Finding(FAIL, name, str(error))
 
 
-def _examined(store: Store, mine: Store, root: Path, name: str) -> Iterator[Finding]:
-    there = store.objects()
-    if folder := store.unmounted():
+def _examine_remote(store: Store, local_cache: Store, root: Path, name: str) -> Iterator[Finding]:
+    remote_objects = store.list_objects()
+    if folder := store.find_unmounted_folder():
         yield Finding(WARN, name, f"there is no folder {folder}", "mount it, or make it if it is new")
     else:
-        yield Finding(OK, name, f"{shown_address(store.root)} is reached; {len(there)} objects")
-        yield _writable(store, name)
-    wanted = needed(store, mine, root)
-    missing = [f"{path} ({oid})" for oid, path in wanted.items() if oid not in there]
-    wrong = [f"{wanted[oid]} ({oid})" for oid in unlike(wanted, there, mine)]
+        yield Finding(OK, name, f"{redact_secrets(store.root)} is reached; {len(remote_objects)} objects")
+        yield _test_writable(store, name)
+    wanted = list_needed_objects(store, local_cache, root)
+    missing = [f"{path} ({oid})" for oid, path in wanted.items() if oid not in remote_objects]
+    wrong = [f"{wanted[oid]} ({oid})" for oid in find_wrong_objects(wanted, remote_objects, local_cache)]
     if missing or wrong:
-        said = [
-            f"{len(lines)} of {len(wanted)} objects that dvc.lock needs are {what}:\n{shown(lines)}"
+        messages = [
+            f"{len(lines)} of {len(wanted)} objects that dvc.lock needs are {what}:\n{format_items(lines)}"
             for lines, what in ((missing, "missing"), (wrong, "not what their names say"))
             if lines
         ]
-        yield Finding(FAIL, name, "\n".join(said), "caramel doctor --remote --fix, where the data is")
+        yield Finding(FAIL, name, "\n".join(messages), "caramel doctor --remote --fix, where the data is")
     else:
         yield Finding(OK, name, f"all {len(wanted)} objects that dvc.lock needs are there")
 
 
-def _writable(store: Store, name: str) -> Finding:
+def _test_writable(store: Store, name: str) -> Finding:
     """Whether a file can be put beside the objects and removed again."""
-    place = store.fs.join(store.fs.parent(store.root), f"caramel-doctor-{secrets.token_hex(8)}")
+    path = store.fs.join(store.fs.parent(store.root), f"caramel-doctor-{secrets.token_hex(8)}")
     try:
-        with explained(store.label):
-            store.fs.makedirs(store.fs.parent(place), exist_ok=True)
-            store.fs.pipe_file(place, b"written by caramel doctor --remote; may be removed\n")
-            store.fs.rm_file(place)
+        with translate_errors(store.label):
+            store.fs.makedirs(store.fs.parent(path), exist_ok=True)
+            store.fs.pipe_file(path, b"written by caramel doctor --remote; may be removed\n")
+            store.fs.rm_file(path)
     except (CaramelError, OSError) as error:
         return Finding(WARN, name, f"can be read, not written: {error}", "`dvc push` needs other credentials")
     return Finding(OK, name, "can be written")
 
 
-def needed(store: Store, mine: Store, root: Path) -> dict[str, str]:
+def list_needed_objects(store: Store, local_cache: Store, root: Path) -> dict[str, str]:
     """Return object -> path of all that ``dvc.lock`` names; the files of a folder whose list is nowhere are not known.
 
     Lists are taken from the project's cache, or else from the remote.
@@ -83,34 +90,44 @@ def needed(store: Store, mine: Store, root: Path) -> dict[str, str]:
         ResourceError: the remote fails.
     """
     outs = [out for stage in read_lock(root).get("stages", {}).values() for out in stage.get("outs", ())]
-    found = {out["md5"]: out["path"] for out in outs}
+    objects = {out["md5"]: out["path"] for out in outs}
     with TemporaryDirectory() as folder:
-        for oid in [oid for oid in found if oid.endswith(".dir")]:
+        for oid in [oid for oid in objects if oid.endswith(".dir")]:
             to = Path(folder, oid)
-            for place in (mine, store):
+            for source in (local_cache, store):
                 try:
-                    place.fetch(oid, to)
-                    inside = listing(to, oid)
-                    found |= {digest: f"{found[oid]}/{name}" for name, digest in inside.items()}
+                    source.fetch_object(oid, to)
+                    inside = read_listing(to, oid)
+                    objects |= {digest: f"{objects[oid]}/{name}" for name, digest in inside.items()}
                     break
                 except DataError:
                     continue  # it is told as missing, or wrong
-    return found
+    return objects
 
 
-def unlike(wanted: Mapping[str, str], there: Mapping[str, Mapping[str, Any]], mine: Store) -> list[str]:
+def find_wrong_objects(
+    wanted: Mapping[str, str], remote_objects: Mapping[str, Mapping[str, Any]], local_cache: Store
+) -> list[str]:
     """Return the objects of which the remote says that they are not what their names say.
 
     S3 tells the MD5 of an object that was sent in one piece, unless it encrypts with keys of its own: then none is
     right, and none counts. Besides, an object has as many bytes as it has in the project's cache.
     """
-    told = {
-        oid: match[1] for oid in wanted if (match := MD5.fullmatch(str(there.get(oid, {}).get("ETag", ""))))
+    etags = {
+        oid: match[1]
+        for oid in wanted
+        if (match := MD5.fullmatch(str(remote_objects.get(oid, {}).get("ETag", ""))))
     }
-    wrong = {oid for oid, digest in told.items() if digest != oid.removesuffix(".dir")}
-    sizes = {oid: there[oid]["size"] for oid in wanted if oid in there and Path(mine.place(oid)).is_file()}
-    cut = {oid for oid, size in sizes.items() if size != Path(mine.place(oid)).stat().st_size}
-    return sorted(cut | (wrong if len(wrong) < len(told) else set()))
+    wrong = {oid for oid, digest in etags.items() if digest != oid.removesuffix(".dir")}
+    sizes = {
+        oid: remote_objects[oid]["size"]
+        for oid in wanted
+        if oid in remote_objects and Path(local_cache.get_object_path(oid)).is_file()
+    }
+    cut = {
+        oid for oid, size in sizes.items() if size != Path(local_cache.get_object_path(oid)).stat().st_size
+    }
+    return sorted(cut | (wrong if len(wrong) < len(etags) else set()))
 
 
 def mend_remotes(root: Path) -> Iterator[str]:
@@ -121,25 +138,28 @@ def mend_remotes(root: Path) -> Iterator[str]:
     Raises:
         CaramelError: a remote cannot be reached or written.
     """
-    config = settings(root)
-    mine = cache(root)
-    for name in remotes(config):
-        store = remote(config, name)
-        if store.unmounted():
+    config = load_settings(root)
+    local_cache = open_cache(root)
+    for name in list_remotes(config):
+        store = open_remote(config, name)
+        if store.find_unmounted_folder():
             continue  # the examination tells
-        there = store.objects()
-        wanted = needed(store, mine, root)
+        remote_objects = store.list_objects()
+        wanted = list_needed_objects(store, local_cache, root)
         sent = 0
-        for oid in [*(oid for oid in wanted if oid not in there), *unlike(wanted, there, mine)]:
-            path = Path(mine.place(oid))
-            if path.is_file() and md5_of(path) == oid.removesuffix(".dir"):
-                _send(store, path, oid)
+        for oid in [
+            *(oid for oid in wanted if oid not in remote_objects),
+            *find_wrong_objects(wanted, remote_objects, local_cache),
+        ]:
+            path = Path(local_cache.get_object_path(oid))
+            if path.is_file() and compute_md5(path) == oid.removesuffix(".dir"):
+                _send_object(store, path, oid)
                 sent += 1
         yield f"remote {name}: {sent} objects were sent"
 
 
-def _send(store: Store, path: Path, oid: str) -> None:
-    place = store.place(oid)
-    with explained(store.label):
-        store.fs.makedirs(store.fs.parent(place), exist_ok=True)
-        store.fs.put_file(str(path), place)
+def _send_object(store: Store, path: Path, oid: str) -> None:
+    target = store.get_object_path(oid)
+    with translate_errors(store.label):
+        store.fs.makedirs(store.fs.parent(target), exist_ok=True)
+        store.fs.put_file(str(path), target)

@@ -6,10 +6,10 @@ import os
 from importlib import metadata
 from pathlib import Path
 
-from caramel.config.schema import Config, load
-from caramel.config.validate import is_there, unmet
+from caramel.config.schema import Config, load_config
+from caramel.config.validate import is_there, iter_unmet_names
 from caramel.doctor.findings import FAIL, OK, WARN, Finding
-from caramel.errors import CaramelError, shown
+from caramel.errors import CaramelError, format_items
 from caramel.runtime import code_manifest
 from caramel.runtime.code_deps import CARAMEL
 
@@ -17,7 +17,7 @@ from caramel.runtime.code_deps import CARAMEL
 def params(root: Path) -> Finding:
     """Whether ``params.yaml`` can be read, and its profile."""
     try:
-        config = load(root / "params.yaml")
+        config = load_config(root / "params.yaml")
     except CaramelError as error:
         return Finding(FAIL, "params", str(error).replace("\n", "\n" + " " * 17))
     return Finding(OK, "params", f"profile {config.profile!r}, source {config.scenes.source!r}")
@@ -25,10 +25,10 @@ def params(root: Path) -> Finding:
 
 def backends(config: Config) -> Finding:
     """Whether all backends, scorers, models and benchmarks that the params name are there."""
-    found = [line.replace("\n", " ") for line in unmet(config)]
+    found = [line.replace("\n", " ") for line in iter_unmet_names(config)]
     if found:
         cure = f"put there what is named, or set these keys: caramel profile {config.profile} --set KEY=VALUE"
-        return Finding(FAIL, "backends", f"not there:\n{shown(found, 20)}", cure)
+        return Finding(FAIL, "backends", f"not there:\n{format_items(found, 20)}", cure)
     return Finding(OK, "backends", "all that the params name are there")
 
 
@@ -52,7 +52,7 @@ def inputs(root: Path, config: Config) -> Finding:
     if "scenes.files" in named and not lacking and not _holds_captions(root / config.scenes.files):
         lacking.append(f"captions: scenes.files = {config.scenes.files!r} holds no file of captions")
     if lacking:
-        said = f"not there:\n{shown(lacking)}"
+        said = f"not there:\n{format_items(lacking)}"
         return Finding(FAIL, "inputs", said, "put them there, or set these keys; see the profile's comments")
     return Finding(OK, "inputs", ", ".join(named.values()) or "none are needed")
 
@@ -93,7 +93,7 @@ def code(root: Path) -> Finding:
     """Whether the files of ``code/`` list the sources of the installed caramel, or of this repository."""
     version = metadata.version("caramel")
     try:
-        other = code_manifest.apart(root)
+        other = code_manifest.find_outdated_sums(root)
     except CaramelError as error:
         return Finding(FAIL, "code", str(error))
     if other:

@@ -13,11 +13,11 @@ import psutil
 
 from caramel.doctor import local_status
 from caramel.doctor.findings import FAIL, OK, WARN, Finding
-from caramel.errors import CaramelError, DataError, ResourceError, shown_address
+from caramel.errors import CaramelError, DataError, ResourceError, redact_secrets
 from caramel.runtime.dvc import cache, settings, state
-from caramel.runtime.mlflow.server import named_server, require_server
-from caramel.runtime.mlflow.store import DATABASE, counted_runs, database_uri
-from caramel.runtime.mlflow.tracking import git_commit
+from caramel.runtime.mlflow.server import get_tracking_server, require_server
+from caramel.runtime.mlflow.store import DATABASE, count_runs, format_database_uri
+from caramel.runtime.mlflow.tracking import get_git_commit
 
 ABSENT = ("deleted", "not in cache")  # what `dvc status` calls an output that is not in the project
 SLOW = 8.0  # seconds that DVC may take before its finding is given up
@@ -30,14 +30,14 @@ def dvc_repository(root: Path) -> Finding:
         return Finding(
             FAIL, "dvc", "no DVC repository here", "run this in the project's folder, or `dvc init`"
         )
-    if trouble := state.rwlock_trouble(root):
+    if trouble := state.find_rwlock_problem(root):
         return Finding(FAIL, "dvc", f"{trouble}; no command of DVC runs", "caramel doctor --fix")
-    if found := cache.broken(root, whole=False):
+    if found := cache.find_broken_entries(root, whole=False):
         text = f"{len(found)} broken entries in its cache: stages fail, or run each time again"
         return Finding(FAIL, "dvc", text, "caramel doctor --fix")
     try:
-        remotes = list(settings.remotes(settings.settings(root)))
-        careless = settings.unverified(root)
+        remotes = list(settings.list_remotes(settings.load_settings(root)))
+        careless = settings.find_unverified_remotes(root)
     except CaramelError as error:
         return Finding(FAIL, "dvc", str(error))
     if careless:
@@ -68,7 +68,7 @@ def check_site_cache(root: Path) -> Finding:
 def check_git(root: Path) -> Finding:
     """Whether git knows the commit, which tracked runs and pins name."""
     try:
-        commit = git_commit(root)
+        commit = get_git_commit(root)
     except ResourceError as error:
         return Finding(FAIL, "git", str(error))
     if commit == "unknown":
@@ -149,7 +149,7 @@ def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
     if "Unable to acquire lock" in errors:
         return Finding(WARN, "dvc.lock", "not known: another DVC process is running", "wait for it")
     if status.returncode == local_status.ELSEWHERE:
-        said = f"not known: the graph names {shown_address(errors.strip())[:300]}, and nothing is asked of other machines"
+        said = f"not known: the graph names {redact_secrets(errors.strip())[:300]}, and nothing is asked of other machines"
         return Finding(WARN, "dvc.lock", said, "dvc status, which asks them by your logins")
     if status.returncode:
         lines = [line.strip() for line in errors.splitlines() if line.strip()]
@@ -195,16 +195,16 @@ def runs(root: Path) -> Finding:
     """The store of tracked runs, or the server they go to."""
     try:
         require_server()
-        if address := named_server():
-            return Finding(OK, "mlflow", f"the server at {shown_address(address)} answers")
+        if address := get_tracking_server():
+            return Finding(OK, "mlflow", f"the server at {redact_secrets(address)} answers")
         database = root.resolve() / "mlruns" / DATABASE
-        database_uri(database)
+        format_database_uri(database)
     except CaramelError as error:
         return Finding(FAIL, "mlflow", str(error))
     if not database.exists():
         return Finding(OK, "mlflow", "no runs yet; the store is made by the first")
     try:
-        count, running = counted_runs(database)
+        count, running = count_runs(database)
     except CaramelError as error:
         return Finding(FAIL, "mlflow", str(error))
     return Finding(OK, "mlflow", f"{count} runs, {running} of them running")

@@ -24,7 +24,7 @@ from caramel.models.open_clip.config import Clip
 from caramel.models.open_clip.encoder import ClipEncoder, decode
 from caramel.models.transformers.transformers_dual import TransformersDual
 from caramel.models.transformers.transformers_files import MODEL_TYPES
-from caramel.runtime.ray.sharded_map import threaded
+from caramel.runtime.ray.sharded_map import map_in_threads
 
 if TYPE_CHECKING:
     import torch
@@ -140,7 +140,7 @@ class _Functions:
 
 def _pictures(files: Sequence[bytes]) -> list[Image.Image]:
     """Return encoded image files as RGB pictures."""
-    return threaded(lambda data: open_picture(data, "of the benchmark"), files)
+    return map_in_threads(lambda data: open_picture(data, "of the benchmark"), files)
 
 
 def _unit(function: Callable[..., Any], what: str, items: list[Any]) -> torch.Tensor:

@@ -13,7 +13,7 @@ import pandas as pd
 from caramel.benchmarks.image_files import content_keys
 from caramel.benchmarks.present_images import leave_out_missing
 from caramel.benchmarks.tasks import limited, rejects_of
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.interfaces.benchmark import Rankings, Task
 from caramel.io.validators import brief
 from caramel.registry import BENCHMARKS
@@ -84,7 +84,7 @@ def check_instances(task: Task, source: Source) -> None:
     if len(twice):
         raise DataError(
             f"Benchmark {source.benchmark!r}: {len(twice)} instances stand twice:\n"
-            f"{shown([brief(name) for name in twice])}"
+            f"{format_items([brief(name) for name in twice])}"
         )
 
 

@@ -104,7 +104,7 @@ def evaluate(
         for model in models
         for source in sources
     ]
-    of_trials, of_shards = trials.executors(executor, len(points))
+    of_trials, of_shards = trials.select_executors(executor, len(points))
     if of_trials == "ray":
         check_stores(store, {code_of(model) for model in models})
     order = take_turns(len(models), len(sources), trials.count_at_once(gpus_of(gpus, device)))
@@ -123,7 +123,7 @@ def evaluate(
         executor=of_trials,
         title="evaluate",
         gpus=gpus_of(gpus, device),
-        again=lambda result: result["failed"] > 0,  # the next run asks those questions again
+        should_rerun=lambda result: result["failed"] > 0,  # the next run asks those questions again
         plan=lambda point, name: {
             "planned": _planned(point, name, precision=precision, batch=batch, limit=limit),
             "executor": of_shards,
@@ -158,7 +158,7 @@ def evaluate_model(
     point: dict[str, Any],
     scratch: str,
     *,
-    planned: tracking.Planned,
+    planned: tracking.PlannedRun,
     device: str,
     precision: str,
     batch: int | None,
@@ -218,7 +218,7 @@ def evaluate_model(
 
 def _planned(
     point: dict[str, Any], trial: str, *, precision: str, batch: int | None, limit: int | None
-) -> tracking.Planned:
+) -> tracking.PlannedRun:
     """Return the MLflow run of a model on a benchmark."""
     source = Source(**point["source"])
     of_what = "" if source.benchmark == "instances" else f" on {source.benchmark}"
@@ -235,9 +235,9 @@ def _planned(
         **source.options,
         **{name: point["tags"][name] for name in ("variant", "seed") if name in point["tags"]},
     }
-    return tracking.plan(
+    return tracking.plan_run(
         f"evaluate {parse_spec(point['model']).name}{of_what}",
-        key=sharded_map.fingerprint(__name__, trial),
+        key=sharded_map.compute_fingerprint(__name__, trial),
         params=params,
         data=source.dvc,
         tags={"stage": "evaluate", "benchmark": source.benchmark, **point["tags"]},

@@ -19,7 +19,7 @@ _LONGEST = 250  # signs of one
 HEADLINE = ("without_add", "all")  # subsets; the first that a metric has
 
 
-def log_run(metrics: pd.DataFrame, planned: tracking.Planned, *, left_out: LeftOut | None = None) -> None:
+def log_run(metrics: pd.DataFrame, planned: tracking.PlannedRun, *, left_out: LeftOut | None = None) -> None:
     """Log the metrics, by subset, and their figure to a run; and how many images and instances are left out, if any.
 
     Each metric's value on its headline subset is also logged by the metric's bare name, which MLflow's pages show in a section
@@ -29,7 +29,7 @@ def log_run(metrics: pd.DataFrame, planned: tracking.Planned, *, left_out: LeftO
 
     from caramel.evaluation.results.plots import subset_bars
 
-    with tracking.opened(planned):
+    with tracking.open_run(planned):
         scored = metrics.dropna(subset=["value"])
         names = logged_names(scored["metric"].tolist(), scored["subset"].tolist())
         mlflow.log_metrics(dict(zip(names, scored["value"].astype(float), strict=True)) | headline(scored))
@@ -76,7 +76,7 @@ def log_detectors(metrics: pd.DataFrame) -> None:
         key = hashlib.sha256(rows.to_csv(index=False).encode()).hexdigest()
         tags = {"stage": "evaluate", "benchmark": str(form)}
         data = ["data/assemble", "data/scenes", "data/base"]
-        log_run(rows, tracking.plan(f"detectors on {form}", key=key, params=tags, data=data, tags=tags))
+        log_run(rows, tracking.plan_run(f"detectors on {form}", key=key, params=tags, data=data, tags=tags))
 
 
 def logged_names(metrics: Sequence[str], subsets: Sequence[str]) -> list[str]:

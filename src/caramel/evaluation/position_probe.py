@@ -31,7 +31,7 @@ from caramel.io.image_codec import pixels
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.models.specs import open_model
 from caramel.runtime.ray.sharded_map import Executor
-from caramel.runtime.ray.trials import executors
+from caramel.runtime.ray.trials import select_executors
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.schemas.pairs import PAIRS
@@ -39,7 +39,7 @@ from caramel.sources.world.drawing import CANVAS
 from caramel.sources.world.grammar import read
 from caramel.sources.world.scenes import GRID, NOUNS, RELATIONS, Scene
 from caramel.utils.arrays import Floats, Ints
-from caramel.utils.stats import wilson
+from caramel.utils.stats import wilson_interval
 
 FOLDS = 5
 PATCH = 8  # pixels
@@ -96,7 +96,7 @@ def probe_positions(
     first: dict[str, str] = {}
     for name in folders:
         first.setdefault(variant_of(name), name)
-    _, of_shards = executors(executor, len(first))
+    _, of_shards = select_executors(executor, len(first))
     control = compute_readings(
         read_patches(encoded(images)), np.zeros((len(scenes), 1)), scenes.assign(word=-1)
     )
@@ -234,6 +234,6 @@ def _judge(target: str, of: Reading) -> dict[str, float]:
         2 if target == NOUN else 1
     )  # both nouns of a scene count as one: they are of one image
     accuracy = float((of.predicted == of.true).mean())
-    low, high = wilson(accuracy, n)
+    low, high = wilson_interval(accuracy, n)
     chance = float(np.bincount(of.true).max() / len(of.true))
     return {"n": n, "chance": chance, "accuracy": accuracy, "ci_low": float(low), "ci_high": float(high)}

@@ -27,7 +27,7 @@ from caramel.evaluation.synthetic_probe_data import FORMS, NEGATIVE, PLANTED, PO
 from caramel.interfaces.benchmark import Index
 from caramel.io.image_store import shards_of
 from caramel.models.devices import gpus_of, resolve_device
-from caramel.runtime.ray.file_transfer import Local
+from caramel.runtime.ray.file_transfer import LocalFile
 from caramel.runtime.ray.trials import tune_grid
 from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.evaluation import METRICS as METRICS_TABLE
@@ -79,10 +79,10 @@ def detect(
         detect_on,
         [{"form": name} for name in (*names, *([PLANTED] if FORMS[0] in names else []))],
         settings={
-            "base": Local(base),
-            "instances": {name: Local(str(assembled / f"{name}.parquet")) for name in names},
-            "training": Local(str(assembled / "training.parquet")),
-            "pairs": Local(str(scenes / "pairs.parquet")),
+            "base": LocalFile(base),
+            "instances": {name: LocalFile(str(assembled / f"{name}.parquet")) for name in names},
+            "training": LocalFile(str(assembled / "training.parquet")),
+            "pairs": LocalFile(str(scenes / "pairs.parquet")),
             "indices": [_index(place / INDEX) for place in (assembled, scenes)],
             "split": split,
             "device": device,
@@ -100,9 +100,9 @@ def detect(
     return build_frame(METRICS_TABLE, pd.concat(parts, ignore_index=True) if parts else [])
 
 
-def _index(path: Path) -> Local:
+def _index(path: Path) -> LocalFile:
     """Return an index of images with the shards that it refers to."""
-    return Local(str(path), around=tuple(shards_of(path, read_table(IMAGES, path))))
+    return LocalFile(str(path), around=tuple(shards_of(path, read_table(IMAGES, path))))
 
 
 def detect_on(

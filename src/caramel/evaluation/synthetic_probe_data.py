@@ -17,7 +17,7 @@ from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.training import TRAINING
-from caramel.utils.hashing import stable_keys
+from caramel.utils.hashing import compute_stable_keys
 
 FORMS = ("instances", "instances_source")
 PLANTED = "planted"  # the form of the positive control
@@ -91,7 +91,7 @@ def plant(form: Form, seed: int) -> Form:
     prefix = _unused_prefix(form)
 
     def marked(rows: pd.DataFrame) -> pd.DataFrame:
-        rows = rows.iloc[np.argsort(stable_keys(rows["caption"], seed), kind="stable")]
+        rows = rows.iloc[np.argsort(compute_stable_keys(rows["caption"], seed), kind="stable")]
         rows = rows.groupby("split", sort=False).head(MOST)
         captions = rows["negative_caption"].str.rstrip(" .") + MARK
         return rows.assign(negative_caption=captions, negative_image_id=prefix + rows["negative_image_id"])

@@ -21,7 +21,7 @@ from caramel.interfaces.benchmark import ImageFile, Index, Rankings
 from caramel.models.loading.state_dicts import read_state
 from caramel.models.open_clip.checkpoints import WEIGHTS
 from caramel.models.specs import content_of, open_model
-from caramel.runtime.ray.trials import executors, tune_grid
+from caramel.runtime.ray.trials import select_executors, tune_grid
 
 TEMPERATURE = ("logit_scale", "logit_bias")
 
@@ -48,7 +48,7 @@ def distances(
     task = read_task(source)
     specs = {name: f"{name}=open_clip:{path}" for name, path in folders.items()}
     weights = {name: content_of(spec) for name, spec in specs.items()}
-    _, of_shards = executors(run.executor, len(specs))
+    _, of_shards = select_executors(run.executor, len(specs))
     trials = tune_grid(
         distance,
         [

@@ -20,8 +20,8 @@ from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
-from caramel.blind.scorer_specs import scorer
-from caramel.utils.acceptance import STATES, Acceptance, Verdict, verdict
+from caramel.blind.scorer_specs import load_scorer
+from caramel.utils.acceptance import STATES, Acceptance, Verdict, compute_verdict
 from caramel.utils.stats import share_interval, variance_factor
 
 QUICK = ("length", "final_punctuation", "casing", "ngram", "probe")  # seconds for ten thousand pairs
@@ -63,7 +63,7 @@ class Accuracy(NamedTuple):
 
     def against(self, limit: float) -> Verdict:
         """Return what the interval says about a limit."""
-        return verdict(self.accuracy, self.low, self.high, rows=len(self.rows), limit=limit)
+        return compute_verdict(self.accuracy, self.low, self.high, rows=len(self.rows), limit=limit)
 
 
 class Judged(NamedTuple):
@@ -152,7 +152,7 @@ def _scored(
     seed: int,
 ) -> Gaps:
     """Return positive less negative score of each row, scored type by type."""
-    blind, gaps = scorer(name), np.full(len(group), np.nan)
+    blind, gaps = load_scorer(name), np.full(len(group), np.nan)
     for one in kind.unique():
         here = (kind == one).to_numpy()
         sides = (column[here].tolist() for column in (*texts, group))
@@ -230,7 +230,7 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
             return _refused(f"acceptance = {acceptance!r} is none of {', '.join(get_args(Acceptance))}")
         # An unknown accuracy fails as well, and is the worst.
         worst = sorted(((a, a.against(limit)) for a in found), key=_worst_first)
-        failed = [(a, v) for a, v in worst if not (a.known and v.passes(acceptance))]
+        failed = [(a, v) for a, v in worst if not (a.known and v.is_passing(acceptance))]
         shown = failed or [(a, v) for a, v in worst if v.state != "accepted"] or worst[:1]
         said = "; ".join(f"{a}, {v}" if a.known else str(a) for a, v in shown[:SUBSETS_SHOWN])
         more = f"; and {len(shown) - SUBSETS_SHOWN} more" if len(shown) > SUBSETS_SHOWN else ""

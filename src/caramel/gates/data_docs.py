@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from caramel.errors import printable
+from caramel.errors import escape_unprintable
 from caramel.io.files import write_atomically
 
 # Of the data docs, which load theirs from elsewhere: what is clickable there is left out.
@@ -81,7 +81,7 @@ def _inert(value: Any) -> Any:
     if isinstance(value, bytes):
         value = repr(value)
     if isinstance(value, str):
-        return printable(value).translate(STAND_INS)
+        return escape_unprintable(value).translate(STAND_INS)
     if isinstance(value, Mapping):
         return {_inert(key): _inert(part) for key, part in value.items()}
     if isinstance(value, list | tuple | set | np.ndarray):

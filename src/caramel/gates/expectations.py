@@ -46,8 +46,8 @@ from great_expectations.expectations.metrics.map_metric_provider import (
 )
 
 from caramel.gates.blind_expectation import ExpectBlindAccuracyToBeAtMost
-from caramel.utils.stats import wilson
-from caramel.utils.text import is_of_word, same_words, words_only
+from caramel.utils.stats import wilson_interval
+from caramel.utils.text import extract_words, is_of_word, normalise_text
 
 __all__ = [
     "ExpectBlindAccuracyToBeAtMost",
@@ -81,7 +81,7 @@ def _rows(column_A: pd.Series, column_B: pd.Series, holds: Callable[[str, str], 
 
 def _other_words(caption: str, negative: str) -> bool:
     """Return whether the words are others, or in the same order: which another expectation looks for."""
-    a, b = words_only(caption), words_only(negative)
+    a, b = extract_words(caption), extract_words(negative)
     return sorted(a) != sorted(b) or a == b
 
 
@@ -90,7 +90,7 @@ class _TextsDiffer(ColumnPairMapMetricProvider):
 
     @column_pair_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
-        return _rows(column_A, column_B, lambda a, b: words_only(a) != words_only(b))
+        return _rows(column_A, column_B, lambda a, b: extract_words(a) != extract_words(b))
 
 
 class _InOneSplit(ColumnPairMapMetricProvider):
@@ -114,7 +114,7 @@ class _StandsOnce(ColumnPairMapMetricProvider):
 
     @column_pair_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
-        said = {"a": column_A.map(same_words), "b": column_B.map(same_words)}
+        said = {"a": column_A.map(normalise_text), "b": column_B.map(normalise_text)}
         return ~pd.DataFrame(said).duplicated(keep=False)
 
 
@@ -135,7 +135,7 @@ class _ShareAtMost(ColumnPairMapMetricProvider):
         rows = pd.DataFrame({"split": column_A, "subtype": column_B})
         of_subtype = rows.groupby(["split", "subtype"])["subtype"].transform("size")
         of_split = rows.groupby("split")["subtype"].transform("size")
-        low = wilson((of_subtype / of_split).to_numpy(), of_split.to_numpy())[0]
+        low = wilson_interval((of_subtype / of_split).to_numpy(), of_split.to_numpy())[0]
         return pd.Series(low <= max_share, index=rows.index)
 
 

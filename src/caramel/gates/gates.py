@@ -25,8 +25,8 @@ from caramel.gates.suites import Summary, validate
 from caramel.io.image_codec import open_picture
 from caramel.io.image_store import Pictures
 from caramel.utils.acceptance import Acceptance
-from caramel.utils.arrays import Floats, places_among
-from caramel.utils.grouping import tied
+from caramel.utils.arrays import Floats, find_indices
+from caramel.utils.grouping import merge_groups
 
 MANY = 100_000  # rows for which it pays to look for what is no longer used: half a second
 OF_REJECTED = ", learned from rejected rows"  # ending of a scorer's name
@@ -209,7 +209,7 @@ def with_captions(rows: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
 
     The last is the pair that is not there; it is empty where the pair is.
     """
-    at = places_among(rows["pair_id"], pairs["pair_id"])
+    at = find_indices(rows["pair_id"], pairs["pair_id"])
     missing = at < 0
     of_pair = {
         column: pd.Series(pairs[column].array.take(at, allow_fill=True), index=rows.index)
@@ -277,7 +277,7 @@ def attacked_images(rows: pd.DataFrame, scores: pd.DataFrame) -> dict[str, pd.Da
     found = {"attacked_images": scored.assign(attacked=attacked)}
     if attacked.notna().any():
         judged = scored[attacked.notna()]
-        ties = tied(
+        ties = merge_groups(
             judged["image_id"].tolist(), judged["negative_image_id"].tolist(), judged["caption"].tolist()
         )
         found["blind_images"] = judged.assign(tied=ties)
@@ -303,5 +303,5 @@ def score_columns(names: pd.Series[str], scores: Iterable[pd.DataFrame]) -> dict
     for part in scores:
         for name, scored in part.groupby("scorer", sort=True):
             gaps = (scored["positive_score"] - scored["negative_score"]).to_numpy(np.float64)
-            columns[f"{name}{GAP}"] = np.append(gaps, np.nan)[places_among(names, scored["negative_id"])]
+            columns[f"{name}{GAP}"] = np.append(gaps, np.nan)[find_indices(names, scored["negative_id"])]
     return columns

@@ -7,8 +7,8 @@ import pandas as pd
 
 from caramel.sources.world.grammar import read
 from caramel.sources.world.scenes import COLOURS, NOUNS, SIZES
-from caramel.utils.arrays import Ints, numbered, places_among
-from caramel.utils.text import same_words, words_only
+from caramel.utils.arrays import Ints, factorize_texts, find_indices
+from caramel.utils.text import extract_words, normalise_text
 
 CONTENT = frozenset((*NOUNS, *COLOURS, *SIZES))
 NOWHERE = -1  # key of what is equal to nothing
@@ -31,7 +31,7 @@ def text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Data
     of_world = known["scene"].notna().to_numpy()
     names, parts = known["pair_id"].to_numpy(object), []
     for column, rows in sources.items():
-        at = places_among(rows["pair_id"], known["pair_id"])
+        at = find_indices(rows["pair_id"], known["pair_id"])
         inside, at = at >= 0, at[at >= 0]
         # As Python's texts: a copy of a row is a few bytes then, and Great Expectations makes many.
         texts = rows[column].to_numpy(object)[inside]
@@ -44,20 +44,20 @@ def text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Data
     uses = uses.dropna(subset=["text", "split"])
     scene, said = uses["scene_known"].to_numpy(dtype=bool), uses["text"]
     content = np.full(len(uses), NOWHERE)
-    content[scene] = numbered(map(content_words, said[scene]))
+    content[scene] = factorize_texts(map(content_words, said[scene]))
     # Reading is slow, and who says the same has the same words of content: most texts need not be read.
     read_these = elsewhere(uses, "text", content).notna().to_numpy()
     meanings = np.full(len(uses), NOWHERE)
     meanings[read_these] = pd.factorize(said[read_these].map(meaning))[0]
     return uses.assign(
-        same_words_in=elsewhere(uses, "text", numbered(map(same_words, said))),
+        same_words_in=elsewhere(uses, "text", factorize_texts(map(normalise_text, said))),
         same_meaning_in=elsewhere(uses, "text", meanings),
     )
 
 
 def content_words(text: str) -> str:
     """Return the nouns, colours and sizes of a text."""
-    return " ".join(sorted(CONTENT.intersection(words_only(text))))
+    return " ".join(sorted(CONTENT.intersection(extract_words(text))))
 
 
 def meaning(text: str) -> str | None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.errors import DataError, GateError, shown
+from caramel.errors import DataError, GateError, format_items
 from caramel.gates.contract_expectations import contract_expectations
 from caramel.gates.data_docs import write_page
 from caramel.io.files import write_atomically
@@ -252,6 +252,8 @@ def _message(summary: Summary, failed: Sequence[Finding], suite_path: Path, page
             lines.append(f"  {finding.notes}")
         if finding.examples:
             more = (finding.failing_rows or 0) - len(finding.examples)
-            lines.append(shown(list(finding.examples)) + (f"\n  … and {more} more" if more > 0 else ""))
+            lines.append(
+                format_items(list(finding.examples)) + (f"\n  … and {more} more" if more > 0 else "")
+            )
     lines.append(f"Look at {page}; mend the stage that wrote the table, or its params, and run `dvc repro`.")
     return "\n".join(lines)

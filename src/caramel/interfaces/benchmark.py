@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.io.validators import brief, stays_inside
 
 Index = npt.NDArray[np.int64]
@@ -171,7 +171,7 @@ class Benchmark:
         if outside:
             raise DataError(
                 f"Benchmark {self.name!r} names {len(outside)} images outside of {str(data)!r} and {str(images)!r}, "
-                f"which are not read:\n{shown(sorted(map(brief, outside)))}\nCorrect these names in its files."
+                f"which are not read:\n{format_items(sorted(map(brief, outside)))}\nCorrect these names in its files."
             )
         return task
 

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 import pandas as pd
 
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.io.validators import brief, stays_inside
 
 PREFIX = 4  # bytes before each value: its length, little-endian
@@ -49,7 +49,7 @@ class Pictures(Mapping[str, bytes]):
         if outside := [brief(name) for name in names if not _is_near(name)]:
             raise DataError(
                 f"{self._index!r} names {len(outside)} shards that are no Parquet files below its folder or the folder "
-                f"around it, and are not read:\n{shown(outside)}\nRun `dvc repro` to make it again."
+                f"around it, and are not read:\n{format_items(outside)}\nRun `dvc repro` to make it again."
             )
         self._shards = _places(index, names)
         self._number = {name: number for number, name in enumerate(rows["image_id"])}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from caramel.errors import ConfigError, shown, shown_address
+from caramel.errors import ConfigError, format_items, redact_secrets
 from caramel.io.regular_files import read_plain
 
 MOST_BYTES = 2**18  # of a file; the largest of ours has 24 thousand
@@ -69,7 +69,9 @@ def parse_yaml(text: str, where: str) -> Any:
         raise ConfigError(f"{where} is not valid YAML: {error}") from error
     odd = list(_odd(value, ""))
     if odd:
-        raise ConfigError(f"{where} holds what is no plain value:\n{shown(odd)}\nQuote it if text is meant.")
+        raise ConfigError(
+            f"{where} holds what is no plain value:\n{format_items(odd)}\nQuote it if text is meant."
+        )
     return value
 
 
@@ -130,7 +132,7 @@ def refuse_secrets(values: Mapping[str, Any], where: str) -> None:
     Raises:
         ConfigError: one does. Git, ``dvc.lock``, pins, tracked runs and releases repeat the params.
     """
-    keys = [key for key, value in flat(values).items() if shown_address(str(value)) != str(value)]
+    keys = [key for key, value in flat(values).items() if redact_secrets(str(value)) != str(value)]
     if keys:
         raise ConfigError(
             f"{where}: the address in {', '.join(keys)} holds a password or key, which git, dvc.lock, pins and tracked runs would repeat. "

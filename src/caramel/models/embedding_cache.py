@@ -99,7 +99,7 @@ class Store:
         missing = pc.is_null(pc.index_in(wanted, value_set=found)) if len(found) else [True] * len(keys)
         todo = np.flatnonzero(np.asarray(missing)).tolist()
         if todo:
-            files += sharded_map.sharded_map(
+            files += sharded_map.map_shards(
                 work,
                 shards(todo),
                 settings=settings,

@@ -37,7 +37,7 @@ from caramel.io.files import file_hash
 from caramel.models.open_clip.activations import OPTION
 from caramel.registry import FAMILIES
 from caramel.runtime.last_result import keep_last, stamp_files
-from caramel.runtime.ray.file_transfer import Local
+from caramel.runtime.ray.file_transfer import LocalFile
 
 CONFIG = "open_clip_config.json"
 _NAMED = re.compile(r"(?P<name>[\w.+ -]+)=(?P<rest>.+)", re.DOTALL)
@@ -161,7 +161,7 @@ def _local_part(target: str) -> str | None:
     return next((part for part in (plain, plain.partition(":")[2]) if part and Path(part).exists()), None)
 
 
-def local(text: str) -> str | Local:
+def local(text: str) -> str | LocalFile:
     """Return the spec as work on any machine takes it: one that names a file or folder of this one says so."""
     target = parse_spec(text).target
     part = _local_part(target)
@@ -169,7 +169,7 @@ def local(text: str) -> str | Local:
         return text
     start = len(text) - len(target) + target.index(part)
     around = tuple(map(str, _with_config(Path(part))[1:]))
-    return Local(part, text[:start], text[start + len(part) :], around)
+    return LocalFile(part, text[:start], text[start + len(part) :], around)
 
 
 def missing_of(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from caramel.errors import ConfigError, ResourceError
 from caramel.io.files import write_atomically
 from caramel.project.project_files import contents
-from caramel.runtime.code_manifest import CODE, as_sums, listed, stages
+from caramel.runtime.code_manifest import CODE, format_sums, hash_sources, load_stages
 from caramel.runtime.git import run_git
 
 SUMS = f"{CODE}/project.sums"  # what caramel wrote of what it will bring up to date
@@ -39,10 +39,10 @@ def new(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         made = contents()
         write(made, folder)
-        for stage in stages(folder):
-            sums = listed(folder / "pipelines" / f"{stage}.py")
-            write({f"{CODE}/{stage}.txt": as_sums(sums).encode()}, folder)
-        write({SUMS: as_sums(sums_of(made)).encode()}, folder)
+        for stage in load_stages(folder):
+            sums = hash_sources(folder / "pipelines" / f"{stage}.py")
+            write({f"{CODE}/{stage}.txt": format_sums(sums).encode()}, folder)
+        write({SUMS: format_sums(sums_of(made)).encode()}, folder)
         done = run_git("init", "--quiet", folder=folder)
         if done.returncode:
             message = done.stderr.decode(errors="replace").strip()[:300]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import metadata
 from pathlib import Path
 
-from caramel.runtime.installation import requirement
+from caramel.runtime.installation import get_requirement
 
 HERE = Path(__file__).parent
 LATEST = "requirements.txt"
@@ -33,5 +33,5 @@ def contents() -> dict[str, bytes]:
         **found,
         "params.yaml": found["params/default.yaml"],
         "README.md": (HERE / "README.md").read_bytes(),
-        LATEST: f"# caramel {metadata.version('caramel')}\n{requirement()}\n".encode(),
+        LATEST: f"# caramel {metadata.version('caramel')}\n{get_requirement()}\n".encode(),
     }

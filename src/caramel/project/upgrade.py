@@ -18,7 +18,14 @@ from caramel.io.files import empty_folder, file_hash
 from caramel.project.create import INPUTS, SUMS, sums_of, write
 from caramel.project.project_files import contents
 from caramel.runtime.code_deps import CARAMEL, Package
-from caramel.runtime.code_manifest import CODE, as_sums, listed_by_stage, outputs, read_sums, stages
+from caramel.runtime.code_manifest import (
+    CODE,
+    format_sums,
+    hash_stage_sources,
+    iter_outputs,
+    load_stages,
+    read_sums,
+)
 from caramel.runtime.paths import WORK
 
 GRAPH = "dvc.yaml"
@@ -51,7 +58,7 @@ def upgrade(root: Path, package: Package = CARAMEL, files: Mapping[str, bytes] |
         ConfigError, DataError: it is no project, a file of it is broken, or a folder that is written to is a link.
         ResourceError: the disk is full.
     """
-    stages(root)
+    load_stages(root)
     if not (root / CODE).is_dir():
         raise ConfigError(
             f"{root.resolve()} has no folder {CODE}/: it is no project that `caramel new` made."
@@ -61,12 +68,12 @@ def upgrade(root: Path, package: Package = CARAMEL, files: Mapping[str, bytes] |
     old = _kept_until_done(root)
     known = read_sums(old / SUMS)
     written, kept = _renewed(root, files, known)
-    after = stages(root)
-    code = listed_by_stage(after, root, package)
+    after = load_stages(root)
+    code = hash_stage_sources(after, root, package)
     rerun = _rerun(after, written, code, old)
-    lists = {f"{CODE}/{name}.txt": as_sums(sums).encode() for name, sums in code.items()}
-    dropped = {*known, *(f"{CODE}/{name}.txt" for name in stages(old))} - {*files, *lists}
-    write({**lists, SUMS: as_sums(sums_of(files)).encode()}, root)
+    lists = {f"{CODE}/{name}.txt": format_sums(sums).encode() for name, sums in code.items()}
+    dropped = {*known, *(f"{CODE}/{name}.txt" for name in load_stages(old))} - {*files, *lists}
+    write({**lists, SUMS: format_sums(sums_of(files)).encode()}, root)
     shutil.rmtree(root / BEFORE)
     there = tuple(name for name in sorted(dropped) if (root / name).is_file())
     return Upgraded(tuple(written), tuple(kept), there, rerun, tuple(_after(rerun, after)))
@@ -105,7 +112,7 @@ def _rerun(
     old: Path,
 ) -> dict[str, tuple[str, ...]]:
     """Return stage -> what it depends on that is not as it was."""
-    before = stages(old)
+    before = load_stages(old)
     rerun = {}
     for name, stage in graph.items():
         why = [path for path in written if _covers(stage.get("deps", ()), path)]
@@ -143,11 +150,11 @@ def _covers(deps: Collection[str], path: str) -> bool:
 
 def _after(first: Collection[str], graph: Mapping[str, dict[str, Any]]) -> Iterator[str]:
     """Yield the stages that read what some stages make, or what such a stage makes, in the graph's order."""
-    made = {path for name in first for path in outputs(graph[name])}
+    made = {path for name in first for path in iter_outputs(graph[name])}
     for name, stage in graph.items():
         read = any(
             _covers([dep], out) or _covers([out], dep) for dep in stage.get("deps", ()) for out in made
         )
         if name not in first and read:
-            made |= {*outputs(stage)}
+            made |= {*iter_outputs(stage)}
             yield name

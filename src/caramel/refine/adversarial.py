@@ -18,8 +18,8 @@ from caramel.blind.scores import require_pairs, score_pairs
 from caramel.errors import ConfigError
 from caramel.refine.mirrored_grid import UNIT, balanced
 from caramel.sources.captions.formatting import format_caption
-from caramel.utils.arrays import Bools, Ints, numbered, places_among
-from caramel.utils.text import same_words
+from caramel.utils.arrays import Bools, Ints, factorize_texts, find_indices
+from caramel.utils.text import normalise_text
 
 STAGE = "refine"
 
@@ -110,7 +110,7 @@ def unbalanced(negatives: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFrame:
         rejects: of ``refine``.
     """
     left_out = rejects[rejects["reason"] == UNBALANCED]
-    at = places_among(negatives["negative_id"], left_out["id"])
+    at = find_indices(negatives["negative_id"], left_out["id"])
     found = negatives[at >= 0].reset_index(drop=True)
     return found.assign(negative_caption=left_out["text"].array[at[at >= 0]])
 
@@ -161,9 +161,9 @@ def find_faults(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Da
     """
     require_pairs(pairs, negatives)
     of_pairs, said, said2 = _words(pairs["caption"], negatives["negative_caption"], paraphrases["caption2"])
-    caption = of_pairs[places_among(negatives["pair_id"], pairs["pair_id"])]
+    caption = of_pairs[find_indices(negatives["pair_id"], pairs["pair_id"])]
     place, place2 = (
-        places_among(rows["pair_id"], others["pair_id"])
+        find_indices(rows["pair_id"], others["pair_id"])
         for rows, others in ((paraphrases, pairs), (negatives, paraphrases))
     )
     first, second = np.append(of_pairs, WORDLESS)[place], np.append(said2, MISSING)[place2]
@@ -185,7 +185,7 @@ def find_faults(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Da
 def _words(*texts: pd.Series[str]) -> list[Ints]:
     """Return a number for each text, equal for equal words in their order; that of no word is ``WORDLESS``. (n,) each."""
     ends = np.cumsum([len(column) for column in texts])
-    found = numbered(itertools.chain([""], *(map(same_words, column) for column in texts)))
+    found = factorize_texts(itertools.chain([""], *(map(normalise_text, column) for column in texts)))
     return np.split(found[1:], ends[:-1])
 
 
@@ -209,7 +209,7 @@ def score_gaps(scores: pd.DataFrame, names: pd.Series[str], scorers: Sequence[st
     columns = []
     for scorer in scorers:
         mine = scores[scores["scorer"] == scorer]
-        at = places_among(names, mine["negative_id"])
+        at = find_indices(names, mine["negative_id"])
         gap = (mine["positive_score"] - mine["negative_score"]).to_numpy(np.float64) * UNIT
         columns.append(np.append(gap, np.nan)[at])
     gaps = np.stack(columns, axis=1)

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.blind.cross_validation import sparse_pair_weights
-from caramel.blind.text.linear_probe import words_of
+from caramel.blind.cross_validation import fit_sparse_pair_weights
+from caramel.blind.text.linear_probe import extract_words
 from caramel.refine.mirrored_grid import UNIT, Kept
 from caramel.utils.arrays import Floats, Ints
-from caramel.utils.hashing import assign_folds, stable_keys
+from caramel.utils.hashing import assign_folds, compute_stable_keys
 
 PARTITIONS = 8  # random halvings per round; each pair is predicted once in each
 SLICE = 0.05  # share of the pairs that a round drops at most
@@ -75,7 +75,7 @@ def aflite(
     ordered = rows.iloc[first]
     names, groups = (ordered[c].to_numpy(dtype=object) for c in ("pair_id", "image_id"))
     features = _differences(ordered["caption"], ordered["negative_caption"], gaps[first])
-    ties = stable_keys(names.tolist(), seed)
+    ties = compute_stable_keys(names.tolist(), seed)
     alive, order = np.arange(len(rows)), [np.empty(0, dtype=np.int64)]
     left: list[int] = []
     predictability: list[float] = []
@@ -102,7 +102,7 @@ def _differences(positives: pd.Series[str], negatives: pd.Series[str], gaps: Int
 
     if not len(gaps):
         return csr_array((0, gaps.shape[1]))
-    counts = CountVectorizer(analyzer=words_of, dtype=np.float64).fit_transform([*positives, *negatives])
+    counts = CountVectorizer(analyzer=extract_words, dtype=np.float64).fit_transform([*positives, *negatives])
     bags = csr_array(counts[: len(gaps)] - counts[len(gaps) :])
     # On the scale of a difference of two words: far smaller gaps would be held down by the penalty.
     scale = 2 / np.maximum(np.sqrt((gaps.astype(float) ** 2).mean(axis=0)), 1 / UNIT)
@@ -115,7 +115,7 @@ def _predicted(features: Any, groups: Sequence[str], seed: int) -> Floats:
     for partition in range(PARTITIONS):
         half = assign_folds(groups, folds=2, seed=seed + partition)
         for side in (0, 1):
-            weights = sparse_pair_weights(features[half == side], cost=COST, tolerance=TOLERANCE, seed=0)
+            weights = fit_sparse_pair_weights(features[half == side], cost=COST, tolerance=TOLERANCE, seed=0)
             lead = features[half != side] @ weights
             right[half != side] += 0.5 + 0.5 * np.sign(lead)
     return right / PARTITIONS

@@ -8,7 +8,7 @@ import pandas as pd
 from caramel.refine.adversarial import Within, strata
 from caramel.refine.mirrored_grid import Kept, mirrored
 from caramel.utils.arrays import Ints
-from caramel.utils.text import words_only
+from caramel.utils.text import extract_words
 
 
 def length_gaps(rows: pd.DataFrame) -> Ints:
@@ -22,7 +22,7 @@ def length_gaps(rows: pd.DataFrame) -> Ints:
 
 
 def _counts(texts: pd.Series[str]) -> Ints:
-    return np.array([len(words_only(text)) for text in texts], dtype=np.int64)
+    return np.array([len(extract_words(text)) for text in texts], dtype=np.int64)
 
 
 def length_matched(rows: pd.DataFrame, *, within: Within, seed: int) -> Kept:

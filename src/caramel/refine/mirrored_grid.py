@@ -16,7 +16,7 @@ import pandas as pd
 
 from caramel.blind.scorers import DECIMALS
 from caramel.utils.arrays import Ints
-from caramel.utils.hashing import stable_keys
+from caramel.utils.hashing import compute_stable_keys
 
 UNIT = 10**DECIMALS  # gaps are whole multiples of 1 / UNIT, so that a gap and its mirror are exactly opposite
 ZERO_BINS = 10  # bins per side of the other gaps, where some gap is zero
@@ -74,7 +74,7 @@ def mirrored(cells: Ints, names: Sequence[str], strata: Sequence[str] | None, *,
     kept: Kept = (side == 0) | (quota > 0)
     # Only where a part is left out is there anything to draw.
     drawn = np.flatnonzero(kept & (side != 0) & (sizes[place, ahead] > quota))
-    keys = stable_keys([names[i] for i in drawn.tolist()], seed)
+    keys = compute_stable_keys([names[i] for i in drawn.tolist()], seed)
     kept[drawn] = _rank_within(place[drawn], keys) < quota[drawn]
     return kept
 
@@ -99,7 +99,7 @@ def thinned(
     place = _places(
         cells[here] * side[:, None], None if strata is None else [strata[i] for i in here.tolist()]
     )
-    keys = stable_keys([names[i] for i in here.tolist()], seed)
+    keys = compute_stable_keys([names[i] for i in here.tolist()], seed)
     rank = _rank_within(2 * place + (side > 0), keys)
     couple = pd.factorize(place * (len(here) + 1) + rank)[0]
     # A couple is drawn by the key of its row on the positive side.

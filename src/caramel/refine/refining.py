@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.blind.text.attack import BEST, best_blind_attacker, enough
+from caramel.blind.text.attack import BEST, has_enough_images, run_caption_attack
 from caramel.blind.text.text_tasks import Source
 from caramel.errors import ConfigError, DataError
 from caramel.refine import tradeoff
@@ -23,8 +23,8 @@ from caramel.refine.adversarial import Within
 from caramel.refine.mirrored_grid import Kept
 from caramel.refine.rows import rejected, repair
 from caramel.refine.tradeoff import Candidate
-from caramel.utils.acceptance import Acceptance, Verdict, verdict
-from caramel.utils.grouping import grouped
+from caramel.utils.acceptance import Acceptance, Verdict, compute_verdict
+from caramel.utils.grouping import group_rows
 from caramel.utils.hashing import assign_folds
 
 # What refinement is fitted on and chosen by, and the further scorers that judge the result.
@@ -108,7 +108,9 @@ class Refined:
         if self.target is None:
             return {}
         rows, limit = len(self.rows), self.target
-        return {who: verdict(*after, rows=rows, limit=limit) for who, (_, after) in self.judged.items()}
+        return {
+            who: compute_verdict(*after, rows=rows, limit=limit) for who, (_, after) in self.judged.items()
+        }
 
 
 def settled(
@@ -171,7 +173,7 @@ def attempt(given: pd.DataFrame, settings: Settings, where: str) -> Tried:
             for c in found
         ]
     choosing = tradeoff.stacked(settings.scorers, folds=settings.folds, seed=settings.seed + 2)
-    fresh = assign_folds(grouped(rows).names, folds=2, seed=settings.seed) == 1
+    fresh = assign_folds(group_rows(rows).names, folds=2, seed=settings.seed) == 1
     return Tried(rows, rejects, fresh, found, tradeoff.tradeoff(rows, found, choosing, among=~fresh))
 
 
@@ -214,7 +216,7 @@ def judged(tried: Tried, after: pd.DataFrame, settings: Settings) -> dict[str, t
         for label, attack in judges.items()
     }
     rejects = before[~kept]
-    if all(enough(rows) for rows in (fresh[1], rejects)):
+    if all(has_enough_images(rows) for rows in (fresh[1], rejects)):
         # What was thrown away gives away what was kept: nobody has to learn on the refined set itself.
         found["rejected_rows"] = (found["all_scorers"][0], judges["all_scorers"](fresh[1], rejects))
     return found
@@ -224,11 +226,11 @@ def _attacker(scorers: Sequence[str], settings: Settings) -> Callable[[pd.DataFr
     """Return what gives the figures, on some rows, of the scorers stacked as they learn from others; NaN of too few rows."""
 
     def attack(rows: pd.DataFrame, learned: pd.DataFrame) -> Figures:
-        if not (enough(rows) and enough(learned)):
+        if not (has_enough_images(rows) and has_enough_images(learned)):
             return math.nan, math.nan, math.nan
         source = Source("other rows", learned.reset_index(drop=True))
         how: dict[str, Any] = {"folds": settings.folds, "seed": settings.seed + 3, "source": source}
-        overall = best_blind_attacker(rows.reset_index(drop=True), scorers, **how).figures[BEST]["overall"]
+        overall = run_caption_attack(rows.reset_index(drop=True), scorers, **how).figures[BEST]["overall"]
         return overall["micro"], overall["ci_low"], overall["ci_high"]
 
     return attack

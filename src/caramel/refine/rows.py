@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from caramel.blind.text.attack import found_scorer
+from caramel.blind.text.attack import load_attacker
 from caramel.refine.adversarial import STAGE, TEXTS, Reasons, find_faults
 from caramel.refine.mirrored_grid import UNIT
 from caramel.sources.captions.formatting import format_caption
@@ -64,7 +64,7 @@ def row_gaps(rows: pd.DataFrame, scorers: Sequence[str], *, folds: int, seed: in
     second = rows["caption2"].notna().to_numpy()
     both = pd.concat([rows, rows[second].assign(caption=lambda r: r["caption2"])], ignore_index=True)
     found = np.zeros((len(both), len(scorers)))
-    for column, scorer in enumerate(map(found_scorer, scorers)):
+    for column, scorer in enumerate(map(load_attacker, scorers)):
         for kind in both["type"].unique():
             here = (both["type"] == kind).to_numpy()
             sides = (both.loc[here, c].tolist() for c in ("caption", "negative_caption", "image_id"))

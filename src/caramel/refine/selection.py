@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from caramel.blind.sharded_scores import SHARD, sharded_scores
-from caramel.blind.text.text_embedding_cache import text_vectors
+from caramel.blind.sharded_scores import SHARD, compute_sharded_scores
+from caramel.blind.text.text_embedding_cache import compute_text_vectors
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.interfaces.model import DualEncoder, TextEncoder
 from caramel.io.keys import text_key
@@ -31,7 +31,7 @@ from caramel.refine.mirrored_grid import UNIT, Kept, balanced
 from caramel.refine.rows import rejected
 from caramel.sources.captions.formatting import CLOSERS
 from caramel.utils.arrays import Floats
-from caramel.utils.text import words_only
+from caramel.utils.text import extract_words
 
 PERCENTILE = 64.5
 ALIKE = 0.999  # similarity of two texts that are as good as the same
@@ -62,7 +62,7 @@ def score(
     Raises:
         BackendError: there is no scorer of that name, or its model cannot be loaded.
     """
-    files = sharded_scores(
+    files = compute_sharded_scores(
         rows,
         scorers,
         folds=folds,
@@ -89,7 +89,7 @@ def cosines(rows: pd.DataFrame, model: str) -> Floats:
     texts = sorted({*rows["caption"], *rows["negative_caption"]})
     if not texts:
         return np.zeros(0)
-    vectors = text_vectors(
+    vectors = compute_text_vectors(
         texts, embedded, settings={"model": model}, identity=_encoder(model).identity, title="text cosines"
     )
     place = {text: n for n, text in enumerate(texts)}
@@ -226,7 +226,7 @@ def _at_or_above(scores: Floats, subtypes: pd.Series[str], percentile: float) ->
 
 def _text_faults(rows: pd.DataFrame) -> list[str]:
     """Return what is wrong with each row's negative, or the empty text; duplicates are looked for last. (n,)."""
-    negatives = [" ".join(words_only(text)) for text in rows["negative_caption"]]
+    negatives = [" ".join(extract_words(text)) for text in rows["negative_caption"]]
     faults = [_fault(*texts) for texts in zip(rows["negative_caption"], negatives, strict=True)]
     good = [i for i, fault in enumerate(faults) if not fault]
     names = rows["pair_id"].to_numpy(dtype=object)
@@ -251,5 +251,5 @@ def _as_good(caption: str, negative: str) -> bool:
     """Return whether the words of both are as good as the same; no words are like none."""
     from rapidfuzz.distance import Levenshtein
 
-    said, other = (" ".join(words_only(text)) for text in (caption, negative))
+    said, other = (" ".join(extract_words(text)) for text in (caption, negative))
     return bool(other) and Levenshtein.normalized_similarity(said, other, score_cutoff=ALIKE) >= ALIKE

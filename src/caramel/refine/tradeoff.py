@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from caramel.blind.text.attack import BEST, FEWEST, best_blind_attacker, enough
+from caramel.blind.text.attack import BEST, FEWEST, has_enough_images, run_caption_attack
 from caramel.errors import DataError
 from caramel.refine.adversarial import UNBALANCED, Reasons, Within, check_grid, strata
 from caramel.refine.aflite import Filtered, aflite
 from caramel.refine.length_matching import length_gaps
 from caramel.refine.mirrored_grid import Kept, grid_cells, mirrored, thinned
 from caramel.refine.rows import row_gaps
-from caramel.utils.acceptance import Acceptance, Verdict, verdict
+from caramel.utils.acceptance import Acceptance, Verdict, compute_verdict
 from caramel.utils.arrays import Ints
 
 # (audit rows) -> accuracy of a blind attacker, and its 95 % interval; all in [0, 1].
@@ -212,7 +212,9 @@ def choose(curve: pd.DataFrame, *, target: float | None, number: int | None, acc
 def judged(curve: pd.DataFrame, target: float) -> list[Verdict]:
     """Return what each interval of the curve says about the target."""
     columns = (curve[name] for name in ("accuracy", "ci_low", "ci_high", "rows"))
-    return [verdict(p, low, high, rows=n, limit=target) for p, low, high, n in zip(*columns, strict=True)]
+    return [
+        compute_verdict(p, low, high, rows=n, limit=target) for p, low, high, n in zip(*columns, strict=True)
+    ]
 
 
 def _out_of_reach(found: pd.DataFrame, target: float, acceptance: Acceptance) -> str:
@@ -240,9 +242,9 @@ def stacked(scorers: Sequence[str], *, folds: int, seed: int) -> Attack:
     """
 
     def attack(rows: pd.DataFrame) -> tuple[float, float, float]:
-        if not enough(rows):
+        if not has_enough_images(rows):
             return np.nan, np.nan, np.nan
-        overall = best_blind_attacker(rows, scorers, folds=folds, seed=seed).figures[BEST]["overall"]
+        overall = run_caption_attack(rows, scorers, folds=folds, seed=seed).figures[BEST]["overall"]
         return overall["micro"], overall["ci_low"], overall["ci_high"]
 
     return attack

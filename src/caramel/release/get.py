@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from caramel.errors import CaramelError, DataError, ResourceError, shown, shown_address
+from caramel.errors import CaramelError, DataError, ResourceError, format_items, redact_secrets
 from caramel.io.files import keep_inputs, write_atomically
 from caramel.io.image_store import Pictures
 from caramel.io.readers import parquet
@@ -36,7 +36,7 @@ from caramel.release.pin_file import Pin, pin_path
 from caramel.release.resolve import listed_shard
 from caramel.release.source import Origin, opened
 from caramel.release.version_paths import list_bad_files
-from caramel.runtime.dvc.remote import listing, md5_of
+from caramel.runtime.dvc.remote import compute_md5, read_listing
 from caramel.schemas.contracts import check_table
 from caramel.schemas.images import IMAGES
 
@@ -131,21 +131,23 @@ def _files(origin: Origin, staging: Path) -> dict[str, str]:
             files = {out: oid}
         else:
             to = staging / "lists" / oid
-            if not (to.is_file() and md5_of(to) == oid.removesuffix(".dir")):
+            if not (to.is_file() and compute_md5(to) == oid.removesuffix(".dir")):
                 origin.fetch(oid, out, to)
-            files = {f"{out}/{name}": digest for name, digest in listing(to, oid).items()}
+            files = {f"{out}/{name}": digest for name, digest in read_listing(to, oid).items()}
         if twice := sorted(files.keys() & found.keys()):
-            raise DataError(f"Pin {origin.pinned.name!r} has files in two of its outputs:\n{shown(twice)}")
+            raise DataError(
+                f"Pin {origin.pinned.name!r} has files in two of its outputs:\n{format_items(twice)}"
+            )
         found |= files
     if bad := list_bad_files(found):
         raise DataError(
-            f"Version {origin.pinned.name!r} of {shown_address(origin.source)!r} names {len(bad)} files that are no data, and "
-            f"might be run on this machine. Nothing was written:\n{shown(bad)}"
+            f"Version {origin.pinned.name!r} of {redact_secrets(origin.source)!r} names {len(bad)} files that are no data, and "
+            f"might be run on this machine. Nothing was written:\n{format_items(bad)}"
         )
     unlike = [path for path, version in origin.pinned.tables.items() if found.get(path) != version.md5]
     if unlike:
         raise DataError(
-            f"Pin {origin.pinned.name!r} names tables that its outputs do not hold:\n{shown(unlike)}"
+            f"Pin {origin.pinned.name!r} names tables that its outputs do not hold:\n{format_items(unlike)}"
         )
     return found
 
@@ -168,7 +170,7 @@ def _chosen(paths: Sequence[str], files: Mapping[str, str], pinned: Pin) -> list
             if len(ends) != 1:
                 what = f"several tables {asked!r}" if ends else f"nothing that is called {asked!r}"
                 raise DataError(
-                    f"Pin {pinned.name!r} has {what}. Name one of:\n{shown(ends or [*names], 100)}"
+                    f"Pin {pinned.name!r} has {what}. Name one of:\n{format_items(ends or [*names], 100)}"
                 )
             inside = _below(ends[0], files)
         found += inside
@@ -206,7 +208,7 @@ class _Stage:
         if errors:
             lines = list(dict.fromkeys(str(error) for error in errors))
             raise type(errors[0])(
-                f"{len(errors)} of {len(new)} files could not be got:\n{shown(lines)}\nNothing was put into "
+                f"{len(errors)} of {len(new)} files could not be got:\n{format_items(lines)}\nNothing was put into "
                 f"{str(self._out)!r}. What is whole is kept in {STAGING} there: the same command goes on with it."
             )
         self.paths += new
@@ -215,7 +217,7 @@ class _Stage:
         oid, to = self.files[path], self.folder / path
         try:
             for old in (to, self._out / path):
-                if old.is_file() and not old.is_symlink() and md5_of(old) == oid:
+                if old.is_file() and not old.is_symlink() and compute_md5(old) == oid:
                     if old != to and not _linked(old, to):
                         break
                     return None
@@ -271,7 +273,7 @@ def _shards(stage: _Stage, split_rows: Mapping[str, Path]) -> list[str]:
         folder = PurePosixPath(path).parent
         named = {shard: os.path.normpath(folder / shard) for shard in rows["shard"].unique()}
         if lacking := [shard for shard, place in named.items() if place not in stage.files]:
-            raise DataError(f"{path} names shards that the version does not have:\n{shown(lacking)}")
+            raise DataError(f"{path} names shards that the version does not have:\n{format_items(lacking)}")
         found += named.values()
     return found
 
@@ -315,7 +317,7 @@ def _check_free(files: Mapping[str, Path], out: Path) -> None:
     if taken:
         raise DataError(
             f"{len(taken)} files of the version are already with other content in {str(out)!r}; nothing is written "
-            f"over:\n{shown(taken)}\nGive another --out."
+            f"over:\n{format_items(taken)}\nGive another --out."
         )
 
 
@@ -326,7 +328,7 @@ def _refuse_links(paths: Iterable[str], out: Path) -> None:
     if blocked:
         raise DataError(
             f"{len(blocked)} folders of the version are links or files in {str(out)!r}; nothing is written through a link, "
-            f"which may lead out of it:\n{shown(blocked)}\nGive another --out."
+            f"which may lead out of it:\n{format_items(blocked)}\nGive another --out."
         )
 
 
@@ -349,4 +351,4 @@ def _linked(old: Path, to: Path) -> bool:
 
 
 def _same(old: Path, new: Path) -> bool:
-    return old.is_file() and not old.is_symlink() and md5_of(old) == md5_of(new)
+    return old.is_file() and not old.is_symlink() and compute_md5(old) == compute_md5(new)

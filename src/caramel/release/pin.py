@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from caramel.errors import ConfigError, DataError, shown
+from caramel.errors import ConfigError, DataError, format_items
 from caramel.io.image_store import Pictures, is_shard
 from caramel.io.readers import parquet
 from caramel.io.safe_yaml import read_yaml, refuse_secrets
@@ -32,9 +32,9 @@ from caramel.release.pin_file import (
     wrong_fields,
 )
 from caramel.release.version_paths import list_bad_files
-from caramel.runtime.dvc.state import listing_hash, parse_lock, read_lock
+from caramel.runtime.dvc.state import compute_listing_hash, parse_lock, read_lock
 from caramel.runtime.git import read_git_file
-from caramel.runtime.mlflow.tracking import git_commit
+from caramel.runtime.mlflow.tracking import get_git_commit
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import hash_content, read_table
 
@@ -56,15 +56,15 @@ def pin(name: str, root: Path) -> Pin:
     if bad := list_bad_files(path for out in outs for path in _files_in(out, root)):
         raise DataError(
             f"The data cannot be pinned: a version holds files of data alone, since `caramel get` writes them on the machine "
-            f"of a reader:\n{shown(bad)}\nHave the stage write something else, or below work/."
+            f"of a reader:\n{format_items(bad)}\nHave the stage write something else, or below work/."
         )
     found = {p: table_version(root / p) for out in outs for p in tables_in(out, root)}
     if damage := [line for path in found if (line := _damaged(root / path))]:
-        raise DataError(f"The data cannot be pinned:\n{shown(damage)}")
+        raise DataError(f"The data cannot be pinned:\n{format_items(damage)}")
     made = Pin(
         name=name,
         created=datetime.now(UTC).date().isoformat(),
-        commit=git_commit(root),
+        commit=get_git_commit(root),
         data=combined_hash(outs, found),
         params=params_in(root),
         outs=outs,
@@ -218,7 +218,7 @@ def _outs(lock: Mapping[str, Any], where: str) -> dict[str, str]:
     try:
         return dict(sorted(TypeAdapter(Outs).validate_python(outs, strict=True).items()))
     except ValidationError as error:
-        raise DataError(f"{where} has wrong outputs:\n{shown(wrong_fields(error))}") from error
+        raise DataError(f"{where} has wrong outputs:\n{format_items(wrong_fields(error))}") from error
 
 
 def _check_disk(outs: Mapping[str, str], root: Path) -> None:
@@ -226,13 +226,13 @@ def _check_disk(outs: Mapping[str, str], root: Path) -> None:
     missing = [out for out in outs if not (root / out).exists()]
     if missing:
         raise DataError(
-            f"{len(missing)} of {len(outs)} outputs in dvc.lock are missing:\n{shown(missing)}\n"
+            f"{len(missing)} of {len(outs)} outputs in dvc.lock are missing:\n{format_items(missing)}\n"
             f"Run `dvc repro` (or `dvc pull`, where there is a remote)."
         )
     changed = [out for out, digest in outs.items() if dvc_hash(root / out) != digest]
     if changed:
         raise DataError(
-            f"{len(changed)} of {len(outs)} outputs are not what dvc.lock records:\n{shown(changed)}\n"
+            f"{len(changed)} of {len(outs)} outputs are not what dvc.lock records:\n{format_items(changed)}\n"
             f"Run `dvc repro`, so that the pin names data that these sources and params made."
         )
 
@@ -242,7 +242,9 @@ def dvc_hash(path: Path) -> str:
     if path.is_file():
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    return listing_hash({p.relative_to(path).as_posix(): dvc_hash(p) for p in path.rglob("*") if p.is_file()})
+    return compute_listing_hash(
+        {p.relative_to(path).as_posix(): dvc_hash(p) for p in path.rglob("*") if p.is_file()}
+    )
 
 
 def _files_in(out: str, root: Path) -> list[str]:

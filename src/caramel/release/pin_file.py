@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from caramel.errors import ConfigError, DataError, shown
+from caramel.errors import ConfigError, DataError, format_items
 from caramel.io.files import write_text
 from caramel.io.regular_files import read_plain_text
 from caramel.release.version_paths import explain_bad_path
@@ -138,7 +138,7 @@ def _no_number(text: str) -> Any:
 
 def broken(label: str, problems: Sequence[str], cure: str = FROM_GIT) -> DataError:
     """Return the error that says what is wrong with a pin's file, which messages call ``label``, and what to do."""
-    return DataError(f"Pin {label} is broken:\n{shown(list(problems))}\n{cure}")
+    return DataError(f"Pin {label} is broken:\n{format_items(list(problems))}\n{cure}")
 
 
 def wrong_fields(error: ValidationError) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.errors import BackendError, DataError, shown
+from caramel.errors import BackendError, DataError, format_items
 from caramel.io.image_store import Pictures
 from caramel.io.readers import parquet
 from caramel.release.pin import dvc_hash, table_version
@@ -89,7 +89,7 @@ def _named(table: str, pinned: Pin) -> str:
         return (exact or found)[0]
     what = "several tables" if found else "no table"
     raise DataError(
-        f"Pin {pinned.name!r} has {what} {table!r}. Name one of:\n{shown(found or list(pinned.tables), 100)}"
+        f"Pin {pinned.name!r} has {what} {table!r}. Name one of:\n{format_items(found or list(pinned.tables), 100)}"
     )
 
 

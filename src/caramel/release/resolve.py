@@ -16,9 +16,9 @@ from caramel.release.pin import dvc_hash, locked_outs, outs_at, params_in, table
 from caramel.release.pin_file import NAME, Pin, TableVersion, combined_hash, pin_path, read_pin
 from caramel.release.pinned_tables import at_hand, rows_of
 from caramel.runtime.dvc.cache import OBJECTS
-from caramel.runtime.dvc.remote import listing
+from caramel.runtime.dvc.remote import read_listing
 from caramel.runtime.git import query_git, read_git_file
-from caramel.runtime.mlflow.tracking import git_commit
+from caramel.runtime.mlflow.tracking import get_git_commit
 from caramel.schemas.contracts import check_table
 from caramel.schemas.images import IMAGES
 
@@ -40,7 +40,7 @@ def version_of(name: str, root: Path) -> Pin:
         return read_pin(name, root)
     if name == HERE:
         outs = {out: dvc_hash(root / out) for out in locked_outs(root) if (root / out).exists()}
-        return _version(name, git_commit(root), outs, params_in(root), root)
+        return _version(name, get_git_commit(root), outs, params_in(root), root)
     command = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     commit = (query_git(*command, folder=root) or b"").decode().strip()
     outs = outs_at(commit, root) if commit else {}
@@ -111,7 +111,7 @@ def files_of(out: str, digest: str, name: str, root: Path) -> dict[str, str]:
         return {out: digest}
     kept = root / OBJECTS / digest[:2] / digest[2:]
     if kept.is_file():
-        return {f"{out}/{path}": md5 for path, md5 in listing(kept, digest).items()}
+        return {f"{out}/{path}": md5 for path, md5 in read_listing(kept, digest).items()}
     if (root / out).is_dir() and dvc_hash(root / out) == digest:
         return {p.relative_to(root).as_posix(): dvc_hash(p) for p in (root / out).rglob("*") if p.is_file()}
     raise _away(out, name)

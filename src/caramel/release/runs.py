@@ -12,7 +12,7 @@ from caramel.release.pin_file import Pin
 from caramel.runtime.mlflow.retry import iter_pages
 from caramel.runtime.mlflow.server import NAME
 from caramel.runtime.mlflow.store import DATABASE
-from caramel.runtime.mlflow.tracking import DIGEST, opened_store
+from caramel.runtime.mlflow.tracking import DIGEST, open_store
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -42,7 +42,7 @@ def tag_runs(pinned: Pin, root: Path) -> int:
     """
     if not (found := tracked(pinned, root)):
         return 0
-    with opened_store(root) as (client, _):
+    with open_store(root) as (client, _):
         for run in found:
             client.set_tag(run.info.run_id, tagged(pinned), pinned.data[:16])
     return len(found)
@@ -53,7 +53,7 @@ def tracked(pinned: Pin, root: Path) -> list[Run]:
     if not os.environ.get(NAME) and not (root / "mlruns" / DATABASE).exists():
         return []
     digests = {path: digest[:DIGEST] for path, digest in pinned.outs.items()}
-    with opened_store(root) as (client, experiment):
+    with open_store(root) as (client, experiment):
         order = ["attributes.start_time ASC"]
         runs = list(iter_pages(client.search_runs, experiment_ids=[experiment], order_by=order))
 

@@ -10,12 +10,12 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, shown_address
+from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, redact_secrets
 from caramel.io.validators import is_plain_path
 from caramel.release.pin_file import NAME, Pin, pin_path, read_pin
-from caramel.runtime.dvc.credentials import used_settings, user_logins
-from caramel.runtime.dvc.remote import Store, cache, remote
-from caramel.runtime.dvc.settings import FOLDER, remotes, settings
+from caramel.runtime.dvc.credentials import load_user_logins, select_allowed_settings
+from caramel.runtime.dvc.remote import Store, open_cache, open_remote
+from caramel.runtime.dvc.settings import FOLDER, list_remotes, load_settings
 from caramel.runtime.git import PROTOCOLS, run_git
 
 GIT_FOLDER = "git"  # the clone, in a temporary folder
@@ -32,29 +32,33 @@ class Origin:
 
     def _stores(self) -> Iterator[Store]:
         if self._at_hand:
-            yield cache(self.root)
+            yield open_cache(self.root)
         yield from self._remotes
 
     @cached_property
     def _remote_settings(self) -> Mapping[str, Any]:
-        config = settings(self.root, FOLDER, called=shown_address(self.source))
-        return {"remote": {name: used_settings(options) for name, options in remotes(config).items()}}
+        config = load_settings(self.root, FOLDER, label=redact_secrets(self.source))
+        return {
+            "remote": {
+                name: select_allowed_settings(options) for name, options in list_remotes(config).items()
+            }
+        }
 
     @cached_property
     def _remotes(self) -> list[Store]:
         """The remotes that can be opened, with logins of this user for those alone that he named."""
-        logins = user_logins(self._credentials)
+        logins = load_user_logins(self._credentials)
         opened, errors = [], []
-        for name in remotes(self._remote_settings):
+        for name in list_remotes(self._remote_settings):
             try:
-                opened.append(remote(self._remote_settings, name, logins))
+                opened.append(open_remote(self._remote_settings, name, logins))
             except CaramelError as error:
                 errors.append(error)
         if errors and not opened:
             raise type(errors[0])(" ".join(map(str, errors)))
         if not opened and not self._at_hand:
             raise DataError(
-                f"{shown_address(self.source)!r} names no DVC remote that keeps its data. Whoever made it has to add one, push, and "
+                f"{redact_secrets(self.source)!r} names no DVC remote that keeps its data. Whoever made it has to add one, push, and "
                 f"commit .dvc/config; see docs/remote.md."
             )
         return opened
@@ -74,7 +78,7 @@ class Origin:
         errors: list[CaramelError] = []
         for store in self._stores():
             try:
-                store.fetch(oid, to)
+                store.fetch_object(oid, to)
                 return
             except (DataError, ResourceError) as error:
                 errors.append(error)
@@ -106,7 +110,7 @@ def opened(source: str, credentials: Sequence[str] = ()) -> Iterator[Origin]:
         ResourceError: git is not installed, or does not read a repository of another user.
     """
     place, name = _parted(source)
-    called = shown_address(place)
+    called = redact_secrets(place)
     with TemporaryDirectory(prefix="caramel-get-") as temporary:
         if (Path(place) / ".dvc").is_dir():
             pins = {p.stem: [""] for p in sorted((Path(place) / "pins").glob("*.json"))}
@@ -214,8 +218,8 @@ def _fetch(*arguments: str, folder: Path, url: str) -> bytes:
 
 def _checked(done: subprocess.CompletedProcess[bytes], url: str) -> bytes:
     if done.returncode:
-        message = shown_address(" ".join(done.stderr.decode(errors="replace").split()))[-300:]
+        message = redact_secrets(" ".join(done.stderr.decode(errors="replace").split()))[-300:]
         raise DataError(
-            f"{shown_address(url)!r} is no project of caramel at hand, and git cannot fetch it: {message}"
+            f"{redact_secrets(url)!r} is no project of caramel at hand, and git cannot fetch it: {message}"
         )
     return done.stdout

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.set_statistics import set_statistics
+from caramel.audit.set_statistics import compute_set_statistics
 from caramel.errors import DataError
 from caramel.interfaces.parser import Parser
 from caramel.io.files import write_csv, write_text
@@ -49,7 +49,7 @@ def write_page(
         raise DataError(f"{str(folder / 'audit.json')!r} cannot be read: {error}. {AGAIN}") from error
     pairs = _table(folder / "pairs.parquet", PAIR_COLUMNS)
     rows = _table(folder / "rows.parquet", ROW_COLUMNS)
-    found = set_statistics(rows, parser)
+    found = compute_set_statistics(rows, parser)
     page = audit_page(audit, pairs, rows, found, beside=beside, beside_name=beside_name, parser=parser)
     write_csv(folder / STATISTICS, found.map(shorten))
     path = folder / PAGE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from caramel.audit.artifacts import Giveaways
-from caramel.audit.audit import Audit, percent
-from caramel.audit.exploitability import hole_of, holes, learned_from
+from caramel.audit.artifacts import Artifacts
+from caramel.audit.audit import Audit, format_percent
+from caramel.audit.exploitability import compute_exploitability, format_source, rank_exploitability
 from caramel.blind.image.attack import FEWEST
 from caramel.blind.image.shortcuts import ImageShortcuts
 from caramel.blind.text.attack import BEST
@@ -29,12 +29,12 @@ def audit_text(result: Audit, *, beside: Mapping[str, float] | None = None, besi
     for name in [*(n for n in figures if n != BEST), BEST]:
         overall, parts = figures[name]["overall"], figures[name]["by_subtype"]
         shares = [overall["micro"], overall["macro"], *(parts[s]["accuracy"] for s in subtypes)]
-        interval = f"{percent(overall['ci_low'])}–{percent(overall['ci_high'])}"
+        interval = f"{format_percent(overall['ci_low'])}–{format_percent(overall['ci_high'])}"
         tail = [interval, format_p(overall["p_value"], ".4f", least=LEAST_GUESS_P), str(overall["ties"])]
-        lines.append([name, *map(percent, shares), *tail])
+        lines.append([name, *map(format_percent, shares), *tail])
     if beside:
         shown = [beside.get(key) for key in ("all", "macro", *subtypes)]
-        lines.append([beside_name, *("–" if v is None else percent(v) for v in shown), "", "", ""])
+        lines.append([beside_name, *("–" if v is None else format_percent(v) for v in shown), "", "", ""])
     attacked = (
         "" if len(result.attack.rows) == len(result.rows) else f", {len(result.attack.rows)} of them attacked"
     )
@@ -65,25 +65,25 @@ def _tasks(result: Audit) -> list[str]:
         lines.append(
             [
                 attack.task.name,
-                in_line(learned_from(attack.source)),
-                percent(attack.task.chance),
-                percent(overall["micro"]),
-                f"{percent(overall['ci_low'])}–{percent(overall['ci_high'])}",
-                percent(hole_of(attack).excess),
+                in_line(format_source(attack.source)),
+                format_percent(attack.task.chance),
+                format_percent(overall["micro"]),
+                f"{format_percent(overall['ci_low'])}–{format_percent(overall['ci_high'])}",
+                format_percent(compute_exploitability(attack).excess),
                 first,
-                percent(attack.figures[first]["overall"]["micro"]),
+                format_percent(attack.figures[first]["overall"]["micro"]),
                 f"{attack.seconds[first]:.1f}",
             ]
         )
-    largest = holes(result)[0]
+    largest = rank_exploitability(result)[0]
     return [
         "The best blind attacker on each task, in per cent; excess: of the way from chance to always right; strongest: of all "
         "attackers, chosen by the figure that is shown, which flatters it",
         "",
         aligned(lines),
         "",
-        f"Largest hole: {largest.task}, learned from {in_line(learned_from(largest.source))}: {percent(largest.accuracy)} % "
-        f"[{percent(largest.ci_low)}, {percent(largest.ci_high)}], chance {percent(largest.chance)}",
+        f"Largest hole: {largest.task}, learned from {in_line(format_source(largest.source))}: {format_percent(largest.accuracy)} % "
+        f"[{format_percent(largest.ci_low)}, {format_percent(largest.ci_high)}], chance {format_percent(largest.chance)}",
     ]
 
 
@@ -106,15 +106,15 @@ def _images(found: ImageShortcuts) -> list[str]:
     overall = {name: figures["overall"] for name, figures in found.figures.items()}
     return [
         *(
-            f"Images alone tell the true one by {name} on {percent(told['micro'])} % [{percent(told['ci_low'])}, "
-            f"{percent(told['ci_high'])}] of {len(found.rows)} rows, p {format_p(told['p_value'], '.4f', least=LEAST_GUESS_P)}"
+            f"Images alone tell the true one by {name} on {format_percent(told['micro'])} % [{format_percent(told['ci_low'])}, "
+            f"{format_percent(told['ci_high'])}] of {len(found.rows)} rows, p {format_p(told['p_value'], '.4f', least=LEAST_GUESS_P)}"
             for name, told in overall.items()
         ),
-        f"  the most telling feature is {first['feature']} ({percent(first['accuracy'])} %)",
+        f"  the most telling feature is {first['feature']} ({format_percent(first['accuracy'])} %)",
     ]
 
 
-def _given_away(found: Giveaways) -> list[str]:
+def _given_away(found: Artifacts) -> list[str]:
     """Return a line for each type: the properties, and the first terms either way."""
     lines = ["What gives the true caption away"]
     for kind, parts in found.items():

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.evaluation.results.comparison import compare, leaders
 from caramel.evaluation.results.summary import judge, summarise, variant_of
 from caramel.interfaces.benchmark import Benchmark
 from caramel.report.table_styles import Grid, Line, Shown, Style, rendered
 from caramel.report.whole_sets import read_published_sizes
-from caramel.utils.stats import over_seeds
+from caramel.utils.stats import summarise_seeds
 
 PUBLISHED_COLUMNS = (
     "model",
@@ -158,7 +158,9 @@ def _columns(measured: pd.DataFrame, metrics: Sequence[str], subsets: Sequence[s
         there = list(dict.fromkeys(scored[what].astype(str)))
         unknown = [name for name in asked if name not in there]
         if unknown:
-            raise DataError(f"No {what} {unknown[0]!r} was scored. There are:\n{shown(there, limit=50)}")
+            raise DataError(
+                f"No {what} {unknown[0]!r} was scored. There are:\n{format_items(there, limit=50)}"
+            )
     metrics = metrics or list(dict.fromkeys(scored["metric"].astype(str)))
     subsets = subsets or list(dict.fromkeys(scored["subset"].astype(str)))
     pairs = set(zip(scored["subset"].astype(str), scored["metric"].astype(str), strict=True))
@@ -198,7 +200,7 @@ def _measured_cells(
         if values.empty:
             cells.append(Shown("–"))
             continue
-        mean, sd, *_ = over_seeds(values["value"].to_numpy(float))
+        mean, sd, *_ = summarise_seeds(values["value"].to_numpy(float))
         text = f"{mean:.{digits}f}"
         if not np.isnan(sd):
             text += f" ± {sd:.{digits}f}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from caramel.errors import printable
+from caramel.errors import escape_unprintable
 from caramel.report.blocks import data_uri
 
 LONGEST = 2000  # characters of one text on a page or in the tables beside it; what data may hold has no bound
@@ -40,7 +40,7 @@ def _finalize(value: Any) -> Any:
 
     Control characters are escapes: they would turn the direction of what follows, or be no HTML.
     """
-    return printable(shorten(value)) if type(value) is str else value
+    return escape_unprintable(shorten(value)) if type(value) is str else value
 
 
 def shorten(value: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from caramel.errors import printable
+from caramel.errors import escape_unprintable
 from caramel.report.whole_sets import find_partial_subsets, format_partial_subsets
 from caramel.utils.stats import format_p
 
@@ -116,5 +116,5 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
 
 def in_line(cell: str) -> str:
     """Return a text, which may be a user's, as it can stand in a line: without signs that steer, and cut."""
-    text = printable(cell).replace("\n", "\\n")
+    text = escape_unprintable(cell).replace("\n", "\\n")
     return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from caramel import registry
-from caramel.registry import Kind
+from caramel.registry import Registry
 
 # Modules, and rooms whole, whose code no result depends on.
 INFRASTRUCTURE = frozenset(
@@ -42,7 +42,7 @@ INFRASTRUCTURE = frozenset(
 LAZY = ("__getattr__", "__dir__")  # functions by which a package hands names on
 FINDERS = ("__future__", "importlib", "typing")  # what its own imports may be of
 REGISTRY = "registry"  # module whose tables name backends
-Tables = Mapping[str, Kind[object]]  # name of the variable in the registry -> its table
+Tables = Mapping[str, Registry[object]]  # name of the variable in the registry -> its table
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Package:
     tables: Tables
     infrastructure: frozenset[str] = field(default=frozenset())  # modules and packages, without the name
 
-    def file(self, module: str) -> Path | None:
+    def find_file(self, module: str) -> Path | None:
         """Return where a module of the package lies; None: there is none of that name."""
         if module.split(".")[0] != self.name:
             return None
@@ -62,27 +62,27 @@ class Package:
         candidates = (path.with_suffix(".py"), path / "__init__.py")
         return next((file for file in candidates if file.is_file()), None)
 
-    def shapes(self, module: str) -> bool:
+    def is_tracked(self, module: str) -> bool:
         """Return whether a module is one of the package and no infrastructure."""
-        if self.file(module) is None:
+        if self.find_file(module) is None:
             return False
-        inner = [prefix.removeprefix(f"{self.name}.") for prefix in with_parents(module)]
+        inner = [prefix.removeprefix(f"{self.name}.") for prefix in iter_parents(module)]
         return not self.infrastructure.intersection(inner)
 
-    def modules(self, folder: Path) -> set[str]:
+    def list_modules(self, folder: Path) -> set[str]:
         """Return the modules in a folder of the package and in those below it that hold any work."""
-        found = {
+        paths = {
             ".".join((self.name, *p.relative_to(self.folder).with_suffix("").parts)): p
             for p in folder.rglob("*.py")
         }
-        return {name.removesuffix(".__init__") for name, path in found.items() if not is_bare(path)}
+        return {name.removesuffix(".__init__") for name, path in paths.items() if not is_bare(path)}
 
 
-TABLES: Tables = {name: value for name, value in vars(registry).items() if isinstance(value, Kind)}
+TABLES: Tables = {name: value for name, value in vars(registry).items() if isinstance(value, Registry)}
 CARAMEL = Package("caramel", Path(__file__).parents[1], TABLES, INFRASTRUCTURE)
 
 
-def reached(
+def find_dependencies(
     starts: Iterable[Path], package: Package = CARAMEL, only: Mapping[str, str] | None = None
 ) -> set[str]:
     """Return the modules of the package that some files reach, but for infrastructure and empty packages.
@@ -92,38 +92,38 @@ def reached(
         package: whose modules are looked for.
         only: kind of backend -> the one backend of that kind that is followed; other kinds are followed whole.
     """
-    found: set[str] = set()
-    seen: set[str] = set()
+    dependencies: set[str] = set()
+    visited: set[str] = set()
     open_ = list(starts)
     while open_:
-        named = {*_named(open_.pop(), package, only or {})} - seen
-        seen |= named
-        for module in filter(package.shapes, named):
-            found.add(module)
-            file = package.file(module)
+        named = {*_iter_imports(open_.pop(), package, only or {})} - visited
+        visited |= named
+        for module in filter(package.is_tracked, named):
+            dependencies.add(module)
+            file = package.find_file(module)
             assert file is not None
             open_.append(file)
-    return {module for module in found if not is_bare(package.file(module))}
+    return {module for module in dependencies if not is_bare(package.find_file(module))}
 
 
 @functools.cache
-def code_version(module: str, **only: str) -> str:
+def compute_code_version(module: str, **only: str) -> str:
     """Return a hash of all code that a loaded module's results depend on: its own, and what it reaches of caramel.
 
     Args:
         module: name of the module, or of a script: ``__main__``.
         only: kind of backend -> the one of that kind that is used, as in ``reached``.
     """
-    own = _source(module)
-    files = {name: CARAMEL.file(name) for name in reached([own], only=only)}
-    digest = hashlib.sha256(own.read_bytes() + b"\0")
+    start = _find_source(module)
+    files = {name: CARAMEL.find_file(name) for name in find_dependencies([start], only=only)}
+    digest = hashlib.sha256(start.read_bytes() + b"\0")
     for name, file in sorted(files.items()):
         assert file is not None
         digest.update(name.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
-def _source(module: str) -> Path:
+def _find_source(module: str) -> Path:
     """Return the file of a module that is loaded or can be."""
     loaded = getattr(sys.modules.get(module), "__file__", None)
     spec = None if loaded else importlib.util.find_spec(module)
@@ -133,31 +133,31 @@ def _source(module: str) -> Path:
 
 
 @functools.cache
-def _mentions(file: Path) -> tuple[str, ...]:
+def _parse_mentions(file: Path) -> tuple[str, ...]:
     """Return what one file imports, and what it takes from what it imports, by their dotted names."""
-    found: list[str] = []
+    mentions: list[str] = []
     bound: dict[str, str] = {}  # name in the file -> what was imported under it
-    nodes = list(_running(ast.parse(file.read_text(encoding="utf-8"))))
+    nodes = list(_iter_runtime_nodes(ast.parse(file.read_text(encoding="utf-8"))))
     for node in nodes:
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            mentions += [alias.name for alias in node.names]
             for alias in node.names:  # without a name of its own it binds the outermost package
                 first = alias.name.partition(".")[0]
                 bound[alias.asname or first] = alias.name if alias.asname else first
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
             start = module if module.endswith(".") else f"{module}."
-            found += [module, *(start + alias.name for alias in node.names)]
+            mentions += [module, *(start + alias.name for alias in node.names)]
             bound |= {alias.asname or alias.name: start + alias.name for alias in node.names}
     for node in nodes:
         if isinstance(node, ast.Attribute):
-            first, *rest = _dotted(node)
+            first, *rest = _split_dotted_name(node)
             if first in bound:
-                found.append(".".join((bound[first], *rest)))
-    return tuple(dict.fromkeys(found))
+                mentions.append(".".join((bound[first], *rest)))
+    return tuple(dict.fromkeys(mentions))
 
 
-def _dotted(node: ast.expr) -> list[str]:
+def _split_dotted_name(node: ast.expr) -> list[str]:
     """Return the parts of a dotted name; the first is empty where it is of something without a name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -166,46 +166,50 @@ def _dotted(node: ast.expr) -> list[str]:
     return [node.id if isinstance(node, ast.Name) else "", *reversed(parts)]
 
 
-def _named(file: Path, package: Package, only: Mapping[str, str]) -> Iterator[str]:
+def _iter_imports(file: Path, package: Package, only: Mapping[str, str]) -> Iterator[str]:
     """Yield the modules that one file imports, with the packages around them, and those that tables it mentions name."""
-    for mention in _mentions(file):
-        whole = _absolute(mention, file, package)
-        yield from with_parents(whole)
+    for mention in _parse_mentions(file):
+        whole = _resolve_module(mention, file, package)
+        yield from iter_parents(whole)
         module, _, table = whole.rpartition(".")
-        for place in _handed_on(package.file(module), table):
-            yield from with_parents(place)
+        for target in _list_lazy_exports(package.find_file(module), table):
+            yield from iter_parents(target)
         if module == f"{package.name}.{REGISTRY}":
-            kinds = package.tables.values() if table == "*" else filter(None, [package.tables.get(table)])
-            for kind in kinds:
-                places = [place for name, place in kind.places.items() if only.get(kind.name, name) == name]
-                for place in filter(None, [*places, kind.check]):
-                    yield from with_parents(place.partition(":")[0])
+            tables = package.tables.values() if table == "*" else filter(None, [package.tables.get(table)])
+            for backends in tables:
+                targets = [
+                    target
+                    for name, target in backends.targets.items()
+                    if only.get(backends.name, name) == name
+                ]
+                for target in filter(None, [*targets, backends.check]):
+                    yield from iter_parents(target.partition(":")[0])
 
 
-def _running(tree: ast.AST) -> Iterator[ast.AST]:
+def _iter_runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
     """Yield all nodes but those that only a type checker sees, in their order."""
     open_ = [tree]
     while open_:
         node = open_.pop()
         yield node
-        if isinstance(node, ast.If) and _for_types(node):
+        if isinstance(node, ast.If) and _is_type_checking(node):
             open_ += reversed(node.orelse)
         else:
             open_ += reversed([*ast.iter_child_nodes(node)])
 
 
-def _for_types(node: ast.If) -> bool:
+def _is_type_checking(node: ast.If) -> bool:
     """Return whether what stands under a condition is for type checkers alone."""
     return "TYPE_CHECKING" in ast.unparse(node.test)
 
 
-def with_parents(module: str) -> Iterator[str]:
+def iter_parents(module: str) -> Iterator[str]:
     """Yield a module's name and those of the packages around it, outermost first."""
     parts = module.split(".")
     yield from (".".join(parts[: i + 1]) for i in range(len(parts)))
 
 
-def _absolute(module: str, file: Path, package: Package) -> str:
+def _resolve_module(module: str, file: Path, package: Package) -> str:
     """Return the whole name of a module, which may be given relative to the file; "" if it is beyond the package."""
     level = len(module) - len(module.lstrip("."))
     if not level:
@@ -231,7 +235,7 @@ def is_bare(file: Path | None) -> bool:
 def _is_idle(node: ast.stmt) -> bool:
     """Return whether a statement of a package's ``__init__`` does no work."""
     if isinstance(node, ast.If):
-        return _for_types(node) and all(map(_is_idle, node.orelse))
+        return _is_type_checking(node) and all(map(_is_idle, node.orelse))
     if isinstance(node, ast.ImportFrom):
         return node.module in FINDERS
     if isinstance(node, ast.FunctionDef):
@@ -240,14 +244,14 @@ def _is_idle(node: ast.stmt) -> bool:
 
 
 @functools.cache
-def _handed_on(file: Path | None, name: str) -> tuple[str, ...]:
+def _list_lazy_exports(file: Path | None, name: str) -> tuple[str, ...]:
     """Return the modules of what a package's bare ``__init__`` imports for type checkers as ``name``, or as any (*)."""
     if file is None or not is_bare(file):
         return ()
-    found: dict[str, str] = {}
+    exports: dict[str, str] = {}
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.If) and _for_types(node):
+        if isinstance(node, ast.If) and _is_type_checking(node):
             for part in node.body:
                 if isinstance(part, ast.ImportFrom) and part.module:
-                    found |= {alias.asname or alias.name: part.module for alias in part.names}
-    return tuple(found.values()) if name == "*" else tuple(filter(None, [found.get(name)]))
+                    exports |= {alias.asname or alias.name: part.module for alias in part.names}
+    return tuple(exports.values()) if name == "*" else tuple(filter(None, [exports.get(name)]))

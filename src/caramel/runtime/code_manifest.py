@@ -14,24 +14,24 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from caramel.errors import ConfigError, DataError, shown
+from caramel.errors import ConfigError, DataError, format_items
 from caramel.io.files import file_hash, write_text
 from caramel.io.regular_files import read_plain_text
 from caramel.io.safe_yaml import read_yaml
-from caramel.runtime.code_deps import CARAMEL, Package, reached
+from caramel.runtime.code_deps import CARAMEL, Package, find_dependencies
 
 CODE = "code"
 LISTED = ("deps", "outs", "metrics", "plots")  # of a stage
 
 
-def listed(script: Path, package: Package = CARAMEL) -> dict[str, str]:
+def hash_sources(script: Path, package: Package = CARAMEL) -> dict[str, str]:
     """Return name -> SHA-256 of all source files of the package that a stage's script depends on.
 
     Raises:
         DataError: the script is missing, or no Python.
     """
     try:
-        modules = [package.file(name) for name in reached([script], package)]
+        modules = [package.find_file(name) for name in find_dependencies([script], package)]
     except (OSError, ValueError, SyntaxError) as error:
         raise DataError(f"{script} cannot be read as a stage's script: {error}") from error
     files = {file for module in filter(None, modules) for file in (module, *data_beside(module))}
@@ -54,62 +54,65 @@ def read_sums(path: Path) -> dict[str, str]:
         lines = read_plain_text(path).splitlines() if path.exists() else []
     except ValueError as error:
         raise DataError(f"{path} is no text: {error}. Take it back from git.") from error
-    found = {}
+    sums = {}
     for line in lines:
         digest, gap, name = line.partition("  ")
         if not (len(digest) == 64 and gap and name):
             raise DataError(
                 f"{path} has the line {line[:80]!r}, which is no sum and name. Take it back from git."
             )
-        found[name] = digest
-    return found
+        sums[name] = digest
+    return sums
 
 
-def as_sums(sums: dict[str, str]) -> str:
+def format_sums(sums: dict[str, str]) -> str:
     """Return the text of a file of sums."""
     return "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
 
 
-def stages(root: Path) -> dict[str, dict[str, Any]]:
+def load_stages(root: Path) -> dict[str, dict[str, Any]]:
     """Return the stages of a project's ``dvc.yaml``; those of ``code/`` depend on a file there.
 
     Raises:
         ConfigError: there is none, or it is no graph of stages.
     """
     graph = read_yaml(root / "dvc.yaml", "Run this in the project's folder.")
-    found = graph.get("stages") if isinstance(graph, dict) else None
-    if not isinstance(found, dict):
+    entries = graph.get("stages") if isinstance(graph, dict) else None
+    if not isinstance(entries, dict):
         raise ConfigError(f"{root / 'dvc.yaml'} has no stages. Take it back from git.")
-    for name, stage in found.items():
+    for name, stage in entries.items():
         if "/" in str(name) or str(name).startswith("."):  # a file of code/ is written that is called like it
             raise ConfigError(
                 f"{root / 'dvc.yaml'}: stage {name!r} cannot be called so: its name would be a path. Rename it."
             )
-        kinds = [stage.get(kind, []) for kind in LISTED] if isinstance(stage, dict) else [None]
-        if not all(isinstance(kind, list) and all(isinstance(e, str | dict) for e in kind) for kind in kinds):
-            said = f"stage {name!r} is not as DVC wants it: {', '.join(LISTED)} are lists of paths"
-            raise ConfigError(f"{root / 'dvc.yaml'}: {said}. Take it back from git.")
-    return found
+        sections = [stage.get(section, []) for section in LISTED] if isinstance(stage, dict) else [None]
+        if not all(
+            isinstance(section, list) and all(isinstance(e, str | dict) for e in section)
+            for section in sections
+        ):
+            message = f"stage {name!r} is not as DVC wants it: {', '.join(LISTED)} are lists of paths"
+            raise ConfigError(f"{root / 'dvc.yaml'}: {message}. Take it back from git.")
+    return entries
 
 
-def outputs(stage: Mapping[str, Any]) -> Iterator[str]:
+def iter_outputs(stage: Mapping[str, Any]) -> Iterator[str]:
     """Yield the paths that a stage makes; one with options is a mapping of one key."""
-    for kind in ("outs", "metrics", "plots"):
-        for out in stage.get(kind, ()):
+    for section in ("outs", "metrics", "plots"):
+        for out in stage.get(section, ()):
             yield from out if isinstance(out, dict) else (out,)
 
 
-def apart(root: Path, package: Package = CARAMEL) -> dict[str, dict[str, str]]:
+def find_outdated_sums(root: Path, package: Package = CARAMEL) -> dict[str, dict[str, str]]:
     """Return stage -> what its file in ``code/`` should list, of the stages where it lists other sources.
 
     Raises:
         ConfigError, DataError: ``dvc.yaml``, a script or a file of sums is broken.
     """
-    wanted = listed_by_stage(stages(root), root, package)
+    wanted = hash_stage_sources(load_stages(root), root, package)
     return {name: sums for name, sums in wanted.items() if sums != read_sums(root / CODE / f"{name}.txt")}
 
 
-def listed_by_stage(
+def hash_stage_sources(
     graph: Mapping[str, Mapping[str, Any]], root: Path, package: Package = CARAMEL
 ) -> dict[str, dict[str, str]]:
     """Return stage -> what its file in ``code/`` should list, of the stages that depend on one.
@@ -118,7 +121,7 @@ def listed_by_stage(
         DataError: a script is missing or broken.
     """
     names = [name for name, stage in graph.items() if f"{CODE}/{name}.txt" in stage.get("deps", ())]
-    return {name: listed(root / "pipelines" / f"{name}.py", package) for name in names}
+    return {name: hash_sources(root / "pipelines" / f"{name}.py", package) for name in names}
 
 
 def write_manifests(root: Path, package: Package = CARAMEL) -> list[str]:
@@ -127,9 +130,9 @@ def write_manifests(root: Path, package: Package = CARAMEL) -> list[str]:
     Raises:
         ConfigError, DataError: ``dvc.yaml``, a script or a file of sums is broken.
     """
-    outdated = apart(root, package)
+    outdated = find_outdated_sums(root, package)
     for stage, sums in outdated.items():
-        write_text(root / CODE / f"{stage}.txt", as_sums(sums))
+        write_text(root / CODE / f"{stage}.txt", format_sums(sums))
     return list(outdated)
 
 
@@ -149,11 +152,11 @@ def require_listed(stage: str, root: Path, package: Package = CARAMEL) -> None:
         return
     if package.folder.is_relative_to(root.resolve()):
         raise ConfigError(
-            f"Sources were edited after {CODE}/{stage}.txt was written:\n{shown(other)}\n"
+            f"Sources were edited after {CODE}/{stage}.txt was written:\n{format_items(other)}\n"
             f"Run `make graph`, then `dvc repro` again."
         )
     raise ConfigError(
-        f"The installed caramel is not the one that {CODE}/{stage}.txt lists; other sources:\n{shown(other)}\n"
+        f"The installed caramel is not the one that {CODE}/{stage}.txt lists; other sources:\n{format_items(other)}\n"
         f"Run `caramel upgrade`, which says what will be run again, or install the version of requirements.txt."
     )
 

@@ -47,6 +47,6 @@ def collect_seldom() -> None:
     gc.set_threshold(*SELDOM)
 
 
-def passed_on() -> dict[str, str]:
+def get_forwarded_variables() -> dict[str, str]:
     """Return those of the variables that are set here, for processes on other machines."""
     return {name: os.environ[name] for name in QUIET if name in os.environ}

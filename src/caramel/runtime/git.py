@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from caramel.errors import ResourceError, shown_address
+from caramel.errors import ResourceError, redact_secrets
 
 # By which a repository may be fetched; ``ext`` would run a command.
 PROTOCOLS = ("file", "git", "http", "https", "ssh")
@@ -55,7 +55,7 @@ def query_git(*arguments: str, folder: Path) -> bytes | None:
     if done.returncode == 1 or _NO_REPOSITORY in message:
         return None
     raise ResourceError(
-        f"git cannot read the repository of {str(folder.absolute())!r}: {_one_line(message)}. Run `git fsck` there."
+        f"git cannot read the repository of {str(folder.absolute())!r}: {_shorten_message(message)}. Run `git fsck` there."
     )
 
 
@@ -77,7 +77,7 @@ def read_git_file(revision: str, path: str, folder: Path) -> bytes | None:
     done = run_git("cat-file", "blob", blob.decode().strip(), folder=folder)
     if done.returncode:
         raise ResourceError(
-            f"git has no content of {name!r} in {str(folder.absolute())!r}: {_one_line(done.stderr.decode(errors='replace'))}. "
+            f"git has no content of {name!r} in {str(folder.absolute())!r}: {_shorten_message(done.stderr.decode(errors='replace'))}. "
             f"In a clone of a part of the objects, `git show {name}` fetches it: run that if you trust the repository."
         )
     return done.stdout
@@ -93,9 +93,9 @@ def list_changed_files(folder: Path, *pathspecs: str) -> list[str]:
         ResourceError: as in ``query_git``.
     """
     command = ("status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty", "--")
-    done = run_git(*command, *pathspecs, folder=folder, settings=_unset_filters(folder))
+    done = run_git(*command, *pathspecs, folder=folder, settings=_build_filter_overrides(folder))
     if done.returncode:
-        message = _one_line(done.stderr.decode(errors="replace"))
+        message = _shorten_message(done.stderr.decode(errors="replace"))
         raise ResourceError(f"`git status` fails in {str(folder.absolute())!r}: {message}.")
     return [line for line in done.stdout.decode(errors="replace").split("\0") if line]
 
@@ -118,7 +118,7 @@ def run_git(
         done = subprocess.run(
             ["git", "--no-pager", *arguments],
             cwd=folder,
-            env=_environment(protocols, _SETTINGS | (settings or {})),
+            env=_build_environment(protocols, _SETTINGS | (settings or {})),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
@@ -138,7 +138,7 @@ def run_git(
     return done
 
 
-def _environment(protocols: Sequence[str], settings: dict[str, str]) -> dict[str, str]:
+def _build_environment(protocols: Sequence[str], settings: dict[str, str]) -> dict[str, str]:
     """Return this process's environment with what switches off the programs of a repository."""
     variables = {name: value for name, value in os.environ.items() if name not in _POINTERS}
     permitted = os.environ.get("GIT_ALLOW_PROTOCOL")  # the user may permit fewer
@@ -156,7 +156,7 @@ def _environment(protocols: Sequence[str], settings: dict[str, str]) -> dict[str
     }
 
 
-def _unset_filters(folder: Path) -> dict[str, str]:
+def _build_filter_overrides(folder: Path) -> dict[str, str]:
     """Return settings that switch off the filters which a repository's own settings define."""
     listed = query_git("config", "--list", "--show-scope", "--name-only", "-z", folder=folder) or b""
     words = listed.decode(errors="surrogateescape").split("\0")
@@ -168,5 +168,5 @@ def _unset_filters(folder: Path) -> dict[str, str]:
     return {f"{driver}.{name}": value for driver in sorted(drivers) for name, value in values.items()}
 
 
-def _one_line(message: str) -> str:
-    return shown_address(" ".join(message.split()))[-300:].rstrip(".")
+def _shorten_message(message: str) -> str:
+    return redact_secrets(" ".join(message.split()))[-300:].rstrip(".")

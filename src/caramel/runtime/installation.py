@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from importlib import metadata
 
-from caramel.errors import shown_address
+from caramel.errors import redact_secrets
 
 HERE = ("caramel @ file:", "caramel @ git+file:")  # how a requirement begins that no other machine can follow
 
 
-def requirement() -> str:
+def get_requirement() -> str:
     """Return the line by which pip installs this caramel again: its version, or the address it was installed from.
 
     An installer keeps that address in ``direct_url.json`` (PEP 610); of a git repository with the commit, and with the
@@ -20,15 +20,15 @@ def requirement() -> str:
     origin = json.loads(installed.read_text("direct_url.json") or "{}")
     if not origin:
         return f"caramel=={installed.version}"
-    url, vcs = shown_address(origin["url"]), origin.get("vcs_info")
-    place = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
+    url, vcs = redact_secrets(origin["url"]), origin.get("vcs_info")
+    address = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
     inside = f"#subdirectory={origin['subdirectory']}" if origin.get("subdirectory") else ""
-    return f"caramel @ {place}{inside}"
+    return f"caramel @ {address}{inside}"
 
 
-def of_this_machine_alone() -> str:
+def format_local_warning() -> str:
     """Return what to know of a requirement that names a path of this machine, "" where it does not."""
-    line = requirement()
+    line = get_requirement()
     if not line.startswith(HERE):
         return ""
     return (

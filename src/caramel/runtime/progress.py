@@ -13,18 +13,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from caramel.config.schema import load
-from caramel.errors import CaramelError, printable, shown_address
+from caramel.config.schema import load_config
+from caramel.errors import CaramelError, escape_unprintable, redact_secrets
 from caramel.io.regular_files import read_plain_text
-from caramel.runtime.code_manifest import stages
-from caramel.runtime.timings import last_seconds
+from caramel.runtime.code_manifest import load_stages
+from caramel.runtime.timings import get_last_seconds
 
 SHIPPED = Path("docs/timings.json")
 
 
-def expect_seconds(profile: str) -> tuple[dict[str, float], str]:
+def estimate_seconds(profile: str) -> tuple[dict[str, float], str]:
     """Return the expected wall time of each stage of which there is one, in seconds, and where the times are from."""
-    here = last_seconds(profile)
+    here = get_last_seconds(profile)
     shipped: dict[str, float] = {}
     with suppress(
         OSError, ValueError, KeyError, TypeError, AttributeError, CaramelError
@@ -39,9 +39,9 @@ def expect_seconds(profile: str) -> tuple[dict[str, float], str]:
 def format_start(stage: str, profile: str) -> str | None:
     """Return the line with which a stage begins: its number, its time, and what is left; None where no graph names it."""
     with suppress(CaramelError):  # no graph, or none that can be read: DVC did not start this
-        names = list(stages(Path()))
+        names = list(load_stages(Path()))
         if stage in names:
-            return _format_line(names, stage, *expect_seconds(profile))
+            return _format_line(names, stage, *estimate_seconds(profile))
     return None
 
 
@@ -92,7 +92,7 @@ def list_inputs(graph: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
         inputs[name] = [
             other
             for other, paths in outputs.items()
-            if any(_overlap(dep, out) for dep in stage.get("deps", []) for out in paths)
+            if any(_is_nested(dep, out) for dep in stage.get("deps", []) for out in paths)
         ]
         outputs[name] = [
             next(iter(out)) if isinstance(out, dict) else out
@@ -102,16 +102,16 @@ def list_inputs(graph: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     return inputs
 
 
-def _overlap(one: str, other: str) -> bool:
+def _is_nested(one: str, other: str) -> bool:
     return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
 def main() -> None:
     """Print the picture of this folder's graph; exit with 1 and a message where graph or params are broken."""
     try:
-        print(draw_graph(stages(Path()), *expect_seconds(load().profile)))
+        print(draw_graph(load_stages(Path()), *estimate_seconds(load_config().profile)))
     except CaramelError as error:
-        sys.exit(printable(shown_address(f"\nError: {error}")))
+        sys.exit(escape_unprintable(redact_secrets(f"\nError: {error}")))
 
 
 if __name__ == "__main__":

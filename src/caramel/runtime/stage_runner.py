@@ -19,20 +19,20 @@ from typing import NoReturn
 
 from filelock import FileLock, Timeout
 
-from caramel.config.schema import Config, load
+from caramel.config.schema import Config, load_config
 from caramel.config.validate import check_names
-from caramel.errors import CaramelError, ResourceError, printable, shown_address
+from caramel.errors import CaramelError, ResourceError, escape_unprintable, redact_secrets
 from caramel.io.disk_space import blamed, require
 from caramel.io.files import remove_temporaries, write_text
 from caramel.io.regular_files import append_plain, require_plain
 from caramel.runtime import code_manifest
 from caramel.runtime.environment import be_quiet, collect_seldom
 from caramel.runtime.mlflow.server import NAME, require_server
-from caramel.runtime.mlflow.store import store_root
+from caramel.runtime.mlflow.store import get_store_root
 from caramel.runtime.paths import LOCKS, TIMINGS, WORK
 from caramel.runtime.progress import format_start
-from caramel.runtime.ray.cluster import named_cluster, one_session, require_cluster
-from caramel.runtime.ray.temp_dirs import temporary_root
+from caramel.runtime.ray.cluster import get_cluster_address, require_cluster, share_session
+from caramel.runtime.ray.temp_dirs import get_temporary_root
 from caramel.runtime.timings import Timing
 from caramel.schemas.contracts import Table
 from caramel.schemas.images import IMAGES as IMAGES_TABLE
@@ -49,7 +49,7 @@ def has_images() -> bool:
     return len(read_table(IMAGES_TABLE, IMAGES, ["image_id"])) > 0
 
 
-def skip(outputs: Outputs, reason: str) -> None:
+def skip_stage(outputs: Outputs, reason: str) -> None:
     """Write every output of a stage that does not apply: empty tables, and the reason."""
     for name, table in outputs.items():
         path = Path(name)
@@ -67,7 +67,7 @@ def _write_text(path: Path, text: str) -> None:
     write_text(path, text)
 
 
-def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None) -> None:
+def run_stage(main: Callable[[Config], None], *, images_needed: Outputs | None = None) -> None:
     """Run a stage: the whole of a stage script's ``__main__``.
 
     Args:
@@ -84,45 +84,45 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
         code_manifest.require_listed(
             name, Path()
         )  # first: after an upgrade the params may lack what it asks for
-        config = load()
+        config = load_config()
         check_names(config)
-        require(places(config))
+        require(list_output_folders(config))
         require_server()
         if config.run.executor == "ray":
             require_cluster()  # also where this stage has no use for it: a later one would say so after hours
     except CaramelError as error:
-        _stop(error)
+        _stop_with_error(error)
     if line := format_start(name, config.profile):
         print(line, flush=True)
     try:
         lock = LOCKS / f"{name}.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock, timeout=LOCK_WAIT), _noting(name, config.profile), one_session():
+        with FileLock(lock, timeout=LOCK_WAIT), _record_timing(name, config.profile), share_session():
             _remove_leftovers(name)
             if images_needed is not None and not has_images():
                 reason = f"stage {name!r} skipped: the source of profile {config.profile!r} has no images"
                 print(reason)
-                skip(images_needed, reason)
+                skip_stage(images_needed, reason)
             else:
                 main(config)
     except Timeout:
-        _stop(
+        _stop_with_error(
             ResourceError(
                 f"Stage {name!r} is already running (it holds {lock}). A killed `dvc repro` may have "
                 f"left it behind: wait for it, or end that process."
             )
         )
     except ResourceError as error:
-        _stop(ResourceError(f"Stage {name!r}: {error}"))
+        _stop_with_error(ResourceError(f"Stage {name!r}: {error}"))
     except CaramelError as error:
-        _stop(error)
+        _stop_with_error(error)
     except Exception as error:
-        said = blamed(error, places(config))
-        if said is None:
+        message = blamed(error, list_output_folders(config))
+        if message is None:
             raise
-        _stop(
+        _stop_with_error(
             ResourceError(
-                f"Stage {name!r}: {said} Finished shards and checkpoints are kept in work/; run `dvc repro` "
+                f"Stage {name!r}: {message} Finished shards and checkpoints are kept in work/; run `dvc repro` "
                 f"to go on."
             )
         )
@@ -130,29 +130,29 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
 
 def _remove_leftovers(name: str) -> None:
     """Remove what an earlier run of the stage, killed as it wrote, left beside its outputs: DVC empties folders alone."""
-    graph = code_manifest.stages(Path()) if Path("dvc.yaml").exists() else {}
-    for out in code_manifest.outputs(graph.get(name, {})):
+    graph = code_manifest.load_stages(Path()) if Path("dvc.yaml").exists() else {}
+    for out in code_manifest.iter_outputs(graph.get(name, {})):
         remove_temporaries(Path(out))
 
 
-def places(config: Config) -> list[Path]:
+def list_output_folders(config: Config) -> list[Path]:
     """Return the folders that a stage writes to, each perhaps a volume of its own."""
-    found = [Path("data"), WORK]
+    folders = [Path("data"), WORK]
     if not os.environ.get(NAME):
-        found.append(store_root() / "mlruns")
-    if config.run.executor == "ray" and not named_cluster():
+        folders.append(get_store_root() / "mlruns")
+    if config.run.executor == "ray" and not get_cluster_address():
         # Where Ray puts its logs and what does not fit into memory.
-        found.append(temporary_root())
-    return found
+        folders.append(get_temporary_root())
+    return folders
 
 
-def _stop(error: CaramelError) -> NoReturn:
-    print(printable(shown_address(f"\nError: {error}")), file=sys.stderr)
+def _stop_with_error(error: CaramelError) -> NoReturn:
+    print(escape_unprintable(redact_secrets(f"\nError: {error}")), file=sys.stderr)
     sys.exit(1)
 
 
 @contextmanager
-def _noting(name: str, profile: str) -> Iterator[None]:
+def _record_timing(name: str, profile: str) -> Iterator[None]:
     """Append the stage's wall time and peak memory to ``work/timings.jsonl`` when the block ends well.
 
     The time counts from the start of the process, imports included. The memory is the resident
@@ -167,7 +167,7 @@ def _noting(name: str, profile: str) -> Iterator[None]:
     require_plain(TIMINGS)
     process, peak, done, started = psutil.Process(), 0, threading.Event(), time.monotonic()
 
-    def sample() -> None:
+    def sample_memory() -> None:
         nonlocal peak
         while not done.wait(SAMPLE):
             used = 0
@@ -176,7 +176,7 @@ def _noting(name: str, profile: str) -> Iterator[None]:
                     used += member.memory_info().rss
             peak = max(peak, used)
 
-    watcher = threading.Thread(target=sample, daemon=True)
+    watcher = threading.Thread(target=sample_memory, daemon=True)
     watcher.start()
     try:
         yield

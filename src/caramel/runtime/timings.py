@@ -34,12 +34,12 @@ def read_timings() -> list[Timing]:
     return rows
 
 
-def last_seconds(profile: str) -> dict[str, float]:
+def get_last_seconds(profile: str) -> dict[str, float]:
     """Return the wall time of the last run here of each stage for a profile, in seconds."""
     return {row.stage: row.seconds for row in read_timings() if row.profile == profile}
 
 
-def last_run(stage: str, profile: str) -> datetime | None:
+def find_last_run(stage: str, profile: str) -> datetime | None:
     """Return when (UTC) a stage last began here for a profile; None where nothing says so.
 
     Outputs that DVC fetched or took from its cache leave no line.

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from caramel.errors import ContractError, shown
+from caramel.errors import ContractError, format_items
 
 TEXT, FLOAT, INT, BOOL = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 TEXTS = pa.list_(TEXT)
@@ -64,7 +64,7 @@ def check_table(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
         )
     # Nullable first: pyarrow's own complaint about a null is a bare ValueError.
     lenient = pa.schema([field.with_nullable(True) for field in table.schema])
-    types = {name: _type(rows[name], table, where) for name in table.columns}
+    types = {name: _infer_type(rows[name], table, where) for name in table.columns}
     for name, found in types.items():
         check_type(table, name, found, where)
     # Empty columns that pandas made numbers of could not become lists.
@@ -78,18 +78,18 @@ def check_table(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
     return arrow.cast(table.schema).replace_schema_metadata(None)
 
 
-def _type(values: pd.Series, table: Table, where: str) -> pa.DataType:
+def _infer_type(values: pd.Series, table: Table, where: str) -> pa.DataType:
     """Return the type of the values as they stand, before anything is cast; null if all are empty."""
     try:
-        found = pa.array(values, from_pandas=True)
-        return pa.null() if found.null_count == len(found) else found.type
+        array = pa.array(values, from_pandas=True)
+        return pa.null() if array.null_count == len(array) else array.type
     except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         raise ContractError(
             f"Table {table.name!r} at {where}: column {values.name!r} must be {table.columns[str(values.name)].type}: {error}"
         ) from error
 
 
-def check_type(table: Table, name: str, found: pa.DataType, where: str) -> None:
+def check_type(table: Table, name: str, dtype: pa.DataType, where: str) -> None:
     """Raise unless every value of the type found means the same in the type that the column has.
 
     Integers and floats of other sizes do, and text in other encodings; a text is no number, and neither
@@ -102,17 +102,17 @@ def check_type(table: Table, name: str, found: pa.DataType, where: str) -> None:
         FLOAT: lambda t: is_.is_floating(t) or is_.is_integer(t),
         INT: lambda t: is_.is_integer(t) or (column.null and is_.is_floating(t)),
     }
-    same = found == column.type or is_.is_null(found)  # of a column that is all empty
-    if not same and not (column.type in fits and fits[column.type](found)):
+    same = dtype == column.type or is_.is_null(dtype)  # of a column that is all empty
+    if not same and not (column.type in fits and fits[column.type](dtype)):
         raise ContractError(
-            f"Table {table.name!r} at {where}: column {name!r} is of type {found}, and must be {column.type}."
+            f"Table {table.name!r} at {where}: column {name!r} is of type {dtype}, and must be {column.type}."
         )
 
 
-def _is_text(found: pa.DataType) -> bool:
-    kind = found.value_type if pa.types.is_dictionary(found) else found
+def _is_text(dtype: pa.DataType) -> bool:
+    value_type = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
     of = pa.types
-    return any(f(kind) for f in (of.is_string, of.is_large_string, of.is_string_view, of.is_null))
+    return any(f(value_type) for f in (of.is_string, of.is_large_string, of.is_string_view, of.is_null))
 
 
 def check_values(table: Table, arrow: pa.Table, where: str) -> None:
@@ -142,7 +142,7 @@ def check_values(table: Table, arrow: pa.Table, where: str) -> None:
         if odd:
             raise ContractError(
                 f"Table {table.name!r} at {where}: column {name!r} holds unknown values.\n"
-                f"{shown([repr(v) for v in odd])}\n{known}."
+                f"{format_items([repr(v) for v in odd])}\n{known}."
             )
 
 
@@ -152,23 +152,23 @@ def check_key(table: Table, rows: pd.DataFrame, where: str) -> None:
     if twice.any():
         keys = [str(tuple(k)) for k in rows.loc[twice, list(table.key)].to_numpy()]
         raise ContractError(
-            f"Table {table.name!r} at {where}: {len(keys)} keys {table.key} stand twice.\n{shown(keys)}"
+            f"Table {table.name!r} at {where}: {len(keys)} keys {table.key} stand twice.\n{format_items(keys)}"
         )
 
 
-def cast(table: Table, name: str, values: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
+def cast_column(table: Table, name: str, values: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     """Return the values of a column in its own type.
 
     Raises:
         ContractError: they are of a type that does not mean the same, see ``check_type``, or do not fit it.
     """
-    kind = table.columns[name].type
-    if pa.types.is_floating(values.type) and kind != FLOAT:  # as pandas writes empty values
+    dtype = table.columns[name].type
+    if pa.types.is_floating(values.type) and dtype != FLOAT:  # as pandas writes empty values
         values = pc.if_else(pc.is_nan(values), None, values)
         if values.null_count == len(values):
             values = pa.chunked_array([pa.nulls(len(values))])
     check_type(table, name, values.type, where)
     try:
-        return values.cast(kind)
+        return values.cast(dtype)
     except pa.ArrowException as error:
         raise ContractError(f"Table {table.name!r} at {where}: column {name!r}: {error}") from error

@@ -18,7 +18,7 @@ from caramel.errors import ContractError, DataError
 from caramel.io.files import write_atomically
 from caramel.io.readers import parquet
 from caramel.schemas.columns import LAYOUT
-from caramel.schemas.contracts import TEXT, Table, cast, check_key, check_table, check_values
+from caramel.schemas.contracts import TEXT, Table, cast_column, check_key, check_table, check_values
 
 GROUP = 65536  # rows of a row group
 AGAIN = "If a stage wrote this table, remove the file and run `dvc repro`."
@@ -100,8 +100,12 @@ def read_table(
                     f"Table {table.name!r} at {str(path)!r} has columns {names}; "
                     f"the contract says {list(table.columns)}."
                 )
-            arrow = _read(file, wanted) if only is None else _read_only(table, file, wanted, *only, str(path))
-        arrow = pa.table({name: cast(table, name, arrow.column(name), str(path)) for name in wanted})
+            arrow = (
+                _read_columns(file, wanted)
+                if only is None
+                else _read_only(table, file, wanted, *only, str(path))
+            )
+        arrow = pa.table({name: cast_column(table, name, arrow.column(name), str(path)) for name in wanted})
         check_values(table, arrow, str(path))
         rows: pd.DataFrame = arrow.to_pandas()
         if set(table.key) <= set(wanted):
@@ -112,7 +116,7 @@ def read_table(
     return rows
 
 
-def _read(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
+def _read_columns(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
     """Return the columns of an open file; a text that is none is an error of Arrow's."""
     arrow = file.read(columns=columns)
     arrow.validate(full=True)
@@ -127,7 +131,7 @@ def _read_only(
     for number in range(file.num_row_groups):
         group = file.read_row_group(number, columns=list({*columns, by}))
         group.validate(full=True)
-        has = pc.is_in(cast(table, by, group.column(by), where), value_set=wanted)
+        has = pc.is_in(cast_column(table, by, group.column(by), where), value_set=wanted)
         parts.append(group.filter(has).select(columns))
     return pa.concat_tables(parts)
 

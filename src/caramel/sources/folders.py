@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.errors import ConfigError, DataError, shown
+from caramel.errors import ConfigError, DataError, format_items
 from caramel.interfaces.source import Put, Source
 from caramel.io.image_codec import check_picture
 from caramel.io.readers import csv_rows, json_lines, read_json
@@ -77,7 +77,7 @@ def _unclear(files: str, found: list[str]) -> str:
     looked = ["SugarCrepe(++) files, such as replace_obj.json", *(f"{n}, with images" for n in READERS)]
     if found:
         return f"{files!r} holds more than one source: {', '.join(found)}. Keep one in the folder."
-    return f"{files!r} holds nothing that is known. Looked for:\n{shown(looked)}"
+    return f"{files!r} holds nothing that is known. Looked for:\n{format_items(looked)}"
 
 
 def _benchmark_files(folder: Path, held_out: tuple[float, float], seed: int) -> Source:
@@ -134,7 +134,7 @@ def _hand_over(folder: Path, names: list[str], splits: dict[str, str], put: Put)
             put(name, data, name, width=width, height=height, source="files", split=splits[name])
     if broken:
         raise DataError(
-            f"{len(broken)} of {len(names)} images in {str(folder)!r} cannot be used:\n{shown(broken)}\n"
+            f"{len(broken)} of {len(names)} images in {str(folder)!r} cannot be used:\n{format_items(broken)}\n"
             f"Replace these files, or take their rows out of the captions table."
         )
 

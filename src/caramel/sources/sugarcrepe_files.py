@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.io.readers import read_json
 from caramel.io.validators import brief, name_field, text_field
 from caramel.schemas.columns import SUBTYPES
@@ -46,7 +46,7 @@ def read_captions(path: str | Path) -> pd.DataFrame:
     if not files or files[0].stem not in SUBTYPES:
         raise DataError(
             f"{str(path)!r} holds no SugarCrepe-format file. The name says the subtype; looked for:\n"
-            f"{shown([f'{subtype}.json' for subtype in SUBTYPES], len(SUBTYPES))}"
+            f"{format_items([f'{subtype}.json' for subtype in SUBTYPES], len(SUBTYPES))}"
         )
     rows = [row for file in files for row in _rows(file)]
     if not rows:

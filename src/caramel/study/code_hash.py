@@ -8,7 +8,7 @@ from pathlib import Path
 
 from caramel.config.schema import Config
 from caramel.io.files import file_hash
-from caramel.runtime.code_manifest import CODE, stages
+from caramel.runtime.code_manifest import CODE, load_stages
 from caramel.study import workspace
 
 SOURCES = (
@@ -31,7 +31,7 @@ def hash_fixed(root: Path, config: Config) -> str:
         ConfigError: the graph is broken.
         DataError: a source is missing.
     """
-    graph = stages(root)
+    graph = load_stages(root)
     named = {str(dep) for name in workspace.stages(root) for dep in graph[name].get("deps", ())}
     files = {root / name for name in named if name.startswith(SOURCES)}
     files.add(root / config.pretrain.model)

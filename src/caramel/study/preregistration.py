@@ -17,7 +17,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from caramel.config.schema import Contrast
-from caramel.errors import ConfigError, shown
+from caramel.errors import ConfigError, format_items
 from caramel.io.regular_files import read_plain
 from caramel.io.safe_yaml import read_yaml
 
@@ -82,7 +82,9 @@ def read_plan(path: Path) -> Plan:
         problems = [
             f"{'.'.join(map(str, e['loc']))}: {e['msg']}, not {e['input']!r:.80}" for e in error.errors()
         ]
-    raise ConfigError(f"{path} is not a plan; {len(problems)} wrong entries:\n{shown(problems)}\n{CURE}")
+    raise ConfigError(
+        f"{path} is not a plan; {len(problems)} wrong entries:\n{format_items(problems)}\n{CURE}"
+    )
 
 
 def hash_plan(path: Path) -> str:

@@ -30,7 +30,7 @@ from caramel.study.power import Design, detectable, needed, power, variance_of_m
 from caramel.study.preregistration import Registration, RunFacts, check_registration
 from caramel.study.run_pairs import pair_runs
 from caramel.study.subtypes import compute_parts
-from caramel.utils.stats import Seeds, holm, over_seeds
+from caramel.utils.stats import SeedSummary, holm_correction, summarise_seeds
 
 BENCHMARK = "instances"
 METRICS = ("accuracy", "i2t", "t2i", "group")
@@ -54,7 +54,7 @@ class Figure(NamedTuple):
     metric: str
     subset: str
     values: pd.Series  # the difference in each run, by (scenes, generator, base, finetune)
-    over_draws: Seeds  # of the means of the draws of the scenes
+    over_draws: SeedSummary  # of the means of the draws of the scenes
     p: float  # of the t test over draws
 
 
@@ -133,11 +133,11 @@ def figure(runs: pd.DataFrame, variant: str, against: str, metric: str, subset: 
             f"The study has no value of {metric} on {subset} of {variant} over {against} in some of its cells. "
             f"Use more test scenes, or another report.contrast."
         )
-    of_draws = over_seeds(values.groupby(of_a_cell).mean().groupby("scenes").mean().to_numpy(float))
+    of_draws = summarise_seeds(values.groupby(of_a_cell).mean().groupby("scenes").mean().to_numpy(float))
     return Figure(variant, against, metric, subset, values, of_draws, _p(of_draws))
 
 
-def _p(of_draws: Seeds) -> float:
+def _p(of_draws: SeedSummary) -> float:
     """Return the two-sided p-value of no difference, by the t test over draws of the scenes.
 
     Draws that do not differ at all are of so few instances that their spread is not known: nothing is shown, p is 1.
@@ -190,7 +190,7 @@ def summary(ran: Cells, config: Config, commit: str, registration: Registration)
     """
     contrast = config.report.contrast
     first, *others = figures(ran.runs, contrast)
-    corrected = holm(np.array([each.p for each in others]))
+    corrected = holm_correction(np.array([each.p for each in others]))
     compounds = {
         each.subset: _explained(each, ran, config)
         for each in others
@@ -228,7 +228,7 @@ def _models(runs: pd.DataFrame, columns: Iterable[tuple[str, str]]) -> list[dict
     for variant, metric, subset in [(v, *c) for v in runs["variant"].unique() for c in columns]:
         those = runs[(runs["variant"] == variant) & (runs["metric"] == metric) & (runs["subset"] == subset)]
         of_cells = those.groupby(list(cells.Cell._fields))["value"].mean()
-        over = over_seeds(of_cells.groupby("scenes").mean().to_numpy(float))
+        over = summarise_seeds(of_cells.groupby("scenes").mean().to_numpy(float))
         numbers = {name: _number(getattr(over, name)) for name in ("mean", "sd", "low", "high")}
         rows.append({"variant": variant, "metric": metric, "subset": subset, **numbers})
     return rows

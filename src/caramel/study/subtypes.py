@@ -10,7 +10,7 @@ from caramel.config.schema import Contrast
 from caramel.schemas.columns import SUBTYPES
 from caramel.study.cells import Cell
 from caramel.study.run_pairs import pair_runs
-from caramel.utils.stats import over_seeds
+from caramel.utils.stats import summarise_seeds
 
 
 def compute_parts(runs: pd.DataFrame, contrast: Contrast) -> list[dict[str, Any]]:
@@ -37,7 +37,7 @@ def compute_parts(runs: pd.DataFrame, contrast: Contrast) -> list[dict[str, Any]
         of = both[both["subset"] == subtype]
         per_draw = of.groupby(of_a_cell)[["value", "value_against", "difference", "part"]].mean()
         draws = per_draw.groupby("scenes").mean()
-        part = over_seeds(draws["part"].to_numpy(float))
+        part = summarise_seeds(draws["part"].to_numpy(float))
         means = draws.mean()
         parts.append(
             {

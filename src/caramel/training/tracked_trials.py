@@ -11,8 +11,8 @@ from typing import Any
 from caramel.config.search_space import Point
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import Halving
-from caramel.runtime.ray.sharded_map import Executor, fingerprint, names_of
-from caramel.runtime.ray.trials import Finished, tune_grid
+from caramel.runtime.ray.sharded_map import Executor, compute_fingerprint, compute_result_names
+from caramel.runtime.ray.trials import TrialResult, tune_grid
 from caramel.training.recipes.finetune_trial import finetune_trial
 from caramel.training.variants import in_steps, set_up
 
@@ -32,9 +32,9 @@ class Trials:
     root: Path
     parent: str | None = None  # id of the run that theirs belong to
 
-    def run(self, points: Sequence[Point], halving: Halving | None = None) -> list[Finished]:
+    def run(self, points: Sequence[Point], halving: Halving | None = None) -> list[TrialResult]:
         """Return what the trials gave; the runs of those that were ended early end, too."""
-        planned: dict[str, tracking.Planned] = {}  # by the name of the trial
+        planned: dict[str, tracking.PlannedRun] = {}  # by the name of the trial
 
         def plan(point: dict[str, Any], trial: str) -> dict[str, Any]:
             run = planned[trial] = self._planned(point, trial)
@@ -57,12 +57,12 @@ class Trials:
         )
         for each in found:
             if "stopped" in each.result and each.folder.name in planned:
-                tracking.killed(planned[each.folder.name])
+                tracking.mark_killed(planned[each.folder.name])
         return found
 
     def names(self, points: Sequence[Point]) -> list[str]:
         """Return the trials' names, the hashes of all that they depend on."""
-        return names_of(finetune_trial, self.settings, points)
+        return compute_result_names(finetune_trial, self.settings, points)
 
     def checkpoints(self, point: Point) -> int:
         """Return at how many steps a trial is measured."""
@@ -70,7 +70,7 @@ class Trials:
         steps, every = int(found["steps"]), int(found["checkpoint_every"])
         return math.ceil(steps / every)
 
-    def _planned(self, point: Point, trial: str) -> tracking.Planned:
+    def _planned(self, point: Point, trial: str) -> tracking.PlannedRun:
         name = f"{point['variant']}-{point['seed']}"
         mine = {**self.common, **point.get("own", {})}
         method = set_up(point["variant"], mine["negatives"], mine.pop("weights", {}))
@@ -85,9 +85,9 @@ class Trials:
             "negatives": method.negatives,
         }
         tags = {"stage": "finetune", "variant": point["variant"], "seed": str(point["seed"])}
-        return tracking.plan(
+        return tracking.plan_run(
             f"finetune {name}",
-            key=fingerprint(__name__, name, trial),
+            key=compute_fingerprint(__name__, name, trial),
             params=params,
             data=self.data,
             tags={**tags, **({tracking.PARENT: self.parent} if self.parent else {})},

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any, Literal
 
-from caramel.errors import ConfigError, shown
+from caramel.errors import ConfigError, format_items
 
 if TYPE_CHECKING:
     import torch
@@ -109,7 +109,7 @@ def add_corrections(model: Any, *, rank: int, alpha: float, targets: Sequence[st
     if idle:
         raise ConfigError(
             f"finetune.lora.targets: {len(idle)} of {len(targets)} name no weight of this model:\n"
-            f"{shown([repr(target) for target in idle])}\nIt has, among others:\n{shown(matrices[:: max(1, len(matrices) // 5)])}"
+            f"{format_items([repr(target) for target in idle])}\nIt has, among others:\n{format_items(matrices[:: max(1, len(matrices) // 5)])}"
         )
     for name in matrices:
         if any(fnmatch(name, target) for target in targets):

@@ -39,7 +39,7 @@ class Verdict(NamedTuple):
     rows: int
     needed: int | None
 
-    def passes(self, acceptance: Acceptance) -> bool:
+    def is_passing(self, acceptance: Acceptance) -> bool:
         """Return whether the rule of that name lets the rows pass."""
         return self.state == "accepted" or (self.state == "undecided" and acceptance == "not_refuted")
 
@@ -63,7 +63,7 @@ class Verdict(NamedTuple):
         )
 
 
-def verdict(share: float, low: float, high: float, *, rows: int, limit: float) -> Verdict:
+def compute_verdict(share: float, low: float, high: float, *, rows: int, limit: float) -> Verdict:
     """Return what the 95 % interval of an attacker's accuracy says about the limit.
 
     Args:
@@ -74,12 +74,12 @@ def verdict(share: float, low: float, high: float, *, rows: int, limit: float) -
     state: State = "accepted" if high <= limit else "refused" if low > limit else "undecided"
     if not limit > CHANCE or math.isnan(share):
         return Verdict(state, limit, rows, None)
-    effective = _effective_rows(share, low, high)
-    needed = math.ceil(rows * effective_rows_needed(limit) / effective) if effective > 0 else None
+    effective = _effective_sample_size(share, low, high)
+    needed = math.ceil(rows * required_sample_size(limit) / effective) if effective > 0 else None
     return Verdict(state, limit, rows, needed)
 
 
-def effective_rows_needed(limit: float) -> float:
+def required_sample_size(limit: float) -> float:
     """Return from how many independent rows on an attacker at chance is accepted with probability ``POWER``.
 
     Wilson's upper end is below the limit L where the share p is below L − z √(L(1 − L)/n); p is normal around one
@@ -88,7 +88,7 @@ def effective_rows_needed(limit: float) -> float:
     return ((Z * math.sqrt(limit * (1 - limit)) + Z_POWER / 2) / (limit - CHANCE)) ** 2
 
 
-def _effective_rows(share: float, low: float, high: float) -> float:
+def _effective_sample_size(share: float, low: float, high: float) -> float:
     """Return the number n of independent rows of which Wilson's interval is as wide as this one.
 
     Its width w is 2z √(pqn + z²/4) / (n + z²) with q = 1 − p: a quadratic equation in n + z².

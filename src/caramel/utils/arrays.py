@@ -19,7 +19,7 @@ BLOCK = 1 << 16  # texts
 DIGEST = 16  # bytes
 
 
-def places_among(names: pd.Series[str], known: pd.Series[str]) -> Ints:
+def find_indices(names: pd.Series[str], known: pd.Series[str]) -> Ints:
     """Return the place of each name among the known ones, the first if it stands there twice; −1 where it is not. (n,).
 
     As pandas' own look-up by an index, without a Python text for each of millions of names.
@@ -28,11 +28,11 @@ def places_among(names: pd.Series[str], known: pd.Series[str]) -> Ints:
     import pyarrow.compute as pc
 
     wanted, among = (pa.array(values, pa.large_string()) for values in (names, known))
-    found: Any = pc.index_in(wanted, value_set=among)
-    return np.asarray(found.fill_null(-1).to_numpy(), dtype=np.int64)
+    indices: Any = pc.index_in(wanted, value_set=among)
+    return np.asarray(indices.fill_null(-1).to_numpy(), dtype=np.int64)
 
 
-def numbered(texts: Iterable[str]) -> Ints:
+def factorize_texts(texts: Iterable[str]) -> Ints:
     """Return a number for each text, equal for equal ones, from 0 in the order in which they first stand. (n,).
 
     Texts are taken a block at a time, and told apart by digests of 128 bits: of millions that are made on the way few are
@@ -44,7 +44,7 @@ def numbered(texts: Iterable[str]) -> Ints:
     parts = [pa.array([], digest)]
     while block := list(itertools.islice(texts, BLOCK)):
         encoded = (text.encode("utf-8", "surrogatepass") for text in block)
-        made = [hashlib.blake2b(text, digest_size=DIGEST).digest() for text in encoded]
-        parts.append(pa.array(made, digest))
-    found: Any = pa.chunked_array(parts).combine_chunks().dictionary_encode()
-    return np.asarray(found.indices.to_numpy(), dtype=np.int64)
+        digests = [hashlib.blake2b(text, digest_size=DIGEST).digest() for text in encoded]
+        parts.append(pa.array(digests, digest))
+    dictionary: Any = pa.chunked_array(parts).combine_chunks().dictionary_encode()
+    return np.asarray(dictionary.indices.to_numpy(), dtype=np.int64)

@@ -9,8 +9,16 @@ import numpy as np
 import pandas as pd
 
 from caramel.utils.arrays import Ints
-from caramel.utils.minhash import Hashes, band_keys, bands, hash_functions, jaccard, shingles, signatures
-from caramel.utils.text import words_only
+from caramel.utils.minhash import (
+    Hashes,
+    build_shingles,
+    choose_bands,
+    compute_band_keys,
+    compute_jaccard,
+    compute_signatures,
+    hash_functions,
+)
+from caramel.utils.text import extract_words
 
 ALIKE = 0.6  # similarity from which on captions nearly agree: one word of ten differs
 HASHES, SEED = 64, 0  # of the signatures; the similarity itself is checked
@@ -31,7 +39,7 @@ class Grouping(NamedTuple):
     by: str
 
 
-def grouped(rows: pd.DataFrame) -> Grouping:
+def group_rows(rows: pd.DataFrame) -> Grouping:
     """Return the groups of audit rows: rows of an image, and rows with near-duplicate captions.
 
     Two captions nearly agree if the Jaccard similarity of their sets of word pairs is ``ALIKE`` or more;
@@ -47,16 +55,16 @@ def grouped(rows: pd.DataFrame) -> Grouping:
     image = rows["image_id"].to_numpy(dtype=str)
     texts = [(i, t) for c in ("caption", "caption2") for i, t in enumerate(rows[c]) if isinstance(t, str)]
     owner = np.array([i for i, _ in texts], dtype=np.int64)
-    words = [words_only(text) for _, text in texts]
+    words = [extract_words(text) for _, text in texts]
     names, number = np.unique(image, return_inverse=True)
     allowed = max(LARGEST * len(rows), SMALL, np.bincount(number).max(initial=0))
     _, same = np.unique(np.array([" ".join(w) for w in words], dtype=str), return_inverse=True)
     edges = np.stack([number[owner], len(names) + same])
-    kinds = len(names) + int(same.max(initial=-1)) + 1
+    node_count = len(names) + int(same.max(initial=-1)) + 1
     distinct = np.unique(same, return_index=True)[1]
-    near = near_duplicates([words[i] for i in distinct]) + len(names)
-    for by, found in ((NEAR, np.hstack([edges, near])), (EXACT, edges)):
-        label = _components(found, kinds)[: len(names)][number]
+    near = find_near_duplicates([words[i] for i in distinct]) + len(names)
+    for by, tie_edges in ((NEAR, np.hstack([edges, near])), (EXACT, edges)):
+        label = _find_components(tie_edges, node_count)[: len(names)][number]
         if len(rows) == 0 or np.bincount(label).max() <= allowed:
             first = np.unique(label, return_index=True)[1]
             smallest = dict(zip(label[first].tolist(), image[first].tolist(), strict=True))
@@ -66,7 +74,7 @@ def grouped(rows: pd.DataFrame) -> Grouping:
     return Grouping(image.tolist(), IMAGE)
 
 
-def near_duplicates(texts: Sequence[Sequence[str]]) -> Ints:
+def find_near_duplicates(texts: Sequence[Sequence[str]]) -> Ints:
     """Return pairs of places of texts, given by their words, that nearly agree. (2, m).
 
     Of a bucket of many alike texts each is compared with the first and with the one before it.
@@ -74,15 +82,17 @@ def near_duplicates(texts: Sequence[Sequence[str]]) -> Ints:
     full = np.array([i for i, words in enumerate(texts) if words], dtype=np.int64)
     if len(full) < 2:
         return np.zeros((2, 0), dtype=np.int64)
-    found = shingles([texts[i] for i in full.tolist()])
-    size, count = bands(ALIKE, HASHES)
-    least = signatures(found, hash_functions(size * count, SEED))
-    pairs = np.unique(np.hstack([_bucket_mates(keys) for keys in band_keys(least, size)]), axis=1)
-    alike = jaccard(found, found, pairs[0], pairs[1]) >= ALIKE
+    shingle_sets = build_shingles([texts[i] for i in full.tolist()])
+    size, count = choose_bands(ALIKE, HASHES)
+    least = compute_signatures(shingle_sets, hash_functions(size * count, SEED))
+    pairs = np.unique(
+        np.hstack([_pair_bucket_members(keys) for keys in compute_band_keys(least, size)]), axis=1
+    )
+    alike = compute_jaccard(shingle_sets, shingle_sets, pairs[0], pairs[1]) >= ALIKE
     return np.asarray(full[pairs[:, alike]])
 
 
-def _bucket_mates(keys: Hashes) -> Ints:
+def _pair_bucket_members(keys: Hashes) -> Ints:
     """Return pairs of places with the same key. (n,) -> (2, m)."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
@@ -92,7 +102,7 @@ def _bucket_mates(keys: Hashes) -> Ints:
     return np.hstack([np.stack([order[at - 1], order[at]]), np.stack([order[first[at]], order[at]])])
 
 
-def tied(*ties: Sequence[str] | Ints) -> list[str]:
+def merge_groups(*ties: Sequence[str] | Ints) -> list[str]:
     """Return the group of each of n rows, named by the smallest of the first ties' names in it.
 
     Args:
@@ -105,11 +115,11 @@ def tied(*ties: Sequence[str] | Ints) -> list[str]:
         number = np.unique(columns, return_inverse=True)[1].reshape(columns.shape)
         edges += [np.stack([row, nodes + column]) for column in number]
         nodes += int(number.max(initial=-1)) + 1
-    label = _components(np.hstack(edges), nodes)[: len(first)]
+    label = _find_components(np.hstack(edges), nodes)[: len(first)]
     return pd.Series(first).groupby(label).transform("min").tolist()
 
 
-def _components(edges: Ints, count: int) -> Ints:
+def _find_components(edges: Ints, count: int) -> Ints:
     """Return the connected component of each of ``count`` nodes. (2, m) -> (count,)."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components

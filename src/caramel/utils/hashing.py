@@ -11,7 +11,7 @@ import numpy.typing as npt
 from caramel.utils.arrays import Ints
 
 
-def stable_keys(names: Iterable[str], seed: int) -> npt.NDArray[np.uint64]:
+def compute_stable_keys(names: Iterable[str], seed: int) -> npt.NDArray[np.uint64]:
     """Return one random 64-bit number per name: a function of name and seed, not of position. (n,)."""
     digests = (hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=8).digest() for name in names)
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
@@ -24,6 +24,6 @@ def assign_folds(groups: Sequence[str], *, folds: int, seed: int) -> Ints:
     Fewer groups than folds have a fold each; a single one has nothing to learn from.
     """
     names = sorted(set(groups))
-    order = np.argsort(stable_keys(names, seed), kind="stable")
-    place = {names[i]: rank % folds for rank, i in enumerate(order.tolist())}
-    return np.array([place[group] for group in groups], dtype=np.int64)
+    order = np.argsort(compute_stable_keys(names, seed), kind="stable")
+    fold_of = {names[i]: rank % folds for rank, i in enumerate(order.tolist())}
+    return np.array([fold_of[group] for group in groups], dtype=np.int64)

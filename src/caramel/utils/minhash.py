@@ -32,7 +32,7 @@ class Shingles:
     starts: Ints
 
 
-def shingles(texts: Sequence[Sequence[str]]) -> Shingles:
+def build_shingles(texts: Sequence[Sequence[str]]) -> Shingles:
     """Return the distinct pairs of neighbouring words of each text; of a single word, the word.
 
     Args:
@@ -48,7 +48,7 @@ def shingles(texts: Sequence[Sequence[str]]) -> Shingles:
     # Of several words, the last one begins no pair.
     begins = np.ones(len(words), dtype=bool)
     begins[last[lengths > 1]] = False
-    values, owners = _mixed(hashed + _mixed(following))[begins], text_of[begins]
+    values, owners = _mix_bits(hashed + _mix_bits(following))[begins], text_of[begins]
     order = np.lexsort((values, owners))
     values, owners = values[order], owners[order]
     new = np.ones(len(values), dtype=bool)
@@ -57,7 +57,7 @@ def shingles(texts: Sequence[Sequence[str]]) -> Shingles:
     return Shingles(values, np.searchsorted(owners, np.arange(len(texts) + 1)))
 
 
-def _mixed(values: Hashes) -> Hashes:
+def _mix_bits(values: Hashes) -> Hashes:
     """Return the values with their bits mixed: the finaliser of SplitMix64 (Steele et al. 2014)."""
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -65,7 +65,7 @@ def _mixed(values: Hashes) -> Hashes:
     return values ^ (values >> np.uint64(31))
 
 
-def bands(threshold: float, permutations: int) -> tuple[int, int]:
+def choose_bands(threshold: float, permutations: int) -> tuple[int, int]:
     """Return size and number of bands: the longest ones of which two texts at the threshold share one with
     probability ``RECALL``.
 
@@ -85,25 +85,25 @@ def hash_functions(count: int, seed: int) -> Hashes:
     return functions
 
 
-def signatures(found: Shingles, functions: Hashes) -> Hashes:
+def compute_signatures(shingle_sets: Shingles, functions: Hashes) -> Hashes:
     """Return the least value of each hash function over each text's shingles. (p, n).
 
     Args:
         found: shingles of n texts.
         functions: factors and summands. (2, p).
     """
-    least = np.empty((functions.shape[1], len(found.starts) - 1), dtype=np.uint64)
-    for place, (factor, summand) in enumerate(functions.T):
-        least[place] = np.minimum.reduceat(found.values * factor + summand, found.starts[:-1])
+    least = np.empty((functions.shape[1], len(shingle_sets.starts) - 1), dtype=np.uint64)
+    for index, (factor, summand) in enumerate(functions.T):
+        least[index] = np.minimum.reduceat(shingle_sets.values * factor + summand, shingle_sets.starts[:-1])
     return least
 
 
-def band_keys(least: Hashes, size: int) -> Hashes:
+def compute_band_keys(least: Hashes, size: int) -> Hashes:
     """Return a hash of each band of the signatures. (p, n) -> (p / size, n)."""
     count, texts = len(least) // size, least.shape[1]
     keys = np.repeat(np.arange(count, dtype=np.uint64)[:, None], texts, axis=1)
     for row in range(size):
-        keys = _mixed(keys ^ least[row::size])
+        keys = _mix_bits(keys ^ least[row::size])
     return keys
 
 
@@ -115,7 +115,7 @@ class Index:
         self.texts = np.argsort(keys, axis=1, kind="stable")
         self.keys = np.take_along_axis(keys, self.texts, axis=1)
 
-    def pairs(self, table: Hashes) -> Iterator[tuple[Ints, Ints]]:
+    def iter_pairs(self, table: Hashes) -> Iterator[tuple[Ints, Ints]]:
         """Yield places (in the index, in the table) of texts that share a band, each pair once.
 
         They come in parts of ``MOST_PAIRS`` at most, but for a text that alone has more.
@@ -123,38 +123,40 @@ class Index:
         Args:
             table: band keys of m texts. (bands, m).
         """
-        low, counts = self._found(table)
+        low, counts = self._find_keys(table)
         ends = np.cumsum(counts.sum(axis=0))
         start = 0
         while start < table.shape[1]:
             before = ends[start - 1] if start else 0
             stop = max(start + 1, int(np.searchsorted(ends, before + MOST_PAIRS, "right")))
             if ends[stop - 1] > before:
-                yield self._expanded(low[:, start:stop], counts[:, start:stop], start)
+                yield self._expand_pairs(low[:, start:stop], counts[:, start:stop], start)
             start = stop
 
-    def _found(self, table: Hashes) -> tuple[Ints, Ints]:
+    def _find_keys(self, table: Hashes) -> tuple[Ints, Ints]:
         """Return where each key begins in the sorted band, and how often it stands there. (bands, m) each."""
         low, counts = (np.zeros(table.shape, dtype=np.int64) for _ in range(2))
         for band, keys in enumerate(table):
-            own = self.keys[band]
-            low[band] = np.searchsorted(own, keys)
-            hits = np.flatnonzero(own[low[band].clip(max=len(own) - 1)] == keys)
-            counts[band, hits] = np.searchsorted(own, keys[hits], "right") - low[band, hits]
+            sorted_keys = self.keys[band]
+            low[band] = np.searchsorted(sorted_keys, keys)
+            hits = np.flatnonzero(sorted_keys[low[band].clip(max=len(sorted_keys) - 1)] == keys)
+            counts[band, hits] = np.searchsorted(sorted_keys, keys[hits], "right") - low[band, hits]
         return low, counts
 
-    def _expanded(self, low: Ints, counts: Ints, start: int) -> tuple[Ints, Ints]:
+    def _expand_pairs(self, low: Ints, counts: Ints, start: int) -> tuple[Ints, Ints]:
         """Return the pairs of some columns of the table, the first of which is ``start``."""
         band, column = np.nonzero(counts)
         many = counts[band, column]
         within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-        mine = self.texts[np.repeat(band, many), np.repeat(low[band, column], many) + within]
+        text_ids = self.texts[np.repeat(band, many), np.repeat(low[band, column], many) + within]
         size = self.texts.shape[1]
-        pairs = np.unique(np.repeat(start + column, many) * size + mine)
+        pairs = np.unique(np.repeat(start + column, many) * size + text_ids)
         return pairs % size, pairs // size
 
 
-def jaccard(ours: Shingles, theirs: Shingles, mine: Ints, its: Ints) -> npt.NDArray[np.float64]:
+def compute_jaccard(
+    ours: Shingles, theirs: Shingles, first_ids: Ints, second_ids: Ints
+) -> npt.NDArray[np.float64]:
     """Return the exact Jaccard similarity of pairs of texts. (pairs,).
 
     Args:
@@ -166,15 +168,15 @@ def jaccard(ours: Shingles, theirs: Shingles, mine: Ints, its: Ints) -> npt.NDAr
     from scipy.sparse import csr_array
 
     known = np.unique(ours.values)
-    place = np.searchsorted(known, theirs.values).clip(max=len(known) - 1)
-    shared = known[place] == theirs.values
+    position = np.searchsorted(known, theirs.values).clip(max=len(known) - 1)
+    shared = known[position] == theirs.values
     ones = (np.ones(len(ours.values), np.int32), shared.astype(np.int32))
-    columns = (np.searchsorted(known, ours.values), place)
+    columns = (np.searchsorted(known, ours.values), position)
     left, right = (
         csr_array((data, column, side.starts), shape=(len(side.starts) - 1, len(known)))
         for data, column, side in zip(ones, columns, (ours, theirs), strict=True)
     )
-    common = (left[mine] * right[its]).sum(axis=1)
-    sizes = np.diff(ours.starts)[mine] + np.diff(theirs.starts)[its]
+    common = (left[first_ids] * right[second_ids]).sum(axis=1)
+    sizes = np.diff(ours.starts)[first_ids] + np.diff(theirs.starts)[second_ids]
     similarity: npt.NDArray[np.float64] = common / (sizes - common)
     return similarity

@@ -29,7 +29,7 @@ _BLOCK = 2**22  # weights held at a time: 32 MB
 _SIGNS = 4_000_000  # signs of guesses held at a time
 
 
-class Seeds(NamedTuple):
+class SeedSummary(NamedTuple):
     """Mean over training seeds, standard deviation (n - 1) and 95 % t interval of the mean."""
 
     mean: float
@@ -39,13 +39,13 @@ class Seeds(NamedTuple):
     n: int
 
 
-def means(values: Floats) -> Floats:
+def compute_means(values: Floats) -> Floats:
     """Return the mean of each column over its rows that are not NaN; NaN if all are. (n, m) -> (m,)."""
     scored = ~np.isnan(values)
-    return _divided(np.where(scored, values, 0.0).sum(axis=0), scored.sum(axis=0))
+    return _divide_or_nan(np.where(scored, values, 0.0).sum(axis=0), scored.sum(axis=0))
 
 
-def resampled_means(values: Floats, clusters: Ints, *, resamples: int, seed: int) -> Floats:
+def bootstrap_means(values: Floats, clusters: Ints, *, resamples: int, seed: int) -> Floats:
     """Return the column means in each bootstrap sample of whole clusters, (n, m) -> (resamples, m).
 
     Args:
@@ -65,13 +65,13 @@ def resampled_means(values: Floats, clusters: Ints, *, resamples: int, seed: int
     np.add.at(sums, clusters, np.where(scored, values, 0.0))
     np.add.at(sizes, clusters, scored)
     if count * resamples <= _BLOCK:
-        weights = _kept_weights(count, resamples, seed)
-        return _divided(weights @ sums, weights @ sizes)
-    parts = [_divided(w @ sums, w @ sizes) for w in _drawn_weights(count, resamples, seed)]
+        weights = _get_bootstrap_weights(count, resamples, seed)
+        return _divide_or_nan(weights @ sums, weights @ sizes)
+    parts = [_divide_or_nan(w @ sums, w @ sizes) for w in _iter_bootstrap_weights(count, resamples, seed)]
     return np.concatenate(parts)
 
 
-def _drawn_weights(count: int, resamples: int, seed: int) -> Iterator[Floats]:
+def _iter_bootstrap_weights(count: int, resamples: int, seed: int) -> Iterator[Floats]:
     """Yield how often each cluster is in each bootstrap sample, (resamples, clusters) in parts of at most ``_BLOCK``."""
     rng = np.random.default_rng(seed)
     share = np.full(count, 1 / count)
@@ -81,11 +81,11 @@ def _drawn_weights(count: int, resamples: int, seed: int) -> Iterator[Floats]:
 
 
 @lru_cache(2)  # all figures of one benchmark are of the same samples
-def _kept_weights(count: int, resamples: int, seed: int) -> Floats:
-    return np.concatenate([*_drawn_weights(count, resamples, seed)])
+def _get_bootstrap_weights(count: int, resamples: int, seed: int) -> Floats:
+    return np.concatenate([*_iter_bootstrap_weights(count, resamples, seed)])
 
 
-def cluster_counts(values: Floats, clusters: Ints) -> Ints:
+def count_clusters(values: Floats, clusters: Ints) -> Ints:
     """Return how many clusters hold a value of each column. (n, m), (n,) -> (m,)."""
     held = np.zeros((int(clusters.max()) + 1 if len(clusters) else 0, values.shape[1]), np.int64)
     np.add.at(held, clusters, ~np.isnan(values))
@@ -116,7 +116,7 @@ def fraction_intervals(values: Floats, samples: Floats, clusters: Ints) -> tuple
     p, k = values[known], clusters[known]
     square = standard_errors(samples[:, known], k) ** 2
     n = np.where(square > 0, p * (1 - p) / np.where(square > 0, square, 1.0), k)
-    below, above = wilson(p, n, t.ppf((1 + LEVEL) / 2, k - 1))
+    below, above = wilson_interval(p, n, t.ppf((1 + LEVEL) / 2, k - 1))
     # Rounding must not leave the value itself outside.
     low[known], high[known] = np.minimum(below, p), np.maximum(above, p)
     return low, high
@@ -129,14 +129,14 @@ def standard_errors(samples: Floats, clusters: Ints) -> Floats:
     """
     known = ~np.isnan(samples)
     count = known.sum(axis=0)
-    centred = np.where(known, samples - means(samples), 0.0)
+    centred = np.where(known, samples - compute_means(samples), 0.0)
     # Sums over all-equal samples may leave dust.
     centred[np.abs(centred) < 1e-12] = 0.0
-    variance = _divided((centred**2).sum(axis=0), np.maximum(count - 1, 0))
-    return np.sqrt(variance * _divided(clusters.astype(float), np.maximum(clusters - 1, 0)))
+    variance = _divide_or_nan((centred**2).sum(axis=0), np.maximum(count - 1, 0))
+    return np.sqrt(variance * _divide_or_nan(clusters.astype(float), np.maximum(clusters - 1, 0)))
 
 
-def sign_flip_p(totals: Floats, seed: int, flips: int = FLIPS) -> Floats:
+def sign_flip_p_value(totals: Floats, seed: int, flips: int = FLIPS) -> Floats:
     """Return the two-sided p-value of each column of paired totals, (k, m) -> (m,).
 
     If two models are alike, the images' differences are as likely with the opposite sign: p is the
@@ -154,18 +154,18 @@ def sign_flip_p(totals: Floats, seed: int, flips: int = FLIPS) -> Floats:
     differ = totals != 0
     few = differ.sum(axis=0) <= EXHAUSTIVE
     for column in np.flatnonzero(few & differ.any(axis=0)):
-        result[column] = _exhaustive_p(totals[differ[:, column], column])
+        result[column] = _exhaustive_p_value(totals[differ[:, column], column])
     many = np.flatnonzero(~few)
     if len(many):
         rows = totals[differ[:, many].any(axis=1)][:, many]
-        limit = _limit(rows)
-        sums = _flipped(rows, flips, np.random.default_rng(seed))
-        above = sum((np.abs(found) >= limit).sum(axis=0) for found in sums)
+        limit = _compute_limit(rows)
+        sums = _iter_flipped_sums(rows, flips, np.random.default_rng(seed))
+        above = sum((np.abs(block_sums) >= limit).sum(axis=0) for block_sums in sums)
         result[many] = (above + 1) / (flips + 1)
     return result
 
 
-def above_chance_p(totals: Floats, rng: np.random.Generator, *, factor: float) -> Floats:
+def above_chance_p_value(totals: Floats, rng: np.random.Generator, *, factor: float) -> Floats:
     """Return the one-sided p-value of each column of guesses' totals, (k, o, m) -> (m,).
 
     Who cannot tell which of o texts is the false one takes any of them as often: p is the share of draws in which the
@@ -210,7 +210,7 @@ def format_p(p: float, form: str, *, least: float, uncorrected: float | None = N
     return f"≤ {float(bound):{form}}"  # without the zeros that only decimals end in
 
 
-def _flipped(totals: Floats, flips: int, rng: np.random.Generator) -> Iterator[Floats]:
+def _iter_flipped_sums(totals: Floats, flips: int, rng: np.random.Generator) -> Iterator[Floats]:
     """Yield sums of the totals under random signs, (flips, m) in parts of which at most ``_BLOCK`` signs are held."""
     block = max(1, _BLOCK // len(totals))
     for start in range(0, flips, block):
@@ -218,33 +218,33 @@ def _flipped(totals: Floats, flips: int, rng: np.random.Generator) -> Iterator[F
         yield (2.0 * signs - 1.0) @ totals
 
 
-def holm(p: Floats) -> Floats:
+def holm_correction(p: Floats) -> Floats:
     """Return Holm's (1979) adjusted p-values, (m,); NaN stays NaN and is no test.
 
     Rejecting where it is below 5 % makes any false claim among all tests with 5 % at most, however
     they depend on each other.
     """
     adjusted = np.full(len(p), np.nan)
-    places = np.flatnonzero(~np.isnan(p))
-    order = places[np.argsort(p[places], kind="stable")]
+    positions = np.flatnonzero(~np.isnan(p))
+    order = positions[np.argsort(p[positions], kind="stable")]
     factors = np.arange(len(order), 0, -1)
     adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * factors), 1.0)
     return adjusted
 
 
-def over_seeds(values: Floats) -> Seeds:
+def summarise_seeds(values: Floats) -> SeedSummary:
     """Return mean, standard deviation and t interval over the values of several seeds, shape (n,).
 
     The interval is not clipped to [0, 1]. One seed has no spread: NaN.
     """
     n = len(values)
     if n < 2:
-        return Seeds(float(values[0]) if n else np.nan, np.nan, np.nan, np.nan, n)
+        return SeedSummary(float(values[0]) if n else np.nan, np.nan, np.nan, np.nan, n)
     from scipy.stats import t
 
     mean, sd = float(values.mean()), float(values.std(ddof=1))
     half = float(t.ppf((1 + LEVEL) / 2, n - 1)) * sd / n**0.5
-    return Seeds(mean, sd, mean - half, mean + half, n)
+    return SeedSummary(mean, sd, mean - half, mean + half, n)
 
 
 def variance_factor(folds: int) -> float:
@@ -256,7 +256,7 @@ def variance_factor(folds: int) -> float:
     return 1 + folds / (folds - 1)
 
 
-def wilson(share: Some, n: Some, z: Some = Z) -> tuple[Floats, Floats]:
+def wilson_interval(share: Some, n: Some, z: Some = Z) -> tuple[Floats, Floats]:
     """Return the ends of the score interval of shares (Wilson 1927), in [0, 1]; arrays of one shape, or numbers.
 
     Args:
@@ -264,7 +264,7 @@ def wilson(share: Some, n: Some, z: Some = Z) -> tuple[Floats, Floats]:
         n: may be an effective number; where it is 0 the interval is (0, 1).
         z: quantile of the normal distribution, or of t where the variance behind n is an estimate.
     """
-    share, n, square = (np.asarray(each, np.float64) for each in (share, n, z**2))
+    share, n, square = (np.asarray(value, np.float64) for value in (share, n, z**2))
     centre = (share * n + square / 2) / (n + square)
     half = np.sqrt(square * (share * (1 - share) * n + square / 4)) / (n + square)
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
@@ -298,25 +298,25 @@ def share_interval(
     rows, quantile = k / factor, Z
     if variance > 1e-12:
         rows, quantile = share * (1 - share) / variance, float(t.ppf((1 + LEVEL) / 2, k - 1))
-    low, high = (float(end) for end in wilson(share, rows, quantile))
+    low, high = (float(end) for end in wilson_interval(share, rows, quantile))
     return share, min(share, low), max(share, high)
 
 
-def _exhaustive_p(totals: Floats) -> float:
+def _exhaustive_p_value(totals: Floats) -> float:
     """Return the p-value over all sign flips of a few totals, none of them zero. (k,)."""
     sums = np.zeros(1)
     for total in totals:
         sums = np.concatenate([sums + total, sums - total])
-    return float((np.abs(sums) >= _limit(totals[:, None])[0]).mean())
+    return float((np.abs(sums) >= _compute_limit(totals[:, None])[0]).mean())
 
 
-def _limit(totals: Floats) -> Floats:
+def _compute_limit(totals: Floats) -> Floats:
     """Return the sum of each column, as a size that equal sums reach in spite of rounding."""
     limit: Floats = np.abs(totals.sum(axis=0)) - 1e-9 * np.abs(totals).sum(axis=0)
     return limit
 
 
-def _divided(sums: Floats, counts: npt.NDArray[np.float64] | Ints) -> Floats:
+def _divide_or_nan(sums: Floats, counts: npt.NDArray[np.float64] | Ints) -> Floats:
     """Return sums / counts, NaN where the count is zero."""
     result = np.full(sums.shape, np.nan)
     np.divide(sums, counts, out=result, where=counts > 0)

@@ -18,17 +18,17 @@ _JOINERS = "\u200c\u200d"
 _FIRST_MARK = "\u0300"
 
 
-def tokens(text: str) -> list[str]:
+def tokenize_text(text: str) -> list[str]:
     """Return the lower-case words and punctuation marks of a text."""
     text = unicodedata.normalize("NFC", text.lower())
-    found: list[str] = _token_pattern(_marks_of(text)).findall(text)
-    return found
+    matches: list[str] = _build_token_pattern(_select_marks(text)).findall(text)
+    return matches
 
 
 def split_words(text: str) -> list[str]:
     """Return the words of a text as they are spelled, in NFC; apostrophes and hyphens part words here."""
     text = unicodedata.normalize("NFC", text)
-    return re.findall(rf"\w[\w{_marks_of(text)}]*", text)
+    return re.findall(rf"\w[\w{_select_marks(text)}]*", text)
 
 
 def is_of_word(character: str) -> bool:
@@ -36,27 +36,27 @@ def is_of_word(character: str) -> bool:
     return character.isalnum() or (character != "" and unicodedata.category(character)[0] == "M")
 
 
-def spelled_class(text: str) -> str:
+def build_character_class(text: str) -> str:
     """Return what a class ``[…]`` of the characters of this text's words holds, with apostrophes and hyphens."""
-    return rf"\w{_marks_of(text)}'’-"
+    return rf"\w{_select_marks(text)}'’-"
 
 
-def spelled_word(text: str) -> re.Pattern[str]:
+def build_word_pattern(text: str) -> re.Pattern[str]:
     """Return the pattern of a word of this text with its apostrophes and hyphens, where these begin or end it, too."""
-    return re.compile(f"[{spelled_class(text)}]+")
+    return re.compile(f"[{build_character_class(text)}]+")
 
 
 @cache
-def _token_pattern(marks: str) -> re.Pattern[str]:
+def _build_token_pattern(marks: str) -> re.Pattern[str]:
     word = rf"\w[\w{marks}]*"
     return re.compile(rf"{word}(?:['’-]{word})*|[^\w\s]")
 
 
-def _marks_of(text: str) -> str:
+def _select_marks(text: str) -> str:
     """Return what the class of a word's characters has beside letters and digits, for a text that has any of them."""
     if text.isascii() or not any(character >= _FIRST_MARK and _is_mark(character) for character in text):
         return ""
-    return _all_marks()
+    return _list_all_marks()
 
 
 def _is_mark(character: str) -> bool:
@@ -64,7 +64,7 @@ def _is_mark(character: str) -> bool:
 
 
 @cache
-def _all_marks() -> str:
+def _list_all_marks() -> str:
     """Return all marks and joiners as ranges of a class."""
     codes = [code for code in range(ord(_FIRST_MARK), sys.maxunicode + 1) if _is_mark(chr(code))]
     starts = [code for code in codes if not _is_mark(chr(code - 1))]
@@ -72,17 +72,17 @@ def _all_marks() -> str:
     return "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
 
 
-def words_only(text: str) -> tuple[str, ...]:
+def extract_words(text: str) -> tuple[str, ...]:
     """Return the lower-case words: what is left of a text up to case, space and punctuation."""
-    return tuple(token for token in tokens(text) if token[0].isalnum())
+    return tuple(token for token in tokenize_text(text) if token[0].isalnum())
 
 
-def same_words(text: str) -> str:
+def normalise_text(text: str) -> str:
     """Return a text that is equal for texts of equal ``words_only``, and takes a tenth of their memory."""
-    return " ".join(words_only(text))
+    return " ".join(extract_words(text))
 
 
-def unthought(text: str) -> str:
+def strip_reasoning(text: str) -> str:
     """Return what stands behind the last thought aloud, which a chat template may have opened; one may never end."""
     ends = [mark.end() for mark in _THOUGHT.finditer(text) if mark[1]]
     text = text[ends[-1] :] if ends else text

@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 from stored_images import stored
 
-from caramel.audit.files.formats import SIGNS
-from caramel.audit.files.inputs import COLUMNS, read_rows, rows_of
-from caramel.audit.set_statistics import set_statistics
+from caramel.audit.files.formats import FORMAT_SIGNATURES
+from caramel.audit.files.inputs import COLUMNS, read_frame, read_rows
+from caramel.audit.set_statistics import compute_set_statistics
 from caramel.benchmarks.image_files import encoded
 from caramel.errors import ContractError, DataError
 from caramel.registry import BENCHMARKS
@@ -322,8 +322,8 @@ def test_a_benchmark_is_known_by_its_files_and_gives_its_captions_and_negatives(
 def test_every_registered_benchmark_is_known_or_cannot_be_told_from_other_files() -> None:
     hidden = {"sugarcrepe_pp", "crepe_retrieval", "zero_shot", "instances_source"}
     hidden |= {"held_out_retrieval", "world_classes"}
-    assert set(BENCHMARKS) - set(SIGNS) == hidden
-    assert set(SIGNS) - set(BENCHMARKS) == {"tables"}
+    assert set(BENCHMARKS) - set(FORMAT_SIGNATURES) == hidden
+    assert set(FORMAT_SIGNATURES) - set(BENCHMARKS) == {"tables"}
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_a_folder_of_nothing_known_lists_what_was_looked_for(tmp_path: Path) -> 
     put(tmp_path, "notes.json", [])
     with pytest.raises(DataError, match="no data set of a known format") as error:
         read_rows(tmp_path)
-    for name in SIGNS:
+    for name in FORMAT_SIGNATURES:
         assert f"\n  - {name}: " in str(error.value)
     assert "negative_caption; optional caption2" in str(error.value)
     with pytest.raises(DataError, match="does not exist"):
@@ -490,7 +490,7 @@ def test_rows_without_a_type_are_of_another_one_than_all_rows_together(tmp_path:
     found = read_rows(put(tmp_path, "mine.jsonl", rows)).rows
     assert found["type"].tolist() == ["other", "add", "other", "new"]
     assert found["subtype"].tolist() == ["other", "add_obj", "mine", "new"]
-    figures = set_statistics(found).set_index(["subtype", "text", "about", "name"])["value"]
+    figures = compute_set_statistics(found).set_index(["subtype", "text", "about", "name"])["value"]
     assert [figures[s, "", "rows", "rows"] for s in ("other", "all")] == [1, 4]
 
 
@@ -554,7 +554,7 @@ def test_an_image_without_bytes_is_the_file_that_its_path_names(tmp_path: Path, 
 def test_images_in_a_frame_are_named_as_in_a_file(tmp_path: Path) -> None:
     cells = [cell(b"a"), cell(b"b"), cell(b"a"), None]
     in_file = read_rows(put(tmp_path, "mine.parquet", named(cells))).rows
-    in_frame = rows_of(pd.DataFrame(named(cells))).rows
+    in_frame = read_frame(pd.DataFrame(named(cells))).rows
     assert in_frame["image_id"].tolist() == in_file["image_id"].tolist()
 
 
@@ -576,7 +576,7 @@ def test_what_python_writes_of_an_image_in_memory_is_no_name_of_it(
 def test_an_image_in_memory_in_a_frame_is_an_error_that_says_what_to_do() -> None:
     image = Image.new("RGB", (2, 2))
     with pytest.raises(DataError, match=r"row 0: column 'image' must be text, not <PIL.*decode=False"):
-        rows_of(pd.DataFrame(named([image])))
+        read_frame(pd.DataFrame(named([image])))
 
 
 @pytest.mark.parametrize(
@@ -627,7 +627,7 @@ def test_a_folder_that_holds_none_of_the_images_is_an_error(tmp_path: Path) -> N
     ):
         read_rows(put(tmp_path, "mine.csv", rows), images=tmp_path / "elsewhere")
     with pytest.raises(DataError, match="elsewhere' holds none of the images"):
-        rows_of(pd.DataFrame(rows), images=tmp_path / "elsewhere")
+        read_frame(pd.DataFrame(rows), images=tmp_path / "elsewhere")
     sugarcrepe(tmp_path / "sugarcrepe")
     with pytest.raises(DataError, match="elsewhere' holds none of the images"):
         read_rows(tmp_path / "sugarcrepe", images=tmp_path / "elsewhere")

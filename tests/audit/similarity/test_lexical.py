@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.audit.similarity.lexical import lexical_similarities, quartiles, sls
-from caramel.audit.similarity.parses import MAX_DEPTH, parser, read_trees
-from caramel.audit.similarity.tree_kernel import tree_similarities
+from caramel.audit.similarity.lexical import compute_lexical_similarities, compute_quartiles, compute_sls
+from caramel.audit.similarity.parses import MAX_DEPTH, load_parser, read_trees
+from caramel.audit.similarity.tree_kernel import compute_tree_similarities
 from caramel.audit.similarity.world_trees import TREES, parse_captions
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.parser import Parse, Tree
@@ -90,7 +90,7 @@ def trees(text: str) -> Parse:
 
 
 def similarity(first: str, second: str) -> float:
-    return float(tree_similarities([trees(first)], [trees(second)])[0])
+    return float(compute_tree_similarities([trees(first)], [trees(second)])[0])
 
 
 def nodes(tree: Tree) -> list[Tree]:
@@ -115,14 +115,14 @@ def by_definition(x: Tree, y: Tree) -> float:
 
 def test_lexical_similarity_over_characters_gives_the_printed_values() -> None:
     first, second, printed = zip(*PRINTED, strict=True)
-    found = lexical_similarities(first, second, unit="characters")
+    found = compute_lexical_similarities(first, second, unit="characters")
     np.testing.assert_allclose(found, printed, atol=0.0101)  # two of them are not rounded to the nearest
 
 
 def test_lexical_similarity_over_words_counts_words_and_neither_case_nor_punctuation() -> None:
     first = ["A cat sits.", "A red car", "a b c d", "Dog", "."]
     second = ["a CAT sits", "a car", "d a b c", "cat", "..."]
-    found = lexical_similarities(first, second, unit="words")
+    found = compute_lexical_similarities(first, second, unit="words")
     np.testing.assert_allclose(found, [1, 2 / 3, 1 / 2, 0, 1])
 
 
@@ -137,7 +137,7 @@ def test_the_kernel_is_its_definition(world: Any) -> None:
     first = [x for x in parses for _ in parses]
     second = [y for _ in parses for y in parses]
     expected = [by_definition(x, y) for (x,), (y,) in zip(first, second, strict=True)]
-    np.testing.assert_allclose(tree_similarities(first, second), expected, rtol=1e-12)
+    np.testing.assert_allclose(compute_tree_similarities(first, second), expected, rtol=1e-12)
     assert len(set(np.round(expected, 6))) > 100
 
 
@@ -231,14 +231,14 @@ def test_trees_of_a_file_are_found_by_their_words_in_any_order(tmp_path: Path) -
         "(ROOT (NP (DT A) (`` ``) (JJ big) ('' '') (NN cat) (-LRB- -LRB-) (JJ black) (-RRB- -RRB-) (. .)))",
     ]
     file.write_text("\n".join(lines), encoding="utf-8")
-    look_up = parser(f"given:{file}")
+    look_up = load_parser(f"given:{file}")
     found = look_up(["A “big” cat (black).", "the dog can't see.", "The dog can’t see."])
     assert found == [trees(lines[2]), trees(lines[0]), trees(lines[0])]
     with pytest.raises(DataError, match=r"no tree for 1 texts:\n  - 'The dog can see.'"):
         look_up(["The dog can see."])
     file.write_text(f"{lines[0]}\n{lines[0].replace('MD', 'VB')}", encoding="utf-8")
     with pytest.raises(DataError, match="line 2: the same text has another tree above"):
-        parser(f"given:{file}")
+        load_parser(f"given:{file}")
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_trees_of_a_file_are_found_by_their_words_in_any_order(tmp_path: Path) -
 )
 def test_a_parser_that_cannot_be_is_an_error(spec: str, message: str) -> None:
     with pytest.raises(BackendError, match=message):
-        parser(spec)
+        load_parser(spec)
 
 
 ROWS = pd.DataFrame(
@@ -266,7 +266,7 @@ ROWS = pd.DataFrame(
 
 
 def test_sls_is_the_product_for_every_pair_of_texts_that_there_is() -> None:
-    found = sls(ROWS, parser=parser("world")).set_index(["pair_id", "pair"])
+    found = compute_sls(ROWS, parser=load_parser("world")).set_index(["pair_id", "pair"])
     assert list(found.index) == [("a", "P1-P2"), ("a", "P1-N"), ("b", "P1-N"), ("a", "P2-N")]
     assert found.loc[("a", "P1-N"), ["lexical", "syntactic", "sls"]].tolist() == [0.833333, 1, 0.833333]
     assert found.loc[("b", "P1-N"), ["lexical", "syntactic", "sls"]].tolist() == [0.666667, 1, 0.666667]
@@ -281,25 +281,25 @@ def test_each_distinct_text_is_parsed_once() -> None:
         asked.extend(texts)
         return parse_captions(texts)
 
-    sls(pd.concat([ROWS, ROWS.assign(pair_id=["c", "d"])]), parser=counting)
+    compute_sls(pd.concat([ROWS, ROWS.assign(pair_id=["c", "d"])]), parser=counting)
     assert sorted(asked) == sorted({*ROWS["caption"], *ROWS["negative_caption"], ROWS["caption2"][0]})
 
 
 def test_without_a_parser_the_lexical_part_stands_and_the_rest_is_missing() -> None:
-    found = sls(ROWS)
+    found = compute_sls(ROWS)
     assert found["lexical"].between(0, 1).all()
     assert found[["syntactic", "sls"]].isna().all(axis=None)
 
 
 def test_the_order_of_the_rows_changes_nothing() -> None:
-    found, turned = (sls(rows).sort_values(["pair_id", "pair"]) for rows in (ROWS, ROWS[::-1]))
+    found, turned = (compute_sls(rows).sort_values(["pair_id", "pair"]) for rows in (ROWS, ROWS[::-1]))
     pd.testing.assert_frame_equal(found.reset_index(drop=True), turned.reset_index(drop=True))
 
 
 def test_the_world_has_the_order_that_was_published(world: Any) -> None:
     source, written = world
     rows = written.negatives.merge(source.pairs, on="pair_id").merge(written.paraphrases, on="pair_id")
-    found = quartiles(sls(rows, parser=parser("world")), "sls")
+    found = compute_quartiles(compute_sls(rows, parser=load_parser("world")), "sls")
     assert found.loc["P1-P2", "high"] < found.loc["P1-N", "low"]
     assert found.loc["P2-N", "median"] < found.loc["P1-P2", "median"]
 
@@ -307,7 +307,7 @@ def test_the_world_has_the_order_that_was_published(world: Any) -> None:
 @pytest.mark.skipif("CARAMEL_DATA" not in os.environ, reason="CARAMEL_DATA names no folder of public files")
 def test_negatives_of_sugarcrepe_pp_are_closer_to_the_caption_than_paraphrases() -> None:
     rows = read_captions(Path(os.environ["CARAMEL_DATA"]) / "sugarcrepe_pp")
-    found = quartiles(sls(rows), "lexical")
+    found = compute_quartiles(compute_sls(rows), "lexical")
     assert found["n"].tolist() == [4757, 4757, 4757]
     assert found.loc["P1-P2", "high"] < found.loc["P1-N", "low"]
     assert found.loc["P1-N", "median"] == pytest.approx(0.833333, abs=1e-5)

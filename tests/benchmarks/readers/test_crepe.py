@@ -23,7 +23,7 @@ from published_b import (
     verdict,
 )
 
-from caramel.audit.files.formats import detected
+from caramel.audit.files.formats import detect_format
 from caramel.benchmarks.crepe_files import BROKEN, EMPTY
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.readers import crepe_productivity, crepe_retrieval, crepe_systematicity
@@ -387,7 +387,7 @@ def test_the_files_are_read_in_the_archives_that_the_authors_publish(
     zipped = module.BENCHMARK.read(data, images)
     assert unpacked.rows.equals(zipped.rows)
     assert unpacked.texts == zipped.texts
-    assert detected(data, None) == module.BENCHMARK.name
+    assert detect_format(data, None) == module.BENCHMARK.name
     assert not [*data.rglob("*.csv")]
 
 

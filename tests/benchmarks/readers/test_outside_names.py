@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from small_releases import RELEASES, write_release
 
-from caramel.audit.files.formats import SIGNS
+from caramel.audit.files.formats import FORMAT_SIGNATURES
 from caramel.audit.files.inputs import read_rows
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.tasks import comparisons
@@ -73,7 +73,7 @@ def test_an_image_outside_of_the_folder_is_refused_and_not_opened(
         else:
             with pytest.raises(DataError):
                 read_task(Source(name, str(data), str(images)))
-            if name in SIGNS:
+            if name in FORMAT_SIGNATURES:
                 with pytest.raises(DataError):
                     read_rows(data, images=images)
     assert str(secret) not in map(os.path.normpath, files)

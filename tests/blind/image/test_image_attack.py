@@ -7,12 +7,12 @@ import pytest
 import torch
 from PIL import Image
 
-from caramel.blind.image.attack import FEWEST, attack, decoded
-from caramel.blind.image.network import SIDE, network_values
-from caramel.blind.image.pairs import _turning, pair_scores
+from caramel.blind.image.attack import FEWEST, attack_images, decode_images
+from caramel.blind.image.network import SIDE, fit_predict_network
+from caramel.blind.image.pairs import _build_antisymmetric_features, pair_scores
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.scenes import sample_scene
-from caramel.utils.grouping import tied
+from caramel.utils.grouping import merge_groups
 from caramel.utils.stats import share_interval, variance_factor
 
 FOLDS = 2
@@ -62,9 +62,9 @@ def nearer_the_middle(scene, negative, rng):
 def told(plant, pairs, seed=0):
     """Return each attacker's accuracy and interval."""
     sides = pictures(pairs, plant, seed)
-    known = decoded([*sides[0], *sides[1]])
+    known = decode_images([*sides[0], *sides[1]])
     names = [f"i{n:04}" for n in range(pairs)]
-    scores = attack(known, known.sides(*sides), names, ["replace"] * pairs, folds=FOLDS, seed=3)
+    scores = attack_images(known, known.find_indices(*sides), names, ["replace"] * pairs, folds=FOLDS, seed=3)
     found = {}
     for name, (positive, negative) in scores.items():
         hits = (1 + np.sign(positive - negative)) / 2
@@ -107,7 +107,13 @@ def test_turning_a_pair_round_turns_the_siamese_attackers_answer():
     first, second = pair_scores(features, equal, sides, names, folds=3, seed=1, cap=1000)
     assert first + second == pytest.approx(1)
     assert (first > second).mean() > 0.6
-    assert np.ptp(_turning(features[sides]) + _turning(features[sides[::-1]])) == 0
+    assert (
+        np.ptp(
+            _build_antisymmetric_features(features[sides])
+            + _build_antisymmetric_features(features[sides[::-1]])
+        )
+        == 0
+    )
     none = pair_scores(np.ones((120, 5)), equal, sides, names, folds=3, seed=1, cap=1000)
     assert (none == 0.5).all()
 
@@ -121,9 +127,9 @@ def test_types_are_attacked_one_by_one_and_few_pairs_not_at_all():
     sides = pictures(4 * FEWEST, marked)
     sides[0][: 2 * FEWEST], sides[1][: 2 * FEWEST] = sides[1][: 2 * FEWEST], sides[0][: 2 * FEWEST]
     kinds = ["a"] * 2 * FEWEST + ["b"] * (FEWEST + 1) + ["c"] * (FEWEST - 1)
-    known = decoded([*sides[0], *sides[1]])
+    known = decode_images([*sides[0], *sides[1]])
     names = [f"i{n:04}" for n in range(len(kinds))]
-    found = attack(known, known.sides(*sides), names, kinds, folds=FOLDS, seed=3)
+    found = attack_images(known, known.find_indices(*sides), names, kinds, folds=FOLDS, seed=3)
     for positive, negative in found.values():
         scored = ~np.isnan(positive)
         assert scored.tolist() == [kind != "c" for kind in kinds]
@@ -138,23 +144,23 @@ def test_files_of_equal_pixels_are_one_picture_and_stand_in_one_group():
     again = io.BytesIO()
     Image.fromarray(one).save(again, "PNG", compress_level=0)
     files = [to_png(one), to_png(two), again.getvalue()]
-    known = decoded(files)
-    places = known.sides(files, files)[0]
+    known = decode_images(files)
+    places = known.find_indices(files, files)[0]
     assert len(set(places.tolist())) == 3
     equal = known.equal[places].tolist()
     assert equal[0] == equal[2] != equal[1]
-    sides = np.stack([known.equal[known.sides(files, files[::-1])[k]] for k in range(2)])
-    assert tied(["b", "c", "a"], sides) == ["a", "c", "a"]
+    sides = np.stack([known.equal[known.find_indices(files, files[::-1])[k]] for k in range(2)])
+    assert merge_groups(["b", "c", "a"], sides) == ["a", "c", "a"]
 
 
 def test_the_network_repeats_itself_and_knows_nothing_of_no_pair():
     rng = np.random.default_rng(0)
     stack = rng.integers(0, 255, (8, SIDE, SIDE, 3), dtype=np.uint8)
     learned, scored = np.array([[0, 1, 2], [3, 4, 5]]), np.array([6, 7])
-    first, second = (network_values(stack, learned, scored, seed=1) for _ in range(2))
+    first, second = (fit_predict_network(stack, learned, scored, seed=1) for _ in range(2))
     assert first.tolist() == second.tolist()
-    assert first.tolist() != network_values(stack, learned, scored, seed=2).tolist()
-    assert network_values(stack, learned[:, :0], scored, seed=1).tolist() == [0, 0]
+    assert first.tolist() != fit_predict_network(stack, learned, scored, seed=2).tolist()
+    assert fit_predict_network(stack, learned[:, :0], scored, seed=1).tolist() == [0, 0]
 
 
 def test_the_network_does_not_depend_on_the_number_of_threads():
@@ -166,7 +172,7 @@ def test_the_network_does_not_depend_on_the_number_of_threads():
         values = []
         for number in (1, 2):
             torch.set_num_threads(number)
-            values.append(network_values(stack, learned, scored, seed=1).tolist())
+            values.append(fit_predict_network(stack, learned, scored, seed=1).tolist())
             assert torch.get_num_threads() == number
     finally:
         torch.set_num_threads(threads)

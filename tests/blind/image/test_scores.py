@@ -8,8 +8,8 @@ import pytest
 
 from caramel.blind.image import network
 from caramel.blind.image.attack import ATTACKERS, FEWEST
-from caramel.blind.image.planted import planted_control
-from caramel.blind.image.scores import image_scores
+from caramel.blind.image.planted import run_planted_control
+from caramel.blind.image.scores import compute_image_scores
 from caramel.errors import DataError
 from caramel.schemas.contracts import check_table
 from caramel.schemas.instances import INSTANCES
@@ -61,7 +61,7 @@ def made():
 
 @pytest.fixture
 def found(made):
-    return image_scores(*made, folds=4, seed=3, split="test")
+    return compute_image_scores(*made, folds=4, seed=3, split="test")
 
 
 def test_both_forms_are_scored_by_every_attacker(found, made):
@@ -105,7 +105,7 @@ def test_every_attacker_finds_what_was_planted(made, monkeypatch):
     forms, images, _ = made
     rows = forms["instances"].head(PAIRS)
     files = ([images[name] for name in rows[side]] for side in ("image_id", "negative_image_id"))
-    found = planted_control(*files, rows["instance_id"].tolist(), folds=4, seed=3)
+    found = run_planted_control(*files, rows["instance_id"].tolist(), folds=4, seed=3)
     assert found["levels"] == 12
     for kind, key in (("pictures", "accuracy"), ("joint", "value")):
         assert set(found[kind]) == set(ATTACKERS)
@@ -119,7 +119,7 @@ def test_the_control_is_among_the_figures_and_too_few_groups_have_none(found, ma
     forms, images, _ = made
     rows = forms["instances"].head(FEWEST - 1)
     files = ([images[name] for name in rows[side]] for side in ("image_id", "negative_image_id"))
-    few = planted_control(*files, rows["instance_id"].tolist(), folds=4, seed=3)
+    few = run_planted_control(*files, rows["instance_id"].tolist(), folds=4, seed=3)
     assert {figure["n"] for figure in few["pictures"].values()} == {0}
 
 
@@ -127,7 +127,7 @@ def test_the_order_of_rows_changes_nothing(found, made):
     forms, images, texts = made
     order = np.random.default_rng(1).permutation(PAIRS + 5)
     turned = {name: rows.iloc[order].reset_index(drop=True) for name, rows in forms.items()}
-    again = image_scores(
+    again = compute_image_scores(
         turned, dict(reversed(images.items())), texts.iloc[::-1], folds=4, seed=3, split="test"
     )
     assert json.dumps(again.figures) == json.dumps(found.figures)
@@ -138,14 +138,14 @@ def test_equal_pictures_of_two_instances_are_in_one_fold_and_cluster(made):
     forms, images, texts = made
     first = next(iter(images.values()))
     same = {name: first if name.endswith(":drawn") else data for name, data in images.items()}
-    found = image_scores(forms, same, texts, folds=4, seed=3, split="test")
+    found = compute_image_scores(forms, same, texts, folds=4, seed=3, split="test")
     assert all(scores.empty for scores in found.scores.values())
 
 
 def test_no_instance_is_no_figure():
     forms, images, texts = world()
     none = {name: rows.iloc[:0] for name, rows in forms.items()}
-    found = image_scores(none, images, texts, folds=4, seed=3, split="test")
+    found = compute_image_scores(none, images, texts, folds=4, seed=3, split="test")
     assert found.figures["forms"] == {}
     assert {name: len(scores) for name, scores in found.scores.items()} == dict.fromkeys(forms, 0)
 
@@ -153,15 +153,15 @@ def test_no_instance_is_no_figure():
 def test_tables_of_two_runs_are_refused(made):
     forms, images, texts = made
     with pytest.raises(DataError, match=r"2 images .* not in the table of images"):
-        image_scores(forms, dict(list(images.items())[2:]), texts, folds=4, seed=3, split="test")
+        compute_image_scores(forms, dict(list(images.items())[2:]), texts, folds=4, seed=3, split="test")
     fewer = {**forms, "instances_source": forms["instances_source"].iloc[1:]}
     with pytest.raises(DataError, match="'instances_source' has other instances than 'instances'"):
-        image_scores(fewer, images, texts, folds=4, seed=3, split="test")
+        compute_image_scores(fewer, images, texts, folds=4, seed=3, split="test")
 
 
 def test_texts_without_a_score_leave_the_joint_attacker_unscored(made):
     forms, images, texts = made
-    found = image_scores(forms, images, texts.iloc[:0], folds=4, seed=3, split="test")
+    found = compute_image_scores(forms, images, texts.iloc[:0], folds=4, seed=3, split="test")
     figure = found.figures["forms"]["instances"]["joint"]["features"]["group_match"]["all"]
     assert (figure["value"], figure["n"], figure["unscored"]) == (None, 0, 33)
     assert pd.notna(found.figures["forms"]["instances"]["pictures"]["features"]["all"]["accuracy"])

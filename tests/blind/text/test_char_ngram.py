@@ -1,7 +1,7 @@
 import numpy as np
 
-from caramel.blind.text.char_ngram import char_ngram
-from caramel.blind.text.ngram import ngram
+from caramel.blind.text.char_ngram import score_with_char_ngrams
+from caramel.blind.text.ngram import score_with_ngrams
 
 WORDS = ["walking", "running", "jumping", "sitting", "sleeping", "reading", "eating", "singing"]
 
@@ -16,7 +16,7 @@ def test_misspelt_words_that_were_never_seen_are_told_by_their_signs():
     positives = captions(150)
     negatives = [text.replace("ing", "ign", 1) for text in positives]
     groups = [str(i) for i in range(150)]
-    positive, negative = char_ngram(positives, negatives, groups, folds=5, seed=3)
+    positive, negative = score_with_char_ngrams(positives, negatives, groups, folds=5, seed=3)
     assert np.mean(positive > negative) > 0.95
 
 
@@ -24,15 +24,15 @@ def test_case_and_space_count_for_signs_and_not_for_words():
     positives = captions(100)
     shouted = [text.upper() for text in positives]
     groups = [str(i) for i in range(100)]
-    positive, negative = char_ngram(positives, shouted, groups, folds=5, seed=3)
+    positive, negative = score_with_char_ngrams(positives, shouted, groups, folds=5, seed=3)
     assert np.mean(positive > negative) > 0.95
-    positive, negative = ngram(positives, shouted, groups, folds=5, seed=3)
+    positive, negative = score_with_ngrams(positives, shouted, groups, folds=5, seed=3)
     assert np.array_equal(positive, negative)
 
 
 def test_a_given_corpus_is_learned_from():
     groups = [str(i) for i in range(40)]
     columns = captions(40), captions(40, seed=1), groups
-    english = char_ngram(*columns, folds=5, seed=3, corpus=captions(200, seed=2))
-    other = char_ngram(*columns, folds=5, seed=3, corpus=["xyz"] * 3)
+    english = score_with_char_ngrams(*columns, folds=5, seed=3, corpus=captions(200, seed=2))
+    other = score_with_char_ngrams(*columns, folds=5, seed=3, corpus=["xyz"] * 3)
     assert not np.array_equal(english, other)

@@ -6,7 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from caramel.blind.text import kneser_ney as models
-from caramel.blind.text.kneser_ney import UNKNOWN, Corpus, Model, estimated, kneser_ney, likelihoods
+from caramel.blind.text.kneser_ney import (
+    UNKNOWN,
+    Corpus,
+    Model,
+    estimate_discounts,
+    score_by_likelihood,
+    score_with_kneser_ney,
+)
 from caramel.utils.hashing import assign_folds
 
 TEXTS = st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5), min_size=1, max_size=8)
@@ -14,7 +21,7 @@ SINGLE = (0.75, 0.75, 0.75)
 
 
 def trained(texts, order=3, discounts=None):
-    corpus = Corpus.of([" ".join(t) for t in texts], split=str.split, order=order)
+    corpus = Corpus.from_texts([" ".join(t) for t in texts], split=str.split, order=order)
     return corpus, Model.fit(corpus, np.arange(len(texts)), discounts)
 
 
@@ -31,7 +38,7 @@ class Oracle:
             self.counts[n] = Counter(g[1:] for g in before)
         self.words = {g[-1] for g in grams}
         self.discounts = {
-            n: discounts or estimated(np.array(list(c.values()))) for n, c in self.counts.items()
+            n: discounts or estimate_discounts(np.array(list(c.values()))) for n, c in self.counts.items()
         }
 
     def probability(self, word, context):
@@ -49,7 +56,7 @@ class Oracle:
 @settings(max_examples=60, deadline=None)
 @given(TEXTS, TEXTS, st.integers(1, 4), st.sampled_from([None, SINGLE]))
 def test_probabilities_are_those_of_the_definition(learned, asked, order, discounts):
-    corpus = Corpus.of([" ".join(t) for t in [*learned, *asked]], split=str.split, order=order)
+    corpus = Corpus.from_texts([" ".join(t) for t in [*learned, *asked]], split=str.split, order=order)
     model = Model.fit(corpus, np.arange(len(learned)), discounts)
     oracle = Oracle(learned, order, discounts)
     known = {w for t in learned for w in t}
@@ -60,8 +67,8 @@ def test_probabilities_are_those_of_the_definition(learned, asked, order, discou
             for j, w in enumerate(padded[order - 1 :])
         ]
         which = np.array([i])
-        assert model.probability(corpus.grams(which)) == pytest.approx(np.array(expected))
-        assert model.mean_logs(corpus, which) == pytest.approx(np.log(expected).mean())
+        assert model.compute_probability(corpus.get_ngrams(which)) == pytest.approx(np.array(expected))
+        assert model.compute_mean_log_probs(corpus, which) == pytest.approx(np.log(expected).mean())
 
 
 @settings(max_examples=60, deadline=None)
@@ -69,7 +76,7 @@ def test_probabilities_are_those_of_the_definition(learned, asked, order, discou
 def test_the_words_after_any_context_share_all_of_the_probability(texts, context):
     corpus, model = trained([*texts, "abcd"])
     start = (context[0] * corpus.words + context[1]) * corpus.words
-    after = model.probability(start + np.append(model.known, UNKNOWN))
+    after = model.compute_probability(start + np.append(model.known, UNKNOWN))
     assert after.sum() == pytest.approx(1)
     assert (after > 0).all()
 
@@ -82,49 +89,51 @@ def test_probabilities_are_those_worked_out_by_hand():
     unigram = kept / 3 + 0.75 * 3 / 3 / 4  # (1 − D) / 3 bigrams + D · 3 kinds / 3 · uniform 1/4
     bigram = kept + 0.75 * unigram
     trigram = kept + 0.75 * bigram
-    assert model.probability(corpus.grams(np.array([0]))).tolist() == pytest.approx([trigram] * 3)
+    assert model.compute_probability(corpus.get_ngrams(np.array([0]))).tolist() == pytest.approx(
+        [trigram] * 3
+    )
 
 
 def test_discounts_are_estimated_from_the_counts_of_counts():
     """Four ones, two twos, a three and a four: Y = 4 / 8; 1 − 2Y·2/4, 2 − 3Y·1/2, 3 − 4Y·1/1."""
-    assert estimated(np.array([1, 1, 1, 1, 2, 2, 3, 4])) == pytest.approx((0.5, 1.25, 1.0))
+    assert estimate_discounts(np.array([1, 1, 1, 1, 2, 2, 3, 4])) == pytest.approx((0.5, 1.25, 1.0))
 
 
 @given(st.lists(st.integers(1, 5), max_size=20))
 def test_a_discount_is_never_more_than_the_count(counts):
-    for n, discount in enumerate(estimated(np.array(counts, dtype=np.int64)), 1):
+    for n, discount in enumerate(estimate_discounts(np.array(counts, dtype=np.int64)), 1):
         assert 0 < discount < n
 
 
 def test_texts_without_tokens_and_models_without_texts_have_a_probability():
-    corpus = Corpus.of(["", "a"], split=str.split, order=3)
+    corpus = Corpus.from_texts(["", "a"], split=str.split, order=3)
     assert corpus.lengths.tolist() == [1, 2]
     nothing = Model.fit(corpus, np.zeros(0, dtype=np.int64))
-    assert nothing.probability(corpus.grams(np.array([0, 1]))).tolist() == [1, 1, 1]
+    assert nothing.compute_probability(corpus.get_ngrams(np.array([0, 1]))).tolist() == [1, 1, 1]
 
 
 def test_an_unknown_word_is_the_least_likely():
-    corpus = Corpus.of(["a b", "a c"], split=str.split, order=3)
+    corpus = Corpus.from_texts(["a b", "a c"], split=str.split, order=3)
     model = Model.fit(corpus, np.array([0]))
-    known, unknown = (model.probability(corpus.grams(np.array([i])))[1] for i in (0, 1))
+    known, unknown = (model.compute_probability(corpus.get_ngrams(np.array([i])))[1] for i in (0, 1))
     assert unknown < known
 
 
 def test_grams_of_texts_come_one_after_the_other():
-    corpus = Corpus.of(["a", "b a b", "c"], split=str.split, order=3)
-    parts = [corpus.grams(np.array([i])) for i in (2, 0, 2)]
-    assert np.array_equal(corpus.grams(np.array([2, 0, 2])), np.concatenate(parts))
+    corpus = Corpus.from_texts(["a", "b a b", "c"], split=str.split, order=3)
+    parts = [corpus.get_ngrams(np.array([i])) for i in (2, 0, 2)]
+    assert np.array_equal(corpus.get_ngrams(np.array([2, 0, 2])), np.concatenate(parts))
     assert corpus.lengths.tolist() == [2, 4, 2]
-    assert corpus.starts(np.array([2, 0, 2])).tolist() == [0, 2, 4]
+    assert corpus.compute_starts(np.array([2, 0, 2])).tolist() == [0, 2, 4]
 
 
 def test_more_kinds_of_tokens_than_there_is_room_for_leave_the_rare_ones_unknown():
     signs = "".join(chr(0x4E00 + i) for i in range(2000))
-    corpus = Corpus.of([signs, signs[:50]], split=list, order=6)
+    corpus = Corpus.from_texts([signs, signs[:50]], split=list, order=6)
     assert corpus.words**6 < 2**63
-    last = corpus.grams(np.array([0])) % corpus.words
+    last = corpus.get_ngrams(np.array([0])) % corpus.words
     assert (last == UNKNOWN).sum() == 2000 - (corpus.words - models.SPECIAL)
-    assert UNKNOWN not in corpus.grams(np.array([1])) % corpus.words
+    assert UNKNOWN not in corpus.get_ngrams(np.array([1])) % corpus.words
 
 
 def sentences(rows):
@@ -138,7 +147,7 @@ def sentences(rows):
 
 def test_captions_in_the_usual_order_of_words_beat_shuffled_ones():
     positives, negatives, groups = sentences(200)
-    scores = kneser_ney(positives, negatives, groups, folds=5, seed=3)
+    scores = score_with_kneser_ney(positives, negatives, groups, folds=5, seed=3)
     differ = np.array([p != n for p, n in zip(positives, negatives, strict=True)])
     assert np.mean(scores[0][differ] > scores[1][differ]) > 0.95
 
@@ -146,8 +155,10 @@ def test_captions_in_the_usual_order_of_words_beat_shuffled_ones():
 def test_a_given_corpus_is_learned_from_instead_of_the_other_folds():
     positives, negatives, groups = sentences(60)
     backwards = [" ".join(reversed(text.rstrip(".").split())) for text in positives]
-    plain = kneser_ney(positives, negatives, groups, folds=5, seed=3, corpus=sentences(300)[0][60:])
-    turned = kneser_ney(positives, backwards, groups, folds=5, seed=3, corpus=backwards[:30])
+    plain = score_with_kneser_ney(
+        positives, negatives, groups, folds=5, seed=3, corpus=sentences(300)[0][60:]
+    )
+    turned = score_with_kneser_ney(positives, backwards, groups, folds=5, seed=3, corpus=backwards[:30])
     assert np.mean(plain[0] > plain[1]) > 0.85
     assert np.mean(turned[0] > turned[1]) < 0.5
 
@@ -161,7 +172,9 @@ def test_a_text_of_the_corpus_that_is_to_be_scored_is_not_learned_from(monkeypat
         return fit(corpus, which, discounts)
 
     monkeypatch.setattr(models.Model, "fit", spy)
-    kneser_ney(["a b", "c"], ["d", "e"], ["i", "j"], folds=2, seed=3, corpus=["a b", "e", "f g", "f g"])
+    score_with_kneser_ney(
+        ["a b", "c"], ["d", "e"], ["i", "j"], folds=2, seed=3, corpus=["a b", "e", "f g", "f g"]
+    )
     assert learned == [[4]]  # texts a b, c, d, e; then the one of the corpus that is none of them
 
 
@@ -175,7 +188,7 @@ def test_large_folds_are_learned_from_in_part(monkeypatch):
 
     monkeypatch.setattr(models, "CAP", 7)
     monkeypatch.setattr(models.Model, "fit", spy)
-    kneser_ney(*sentences(50), folds=5, seed=3)
+    score_with_kneser_ney(*sentences(50), folds=5, seed=3)
     assert sizes == [7] * 5
 
 
@@ -191,7 +204,7 @@ def test_nothing_is_learned_from_a_text_that_is_to_be_scored_or_its_image(monkey
         return fit(corpus, which, discounts)
 
     monkeypatch.setattr(models.Model, "fit", spy)
-    likelihoods(positives, ["n y."] * 18, groups, folds=3, seed=3, split=str.split, order=3)
+    score_by_likelihood(positives, ["n y."] * 18, groups, folds=3, seed=3, split=str.split, order=3)
     fold = assign_folds(groups, folds=3, seed=3)
     for k, found in enumerate(learned):
         scored = {p for p, f in zip(positives, fold, strict=True) if f == k}

@@ -5,8 +5,8 @@ import pytest
 import small_language_models as small
 from small_language_models import TEXTS
 
-from caramel.blind.scorer_specs import scorer
-from caramel.blind.scorers import DECIMALS, share_below
+from caramel.blind.scorer_specs import load_scorer
+from caramel.blind.scorers import DECIMALS, compute_percentile_ranks
 from caramel.blind.text import language_models, text_embedding_cache
 from caramel.blind.text.text_models import open_model
 from caramel.errors import BackendError
@@ -35,7 +35,7 @@ def both(scores, positives: list[str], negatives: list[str]) -> tuple[np.ndarray
 
 
 def scored(kind: str, folder: Path, texts: list[str]) -> np.ndarray:
-    return both(scorer(f"{kind}:{folder}"), texts, texts)[0]
+    return both(load_scorer(f"{kind}:{folder}"), texts, texts)[0]
 
 
 def published_vera(folder: Path, text: str) -> float:
@@ -104,7 +104,7 @@ def test_likelihoods_are_those_of_one_text_at_a_time(kind, oracle, folders):
     assert found == pytest.approx(expected, abs=1e-5)
     assert np.ptp(expected[np.isfinite(expected)]) > 0.05
     # Rounded as where they are ranked: the oracle's last bits differ from a batch's.
-    assert scored(kind, folders[kind], TEXTS).tolist() == share_below(expected.round(4)).tolist()
+    assert scored(kind, folders[kind], TEXTS).tolist() == compute_percentile_ranks(expected.round(4)).tolist()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -117,7 +117,7 @@ def test_a_batch_gives_what_one_by_one_gives(kind, folders):
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_sides_of_a_pair_get_their_own_texts_score(kind, folders):
     one, other = TEXTS[:4], TEXTS[2:6]
-    positive, negative = both(scorer(f"{kind}:{folders[kind]}"), one, other)
+    positive, negative = both(load_scorer(f"{kind}:{folders[kind]}"), one, other)
     assert positive[2:].tolist() == negative[:2].tolist()
     assert ((positive >= 0) & (positive <= 1)).all()
     assert (positive == positive.round(DECIMALS)).all()
@@ -153,7 +153,7 @@ def test_the_temperature_of_vera_divides_its_logit(tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_rows_have_no_scores(kind, folders):
-    assert [len(side) for side in both(scorer(f"{kind}:{folders[kind]}"), [], [])] == [0, 0]
+    assert [len(side) for side in both(load_scorer(f"{kind}:{folders[kind]}"), [], [])] == [0, 0]
 
 
 def test_every_distinct_text_is_scored_once_whatever_is_asked_later(folders, monkeypatch):
@@ -164,7 +164,7 @@ def test_every_distinct_text_is_scored_once_whatever_is_asked_later(folders, mon
         return work(texts, **settings)
 
     monkeypatch.setattr(language_models, "scored_table", scored_table)
-    cola = scorer(f"cola:{folders['cola']}")
+    cola = load_scorer(f"cola:{folders['cola']}")
     first = both(cola, TEXTS[:3], TEXTS[2:5])
     second = both(cola, TEXTS[:4], TEXTS[3:7])
     assert sorted(seen) == sorted(set(TEXTS[:7]))
@@ -235,7 +235,7 @@ def test_a_causal_model_is_no_masked_one(folders):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_folder_without_a_checkpoint_is_an_error_before_anything_is_scored(kind, tmp_path):
     with pytest.raises(BackendError, match=rf"{kind}:.*no weights.*save_pretrained"):
-        scorer(f"{kind}:{tmp_path}")
+        load_scorer(f"{kind}:{tmp_path}")
 
 
 def test_a_broken_file_of_the_store_is_named_and_made_again(folders, capsys):

@@ -2,7 +2,12 @@ import numpy as np
 import pytest
 
 from caramel.blind.text import linear_probe as probes
-from caramel.blind.text.linear_probe import char_probe, edit_probe, edits_of, probe
+from caramel.blind.text.linear_probe import (
+    extract_edits,
+    score_with_char_probe,
+    score_with_edit_probe,
+    score_with_probe,
+)
 from caramel.utils.hashing import assign_folds
 
 
@@ -18,7 +23,7 @@ def share_right(scores: tuple[np.ndarray, np.ndarray]) -> float:
 
 
 def test_a_word_that_only_negatives_have_gives_them_away():
-    assert share_right(probe(*planted(200), folds=5, seed=3)) > 0.98
+    assert share_right(score_with_probe(*planted(200), folds=5, seed=3)) > 0.98
 
 
 def test_where_the_sides_are_drawn_by_lot_the_probe_is_at_chance():
@@ -26,11 +31,15 @@ def test_where_the_sides_are_drawn_by_lot_the_probe_is_at_chance():
     heads = np.random.default_rng(1).random(1200) < 0.5
     positives = [a if h else b for a, b, h in zip(first, second, heads, strict=True)]
     negatives = [b if h else a for a, b, h in zip(first, second, heads, strict=True)]
-    assert share_right(probe(positives, negatives, groups, folds=5, seed=3)) == pytest.approx(0.5, abs=0.06)
+    assert share_right(score_with_probe(positives, negatives, groups, folds=5, seed=3)) == pytest.approx(
+        0.5, abs=0.06
+    )
 
 
 def test_texts_that_repeat_on_other_images_cannot_be_learned_by_heart():
-    positive, negative = probe(["a cat"] * 30, ["a dog"] * 30, [str(i) for i in range(30)], folds=5, seed=3)
+    positive, negative = score_with_probe(
+        ["a cat"] * 30, ["a dog"] * 30, [str(i) for i in range(30)], folds=5, seed=3
+    )
     assert (positive == negative).all()
 
 
@@ -39,11 +48,11 @@ def test_a_caption_and_an_image_never_stand_on_both_sides(monkeypatch):
     positives = [f"p{i}" for i in rng.integers(80, size=200)]
     negatives = [f"n{i}" for i in rng.integers(120, size=200)]
     groups = [f"i{i}" for i in rng.integers(60, size=200)]
-    _, sides = probes.places(positives, negatives)
+    _, sides = probes.deduplicate_texts(positives, negatives)
     fold = assign_folds(groups, folds=5, seed=3)
     learned = []
 
-    cross_fitted = probes.cross_fitted
+    cross_fitted = probes.score_out_of_fold
 
     def spy(names, sides, groups, learn, **how):
         def noted(pairs, scored):
@@ -52,8 +61,8 @@ def test_a_caption_and_an_image_never_stand_on_both_sides(monkeypatch):
 
         return cross_fitted(names, sides, groups, noted, **how)
 
-    monkeypatch.setattr(probes, "cross_fitted", spy)
-    probe(positives, negatives, groups, folds=5, seed=3)
+    monkeypatch.setattr(probes, "score_out_of_fold", spy)
+    score_with_probe(positives, negatives, groups, folds=5, seed=3)
     rows = {
         (p, n): {g for g, a, b in zip(groups, *sides.tolist(), strict=True) if (a, b) == (p, n)}
         for p, n in sides.T.tolist()
@@ -73,17 +82,17 @@ def test_a_large_set_is_learned_from_a_random_part(monkeypatch):
         return np.zeros(features.shape[1])
 
     monkeypatch.setattr(probes, "CAP", 50)
-    monkeypatch.setattr(probes, "learn", spy)
-    probe(*planted(200), folds=5, seed=3)
+    monkeypatch.setattr(probes, "fit_weights", spy)
+    score_with_probe(*planted(200), folds=5, seed=3)
     assert sizes == [50] * 5
 
 
 def test_equal_input_gives_equal_scores_in_any_order():
     positives, negatives, groups = planted(100)
-    first = probe(positives, negatives, groups, folds=5, seed=3)
+    first = score_with_probe(positives, negatives, groups, folds=5, seed=3)
     order = np.random.default_rng(2).permutation(100)
     mixed = ([column[i] for i in order] for column in (positives, negatives, groups))
-    second = probe(*mixed, folds=5, seed=3)
+    second = score_with_probe(*mixed, folds=5, seed=3)
     for a, b in zip(first, second, strict=True):
         assert np.array_equal(a[order], b)
 
@@ -92,7 +101,7 @@ def test_misspelt_words_that_were_never_seen_give_themselves_away_by_their_signs
     positives = [f"walking and running {i}" for i in range(80)]
     negatives = [text.replace("ing", "ign", 1) + str(i) for i, text in enumerate(positives)]
     groups = [str(i) for i in range(80)]
-    assert share_right(char_probe(positives, negatives, groups, folds=5, seed=3)) > 0.98
+    assert share_right(score_with_char_probe(positives, negatives, groups, folds=5, seed=3)) > 0.98
 
 
 def edited(rows: int, seed: int = 0) -> tuple[list[str], list[str], list[str]]:
@@ -114,8 +123,8 @@ def edited(rows: int, seed: int = 0) -> tuple[list[str], list[str], list[str]]:
 
 def test_the_place_of_the_edit_tells_what_the_texts_alone_do_not():
     """An added word is true near the end and false near the start: length and words say nothing."""
-    assert share_right(edit_probe(*edited(600), folds=5, seed=3)) > 0.95
-    assert share_right(probe(*edited(600), folds=5, seed=3)) < 0.8
+    assert share_right(score_with_edit_probe(*edited(600), folds=5, seed=3)) > 0.95
+    assert share_right(score_with_probe(*edited(600), folds=5, seed=3)) < 0.8
 
 
 def test_where_the_sides_are_drawn_by_lot_edits_are_at_chance():
@@ -123,7 +132,7 @@ def test_where_the_sides_are_drawn_by_lot_edits_are_at_chance():
     heads = np.random.default_rng(1).random(800) < 0.5
     positives = [a if h else b for a, b, h in zip(first, second, heads, strict=True)]
     negatives = [b if h else a for a, b, h in zip(first, second, heads, strict=True)]
-    assert share_right(edit_probe(positives, negatives, groups, folds=5, seed=3)) == pytest.approx(
+    assert share_right(score_with_edit_probe(positives, negatives, groups, folds=5, seed=3)) == pytest.approx(
         0.5, abs=0.07
     )
 
@@ -140,7 +149,7 @@ def test_where_the_sides_are_drawn_by_lot_edits_are_at_chance():
     ],
 )
 def test_an_edit_is_what_differs_between_the_two_texts(mine, other, found):
-    *terms, place = edits_of((mine, other))
+    *terms, place = extract_edits((mine, other))
     assert terms == found
     assert place.startswith(f"{found[-1]} in tenth ")
 
@@ -148,5 +157,5 @@ def test_an_edit_is_what_differs_between_the_two_texts(mine, other, found):
 def test_texts_that_repeat_in_other_pairs_are_not_learned_from_by_edits():
     """A negative that stands against another caption elsewhere is the same text: it is left out."""
     positives = [f"a cat {i}" for i in range(30)]
-    scores = edit_probe(positives, ["a dog"] * 30, [str(i) for i in range(30)], folds=5, seed=3)
+    scores = score_with_edit_probe(positives, ["a dog"] * 30, [str(i) for i in range(30)], folds=5, seed=3)
     assert len(np.unique(scores)) == 1

@@ -1,14 +1,14 @@
 import pytest
 
-from caramel.blind.scorer_specs import all_scorers
+from caramel.blind.scorer_specs import list_scorers
 from caramel.blind.text.model_adapter import BLIND, load_blind
 from caramel.errors import BackendError
 from caramel.interfaces.model import BlindModel
 from caramel.models.specs import missing_of, open_model
 from caramel.utils.hashing import assign_folds
 
-ALL = tuple(found.name for found in all_scorers() if found.missing is None)
-SCORERS = tuple(found.name for found in all_scorers() if found.missing is None and not found.sees_both)
+ALL = tuple(found.name for found in list_scorers() if found.missing is None)
+SCORERS = tuple(found.name for found in list_scorers() if found.missing is None and not found.sees_both)
 POSITIVES = [f"A dog sits by the {thing} number {i}" for i in range(20) for thing in ("sofa", "tree")]
 NEGATIVES = [
     f"A cat of steel sits by number {i} of the {thing}" for i in range(20) for thing in ("sofa", "tree")

@@ -12,10 +12,10 @@ TEXTS = st.lists(st.text("abc ", max_size=12), max_size=8)
 
 @given(TEXTS, st.data())
 def test_counts_are_those_of_each_text(texts, data) -> None:
-    found = Terms.of(texts, str.split)
+    found = Terms.from_items(texts, str.split)
     assert found.names == sorted({word for text in texts for word in text.split()})
     which = data.draw(st.lists(st.integers(0, len(texts) - 1), max_size=9)) if texts else []
-    counts = found.of_items(np.array(which, dtype=np.int64))
+    counts = found.count_terms(np.array(which, dtype=np.int64))
     assert counts.shape == (len(which), len(found.names))
     assert counts.dtype == np.float64
     assert counts.has_sorted_indices
@@ -25,4 +25,4 @@ def test_counts_are_those_of_each_text(texts, data) -> None:
 
 @pytest.mark.parametrize("texts", [[], [""], ["", ""]])
 def test_items_may_have_no_terms(texts) -> None:
-    assert Terms.of(texts, str.split).of_items(np.arange(len(texts))).shape == (len(texts), 0)
+    assert Terms.from_items(texts, str.split).count_terms(np.arange(len(texts))).shape == (len(texts), 0)

@@ -2,27 +2,29 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caramel.blind.text.odd_one_out import among, odd_one_out, terms_among
+from caramel.blind.text.odd_one_out import build_triple, extract_triple_terms, score_triples
 
 WORDS = st.lists(st.sampled_from("abcde"), max_size=6).map(" ".join)
 
 
 @given(WORDS, WORDS, WORDS)
 def test_a_text_is_the_same_among_its_companions_in_any_order(text, one, two):
-    assert among(text, one, two) == among(text, two, one)
-    assert terms_among(among(text, one, two)) == terms_among(among(text, two, one))
+    assert build_triple(text, one, two) == build_triple(text, two, one)
+    assert extract_triple_terms(build_triple(text, one, two)) == extract_triple_terms(
+        build_triple(text, two, one)
+    )
 
 
 def test_the_terms_say_which_of_two_that_are_alike_the_third_backs():
     caption, negative, paraphrase = "a red dog sits", "a red cat sits", "there is a dog that is red"
     true, false = (
-        terms_among(among(*texts))
+        extract_triple_terms(build_triple(*texts))
         for texts in ((caption, negative, paraphrase), (negative, caption, paraphrase))
     )
     assert {"words backed 1", "words unbacked 0", "words alone 0"} <= set(true)
     assert {"words backed 0", "words unbacked 1", "words alone 1", "alone: cat"} <= set(false)
     assert "closer than both others" in {*true} & {*false}
-    assert "farther than both others" in terms_among(among(paraphrase, caption, negative))
+    assert "farther than both others" in extract_triple_terms(build_triple(paraphrase, caption, negative))
 
 
 def test_the_negative_of_three_is_found_by_what_the_paraphrase_backs():
@@ -33,8 +35,8 @@ def test_the_negative_of_three_is_found_by_what_the_paraphrase_backs():
         mine, other = rng.permutation([f"w{2 * i}", f"w{2 * i + 1}"])
         triple = (f"the {mine} is here", f"the {other} is here", f"we saw one {mine} over there")
         for caption, second in ((triple[0], triple[2]), (triple[2], triple[0])):
-            true.append(among(caption, triple[1], second))
-            false.append(among(triple[1], caption, second))
+            true.append(build_triple(caption, triple[1], second))
+            false.append(build_triple(triple[1], caption, second))
             groups.append(f"i{i}")
-    positive, negative = odd_one_out(true, false, groups, folds=3, seed=1)
+    positive, negative = score_triples(true, false, groups, folds=3, seed=1)
     assert (positive > negative).mean() > 0.95

@@ -76,7 +76,7 @@ def test_rare_words_are_found_though_each_is_another_one(swapped):
     common = [" ".join(rng.choice(["cat", "dog", "sees", "the", "a"], size=5)) for _ in range(60)]
     rare = [f"{text.rsplit(' ', 1)[0]} x{i}" for i, text in enumerate(common)]
     sides = (rare, common) if swapped else (common, rare)
-    assert share_right(surface.rare_words(*sides, images(60), folds=5, seed=3)) == 1
+    assert share_right(surface.score_with_rare_words(*sides, images(60), folds=5, seed=3)) == 1
 
 
 def test_how_common_a_word_is_is_counted_in_the_texts_of_other_folds():
@@ -85,7 +85,7 @@ def test_how_common_a_word_is_is_counted_in_the_texts_of_other_folds():
     fold = assign_folds(groups, folds=2, seed=3)
     positives = [f"cat {i}" for i in range(40)]
     negatives = [f"{'zap' if f else 'cat'} {i + 100}" for i, f in enumerate(fold)]
-    positive, negative = surface.rare_words(positives, negatives, groups, folds=2, seed=3)
+    positive, negative = surface.score_with_rare_words(positives, negatives, groups, folds=2, seed=3)
     inside = fold == 1
     assert (positive[inside] != negative[inside]).all()
     assert (positive[~inside] == negative[~inside]).all()
@@ -94,5 +94,5 @@ def test_how_common_a_word_is_is_counted_in_the_texts_of_other_folds():
 def test_where_the_sides_are_drawn_by_lot_rare_words_tell_nothing():
     rng = np.random.default_rng(1)
     texts = [" ".join(f"w{i}" for i in rng.geometric(0.05, size=6)) for _ in range(2000)]
-    found = surface.rare_words(texts[:1000], texts[1000:], images(1000), folds=5, seed=3)
+    found = surface.score_with_rare_words(texts[:1000], texts[1000:], images(1000), folds=5, seed=3)
     assert share_right(found) == pytest.approx(0.5, abs=0.06)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from caramel.blind.text import text_embedding_cache
-from caramel.blind.text.text_embedding_cache import text_vectors
+from caramel.blind.text.text_embedding_cache import compute_text_vectors
 from caramel.io.keys import text_key
 from caramel.models.embedding_cache import vector_table
 
@@ -23,7 +23,7 @@ def lengths(texts: Sequence[str]) -> pa.Table:
 
 
 def ask(*texts: str) -> list[list[float]]:
-    return text_vectors(texts, lengths, settings={}, identity={"model": 1}, title="test").tolist()
+    return compute_text_vectors(texts, lengths, settings={}, identity={"model": 1}, title="test").tolist()
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +54,6 @@ def test_a_file_in_which_a_bit_flipped_is_said_and_made_again(capsys: pytest.Cap
 
 def test_other_code_makes_everything_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     ask("a")
-    monkeypatch.setattr(text_embedding_cache, "code_version", lambda module: "edited")
+    monkeypatch.setattr(text_embedding_cache, "compute_code_version", lambda module: "edited")
     ask("a")
     assert MADE == ["a", "a"]

@@ -18,7 +18,7 @@ from caramel.interfaces.benchmark import Benchmark
 from caramel.report.terminal import comparison_text
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
-from caramel.utils.stats import FLIPS, holm
+from caramel.utils.stats import FLIPS, holm_correction
 
 SIMULATION = Path(__file__).parents[3] / "bench" / "intervals.py"
 BENCHMARK = Benchmark(
@@ -164,7 +164,7 @@ def test_group_match_is_one_more_claim_of_the_family_and_changes_no_other_differ
     columns = ["subset", "metric", "value_a", "difference", "ci_low", "ci_high"]
     pd.testing.assert_frame_equal(found.loc[~rows, columns].reset_index(drop=True), without[columns])
     assert rows.sum() == len(without) / 2
-    np.testing.assert_array_equal(found["p_holm"], holm(found["p"].to_numpy()))
+    np.testing.assert_array_equal(found["p_holm"], holm_correction(found["p"].to_numpy()))
     assert (
         found["value_a"][rows].to_numpy() >= found["value_a"][found["metric"] == "group"].to_numpy()
     ).all()
@@ -242,21 +242,21 @@ def test_metrics_that_no_instance_has_are_left_out() -> None:
 def test_simulated_intervals_hold_the_truth_as_often_as_they_say(simulation: ModuleType) -> None:
     rng = np.random.default_rng(0)
     for count, p, correlation in ((100, 0.95, 0.3), (100, 0.5, 0.0), (300, 0.1, 0.8)):
-        result = simulation.coverage(rng, count, 8, p, correlation, 1000)
+        result = simulation.measure_coverage(rng, count, 8, p, correlation, 1000)
         assert not result.missed, str(result)
 
 
 def test_simulated_models_that_are_alike_are_rarely_told_apart(simulation: ModuleType) -> None:
     rng = np.random.default_rng(0)
     results = [
-        *simulation.equal_models(rng, 100, 0.8, 0.3, 500),
-        *simulation.sparse_models(rng, 100, 0.02, True, 500),
-        *simulation.seeded_models(rng, 100, (3, 3), 0.05, 500),
+        *simulation.measure_equal_models(rng, 100, 0.8, 0.3, 500),
+        *simulation.measure_sparse_models(rng, 100, 0.02, True, 500),
+        *simulation.measure_seeded_models(rng, 100, (3, 3), 0.05, 500),
     ]
     for result in results:
         assert not result.missed, str(result)
 
 
 def test_of_simulated_comparisons_of_equal_models_few_claim_anything(simulation: ModuleType) -> None:
-    result = simulation.whole_comparisons(np.random.default_rng(0), 20)
+    result = simulation.measure_familywise_error(np.random.default_rng(0), 20)
     assert not result.missed, str(result)

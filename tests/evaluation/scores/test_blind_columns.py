@@ -13,9 +13,9 @@ import pytest
 from caramel.benchmarks.metrics import outcomes
 from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
 from caramel.benchmarks.tasks import comparisons
-from caramel.blind.scorer_specs import all_scorers
-from caramel.blind.scores import blind_accuracy, score_pairs
-from caramel.blind.text.attack import found_scorer
+from caramel.blind.scorer_specs import list_scorers
+from caramel.blind.scores import compute_blind_accuracy, score_pairs
+from caramel.blind.text.attack import load_attacker
 from caramel.blind.text.model_adapter import load_blind
 from caramel.evaluation.scores import blind_columns as blind
 from caramel.evaluation.scores.blind_columns import blind_columns
@@ -28,7 +28,7 @@ from caramel.sources.sugarcrepe_files import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")
 NAN = math.nan
-SCORERS = tuple(found.name for found in all_scorers() if found.missing is None)
+SCORERS = tuple(found.name for found in list_scorers() if found.missing is None)
 
 
 class Hashing:
@@ -288,13 +288,13 @@ def test_pools_too_large_to_contest_have_no_score_but_their_size(monkeypatch):
 
 def scored_by(pairs: pd.DataFrame, negatives: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return table ``scores``, also of a scorer that sees both captions."""
-    if name in {found.name for found in all_scorers() if not found.sees_both}:
+    if name in {found.name for found in list_scorers() if not found.sees_both}:
         return score_pairs(pairs, negatives, scorers=(name,), folds=5, seed=3)
     rows, parts = negatives.merge(pairs, on="pair_id"), []
     for kind in rows["type"].unique():
         part = rows[rows["type"] == kind]
         sides = (part[column].tolist() for column in ("caption", "negative_caption", "image_id"))
-        both = found_scorer(name)(*sides, folds=5, seed=3)
+        both = load_attacker(name)(*sides, folds=5, seed=3)
         scores = dict(zip(("positive_score", "negative_score"), both, strict=True))
         parts.append(part[["negative_id"]].assign(scorer=name, **scores))
     return pd.concat(parts, ignore_index=True)
@@ -308,7 +308,7 @@ def agrees(task: Comparisons, folder: Path, scorer: str) -> dict[str, float]:
     rows = rows.assign(pair_id=rows["negative_id"], type=rows["subtype"].str.partition("_")[0])
     pairs, negatives = rows[["pair_id", "image_id", "caption"]], rows.drop(columns=["image_id", "caption"])
     scores = scored_by(pairs, negatives, scorer)
-    theirs = blind_accuracy(scores, negatives, pairs=pairs, folds=5)[scorer]
+    theirs = compute_blind_accuracy(scores, negatives, pairs=pairs, folds=5)[scorer]
     ours = {"all": hits.mean()}
     for subset in set(task.rows["subsets"].explode()):
         ours[subset] = hits[[subset in subsets for subsets in task.rows["subsets"]]].mean()

@@ -55,7 +55,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     """A chat endpoint, and the family ``quick`` that asks it without long pauses."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv(KEY, raising=False)
-    monkeypatch.setitem(registry.FAMILIES.places, "quick", "chat_server:QUICK")
+    monkeypatch.setitem(registry.FAMILIES.targets, "quick", "chat_server:QUICK")
     open_model.cache_clear()
     server = ChatServer()
     yield server

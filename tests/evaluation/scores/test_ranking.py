@@ -244,7 +244,7 @@ BLANK = family("blank", blank, "matcher")
 def test_a_candidate_without_a_score_leaves_its_queries_unscored(
     tmp_path: Path, families: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.FAMILIES.places, "blank", "test_ranking:BLANK")
+    monkeypatch.setitem(registry.FAMILIES.targets, "blank", "test_ranking:BLANK")
     task = Prompts().task(tmp_path)
     run = Run("blank:x", "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
     rows = similarities(task, check_images(task.images, "test"), run, benchmark="test")

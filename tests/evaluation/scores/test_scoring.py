@@ -290,7 +290,7 @@ BROKEN = family("broken", broken)
 
 @pytest.fixture
 def broken_family(families: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.FAMILIES.places, "broken", "test_scoring:BROKEN")
+    monkeypatch.setitem(registry.FAMILIES.targets, "broken", "test_scoring:BROKEN")
 
 
 @pytest.mark.parametrize("what", ["images", "texts", "texts_alone"])

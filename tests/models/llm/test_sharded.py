@@ -12,7 +12,7 @@ from small_language_models import gpt2_folder
 from caramel.interfaces.writer import Written
 from caramel.models.llm import sharded
 from caramel.models.llm.sharded import SpreadWriter
-from caramel.runtime.ray.workers import workers
+from caramel.runtime.ray.workers import open_worker_pool
 from caramel.sources.captions.llm.writer import language_negatives
 
 
@@ -41,10 +41,10 @@ def test_a_worker_takes_a_gpu_where_the_cluster_has_some_and_this_machine_none(
     @contextmanager
     def noted(gpus: float) -> Iterator[object]:
         taken.append(gpus)
-        with workers(gpus) as found:
+        with open_worker_pool(gpus) as found:
             yield found
 
-    monkeypatch.setattr(sharded, "workers", noted)
+    monkeypatch.setattr(sharded, "open_worker_pool", noted)
     for has in ({"CPU": 2.0}, {"CPU": 2.0, "GPU": 8.0}):
         monkeypatch.setattr(ray, "cluster_resources", lambda has=has: has)
         SpreadWriter("folder", 3, 2).answer(lambda number: [], lambda request, said: None)

@@ -18,19 +18,19 @@ from commands import run_command
 from PIL import Image
 from tracking_servers import impostor, send_body
 
-from caramel.config.schema import load
+from caramel.config.schema import load_config
 from caramel.errors import BackendError, CaramelError, DataError
 from caramel.io.files import file_hash
 from caramel.models.open_clip.checkpoints import CONFIG
 from caramel.models.specs import content_of, open_model, parse_spec
 from caramel.release.publishing_models import model_registry
 from caramel.release.publishing_models.model_registry import register, resolved
-from caramel.runtime.installation import requirement
+from caramel.runtime.installation import get_requirement
 from caramel.runtime.mlflow import tracking
 from caramel.training.tracked_trials import Trials
 
 TEXTS = ["a red box", "a green cup"]
-FINETUNE = load(Path(__file__).parents[3] / "params" / "default.yaml").finetune
+FINETUNE = load_config(Path(__file__).parents[3] / "params" / "default.yaml").finetune
 OWN = {"weight_decay": 0.3}  # of a variant
 
 
@@ -41,7 +41,7 @@ def trained(root: Path, key: str, *, fails: bool = False, **changed: Any) -> Non
     trials = Trials({"processes": 1}, common, 40, 1, "inline", root, 0.0, ["data/assemble"], root)
     with (
         pytest.raises(ValueError, match="it failed") if fails else nullcontext(),
-        tracking.opened(trials._planned({"variant": "infonce", "seed": 3, "own": OWN}, key)),
+        tracking.open_run(trials._planned({"variant": "infonce", "seed": 3, "own": OWN}, key)),
     ):
         if fails:
             raise ValueError("it failed")
@@ -82,7 +82,7 @@ def test_a_registered_model_is_the_checkpoint_wherever_the_store_lies(
         assert str(moved) in found
     assert content_of(found).split()[-1] == content_of(f"open_clip:{clip_folder}").split()[-1]
     np.testing.assert_array_equal(open_model(found, "cpu", "fp32").encode_texts(TEXTS, None), own)
-    mlflow.set_tracking_uri(tracking.tracking_uri(moved))
+    mlflow.set_tracking_uri(tracking.get_tracking_uri(moved))
     model = mlflow.pyfunc.load_model("models:/tuned@pin-v2_0")
     np.testing.assert_allclose(model.predict(pd.DataFrame({"caption": TEXTS})), own, atol=1e-6)
     with pytest.raises(CaramelError, match="'caption' or 'image'"):
@@ -91,7 +91,7 @@ def test_a_registered_model_is_the_checkpoint_wherever_the_store_lies(
     assert (version.run_id, version.tags["pin"]) == (made.run, "v2.0")
     assert not list((moved / "mlruns").rglob("*.pkl"))
     (needed,) = (moved / "mlruns").rglob("requirements.txt")
-    assert requirement() in needed.read_text().splitlines()
+    assert get_requirement() in needed.read_text().splitlines()
 
 
 def test_a_registered_model_is_evaluated_by_a_process_that_did_nothing_before(

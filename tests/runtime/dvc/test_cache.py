@@ -55,7 +55,7 @@ def ran(project: Path) -> int:
 
 
 def test_a_whole_cache_is_left_as_it_is(project: Path) -> None:
-    assert cache.broken(project, whole=True) == []
+    assert cache.find_broken_entries(project, whole=True) == []
     assert list(mend(project)) == []
     assert dvc_repository(project).text.startswith("no remote")
 
@@ -79,7 +79,7 @@ def test_nothing_behind_a_link_in_the_cache_is_removed(link: str, project: Path,
 
 def test_a_stage_whose_list_of_files_is_damaged_does_not_run_each_time(project: Path) -> None:
     damaged = damage(next(project.glob(".dvc/cache/files/md5/??/*.dir")))
-    assert cache.broken(project, whole=False) == [damaged]
+    assert cache.find_broken_entries(project, whole=False) == [damaged]
     dvc(project, "repro")
     dvc(project, "repro")
     assert ran(project) == 3  # DVC does not mend it by itself
@@ -88,7 +88,7 @@ def test_a_stage_whose_list_of_files_is_damaged_does_not_run_each_time(project: 
     before = ran(project)
     dvc(project, "repro")
     assert ran(project) == before
-    assert cache.broken(project, whole=True) == []
+    assert cache.find_broken_entries(project, whole=True) == []
 
 
 def test_an_empty_run_in_the_cache_no_longer_stops_its_stage(project: Path) -> None:
@@ -98,7 +98,7 @@ def test_an_empty_run_in_the_cache_no_longer_stops_its_stage(project: Path) -> N
     (project / "dvc.lock").unlink()
     assert "failed to reproduce" in dvc(project, "repro")
     assert dvc_repository(project).cure == "caramel doctor --fix"
-    assert cache.broken(project, whole=False) == [run.parent]
+    assert cache.find_broken_entries(project, whole=False) == [run.parent]
     assert any("removed" in line for line in mend(project))
     dvc(project, "repro")
     assert (project / "b" / "a").read_text() == "1"
@@ -106,7 +106,7 @@ def test_an_empty_run_in_the_cache_no_longer_stops_its_stage(project: Path) -> N
 
 def test_a_damaged_object_is_not_put_into_data_again(project: Path) -> None:
     damaged = damage(next(path for path in project.glob(".dvc/cache/files/md5/??/*") if not path.suffix))
-    assert cache.broken(project, whole=True) == [damaged]
+    assert cache.find_broken_entries(project, whole=True) == [damaged]
     assert any("removed" in line for line in mend(project))
     shutil.rmtree(project / "b")
     dvc(project, "repro")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from caramel.errors import ConfigError
-from caramel.runtime.dvc.credentials import login_address, named_address
-from caramel.runtime.dvc.settings import FOLDER, cache_folder, settings, unverified
+from caramel.runtime.dvc.credentials import get_login_address, parse_remote_address
+from caramel.runtime.dvc.settings import FOLDER, cache_folder, find_unverified_remotes, load_settings
 
 BROKEN = {
     "interpolation of nothing": "['remote \"a\"']\nurl = s3://%(x)s\n",
@@ -53,28 +53,28 @@ def test_broken_settings_are_an_error_that_names_the_file_which_is_broken(
     fine.write_text("['remote \"store\"']\nurl = /x\nverify = true\n", encoding="utf-8")
     for path in (user / "config", project / ".dvc" / "config.local"):
         path.write_text(text, encoding="utf-8")
-        for read in (settings, unverified):
+        for read in (load_settings, find_unverified_remotes):
             with pytest.raises(ConfigError) as raised:
                 read(project)
             assert str(raised.value).startswith(f"DVC's settings in '{path}' are broken: ")
         path.unlink()
-    assert unverified(project) == []
+    assert find_unverified_remotes(project) == []
     fine.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"^DVC's settings in 'https://h/x/.dvc/config' are broken: "):
-        settings(project, FOLDER, called="https://h/x")
+        load_settings(project, FOLDER, label="https://h/x")
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe[core]", b"[core]\nremote = \xff\n", b"\0"])
 def test_a_file_that_is_no_text_is_named(data: bytes, user: Path, project: Path) -> None:
     (user / "config").write_bytes(data)
     with pytest.raises(ConfigError, match=f"'{user / 'config'}' are broken"):
-        settings(project)
+        load_settings(project)
 
 
 def test_a_folder_in_place_of_the_file_is_named(user: Path, project: Path) -> None:
     (user / "config").mkdir()
     with pytest.raises(ConfigError, match=f"'{user / 'config'}' are broken: it is not a file"):
-        settings(project)
+        load_settings(project)
 
 
 def test_the_cache_is_where_dvc_has_it_though_other_settings_are_odd(user: Path, project: Path) -> None:
@@ -104,10 +104,10 @@ def test_the_cache_is_where_dvc_has_it_though_other_settings_are_odd(user: Path,
 def test_the_address_of_a_login_is_the_host_that_it_would_be_sent_to(
     options: dict[str, object], address: str | None
 ) -> None:
-    assert login_address(options) == address
+    assert get_login_address(options) == address
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:80", "s3://", "http://h:x", "http://[h", "/x"])
 def test_what_names_no_host_is_no_address(text: str) -> None:
     with pytest.raises(ConfigError, match="is not the address of a remote"):
-        named_address(text)
+        parse_remote_address(text)

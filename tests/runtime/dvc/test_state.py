@@ -143,10 +143,10 @@ def test_a_merge_that_stopped_in_the_lock_is_mended_and_what_is_dropped_is_named
 @pytest.mark.parametrize("text", ["", '{"write": {[1]', '{"read": 5}', '{"write": {"b": {"pid": "x"}}}'])
 def test_a_cut_rwlock_is_removed(text: str, project: Path) -> None:
     (project / state.RWLOCK).write_text(text, encoding="utf-8")
-    assert "is cut" in (state.rwlock_trouble(project) or "")
+    assert "is cut" in (state.find_rwlock_problem(project) or "")
     (done,) = mend(project)
     assert "rwlock was removed" in done
-    assert state.rwlock_trouble(project) is None
+    assert state.find_rwlock_problem(project) is None
 
 
 def test_dvc_refuses_a_cut_rwlock_and_takes_the_mended_one(project: Path) -> None:
@@ -165,7 +165,7 @@ def test_an_rwlock_of_a_process_that_is_not_dvc_is_removed_and_one_of_a_dead_pro
     for number, trouble in ((ended.pid, False), (os.getpid(), True)):
         held = {"write": {str(project / "b"): {"pid": number, "cmd": "dvc repro"}}}
         (project / state.RWLOCK).write_text(json.dumps(held), encoding="utf-8")
-        assert bool(state.rwlock_trouble(project)) == trouble
+        assert bool(state.find_rwlock_problem(project)) == trouble
         assert len(list(mend(project))) == trouble
 
 
@@ -216,13 +216,13 @@ def test_nothing_is_mended_beside_a_dvc_at_work(project: Path) -> None:
 def test_a_lock_that_dvc_would_not_write_is_an_error_that_names_the_cure(text: str, tmp_path: Path) -> None:
     (tmp_path / "dvc.lock").write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=r"(?s)dvc\.lock .*caramel doctor --fix"):
-        tracking.data_versions(["b"], tmp_path)
+        tracking.get_data_versions(["b"], tmp_path)
 
 
 def test_a_lock_that_is_whole_or_missing_is_read(tmp_path: Path) -> None:
-    assert tracking.data_versions(["b"], tmp_path) == {}
+    assert tracking.get_data_versions(["b"], tmp_path) == {}
     (tmp_path / "dvc.lock").write_text(WHOLE.format(md5="0a" * 16), encoding="utf-8")
-    assert tracking.data_versions(["b"], tmp_path) == {"b": "0a" * 16}
+    assert tracking.get_data_versions(["b"], tmp_path) == {"b": "0a" * 16}
 
 
 FILES = {"a.bin": "0a" * 16, "a/c.bin": "1b" * 16}
@@ -244,7 +244,7 @@ def test_an_output_that_is_listed_file_by_file_has_dvcs_hash_of_the_listing(tmp_
     tree.digest()
     (tmp_path / "dvc.lock").write_text(listed(), encoding="utf-8")
     assert list(mend(tmp_path)) == []
-    assert tracking.data_versions(["b"], tmp_path) == {"b": tree.hash_info.value}
+    assert tracking.get_data_versions(["b"], tmp_path) == {"b": tree.hash_info.value}
     (tmp_path / "dvc.lock").write_text(listed(**{"a.bin": "0a" * 12}), encoding="utf-8")
     with pytest.raises(DataError, match="the hash of 'b' is cut"):
         state.read_lock(tmp_path)

@@ -35,8 +35,8 @@ def test_an_answer_that_broke_off_is_asked_for_again_with_the_whole_file(
         rest_utils, "_get_http_response_with_retries", rest_utils._get_http_response_with_retries
     )
     monkeypatch.setattr(retry, "PAUSES", (0.0,))
-    retry.steady()
-    retry.steady()
+    retry.enable_retries()
+    retry.enable_retries()
     (tmp_path / "f").write_bytes(b"whole")
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, (tmp_path / "f").open("rb") as file:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -52,7 +52,7 @@ def test_of_two_runs_that_were_made_for_one_key_the_first_stays(
     import mlflow
 
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    first = tracking.plan("n", key="k", params={})
+    first = tracking.plan_run("n", key="k", params={})
     client = mlflow.MlflowClient(first.uri)
     experiment = client.get_run(first.run_id).info.experiment_id
     made: list[str] = []
@@ -60,9 +60,9 @@ def test_of_two_runs_that_were_made_for_one_key_the_first_stays(
     def twice() -> None:
         made.extend(client.create_run(experiment, tags={"key": "other"}).info.run_id for _ in range(2))
 
-    stays = retry.one_run(client, experiment, "key", "other", twice)
+    stays = retry.get_or_create_run(client, experiment, "key", "other", twice)
     assert stays in made
-    assert retry.one_run(client, experiment, "key", "other", twice) == stays
+    assert retry.get_or_create_run(client, experiment, "key", "other", twice) == stays
     assert len(made) == 2
     left = {run.info.run_id: run.info.status for run in client.search_runs([experiment])}
     assert left == {first.run_id: "SCHEDULED", stays: "SCHEDULED"}

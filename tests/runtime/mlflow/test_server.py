@@ -20,8 +20,14 @@ from caramel.release.pin_file import Pin
 from caramel.release.runs import runs_of
 from caramel.runtime.mlflow import http, retry, tracking
 from caramel.runtime.mlflow import server as tracking_server
-from caramel.runtime.mlflow.retry import again, clearly
-from caramel.runtime.mlflow.server import NAME, environment, meaning, named_server, require_server
+from caramel.runtime.mlflow.retry import retry_on_race, translate_errors
+from caramel.runtime.mlflow.server import (
+    NAME,
+    explain_error,
+    get_server_environment,
+    get_tracking_server,
+    require_server,
+)
 from caramel.runtime.mlflow.store_copy import copy_history
 from caramel.training.tracked import log_curve
 
@@ -143,7 +149,7 @@ def test_an_address_with_a_typo_is_told_before_anything_runs(
 @pytest.mark.parametrize("address", ["", "sqlite:////tmp/x.db", "postgresql+psycopg2://u:p@h/db"])
 def test_a_database_is_no_server(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NAME, address)
-    assert named_server() == ""
+    assert get_tracking_server() == ""
     require_server()
 
 
@@ -283,13 +289,13 @@ def test_replies_that_are_none_of_mlflows_are_errors_wherever_they_are_read(
         is_check = handler.path == tracking_server.LOOKED_FOR
         send_body(handler, *((EXPERIMENTS.encode(), 200) if is_check else (text.encode(), status)))
 
-    planned = tracking.Planned("n", "r", "", str(project))
+    planned = tracking.PlannedRun("n", "r", "", str(project))
     with impostor(answer) as url:
         monkeypatch.setenv(NAME, url)
         for use in (
-            lambda: tracking.plan("n", key="k", params={"a": 1}),
+            lambda: tracking.plan_run("n", key="k", params={"a": 1}),
             lambda: copy_history(url, str(project / "copy")),
-            lambda: tracking.killed(dataclasses.replace(planned, uri=url)),
+            lambda: tracking.mark_killed(dataclasses.replace(planned, uri=url)),
             lambda: runs_of(Pin.model_construct(name="v1", outs={}), project),
         ):
             with suppress(CaramelError):  # of some replies that are no answer, nothing is read
@@ -311,7 +317,7 @@ def test_a_listing_of_artifacts_that_is_none_is_an_error() -> None:
         for _ in bodies:
             with (
                 pytest.raises(ResourceError, match="its list of artifacts is none"),
-                clearly(lambda e: meaning(e, url)),
+                translate_errors(lambda e: explain_error(e, url)),
             ):
                 get_artifact_repository(f"{url}/api/2.0/mlflow-artifacts/artifacts/1").list_artifacts()
 
@@ -331,19 +337,19 @@ def test_a_stage_ends_before_it_begins_where_the_server_is_not_there(
         raise AssertionError("must not run")
 
     with pytest.raises(SystemExit):
-        stage_runner.run(main)
+        stage_runner.run_stage(main)
     assert "'localhost:5000' is no address of an MLflow server" in capsys.readouterr().err
 
 
 def test_workers_elsewhere_get_what_reaches_the_server_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in [name for name in environment() if name != NAME]:
+    for name in [name for name in get_server_environment() if name != NAME]:
         monkeypatch.delenv(name)
     monkeypatch.setenv(NAME, "http://h:1")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "p")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
-    assert environment() == {NAME: "http://h:1", "MLFLOW_TRACKING_PASSWORD": "p"}
+    assert get_server_environment() == {NAME: "http://h:1", "MLFLOW_TRACKING_PASSWORD": "p"}
 
 
 # With real servers.
@@ -370,14 +376,14 @@ def test_a_data_set_that_eight_runs_log_at_once_is_one_input_of_each(served: Ser
     import mlflow
 
     client = mlflow.MlflowClient(served.server.url)
-    first = tracking.plan("first", key="race 0", params={})
+    first = tracking.plan_run("first", key="race 0", params={})
     experiment = client.get_run(first.run_id).info.experiment_id
     made = [client.create_run(experiment).info.run_id for _ in range(8)]
-    entry = tracking._input("data/raced", "f" * 32 + ".dir", "c")
+    entry = tracking._build_dataset_input("data/raced", "f" * 32 + ".dir", "c")
 
     def log(run_id: str) -> None:
         for _ in range(2):
-            again(lambda: client.log_inputs(run_id, datasets=[entry]))
+            retry_on_race(lambda: client.log_inputs(run_id, datasets=[entry]))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(log, made))
@@ -409,7 +415,7 @@ def logged(key: str) -> list[tuple[int, float]]:
     """Return (step, value) of the metric ``m`` of a run."""
     import mlflow
 
-    planned = tracking.plan("n", key=key, params={})
+    planned = tracking.plan_run("n", key=key, params={})
     history = mlflow.MlflowClient(planned.uri).get_metric_history(planned.run_id, "m")
     return sorted((point.step, point.value) for point in history)
 
@@ -458,7 +464,7 @@ def test_a_run_is_made_one_time_where_the_answer_to_its_making_breaks_off(served
     import mlflow
 
     served.gate.break_off(b"/runs/create")
-    planned = tracking.plan("n", key="broken", params={"a": 1})
+    planned = tracking.plan_run("n", key="broken", params={"a": 1})
     assert served.gate.broken == b"/runs/create"
     client = mlflow.MlflowClient(planned.uri)
     experiment = client.get_run(planned.run_id).info.experiment_id

@@ -15,7 +15,7 @@ import pytest
 from caramel.doctor import versions
 from caramel.errors import ConfigError
 from caramel.runtime.mlflow import tracking
-from caramel.runtime.mlflow.store import counted_runs, store_in
+from caramel.runtime.mlflow.store import count_runs, get_store_uri
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def content(folder: Path) -> str:
     """Return the artifact as MLflow finds it."""
     import mlflow
 
-    client = mlflow.MlflowClient(store_in(folder / "mlruns"))
+    client = mlflow.MlflowClient(get_store_uri(folder / "mlruns"))
     experiment = client.get_experiment_by_name(tracking.EXPERIMENT)
     (run,) = client.search_runs([experiment.experiment_id])
     return Path(client.download_artifacts(run.info.run_id, "config/x.json", str(folder))).read_text()
@@ -86,7 +86,9 @@ def test_a_store_is_in_its_folder_whatever_that_is_called_and_heals_where_it_is_
         assert '"x": 1' in content(project)
         with tracking.run("n", key="k", params={}, root=project) as run:
             run_id = run.info.run_id
-        assert tracking.open_client(store_in(project / "mlruns")).get_run(run_id).info.status == "FINISHED"
+        assert (
+            tracking.open_client(get_store_uri(project / "mlruns")).get_run(run_id).info.status == "FINISHED"
+        )
         assert places(project)[-1].startswith((project / "mlruns").as_uri())
         assert [path.name for path in other.iterdir()] == [name]
         assert {path.name for path in tmp_path.iterdir()} == {"other"}
@@ -95,8 +97,8 @@ def test_a_store_is_in_its_folder_whatever_that_is_called_and_heals_where_it_is_
 def test_a_new_store_is_made_in_a_folder_of_an_odd_name(tmp_path: Path) -> None:
     project = tmp_path / "a?b%41#c"
     project.mkdir()
-    assert store_in(project / "mlruns").startswith("sqlite+pysqlite:///")
-    assert counted_runs(project / "mlruns" / "mlflow.db") == (0, 0)
+    assert get_store_uri(project / "mlruns").startswith("sqlite+pysqlite:///")
+    assert count_runs(project / "mlruns" / "mlflow.db") == (0, 0)
     assert [path.name for path in tmp_path.iterdir()] == [project.name]
 
 
@@ -109,7 +111,7 @@ def test_a_path_that_no_uri_can_say_is_an_error_that_says_what_to_do_also_of_the
     with pytest.raises(
         ConfigError, match=r"cannot be tracked in .*\\udce9.*Rename the folder, or set CARAMEL_TRACKING_URI"
     ):
-        store_in(project / "mlruns")
+        get_store_uri(project / "mlruns")
     assert not list((project / "mlruns").glob("*.db"))
     finding = versions.runs(project)
     assert (finding.state, "Rename the folder" in finding.text) == ("FAIL", True)
@@ -137,7 +139,7 @@ def test_folders_whose_name_only_begins_alike_are_left_alone(tracked: Path, tmp_
         store.commit()
     other = tmp_path / "b"
     shutil.move(tracked, other)
-    store_in(other / "mlruns")
+    get_store_uri(other / "mlruns")
     assert near in places(other)
 
 
@@ -150,7 +152,7 @@ def test_a_store_without_columns_of_mlflows_is_an_error_that_names_it(
         store.execute("CREATE TABLE runs (run_uuid TEXT, status TEXT)")
         store.execute("INSERT INTO runs VALUES ('a', 'FINISHED')")
         store.commit()
-    command = "from caramel.runtime.mlflow import tracking; tracking.opened_store(__import__('pathlib').Path()).__enter__()"
+    command = "from caramel.runtime.mlflow import tracking; tracking.open_store(__import__('pathlib').Path()).__enter__()"
     done = subprocess.run(  # in a process of its own, whose MLflow makes its tables itself
         [sys.executable, "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
     )

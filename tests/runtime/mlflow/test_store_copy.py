@@ -15,7 +15,7 @@ from tracking_servers import PASSWORD, USER, Served
 
 from caramel.errors import ConfigError, DataError, ResourceError
 from caramel.runtime.mlflow import artifacts, store_copy, tracking
-from caramel.runtime.mlflow.store import store_in
+from caramel.runtime.mlflow.store import get_store_uri
 from caramel.runtime.mlflow.store_copy import ORIGIN, STATE, copy_history
 
 
@@ -32,7 +32,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.delenv("CARAMEL_TRACKING_URI", raising=False)
         parent = write(root, "done")
         write(root, "failed", {tracking.PARENT: parent})
-        tracking.plan("waiting", key="waiting", params={"a": "é"}, root=root)
+        tracking.plan_run("waiting", key="waiting", params={"a": "é"}, root=root)
     return root
 
 
@@ -41,7 +41,7 @@ def history(logged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """Return the folder ``mlruns`` of a copy, with its artifacts."""
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
     mlruns = Path(shutil.copytree(logged, tmp_path / "first")) / "mlruns"
-    store_in(mlruns)  # which writes into its database where the artifacts are now
+    get_store_uri(mlruns)  # which writes into its database where the artifacts are now
     return mlruns
 
 
@@ -74,7 +74,7 @@ def told(place: str, run_id: str | None = None) -> dict[str, Any]:
     """Return all that a store holds of each run, by its name."""
     import mlflow
 
-    client = mlflow.MlflowClient(place if "://" in place else store_in(Path(place)))
+    client = mlflow.MlflowClient(place if "://" in place else get_store_uri(Path(place)))
     found = {}
     experiment = client.get_experiment_by_name(tracking.EXPERIMENT)
     runs = client.search_runs([experiment.experiment_id])
@@ -116,8 +116,8 @@ def test_a_run_that_a_later_commit_took_up_stands_under_the_younger_parent_in_th
     history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DVC_STAGE", "x")
-    tracking.plan("done", key="done", params={"lr": 0.1}, root=history.parent, workspace=history.parent)
-    assert copy_history(str(history), str(tmp_path / "second")).made == 4
+    tracking.plan_run("done", key="done", params={"lr": 0.1}, root=history.parent, workspace=history.parent)
+    assert copy_history(str(history), str(tmp_path / "second")).created == 4
     assert told(str(tmp_path / "second"))["done"][2][tracking.PARENT] == "x at unknown"
 
 
@@ -167,7 +167,7 @@ def test_artifacts_that_are_not_there_are_named_and_copied_by_a_later_call(
     target, hidden = tmp_path / "second", tmp_path / "hidden"
     (history / "artifacts").rename(hidden)
     done = copy_history(str(history), str(target))
-    assert (done.made, done.lost) == (3, [(history / "artifacts").as_uri()])
+    assert (done.created, done.lost) == (3, [(history / "artifacts").as_uri()])
     hidden.rename(history / "artifacts")
     assert copy_history(str(history), str(target)) == (3, 0, 3, [], [])
     assert told(str(target)) == told(str(history))
@@ -265,11 +265,11 @@ def test_a_run_is_copied_one_time_where_the_answer_to_its_making_breaks_off(
     gate = tracking_servers.gate
     gate.break_off(b"/runs/create")
     url = f"http://127.0.0.1:{gate.port}"
-    assert copy_history(str(history), url).made >= 1
+    assert copy_history(str(history), url).created >= 1
     assert gate.broken == b"/runs/create"
     client = mlflow.MlflowClient(url)
     experiment = client.get_experiment_by_name(tracking.EXPERIMENT)
-    origins = [run.info.run_id for run in mlflow.MlflowClient(store_in(history)).search_runs(["1"])]
+    origins = [run.info.run_id for run in mlflow.MlflowClient(get_store_uri(history)).search_runs(["1"])]
     assert len(origins) == 4
     for origin in origins:
         wanted, every = f"tags.`{ORIGIN}` = '{origin}'", mlflow.entities.ViewType.ALL

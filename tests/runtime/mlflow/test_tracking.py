@@ -30,7 +30,7 @@ DATA = ["data/scenes/pairs.parquet", "unknown"]
 def runs(project):
     import mlflow
 
-    client = mlflow.MlflowClient(tracking.tracking_uri(project))
+    client = mlflow.MlflowClient(tracking.get_tracking_uri(project))
     experiment = client.get_experiment_by_name(tracking.EXPERIMENT)
     return client.search_runs([experiment.experiment_id])
 
@@ -51,10 +51,10 @@ def test_a_run_names_the_data_set_version_and_the_commit(project) -> None:
 def test_mlflows_pages_are_told_that_models_are_trained_also_in_a_store_that_is_older(project) -> None:
     import mlflow
 
-    client = mlflow.MlflowClient(tracking.tracking_uri(project))
+    client = mlflow.MlflowClient(tracking.get_tracking_uri(project))
     name, kind = tracking.KIND
     for _ in range(2):
-        tracking.plan("n", key="k", params={}, workspace=project)
+        tracking.plan_run("n", key="k", params={}, workspace=project)
         experiment = client.get_experiment_by_name(tracking.EXPERIMENT)
         assert experiment.tags[name] == kind
         client.delete_experiment_tag(experiment.experiment_id, name)
@@ -74,7 +74,7 @@ def test_runs_of_a_stage_in_one_experiment_have_one_parent(project, monkeypatch)
         for key in ("a", "b"):
             with tracking.run(key, key=f"{key} {name}", params={}, workspace=project):
                 pass
-    other = tracking.plan("c", key="c", params={}, tags={tracking.PARENT: "mine"}, workspace=project)
+    other = tracking.plan_run("c", key="c", params={}, tags={tracking.PARENT: "mine"}, workspace=project)
     found = {run.info.run_id: run for run in runs(project)}
     parents = {i: run for i, run in found.items() if run.data.tags.get("parent_of") == "finetune"}
     assert {run.info.run_name for run in parents.values()} == {
@@ -118,7 +118,7 @@ def test_a_reopened_run_keeps_one_entry_per_data_set(project) -> None:
 
 def test_a_store_of_ones_own_can_be_named(project, monkeypatch) -> None:
     monkeypatch.setenv("CARAMEL_TRACKING_URI", "http://127.0.0.1:5000")
-    assert tracking.tracking_uri(project) == "http://127.0.0.1:5000"
+    assert tracking.get_tracking_uri(project) == "http://127.0.0.1:5000"
 
 
 def test_runs_of_other_keys_are_other_runs(project) -> None:
@@ -131,7 +131,7 @@ def test_runs_of_other_keys_are_other_runs(project) -> None:
 def test_the_store_lies_in_the_project_and_runs_in_write_ahead_mode(project) -> None:
     import sqlite3
 
-    assert str(project / "mlruns" / "mlflow.db") in tracking.tracking_uri(project)
+    assert str(project / "mlruns" / "mlflow.db") in tracking.get_tracking_uri(project)
     with sqlite3.connect(project / "mlruns" / "mlflow.db") as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
@@ -141,18 +141,18 @@ def test_a_commit_with_changes_is_marked(tmp_path) -> None:
         identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
         subprocess.run(["git", *identity, *words], cwd=tmp_path, check=True, capture_output=True)
 
-    assert tracking.git_commit(tmp_path) == "unknown"
+    assert tracking.get_git_commit(tmp_path) == "unknown"
     git("init")
     (tmp_path / "file").write_text("1")
     git("add", "file")
     git("commit", "-m", "first")
-    clean = tracking.git_commit(tmp_path)
+    clean = tracking.get_git_commit(tmp_path)
     assert len(clean) == 40
     (tmp_path / "dvc.lock").write_text("a lock that a run of the pipeline wrote")
     git("add", "dvc.lock")
-    assert tracking.git_commit(tmp_path) == clean
+    assert tracking.get_git_commit(tmp_path) == clean
     (tmp_path / "file").write_text("2")
-    assert tracking.git_commit(tmp_path) == f"{clean}-dirty"
+    assert tracking.get_git_commit(tmp_path) == f"{clean}-dirty"
 
 
 def test_no_run_is_made_when_what_it_reads_cannot_be_named(project) -> None:
@@ -168,11 +168,11 @@ def test_no_run_is_made_when_what_it_reads_cannot_be_named(project) -> None:
 def test_a_run_that_is_planned_is_opened_by_its_id_alone(project) -> None:
     import mlflow
 
-    planned = tracking.plan("n", key="k", params={"a": 1}, data=DATA, workspace=project)
+    planned = tracking.plan_run("n", key="k", params={"a": 1}, data=DATA, workspace=project)
     (found,) = runs(project)
     assert (found.info.status, found.info.run_id) == ("SCHEDULED", planned.run_id)
     assert {"mlflow.runName": "n", "caramel.key": "k"}.items() <= found.data.tags.items()
-    with tracking.opened(planned, {"b": 2}):
+    with tracking.open_run(planned, {"b": 2}):
         mlflow.log_metric("m", 1.0)
     (found,) = runs(project)
     assert found.info.status == "FINISHED"
@@ -191,7 +191,7 @@ def test_a_volume_that_cannot_take_runs_is_named_and_nothing_else_is_said(
 ) -> None:
     place = mount(project / "mlruns", 64)
     if state == "full":
-        tracking.tracking_uri(project)
+        tracking.get_tracking_uri(project)
         fill(place)
     else:
         subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
@@ -227,7 +227,7 @@ def test_a_store_that_was_cut_is_an_error_not_a_new_store(content, said, project
     database.parent.mkdir()
     database.write_bytes(content)
     with pytest.raises(DataError, match=f"{said}.* The runs that it held are gone"):
-        tracking.tracking_uri(project)
+        tracking.get_tracking_uri(project)
     assert database.read_bytes() == content
 
 
@@ -263,7 +263,7 @@ def test_a_new_store_takes_nothing_from_the_log_of_one_that_was_moved_away(proje
     database.unlink()
     database.with_name("mlflow.db.broken").write_bytes(left)
     database.with_name("mlflow.db-wal").write_bytes(log)  # as a killed process leaves it
-    tracking.tracking_uri(project)
+    tracking.get_tracking_uri(project)
     with closing(sqlite3.connect(database)) as new:
         names = {name for (name,) in new.execute("SELECT name FROM sqlite_master")}
     assert "runs" in names
@@ -274,7 +274,7 @@ def test_a_new_store_takes_nothing_from_the_log_of_one_that_was_moved_away(proje
 
 def test_a_lock_that_another_process_does_not_let_go_of_is_named(project, monkeypatch) -> None:
     monkeypatch.setattr(tracking_store, "LOCK_WAIT", 0.1)
-    tracking.tracking_uri(project)
+    tracking.get_tracking_uri(project)
     for lock in (project / "mlruns" / "mlflow.db.lock", project / "work" / "locks" / "runs.lock"):
         lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock), pytest.raises(ResourceError, match=f"held the lock {lock} for .*fuser"):

@@ -8,7 +8,7 @@ import pytest
 from caramel.errors import ResourceError
 from caramel.io.files import hashes, keep, kept
 from caramel.runtime.ray import driver_files
-from caramel.runtime.ray.driver_files import Disk, Mirror, mirrored
+from caramel.runtime.ray.driver_files import Disk, Mirror, open_mirror
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(driver_files, "CACHE", tmp_path / "node")
     monkeypatch.setattr(driver_files, "CHUNK", 100)
     monkeypatch.setattr(
-        driver_files, "asked", lambda disk, what, *arguments: getattr(driver_files, what)(*arguments)
+        driver_files, "call_disk", lambda disk, what, *arguments: getattr(driver_files, what)(*arguments)
     )
     return tmp_path / "driver" / "trial"
 
@@ -27,7 +27,7 @@ def state(folder: Path, step: int) -> Path:
 
 
 def test_what_a_trial_leaves_on_a_node_is_on_the_drivers_disk(there: Path) -> None:
-    with mirrored(str(there), Disk()) as here:
+    with open_mirror(str(there), Disk()) as here:
         (here / "model").mkdir()
         (here / "model" / "weights").write_bytes(bytes(range(250)))
         (here / "empty").touch()
@@ -43,11 +43,11 @@ def test_a_trial_goes_on_from_what_was_kept_although_it_failed(there: Path) -> N
         (here / "half").write_text("half")
         raise RuntimeError(state(here, 1).name)
 
-    with pytest.raises(RuntimeError) as failed, mirrored(str(there), Disk()) as here:
+    with pytest.raises(RuntimeError) as failed, open_mirror(str(there), Disk()) as here:
         fail(here)
     assert [*kept(there, ".pt")] == ["1"]
     assert not (there / "half").exists(), "of a trial that failed only what is whole"
-    with mirrored(str(there), Disk()) as here:
+    with open_mirror(str(there), Disk()) as here:
         assert [*kept(here, ".pt")] == ["1"]
         (here / str(failed.value)).unlink()
         state(here, 2)
@@ -56,7 +56,7 @@ def test_a_trial_goes_on_from_what_was_kept_although_it_failed(there: Path) -> N
 
 def test_a_node_that_dies_leaves_what_it_kept_while_it_worked(there: Path, monkeypatch) -> None:
     monkeypatch.setattr(driver_files, "EVERY", 0.01)
-    mirror = mirrored(str(there), Disk())
+    mirror = open_mirror(str(there), Disk())
     with mirror as here:
         state(here, 1)
         while not kept(there, ".pt"):
@@ -68,17 +68,17 @@ def test_an_attempt_that_was_given_up_changes_nothing_when_it_comes_back(there: 
     drive = Disk()
     first, second = Mirror(str(there), drive), Mirror(str(there), drive)
     state(second.here, 2)
-    second.push(whole=False)
+    second.push_files(whole=False)
     state(first.here, 1)
     with pytest.raises(ResourceError, match="goes on elsewhere"):
-        first.push(whole=True)
+        first.push_files(whole=True)
     assert [*kept(there, ".pt")] == ["2"]
 
 
 def test_what_a_node_left_half_sent_is_no_part_of_the_trial(there: Path) -> None:
     drive = Disk()
     drive.write(str(there.with_name(".half.part")), 0, b"half")
-    with mirrored(str(there), drive) as here:
+    with open_mirror(str(there), drive) as here:
         (here / "model").write_bytes(b"whole")
     assert hashes(there).keys() == {"model"}
 
@@ -95,7 +95,7 @@ def test_sending_that_fails_for_a_while_is_tried_again(there: Path, monkeypatch)
         write(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(drive, "write", full)
-    with mirrored(str(there), drive) as here:
+    with open_mirror(str(there), drive) as here:
         state(here, 1)
         while not kept(there, ".pt"):
             pass

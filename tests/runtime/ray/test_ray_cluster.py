@@ -24,7 +24,7 @@ from caramel.errors import CaramelError, ConfigError, ResourceError
 from caramel.io.files import kept
 from caramel.runtime.ray import cluster
 from caramel.runtime.ray.cluster import guard_token
-from caramel.runtime.ray.sharded_map import sharded_map
+from caramel.runtime.ray.sharded_map import map_shards
 from caramel.runtime.ray.trials import tune_grid
 
 NOISE = 8  # lines that may stand before the message
@@ -51,7 +51,7 @@ def drive(kind: str, folder: str, executor: str = "ray") -> None:
     how = {"settings": {"seconds": 2.0}, "folder": folder, "executor": executor, "title": "test"}
     try:
         if kind == "shards":
-            sharded_map(slow_shard, list(range(4)), **how)  # type: ignore[arg-type]
+            map_shards(slow_shard, list(range(4)), **how)  # type: ignore[arg-type]
         else:
             tune_grid(slow_trial, [{"n": n} for n in range(4)], **how)  # type: ignore[arg-type]
     except CaramelError as error:
@@ -268,14 +268,14 @@ def test_a_cluster_that_cannot_be_reached_is_named_with_what_to_do(monkeypatch, 
     with pytest.raises(
         ResourceError, match=f"RAY_ADDRESS='{address}' cannot be joined: .*`unset RAY_ADDRESS`"
     ):
-        cluster._join(address)
+        cluster._join_cluster(address)
 
 
 def test_a_cluster_that_is_gone_or_has_another_token_is_an_error_with_what_to_do(monkeypatch) -> None:
     import ray  # here: caramel sets what Ray reads when it is imported, also in the processes that import this file
     from ray.exceptions import AuthenticationError
 
-    monkeypatch.setattr(cluster, "unreachable", lambda address: None)
+    monkeypatch.setattr(cluster, "find_connection_problem", lambda address: None)
     for error in (ConnectionError("Failed to connect to Ray cluster"), AuthenticationError("no token")):
 
         def refuse(error: Exception = error, **how: object) -> None:
@@ -283,7 +283,7 @@ def test_a_cluster_that_is_gone_or_has_another_token_is_an_error_with_what_to_do
 
         monkeypatch.setattr(ray, "init", refuse)
         with pytest.raises(ResourceError, match=f"cannot be joined: {str(error)[:8]}.*auth_token"):
-            cluster._join("127.0.0.1:6379")
+            cluster._join_cluster("127.0.0.1:6379")
 
 
 @pytest.mark.parametrize("address", [None, "local"])
@@ -297,7 +297,7 @@ def test_a_cluster_that_runs_on_this_machine_and_is_not_named_is_let_be(monkeypa
     started: list[dict[str, object]] = []
     monkeypatch.setattr(ray, "init", lambda **how: started.append(how))
     monkeypatch.setattr(ray, "shutdown", lambda: None)  # other tests of this process may have a cluster
-    with cluster._joined():
+    with cluster._open_cluster():
         pass
     assert [how["address"] for how in started] == ["local"]
 
@@ -317,41 +317,41 @@ def test_ray_is_started_once_for_all_sessions_of_a_block_and_stopped_at_its_end(
         finally:
             calls.append("stop")
 
-    monkeypatch.setattr(cluster, "_joined", joined)
+    monkeypatch.setattr(cluster, "_open_cluster", joined)
     monkeypatch.setattr(cluster, "build_session_check", lambda: lambda: None)
     monkeypatch.setattr(ray, "is_initialized", lambda: calls[-1:] == ["start"])
 
     def sessions() -> None:
         for _ in range(2):
-            with cluster.ray_session():
+            with cluster.open_ray_session():
                 pass
 
     sessions()
     assert calls == ["start", "stop", "start", "stop"]
     calls.clear()
-    with suppress(ResourceError), cluster.one_session():
+    with suppress(ResourceError), cluster.share_session():
         sessions()
         assert calls == ["start"]
         raise ResourceError("of the stage")
     assert calls == ["start", "stop"]
-    with cluster.one_session():
+    with cluster.share_session():
         pass
     assert calls == ["start", "stop"], "a stage without Ray starts none"
 
 
 def test_no_address_and_local_are_this_machine(monkeypatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    assert cluster.named_cluster() == ""
+    assert cluster.get_cluster_address() == ""
     for address, named in {"": "", "local": "", "head:6379": "head:6379"}.items():
         monkeypatch.setenv("RAY_ADDRESS", address)
-        assert cluster.named_cluster() == named
+        assert cluster.get_cluster_address() == named
 
 
 @pytest.mark.parametrize("address", ["", ":6379", "host", "host:", "host:0", "host:70000", "host:-1", "host:６３７９", "é:", "a:b:c"])  # fmt: skip
 def test_an_address_that_is_no_host_and_port_is_named(address: str) -> None:
     with pytest.raises(ConfigError, match="is no HOST:PORT"):
         cluster.parse_address(address)
-    assert cluster.unreachable(address) == "it is no HOST:PORT"
+    assert cluster.find_connection_problem(address) == "it is no HOST:PORT"
 
 
 @pytest.mark.parametrize("says", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.2\r\n"])
@@ -369,14 +369,14 @@ def test_a_server_that_is_no_ray_is_named_and_not_asked_for_minutes(monkeypatch,
 
         answering = threading.Thread(target=answer)
         answering.start()
-        assert cluster.unreachable(client) == "what answers is no head of Ray"
+        assert cluster.find_connection_problem(client) == "what answers is no head of Ray"
         answering.join()
 
 
 def test_an_address_is_host_and_port() -> None:
     assert cluster.parse_address("10.0.0.1:6379") == ("10.0.0.1", 6379)
     assert cluster.parse_address("ray://[fd00::1]:10001") == ("fd00::1", 10001)
-    assert cluster.unreachable(f"{'é' * 80}:1") is not None, "a name that no host can have"
+    assert cluster.find_connection_problem(f"{'é' * 80}:1") is not None, "a name that no host can have"
 
 
 def test_a_named_token_that_others_can_read_is_made_private(tmp_path: Path, monkeypatch) -> None:

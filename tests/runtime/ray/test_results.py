@@ -17,7 +17,7 @@ def test_no_room_for_what_is_sent_is_no_death_of_a_worker_but_a_message(
 
     monkeypatch.setattr(ray, "get", full)
     with pytest.raises(ResourceError, match=r"no room .* --object-store-memory"):
-        results.result_of(None)
+        results.get_result(None)
 
 
 def test_an_error_that_cannot_be_sent_is_no_death_of_a_worker(monkeypatch) -> None:
@@ -26,4 +26,4 @@ def test_an_error_that_cannot_be_sent_is_no_death_of_a_worker(monkeypatch) -> No
 
     monkeypatch.setattr(ray, "get", unreadable)
     with pytest.raises(ResourceError, match=r"RaySystemError.*two arguments"):
-        results.result_of(None)
+        results.get_result(None)

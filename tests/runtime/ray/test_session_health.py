@@ -15,10 +15,10 @@ import pytest
 from test_ray_cluster import at_work_on, slow_shard, slow_trial
 
 from caramel.errors import CaramelError
-from caramel.runtime.ray.cluster import one_session
+from caramel.runtime.ray.cluster import share_session
 from caramel.runtime.ray.session_health import find_missing
-from caramel.runtime.ray.sharded_map import sharded_map
-from caramel.runtime.ray.temp_dirs import temporary_root
+from caramel.runtime.ray.sharded_map import map_shards
+from caramel.runtime.ray.temp_dirs import get_temporary_root
 from caramel.runtime.ray.trials import tune_grid
 
 
@@ -38,7 +38,7 @@ def run_map(kind: str, folder: str) -> None:
     """Run one short shard or trial on Ray."""
     how = {"settings": {"seconds": 0.0}, "folder": folder, "executor": "ray", "title": "test"}
     if kind == "shards":
-        sharded_map(slow_shard, [1], **how)  # type: ignore[arg-type]
+        map_shards(slow_shard, [1], **how)  # type: ignore[arg-type]
     else:
         tune_grid(slow_trial, [{"n": 1}], **how)  # type: ignore[arg-type]
 
@@ -49,10 +49,10 @@ def break_between(first: str, second: str, what: str, folder: str) -> None:
 
     be_quiet()
     try:
-        with one_session():
+        with share_session():
             run_map(first, f"{folder}/first")
             if what == "folder":
-                shutil.rmtree(private(temporary_root()))
+                shutil.rmtree(private(get_temporary_root()))
             else:
                 (service,) = [child for child in psutil.Process().children() if child.name() == what]
                 service.kill()

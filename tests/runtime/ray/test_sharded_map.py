@@ -10,8 +10,8 @@ import ray
 
 from caramel.errors import CaramelError, DataError, ResourceError
 from caramel.runtime.ray import sharded_map as parallel
-from caramel.runtime.ray.file_transfer import Local
-from caramel.runtime.ray.sharded_map import fingerprint, sharded_map, threaded
+from caramel.runtime.ray.file_transfer import LocalFile
+from caramel.runtime.ray.sharded_map import compute_fingerprint, map_in_threads, map_shards
 from caramel.runtime.ray.workers import AHEAD
 
 
@@ -45,7 +45,7 @@ def results(paths: list[Path]) -> list[int]:
 
 
 def run(folder: Path, executor: str = "inline", work=square, **settings) -> list[Path]:
-    return sharded_map(
+    return map_shards(
         work,
         SHARDS,
         settings={"log": str(folder / "log"), **settings},
@@ -99,7 +99,7 @@ def test_a_shard_in_which_a_bit_flipped_is_said_and_made_again(tmp_path, capsys)
 
 
 def test_equal_shards_are_computed_once(tmp_path) -> None:
-    paths = sharded_map(
+    paths = map_shards(
         square,
         [[1], [2], [1]],
         settings={"log": str(tmp_path / "log")},
@@ -125,7 +125,7 @@ def test_progress_writes_nothing_into_a_log(tmp_path, capsys) -> None:
 
 def test_other_settings_inputs_or_code_do_not_reuse_shards(tmp_path, monkeypatch) -> None:
     first = run(tmp_path)
-    other = sharded_map(
+    other = map_shards(
         square,
         SHARDS,
         settings={"log": str(tmp_path / "log"), "kill": ""},
@@ -134,7 +134,7 @@ def test_other_settings_inputs_or_code_do_not_reuse_shards(tmp_path, monkeypatch
         title="test",
     )
     assert not set(first) & set(other)
-    monkeypatch.setattr(parallel, "code_version", lambda module: "edited")
+    monkeypatch.setattr(parallel, "compute_code_version", lambda module: "edited")
     assert not set(first) & set(run(tmp_path))
 
 
@@ -146,12 +146,16 @@ def test_a_failed_shard_leaves_the_finished_ones(tmp_path) -> None:
 
 def test_a_fingerprint_does_not_depend_on_the_order_of_keys() -> None:
     one, same, other = ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 2, "b": 1})
-    assert fingerprint(__name__, one) == fingerprint(__name__, same) != fingerprint(__name__, other)
+    assert (
+        compute_fingerprint(__name__, one)
+        == compute_fingerprint(__name__, same)
+        != compute_fingerprint(__name__, other)
+    )
 
 
 @pytest.mark.slow
 def test_ray_gives_the_same_bytes_as_one_process(tmp_path, ray_cluster) -> None:
-    inline = sharded_map(
+    inline = map_shards(
         square,
         SHARDS,
         settings={"log": str(tmp_path / "log")},
@@ -184,11 +188,11 @@ def test_no_more_shards_are_brought_than_the_workers_can_have(tmp_path, ray_clus
     how = {"settings": {"log": str(tmp_path / "log")}, "folder": tmp_path / "shards", "title": "test"}
     monkeypatch.setattr(
         parallel,
-        "_kept",
-        lambda path, table, keep=parallel._kept: ahead.append(len(brought)) or keep(path, table),
+        "_save_table",
+        lambda path, table, keep=parallel._save_table: ahead.append(len(brought)) or keep(path, table),
     )
     ahead: list[int] = []
-    found = sharded_map(square, SHARDS, executor="ray", bring=bring, **how)
+    found = map_shards(square, SHARDS, executor="ray", bring=bring, **how)
     assert results(found) == [100 * n * n for n in range(12)]
     assert ahead[0] <= 2 * AHEAD + 1  # the cluster has two cores
     assert len(asked) == 1, "a call that may not return once Ray is gone"
@@ -204,8 +208,8 @@ def test_a_file_counts_by_its_content_wherever_it_lies(tmp_path) -> None:
         place = tmp_path / folder / "file"
         place.parent.mkdir(exist_ok=True)
         place.write_text(text)
-        settings = {"path": Local(str(place))}
-        return sharded_map(
+        settings = {"path": LocalFile(str(place))}
+        return map_shards(
             read, [1], settings=settings, folder=tmp_path / "shards", executor="inline", title="test"
         )
 
@@ -229,7 +233,7 @@ def test_an_error_in_a_worker_reaches_the_user_as_itself(tmp_path, ray_cluster) 
 
 
 def test_threaded_keeps_the_order_and_raises_what_the_function_raises() -> None:
-    assert threaded(lambda n: n * n, list(range(50))) == [n * n for n in range(50)]
-    assert threaded(str, []) == []
+    assert map_in_threads(lambda n: n * n, list(range(50))) == [n * n for n in range(50)]
+    assert map_in_threads(str, []) == []
     with pytest.raises(DataError, match="17"):
-        threaded(lambda n: (_ for _ in ()).throw(DataError("17")) if n == 17 else n, list(range(50)))
+        map_in_threads(lambda n: (_ for _ in ()).throw(DataError("17")) if n == 17 else n, list(range(50)))

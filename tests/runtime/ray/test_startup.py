@@ -77,9 +77,9 @@ def test_messages_of_ray_about_time_are_known(message: str, slow: bool) -> None:
 PROGRAM = """
 import os
 import ray
-from caramel.runtime.ray.startup import local_ray
+from caramel.runtime.ray.startup import run_local_ray
 
-with local_ray(num_cpus=1):
+with run_local_ray(num_cpus=1):
     worker = ray.remote(lambda: os.environ["WORD"]).options(runtime_env={"env_vars": {"WORD": "started"}})
     print(ray.get(worker.remote(), timeout=120))
 """
@@ -99,14 +99,14 @@ def test_workers_with_variables_start_where_the_path_to_python_has_spaces_and_si
 
 IMPORTING = """
 import ray
-from caramel.runtime.ray.startup import local_ray
+from caramel.runtime.ray.startup import run_local_ray
 
 @ray.remote
 def where():
     import colorsys
     return colorsys.__file__
 
-with local_ray(num_cpus=1):
+with run_local_ray(num_cpus=1):
     print(ray.get(where.remote(), timeout=120))
 """
 
@@ -172,7 +172,7 @@ import gc
 import psutil
 import ray
 from ray._private import services
-from caramel.runtime.ray.startup import local_ray
+from caramel.runtime.ray.startup import run_local_ray
 
 look, tries = services.get_node, []
 
@@ -187,7 +187,7 @@ def kill_first_raylet(address, node):
 
 services.get_node = kill_first_raylet
 gc.disable()
-with local_ray(num_cpus=1):
+with run_local_ray(num_cpus=1):
     heads = {one.address for one in gc.get_objects() if type(one).__name__ == "GcsClient"}
     print(heads == {ray.get_runtime_context().gcs_address}, ray.get(ray.remote(lambda: "works").remote(), timeout=120))
 """
@@ -199,12 +199,12 @@ def test_where_rays_folder_cannot_be_written_at_its_end_that_is_the_only_thing_s
     script.write_text(
         "import psutil\n"
         "from ray._private.node import Node\n"
-        "from caramel.runtime.ray.startup import local_ray\n"
+        "from caramel.runtime.ray.startup import run_local_ray\n"
         "def fail(self):\n"
         "    raise OSError(30, 'Read-only file system')\n"
         "Node.destroy_external_storage = fail\n"  # which makes a folder
         "try:\n"
-        "    with local_ray(num_cpus=1):\n"
+        "    with run_local_ray(num_cpus=1):\n"
         "        pass\n"
         "except OSError as error:\n"
         "    print(error, psutil.Process().children(recursive=True))\n"

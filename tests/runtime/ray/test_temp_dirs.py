@@ -15,7 +15,12 @@ import pytest
 from filelock import FileLock
 
 from caramel.errors import ResourceError
-from caramel.runtime.ray.temp_dirs import LONGEST, clear_session_folder, session_folder, temporary_root
+from caramel.runtime.ray.temp_dirs import (
+    LONGEST,
+    clear_session_folder,
+    create_session_folder,
+    get_temporary_root,
+)
 
 NOBODY = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not root: another user is needed")
@@ -36,20 +41,20 @@ def root(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_session_has_a_folder_of_its_own_that_is_gone_after_it(root: Path) -> None:
-    with session_folder() as first, session_folder() as second:
+    with create_session_folder() as first, create_session_folder() as second:
         assert first != second
         assert first.parent == second.parent == root / USER
         assert stat.S_IMODE(first.parent.stat().st_mode) == 0o700
         (first / "session" / "logs").mkdir(parents=True)
     assert not first.exists()
     assert not second.exists()
-    with session_folder() as again:
+    with create_session_folder() as again:
         assert again == first, "names stay short"
 
 
 @needs_root
 def test_another_user_can_neither_list_nor_read_nor_move_nor_add_anything(root: Path) -> None:
-    with session_folder() as folder:
+    with create_session_folder() as folder:
         folder.chmod(0o777)  # as Ray does
         secret = folder / "worker.log"
         secret.write_text("secret")
@@ -70,7 +75,7 @@ def test_another_user_can_neither_list_nor_read_nor_move_nor_add_anything(root: 
 
 
 def refused() -> str:
-    with pytest.raises(ResourceError) as caught, session_folder():
+    with pytest.raises(ResourceError) as caught, create_session_folder():
         pass
     assert "RAY_TMPDIR" in str(caught.value)
     return str(caught.value)
@@ -90,7 +95,7 @@ def test_a_folder_that_is_a_link_or_a_file_or_open_to_others_is_refused(root: Pa
     assert "is open to others (mode 0755, not 0700)" in refused()
     assert list(place.iterdir()) == []
     place.chmod(0o700)
-    with session_folder() as folder:
+    with create_session_folder() as folder:
         assert folder.parent == place
 
 
@@ -106,7 +111,7 @@ def test_a_folder_that_every_user_may_replace_is_refused(root: Path) -> None:
     root.resolve().chmod(0o777)
     assert "(mode 0777, no sticky bit)" in refused()
     root.resolve().chmod(0o1777)
-    with session_folder():
+    with create_session_folder():
         pass
 
 
@@ -117,13 +122,13 @@ def test_a_long_path_is_refused_if_it_was_asked_for_and_else_not_taken(tmp_path:
     assert not long.exists()
     monkeypatch.delenv("RAY_TMPDIR")
     monkeypatch.setenv("TMPDIR", str(long))
-    assert temporary_root() == Path("/tmp")
+    assert get_temporary_root() == Path("/tmp")
     monkeypatch.setenv("TMPDIR", "/t")
-    assert temporary_root() == Path("/t")
+    assert get_temporary_root() == Path("/t")
 
 
 def test_what_a_killed_session_left_is_removed_by_the_next_but_not_what_is_still_used(root: Path) -> None:
-    with session_folder():
+    with create_session_folder():
         pass
     private = root / USER
     for name in ("0", "1", "2"):
@@ -136,17 +141,17 @@ def test_what_a_killed_session_left_is_removed_by_the_next_but_not_what_is_still
     )
     assert raylet.stdout is not None
     raylet.stdout.readline()
-    with FileLock(private / "2.lock"), session_folder() as folder:
+    with FileLock(private / "2.lock"), create_session_folder() as folder:
         assert folder.name == "0"
         assert list(folder.iterdir()) == []
         assert sorted(path.name for path in private.iterdir() if path.is_dir()) == ["0", "1", "2"]
     raylet.communicate(b"")
-    with session_folder():
+    with create_session_folder():
         assert sorted(path.name for path in private.iterdir() if path.is_dir()) == ["0"]
 
 
 def test_a_cleared_folder_is_empty_and_its_processes_have_ended_and_no_others(root: Path) -> None:
-    with session_folder() as folder:
+    with create_session_folder() as folder:
         (folder / "session_x").mkdir()
         commands = [["sleep", "600"], ["tail", "-f", "/dev/null", f"{folder}/session_x"]]
         other, ours = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for command in commands]
@@ -161,19 +166,19 @@ def test_a_cleared_folder_is_empty_and_its_processes_have_ended_and_no_others(ro
 def test_a_folder_that_was_removed_and_made_anew_open_to_others_is_no_hindrance_to_the_next_session(
     root: Path,
 ) -> None:
-    with session_folder() as folder:
+    with create_session_folder() as folder:
         shutil.rmtree(folder.parent)
         (folder / "session" / "logs").mkdir(parents=True)  # as Ray's processes do
         folder.parent.chmod(0o755)
     assert not folder.parent.exists()
-    with session_folder() as again:
+    with create_session_folder() as again:
         assert again == folder
         again.parent.chmod(0o755)
     assert again.parent.exists(), "one that was opened to others, and not made anew, is not removed"
 
 
 def test_a_session_folder_is_cleared_also_where_the_folder_around_it_was_removed(root: Path) -> None:
-    with session_folder() as folder:
+    with create_session_folder() as folder:
         shutil.rmtree(folder.parent)
         clear_session_folder(folder)
         assert [*folder.iterdir()] == []

@@ -11,7 +11,7 @@ import pytest
 from caramel.errors import CaramelError, ConfigError, ResourceError
 from caramel.io.files import file_hash, keep
 from caramel.runtime.ray import trials
-from caramel.runtime.ray.asha import Halving, reached
+from caramel.runtime.ray.asha import Halving, report_checkpoint
 from caramel.runtime.ray.trials import tune_grid
 
 
@@ -43,7 +43,7 @@ def grid(folder: Path, executor: str, again=lambda result: False, **settings) ->
     found = tune_grid(
         trial,
         [{"n": n} for n in range(3)],
-        again=again,
+        should_rerun=again,
         settings={"log": str(folder / "log"), **settings},
         folder=folder / "trials",
         executor=executor,
@@ -98,14 +98,14 @@ def test_a_result_that_is_not_to_be_kept_is_given_and_made_again(tmp_path) -> No
 
 
 def test_results_that_vanish_while_a_grid_runs_are_a_clear_error(tmp_path, monkeypatch) -> None:
-    keep = trials._keep
+    keep = trials._save_result
 
     def removed(place: Path, content: dict) -> None:
         keep(place, content)
         if content["result"]["n"] == 1:
             (place / "table").unlink()  # as another process would that makes it again
 
-    monkeypatch.setattr(trials, "_keep", removed)
+    monkeypatch.setattr(trials, "_save_result", removed)
     with pytest.raises(ResourceError, match=r"1 of 3 trials of 'test' .* another process"):
         grid(tmp_path, "inline")
 
@@ -120,7 +120,7 @@ def rising(point: dict, scratch: str, *, log: str) -> dict:
         while point["n"] < 2 and not better.exists():
             time.sleep(0.05)
         if log:
-            reached(checkpoint, "worth", WORTH[point["n"]])
+            report_checkpoint(checkpoint, "worth", WORTH[point["n"]])
         if point["n"] == 2:
             better.touch()
     Path(scratch, "table").write_text("whole")
@@ -162,8 +162,8 @@ def test_what_cannot_be_kept_of_a_trial_is_said_in_its_own_words_also_where_it_e
     def full(place: Path, content: dict, suffix: str = ".json") -> None:
         raise ResourceError(f"no space for {place.name}{suffix}")
 
-    monkeypatch.setattr(trials, "_keep", full)
-    watch, unkept = trials._watch(tmp_path, lambda: None, Halving("worth", 1, 2, 3), "others")
+    monkeypatch.setattr(trials, "_save_result", full)
+    watch, unkept = trials._build_callback(tmp_path, lambda: None, Halving("worth", 1, 2, 3), "others")
     ended = SimpleNamespace(config={"name": "a"}, last_result={"checkpoint": 1, "worth": 0.5})
     with pytest.raises(ResourceError):
         watch.on_trial_complete(trial=ended)
@@ -290,5 +290,5 @@ def test_a_trial_of_more_processes_than_a_machine_has_is_refused_and_not_waited_
 def test_trials_or_their_shards_are_on_ray_but_never_both(
     executor, count, cluster, expected, monkeypatch
 ) -> None:
-    monkeypatch.setattr(trials, "named_cluster", lambda: cluster)
-    assert trials.executors(executor, count) == expected
+    monkeypatch.setattr(trials, "get_cluster_address", lambda: cluster)
+    assert trials.select_executors(executor, count) == expected

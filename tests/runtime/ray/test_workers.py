@@ -19,10 +19,10 @@ class Sick(workers.ShardWorker):
 @pytest.mark.slow
 def test_workers_that_do_not_start_are_given_up_with_what_ray_says(ray_cluster, monkeypatch) -> None:
     monkeypatch.setattr(workers, "ShardWorker", Sick)
-    pool = workers.Pool(0.0)
+    pool = workers.WorkerPool(0.0)
     with pytest.raises(ResourceError, match=r"No worker starts .* no home at None"):
-        list(pool.run(len, [("a", lambda: ([1],))], {}, lambda: None))
-    pool.release()
+        list(pool.run_jobs(len, [("a", lambda: ([1],))], {}, lambda: None))
+    pool.release_workers()
 
 
 class Late(workers.ShardWorker):
@@ -48,10 +48,10 @@ def test_a_late_node_with_other_versions_gets_no_work_and_the_others_go_on(
     ray_cluster, monkeypatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(workers, "ShardWorker", Late)
-    pool = workers.Pool(0.0)
+    pool = workers.WorkerPool(0.0)
     pool._disk = str(tmp_path / "taken")
     jobs = [(str(n), lambda n=n: (range(n),)) for n in range(6)]
-    assert sorted(pool.run(count_slowly, jobs, {}, lambda: None)) == [(str(n), n) for n in range(6)]
+    assert sorted(pool.run_jobs(count_slowly, jobs, {}, lambda: None)) == [(str(n), n) for n in range(6)]
     assert len(pool._aside) == 1
-    pool.release()
+    pool.release_workers()
     assert "Node host9 of Ray's cluster has other versions" in capsys.readouterr().err

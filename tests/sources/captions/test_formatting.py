@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from caramel.sources.captions.formatting import format_caption
 from caramel.sources.sugarcrepe_files import read_captions
-from caramel.utils.text import words_only
+from caramel.utils.text import extract_words
 
 DATA = os.environ.get("CARAMEL_DATA")
 
@@ -45,7 +45,7 @@ def test_formatting_twice_changes_nothing_more(text):
 
 @given(st.text(alphabet=st.sampled_from(list("abC .,!?\"'")), max_size=20))
 def test_formatting_keeps_the_words(text):
-    assert words_only(format_caption(text)) == words_only(text)
+    assert extract_words(format_caption(text)) == extract_words(text)
 
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")

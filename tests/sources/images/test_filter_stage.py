@@ -52,7 +52,7 @@ def run(world, files, clip_folder, tmp_path, monkeypatch):
         spec = importlib.util.spec_from_file_location(name, ROOT / "pipelines" / f"{name}.py")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        getattr(module, name)(schema.load())
+        getattr(module, name)(schema.load_config())
 
     return stage
 

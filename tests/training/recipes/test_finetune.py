@@ -39,7 +39,7 @@ def test_each_trial_logs_to_the_run_that_was_made_before_it(
     curves, mixtures, *_ = tuned(["trohn_img", "ce_clip"], rows, clip_folder, tmp_path, negatives=2, own=own)
     assert set(curves["model"]) == {"trohn_img-3", "ce_clip-3"}
     assert mixtures.empty
-    client = mlflow.MlflowClient(tracking.tracking_uri(tmp_path))
+    client = mlflow.MlflowClient(tracking.get_tracking_uri(tmp_path))
     experiment = client.get_experiment_by_name(tracking.EXPERIMENT)
     found = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
     assert set(found) == {"finetune trohn_img-3", "finetune ce_clip-3"}
@@ -68,7 +68,7 @@ def test_epochs_are_passes_through_the_rows_of_each_method_and_measured_in_each(
     steps = curves.groupby("model")["step"].unique().map(list).to_dict()
     # Of 20 rows: 8 of a caption each; 4 with a negative, and 4 neighbours of theirs; 4 with a negative.
     assert steps == {"infonce-3": [2, 4], "negclip-3": [5, 10], "trohn_img-3": [2, 4, 5]}
-    client = mlflow.MlflowClient(tracking.tracking_uri(tmp_path))
+    client = mlflow.MlflowClient(tracking.get_tracking_uri(tmp_path))
     found = client.search_runs([client.get_experiment_by_name(tracking.EXPERIMENT).experiment_id])
     runs = {run.data.tags["variant"]: run.data.params for run in found}
     assert {name: (p["steps"], p["checkpoint_every"]) for name, p in runs.items()} == {
@@ -225,7 +225,7 @@ def test_each_search_of_other_params_is_a_run_whose_table_is_what_it_found_last(
     for seed in (0, 0, 1):  # of draws: there are none, so that the points are the same
         found.append(tuned(["infonce"], rows, clip_folder, tmp_path, search={**SEARCH, "seed": seed}))
         shutil.rmtree(tmp_path / "out")
-    client = mlflow.MlflowClient(tracking.tracking_uri(tmp_path))
+    client = mlflow.MlflowClient(tracking.get_tracking_uri(tmp_path))
     runs = client.search_runs([client.get_experiment_by_name(tracking.EXPERIMENT).experiment_id])
     searches = {run.data.params["seed"]: run for run in runs if run.info.run_name == "finetune search"}
     assert {*searches} == {"0", "1"}
@@ -252,7 +252,7 @@ def test_a_search_takes_the_best_point_and_what_has_run_is_not_run_again(
     assert set(found.curves["model"]) == {"infonce-3", "trohn_text-3"}
     kept = found.curves[found.curves["kept"] & (found.curves["metric"] == "group")]
     assert kept.loc[kept["model"] == "trohn_text-3", "value"].tolist() == [values[chosen]]
-    client = mlflow.MlflowClient(tracking.tracking_uri(tmp_path))
+    client = mlflow.MlflowClient(tracking.get_tracking_uri(tmp_path))
     runs = client.search_runs([client.get_experiment_by_name(tracking.EXPERIMENT).experiment_id])
     (parent,) = [run for run in runs if run.info.run_name == "finetune search"]
     assert parent.info.status == "FINISHED"

@@ -13,7 +13,7 @@ from few_rows import few_rows, tuned
 from caramel.config.search_space import Point
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import Halving
-from caramel.runtime.ray.trials import Finished
+from caramel.runtime.ray.trials import TrialResult
 from caramel.training.recipes.search import COLUMNS, candidates, searched
 
 SEARCH = {"draws": None, "seed": 0}
@@ -29,14 +29,14 @@ def choice(values: dict[str, dict[float, Sequence[float]]], **how: Any) -> Any:
     """Return what is chosen where trials reach values by variant and lr, one per seed from 1; and all grids."""
     grids: list[list[tuple[str, float, int]]] = []
 
-    def run(points: Sequence[Point], halving: Halving | None) -> list[Finished]:
+    def run(points: Sequence[Point], halving: Halving | None) -> list[TrialResult]:
         asked = [(p["variant"], p["own"]["lr"], p["seed"]) for p in points]
         grids.append(asked)
         found = []
         for variant, lr, seed in asked:
             value = values[variant][lr][seed - 1]
             early = {"stopped": {"checkpoint": 1, "group": value}}
-            found.append(Finished(early if halving and value < 0.5 else result(value), Path()))
+            found.append(TrialResult(early if halving and value < 0.5 else result(value), Path()))
         return found
 
     space = {variant: {"lr": [*each]} for variant, each in values.items()}
@@ -62,12 +62,12 @@ def test_the_best_mean_over_the_seeds_is_chosen_for_each_variant_and_the_earlier
 
 
 def test_of_mixtures_with_the_base_the_one_that_is_kept_is_what_counts() -> None:
-    def run(points: Sequence[Point], halving: Halving | None) -> list[Finished]:
+    def run(points: Sequence[Point], halving: Halving | None) -> list[TrialResult]:
         kept = [
             result(0.5),
             result(0.4, [(0.0, "group", 0.9, False), (0.5, "loss", 1.0, True), (0.5, "group", 0.6, True)]),
         ]
-        return [Finished(each, Path()) for each in kept]
+        return [TrialResult(each, Path()) for each in kept]
 
     tried = candidates({"space": {"read": {"lr": [0.1, 0.2]}}, **SEARCH}, own={}, common={})
     found = searched(run, tried, seeds=[1], halving={}, metric="group")
@@ -107,7 +107,7 @@ def test_of_a_search_that_may_end_trials_early_none_that_ended_is_chosen_and_eac
     assert not table["repeatable"].any()
     assert table.loc[table["chosen"], "stopped"].isna().all()
     assert found.curves["step"].max() == 4
-    client = mlflow.MlflowClient(tracking.tracking_uri(tmp_path))
+    client = mlflow.MlflowClient(tracking.get_tracking_uri(tmp_path))
     runs = client.search_runs([client.get_experiment_by_name(tracking.EXPERIMENT).experiment_id])
     ended = [run.info.status for run in runs if run.info.run_name != "finetune search"]
     assert sorted(ended) == ["FINISHED"] * int(table["stopped"].isna().sum()) + ["KILLED"] * int(

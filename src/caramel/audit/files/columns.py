@@ -20,7 +20,7 @@ from caramel.io.keys import text_key
 from caramel.io.readers import csv_rows, json_rows, parquet, parquet_rows
 from caramel.io.validators import brief, checked_name, checked_text, stays_inside
 from caramel.schemas.columns import SUBTYPES
-from caramel.utils.text import words_only
+from caramel.utils.text import extract_words
 
 Rows = list[tuple[str, dict[str, Any]]]  # where, row
 Texts = list[str | None]
@@ -47,7 +47,7 @@ IMAGE_COLUMNS = tuple(dict.fromkeys(name for ours in ("image_id", *IMAGES) for n
 _OBJECT = re.compile(r"<.* at 0x[0-9A-Fa-f]+>|\[\[.*|tensor\(.*", re.DOTALL)
 
 
-def named_columns() -> str:
+def describe_columns() -> str:
     """Return which columns there must be and may be, for messages."""
     others = dict.fromkeys(name for names in OPTIONAL.values() for name in names)
     return f"{', '.join(REQUIRED)}; optional {', '.join(others)}"
@@ -66,10 +66,10 @@ def read_named(path: Path) -> pd.DataFrame:
         DataError: the file is broken or holds no row, a column is missing, a value is not text, or an image is none or
             lies outside of its folder.
     """
-    return completed(*_read(path), repr(str(path)), "Of a benchmark's release give the folder.")
+    return complete_rows(*_read_file(path), repr(str(path)), "Of a benchmark's release give the folder.")
 
 
-def completed(names: Sequence[str], rows: Rows, where: str, cure: str = "") -> pd.DataFrame:
+def complete_rows(names: Sequence[str], rows: Rows, where: str, cure: str = "") -> pd.DataFrame:
     """Return rows as ``read_named`` does, with names, images and types where there are none.
 
     Args:
@@ -85,27 +85,27 @@ def completed(names: Sequence[str], rows: Rows, where: str, cure: str = "") -> p
     if lacking:
         raise DataError(
             f"{where} lacks the columns {lacking}; it has {brief(list(names))}.\n"
-            f"Named columns are {named_columns()}. {cure}".rstrip()
+            f"Named columns are {describe_columns()}. {cure}".rstrip()
         )
     if not rows:
         raise DataError(f"{where} holds no row.")
     columns: dict[str, list[Any]] = {name: [None] * len(rows) for name in OPTIONAL if name != "split"}
-    columns |= {name: [text or "" for text in _texts(rows, name)] for name in REQUIRED}
+    columns |= {name: [text or "" for text in _parse_texts(rows, name)] for name in REQUIRED}
     images = {name: _read_images(rows, name, where) for name in IMAGE_COLUMNS if name in names}
     for name, others in OPTIONAL.items():
         for column in (other for other in others if other in names):
             if column not in images:
-                columns[name] = _texts(rows, column)
+                columns[name] = _parse_texts(rows, column)
             elif name == "image_id":
                 columns[name] = [image and image.name for image in images[column]]
             else:
                 columns[name] = [image and image.file for image in images[column]]
             if any(columns[name]):
                 break
-    return _completed(columns)
+    return _complete_columns(columns)
 
 
-def _read(path: Path) -> tuple[list[str], Rows]:
+def _read_file(path: Path) -> tuple[list[str], Rows]:
     """Return the names of the file's columns, and its rows; of Parquet files, their known columns."""
     if path.suffix == ".parquet":
         return _read_parquet(path)
@@ -130,28 +130,30 @@ def _read_parquet(path: Path) -> tuple[list[str], Rows]:
     return names, rows
 
 
-def _texts(rows: Rows, column: str) -> Texts:
+def _parse_texts(rows: Rows, column: str) -> Texts:
     """Return the values of a column as texts; whole numbers are names, and empty or missing ones None.
 
     Raises:
         DataError: a value is something else, or no Unicode text.
     """
-    return [_text(row.get(column), column, where) for where, row in rows]
+    return [_parse_text(row.get(column), column, where) for where, row in rows]
 
 
-def _text(value: Any, column: str, where: str) -> str | None:
+def _parse_text(value: Any, column: str, where: str) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool) and column not in TEXTS:
         return str(value)
     if value is None or value == "" or value != value:
         return None
     if not isinstance(value, str) or (column not in TEXTS and _OBJECT.fullmatch(value)):
-        raise DataError(f"{where}: column {column!r} must be text, not {brief(value)}. {_cure(column)}")
+        raise DataError(
+            f"{where}: column {column!r} must be text, not {brief(value)}. {_suggest_fix(column)}"
+        )
     if column not in TEXTS and not value.strip():
         return None
     return checked_text(value, column, where)
 
 
-def _cure(column: str) -> str:
+def _suggest_fix(column: str) -> str:
     if column not in IMAGE_COLUMNS:
         return "Write text, or rename the column."
     return (
@@ -171,40 +173,41 @@ def _read_images(rows: Rows, column: str, source: str) -> list[ImageReference | 
     images: list[ImageReference | None] = []
     for value, (where, _) in zip(values, rows, strict=True):
         image = value if isinstance(value, ImageReference) else None
-        if image is None and (name := _text(value, column, where)) is not None:
+        if image is None and (name := _parse_text(value, column, where)) is not None:
             file = name if column != "image_id" else name if stays_inside(name) else None
             image = ImageReference(name, file and checked_name(file, column, where))
         images.append(image)
     return images
 
 
-def _completed(columns: dict[str, list[Any]]) -> pd.DataFrame:
+def _complete_columns(columns: dict[str, list[Any]]) -> pd.DataFrame:
     """Return the rows with names, images and types where the file has none.
 
     An image is named by its caption then, since row 3 of another data set, to learn from, is of another one.
     """
     numbers = range(len(columns["caption"]))
     columns["pair_id"] = [name or f"row-{n}" for n, name in zip(numbers, columns["pair_id"], strict=True)]
-    said = (" ".join(words_only(str(text))) for text in columns["caption"])
-    own = [f"caption-{text_key(words).hex()[:12]}" for words in said]
-    columns["image_id"] = [name or one for name, one in zip(columns["image_id"], own, strict=True)]
-    labels = [_label(*names) for names in zip(columns["type"], columns["subtype"], strict=True)]
+    normalised = (" ".join(extract_words(str(text))) for text in columns["caption"])
+    fallback_ids = [f"caption-{text_key(words).hex()[:12]}" for words in normalised]
+    columns["image_id"] = [name or one for name, one in zip(columns["image_id"], fallback_ids, strict=True)]
+    labels = [_infer_types(*names) for names in zip(columns["type"], columns["subtype"], strict=True)]
     columns |= {
-        name: [*filled([label[side] for label in labels])] for side, name in enumerate(("type", "subtype"))
+        name: [*fill_type_names([label[side] for label in labels])]
+        for side, name in enumerate(("type", "subtype"))
     }
     return pd.DataFrame(columns, dtype=object)
 
 
-def filled(names: Texts) -> list[str]:
+def fill_type_names(names: Texts) -> list[str]:
     """Return names of types, those that are missing by ``all``, or by ``other`` where there are some."""
     none = OTHER if any(names) else ALL
     return [name or none for name in names]
 
 
-def _label(kind: str | None, subtype: str | None) -> tuple[str | None, str | None]:
+def _infer_types(type_name: str | None, subtype: str | None) -> tuple[str | None, str | None]:
     """Return type and subtype; ``add`` and ``obj`` are ``add`` and ``add_obj``, as in SugarCrepe."""
-    if f"{kind}_{subtype}" in SUBTYPES:
-        subtype = f"{kind}_{subtype}"
-    if kind is None:
-        kind = str(subtype).partition("_")[0] if subtype in SUBTYPES else None
-    return kind, subtype or kind
+    if f"{type_name}_{subtype}" in SUBTYPES:
+        subtype = f"{type_name}_{subtype}"
+    if type_name is None:
+        type_name = str(subtype).partition("_")[0] if subtype in SUBTYPES else None
+    return type_name, subtype or type_name

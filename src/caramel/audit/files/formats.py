@@ -7,14 +7,14 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
-from caramel.audit.files.columns import SUFFIXES, named_columns
-from caramel.errors import DataError, shown
+from caramel.audit.files.columns import SUFFIXES, describe_columns
+from caramel.errors import DataError, format_items
 from caramel.io.readers import parquet
 from caramel.io.zip_archive import zipped_files
 from caramel.schemas.columns import SUBTYPES
 
 
-class Sign(NamedTuple):
+class FormatSignature(NamedTuple):
     """What tells a format.
 
     Attributes:
@@ -28,39 +28,51 @@ class Sign(NamedTuple):
     zipped: bool = False
 
 
-def _parts(*patterns: str) -> tuple[str, ...]:
+def _expand_patterns(*patterns: str) -> tuple[str, ...]:
     """Return the patterns in the folder itself and in its folder ``data``."""
     return tuple(f"{folder}{pattern}" for pattern in patterns for folder in ("", "data/"))
 
 
 INSTANCES, TABLES, SUGARCREPE = "instances", "tables", "sugarcrepe"
-SIGNS: Mapping[str, Sign] = {
-    INSTANCES: Sign(("instances.parquet",)),
-    TABLES: Sign(("negatives.parquet",)),
-    SUGARCREPE: Sign(tuple(f"{subtype}.json" for subtype in SUBTYPES)),
-    "bivlc": Sign(_parts("test-*.parquet", "test.jsonl"), ("negative_caption", "negative_image")),
-    "winoground": Sign(_parts("test-*.parquet", "examples.jsonl"), ("caption_0", "caption_1")),
-    "colorswap": Sign(_parts("test-*.parquet", "test.json"), ("caption_1", "caption_2")),
-    "eqben": Sign(("all_select.json", "eqben_subset_10percent_final.json")),
-    "cola": Sign(_parts("COLA_multiobjects_matching_benchmark.json")),
-    "vismin": Sign(_parts("test-*.parquet", "0000.parquet"), ("image_0", "text_0", "text_1", "category")),
-    "natural_bench": Sign(("metadata.json", "NaturalBench-Retrieval/metadata.json")),
-    "natural_bench_questions": Sign(_parts("train-*.parquet"), ("Question_0", "Image_0_Question_0")),
-    "crepe_systematicity": Sign(
+FORMAT_SIGNATURES: Mapping[str, FormatSignature] = {
+    INSTANCES: FormatSignature(("instances.parquet",)),
+    TABLES: FormatSignature(("negatives.parquet",)),
+    SUGARCREPE: FormatSignature(tuple(f"{subtype}.json" for subtype in SUBTYPES)),
+    "bivlc": FormatSignature(
+        _expand_patterns("test-*.parquet", "test.jsonl"), ("negative_caption", "negative_image")
+    ),
+    "winoground": FormatSignature(
+        _expand_patterns("test-*.parquet", "examples.jsonl"), ("caption_0", "caption_1")
+    ),
+    "colorswap": FormatSignature(_expand_patterns("test-*.parquet", "test.json"), ("caption_1", "caption_2")),
+    "eqben": FormatSignature(("all_select.json", "eqben_subset_10percent_final.json")),
+    "cola": FormatSignature(_expand_patterns("COLA_multiobjects_matching_benchmark.json")),
+    "vismin": FormatSignature(
+        _expand_patterns("test-*.parquet", "0000.parquet"), ("image_0", "text_0", "text_1", "category")
+    ),
+    "natural_bench": FormatSignature(("metadata.json", "NaturalBench-Retrieval/metadata.json")),
+    "natural_bench_questions": FormatSignature(
+        _expand_patterns("train-*.parquet"), ("Question_0", "Image_0_Question_0")
+    ),
+    "crepe_systematicity": FormatSignature(
         tuple(f"{folder}syst_vg_hard_negs_*_in_*.csv" for folder in ("", "*/")), zipped=True
     ),
-    "crepe_productivity": Sign(
+    "crepe_productivity": FormatSignature(
         tuple(f"{folder}prod_vg_hard_negs_*_complexity_*.csv" for folder in ("", "*/")), zipped=True
     ),
-    "vg_relation": Sign(("visual_genome_relation.json",)),
-    "vg_attribution": Sign(("visual_genome_attribution.json",)),
-    "coco_order": Sign(("coco_order.json",)),
-    "flickr30k_order": Sign(("flickr30k_order.json",)),
-    "coco_retrieval": Sign(("dataset_coco.json", "coco_karpathy_test.json", "captions_val2017.json")),
-    "flickr30k_retrieval": Sign(("dataset_flickr30k.json",)),
-    "vl_checklist": Sign(("Attribute/*/*.json", "Object/*/*/*.json", "Relation/*.json", "Relation/*/*.json")),
-    "svo_probes": Sign(("svo_probes.csv",)),
-    "valse": Sign(
+    "vg_relation": FormatSignature(("visual_genome_relation.json",)),
+    "vg_attribution": FormatSignature(("visual_genome_attribution.json",)),
+    "coco_order": FormatSignature(("coco_order.json",)),
+    "flickr30k_order": FormatSignature(("flickr30k_order.json",)),
+    "coco_retrieval": FormatSignature(
+        ("dataset_coco.json", "coco_karpathy_test.json", "captions_val2017.json")
+    ),
+    "flickr30k_retrieval": FormatSignature(("dataset_flickr30k.json",)),
+    "vl_checklist": FormatSignature(
+        ("Attribute/*/*.json", "Object/*/*/*.json", "Relation/*.json", "Relation/*/*.json")
+    ),
+    "svo_probes": FormatSignature(("svo_probes.csv",)),
+    "valse": FormatSignature(
         tuple(
             f"{piece}.json"
             for piece in (
@@ -78,15 +90,15 @@ SIGNS: Mapping[str, Sign] = {
             )
         )
     ),
-    "whatsup_a": Sign(("controlled_images_dataset.json",)),
-    "whatsup_b": Sign(("controlled_clevr_dataset.json",)),
-    "coco_spatial_one": Sign(("coco_qa_one_obj.json",)),
-    "coco_spatial_two": Sign(("coco_qa_two_obj.json",)),
-    "gqa_spatial_one": Sign(("vg_qa_one_obj.json",)),
-    "gqa_spatial_two": Sign(("vg_qa_two_obj.json",)),
-    "mmvp": Sign(("Questions.csv",)),
-    "conme": Sign(("replace-att.csv", "replace-obj.csv", "replace-rel.csv")),
-    "negbench_mcq": Sign(
+    "whatsup_a": FormatSignature(("controlled_images_dataset.json",)),
+    "whatsup_b": FormatSignature(("controlled_clevr_dataset.json",)),
+    "coco_spatial_one": FormatSignature(("coco_qa_one_obj.json",)),
+    "coco_spatial_two": FormatSignature(("coco_qa_two_obj.json",)),
+    "gqa_spatial_one": FormatSignature(("vg_qa_one_obj.json",)),
+    "gqa_spatial_two": FormatSignature(("vg_qa_two_obj.json",)),
+    "mmvp": FormatSignature(("Questions.csv",)),
+    "conme": FormatSignature(("replace-att.csv", "replace-obj.csv", "replace-rel.csv")),
+    "negbench_mcq": FormatSignature(
         tuple(
             f"{folder}{name}.csv"
             for name in (
@@ -99,7 +111,7 @@ SIGNS: Mapping[str, Sign] = {
             for folder in ("", "images/")
         )
     ),
-    "negbench_retrieval": Sign(
+    "negbench_retrieval": FormatSignature(
         tuple(
             f"{folder}{name}.csv"
             for name in (
@@ -111,8 +123,8 @@ SIGNS: Mapping[str, Sign] = {
             for folder in ("", "images/")
         )
     ),
-    "spec": Sign(
-        _parts(
+    "spec": FormatSignature(
+        _expand_patterns(
             *(
                 f"{part}/image2text.json"
                 for part in (
@@ -131,7 +143,7 @@ SIGNS: Mapping[str, Sign] = {
 here: nothing tells them, and they have no hard negatives."""
 
 
-def detected(folder: Path, name: str | None) -> str:
+def detect_format(folder: Path, name: str | None) -> str:
     """Return the format of a folder.
 
     Args:
@@ -141,13 +153,15 @@ def detected(folder: Path, name: str | None) -> str:
     Raises:
         DataError: there is none (the message lists what was looked for), not the named one, or several.
     """
-    if name is not None and name not in SIGNS:
-        raise DataError(f"There is no format {name!r}. Formats: {', '.join(SIGNS)}.")
-    formats = [one for one in SIGNS if _has(folder, SIGNS[one])]
+    if name is not None and name not in FORMAT_SIGNATURES:
+        raise DataError(f"There is no format {name!r}. Formats: {', '.join(FORMAT_SIGNATURES)}.")
+    formats = [one for one in FORMAT_SIGNATURES if _has_format(folder, FORMAT_SIGNATURES[one])]
     if name is not None and name not in formats:
-        raise DataError(f"{str(folder)!r} holds no {name}. Looked for: {_described(SIGNS[name])}.")
+        raise DataError(
+            f"{str(folder)!r} holds no {name}. Looked for: {_describe_signature(FORMAT_SIGNATURES[name])}."
+        )
     if not formats:
-        raise DataError(f"{str(folder)!r} holds no data set of a known format.\n{looked_for()}")
+        raise DataError(f"{str(folder)!r} holds no data set of a known format.\n{describe_formats()}")
     if name is None and len(formats) > 1:
         raise DataError(
             f"{str(folder)!r} holds data sets of several formats: {', '.join(formats)}. Say which one with "
@@ -156,30 +170,30 @@ def detected(folder: Path, name: str | None) -> str:
     return name or formats[0]
 
 
-def _has(folder: Path, sign: Sign) -> bool:
+def _has_format(folder: Path, sign: FormatSignature) -> bool:
     for pattern in sign.patterns:
         file = min(folder.glob(pattern), default=None)
-        if file is not None and (file.suffix != ".parquet" or {*sign.columns} <= _parquet_columns(file)):
+        if file is not None and (file.suffix != ".parquet" or {*sign.columns} <= _read_parquet_columns(file)):
             return True
     return sign.zipped and any(
         fnmatch(name, pattern) for pattern in sign.patterns for name in zipped_files(folder)
     )
 
 
-def _parquet_columns(path: Path) -> set[str]:
+def _read_parquet_columns(path: Path) -> set[str]:
     with parquet(path) as file:
         return {*file.schema_arrow.names}
 
 
-def looked_for() -> str:
+def describe_formats() -> str:
     """Return what a data set is known by, for messages."""
-    lines = [f"{name}: {_described(sign)}" for name, sign in SIGNS.items()]
+    lines = [f"{name}: {_describe_signature(sign)}" for name, sign in FORMAT_SIGNATURES.items()]
     return (
-        f"Looked for, in a folder:\n{shown(lines, len(lines))}\n"
-        f"Or give one file ({', '.join(SUFFIXES)}) with named columns: {named_columns()}."
+        f"Looked for, in a folder:\n{format_items(lines, len(lines))}\n"
+        f"Or give one file ({', '.join(SUFFIXES)}) with named columns: {describe_columns()}."
     )
 
 
-def _described(sign: Sign) -> str:
+def _describe_signature(sign: FormatSignature) -> str:
     columns = f" (Parquet with columns {', '.join(sign.columns)})" if sign.columns else ""
     return f"{', '.join(sign.patterns)}{columns}"

@@ -13,13 +13,13 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.files.columns import MEANS, SUFFIXES, completed, read_named
-from caramel.audit.files.formats import INSTANCES, SUGARCREPE, TABLES, detected, looked_for
-from caramel.audit.files.task_rows import Found, as_objects, find_files, rows_of_task
+from caramel.audit.files.columns import MEANS, SUFFIXES, complete_rows, read_named
+from caramel.audit.files.formats import INSTANCES, SUGARCREPE, TABLES, describe_formats, detect_format
+from caramel.audit.files.task_rows import LocatedRows, build_object_series, build_task_rows, find_files
 from caramel.benchmarks.public_files import locate_images
 from caramel.benchmarks.readers.sugarcrepe import FOLDERS
 from caramel.benchmarks.tasks import rejects_of, rejects_text
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.interfaces.benchmark import ImageFile
 from caramel.io.frame_checks import FRAME, named_only
 from caramel.io.validators import brief
@@ -89,31 +89,31 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
     folder = images or (path if path.is_dir() else path.parent)
     notes: tuple[str, ...] = ()
     if path.is_dir():
-        found = detected(path, name)
-        if found in READERS:
-            rows, files = READERS[found](path, folder)
+        format_name = detect_format(path, name)
+        if format_name in READERS:
+            rows, files = READERS[format_name](path, folder)
         else:
-            task = BENCHMARKS[found].read(path, folder)
-            rows, files = rows_of_task(found, task, repr(str(path)))
-            notes = (rejects_text(rejects, found),) if (rejects := rejects_of(task)) else ()
+            task = BENCHMARKS[format_name].read(path, folder)
+            rows, files = build_task_rows(format_name, task, repr(str(path)))
+            notes = (rejects_text(rejects, format_name),) if (rejects := rejects_of(task)) else ()
     elif path.suffix == ".json" and path.stem in SUBTYPES:
-        found = SUGARCREPE
-        rows, files = _sugarcrepe(path, folder)
+        format_name = SUGARCREPE
+        rows, files = _read_sugarcrepe(path, folder)
     elif path.name == "instances.parquet":
-        found = INSTANCES
-        rows, files = _instances(path.parent, folder)
+        format_name = INSTANCES
+        rows, files = _read_instances(path.parent, folder)
     elif path.suffix in SUFFIXES:
-        found = NAMED
-        rows, files = _named(path, folder)
+        format_name = NAMED
+        rows, files = _read_named_columns(path, folder)
     else:
-        raise DataError(f"{str(path)!r} is of no known format.\n{looked_for()}")
-    if found == SUGARCREPE and rows["caption2"].notna().all():
-        found = SUGARCREPE_PP
+        raise DataError(f"{str(path)!r} is of no known format.\n{describe_formats()}")
+    if format_name == SUGARCREPE and rows["caption2"].notna().all():
+        format_name = SUGARCREPE_PP
     notes += () if images is None else _note_images(rows, files, images, repr(str(path)))
-    return AuditRows(_checked(rows, repr(str(path))), found, files, notes)
+    return AuditRows(_check_rows(rows, repr(str(path))), format_name, files, notes)
 
 
-def rows_of(frame: pd.DataFrame, *, images: Path | None = None) -> AuditRows:
+def read_frame(frame: pd.DataFrame, *, images: Path | None = None) -> AuditRows:
     """Return the rows of a frame with named columns, as of a file with them; see ``named_columns``.
 
     Args:
@@ -126,16 +126,16 @@ def rows_of(frame: pd.DataFrame, *, images: Path | None = None) -> AuditRows:
     """
     plain = named_only(frame).astype(object)
     records: list[Any] = plain.where(plain.notna(), None).to_dict("records")
-    places = [f"{FRAME}, row {label!r}" for label in frame.index]
-    rows = completed(list(plain.columns), list(zip(places, records, strict=True)), FRAME)
+    locations = [f"{FRAME}, row {label!r}" for label in frame.index]
+    rows = complete_rows(list(plain.columns), list(zip(locations, records, strict=True)), FRAME)
     if images is None:
-        return AuditRows(_checked(rows.assign(image=None, negative_image=None), FRAME), NAMED, {})
-    located, files = _located(rows, images)
+        return AuditRows(_check_rows(rows.assign(image=None, negative_image=None), FRAME), NAMED, {})
+    located, files = _locate_row_images(rows, images)
     notes = _note_images(located, files, images, FRAME)
-    return AuditRows(_checked(located, FRAME), NAMED, files, notes)
+    return AuditRows(_check_rows(located, FRAME), NAMED, files, notes)
 
 
-def _sugarcrepe(path: Path, images: Path) -> Found:
+def _read_sugarcrepe(path: Path, images: Path) -> LocatedRows:
     """Return the rows of SugarCrepe's or SugarCrepe++'s files."""
     rows = read_captions(path)
     names = list(dict.fromkeys(rows["image_id"]))
@@ -143,24 +143,26 @@ def _sugarcrepe(path: Path, images: Path) -> Found:
     files = find_files(map(ImageFile, paths.values()))
     image = [paths[name] if paths[name] in files else None for name in rows["image_id"]]
     return rows.assign(
-        type=rows["subtype"].str.partition("_")[0], image=as_objects(image), negative_image=None
+        type=rows["subtype"].str.partition("_")[0], image=build_object_series(image), negative_image=None
     ), files
 
 
-def _instances(path: Path, images: Path) -> Found:
+def _read_instances(path: Path, images: Path) -> LocatedRows:
     """Return the rows of table ``instances``; the images are those of table ``images``, where it is there."""
     rows = read_table(INSTANCES_TABLE, path / "instances.parquet")
     store = path / "images.parquet"
     ids = read_table(IMAGES, store, ["image_id"])["image_id"] if store.is_file() else ()
     files = {name: ImageFile(str(store), name=name) for name in ids}
-    places = {
-        column: as_objects([str(files[name]) if name in files else None for name in rows[of]])
+    image_columns = {
+        column: build_object_series([str(files[name]) if name in files else None for name in rows[of]])
         for column, of in (("image", "image_id"), ("negative_image", "negative_image_id"))
     }
-    return rows.assign(pair_id=rows["instance_id"], **places), {str(file): file for file in files.values()}
+    return rows.assign(pair_id=rows["instance_id"], **image_columns), {
+        str(file): file for file in files.values()
+    }
 
 
-def _tables(path: Path, images: Path) -> Found:
+def _read_tables(path: Path, images: Path) -> LocatedRows:
     """Return the rows of tables ``negatives``, ``pairs`` and, where it is there, ``paraphrases``."""
     if not (path / "pairs.parquet").is_file():
         raise DataError(
@@ -172,23 +174,23 @@ def _tables(path: Path, images: Path) -> Found:
     lost = rows.loc[rows["caption"].isna(), "negative_id"].tolist()
     if lost:
         raise DataError(
-            f"{str(path)!r}: {len(lost)} negatives are of pairs that are not in pairs.parquet:\n{shown([brief(name) for name in lost])}"
+            f"{str(path)!r}: {len(lost)} negatives are of pairs that are not in pairs.parquet:\n{format_items([brief(name) for name in lost])}"
         )
     second = path / "paraphrases.parquet"
     known = {}
     if second.is_file():
-        found = read_table(PARAPHRASES, second)
-        known = dict(zip(found["pair_id"], found["caption2"], strict=True))
-    caption2 = as_objects([known.get(name) for name in rows["pair_id"]])
+        paraphrases = read_table(PARAPHRASES, second)
+        known = dict(zip(paraphrases["pair_id"], paraphrases["caption2"], strict=True))
+    caption2 = build_object_series([known.get(name) for name in rows["pair_id"]])
     return rows.assign(pair_id=rows["negative_id"], caption2=caption2, image=None, negative_image=None), {}
 
 
-def _named(path: Path, images: Path) -> Found:
+def _read_named_columns(path: Path, images: Path) -> LocatedRows:
     """Return the rows of a file with named columns; images are paths in the folder of the images."""
-    return _located(read_named(path), images)
+    return _locate_row_images(read_named(path), images)
 
 
-def _located(rows: pd.DataFrame, images: Path) -> Found:
+def _locate_row_images(rows: pd.DataFrame, images: Path) -> LocatedRows:
     """Return rows whose images are in files, or named in a folder, with the keys of those that are at hand."""
     columns = {
         column: [ImageFile(str(images / name)) if isinstance(name, str) else name for name in rows[column]]
@@ -199,7 +201,7 @@ def _located(rows: pd.DataFrame, images: Path) -> Found:
     )
     for column, of_rows in columns.items():
         keys = [None if file is None else str(file) for file in of_rows]
-        rows[column] = as_objects([key if key in files else None for key in keys])
+        rows[column] = build_object_series([key if key in files else None for key in keys])
     return rows, files
 
 
@@ -214,7 +216,7 @@ def _note_images(
     if not files:
         names = [brief(name) for name in dict.fromkeys(rows["image_id"])]
         raise DataError(
-            f"{str(images)!r} holds none of the images of the audited rows; they are called:\n{shown(names, 3)}\n"
+            f"{str(images)!r} holds none of the images of the audited rows; they are called:\n{format_items(names, 3)}\n"
             f"Give the folder that holds these files, or none."
         )
     both = int(rows[["image", "negative_image"]].notna().all(axis=1).sum())
@@ -226,14 +228,14 @@ def _note_images(
     )
 
 
-def _checked(rows: pd.DataFrame, where: str) -> pd.DataFrame:
+def _check_rows(rows: pd.DataFrame, where: str) -> pd.DataFrame:
     """Return the rows with the columns of the contract."""
     if rows.empty:
         raise DataError(f"{where} holds no row.")
     twice = rows.loc[rows["pair_id"].duplicated(), "pair_id"].astype(str).tolist()
     if twice:
         raise DataError(
-            f"{where}: {len(twice)} ids stand twice:\n{shown([brief(name) for name in twice])}\nGive each row its own id."
+            f"{where}: {len(twice)} ids stand twice:\n{format_items([brief(name) for name in twice])}\nGive each row its own id."
         )
     for column in ("type", "subtype"):
         names = {*rows[column]}
@@ -243,12 +245,12 @@ def _checked(rows: pd.DataFrame, where: str) -> pd.DataFrame:
                 f"Give it another name."
             )
     columns = [*COLUMNS, *(["split"] if "split" in rows.columns else [])]
-    found = rows[columns].reset_index(drop=True).astype(object)
-    return found.where(found.notna(), None)
+    result = rows[columns].reset_index(drop=True).astype(object)
+    return result.where(result.notna(), None)
 
 
-READERS: Mapping[str, Callable[[Path, Path], Found]] = {
-    INSTANCES: _instances,
-    TABLES: _tables,
-    SUGARCREPE: _sugarcrepe,
+READERS: Mapping[str, Callable[[Path, Path], LocatedRows]] = {
+    INSTANCES: _read_instances,
+    TABLES: _read_tables,
+    SUGARCREPE: _read_sugarcrepe,
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.files.columns import filled
+from caramel.audit.files.columns import fill_type_names
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import ABSENT, Comparisons, ImageFile, Rankings, Task
 
@@ -16,13 +16,13 @@ PAIR = ("pair_id", "image_id", "subsets", "caption", "negative_caption", "image"
 MOST_CANDIDATES = 20  # a query with more is retrieval, and its candidates are no hard negatives
 # Benchmarks whose subsets are a type and its subtypes; the subsets of others divide all rows in one way.
 NESTED = ("bivlc", "valse", "vl_checklist", "crepe_productivity")
-Found = tuple[pd.DataFrame, dict[str, ImageFile]]  # rows, and the images that are at hand by name
+LocatedRows = tuple[pd.DataFrame, dict[str, ImageFile]]  # rows, and the images that are at hand by name
 
 
-def rows_of_task(name: str, task: Task, where: str) -> Found:
+def build_task_rows(name: str, task: Task, where: str) -> LocatedRows:
     """Return the rows of a registered benchmark."""
     files = find_files(task.images)
-    rows = _compared(task) if isinstance(task, Comparisons) else _candidates(task)
+    rows = _build_comparison_rows(task) if isinstance(task, Comparisons) else _build_candidate_rows(task)
     if rows is None:
         raise DataError(
             f"{where} is the benchmark {name}, whose captions have no hard negatives: its texts cannot be "
@@ -30,16 +30,17 @@ def rows_of_task(name: str, task: Task, where: str) -> Found:
         )
     keys = [str(image) for image in task.images]
     for column in ("image", "negative_image"):
-        rows[column] = as_objects(
+        rows[column] = build_object_series(
             [keys[i] if i != ABSENT and keys[i] in files else None for i in rows[column]]
         )
-    labels = [_label(name, subsets) for subsets in rows["subsets"]]
+    labels = [_parse_subsets(name, subsets) for subsets in rows["subsets"]]
     return rows.assign(
-        type=filled([kind for kind, _ in labels]), subtype=filled([subtype for _, subtype in labels])
+        type=fill_type_names([type_name for type_name, _ in labels]),
+        subtype=fill_type_names([subtype for _, subtype in labels]),
     ), files
 
 
-def _label(name: str, subsets: Sequence[str]) -> tuple[str | None, str | None]:
+def _parse_subsets(name: str, subsets: Sequence[str]) -> tuple[str | None, str | None]:
     """Return type and subtype of a row of a benchmark, None where it has none."""
     if not subsets:
         return None, None
@@ -48,46 +49,46 @@ def _label(name: str, subsets: Sequence[str]) -> tuple[str | None, str | None]:
     return (subsets[0], subsets[min(1, len(subsets) - 1)]) if name in NESTED else (None, subsets[0])
 
 
-def _compared(task: Comparisons) -> pd.DataFrame | None:
+def _build_comparison_rows(task: Comparisons) -> pd.DataFrame | None:
     """Return a row per instance, None if there is no negative caption."""
     rows = task.rows[task.rows["negative_caption"].notna()]
     return rows.rename(columns={"instance_id": "pair_id"}).reset_index(drop=True) if len(rows) else None
 
 
-def _candidates(task: Rankings) -> pd.DataFrame | None:
+def _build_candidate_rows(task: Rankings) -> pd.DataFrame | None:
     """Return a row per image and false caption, None if the candidates are no hard negatives.
 
     Hard negatives are texts, few, and of one query alone.
     """
     rows = task.rows[task.rows["direction"] == "i2t"]
-    most = max((len(task.pools[place]) for place in rows["pool"]), default=0)
+    most = max((len(task.pools[index]) for index in rows["pool"]), default=0)
     if most < 2 or most > MOST_CANDIDATES or rows["pool"].duplicated().any():
         return None
-    seen: dict[tuple[int, str, str], str] = {}  # question -> subset that it stood in first
-    found = []
+    first_subsets: dict[tuple[int, str, str], str] = {}  # question -> subset that it stood in first
+    records = []
     columns = (
         rows[name].tolist() for name in ("instance_id", "image_id", "subsets", "query", "pool", "true")
     )
     for name, image_id, subsets, query, pool, true in zip(*columns, strict=True):
         caption, subset = task.texts[true[0]][0], subsets[0] if subsets else ""
-        false = [task.texts[place][0] for place in task.pools[pool].tolist() if place not in true]
+        false = [task.texts[index][0] for index in task.pools[pool].tolist() if index not in true]
         for number, negative in enumerate(false):
-            if seen.setdefault((query, caption, negative), subset) == subset:
+            if first_subsets.setdefault((query, caption, negative), subset) == subset:
                 pair = f"{name}-{number}", image_id, subsets, caption, negative, query
-                found.append(dict(zip(PAIR, pair, strict=True)))
-    return pd.DataFrame(found).assign(caption2=None, negative_image=ABSENT)
+                records.append(dict(zip(PAIR, pair, strict=True)))
+    return pd.DataFrame(records).assign(caption2=None, negative_image=ABSENT)
 
 
 def find_files(images: Any) -> dict[str, ImageFile]:
     """Return the images whose files are there, by their names."""
-    there: dict[str, bool] = {}
-    found = {}
+    exists: dict[str, bool] = {}
+    files = {}
     for image in images:
-        if there.setdefault(image.path, Path(image.path).is_file()):
-            found[str(image)] = image
-    return found
+        if exists.setdefault(image.path, Path(image.path).is_file()):
+            files[str(image)] = image
+    return files
 
 
-def as_objects(values: Sequence[str | None]) -> pd.Series[Any]:
+def build_object_series(values: Sequence[str | None]) -> pd.Series[Any]:
     """Return the values as they are: columns of type str would turn None into NaN."""
     return pd.Series(values, dtype=object)

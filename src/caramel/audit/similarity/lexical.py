@@ -11,11 +11,11 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from caramel.audit.similarity.tree_kernel import tree_similarities
+from caramel.audit.similarity.tree_kernel import compute_tree_similarities
 from caramel.blind.scorers import DECIMALS
 from caramel.interfaces.parser import Parser
 from caramel.utils.arrays import Floats
-from caramel.utils.text import words_only
+from caramel.utils.text import extract_words
 
 Unit = Literal["words", "characters"]
 PAIRS = {  # name of a pair of texts -> its columns
@@ -23,10 +23,10 @@ PAIRS = {  # name of a pair of texts -> its columns
     "P1-N": ("caption", "negative_caption"),
     "P2-N": ("caption2", "negative_caption"),
 }
-_SEQUENCES: Mapping[Unit, Callable[[str], Sequence[Hashable]]] = {"words": words_only, "characters": str}
+_SEQUENCES: Mapping[Unit, Callable[[str], Sequence[Hashable]]] = {"words": extract_words, "characters": str}
 
 
-def sls(rows: pd.DataFrame, *, parser: Parser | None = None, unit: Unit = "words") -> pd.DataFrame:
+def compute_sls(rows: pd.DataFrame, *, parser: Parser | None = None, unit: Unit = "words") -> pd.DataFrame:
     """Return pair_id, subtype, pair (``P1-P2``, ``P1-N`` or ``P2-N``), lexical, syntactic and sls.
 
     One row per instance and pair of texts that it has; without a paraphrase that is (P1, N) alone. Without a
@@ -42,18 +42,22 @@ def sls(rows: pd.DataFrame, *, parser: Parser | None = None, unit: Unit = "words
     """
     parts = []
     for name, columns in PAIRS.items():
-        there = rows[rows["caption2"].notna()] if "caption2" in columns else rows
-        texts = there[list(columns)].set_axis(["first", "second"], axis=1)
-        parts.append(there[["pair_id", "subtype"]].assign(pair=name).join(texts))
-    found = pd.concat(parts, ignore_index=True)
-    first, second = found.pop("first").tolist(), found.pop("second").tolist()
-    lexical = lexical_similarities(first, second, unit=unit)
-    syntactic = np.full(len(found), np.nan) if parser is None else _syntactic(parser, first, second)
+        rows_with_texts = rows[rows["caption2"].notna()] if "caption2" in columns else rows
+        texts = rows_with_texts[list(columns)].set_axis(["first", "second"], axis=1)
+        parts.append(rows_with_texts[["pair_id", "subtype"]].assign(pair=name).join(texts))
+    pairs = pd.concat(parts, ignore_index=True)
+    first, second = pairs.pop("first").tolist(), pairs.pop("second").tolist()
+    lexical = compute_lexical_similarities(first, second, unit=unit)
+    syntactic = (
+        np.full(len(pairs), np.nan)
+        if parser is None
+        else _compute_syntactic_similarities(parser, first, second)
+    )
     scores = {"lexical": lexical, "syntactic": syntactic, "sls": lexical * syntactic}
-    return found.assign(**{name: values.round(DECIMALS) for name, values in scores.items()})
+    return pairs.assign(**{name: values.round(DECIMALS) for name, values in scores.items()})
 
 
-def lexical_similarities(first: Sequence[str], second: Sequence[str], *, unit: Unit) -> Floats:
+def compute_lexical_similarities(first: Sequence[str], second: Sequence[str], *, unit: Unit) -> Floats:
     """Return 1 − d / n in [0, 1] for n texts and n others: d is Levenshtein's distance, n the longer length. (n,).
 
     Args:
@@ -67,17 +71,17 @@ def lexical_similarities(first: Sequence[str], second: Sequence[str], *, unit: U
 
     sequence = _SEQUENCES[unit]
     left, right = ([sequence(text) for text in texts] for texts in (first, second))
-    found: Floats = cpdist(left, right, scorer=Levenshtein.normalized_similarity, dtype=np.float64)
-    return found
+    similarities: Floats = cpdist(left, right, scorer=Levenshtein.normalized_similarity, dtype=np.float64)
+    return similarities
 
 
-def _syntactic(parser: Parser, first: Sequence[str], second: Sequence[str]) -> Floats:
+def _compute_syntactic_similarities(parser: Parser, first: Sequence[str], second: Sequence[str]) -> Floats:
     texts = sorted({*first, *second})
     parses = dict(zip(texts, parser(texts), strict=True))
-    return tree_similarities([parses[text] for text in first], [parses[text] for text in second])
+    return compute_tree_similarities([parses[text] for text in first], [parses[text] for text in second])
 
 
-def quartiles(scores: pd.DataFrame, column: str) -> pd.DataFrame:
+def compute_quartiles(scores: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return n and the quartiles ``low``, ``median`` and ``high`` of a column of ``sls``, by pair of texts."""
     groups = scores.groupby("pair", sort=False)[column]
     shares = {"low": 0.25, "median": 0.5, "high": 0.75}

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from caramel.errors import BackendError, DataError, shown
+from caramel.errors import BackendError, DataError, format_items
 from caramel.interfaces.parser import Parse, Parser, Tree
 from caramel.io.readers import text_lines
 from caramel.io.validators import brief
@@ -25,7 +25,7 @@ _SIGNS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", 
 _QUOTES = str.maketrans({"“": '"', "”": '"', "’": "'", "‘": "'", "`": "'", "\\": None})
 
 
-def parser(spec: str) -> Parser:
+def load_parser(spec: str) -> Parser:
     """Return the parser of a spec, ``NAME`` or ``NAME:TARGET``.
 
     Raises:
@@ -48,14 +48,14 @@ def given_parser(target: str) -> Parser:
     known = _read_parses(Path(target))
 
     def look_up(texts: Sequence[str]) -> list[Parse]:
-        found = [known.get(_key(text)) for text in texts]
-        lacking = sorted({text for text, parse in zip(texts, found, strict=True) if parse is None})
+        parses = [known.get(_normalise_text(text)) for text in texts]
+        lacking = sorted({text for text, parse in zip(texts, parses, strict=True) if parse is None})
         if lacking:
             raise DataError(
-                f"{target!r} has no tree for {len(lacking)} texts:\n{shown([repr(t) for t in lacking])}\n"
+                f"{target!r} has no tree for {len(lacking)} texts:\n{format_items([repr(t) for t in lacking])}\n"
                 f"Parse each text as it is written, punctuation included, and write its trees in one line."
             )
-        return [parse for parse in found if parse is not None]
+        return [parse for parse in parses if parse is not None]
 
     return look_up
 
@@ -67,7 +67,7 @@ def _read_parses(file: Path) -> dict[str, Parse]:
         if not line.strip():
             continue
         parse = read_trees(line, f"{str(file)!r}, line {number}")
-        key = _key("".join(_SIGNS.get(word, word) for tree in parse for word in tree.words()))
+        key = _normalise_text("".join(_SIGNS.get(word, word) for tree in parse for word in tree.words()))
         if known.setdefault(key, parse) != parse:
             raise DataError(
                 f"{str(file)!r}, line {number}: the same text has another tree above: {brief(line)}."
@@ -75,7 +75,7 @@ def _read_parses(file: Path) -> dict[str, Parse]:
     return known
 
 
-def _key(text: str) -> str:
+def _normalise_text(text: str) -> str:
     """Return what a text and the joined words of its tree have in common."""
     text = text.casefold().replace("``", '"').replace("''", '"').translate(_QUOTES)
     return "".join(text.split())
@@ -125,8 +125,8 @@ def read_trees(text: str, where: str) -> Parse:
             raise bad
     if labels or not levels[0]:
         raise bad
-    return tuple(_below_root(tree) for tree in levels[0])
+    return tuple(_add_root(tree) for tree in levels[0])
 
 
-def _below_root(tree: Tree) -> Tree:
+def _add_root(tree: Tree) -> Tree:
     return Tree("ROOT", tree.children if tree.label in ROOTS and tree.children else (tree,))

@@ -30,7 +30,7 @@ SIGMA, LAMBDA = 1.0, 0.4
 CACHED = 1 << 20  # values of Δ; what is compared again is mostly what was compared last
 
 
-def tree_similarities(first: Sequence[Parse], second: Sequence[Parse]) -> Floats:
+def compute_tree_similarities(first: Sequence[Parse], second: Sequence[Parse]) -> Floats:
     """Return the syntactic similarity in [0, 1] of n parses with n others. (n,).
 
     Sentences are matched one to one so that the sum of their similarities is greatest, and that sum is divided
@@ -40,8 +40,8 @@ def tree_similarities(first: Sequence[Parse], second: Sequence[Parse]) -> Floats
         DataError: a tree is so wide that its kernel is no finite number.
     """
     kernel = _Kernel()
-    found = [kernel.of_parses(x, y) for x, y in zip(first, second, strict=True)]
-    return np.array(found, dtype=np.float64)
+    similarities = [kernel.compare_parses(x, y) for x, y in zip(first, second, strict=True)]
+    return np.array(similarities, dtype=np.float64)
 
 
 class _Kernel:
@@ -51,29 +51,29 @@ class _Kernel:
         self._number: dict[tuple[str, tuple[int, ...]], int] = {}
         self._label: list[str] = []
         self._children: list[tuple[int, ...]] = []
-        self._delta = lru_cache(CACHED)(self._common)
-        self._own = lru_cache(CACHED)(lambda tree: self._sum(tree, tree))
+        self._delta = lru_cache(CACHED)(self._compute_delta)
+        self._self_kernel = lru_cache(CACHED)(lambda tree: self._sum_deltas(tree, tree))
 
-    def of_parses(self, first: Parse, second: Parse) -> float:
+    def compare_parses(self, first: Parse, second: Parse) -> float:
         """Return the similarity of two texts."""
         assert min(len(first), len(second)) > 0
-        table = np.array([[self._similarity(x, y) for y in second] for x in first])
+        table = np.array([[self._compute_similarity(x, y) for y in second] for x in first])
         if table.size == 1:
             return float(table[0, 0])
         from scipy.optimize import linear_sum_assignment
 
         return float(table[linear_sum_assignment(table, maximize=True)].sum() / max(table.shape))
 
-    def _similarity(self, first: Tree, second: Tree) -> float:
-        scale = math.sqrt(self._own(first)) * math.sqrt(self._own(second))
+    def _compute_similarity(self, first: Tree, second: Tree) -> float:
+        scale = math.sqrt(self._self_kernel(first)) * math.sqrt(self._self_kernel(second))
         if not math.isfinite(scale):
             words = " ".join([*first.words(), "/", *second.words()])
             raise DataError(f"No syntactic similarity: a tree has too many equal children in {words[:80]!r}.")
-        return min(1.0, self._sum(first, second) / scale)
+        return min(1.0, self._sum_deltas(first, second) / scale)
 
-    def _sum(self, first: Tree, second: Tree) -> float:
+    def _sum_deltas(self, first: Tree, second: Tree) -> float:
         """Return K: Δ over all pairs of nodes, each pair of shapes once."""
-        ours, theirs = self._shapes(first), self._shapes(second)
+        ours, theirs = self._count_shapes(first), self._count_shapes(second)
         by_label: dict[str, list[tuple[int, int]]] = {}
         for shape, times in theirs.items():
             by_label.setdefault(self._label[shape], []).append((shape, times))
@@ -83,7 +83,7 @@ class _Kernel:
             for other, other_times in by_label.get(self._label[shape], ())
         )
 
-    def _common(self, x: int, y: int) -> float:
+    def _compute_delta(self, x: int, y: int) -> float:
         """Return Δ of two shapes."""
         if self._label[x] != self._label[y]:
             return 0.0
@@ -92,18 +92,18 @@ class _Kernel:
             product *= SIGMA + sum(self._delta(child, other) for other in self._children[y])
         return product
 
-    def _shapes(self, tree: Tree) -> Counter[int]:
+    def _count_shapes(self, tree: Tree) -> Counter[int]:
         """Return how often each shape (a subtree without its words) stands in the tree."""
-        found: Counter[int] = Counter()
+        counts: Counter[int] = Counter()
 
-        def number(node: Tree) -> int:
-            key = node.label, tuple([number(child) for child in node.children])
+        def number_node(node: Tree) -> int:
+            key = node.label, tuple([number_node(child) for child in node.children])
             if key not in self._number:
                 self._number[key] = len(self._label)
                 self._label.append(key[0])
                 self._children.append(key[1])
-            found[self._number[key]] += 1
+            counts[self._number[key]] += 1
             return self._number[key]
 
-        number(tree)
-        return found
+        number_node(tree)
+        return counts

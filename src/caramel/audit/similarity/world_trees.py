@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from caramel.audit.similarity.parses import read_trees
-from caramel.errors import BackendError, DataError, shown
+from caramel.errors import BackendError, DataError, format_items
 from caramel.interfaces.parser import Parse, Parser
 from caramel.sources.world.grammar import POSITION_PHRASE, Reading, read, shape
 from caramel.sources.world.scenes import INVERSE, Mention
@@ -88,30 +88,32 @@ def parse_captions(texts: Sequence[str]) -> list[Parse]:
     foreign = sorted(text for text, reading in readings.items() if reading is None)
     if foreign:
         raise DataError(
-            f"{len(foreign)} texts are no captions of the embedded world:\n{shown([repr(t) for t in foreign])}\n"
+            f"{len(foreign)} texts are no captions of the embedded world:\n{format_items([repr(t) for t in foreign])}\n"
             f"Give trees of a parser of your own: given:FILE."
         )
-    parses = {text: _parse(text, reading) for text, reading in readings.items() if reading is not None}
+    parses = {
+        text: _parse_caption(text, reading) for text, reading in readings.items() if reading is not None
+    }
     return [parses[text] for text in texts]
 
 
-def _parse(text: str, reading: Reading) -> Parse:
-    said = reading.meaning
-    mentions = said.mentions
-    slots = {name: _phrase(mention) for name, mention in zip("abc", mentions, strict=False)}
-    tail = _TAIL.format(x=_phrase(reading.added)) if reading.added else _ALONE * reading.alone
-    for relation in said.relations:
+def _parse_caption(text: str, reading: Reading) -> Parse:
+    meaning = reading.meaning
+    mentions = meaning.mentions
+    slots = {name: _format_noun_phrase(mention) for name, mention in zip("abc", mentions, strict=False)}
+    tail = _TAIL.format(x=_format_noun_phrase(reading.added)) if reading.added else _ALONE * reading.alone
+    for relation in meaning.relations:
         pair = "abc"[relation.subject] + "abc"[relation.object]
         # The second relation names b again, by its noun alone.
         again = f"(NP (DT the) (NN {mentions[1].noun}))"
-        slots[pair] = _preposition(relation.kind, slots["b"] if pair == "ab" else again)
-        slots[f"its_{pair}"] = _adverbial(relation.kind)
-        slots[f"its_{pair[::-1]}"] = _adverbial(INVERSE[relation.kind])
-    tree = TREES[shape(said)][reading.pattern].format(**slots, end=f"{tail} (. .)")
+        slots[pair] = _format_preposition(relation.kind, slots["b"] if pair == "ab" else again)
+        slots[f"its_{pair}"] = _format_adverbial(relation.kind)
+        slots[f"its_{pair[::-1]}"] = _format_adverbial(INVERSE[relation.kind])
+    tree = TREES[shape(meaning)][reading.pattern].format(**slots, end=f"{tail} (. .)")
     return read_trees(tree, f"the tree of {text!r}")
 
 
-def _phrase(mention: Mention) -> str:
+def _format_noun_phrase(mention: Mention) -> str:
     """Return the noun phrase of a mention."""
     adjectives = [word for word in (mention.size, mention.colour) if word]
     first = (*adjectives, mention.noun)[0]
@@ -123,11 +125,19 @@ def _phrase(mention: Mention) -> str:
     return f"(NP {noun} (PP (IN {preposition}) (NP (DT {article}) (NN {side}))))"
 
 
-def _preposition(kind: str, what: str) -> str:
+def _format_preposition(relation: str, what: str) -> str:
     """Return "to the left of …" or "above …" as a tree."""
-    return _SIDE.format(kind=kind, what=what) if kind in ("left", "right") else f"(PP (IN {kind}) {what})"
+    return (
+        _SIDE.format(kind=relation, what=what)
+        if relation in ("left", "right")
+        else f"(PP (IN {relation}) {what})"
+    )
 
 
-def _adverbial(kind: str) -> str:
+def _format_adverbial(relation: str) -> str:
     """Return "to its left" or "above it" as a tree."""
-    return _ITS_SIDE.format(kind=kind) if kind in ("left", "right") else f"(PP (IN {kind}) (NP (PRP it)))"
+    return (
+        _ITS_SIDE.format(kind=relation)
+        if relation in ("left", "right")
+        else f"(PP (IN {relation}) (NP (PRP it)))"
+    )

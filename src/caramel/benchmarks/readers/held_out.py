@@ -24,7 +24,7 @@ from caramel.schemas.io import read_table
 from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.grammar import PATTERNS, Reading, realise
 from caramel.sources.world.scenes import COLOURS, NOUNS, Meaning, Mention, Scene, Thing
-from caramel.utils.hashing import stable_keys
+from caramel.utils.hashing import compute_stable_keys
 
 FOLDER = "pairs.parquet and images.parquet as `dvc repro` writes them into data/scenes"
 
@@ -133,7 +133,7 @@ def _pairs(data: Path, split: str, count: int | None, seed: int) -> pd.DataFrame
         raise DataError(f"No pair of split {split!r} with an image in {str(data)!r}: nothing can be ranked.")
     if count is not None:
         names = np.array(sorted(set(pairs["image_id"])), dtype=object)
-        drawn = names[np.argsort(stable_keys(names.tolist(), seed), kind="stable")[:count]]
+        drawn = names[np.argsort(compute_stable_keys(names.tolist(), seed), kind="stable")[:count]]
         pairs = pairs[pairs["image_id"].isin(set(drawn))]
     return pairs
 

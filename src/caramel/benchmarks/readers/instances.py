@@ -11,7 +11,7 @@ import numpy as np
 
 from caramel.benchmarks.metrics import METRICS
 from caramel.benchmarks.tasks import comparisons
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.interfaces.benchmark import ABSENT, Benchmark, Comparisons, ImageFile
 from caramel.io.validators import brief
 from caramel.schemas.columns import SUBTYPES
@@ -58,7 +58,7 @@ def _read(path: Path, split: str | None) -> Comparisons:
     lacking = sorted(name for name in used if name not in known)
     if lacking:
         raise DataError(
-            f"{len(lacking)} images of {path} are not in {store}:\n{shown([brief(i) for i in lacking])}\n"
+            f"{len(lacking)} images of {path} are not in {store}:\n{format_items([brief(i) for i in lacking])}\n"
             f"Run `dvc repro assemble`."
         )
     at = {name: i for i, name in enumerate(used)}

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
 from caramel.io.readers import read_json, text_lines
 from caramel.io.validators import brief, checked_text, text_field
@@ -66,7 +66,7 @@ def read_zero_shot(data: Path, images: Path) -> Rankings:
     empty = [str(folder) for folder, found in zip(folders, files, strict=True) if not found]
     if empty:
         raise DataError(
-            f"{len(empty)} class folders hold no image ({', '.join(SUFFIXES)}):\n{shown(empty)}\n"
+            f"{len(empty)} class folders hold no image ({', '.join(SUFFIXES)}):\n{format_items(empty)}\n"
             f"Fill or remove them."
         )
     listed = [(path, number) for number, found in enumerate(files) for path in found]
@@ -117,7 +117,7 @@ def _names(data: Path, folders: Sequence[str]) -> list[str]:
     odd = sorted(set(names) ^ set(folders))
     if odd:
         raise DataError(
-            f"{str(path)!r} and the class folders differ in {len(odd)} classes:\n{shown([brief(name) for name in odd])}\n"
+            f"{str(path)!r} and the class folders differ in {len(odd)} classes:\n{format_items([brief(name) for name in odd])}\n"
             f"Name every folder, and nothing else: all names are candidates."
         )
     stated = [text_field(names, folder, repr(str(path))) for folder in folders]
@@ -130,7 +130,7 @@ def _check_words(ids: Sequence[str], problem: str, path: Path) -> None:
     """Raise a DataError if there are names of classes that are no words; ``path`` is that of ``classes.json``."""
     if ids:
         raise DataError(
-            f"{problem}:\n{shown([brief(name) for name in ids])}\n"
+            f"{problem}:\n{format_items([brief(name) for name in ids])}\n"
             f"A model would be asked for {TEMPLATES[1].replace('{}', ids[0])!r}. Write {str(path)!r}: "
             f'{{"FOLDER": "name of the class in words", …}}. {IMAGENET}'
         )

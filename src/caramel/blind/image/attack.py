@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from caramel.blind.cross_validation import Learn, cross_fitted, pair_weights
-from caramel.blind.image.features import measure
+from caramel.blind.cross_validation import Learn, fit_pair_weights, score_out_of_fold
+from caramel.blind.image.features import compute_features
 from caramel.blind.image.network import CAP as NETWORK_CAP
-from caramel.blind.image.network import SIDE, network_values
+from caramel.blind.image.network import SIDE, fit_predict_network
 from caramel.blind.image.pairs import pair_scores
 from caramel.io.image_codec import pixels
-from caramel.runtime.ray.sharded_map import threaded
+from caramel.runtime.ray.sharded_map import map_in_threads
 from caramel.utils.arrays import Floats, Ints
 
 CAP = 20_000  # pairs to learn from, per fold
@@ -32,7 +32,7 @@ ATTACKERS = ("features", "network", "siamese")
 Scores = tuple[Floats, Floats]  # of the true images and of the negative ones, in [0, 1]; NaN: not attacked
 
 
-class Pictures(NamedTuple):
+class DistinctImages(NamedTuple):
     """The distinct images of some pairs, each measured and decoded once.
 
     Attributes:
@@ -47,39 +47,43 @@ class Pictures(NamedTuple):
     pixels: npt.NDArray[np.uint8]
     equal: Ints
 
-    def sides(self, images: Sequence[bytes], negatives: Sequence[bytes]) -> Ints:
+    def find_indices(self, images: Sequence[bytes], negatives: Sequence[bytes]) -> Ints:
         """Return the places of both sides' images among these. (2, n)."""
-        place = {name: i for i, name in enumerate(self.names)}
+        index = {name: i for i, name in enumerate(self.names)}
         return np.array(
-            [[place[_hash(data)] for data in side] for side in (images, negatives)], dtype=np.int64
+            [[index[_hash_bytes(data)] for data in side] for side in (images, negatives)], dtype=np.int64
         )
 
 
-def decoded(*columns: Sequence[bytes]) -> Pictures:
+def decode_images(*columns: Sequence[bytes]) -> DistinctImages:
     """Return the distinct images of columns of encoded files, none of which is kept; errors as in ``measure``."""
     first: dict[str, tuple[Sequence[bytes], int]] = {}  # SHA-256 -> where the file stands first
     for files in columns:
-        for place, data in enumerate(files):
-            first.setdefault(_hash(data), (files, place))
+        for index, data in enumerate(files):
+            first.setdefault(_hash_bytes(data), (files, index))
 
-    def looked_at(name: str) -> tuple[Floats, npt.NDArray[np.uint8]]:
-        files, place = first[name]
-        data = files[place]
-        return measure(data, name), pixels(data, name, SIDE)
+    def measure_image(name: str) -> tuple[Floats, npt.NDArray[np.uint8]]:
+        files, index = first[name]
+        data = files[index]
+        return compute_features(data, name), pixels(data, name, SIDE)
 
-    found = dict(zip(first, threaded(looked_at, list(first)), strict=True))  # in the order of the files
-    names = sorted(found)
-    stack = np.stack([found[name][1] for name in names])
-    equal = np.unique([_hash(picture.tobytes()) for picture in stack], return_inverse=True)[1]
-    return Pictures(names, np.stack([found[name][0] for name in names]), stack, equal.astype(np.int64))
+    results = dict(
+        zip(first, map_in_threads(measure_image, list(first)), strict=True)
+    )  # in the order of the files
+    names = sorted(results)
+    stack = np.stack([results[name][1] for name in names])
+    equal = np.unique([_hash_bytes(image.tobytes()) for image in stack], return_inverse=True)[1]
+    return DistinctImages(
+        names, np.stack([results[name][0] for name in names]), stack, equal.astype(np.int64)
+    )
 
 
-def _hash(data: bytes) -> str:
+def _hash_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def attack(
-    pictures: Pictures, sides: Ints, groups: Sequence[str], kinds: Sequence[str], *, folds: int, seed: int
+def attack_images(
+    images: DistinctImages, sides: Ints, groups: Sequence[str], types: Sequence[str], *, folds: int, seed: int
 ) -> dict[str, Scores]:
     """Return each attacker's scores of both sides' images, (n,) and (n,), type by type.
 
@@ -94,44 +98,44 @@ def attack(
         folds, seed: see ``image_shortcuts``.
     """
     learners: dict[str, tuple[Learn, int]] = {
-        "features": (partial(_combination, pictures.features), CAP),
-        "network": (partial(network_values, pictures.pixels, seed=seed), NETWORK_CAP),
+        "features": (partial(_fit_predict_features, images.features), CAP),
+        "network": (partial(fit_predict_network, images.pixels, seed=seed), NETWORK_CAP),
     }
-    found = {name: np.full(sides.shape, np.nan) for name in ATTACKERS}
-    names, kind = np.array(groups, dtype=object), np.array(kinds, dtype=object)
-    for one in dict.fromkeys(kinds):
-        here = kind == one
+    attacker_scores = {name: np.full(sides.shape, np.nan) for name in ATTACKERS}
+    names, type_array = np.array(groups, dtype=object), np.array(types, dtype=object)
+    for one in dict.fromkeys(types):
+        here = type_array == one
         if len(set(names[here])) < FEWEST:
             continue
         for name, (learn, cap) in learners.items():
-            found[name][:, here] = cross_fitted(
-                pictures.names,
+            attacker_scores[name][:, here] = score_out_of_fold(
+                images.names,
                 sides[:, here],
                 names[here].tolist(),
                 learn,
                 folds=folds,
                 seed=seed,
                 cap=cap,
-                texts=pictures.equal,
+                texts=images.equal,
             )
-        found["siamese"][:, here] = pair_scores(
-            pictures.features,
-            pictures.equal,
+        attacker_scores["siamese"][:, here] = pair_scores(
+            images.features,
+            images.equal,
             sides[:, here],
             names[here].tolist(),
             folds=folds,
             seed=seed,
             cap=CAP,
         )
-    return {name: (scores[0], scores[1]) for name, scores in found.items()}
+    return {name: (scores[0], scores[1]) for name, scores in attacker_scores.items()}
 
 
-def told_apart(scores: Scores) -> Floats:
+def compute_pair_hits(scores: Scores) -> Floats:
     """Return of each pair 1 where the true image scores higher, 0 where the other does, and one half where neither. (n,)."""
     return np.asarray((1 + np.sign(scores[0] - scores[1])) / 2)
 
 
-def _combination(features: Floats, learned: Ints, scored: Ints) -> Floats:
+def _fit_predict_features(features: Floats, learned: Ints, scored: Ints) -> Floats:
     """Return values of the images to be scored: features weighted by a logistic regression on pairs; see ``Learn``."""
-    weights = pair_weights(features[learned[0]] - features[learned[1]], cost=COST)
+    weights = fit_pair_weights(features[learned[0]] - features[learned[1]], cost=COST)
     return np.asarray(features[scored] @ weights)

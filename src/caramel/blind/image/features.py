@@ -42,57 +42,57 @@ FEATURES = {
 }
 
 
-def measure(data: bytes, name: str) -> Floats:
+def compute_features(data: bytes, name: str) -> Floats:
     """Return the features of an encoded image, in the order of ``FEATURES``. (d,).
 
     Raises:
         DataError: it does not decode; the message names it.
     """
-    picture = open_picture(data, name)
-    colours = np.array(picture.histogram(), dtype=float).reshape(3, 256)  # no copy of the pixels as numbers
+    image = open_picture(data, name)
+    colours = np.array(image.histogram(), dtype=float).reshape(3, 256)  # no copy of the pixels as numbers
     shares, levels = colours / colours.sum(axis=1, keepdims=True), np.linspace(0, 1, 256)
     means = shares @ levels
     spreads = np.sqrt((shares * (levels - means[:, None]) ** 2).sum(axis=1))
     middles = levels[(shares.cumsum(axis=1) < 0.5 - 1e-12).sum(axis=1)]
     with opened(data, name) as file:
-        kind = file.format
+        file_format = file.format
         steps = getattr(file, "quantization", None) or {}
-    aspect = np.log(picture.width / picture.height)
-    centre = _centre(picture)
+    aspect = np.log(image.width / image.height)
+    centre = _crop_centre(image)
     grey = np.asarray(centre.convert("L"))
     return np.array(
         [
             np.log(len(data)),
-            np.log(picture.width),
-            np.log(picture.height),
+            np.log(image.width),
+            np.log(image.height),
             aspect,
             abs(aspect),
-            *(float(kind in known) for known in (("JPEG", "MPO"), ("PNG",), ("WEBP",))),
+            *(float(file_format in known) for known in (("JPEG", "MPO"), ("PNG",), ("WEBP",))),
             np.log1p(np.mean(steps[0])) if 0 in steps else 0.0,
             *means,
             *spreads,
             *middles,
             np.log(len(centre.getcolors(WINDOW**2) or ())),
-            _edges(grey),
-            _fine_detail(grey),
+            _measure_edges(grey),
+            _measure_fine_detail(grey),
         ]
     )
 
 
-def _centre(picture: Image.Image) -> Image.Image:
+def _crop_centre(image: Image.Image) -> Image.Image:
     """Return the centre square of at most ``WINDOW`` pixels a side."""
-    left, top = (max(0, (side - WINDOW) // 2) for side in picture.size)
-    return picture.crop((left, top, min(left + WINDOW, picture.width), min(top + WINDOW, picture.height)))
+    left, top = (max(0, (side - WINDOW) // 2) for side in image.size)
+    return image.crop((left, top, min(left + WINDOW, image.width), min(top + WINDOW, image.height)))
 
 
-def _edges(grey: npt.NDArray[np.uint8]) -> float:
+def _measure_edges(grey: npt.NDArray[np.uint8]) -> float:
     """Return ln of 1 + the mean step between neighbours in rows and in columns."""
     steps = [np.abs(np.diff(grey.astype(float), axis=axis)).ravel() for axis in (0, 1)]
-    found = np.concatenate(steps)
-    return float(np.log1p(found.mean())) if len(found) else 0.0
+    differences = np.concatenate(steps)
+    return float(np.log1p(differences.mean())) if len(differences) else 0.0
 
 
-def _fine_detail(grey: npt.NDArray[np.uint8]) -> float:
+def _measure_fine_detail(grey: npt.NDArray[np.uint8]) -> float:
     """Return ln of the share of the power that is at more than ``FINE`` cycles per pixel.
 
     The mean is left out, and a Hann window keeps the edges from counting as detail.

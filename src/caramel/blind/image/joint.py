@@ -27,7 +27,7 @@ METRICS = ("group_match",)
 Figure = dict[str, float | int | None]  # accuracy or value, ci_low, ci_high, n, unscored
 
 
-def joint_hits(texts: tuple[Floats, Floats], pictures: tuple[Floats, Floats]) -> pd.DataFrame:
+def compute_joint_hits(texts: tuple[Floats, Floats], images: tuple[Floats, Floats]) -> pd.DataFrame:
     """Return the hits of the joint attacker on each instance: a column of 0, 1 or NaN (unscored) per metric.
 
     Args:
@@ -35,12 +35,12 @@ def joint_hits(texts: tuple[Floats, Floats], pictures: tuple[Floats, Floats]) ->
         pictures: the same of their pictures; NaN: not scored.
     """
     # Less the mean over the instance: GroupMatch is that of the scores as they are, without their rounding.
-    a, b = ((side[0] - side[1]) / 2 for side in (texts, pictures))
+    a, b = ((side[0] - side[1]) / 2 for side in (texts, images))
     similarities = {"s_c0_i0": a * b, "s_c1_i0": -a * b, "s_c0_i1": -a * b, "s_c1_i1": a * b}
     return outcomes(pd.DataFrame(similarities), METRICS).hits
 
 
-def shares(
+def compute_hit_shares(
     hits: Floats, subsets: Mapping[str, Ints], clusters: Ints, *, folds: int, value: str
 ) -> dict[str, Figure]:
     """Return the share of hits in each subset, with a 95 % interval; where nothing is scored it is None.
@@ -52,7 +52,7 @@ def shares(
         folds: of the cross-validation in which the scores were made; see ``statistics.variance_factor``.
         value: what the share is called.
     """
-    found: dict[str, Figure] = {}
+    shares_by_subset: dict[str, Figure] = {}
     for name, rows in subsets.items():
         at = rows[~np.isnan(hits[rows])]
         share: tuple[float | None, ...] = (None, None, None)
@@ -60,9 +60,9 @@ def shares(
             cluster = np.unique(clusters[at], return_inverse=True)[1]
             share = share_interval(hits[at], np.zeros_like(at), cluster, factor=variance_factor(folds))
         rounded = [None if end is None else round(end, DECIMALS) for end in share]
-        found[name] = {
+        shares_by_subset[name] = {
             **dict(zip((value, "ci_low", "ci_high"), rounded, strict=True)),
             "n": len(at),
             "unscored": len(rows) - len(at),
         }
-    return found
+    return shares_by_subset

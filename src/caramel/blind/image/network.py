@@ -25,7 +25,7 @@ SCORED = 1024  # pictures that are scored at a time
 _drawing = threading.Lock()  # torch has one generator for all threads
 
 
-def network_values(pictures: npt.NDArray[np.uint8], learned: Ints, scored: Ints, *, seed: int) -> Floats:
+def fit_predict_network(images: npt.NDArray[np.uint8], learned: Ints, scored: Ints, *, seed: int) -> Floats:
     """Return f of the pictures to be scored, (k,), where P(the first of two is true) = σ(f(x₁) − f(x₂)).
 
     Each picture has its value by itself, so that turning a pair round changes nothing, and what both of a pair
@@ -42,20 +42,20 @@ def network_values(pictures: npt.NDArray[np.uint8], learned: Ints, scored: Ints,
     if not learned.size:
         return np.zeros(len(scored))
     rng = np.random.default_rng(seed)
-    with _one_thread():
+    with _use_one_thread():
         with _drawing, torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            network = _network()
-        _train(network, pictures, learned, rng)
+            network = _build_network()
+        _train_network(network, images, learned, rng)
         network.eval()
         with torch.inference_mode():
             parts = np.array_split(scored, -(-len(scored) // SCORED))
-            values = torch.cat([network(_inputs(pictures[part])) for part in parts])
+            values = torch.cat([network(_normalise_images(images[part])) for part in parts])
     return values.numpy().astype(np.float64)
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def _use_one_thread() -> Iterator[None]:
     """Let torch use one thread: layers this small lose more to waiting for the others than they gain, four times as much.
 
     That is of the thread that calls: several networks may learn side by side.
@@ -70,21 +70,21 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _network() -> torch.nn.Module:
+def _build_network() -> torch.nn.Module:
     """Return the network: three convolutions, then a weight for each place and one for each kind of detail anywhere."""
     from torch import nn
 
     class Reading(nn.Module):
-        def __init__(self, width: int, places: int) -> None:
+        def __init__(self, width: int, positions: int) -> None:
             super().__init__()
-            self.there = nn.Linear(width * places, 1, bias=False)
+            self.there = nn.Linear(width * positions, 1, bias=False)
             self.anywhere = nn.Linear(2 * width, 1, bias=False)
             for layer in (self.there, self.anywhere):
                 nn.init.zeros_(layer.weight)  # what has learned nothing cannot tell
 
-        def forward(self, found: torch.Tensor) -> torch.Tensor:
-            pooled = torch.cat([found.mean((2, 3)), found.amax((2, 3))], dim=1)
-            value: torch.Tensor = self.there(found.flatten(1)) + self.anywhere(pooled)
+        def forward(self, features: torch.Tensor) -> torch.Tensor:
+            pooled = torch.cat([features.mean((2, 3)), features.amax((2, 3))], dim=1)
+            value: torch.Tensor = self.there(features.flatten(1)) + self.anywhere(pooled)
             return value[:, 0]
 
     import torch
@@ -96,8 +96,8 @@ def _network() -> torch.nn.Module:
     return nn.Sequential(*layers, Reading(2 * CHANNELS, (SIDE // 8) ** 2))
 
 
-def _train(
-    network: torch.nn.Module, pictures: npt.NDArray[np.uint8], learned: Ints, rng: np.random.Generator
+def _train_network(
+    network: torch.nn.Module, images: npt.NDArray[np.uint8], learned: Ints, rng: np.random.Generator
 ) -> None:
     """Learn from the pairs, in an order that the generator draws."""
     import torch
@@ -114,7 +114,7 @@ def _train(
         order = rng.permutation(pairs)
         for batch in np.array_split(order, batches):
             part = learned[:, batch]
-            true, false = network(_inputs(pictures[part.ravel()])).reshape(2, -1)
+            true, false = network(_normalise_images(images[part.ravel()])).reshape(2, -1)
             loss = torch.nn.functional.softplus(false - true).mean()  # of −log σ(f(true) − f(false))
             optimizer.zero_grad()
             torch.autograd.backward(loss)
@@ -122,9 +122,9 @@ def _train(
             schedule.step()
 
 
-def _inputs(pictures: npt.NDArray[np.uint8]) -> torch.Tensor:
+def _normalise_images(images: npt.NDArray[np.uint8]) -> torch.Tensor:
     """Return pictures (n, SIDE, SIDE, 3) as a network wants them: (n, 3, SIDE, SIDE), about 0 and of spread 1."""
     import torch
 
-    values = (torch.from_numpy(pictures).float() - 127.5) / 64
+    values = (torch.from_numpy(images).float() - 127.5) / 64
     return values.permute(0, 3, 1, 2)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from caramel.blind.cross_validation import lessons, pair_weights
+from caramel.blind.cross_validation import fit_pair_weights, group_folds
 from caramel.utils.arrays import Floats, Ints
-from caramel.utils.hashing import stable_keys
+from caramel.utils.hashing import compute_stable_keys
 
 COST = 0.03  # inverse strength of the L2 penalty: there are d + d² weights of d features
 
@@ -37,22 +37,22 @@ def pair_scores(
     """
     # By what tells a pair, so that the order of the rows changes nothing.
     order = np.argsort(
-        stable_keys((f"{g}\n{a}\n{b}" for g, a, b in zip(groups, *sides.tolist(), strict=True)), seed)
+        compute_stable_keys((f"{g}\n{a}\n{b}" for g, a, b in zip(groups, *sides.tolist(), strict=True)), seed)
     )
     values = np.zeros(sides.shape[1])
-    for here, learned in lessons(groups, folds=folds, seed=seed):
+    for here, learned in group_folds(groups, folds=folds, seed=seed):
         alone = ~np.isin(equal[sides], equal[sides[:, here]]).any(axis=0)
         drawn = order[(learned & alone)[order]][:cap]
         if not len(drawn):
             continue
-        scaled = _scaled(features, sides[:, drawn])
-        weights = pair_weights(_turning(scaled[sides[:, drawn]]), cost=COST)
-        values[here] = _turning(scaled[sides[:, here]]) @ weights
+        scaled = _standardise_features(features, sides[:, drawn])
+        weights = fit_pair_weights(_build_antisymmetric_features(scaled[sides[:, drawn]]), cost=COST)
+        values[here] = _build_antisymmetric_features(scaled[sides[:, here]]) @ weights
     first = 1 / (1 + np.exp(-values.clip(-500, 500)))
     return np.stack([first, 1 - first])
 
 
-def _scaled(features: Floats, learned: Ints) -> Floats:
+def _standardise_features(features: Floats, learned: Ints) -> Floats:
     """Return the features with mean 0 and spread 1 over the pictures to learn from; what does not vary is 0."""
     known = features[np.unique(learned)]
     spread = known.std(axis=0)
@@ -60,8 +60,8 @@ def _scaled(features: Floats, learned: Ints) -> Floats:
     return np.where(varies, (features - known.mean(axis=0)) / np.where(varies, spread, 1.0), 0.0)
 
 
-def _turning(pairs: Floats) -> Floats:
+def _build_antisymmetric_features(pairs: Floats) -> Floats:
     """Return what turns its sign when a pair is turned round, (2, n, d) -> (n, d + d²)."""
-    apart, mean = pairs[0] - pairs[1], (pairs[0] + pairs[1]) / 2
-    products = apart[:, :, None] * mean[:, None, :]
-    return np.hstack([apart, products.reshape(len(apart), -1)])
+    difference, mean = pairs[0] - pairs[1], (pairs[0] + pairs[1]) / 2
+    products = difference[:, :, None] * mean[:, None, :]
+    return np.hstack([difference, products.reshape(len(difference), -1)])

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from caramel.blind.image.attack import ATTACKERS, attack, decoded, told_apart
-from caramel.blind.image.joint import joint_hits, shares
+from caramel.blind.image.attack import ATTACKERS, attack_images, compute_pair_hits, decode_images
+from caramel.blind.image.joint import compute_hit_shares, compute_joint_hits
 from caramel.io.image_codec import open_picture
-from caramel.utils.hashing import stable_keys
+from caramel.utils.hashing import compute_stable_keys
 
 LEVELS = 12  # of 255 by which the negative images are darker
 PAIRS = 400  # that are copied, at most
 
 
-def planted_control(
+def run_planted_control(
     images: Sequence[bytes], negatives: Sequence[bytes], groups: Sequence[str], *, folds: int, seed: int
 ) -> dict[str, Any]:
     """Return what the attackers find in a copy of some pairs whose negative images were all made darker.
@@ -39,27 +39,34 @@ def planted_control(
     Raises:
         DataError: an image does not decode.
     """
-    order = np.argsort(stable_keys(groups, seed), kind="stable")[:PAIRS].tolist()
+    order = np.argsort(compute_stable_keys(groups, seed), kind="stable")[:PAIRS].tolist()
     # Both sides are encoded anew: the kind of the file must not be what gives one away.
-    plain, darker = [_darkened(images[n], 0) for n in order], [_darkened(negatives[n], LEVELS) for n in order]
-    mine, everything = [groups[n] for n in order], {"all": np.arange(len(order))}
-    pictures = decoded(plain, darker)
-    sides = pictures.sides(plain, darker)
-    scores = attack(pictures, sides, mine, ["planted"] * len(order), folds=folds, seed=seed)
-    cluster = np.unique(np.array(mine, dtype=str), return_inverse=True)[1].astype(np.int64)
+    plain, darker = (
+        [_darken_image(images[n], 0) for n in order],
+        [_darken_image(negatives[n], LEVELS) for n in order],
+    )
+    sampled_groups, everything = [groups[n] for n in order], {"all": np.arange(len(order))}
+    decoded_images = decode_images(plain, darker)
+    sides = decoded_images.find_indices(plain, darker)
+    scores = attack_images(
+        decoded_images, sides, sampled_groups, ["planted"] * len(order), folds=folds, seed=seed
+    )
+    cluster = np.unique(np.array(sampled_groups, dtype=str), return_inverse=True)[1].astype(np.int64)
     telling = np.ones(len(order)), np.zeros(len(order))
-    found: dict[str, Any] = {"levels": LEVELS, "pictures": {}, "joint": {}}
+    result: dict[str, Any] = {"levels": LEVELS, "pictures": {}, "joint": {}}
     for name in ATTACKERS:
-        matched = joint_hits(telling, scores[name])["group_match"].to_numpy(np.float64)
-        for kind, hits, value in (
-            ("pictures", told_apart(scores[name]), "accuracy"),
+        matched = compute_joint_hits(telling, scores[name])["group_match"].to_numpy(np.float64)
+        for section, hits, value in (
+            ("pictures", compute_pair_hits(scores[name]), "accuracy"),
             ("joint", matched, "value"),
         ):
-            found[kind][name] = shares(hits, everything, cluster, folds=folds, value=value)["all"]
-    return found
+            result[section][name] = compute_hit_shares(hits, everything, cluster, folds=folds, value=value)[
+                "all"
+            ]
+    return result
 
 
-def _darkened(data: bytes, levels: int) -> bytes:
+def _darken_image(data: bytes, levels: int) -> bytes:
     """Return the image as PNG, every value lower by so many levels, but none below 0."""
     from PIL import Image
 

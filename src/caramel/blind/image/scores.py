@@ -13,20 +13,20 @@ from caramel.blind.image.attack import (
     ATTACKERS,
     FEWEST,
     Scores,
-    attack,
-    decoded,
-    told_apart,
+    attack_images,
+    compute_pair_hits,
+    decode_images,
 )
-from caramel.blind.image.joint import METRICS, joint_hits, shares
-from caramel.blind.image.planted import planted_control
-from caramel.errors import DataError, shown
+from caramel.blind.image.joint import METRICS, compute_hit_shares, compute_joint_hits
+from caramel.blind.image.planted import run_planted_control
+from caramel.errors import DataError, format_items
 from caramel.io.image_store import OnDemand
-from caramel.runtime.ray.sharded_map import threaded
+from caramel.runtime.ray.sharded_map import map_in_threads
 from caramel.schemas.columns import SUBTYPES, TYPES
 from caramel.schemas.io import build_frame
 from caramel.schemas.scores import SCORES
 from caramel.utils.arrays import Ints
-from caramel.utils.grouping import tied
+from caramel.utils.grouping import merge_groups
 
 
 class ImageScores(NamedTuple):
@@ -44,7 +44,7 @@ class ImageScores(NamedTuple):
     figures: dict[str, Any]
 
 
-def image_scores(
+def compute_image_scores(
     forms: Mapping[str, pd.DataFrame],
     images: Mapping[str, bytes],
     texts: pd.DataFrame,
@@ -76,77 +76,88 @@ def image_scores(
                 f"Form {name!r} has other instances than {next(iter(forms))!r}. Run `dvc repro assemble`."
             )
     columns = [rows["image_id"] for rows in forms.values()] + [first["negative_image_id"]]
-    files = _files(columns, images)
+    files = _load_encoded_images(columns, images)
     figures: dict[str, Any] = {"folds": folds, "split": split, "fewest": FEWEST, "forms": {}, "planted": {}}
     if first.empty:
         return ImageScores({name: build_frame(SCORES, []) for name in forms}, figures)
-    pictures = decoded(*files)
-    places = [pictures.sides(column, files[-1]) for column in files[:-1]]
-    groups = tied(columns[-1].tolist(), np.stack(columns), pictures.equal[np.vstack(places)])
+    decoded_images = decode_images(*files)
+    form_sides = [decoded_images.find_indices(column, files[-1]) for column in files[:-1]]
+    groups = merge_groups(
+        columns[-1].tolist(), np.stack(columns), decoded_images.equal[np.vstack(form_sides)]
+    )
     cluster = np.unique(np.array(groups, dtype=str), return_inverse=True)[1].astype(np.int64)
-    subsets, blind = _subsets(first, split), _mean_of_texts(first, texts)
+    subsets, blind = _find_subset_rows(first, split), _compute_mean_scores(first, texts)
     types, scores = first["type"].tolist(), {}
     jobs: list[Callable[[], Any]] = [
-        partial(attack, pictures, sides, groups, types, folds=folds, seed=seed) for sides in places
+        partial(attack_images, decoded_images, sides, groups, types, folds=folds, seed=seed)
+        for sides in form_sides
     ]
-    jobs.append(partial(planted_control, files[0], files[-1], groups, folds=folds, seed=seed))
-    *attacked, figures["planted"] = threaded(lambda job: job(), jobs)
-    for name, found in zip(forms, attacked, strict=True):
-        scores[name] = _table(first["instance_id"], found)
+    jobs.append(partial(run_planted_control, files[0], files[-1], groups, folds=folds, seed=seed))
+    *attacked, figures["planted"] = map_in_threads(lambda job: job(), jobs)
+    for name, form_scores in zip(forms, attacked, strict=True):
+        scores[name] = _build_score_table(first["instance_id"], form_scores)
         figures["forms"][name] = {
-            "pictures": {a: _told(found[a], subsets, cluster, folds) for a in ATTACKERS},
-            "joint": {a: _jointly(blind, found[a], subsets, cluster, folds) for a in ATTACKERS},
+            "pictures": {a: _compute_accuracy(form_scores[a], subsets, cluster, folds) for a in ATTACKERS},
+            "joint": {
+                a: _compute_joint_metrics(blind, form_scores[a], subsets, cluster, folds) for a in ATTACKERS
+            },
         }
     return ImageScores(scores, figures)
 
 
-def _files(columns: Sequence[pd.Series], images: Mapping[str, bytes]) -> list[OnDemand[str]]:
+def _load_encoded_images(columns: Sequence[pd.Series], images: Mapping[str, bytes]) -> list[OnDemand[str]]:
     """Return the encoded images of those names, column by column."""
     lacking = sorted({*pd.concat(list(columns))} - {*images})
     if lacking:
         raise DataError(
             f"{len(lacking)} images of the instances are not in the table of images:\n"
-            f"{shown([repr(name) for name in lacking])}\nRun `dvc repro assemble`."
+            f"{format_items([repr(name) for name in lacking])}\nRun `dvc repro assemble`."
         )
     return [OnDemand(images.__getitem__, names.tolist()) for names in columns]
 
 
-def _subsets(rows: pd.DataFrame, split: str) -> dict[str, Ints]:
+def _find_subset_rows(rows: pd.DataFrame, split: str) -> dict[str, Ints]:
     """Return the places of the rows of each subset, of one split."""
-    mine = (rows["split"] == split).to_numpy()
-    found = {"all": mine, "without_add": mine & (rows["type"] != "add").to_numpy()}
+    in_split = (rows["split"] == split).to_numpy()
+    masks = {"all": in_split, "without_add": in_split & (rows["type"] != "add").to_numpy()}
     for column, usual in (("type", TYPES), ("subtype", SUBTYPES)):
-        found |= {name: mine & (rows[column] == name).to_numpy() for name in usual}
-    return {name: np.flatnonzero(inside) for name, inside in found.items() if inside.any()}
+        masks |= {name: in_split & (rows[column] == name).to_numpy() for name in usual}
+    return {name: np.flatnonzero(inside) for name, inside in masks.items() if inside.any()}
 
 
-def _mean_of_texts(rows: pd.DataFrame, texts: pd.DataFrame) -> Scores:
+def _compute_mean_scores(rows: pd.DataFrame, texts: pd.DataFrame) -> Scores:
     """Return the mean over the blind scorers of each text's score; NaN where there is none."""
     mean = texts.groupby("negative_id")[["positive_score", "negative_score"]].mean()
     of_rows = mean.reindex(rows["instance_id"]).to_numpy(dtype=np.float64)
     return of_rows[:, 0], of_rows[:, 1]
 
 
-def _table(names: pd.Series, found: Mapping[str, Scores]) -> pd.DataFrame:
+def _build_score_table(names: pd.Series, scores: Mapping[str, Scores]) -> pd.DataFrame:
     """Return table ``scores`` of what was attacked."""
     parts = [
         pd.DataFrame({"negative_id": names, "scorer": a, "positive_score": p, "negative_score": n}).dropna()
-        for a, (p, n) in found.items()
+        for a, (p, n) in scores.items()
     ]
     return build_frame(SCORES, pd.concat(parts, ignore_index=True))
 
 
-def _told(scores: Scores, subsets: Mapping[str, Ints], cluster: Ints, folds: int) -> dict[str, Any]:
+def _compute_accuracy(
+    scores: Scores, subsets: Mapping[str, Ints], cluster: Ints, folds: int
+) -> dict[str, Any]:
     """Return how often the true picture scores higher; a tie counts half."""
-    return dict(shares(told_apart(scores), subsets, cluster, folds=folds, value="accuracy"))
+    return dict(
+        compute_hit_shares(compute_pair_hits(scores), subsets, cluster, folds=folds, value="accuracy")
+    )
 
 
-def _jointly(
-    texts: Scores, pictures: Scores, subsets: Mapping[str, Ints], cluster: Ints, folds: int
+def _compute_joint_metrics(
+    texts: Scores, images: Scores, subsets: Mapping[str, Ints], cluster: Ints, folds: int
 ) -> dict[str, Any]:
     """Return the benchmark's metrics of the joint attacker."""
-    hits = joint_hits(texts, pictures)
+    hits = compute_joint_hits(texts, images)
     return {
-        metric: shares(hits[metric].to_numpy(np.float64), subsets, cluster, folds=folds, value="value")
+        metric: compute_hit_shares(
+            hits[metric].to_numpy(np.float64), subsets, cluster, folds=folds, value="value"
+        )
         for metric in METRICS
     }

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.blind.image.attack import ATTACKERS, Scores, attack, decoded
+from caramel.blind.image.attack import ATTACKERS, Scores, attack_images, decode_images
 from caramel.blind.image.features import FEATURES
-from caramel.blind.image.joint import Figure, joint_hits, shares
-from caramel.blind.text.attack_results import Figures, figures
-from caramel.blind.text.linear_probe import probe
+from caramel.blind.image.joint import Figure, compute_hit_shares, compute_joint_hits
+from caramel.blind.text.attack_results import Figures, compute_attack_metrics
+from caramel.blind.text.linear_probe import score_with_probe
 from caramel.utils.arrays import Floats, Ints
-from caramel.utils.grouping import tied
+from caramel.utils.grouping import merge_groups
 from caramel.utils.hashing import assign_folds
 
 
@@ -39,7 +39,7 @@ class ImageShortcuts(NamedTuple):
     joint: Mapping[str, Mapping[str, Figure]]
 
 
-def image_shortcuts(
+def find_image_shortcuts(
     images: Sequence[bytes],
     negatives: Sequence[bytes],
     groups: Sequence[str],
@@ -62,69 +62,73 @@ def image_shortcuts(
         DataError: an image does not decode; the message gives its hash.
     """
     rows = rows.reset_index(drop=True)
-    pictures = decoded(images, negatives)
-    sides = pictures.sides(images, negatives)
-    names = tied(groups, pictures.equal[sides])
-    scores = attack(pictures, sides, names, rows["type"].tolist(), folds=folds, seed=seed)
+    decoded_images = decode_images(images, negatives)
+    sides = decoded_images.find_indices(images, negatives)
+    names = merge_groups(groups, decoded_images.equal[sides])
+    scores = attack_images(decoded_images, sides, names, rows["type"].tolist(), folds=folds, seed=seed)
     at = np.flatnonzero(~np.isnan(scores["features"][0]))
-    scores = {name: (found[0][at], found[1][at]) for name, found in scores.items()}
+    scores = {name: (results[0][at], results[1][at]) for name, results in scores.items()}
     gaps = {name: positive - negative for name, (positive, negative) in scores.items()}
-    apart = (pictures.features[sides[0]] - pictures.features[sides[1]])[at]
-    mine = [names[i] for i in at.tolist()]
-    fold = assign_folds(mine, folds=folds, seed=seed)
-    alone = {f"alone {name}": _oriented(gap, fold) for name, gap in zip(FEATURES, apart.T, strict=True)}
-    number = np.unique(np.array(mine, dtype=str), return_inverse=True)[1].astype(np.int64)
-    found = figures(rows.iloc[at], {**gaps, **alone}, number, folds=folds, seed=seed)
+    differences = (decoded_images.features[sides[0]] - decoded_images.features[sides[1]])[at]
+    row_groups = [names[i] for i in at.tolist()]
+    fold = assign_folds(row_groups, folds=folds, seed=seed)
+    alone = {
+        f"alone {name}": _orient_gaps(gap, fold) for name, gap in zip(FEATURES, differences.T, strict=True)
+    }
+    number = np.unique(np.array(row_groups, dtype=str), return_inverse=True)[1].astype(np.int64)
+    results = compute_attack_metrics(rows.iloc[at], {**gaps, **alone}, number, folds=folds, seed=seed)
     table = pd.DataFrame(
         [
-            {"feature": name, "more_in": _side(gap), **_overall(found[f"alone {name}"])}
-            for name, gap in zip(FEATURES, apart.T, strict=True)
-            if found
+            {"feature": name, "more_in": _find_larger_side(gap), **_select_overall(results[f"alone {name}"])}
+            for name, gap in zip(FEATURES, differences.T, strict=True)
+            if results
         ],
         columns=["feature", "more_in", "accuracy", "ci_low", "ci_high", "p_value"],
     ).sort_values("accuracy", ascending=False, kind="stable", ignore_index=True)
-    texts = _text_scores(rows.iloc[at], mine, folds, seed) if found else None
+    texts = _score_texts(rows.iloc[at], row_groups, folds, seed) if results else None
     joint = (
-        {name: _jointly(texts, of_images, number, folds) for name, of_images in scores.items()}
+        {name: _compute_joint_metrics(texts, of_images, number, folds) for name, of_images in scores.items()}
         if texts
         else {}
     )
-    return ImageShortcuts(at, scores, {name: found[name] for name in ATTACKERS if found}, table, joint)
+    return ImageShortcuts(at, scores, {name: results[name] for name in ATTACKERS if results}, table, joint)
 
 
-def _text_scores(rows: pd.DataFrame, groups: Sequence[str], folds: int, seed: int) -> Scores:
+def _score_texts(rows: pd.DataFrame, groups: Sequence[str], folds: int, seed: int) -> Scores:
     """Return what the blind scorer ``probe`` makes of the captions and of the negatives, type by type."""
-    kind, names, found = rows["type"].to_numpy(), np.array(groups, dtype=object), np.empty((2, len(rows)))
+    types, names, scores = rows["type"].to_numpy(), np.array(groups, dtype=object), np.empty((2, len(rows)))
     for one in rows["type"].unique():
-        here = kind == one
+        here = types == one
         captions, negatives = (rows.loc[here, side].tolist() for side in ("caption", "negative_caption"))
-        found[:, here] = probe(captions, negatives, names[here].tolist(), folds=folds, seed=seed)
-    return found[0], found[1]
+        scores[:, here] = score_with_probe(captions, negatives, names[here].tolist(), folds=folds, seed=seed)
+    return scores[0], scores[1]
 
 
-def _jointly(texts: Scores, images: Scores, number: Ints, folds: int) -> dict[str, Figure]:
+def _compute_joint_metrics(texts: Scores, images: Scores, number: Ints, folds: int) -> dict[str, Figure]:
     """Return the metrics of the joint attacker over all rows."""
     everything = {"all": np.arange(len(number))}
     return {
-        str(metric): shares(hits.to_numpy(np.float64), everything, number, folds=folds, value="value")["all"]
-        for metric, hits in joint_hits(texts, images).items()
+        str(metric): compute_hit_shares(
+            hits.to_numpy(np.float64), everything, number, folds=folds, value="value"
+        )["all"]
+        for metric, hits in compute_joint_hits(texts, images).items()
     }
 
 
-def _oriented(gap: Floats, fold: Ints) -> Floats:
+def _orient_gaps(gap: Floats, fold: Ints) -> Floats:
     """Return a feature's gaps (n,), turned round on folds where the others say that less looks true."""
     lead = np.sign(gap)
     against = np.array([lead[fold != k].sum() < 0 for k in range(fold.max(initial=-1) + 1)], dtype=bool)
     return np.where(against[fold], -gap, gap)
 
 
-def _side(gap: Floats) -> str:
+def _find_larger_side(gap: Floats) -> str:
     """Return the side on which the feature is larger more often."""
     lead = np.sign(gap).sum()
     return "true" if lead > 0 else "negative" if lead < 0 else "neither"
 
 
-def _overall(found: Figures) -> dict[str, float]:
+def _select_overall(metrics: Figures) -> dict[str, float]:
     """Return accuracy, interval and p-value over all rows."""
     names = {"micro": "accuracy", "ci_low": "ci_low", "ci_high": "ci_high", "p_value": "p_value"}
-    return {new: found["overall"][old] for old, new in names.items()}
+    return {new: metrics["overall"][old] for old, new in names.items()}

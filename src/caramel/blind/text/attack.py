@@ -18,17 +18,17 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from caramel.blind.scorer_specs import scorer
+from caramel.blind.scorer_specs import load_scorer
 from caramel.blind.scorers import DECIMALS
-from caramel.blind.stacking import SEES_ALL, combined, learned_gaps, pairs_of
-from caramel.blind.text.attack_results import Figures, figures
+from caramel.blind.stacking import SEES_ALL, build_pairs, combine_gaps, compute_gaps
+from caramel.blind.text.attack_results import Figures, compute_attack_metrics
 from caramel.blind.text.text_tasks import P1_N, Source, Task
 from caramel.errors import ConfigError, DataError
 from caramel.interfaces.scorer import Scorer
 from caramel.utils.arrays import Floats
-from caramel.utils.grouping import grouped
-from caramel.utils.hashing import stable_keys
-from caramel.utils.text import words_only
+from caramel.utils.grouping import group_rows
+from caramel.utils.hashing import compute_stable_keys
+from caramel.utils.text import extract_words
 
 BEST = "best_blind_attacker"
 FEWEST = 20  # images of one type; of fewer there is too little to learn from
@@ -75,7 +75,7 @@ class Attack:
         )
 
 
-def best_blind_attacker(
+def run_caption_attack(
     rows: pd.DataFrame,
     scorers: Sequence[str],
     *,
@@ -85,11 +85,11 @@ def best_blind_attacker(
     source: Source | None = None,
 ) -> Attack:
     """Return what each scorer, and all together, make of captions and negatives; see ``attacks``."""
-    (found,) = attacks(rows, scorers, (P1_N,), folds=folds, seed=seed, corpus=corpus, source=source)
-    return found
+    (attack,) = run_attacks(rows, scorers, (P1_N,), folds=folds, seed=seed, corpus=corpus, source=source)
+    return attack
 
 
-def attacks(
+def run_attacks(
     rows: pd.DataFrame,
     scorers: Sequence[str],
     tasks: Sequence[Task],
@@ -121,12 +121,16 @@ def attacks(
     """
     if not scorers:
         raise ConfigError("No blind scorer is named. Name one at least, such as 'length'.")
-    attackers = {name: found_scorer(name, corpus) for name in dict.fromkeys(scorers)}
+    attackers = {name: load_attacker(name, corpus) for name in dict.fromkeys(scorers)}
     columns = [name for name in ("caption", "caption2") if any(name in task.columns for task in tasks)]
-    rows = _drawn(rows[rows[columns].notna().all(axis=1)], seed).assign(taught=False)
-    others = None if source is None else _drawn(_others(source, rows, columns), seed).assign(taught=True)
+    rows = _sample_rows(rows[rows[columns].notna().all(axis=1)], seed).assign(taught=False)
+    others = (
+        None
+        if source is None
+        else _sample_rows(_select_source_rows(source, rows, columns), seed).assign(taught=True)
+    )
     field = rows if others is None else pd.concat([rows, others], ignore_index=True)
-    groups, by = grouped(field)
+    groups, by = group_rows(field)
     field = field.assign(group=groups)
     if others is None:
         # Of a type whose rows are all one group nothing can be learned that it was not judged on.
@@ -137,93 +141,97 @@ def attacks(
                 f"is left to learn from. Give more images, or correct the column of the images."
             )
     judged = field[~field["taught"]].reset_index(drop=True)
-    asked = [
+    possible_tasks = [
         task for task in tasks if not task.sees_all or others is None or others["caption2"].notna().all()
     ]
-    gaps, seconds = _by_type(judged, field[field["taught"]], attackers, asked, folds, seed)
+    gaps, seconds = _attack_by_type(judged, field[field["taught"]], attackers, possible_tasks, folds, seed)
     number = np.unique(judged["group"].to_numpy(dtype=str), return_inverse=True)[1]
-    shown = judged.drop(columns=["taught", "group"])
+    attacked_rows = judged.drop(columns=["taught", "group"])
     return [
         Attack(
-            shown,
+            attacked_rows,
             gaps[task],
             # What is learned elsewhere makes no fold depend on another.
-            figures(shown, gaps[task], number, folds=folds if others is None else None, seed=seed),
+            compute_attack_metrics(
+                attacked_rows, gaps[task], number, folds=folds if others is None else None, seed=seed
+            ),
             by,
             int(number.max()) + 1,
             task,
             None if source is None else source.name,
             len(judged if others is None else others),
-            _spent(seconds, gaps[task]),
+            _sum_seconds(seconds, gaps[task]),
         )
-        for task in asked
+        for task in possible_tasks
     ]
 
 
-def _spent(seconds: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
+def _sum_seconds(seconds: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
     """Return the seconds of the named attackers; of all together, what they took in all."""
-    each = {name: round(seconds[name], 2) for name in names if name != BEST}
-    return {**each, BEST: round(sum(each.values()), 2)}
+    seconds_by_name = {name: round(seconds[name], 2) for name in names if name != BEST}
+    return {**seconds_by_name, BEST: round(sum(seconds_by_name.values()), 2)}
 
 
-def enough(rows: pd.DataFrame) -> bool:
+def has_enough_images(rows: pd.DataFrame) -> bool:
     """Return whether some type of audit rows has so many images that something can be learned from it."""
     return bool((rows.groupby("type")["image_id"].nunique() >= FEWEST).any())
 
 
-def found_scorer(spec: str, corpus: Sequence[str] | None = None) -> Scorer:
+def load_attacker(spec: str, corpus: Sequence[str] | None = None) -> Scorer:
     """Return the scorer of a spec (``scorer_specs``), one that sees both captions too.
 
     Raises:
         BackendError: there is no such scorer.
     """
-    found = scorer(spec, both=True)
-    if corpus is not None and "corpus" in inspect.signature(found).parameters:
-        return cast(Scorer, functools.partial(cast(Any, found), corpus=corpus))
-    return found
+    attacker = load_scorer(spec, both=True)
+    if corpus is not None and "corpus" in inspect.signature(attacker).parameters:
+        return cast(Scorer, functools.partial(cast(Any, attacker), corpus=corpus))
+    return attacker
 
 
-def _others(source: Source, rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+def _select_source_rows(source: Source, rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Return the rows of a source that are none of the attacked ones; those with a paraphrase, where it counts and any has.
 
     Raises:
         DataError: there is none.
     """
-    mine = {_said(*texts) for texts in zip(rows["caption"], rows["negative_caption"], strict=True)}
+    attacked_pairs = {
+        _normalise_pair(*texts) for texts in zip(rows["caption"], rows["negative_caption"], strict=True)
+    }
     texts = zip(source.rows["caption"], source.rows["negative_caption"], strict=True)
-    found = source.rows[[_said(*pair) not in mine for pair in texts]]
-    if found.empty:
+    source_rows = source.rows[[_normalise_pair(*pair) not in attacked_pairs for pair in texts]]
+    if source_rows.empty:
         raise DataError(
             f"Nothing can be learned from {source.name!r}: all of its {len(source.rows)} rows stand in the audited data "
             f"set too. Give what was rejected, the pool that it was made from, or another data set."
         )
-    second = found["caption2"].notna()
-    return found[second] if "caption2" in columns and second.any() else found
+    second = source_rows["caption2"].notna()
+    return source_rows[second] if "caption2" in columns and second.any() else source_rows
 
 
-def _said(caption: str, negative: str) -> tuple[str, str]:
+def _normalise_pair(caption: str, negative: str) -> tuple[str, str]:
     """Return the words of both texts, which formatting does not change."""
-    first, second = (" ".join(words_only(text)) for text in (caption, negative))
+    first, second = (" ".join(extract_words(text)) for text in (caption, negative))
     return first, second
 
 
-def _drawn(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
+def _sample_rows(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Return all rows of types of at most ``MOST`` rows, and of larger ones whole images up to it; by pair_id."""
-    kept = []
-    for kind in rows["type"].unique():
-        part = rows[rows["type"] == kind]
+    parts = []
+    for type_name in rows["type"].unique():
+        part = rows[rows["type"] == type_name]
         if len(part) > MOST:
             sizes = part["image_id"].value_counts().sort_index()
-            sizes = sizes.iloc[np.argsort(stable_keys(sizes.index.tolist(), seed), kind="stable")]
+            sizes = sizes.iloc[np.argsort(compute_stable_keys(sizes.index.tolist(), seed), kind="stable")]
             within = sizes.cumsum() <= MOST
             within.iloc[0] = True  # an image that has more rows alone
             part = part[part["image_id"].isin(sizes.index[within])]
-        kept.append(part)
-    found = pd.concat(kept) if kept else rows
-    return found.sort_values("pair_id", ignore_index=True)
+        parts.append(part)
+    sampled = pd.concat(parts) if parts else rows
+    return sampled.sort_values("pair_id", ignore_index=True)
 
 
-def _by_type(
+def _attack_by_type(
     judged: pd.DataFrame,
     taught: pd.DataFrame,
     attackers: Mapping[str, Scorer],
@@ -238,38 +246,39 @@ def _by_type(
         for task, names in named.items()
     }
     seconds: dict[str, float] = defaultdict(float)
-    for kind in judged["type"].unique():
-        here = (judged["type"] == kind).to_numpy()
-        same = taught[taught["type"] == kind]
+    for type_name in judged["type"].unique():
+        here = (judged["type"] == type_name).to_numpy()
+        same = taught[taught["type"] == type_name]
         rows = pd.concat([judged[here], taught if same.empty else same], ignore_index=True)
-        found, spent = _attacked(rows, attackers, tasks, folds, seed)
+        type_gaps, spent = _attack_type(rows, attackers, tasks, folds, seed)
         for name, took in spent.items():
             seconds[name] += took
-        for task, of_task in found.items():
+        for task, of_task in type_gaps.items():
             for name, values in of_task.items():
                 gaps[task][name][here] = values.round(DECIMALS)
     single = {task: len(task.columns) == 1 for task in tasks}
     return {
-        t: {name: g[:, 0] if single[t] else g for name, g in found.items()} for t, found in gaps.items()
+        t: {name: g[:, 0] if single[t] else g for name, g in type_gaps.items()}
+        for t, type_gaps in gaps.items()
     }, seconds
 
 
-def _attacked(
+def _attack_type(
     rows: pd.DataFrame, attackers: Mapping[str, Scorer], tasks: Sequence[Task], folds: int, seed: int
 ) -> tuple[dict[Task, dict[str, Floats]], Mapping[str, float]]:
     """Return the gaps of the judged rows of one type by task and attacker, (n, true captions), and the seconds."""
     columns = [name for name in ("caption", "caption2") if any(name in task.columns for task in tasks)]
-    pairs = pairs_of(rows, columns)
+    pairs = build_pairs(rows, columns)
     seeing = SEES_ALL if any(task.sees_all for task in tasks) else {}
-    found = learned_gaps(pairs, {**attackers, **seeing}, folds=folds, seed=seed)
+    scorer_gaps = compute_gaps(pairs, {**attackers, **seeing}, folds=folds, seed=seed)
     judged = ~pairs["taught"].to_numpy(dtype=bool)
     result = {}
     for task in tasks:
         use = pairs["column"].isin(task.columns).to_numpy()
-        names = [name for name in found.names if task.sees_all or name not in SEES_ALL]
-        best = combined(found, pairs, use, names, seed=seed)
-        of_task = {name: found.alone[name] for name in names} | {BEST: best}
+        names = [name for name in scorer_gaps.names if task.sees_all or name not in SEES_ALL]
+        best = combine_gaps(scorer_gaps, pairs, use, names, seed=seed)
+        of_task = {name: scorer_gaps.alone[name] for name in names} | {BEST: best}
         # Pairs stand caption by caption, each in the order of the rows.
         shape = (len(task.columns), -1)
         result[task] = {name: values[use & judged].reshape(shape).T for name, values in of_task.items()}
-    return result, found.seconds
+    return result, scorer_gaps.seconds

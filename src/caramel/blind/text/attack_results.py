@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 
 from caramel.blind.scorers import DECIMALS
-from caramel.blind.scores import in_order
+from caramel.blind.scores import order_names
 from caramel.schemas.columns import SUBTYPES, TYPES
 from caramel.utils.arrays import Floats, Ints
-from caramel.utils.stats import above_chance_p, share_interval, variance_factor
+from caramel.utils.stats import above_chance_p_value, share_interval, variance_factor
 
 BLOCKS = 10_000  # groups that are flipped one by one; more are flipped in as many random blocks
 
@@ -28,7 +28,7 @@ BLOCKS = 10_000  # groups that are flipped one by one; more are flipped in as ma
 Figures = dict[str, Any]
 
 
-def figures(
+def compute_attack_metrics(
     rows: pd.DataFrame, gaps: Mapping[str, Floats], groups: Ints, *, folds: int | None, seed: int
 ) -> dict[str, Figures]:
     """Return the figures of each scorer, overall and by type and subtype.
@@ -47,23 +47,27 @@ def figures(
     """
     if rows.empty:
         return {}
-    subsets = _subsets(rows)
+    subsets = _list_subsets(rows)
     factor = 1.0 if folds is None else variance_factor(folds)
-    taken = np.stack([taken_for_false(of_scorer) for of_scorer in gaps.values()], axis=1)
-    weights = np.stack([_weights(stratum) for _, stratum in subsets], axis=1)
-    p = _p_values(taken, weights, groups, factor, seed)
+    taken = np.stack([compute_guess_shares(of_scorer) for of_scorer in gaps.values()], axis=1)
+    weights = np.stack([_compute_row_weights(stratum) for _, stratum in subsets], axis=1)
+    p = _compute_p_values(taken, weights, groups, factor, seed)
     return {
-        name: _nested(
+        name: _nest_metrics(
             [
-                (place, _figure(taken[:, i, -1], stratum, groups, factor) | {"p_value": float(p[i, j])})
-                for j, (place, stratum) in enumerate(subsets)
+                (
+                    subset,
+                    _compute_subset_metrics(taken[:, i, -1], stratum, groups, factor)
+                    | {"p_value": float(p[i, j])},
+                )
+                for j, (subset, stratum) in enumerate(subsets)
             ]
         )
         for i, name in enumerate(gaps)
     }
 
 
-def taken_for_false(gaps: Floats) -> Floats:
+def compute_guess_shares(gaps: Floats) -> Floats:
     """Return how far each text is taken for the false one: the lowest is; those that tie share alike. (n, t + 1).
 
     Args:
@@ -74,17 +78,17 @@ def taken_for_false(gaps: Floats) -> Floats:
     return np.asarray(lowest / lowest.sum(axis=1, keepdims=True))
 
 
-def _subsets(rows: pd.DataFrame) -> list[tuple[tuple[str, str], Ints]]:
+def _list_subsets(rows: pd.DataFrame) -> list[tuple[tuple[str, str], Ints]]:
     """Return each subset's place among the figures, and the stratum of each row; −1 outside it."""
     subtype = np.unique(rows["subtype"].to_numpy(dtype=str), return_inverse=True)[1].astype(np.int64)
-    found = [(("overall", "micro"), np.zeros_like(subtype)), (("overall", "macro"), subtype)]
-    for place, column, usual in (("by_type", "type", TYPES), ("by_subtype", "subtype", SUBTYPES)):
-        for name in in_order(rows[column].unique(), usual):
-            found.append(((place, name), np.where(rows[column] == name, 0, -1)))
-    return found
+    subsets = [(("overall", "micro"), np.zeros_like(subtype)), (("overall", "macro"), subtype)]
+    for section, column, usual in (("by_type", "type", TYPES), ("by_subtype", "subtype", SUBTYPES)):
+        for name in order_names(rows[column].unique(), usual):
+            subsets.append(((section, name), np.where(rows[column] == name, 0, -1)))
+    return subsets
 
 
-def _weights(stratum: Ints) -> Floats:
+def _compute_row_weights(stratum: Ints) -> Floats:
     """Return the weight of each row in the mean over strata of their means; 0 outside. (n,)."""
     inside = stratum >= 0
     sizes = np.bincount(stratum[inside])
@@ -93,7 +97,9 @@ def _weights(stratum: Ints) -> Floats:
     return weights
 
 
-def _figure(hits: Floats, stratum: Ints, groups: Ints, factor: float) -> dict[str, float | int]:
+def _compute_subset_metrics(
+    hits: Floats, stratum: Ints, groups: Ints, factor: float
+) -> dict[str, float | int]:
     """Return the figures of one subset but its p-value."""
     inside = stratum >= 0
     hits, stratum = hits[inside], stratum[inside]
@@ -105,19 +111,19 @@ def _figure(hits: Floats, stratum: Ints, groups: Ints, factor: float) -> dict[st
     return {**rounded, "n": len(hits), "ties": int(((hits > 0) & (hits < 1)).sum())}
 
 
-def _nested(found: Sequence[tuple[tuple[str, str], dict[str, float | int]]]) -> Figures:
+def _nest_metrics(subset_metrics: Sequence[tuple[tuple[str, str], dict[str, float | int]]]) -> Figures:
     """Return the figures of one scorer: the two overall ones in one, the others by name."""
-    parts = dict(found)
+    parts = dict(subset_metrics)
     micro, macro = parts.pop(("overall", "micro")), parts.pop(("overall", "macro"))
     overall = {"micro": micro.pop("accuracy"), **micro, "macro": macro["accuracy"]}
     overall |= {f"macro_{key}": macro[key] for key in ("ci_low", "ci_high", "p_value")}
     nested: Figures = {"overall": overall, "by_type": {}, "by_subtype": {}}
-    for (place, name), figure in parts.items():
-        nested[place][name] = figure
+    for (section, name), figure in parts.items():
+        nested[section][name] = figure
     return nested
 
 
-def _p_values(taken: Floats, weights: Floats, groups: Ints, factor: float, seed: int) -> Floats:
+def _compute_p_values(taken: Floats, weights: Floats, groups: Ints, factor: float, seed: int) -> Floats:
     """Return one-sided p-values by draws of the false text, one per group. (n, a, o), (n, s) -> (a, s).
 
     If a scorer cannot tell, any of the o texts of a group's rows is as likely the one that it takes.
@@ -133,5 +139,5 @@ def _p_values(taken: Floats, weights: Floats, groups: Ints, factor: float, seed:
         for j, weight in enumerate(weights.T):
             beyond = (taken[:, i, o] - 1 / options) * weight
             totals[:, o, i, j] = np.bincount(groups, beyond, minlength=count)
-    p = above_chance_p(totals.reshape(count, options, -1), rng, factor=factor)
+    p = above_chance_p_value(totals.reshape(count, options, -1), rng, factor=factor)
     return p.reshape(attackers, -1)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from caramel.blind.text.kneser_ney import likelihoods
+from caramel.blind.text.kneser_ney import score_by_likelihood
 from caramel.interfaces.scorer import without_model
 from caramel.utils.arrays import Bools, Floats
 
 ORDER = 6
 
 
-def char_ngram(
+def score_with_char_ngrams(
     positives: Sequence[str],
     negatives: Sequence[str],
     groups: Sequence[str],
@@ -25,7 +25,7 @@ def char_ngram(
 
     See ``kneser_ney.likelihoods``.
     """
-    return likelihoods(
+    return score_by_likelihood(
         positives,
         negatives,
         groups,
@@ -38,4 +38,4 @@ def char_ngram(
     )
 
 
-CHAR_NGRAM = without_model("char_ngram", "Kneser–Ney model of six signs", char_ngram)
+CHAR_NGRAM = without_model("char_ngram", "Kneser–Ney model of six signs", score_with_char_ngrams)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from caramel.blind.cross_validation import cross_fitted, pair_weights
-from caramel.blind.scorers import places
-from caramel.blind.text.text_embedding_cache import text_vectors
+from caramel.blind.cross_validation import fit_pair_weights, score_out_of_fold
+from caramel.blind.scorers import deduplicate_texts
+from caramel.blind.text.text_embedding_cache import compute_text_vectors
 from caramel.interfaces.scorer import ScorerSpec
 from caramel.io.keys import text_key
 from caramel.models.embedding_cache import vector_table
@@ -56,11 +56,11 @@ class EmbeddingProbe:
         Raises:
             BackendError: the encoder is broken.
         """
-        texts, sides = places(positives, negatives)
+        texts, sides = deduplicate_texts(positives, negatives)
         if not texts:
             return np.zeros(0), np.zeros(0)
         identity = open_encoder(self.target).identity
-        vectors = text_vectors(
+        vectors = compute_text_vectors(
             texts,
             embedded_table,
             settings={"target": self.target},
@@ -68,11 +68,13 @@ class EmbeddingProbe:
             title="embedding_probe",
         ).astype(np.float64)
 
-        def learn(learned: Ints, scored: Ints) -> Floats:
-            weights = pair_weights(vectors[learned[0]] - vectors[learned[1]], cost=COST)
+        def fit_predict(learned: Ints, scored: Ints) -> Floats:
+            weights = fit_pair_weights(vectors[learned[0]] - vectors[learned[1]], cost=COST)
             return np.asarray(vectors[scored] @ weights)
 
-        return cross_fitted(texts, sides, groups, learn, folds=folds, seed=seed, cap=CAP, taught=taught)
+        return score_out_of_fold(
+            texts, sides, groups, fit_predict, folds=folds, seed=seed, cap=CAP, taught=taught
+        )
 
 
 def embedded_table(texts: Sequence[str], *, target: str) -> pa.Table:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from caramel.blind.cross_validation import cross_fitted
-from caramel.blind.scorers import places
+from caramel.blind.cross_validation import score_out_of_fold
+from caramel.blind.scorers import deduplicate_texts
 from caramel.interfaces.model import Identity
 from caramel.interfaces.scorer import ScorerSpec
 from caramel.io.keys import text_key
@@ -33,7 +33,7 @@ from caramel.models.transformers.transformers_files import (
     missing_transformers,
 )
 from caramel.runtime.paths import SCORED
-from caramel.runtime.ray.sharded_map import fingerprint, sharded_map
+from caramel.runtime.ray.sharded_map import compute_fingerprint, map_shards
 from caramel.utils.arrays import Bools, Floats, Ints
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ Row = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class FineTuned:
+class FineTunedScorer:
     """A ``Scorer``: an encoder with a linear layer on the mean of its last hidden states.
 
     Encoder and layer learn P(the first is the true one) = σ(f(t₁) − f(t₂)) on the pairs of the other
@@ -80,31 +80,35 @@ class FineTuned:
             BackendError: the encoder is broken.
             ResourceError: it does not fit into memory.
         """
-        texts, sides = places(positives, negatives)
+        texts, sides = deduplicate_texts(positives, negatives)
         if not texts:
             return np.zeros(0), np.zeros(0)
-        identity = self._identity()
+        identity = self._compute_identity()
 
-        def learn(learned: Ints, scored: Ints) -> Floats:
-            true, false, asked = ([texts[i] for i in part] for part in (*learned, scored))
-            (path,) = sharded_map(
+        def fit_predict(learned: Ints, scored: Ints) -> Floats:
+            true, false, scored_texts = ([texts[i] for i in part] for part in (*learned, scored))
+            (path,) = map_shards(
                 tuned_table,
-                [{"true": true, "false": false, "asked": asked, "seed": seed}],
+                [{"true": true, "false": false, "asked": scored_texts, "seed": seed}],
                 settings={"target": self.target},
-                folder=SCORED / fingerprint(__name__, identity),
+                folder=SCORED / compute_fingerprint(__name__, identity),
                 executor="inline",
                 title="finetuned",
             )
             values = pq.read_table(path)["vector"].combine_chunks().flatten()
             return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
 
-        return cross_fitted(texts, sides, groups, learn, folds=folds, seed=seed, cap=PAIRS, taught=taught)
+        return score_out_of_fold(
+            texts, sides, groups, fit_predict, folds=folds, seed=seed, cap=PAIRS, taught=taught
+        )
 
-    def _identity(self) -> Identity:
+    def _compute_identity(self) -> Identity:
         """Return what determines the encoder that is tuned."""
         device = resolve_device("auto")
         parts = [load_tokenizer(self.target)]
-        return identity_of("finetuned", _load(self.target, "cpu"), parts, precision="fp32", device=device)
+        return identity_of(
+            "finetuned", _load_encoder(self.target, "cpu"), parts, precision="fp32", device=device
+        )
 
 
 def tuned_table(shard: Mapping[str, Any], *, target: str) -> pa.Table:
@@ -120,17 +124,19 @@ def tuned_table(shard: Mapping[str, Any], *, target: str) -> pa.Table:
     with torch.random.fork_rng():
         torch.manual_seed(shard["seed"])
         with explained(target):
-            model, tokenizer = _load(target, device), load_tokenizer(target)
+            model, tokenizer = _load_encoder(target, device), load_tokenizer(target)
             head = torch.nn.Linear(model.config.hidden_size, 1, bias=False).to(device)
             torch.nn.init.zeros_(head.weight)  # what has learned nothing cannot tell
-            judge = _Judge(model, head, tokenizer, device)
-            judge.values([TEXT])  # files that load may still not fit together
-        _train(judge, shard["true"], shard["false"])
-    return vector_table([text_key(text) for text in shard["asked"]], judge.values(shard["asked"])[:, None])
+            judge = _TextScorer(model, head, tokenizer, device)
+            judge.compute_values([TEXT])  # files that load may still not fit together
+        _train_scorer(judge, shard["true"], shard["false"])
+    return vector_table(
+        [text_key(text) for text in shard["asked"]], judge.compute_values(shard["asked"])[:, None]
+    )
 
 
 @dataclass(frozen=True)
-class _Judge:
+class _TextScorer:
     """The model that is tuned."""
 
     model: Any
@@ -138,10 +144,10 @@ class _Judge:
     tokenizer: Any
     device: str
 
-    def rows(self, texts: Sequence[str]) -> list[Row]:
+    def tokenize_texts(self, texts: Sequence[str]) -> list[Row]:
         return tokens(self.tokenizer, texts, min(LENGTH, self.tokenizer.model_max_length))
 
-    def padded(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
+    def pad_rows(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
         return padded(rows, self.tokenizer.pad_token_id)
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -152,15 +158,15 @@ class _Judge:
         values: torch.Tensor = self.head(hidden.sum(1) / mask.sum(1).clamp(min=1))[:, 0]
         return values
 
-    def values(self, texts: Sequence[str]) -> Any:
+    def compute_values(self, texts: Sequence[str]) -> Any:
         """Return f of each text, (n,), in evaluation mode."""
         import torch
 
         self.model.eval()
         with torch.inference_mode():
             return distinct_rows(
-                self.rows(texts),
-                self.padded,
+                self.tokenize_texts(texts),
+                self.pad_rows,
                 self.forward,
                 batch=None,
                 device=self.device,
@@ -168,11 +174,11 @@ class _Judge:
             )
 
 
-def _train(judge: _Judge, true: Sequence[str], false: Sequence[str]) -> None:
+def _train_scorer(judge: _TextScorer, true: Sequence[str], false: Sequence[str]) -> None:
     """Tune encoder and layer on pairs, in an order drawn from torch's generator."""
     import torch
 
-    pairs = list(zip(judge.rows(true), judge.rows(false), strict=True)) if true else []
+    pairs = list(zip(judge.tokenize_texts(true), judge.tokenize_texts(false), strict=True)) if true else []
     steps = math.ceil(len(pairs) / BATCH) * EPOCHS
     rates = zip((judge.model, judge.head), (RATE, HEAD_RATE), strict=True)
     optimizer = torch.optim.AdamW(
@@ -187,7 +193,7 @@ def _train(judge: _Judge, true: Sequence[str], false: Sequence[str]) -> None:
         order = torch.randperm(len(pairs)).tolist()
         for start in range(0, len(order), BATCH):
             part = [pairs[i] for i in order[start : start + BATCH]]
-            values = judge.forward(judge.padded([*(t for t, _ in part), *(f for _, f in part)]))
+            values = judge.forward(judge.pad_rows([*(t for t, _ in part), *(f for _, f in part)]))
             gap = values[: len(part)] - values[len(part) :]
             loss = torch.nn.functional.softplus(-gap).mean()  # of −log σ(gap)
             torch.autograd.backward(loss)
@@ -197,7 +203,7 @@ def _train(judge: _Judge, true: Sequence[str], false: Sequence[str]) -> None:
             optimizer.zero_grad()
 
 
-def _load(target: str, device: str) -> Any:
+def _load_encoder(target: str, device: str) -> Any:
     """Return the encoder alone."""
     from transformers import AutoModel
 
@@ -207,7 +213,7 @@ def _load(target: str, device: str) -> Any:
 FINETUNED = ScorerSpec(
     "finetuned",
     "an encoder, fine-tuned on the pairs; slow",
-    load=FineTuned,
+    load=FineTunedScorer,
     missing=partial(missing_transformers, images=False),
     cure="Give the folder of a small encoder of transformers, or OWNER/REPO on the hub.",
 )

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from caramel.blind.cross_validation import lessons
-from caramel.blind.scorers import places, share_below
+from caramel.blind.cross_validation import group_folds
+from caramel.blind.scorers import compute_percentile_ranks, deduplicate_texts
 from caramel.interfaces.scorer import without_model
 from caramel.utils.arrays import Bools, Floats, Ints
-from caramel.utils.hashing import stable_keys
-from caramel.utils.text import tokens
+from caramel.utils.hashing import compute_stable_keys
+from caramel.utils.text import tokenize_text
 
 START, END, UNKNOWN = 0, 1, 2
 SPECIAL = 3
@@ -28,7 +28,7 @@ CAP = 100_000  # captions to learn from, per fold; more make it slower and hardl
 Discounts = tuple[float, float, float]  # of counts 1, 2, and 3 or more
 
 
-def kneser_ney(
+def score_with_kneser_ney(
     positives: Sequence[str],
     negatives: Sequence[str],
     groups: Sequence[str],
@@ -39,20 +39,20 @@ def kneser_ney(
     taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by a modified Kneser–Ney trigram model of words; see ``Scorer``, ``likelihoods``."""
-    return likelihoods(
+    return score_by_likelihood(
         positives,
         negatives,
         groups,
         folds=folds,
         seed=seed,
-        split=tokens,
+        split=tokenize_text,
         order=ORDER,
         corpus=corpus,
         taught=taught,
     )
 
 
-def likelihoods(
+def score_by_likelihood(
     positives: Sequence[str],
     negatives: Sequence[str],
     groups: Sequence[str],
@@ -87,10 +87,10 @@ def likelihoods(
         corpus: texts to learn from instead; none of those that are to be scored is used.
         taught: rows that are learned from and not judged; see ``Scorer``.
     """
-    texts, sides = places(positives, negatives)
+    texts, sides = deduplicate_texts(positives, negatives)
     given = [] if corpus is None else sorted(set(corpus) - set(texts))
-    grams = Corpus.of([*texts, *given], split=split, order=order)
-    keys = stable_keys(texts, seed)
+    grams = Corpus.from_texts([*texts, *given], split=split, order=order)
+    keys = compute_stable_keys(texts, seed)
     image = np.unique(np.array(groups, dtype=object), return_inverse=True)[1]
     images = int(image.max(initial=0)) + 1
     scores = np.full(sides.shape, 0.5)
@@ -99,15 +99,15 @@ def likelihoods(
         if corpus is None
         else Model.fit(grams, np.arange(len(texts), len(texts) + len(given)), discounts)
     )
-    for here, learned in lessons(groups, folds=folds, seed=seed, taught=taught):
+    for here, learned in group_folds(groups, folds=folds, seed=seed, taught=taught):
         scored = np.unique(sides[:, here])
         model = fitted
         if model is None:
             captions = np.unique((sides[0] * images + image)[learned]) // images
             usable = captions[~np.isin(captions, scored)]
             model = Model.fit(grams, usable[np.argsort(keys[usable], kind="stable")[:CAP]], discounts)
-        mean = model.mean_logs(grams, scored)
-        scores[:, here] = share_below(mean)[np.searchsorted(scored, sides[:, here])]
+        mean = model.compute_mean_log_probs(grams, scored)
+        scores[:, here] = compute_percentile_ranks(mean)[np.searchsorted(scored, sides[:, here])]
     return scores[0], scores[1]
 
 
@@ -126,7 +126,7 @@ class Corpus:
     order: int
 
     @classmethod
-    def of(cls, texts: Sequence[str], *, split: Callable[[str], Sequence[str]], order: int) -> Corpus:
+    def from_texts(cls, texts: Sequence[str], *, split: Callable[[str], Sequence[str]], order: int) -> Corpus:
         """Return the corpus of the texts.
 
         Tokens are numbered by how often they stand; those for which a 64-bit number has no room in
@@ -135,17 +135,19 @@ class Corpus:
         number: dict[str, int] = {}
         ids, lengths = array("i"), array("q")
         for text in texts:
-            found = [number.setdefault(token, len(number)) for token in split(text)]
-            ids.extend(found)
-            lengths.append(len(found))
-        return cls._packed(np.frombuffer(ids, np.int32), np.array(lengths, np.int64), len(number), order)
+            token_ids = [number.setdefault(token, len(number)) for token in split(text)]
+            ids.extend(token_ids)
+            lengths.append(len(token_ids))
+        return cls._pack_ids(np.frombuffer(ids, np.int32), np.array(lengths, np.int64), len(number), order)
 
     @classmethod
-    def _packed(cls, ids: npt.NDArray[np.int32], lengths: Ints, kinds: int, order: int) -> Corpus:
+    def _pack_ids(cls, ids: npt.NDArray[np.int32], lengths: Ints, vocab_size: int, order: int) -> Corpus:
         """Return the corpus of token numbers (m,) of texts of given lengths (n,)."""
-        words = SPECIAL + min(kinds, int(2 ** (62 / order)) - SPECIAL)
-        rank = np.empty(kinds, dtype=np.int32)
-        rank[np.argsort(-np.bincount(ids, minlength=kinds), kind="stable")] = np.arange(kinds) + SPECIAL
+        words = SPECIAL + min(vocab_size, int(2 ** (62 / order)) - SPECIAL)
+        rank = np.empty(vocab_size, dtype=np.int32)
+        rank[np.argsort(-np.bincount(ids, minlength=vocab_size), kind="stable")] = (
+            np.arange(vocab_size) + SPECIAL
+        )
         rank[rank >= words] = UNKNOWN
         ends = np.cumsum(lengths + order)
         stream = np.full(int(lengths.sum()) + order * len(lengths), START, dtype=np.int32)
@@ -167,15 +169,15 @@ class Corpus:
         sizes = lengths + 1
         return cls(flat[inner[: len(flat)]], np.cumsum(sizes) - sizes, sizes, words, order)
 
-    def starts(self, which: Ints) -> Ints:
+    def compute_starts(self, which: Ints) -> Ints:
         """Return where the n-grams of each text start in ``grams(which)``. (n,)."""
         lengths = self.lengths[which]
         return np.asarray(np.cumsum(lengths) - lengths)
 
-    def grams(self, which: Ints) -> Ints:
+    def get_ngrams(self, which: Ints) -> Ints:
         """Return the n-grams of the texts numbered in ``which``, one text after the other. (m,)."""
         lengths = self.lengths[which]
-        shift = np.repeat(self.offsets[which] - self.starts(which), lengths)
+        shift = np.repeat(self.offsets[which] - self.compute_starts(which), lengths)
         return np.asarray(self.flat[shift + np.arange(lengths.sum())])
 
 
@@ -191,28 +193,30 @@ class Level:
     discounts: Floats  # (4,) of counts 0, 1, 2, and 3 or more
 
     @classmethod
-    def of(cls, keys: Ints, counts: Ints, words: int, discounts: Discounts | None) -> Level:
+    def from_counts(cls, keys: Ints, counts: Ints, words: int, discounts: Discounts | None) -> Level:
         """Return the level of sorted n-gram keys, the last word in the last digit to base ``words``."""
         contexts, at = np.unique(keys // words, return_inverse=True)
         totals = np.bincount(at, counts, minlength=len(contexts)).astype(np.int64)
-        each = np.array([0.0, *(estimated(counts) if discounts is None else discounts)])
-        left: Floats = np.bincount(at, each[np.minimum(counts, 3)], minlength=len(contexts)).astype(float)
-        return cls(keys, counts, contexts, totals, left, each)
+        discount_by_count = np.array([0.0, *(estimate_discounts(counts) if discounts is None else discounts)])
+        left: Floats = np.bincount(
+            at, discount_by_count[np.minimum(counts, 3)], minlength=len(contexts)
+        ).astype(float)
+        return cls(keys, counts, contexts, totals, left, discount_by_count)
 
-    def probability(self, keys: Ints, lower: Floats, words: int) -> Floats:
+    def compute_probability(self, keys: Ints, lower: Floats, words: int) -> Floats:
         """Return the discounted probability of each n-gram, interpolated with the lower order's."""
-        at = _found(self.keys, keys)
+        at = _find_positions(self.keys, keys)
         count = np.where(at < 0, 0, self.counts[at] if len(self.counts) else 0)
-        at = _found(self.contexts, keys // words)
+        at = _find_positions(self.contexts, keys // words)
         known = at >= 0
         if not known.any():
             return lower
-        kept = count - self.discounts[np.minimum(count, 3)]
-        mixed = (kept + self.left[at] * lower) / self.totals[at]
+        discounted = count - self.discounts[np.minimum(count, 3)]
+        mixed = (discounted + self.left[at] * lower) / self.totals[at]
         return np.where(known, mixed, lower)
 
 
-def estimated(counts: Ints) -> Discounts:
+def estimate_discounts(counts: Ints) -> Discounts:
     """Return the discounts of counts 1, 2 and more (Chen & Goodman 1999, equation 26).
 
     With few n-grams, of which no count occurs, the estimates need not lie within (0, count): numbers
@@ -220,12 +224,12 @@ def estimated(counts: Ints) -> Discounts:
     """
     one, two, three, four = (max(1, int((counts == n).sum())) for n in (1, 2, 3, 4))
     share = one / (one + 2 * two)
-    found = (1 - 2 * share * two / one, 2 - 3 * share * three / two, 3 - 4 * share * four / three)
-    first, second, third = (min(max(d, 0.1), n - 0.1) for n, d in enumerate(found, 1))
+    estimates = (1 - 2 * share * two / one, 2 - 3 * share * three / two, 3 - 4 * share * four / three)
+    first, second, third = (min(max(d, 0.1), n - 0.1) for n, d in enumerate(estimates, 1))
     return first, second, third
 
 
-def _found(keys: Ints, wanted: Ints) -> Ints:
+def _find_positions(keys: Ints, wanted: Ints) -> Ints:
     """Return the place of each wanted key among the sorted keys; −1 where it is not there."""
     if not len(keys):
         return np.full(len(wanted), -1, dtype=np.int64)
@@ -250,27 +254,27 @@ class Model:
     def fit(cls, corpus: Corpus, which: Ints, discounts: Discounts | None = None) -> Model:
         """Return the model of the texts numbered in ``which``."""
         words, levels = corpus.words, []
-        keys, counts = np.unique(corpus.grams(which), return_counts=True)
+        keys, counts = np.unique(corpus.get_ngrams(which), return_counts=True)
         for n in range(corpus.order, 0, -1):
-            levels.append(Level.of(keys, counts, words, discounts))
+            levels.append(Level.from_counts(keys, counts, words, discounts))
             if n > 1:
                 keys, counts = np.unique(keys % words ** (n - 1), return_counts=True)
         return cls(tuple(levels[::-1]), keys, words)
 
-    def probability(self, grams: Ints) -> Floats:
+    def compute_probability(self, grams: Ints) -> Floats:
         """Return P(last token | those before) of each n-gram, in (0, 1]. (m,) -> (m,)."""
         words, result = self.words, np.full(len(grams), 1 / (len(self.known) + 1))
         last = grams % words
-        keys = grams - last + np.where(_found(self.known, last) < 0, UNKNOWN, last)
+        keys = grams - last + np.where(_find_positions(self.known, last) < 0, UNKNOWN, last)
         for n, level in enumerate(self.levels, 1):
-            result = level.probability(keys % words**n, result, words)
+            result = level.compute_probability(keys % words**n, result, words)
         return result
 
-    def mean_logs(self, corpus: Corpus, which: Ints) -> Floats:
+    def compute_mean_log_probs(self, corpus: Corpus, which: Ints) -> Floats:
         """Return the mean log-probability per token of each text numbered in ``which``. (n,)."""
-        grams, at = np.unique(corpus.grams(which), return_inverse=True)
-        logs = np.log(self.probability(grams))[at]
-        return np.asarray(np.add.reduceat(logs, corpus.starts(which)) / corpus.lengths[which])
+        grams, at = np.unique(corpus.get_ngrams(which), return_inverse=True)
+        logs = np.log(self.compute_probability(grams))[at]
+        return np.asarray(np.add.reduceat(logs, corpus.compute_starts(which)) / corpus.lengths[which])
 
 
-KNESER_NEY = without_model("kneser_ney", "modified Kneser–Ney trigram model of words", kneser_ney)
+KNESER_NEY = without_model("kneser_ney", "modified Kneser–Ney trigram model of words", score_with_kneser_ney)

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from caramel.blind.scorers import DECIMALS, places, share_below
-from caramel.blind.text.text_embedding_cache import text_vectors
+from caramel.blind.scorers import DECIMALS, compute_percentile_ranks, deduplicate_texts
+from caramel.blind.text.text_embedding_cache import compute_text_vectors
 from caramel.blind.text.text_models import open_model
 from caramel.interfaces.scorer import ScorerSpec
 from caramel.io.keys import text_key
@@ -51,7 +51,7 @@ class ModelScorer:
         target: folder or OWNER/REPO.
     """
 
-    kind: str
+    model_type: str
     target: str
 
     def __call__(
@@ -70,14 +70,18 @@ class ModelScorer:
             BackendError: the checkpoint is broken, or not of this kind.
             ResourceError: it does not fit into memory.
         """
-        texts, sides = places(positives, negatives)
+        texts, sides = deduplicate_texts(positives, negatives)
         if not texts:
             return np.zeros(0), np.zeros(0)
-        settings = {"kind": self.kind, "target": self.target}
+        settings = {"kind": self.model_type, "target": self.target}
         identity = open_model(**settings).identity
-        kept = text_vectors(texts, scored_table, settings=settings, identity=identity, title=self.kind)
-        values = kept[:, 0].astype(np.float64)
-        scores = share_below(values) if self.kind.endswith("_lm") else values.round(DECIMALS)
+        vectors = compute_text_vectors(
+            texts, scored_table, settings=settings, identity=identity, title=self.model_type
+        )
+        values = vectors[:, 0].astype(np.float64)
+        scores = (
+            compute_percentile_ranks(values) if self.model_type.endswith("_lm") else values.round(DECIMALS)
+        )
         return scores[sides[0]], scores[sides[1]]
 
 
@@ -87,7 +91,7 @@ def scored_table(texts: Sequence[str], *, kind: str, target: str) -> pa.Table:
     return vector_table([text_key(text) for text in texts], values[:, None])
 
 
-def _described(name: str, help: str) -> ScorerSpec:
+def _build_spec(name: str, help: str) -> ScorerSpec:
     """Return the description of a scorer of a kind in ``text_models.OPEN``."""
     return ScorerSpec(
         name,
@@ -98,7 +102,7 @@ def _described(name: str, help: str) -> ScorerSpec:
     )
 
 
-VERA = _described("vera", "plausibility by Vera (liujch1998/vera)")
-COLA = _described("cola", "grammar: P(acceptable) of a CoLA classifier")
-CAUSAL_LM = _described("causal_lm", "mean log-likelihood per token")
-MASKED_LM = _described("masked_lm", "mean pseudo-log-likelihood per token")
+VERA = _build_spec("vera", "plausibility by Vera (liujch1998/vera)")
+COLA = _build_spec("cola", "grammar: P(acceptable) of a CoLA classifier")
+CAUSAL_LM = _build_spec("causal_lm", "mean log-likelihood per token")
+MASKED_LM = _build_spec("masked_lm", "mean pseudo-log-likelihood per token")

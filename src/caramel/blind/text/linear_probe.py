@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from caramel.blind.cross_validation import cross_fitted, sparse_pair_weights
-from caramel.blind.scorers import places
+from caramel.blind.cross_validation import fit_sparse_pair_weights, score_out_of_fold
+from caramel.blind.scorers import deduplicate_texts
 from caramel.blind.text.ngram_counts import Terms
 from caramel.interfaces.scorer import without_model
 from caramel.utils.arrays import Bools, Floats, Ints
-from caramel.utils.text import tokens
+from caramel.utils.text import tokenize_text
 
 CAP = 20_000  # pairs to learn from, per fold; more make it slower and hardly stronger
 COUNTED = 50_000  # items whose terms are counted at a time
@@ -34,7 +34,7 @@ TOLERANCE = 1e-3
 START, END = "<s>", "</s>"
 
 
-def probe(
+def score_with_probe(
     positives: Sequence[str],
     negatives: Sequence[str],
     groups: Sequence[str],
@@ -44,13 +44,19 @@ def probe(
     taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by their words, pairs of neighbouring words and length; see ``Scorer``."""
-    texts, sides = places(positives, negatives)
-    return _attacked(
-        Items.of(texts, texts, sides), words_of, COST, groups, folds=folds, seed=seed, taught=taught
+    texts, sides = deduplicate_texts(positives, negatives)
+    return _attack_items(
+        Items.from_values(texts, texts, sides),
+        extract_words,
+        COST,
+        groups,
+        folds=folds,
+        seed=seed,
+        taught=taught,
     )
 
 
-def shrunk_probe(
+def score_with_shrunk_probe(
     positives: Sequence[str],
     negatives: Sequence[str],
     groups: Sequence[str],
@@ -60,13 +66,19 @@ def shrunk_probe(
     taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts as ``probe`` does, with a stronger penalty: the better attacker of small sets."""
-    texts, sides = places(positives, negatives)
-    return _attacked(
-        Items.of(texts, texts, sides), words_of, SHRUNK_COST, groups, folds=folds, seed=seed, taught=taught
+    texts, sides = deduplicate_texts(positives, negatives)
+    return _attack_items(
+        Items.from_values(texts, texts, sides),
+        extract_words,
+        SHRUNK_COST,
+        groups,
+        folds=folds,
+        seed=seed,
+        taught=taught,
     )
 
 
-def char_probe(
+def score_with_char_probe(
     positives: Sequence[str],
     negatives: Sequence[str],
     groups: Sequence[str],
@@ -76,13 +88,19 @@ def char_probe(
     taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by their runs of three to five signs, case and space included; see ``Scorer``."""
-    texts, sides = places(positives, negatives)
-    return _attacked(
-        Items.of(texts, texts, sides), signs_of, CHAR_COST, groups, folds=folds, seed=seed, taught=taught
+    texts, sides = deduplicate_texts(positives, negatives)
+    return _attack_items(
+        Items.from_values(texts, texts, sides),
+        extract_char_ngrams,
+        CHAR_COST,
+        groups,
+        folds=folds,
+        seed=seed,
+        taught=taught,
     )
 
 
-def edit_probe(
+def score_with_edit_probe(
     positives: Sequence[str],
     negatives: Sequence[str],
     groups: Sequence[str],
@@ -102,8 +120,14 @@ def edit_probe(
     number = {item: i for i, item in enumerate(items)}
     sides = np.array([[number[p, n] for p, n in pairs], [number[n, p] for p, n in pairs]], dtype=np.int64)
     texts = [text for text, _ in items]
-    return _attacked(
-        Items.of(items, texts, sides), edits_of, COST, groups, folds=folds, seed=seed, taught=taught
+    return _attack_items(
+        Items.from_values(items, texts, sides),
+        extract_edits,
+        COST,
+        groups,
+        folds=folds,
+        seed=seed,
+        taught=taught,
     )
 
 
@@ -122,47 +146,47 @@ class Items:
     sides: Ints
 
     @classmethod
-    def of(cls, values: Sequence[Any], texts: Sequence[str], sides: Ints) -> Items:
+    def from_values(cls, values: Sequence[Any], texts: Sequence[str], sides: Ints) -> Items:
         """Return the items with the given texts; equal texts have one number."""
         return cls(values, np.unique(np.array(texts, dtype=object), return_inverse=True)[1], sides)
 
 
-def words_of(text: str) -> list[str]:
+def extract_words(text: str) -> list[str]:
     """Return the words of a text, its pairs of neighbouring words, and its length, as terms."""
-    words = [START, *tokens(text), END]
+    words = [START, *tokenize_text(text), END]
     return [*words, *(f"{a} {b}" for a, b in itertools.pairwise(words)), f"length {len(words)}"]
 
 
-def signs_of(text: str) -> list[str]:
+def extract_char_ngrams(text: str) -> list[str]:
     """Return the runs of signs of a text, as terms."""
     padded = f" {text} ".ljust(CHARS[0])  # an empty text has a term too
     return [padded[i : i + n] for n in CHARS for i in range(len(padded) - n + 1)]
 
 
-def edits_of(pair: tuple[str, str]) -> list[str]:
+def extract_edits(pair: tuple[str, str]) -> list[str]:
     """Return what the first text has where it differs from the second, as terms.
 
     The terms are the words there, the first and the last of them with their neighbours outside, how many
     they are, and that number with the tenth of the text where they begin.
     """
-    mine, other = ([START, *tokens(text), END] for text in pair)
-    before = _agreement(mine, other, min(len(mine), len(other)))
-    after = _agreement(mine[::-1], other[::-1], min(len(mine), len(other)) - before)
-    end = len(mine) - after
-    inner = mine[before:end]
+    text_tokens, other = ([START, *tokenize_text(text), END] for text in pair)
+    before = _count_common_prefix(text_tokens, other, min(len(text_tokens), len(other)))
+    after = _count_common_prefix(text_tokens[::-1], other[::-1], min(len(text_tokens), len(other)) - before)
+    end = len(text_tokens) - after
+    inner = text_tokens[before:end]
     first, last = (inner[0], inner[-1]) if inner else ("", "")
-    left, right = mine[before - 1] if before else "", mine[end] if after else ""
-    tenth = 10 * before // len(mine)
+    left, right = text_tokens[before - 1] if before else "", text_tokens[end] if after else ""
+    tenth = 10 * before // len(text_tokens)
     around = [f"after {left}: {first}", f"before {right}: {last}"]
     return [*inner, *around, f"edit of {len(inner)}", f"edit of {len(inner)} in tenth {tenth}"]
 
 
-def _agreement(a: Sequence[str], b: Sequence[str], most: int) -> int:
+def _count_common_prefix(a: Sequence[str], b: Sequence[str], most: int) -> int:
     """Return how many tokens agree from the start, at most ``most``."""
     return next((i for i in range(most) if a[i] != b[i]), most)
 
 
-def _attacked(
+def _attack_items(
     items: Items,
     terms: Callable[[Any], list[str]],
     cost: float,
@@ -173,21 +197,21 @@ def _attacked(
     taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Return the scores of both sides of each pair, learned on the other folds. (n,), (n,)."""
-    counts = Terms.of(items.values, terms)
+    counts = Terms.from_items(items.values, terms)
 
-    def values(learned: Ints, scored: Ints) -> Floats:
+    def fit_predict(learned: Ints, scored: Ints) -> Floats:
         items_learned, sides = np.unique(learned, return_inverse=True)
-        weights = learn(counts.of_items(items_learned), sides.reshape(learned.shape), cost, seed)
+        weights = fit_weights(counts.count_terms(items_learned), sides.reshape(learned.shape), cost, seed)
         # Some at a time: the counts of millions of texts are gigabytes.
         parts = (scored[start : start + COUNTED] for start in range(0, len(scored), COUNTED))
-        return np.concatenate([np.zeros(0), *(counts.of_items(part) @ weights for part in parts)])
+        return np.concatenate([np.zeros(0), *(counts.count_terms(part) @ weights for part in parts)])
 
     names = [str(value) for value in items.values]
-    return cross_fitted(
+    return score_out_of_fold(
         names,
         items.sides,
         groups,
-        values,
+        fit_predict,
         folds=folds,
         seed=seed,
         cap=CAP,
@@ -196,15 +220,15 @@ def _attacked(
     )
 
 
-def learn(features: Any, sides: Ints, cost: float, seed: int) -> Floats:
+def fit_weights(features: Any, sides: Ints, cost: float, seed: int) -> Floats:
     """Return the weights (terms,) that tell the first of two items from the second. sides: (2, n)."""
     differences = features[sides[0]] - features[sides[1]]
-    return sparse_pair_weights(differences, cost=cost, tolerance=TOLERANCE, seed=seed)
+    return fit_sparse_pair_weights(differences, cost=cost, tolerance=TOLERANCE, seed=seed)
 
 
-PROBE = without_model("probe", "learned on words and pairs of neighbouring words", probe)
-SHRUNK_PROBE = without_model("shrunk_probe", "the same, the better of small sets", shrunk_probe)
-CHAR_PROBE = without_model("char_probe", "learned on runs of signs", char_probe)
+PROBE = without_model("probe", "learned on words and pairs of neighbouring words", score_with_probe)
+SHRUNK_PROBE = without_model("shrunk_probe", "the same, the better of small sets", score_with_shrunk_probe)
+CHAR_PROBE = without_model("char_probe", "learned on runs of signs", score_with_char_probe)
 EDIT_PROBE = without_model(
-    "edit_probe", "learned on where and how the two captions differ", edit_probe, sees_both=True
+    "edit_probe", "learned on where and how the two captions differ", score_with_edit_probe, sees_both=True
 )

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from caramel.blind.scorer_specs import missing_scorer, scorer, sees_both
+from caramel.blind.scorer_specs import can_see_both, load_scorer, missing_scorer
 from caramel.interfaces.model import Family, Floats
 from caramel.interfaces.scorer import Scorer
 
@@ -38,7 +38,7 @@ def load_blind(target: str, *, device: str, precision: str, name: str) -> BlindS
     Raises:
         BackendError: there is none of that name (the message lists the choices), or not its model.
     """
-    return BlindScorer(name, scorer(target, both=True), sees_both(target))
+    return BlindScorer(name, load_scorer(target, both=True), can_see_both(target))
 
 
 BLIND = Family(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from caramel.blind.text.kneser_ney import ORDER, likelihoods
+from caramel.blind.text.kneser_ney import ORDER, score_by_likelihood
 from caramel.interfaces.scorer import without_model
 from caramel.utils.arrays import Bools, Floats
-from caramel.utils.text import tokens
+from caramel.utils.text import tokenize_text
 
 DISCOUNT = 0.75  # the customary absolute discount
 
 
-def ngram(
+def score_with_ngrams(
     positives: Sequence[str],
     negatives: Sequence[str],
     groups: Sequence[str],
@@ -23,13 +23,13 @@ def ngram(
     taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by a trigram model of words with one discount; see ``kneser_ney.likelihoods``."""
-    return likelihoods(
+    return score_by_likelihood(
         positives,
         negatives,
         groups,
         folds=folds,
         seed=seed,
-        split=tokens,
+        split=tokenize_text,
         order=ORDER,
         discounts=(DISCOUNT, DISCOUNT, DISCOUNT),
         corpus=corpus,
@@ -37,4 +37,4 @@ def ngram(
     )
 
 
-NGRAM = without_model("ngram", "trigram model of words, one discount", ngram)
+NGRAM = without_model("ngram", "trigram model of words, one discount", score_with_ngrams)

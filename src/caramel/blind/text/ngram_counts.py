@@ -27,7 +27,7 @@ class Terms:
     names: list[str]
 
     @classmethod
-    def of(cls, values: Sequence[Any], terms: Callable[[Any], list[str]]) -> Terms:
+    def from_items(cls, values: Sequence[Any], terms: Callable[[Any], list[str]]) -> Terms:
         """Return the terms of the items."""
         number: dict[str, int] = {}
         flat, ends = array("i"), array("q")
@@ -45,14 +45,14 @@ class Terms:
             part[:] = rank[part]
         return cls(numbers, np.array(ends, np.int64), names)
 
-    def of_items(self, which: Ints) -> Any:
+    def count_terms(self, which: Ints) -> Any:
         """Return how often each term stands in each of the items numbered in ``which``, (n, terms), sparse, as floats."""
         from scipy.sparse import csr_matrix
 
         lengths = np.diff(self.ends, prepend=0)[which]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         shift = np.repeat(self.ends[which] - lengths - starts[:-1], lengths)
-        found = self.flat[shift + np.arange(starts[-1])]
-        counts = csr_matrix((np.ones(len(found)), found, starts), shape=(len(which), len(self.names)))
+        term_ids = self.flat[shift + np.arange(starts[-1])]
+        counts = csr_matrix((np.ones(len(term_ids)), term_ids, starts), shape=(len(which), len(self.names)))
         counts.sum_duplicates()
         return counts

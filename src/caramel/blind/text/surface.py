@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from caramel.blind.cross_validation import Lesson, lessons
-from caramel.blind.scorers import DECIMALS, places, share_below
+from caramel.blind.cross_validation import Fold, group_folds
+from caramel.blind.scorers import DECIMALS, compute_percentile_ranks, deduplicate_texts
 from caramel.interfaces.scorer import without_model
 from caramel.utils.arrays import Bools, Floats
-from caramel.utils.text import tokens as token_list
-from caramel.utils.text import words_only
+from caramel.utils.text import extract_words
+from caramel.utils.text import tokenize_text as token_list
 
 _ARTICLES = frozenset({"a", "an", "the"})
 
@@ -43,17 +43,17 @@ class Rule:
         taught: Bools | None = None,
     ) -> tuple[Floats, Floats]:
         """Return the property of both sides, turned round on folds where the others say so."""
-        parts = lessons(groups, folds=folds, seed=seed, taught=taught)
-        return oriented(self.measured(positives, negatives), parts)
+        parts = group_folds(groups, folds=folds, seed=seed, taught=taught)
+        return orient_scores(self.measure_texts(positives, negatives), parts)
 
-    def measured(self, positives: Sequence[str], negatives: Sequence[str]) -> Floats:
+    def measure_texts(self, positives: Sequence[str], negatives: Sequence[str]) -> Floats:
         """Return the property of the positives and of the negatives, as it is. (2, n)."""
-        texts, sides = places(positives, negatives)
+        texts, sides = deduplicate_texts(positives, negatives)
         values: Floats = np.array([self.measure(text) for text in texts], dtype=float).round(DECIMALS)
         return values[sides]
 
 
-def oriented(sides: Floats, parts: Sequence[Lesson]) -> tuple[Floats, Floats]:
+def orient_scores(sides: Floats, parts: Sequence[Fold]) -> tuple[Floats, Floats]:
     """Return scores (2, n) in [0, 1], turned round (s to 1 − s) where what is learned from says so.
 
     Args:
@@ -69,44 +69,44 @@ def oriented(sides: Floats, parts: Sequence[Lesson]) -> tuple[Floats, Floats]:
     return turned[0], turned[1]
 
 
-def _brevity(count: int, usual: int) -> float:
+def _compute_brevity(count: int, usual: int) -> float:
     """Return a number in (0, 1] that falls with the count, one half at the usual one."""
     return 1 / (1 + count / usual)
 
 
-def _open_end(text: str) -> float:
+def _score_open_end(text: str) -> float:
     end = text.rstrip()[-1:]
     return 0.0 if end == "." else 0.5 if end in ("!", "?") else 1.0
 
 
-def _odd_casing(text: str) -> float:
+def _score_odd_casing(text: str) -> float:
     """Return k / (1 + k) for k capital letters that are not at the start, or a small one that is."""
     start = text.lstrip()
     odd = sum(sign.isupper() for sign in start[1:]) + start[:1].islower()
     return odd / (1 + odd)
 
 
-def _digits(text: str) -> float:
+def _score_digits(text: str) -> float:
     count = sum(sign.isdigit() for sign in text)
     return count / (1 + count)
 
 
-def _articles(text: str) -> float:
+def _score_articles(text: str) -> float:
     """Return the share of articles among the words."""
-    words = words_only(text)
+    words = extract_words(text)
     return sum(word in _ARTICLES for word in words) / max(1, len(words))
 
 
-length = Rule(lambda text: _brevity(len(text.strip()), 100))
-words = Rule(lambda text: _brevity(len(words_only(text)), 20))
-tokens = Rule(lambda text: _brevity(len(token_list(text)), 20))
-final_punctuation = Rule(_open_end)
-casing = Rule(_odd_casing)
-digits = Rule(_digits)
-articles = Rule(_articles)
+length = Rule(lambda text: _compute_brevity(len(text.strip()), 100))
+words = Rule(lambda text: _compute_brevity(len(extract_words(text)), 20))
+tokens = Rule(lambda text: _compute_brevity(len(token_list(text)), 20))
+final_punctuation = Rule(_score_open_end)
+casing = Rule(_score_odd_casing)
+digits = Rule(_score_digits)
+articles = Rule(_score_articles)
 
 
-def rare_words(
+def score_with_rare_words(
     positives: Sequence[str],
     negatives: Sequence[str],
     groups: Sequence[str],
@@ -121,22 +121,22 @@ def rare_words(
     the texts of the other folds, true and false ones alike. It orders the texts of a fold; a score
     is the share of the fold's distinct texts below, those with the same value counted half.
     """
-    texts, sides = places(positives, negatives)
-    parts = lessons(groups, folds=folds, seed=seed, taught=taught)
+    texts, sides = deduplicate_texts(positives, negatives)
+    parts = group_folds(groups, folds=folds, seed=seed, taught=taught)
     number: dict[str, int] = {}
-    split = [[number.setdefault(word, len(number)) for word in words_only(text)] for text in texts]
+    split = [[number.setdefault(word, len(number)) for word in extract_words(text)] for text in texts]
     lengths = np.array([len(ids) for ids in split], dtype=np.int64)
     flat = np.array([i for ids in split for i in ids], dtype=np.int64)
     owner = np.repeat(np.arange(len(texts)), lengths)
     scores = np.full(sides.shape, 0.5)
     for here, learned in parts:
         used = np.bincount(sides[:, learned].ravel(), minlength=len(texts))
-        seen = np.bincount(flat, used[owner], minlength=len(number))
-        totals = np.bincount(owner, np.log1p(seen)[flat], minlength=len(texts))
+        word_counts = np.bincount(flat, used[owner], minlength=len(number))
+        totals = np.bincount(owner, np.log1p(word_counts)[flat], minlength=len(texts))
         scored = np.unique(sides[:, here])
         mean = totals[scored] / np.maximum(lengths[scored], 1)
-        scores[:, here] = share_below(mean)[np.searchsorted(scored, sides[:, here])]
-    return oriented(scores, parts)
+        scores[:, here] = compute_percentile_ranks(mean)[np.searchsorted(scored, sides[:, here])]
+    return orient_scores(scores, parts)
 
 
 LENGTH = without_model("length", "number of signs", length)
@@ -146,4 +146,4 @@ FINAL_PUNCTUATION = without_model("final_punctuation", "the last sign", final_pu
 CASING = without_model("casing", "capital letters that are out of place", casing)
 DIGITS = without_model("digits", "number of digits", digits)
 ARTICLES = without_model("articles", "share of articles", articles)
-RARE_WORDS = without_model("rare_words", "how common the words are", rare_words)
+RARE_WORDS = without_model("rare_words", "how common the words are", score_with_rare_words)

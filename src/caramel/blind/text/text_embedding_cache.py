@@ -13,13 +13,13 @@ import pyarrow as pa
 from caramel.interfaces.model import Identity
 from caramel.io.keys import text_key
 from caramel.models.embedding_cache import Store, Vectors
-from caramel.runtime.code_deps import code_version
+from caramel.runtime.code_deps import compute_code_version
 from caramel.runtime.paths import SCORED
 
 SHARD = 4096  # texts; what an interruption loses at most
 
 
-def text_vectors(
+def compute_text_vectors(
     texts: Sequence[str],
     work: Callable[..., pa.Table],
     *,
@@ -37,12 +37,12 @@ def text_vectors(
         title: of the progress bar.
     """
 
-    def shards(todo: list[int]) -> list[list[str]]:
+    def split_shards(todo: list[int]) -> list[list[str]]:
         ordered = sorted((texts[i] for i in todo), key=lambda text: (len(text), text))
         return [ordered[start : start + SHARD] for start in range(0, len(ordered), SHARD)]
 
-    store = Store(SCORED, identity, code_version(work.__module__))
+    store = Store(SCORED, identity, compute_code_version(work.__module__))
     keys = [text_key(text) for text in texts]
     return store.vectors(
-        "texts", keys, work, shards, settings=settings, executor="inline", title=title
+        "texts", keys, work, split_shards, settings=settings, executor="inline", title=title
     ).vectors

@@ -32,7 +32,7 @@ Inputs = Mapping[str, Any]
 Row = tuple[int, ...]
 
 
-class Opened(NamedTuple):
+class LoadedTextModel(NamedTuple):
     """A loaded model."""
 
     identity: Identity
@@ -40,7 +40,7 @@ class Opened(NamedTuple):
 
 
 @keep_last(lambda *, kind, target: stamp_files(target))
-def open_model(*, kind: str, target: str) -> Opened:
+def open_model(*, kind: str, target: str) -> LoadedTextModel:
     """Return the model on the GPU where there is one, else on the processor; the last one is kept while its files are as they were.
 
     Raises:
@@ -48,13 +48,13 @@ def open_model(*, kind: str, target: str) -> Opened:
         ResourceError: it does not fit into memory.
     """
     with explained(target):
-        found = OPEN[kind](target, resolve_device("auto"))
-        if np.isnan(found.values([TEXT])).any():
+        model = OPEN[kind](target, resolve_device("auto"))
+        if np.isnan(model.values([TEXT])).any():
             raise BackendError(f"{kind}:{target} gives no number (NaN) for a text: its weights are broken.")
-        return found
+        return model
 
 
-def _open_vera(target: str, device: str) -> Opened:
+def _open_vera(target: str, device: str) -> LoadedTextModel:
     from transformers import T5EncoderModel
 
     model = load_pretrained(T5EncoderModel, target, device=device)
@@ -67,17 +67,17 @@ def _open_vera(target: str, device: str) -> Opened:
             f"embeddings do not hold a linear layer with a temperature above 0. Give liujch1998/vera."
         )
 
-    def plausible(inputs: Inputs) -> torch.Tensor:
+    def compute_plausibility(inputs: Inputs) -> torch.Tensor:
         last = inputs["attention_mask"].sum(1) - 1
         hidden = model(**inputs).last_hidden_state
-        hidden = hidden[_range(hidden), last]
+        hidden = hidden[_build_row_index(hidden), last]
         logit: torch.Tensor = hidden @ table[WEIGHT] + table[BIAS, 0]
         return (logit / temperature).sigmoid()
 
-    return _row_by_row("vera", model, tokenizer, device, plausible, VERA_LENGTH)
+    return _build_text_model("vera", model, tokenizer, device, compute_plausibility, VERA_LENGTH)
 
 
-def _open_cola(target: str, device: str) -> Opened:
+def _open_cola(target: str, device: str) -> LoadedTextModel:
     from transformers import AutoModelForSequenceClassification
 
     model = load_pretrained(AutoModelForSequenceClassification, target, device=device)
@@ -88,14 +88,14 @@ def _open_cola(target: str, device: str) -> Opened:
             f"Give one such as textattack/distilbert-base-uncased-CoLA."
         )
 
-    def acceptable(inputs: Inputs) -> torch.Tensor:
-        found: torch.Tensor = model(**inputs).logits.softmax(-1)[:, ACCEPTABLE]
-        return found
+    def compute_acceptability(inputs: Inputs) -> torch.Tensor:
+        probabilities: torch.Tensor = model(**inputs).logits.softmax(-1)[:, ACCEPTABLE]
+        return probabilities
 
-    return _row_by_row("cola", model, load_tokenizer(target), device, acceptable, LENGTH)
+    return _build_text_model("cola", model, load_tokenizer(target), device, compute_acceptability, LENGTH)
 
 
-def _open_causal(target: str, device: str) -> Opened:
+def _open_causal(target: str, device: str) -> LoadedTextModel:
     from transformers import AutoModelForCausalLM
 
     model = load_pretrained(AutoModelForCausalLM, target, device=device)
@@ -107,26 +107,26 @@ def _open_causal(target: str, device: str) -> Opened:
             f"State bos_token in its tokenizer_config.json."
         )
 
-    def likelihood(inputs: Inputs) -> torch.Tensor:
+    def compute_likelihood(inputs: Inputs) -> torch.Tensor:
         logs = model(**inputs).logits[:, :-1].float().log_softmax(-1)
-        said = logs.gather(-1, inputs["input_ids"][:, 1:, None])[..., 0]
+        token_logs = logs.gather(-1, inputs["input_ids"][:, 1:, None])[..., 0]
         counted = inputs["attention_mask"][:, 1:]
         count = counted.sum(1)
-        means: torch.Tensor = (said * counted).sum(1) / count.clamp(min=1)
+        means: torch.Tensor = (token_logs * counted).sum(1) / count.clamp(min=1)
         return means.masked_fill(count == 0, -np.inf)
 
-    return _row_by_row("causal_lm", model, tokenizer, device, likelihood, LENGTH, start=start)
+    return _build_text_model("causal_lm", model, tokenizer, device, compute_likelihood, LENGTH, start=start)
 
 
-def _row_by_row(
-    kind: str,
+def _build_text_model(
+    model_type: str,
     model: Any,
     tokenizer: Any,
     device: str,
     forward: Callable[[Inputs], torch.Tensor],
     length: int,
     start: int | None = None,
-) -> Opened:
+) -> LoadedTextModel:
     """Return a model that gives one value per text in one pass.
 
     Args:
@@ -140,32 +140,32 @@ def _row_by_row(
     """
     import torch
 
-    length = _length(model, tokenizer, length)
+    length = _limit_length(model, tokenizer, length)
 
-    def rows(texts: Sequence[str]) -> list[Row]:
+    def tokenize_texts(texts: Sequence[str]) -> list[Row]:
         if start is None:
             return tokens(tokenizer, texts, length)
         cut = {"truncation": True, "max_length": length - 1, "add_special_tokens": False}
         return [(start, *row) for row in tokenizer(list(texts), **cut)["input_ids"]]
 
-    def passed(inputs: Inputs) -> torch.Tensor:
+    def run_forward(inputs: Inputs) -> torch.Tensor:
         with torch.inference_mode():
             return forward({k: v.to(device) for k, v in inputs.items()})
 
-    def values(texts: Sequence[str]) -> Embeddings:
+    def compute_values(texts: Sequence[str]) -> Embeddings:
         return distinct_rows(
-            rows(texts),
+            tokenize_texts(texts),
             lambda part: padded(part, tokenizer.pad_token_id),
-            passed,
+            run_forward,
             batch=None,
             device=device,
             name=str(tokenizer.name_or_path),
         )
 
-    return Opened(_identity(kind, model, tokenizer, device, length), values)
+    return LoadedTextModel(_compute_identity(model_type, model, tokenizer, device, length), compute_values)
 
 
-def _open_masked(target: str, device: str) -> Opened:
+def _open_masked(target: str, device: str) -> LoadedTextModel:
     import torch
     from transformers import AutoModelForMaskedLM
 
@@ -175,67 +175,73 @@ def _open_masked(target: str, device: str) -> Opened:
         raise BackendError(
             f"masked_lm:{target}: its tokenizer has no mask token. Give a masked language model."
         )
-    length = _length(model, tokenizer, LENGTH)
+    length = _limit_length(model, tokenizer, LENGTH)
 
-    def masked(items: Sequence[tuple[Row, int]]) -> dict[str, torch.Tensor]:
+    def mask_tokens(items: Sequence[tuple[Row, int]]) -> dict[str, torch.Tensor]:
         rows = [(*row[:at], tokenizer.mask_token_id, *row[at + 1 :]) for row, at in items]
         hidden = {"place": [at for _, at in items], "token": [row[at] for row, at in items]}
         return {**padded(rows, tokenizer.pad_token_id), **{k: torch.tensor(v) for k, v in hidden.items()}}
 
-    def guessed(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        place, token, ids, mask = (
+    def predict_tokens(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        positions, token, ids, mask = (
             inputs[name].to(device) for name in ("place", "token", "input_ids", "attention_mask")
         )
         with torch.inference_mode():
-            logits: torch.Tensor = model(input_ids=ids, attention_mask=mask).logits[_range(ids), place]
-            return logits.float().log_softmax(-1)[_range(ids), token]
+            logits: torch.Tensor = model(input_ids=ids, attention_mask=mask).logits[
+                _build_row_index(ids), positions
+            ]
+            return logits.float().log_softmax(-1)[_build_row_index(ids), token]
 
-    def values(texts: Sequence[str]) -> Embeddings:
+    def compute_values(texts: Sequence[str]) -> Embeddings:
         cut = {"truncation": True, "max_length": length, "return_special_tokens_mask": True}
-        found = tokenizer(list(texts), **cut)
-        rows = [tuple(row) for row in found["input_ids"]]
-        own = dict(zip(rows, found["special_tokens_mask"], strict=True))
-        distinct = sorted(own, key=lambda row: (len(row), row))
-        items = [(row, at) for row in distinct for at, special in enumerate(own[row]) if not special]
+        encoded = tokenizer(list(texts), **cut)
+        rows = [tuple(row) for row in encoded["input_ids"]]
+        special_masks = dict(zip(rows, encoded["special_tokens_mask"], strict=True))
+        distinct = sorted(special_masks, key=lambda row: (len(row), row))
+        items = [
+            (row, at) for row in distinct for at, special in enumerate(special_masks[row]) if not special
+        ]
         lengths = [len(row) for row, _ in items]
         logs = (
-            in_batches_by_length(items, lengths, masked, guessed, batch=None, device=device, name=target)
+            in_batches_by_length(
+                items, lengths, mask_tokens, predict_tokens, batch=None, device=device, name=target
+            )
             if items
             else np.zeros(0)
         )
-        return _means(rows, [row for row, _ in items], logs)
+        return _compute_row_means(rows, [row for row, _ in items], logs)
 
-    return Opened(_identity("masked_lm", model, tokenizer, device, length), values)
+    return LoadedTextModel(_compute_identity("masked_lm", model, tokenizer, device, length), compute_values)
 
 
-def _means(rows: Sequence[Row], owners: Sequence[Row], logs: Any) -> Embeddings:
+def _compute_row_means(rows: Sequence[Row], owners: Sequence[Row], logs: Any) -> Embeddings:
     """Return the mean of the logs that each row owns, (n,); −∞ where it owns none."""
-    place = {row: i for i, row in enumerate(dict.fromkeys(rows))}
-    owner = np.array([place[row] for row in owners], np.int64)
-    count = np.bincount(owner, minlength=len(place))
-    total = np.bincount(owner, logs, len(place))
+    row_index = {row: i for i, row in enumerate(dict.fromkeys(rows))}
+    owner = np.array([row_index[row] for row in owners], np.int64)
+    count = np.bincount(owner, minlength=len(row_index))
+    total = np.bincount(owner, logs, len(row_index))
     means = np.where(count > 0, total / np.maximum(count, 1), -np.inf)
-    found: Embeddings = means[[place[row] for row in rows]].astype(np.float32)
-    return found
+    result: Embeddings = means[[row_index[row] for row in rows]].astype(np.float32)
+    return result
 
 
-def _range(rows: torch.Tensor) -> torch.Tensor:
+def _build_row_index(rows: torch.Tensor) -> torch.Tensor:
     import torch
 
     return torch.arange(len(rows), device=rows.device)
 
 
-def _length(model: Any, tokenizer: Any, length: int) -> int:
+def _limit_length(model: Any, tokenizer: Any, length: int) -> int:
     """Return how many tokens a text has at most: ``length``, or less where there is no room for it."""
     room = getattr(model.config, "max_position_embeddings", None) or length
     return int(min(length, room, tokenizer.model_max_length))
 
 
-def _identity(kind: str, model: Any, tokenizer: Any, device: str, length: int) -> Identity:
-    return identity_of(kind, model, [tokenizer], precision="fp32", device=device, length=length)
+def _compute_identity(model_type: str, model: Any, tokenizer: Any, device: str, length: int) -> Identity:
+    return identity_of(model_type, model, [tokenizer], precision="fp32", device=device, length=length)
 
 
-OPEN: Mapping[str, Callable[[str, str], Opened]] = {
+OPEN: Mapping[str, Callable[[str, str], LoadedTextModel]] = {
     "vera": _open_vera,
     "cola": _open_cola,
     "causal_lm": _open_causal,

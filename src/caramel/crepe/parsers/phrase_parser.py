@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from caramel.errors import ConfigError
 from caramel.interfaces.scene_graph import Atom, AtomKind, Edge, GraphParserKind, Node, SceneGraph
 from caramel.sources.captions.words import DETERMINERS, plural
-from caramel.utils.text import spelled_class
+from caramel.utils.text import build_character_class
 
 _IDLE = DETERMINERS | {"very", "and", ","}  # between attributes of one object
 _VERBS = frozenset(("is", "are", "was", "were", "that", "which", "there", "being"))
@@ -96,7 +96,7 @@ def phrase_parser(target: str, atoms: frozenset[Atom]) -> PhraseParser:
 
 def _tokens(text: str) -> list[str]:
     text = unicodedata.normalize("NFC", text.lower())
-    return re.findall(f"[{spelled_class(text)}]+|[,.;:!?()]", text)
+    return re.findall(f"[{build_character_class(text)}]+|[,.;:!?()]", text)
 
 
 PHRASES = GraphParserKind("phrases", phrase_parser, lambda target: {})

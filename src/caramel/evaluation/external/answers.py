@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from caramel.benchmarks.content import TEXTS_HASH, hash_captions
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.evaluation.results.content_match import check_contents
 from caramel.io.validators import optional_text, text_field
 from caramel.schemas.evaluation import ANSWERS
@@ -109,7 +109,7 @@ def joined(files: Sequence[pd.DataFrame], benchmark: str) -> tuple[pd.DataFrame,
     if len(twice):
         raise DataError(
             f"{len(twice)} instances of model {twice['model'].iloc[0]!r} stand twice in one order of the options:\n"
-            f"{shown([repr(name) for name in twice['instance_id']])}\nGive each file once."
+            f"{format_items([repr(name) for name in twice['instance_id']])}\nGive each file once."
         )
     notes, parts = [], [whole]
     for model, rows in whole.groupby("model", sort=False):

@@ -9,7 +9,7 @@ import pandas as pd
 
 from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
 from caramel.benchmarks.metrics import Outcomes, outcomes
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.evaluation.external import answers as released_answers
 from caramel.evaluation.external.rows import Scored, read_others
 from caramel.evaluation.results.content_match import check_contents, note_unknown_contents
@@ -135,7 +135,9 @@ def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
         rows = read_table(SIMILARITIES_TABLE, file)
         models = list(dict.fromkeys(rows["model"]))
         if model and model not in models:
-            raise DataError(f"{place!r} has no model {model!r}. It has:\n{shown([repr(m) for m in models])}")
+            raise DataError(
+                f"{place!r} has no model {model!r}. It has:\n{format_items([repr(m) for m in models])}"
+            )
         if (run := (file.resolve(), model or " ".join(models))) in seen:
             raise DataError(
                 f"{text!r} stands twice. Give each run once; the seeds of a model are different ones."
@@ -194,7 +196,7 @@ def _joined(scored: Sequence[Scored], model: str) -> tuple[pd.DataFrame, Outcome
     twice = rows["instance_id"][rows["instance_id"].duplicated()]
     if len(twice):
         raise DataError(
-            f"{len(twice)} instances of model {model!r} stand twice:\n{shown([repr(name) for name in twice])}\n"
+            f"{len(twice)} instances of model {model!r} stand twice:\n{format_items([repr(name) for name in twice])}\n"
             f"Give each file once; files of different models need a column `model`, or different names."
         )
     return rows, Outcomes(hits, ties.eq(True))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.benchmarks.metrics import outcomes
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.evaluation.results.content_match import note_unknown_contents
 from caramel.evaluation.results.paired_tests import ALPHA, compare_hits
 from caramel.evaluation.results.run_hits import RunHits
@@ -19,7 +19,7 @@ from caramel.evaluation.results.summary import aligned, subset_masks
 from caramel.interfaces.benchmark import Benchmark
 from caramel.registry import BENCHMARKS
 from caramel.utils.arrays import Bools, Floats
-from caramel.utils.stats import FLIPS, holm
+from caramel.utils.stats import FLIPS, holm_correction
 
 COMPARISON_COLUMNS: Mapping[str, str] = {
     "benchmark": "benchmark",
@@ -110,7 +110,7 @@ def _found(
     common = [name for name in lists[0] if all(name in names for names in lists)]
     if not common:
         raise DataError(
-            f"The runs have no benchmark in common: {shown([', '.join(names) for names in lists])}\n"
+            f"The runs have no benchmark in common: {format_items([', '.join(names) for names in lists])}\n"
             f"Score all of them on the same benchmark."
         )
     scored = [each for name in common if (each := _scored(a, b, name, _benchmark(name, benchmarks)))]
@@ -125,7 +125,7 @@ def _corrected(scored: Sequence[_Scored], runs_of_a: int, *, resamples: int, see
     parts = [_compared(each, runs_of_a, resamples=resamples, seed=seed, flips=flips) for each in scored]
     rows = pd.concat(parts, ignore_index=True)
     rows["p_least"] = 1 / (flips + 1)
-    rows["p_holm"] = holm(rows["p"].to_numpy(float))
+    rows["p_holm"] = holm_correction(rows["p"].to_numpy(float))
     rows["significant"] = rows["p_holm"] < ALPHA
     return rows
 
@@ -149,7 +149,7 @@ def leaders(
         if there:
             best = max(there, key=lambda name: there[name])
             tests += [(best, place, p(best, other, place)) for other in there if other != best]
-    found = holm(np.array([value for *_, value in tests], float))
+    found = holm_correction(np.array([value for *_, value in tests], float))
     failed = {test[:2] for test, value in zip(tests, found, strict=True) if not value < ALPHA}
     return {test[:2] for test in tests} - failed
 
@@ -294,6 +294,6 @@ def _check_one_model(rows: pd.DataFrame) -> None:
     models = list(dict.fromkeys(rows["model"].astype(str)))
     if len(models) != 1:
         raise DataError(
-            f"Each run compared must hold one model; one holds {len(models)}:\n{shown([repr(m) for m in models])}\n"
+            f"Each run compared must hold one model; one holds {len(models)}:\n{format_items([repr(m) for m in models])}\n"
             f"Name the one that is meant: FOLDER::MODEL."
         )

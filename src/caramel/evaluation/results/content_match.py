@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 
 KEY = ["benchmark", "instance_id"]
 
@@ -34,7 +34,7 @@ def check_contents(parts: Sequence[pd.DataFrame]) -> None:
                 for benchmark, name in zip(odd["benchmark"], odd["instance_id"], strict=True)
             ]
             raise DataError(
-                f"{len(odd)} of {count} instances have the same id and other {what}:\n{shown(names)}\n"
+                f"{len(odd)} of {count} instances have the same id and other {what}:\n{format_items(names)}\n"
                 f"They are of different releases, whose figures are not of the same questions. Score all models on one."
             )
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.benchmarks.metrics import Outcomes
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.schemas.columns import SUBTYPES, TYPES
 
 
@@ -82,4 +82,4 @@ def check_subtype(kind: str, subtype: str, where: str) -> None:
 def _refuse(wrong: npt.NDArray[np.bool_], what: str, places: Sequence[str], advice: str) -> None:
     if wrong.any():
         rows = [place for place, is_wrong in zip(places, wrong, strict=True) if is_wrong]
-        raise DataError(f"{what}. {len(rows)} of {len(places)}:\n{shown(rows)}\n{advice}")
+        raise DataError(f"{what}. {len(rows)} of {len(places)}:\n{format_items(rows)}\n{advice}")

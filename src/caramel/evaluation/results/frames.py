@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from caramel.errors import ConfigError, DataError, shown
+from caramel.errors import ConfigError, DataError, format_items
 from caramel.evaluation.external.rows import scored
 from caramel.evaluation.external.runs import judged_models
 from caramel.evaluation.results.comparison import compare
@@ -82,7 +82,7 @@ def compare_frames(
         models = list(dict.fromkeys(frame["model"]))
         if len(models) > 1:
             raise DataError(
-                f"{FRAME} of each run must hold one model; one holds {len(models)}:\n{shown([repr(m) for m in models])}\n"
+                f"{FRAME} of each run must hold one model; one holds {len(models)}:\n{format_items([repr(m) for m in models])}\n"
                 f"Give the rows of one: frame[frame['model'] == {models[0]!r}]."
             )
     return compare(sides[0], sides[1], resamples=resamples, seed=seed)
@@ -115,7 +115,7 @@ def _frame(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _of(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the rows of a benchmark."""
-    BENCHMARKS.place(name)
+    BENCHMARKS.get_target(name)
     found = rows[rows["benchmark"] == name].reset_index(drop=True)
     if found.empty:
         names = list(dict.fromkeys(rows["benchmark"]))

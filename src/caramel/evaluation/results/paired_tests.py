@@ -22,10 +22,10 @@ from caramel.utils.arrays import Floats
 from caramel.utils.stats import (
     FLIPS,
     LEVEL,
-    cluster_counts,
-    means,
-    resampled_means,
-    sign_flip_p,
+    bootstrap_means,
+    compute_means,
+    count_clusters,
+    sign_flip_p_value,
     standard_errors,
 )
 
@@ -59,16 +59,16 @@ def compare_hits(
     subsets, clusters = subset_masks(rows), clusters_of(rows)
     layout = Layout(tuple(subsets), tuple(metrics), macro)
     columns = by_subset(a.mean(axis=0) - b.mean(axis=0), subsets)
-    point = means(columns)
+    point = compute_means(columns)
     difference = layout.with_macro(point[None], point)[0]
     n = layout.of_macro((~np.isnan(columns)).sum(axis=0))
-    images = layout.least_of_macro(cluster_counts(columns, clusters))
+    images = layout.least_of_macro(count_clusters(columns, clusters))
     totals = layout.with_macro(_shares(columns, clusters), point)
-    samples = resampled_means(columns, clusters, resamples=resamples, seed=seed)
+    samples = bootstrap_means(columns, clusters, resamples=resamples, seed=seed)
     of_images = standard_errors(layout.with_macro(samples, point), images) ** 2 + _of_one_more(totals, n)
     values = [layout.with_macro(_over_instances(side, subsets), point) for side in (a, b)]
     error, quantile, t_test = combine_variances(difference, of_images, images, values)
-    flipped = np.where(np.isnan(difference), np.nan, sign_flip_p(totals, seed, flips))
+    flipped = np.where(np.isnan(difference), np.nan, sign_flip_p_value(totals, seed, flips))
     won, lost = (layout.of_macro(counts) for counts in _discordant(a, b, subsets))
     return pd.DataFrame(
         {
@@ -110,7 +110,7 @@ def _of_one_more(totals: Floats, n: npt.NDArray[np.int64]) -> Floats:
 
 def _over_instances(side: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> Floats:
     """Return each seed's means, (seeds, subsets * metrics)."""
-    return np.stack([means(by_subset(hits, subsets)) for hits in side])
+    return np.stack([compute_means(by_subset(hits, subsets)) for hits in side])
 
 
 def combine_variances(

@@ -20,7 +20,7 @@ from caramel.evaluation.results.run_hits import RunHits
 from caramel.evaluation.results.summary import clusters_of
 from caramel.schemas.columns import COMPOUNDS, SUBTYPES
 from caramel.utils.arrays import Floats
-from caramel.utils.stats import means, resampled_means, standard_errors
+from caramel.utils.stats import bootstrap_means, compute_means, standard_errors
 
 SEEN, UNSEEN = COMPOUNDS
 INTERACTION = "interaction"  # the figure on seen compounds minus that on unseen ones
@@ -94,8 +94,8 @@ def _estimate(
     mean = [side.mean(axis=0) for side in sides]
     values = mean[0] if len(mean) == 1 else mean[0] - mean[1]
     columns = np.where(strata.masks, values, np.nan).T  # (n, 2 * subtypes)
-    value = strata.weights @ means(columns)
-    samples = resampled_means(columns, clusters, resamples=bootstrap, seed=seed) @ strata.weights.T
+    value = strata.weights @ compute_means(columns)
+    samples = bootstrap_means(columns, clusters, resamples=bootstrap, seed=seed) @ strata.weights.T
     scored = ~np.isnan(columns)
     groups = np.stack([row != 0 for row in strata.weights])  # (3, 2 * subtypes)
     used = [(scored[:, group].any(axis=1)) for group in groups]
@@ -104,7 +104,7 @@ def _estimate(
     # One more instance for each side, as in ``paired_hits``: where all agree the spread is not 0.
     of_images = standard_errors(samples, images) ** 2 + 2 / count**2
     per_seed = [
-        np.stack([strata.weights @ means(np.where(strata.masks, hits, np.nan).T) for hits in side])
+        np.stack([strata.weights @ compute_means(np.where(strata.masks, hits, np.nan).T) for hits in side])
         for side in sides
     ]
     error, quantile, p = combine_variances(value, of_images, images, per_seed)

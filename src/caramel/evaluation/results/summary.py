@@ -13,13 +13,19 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.benchmarks.metrics import Outcomes, outcomes
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.evaluation.results.content_match import check_contents
 from caramel.interfaces.benchmark import Benchmark
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.io import build_frame
 from caramel.utils.arrays import Floats
-from caramel.utils.stats import cluster_counts, fraction_intervals, means, over_seeds, resampled_means
+from caramel.utils.stats import (
+    bootstrap_means,
+    compute_means,
+    count_clusters,
+    fraction_intervals,
+    summarise_seeds,
+)
 
 BASE = "base"  # name of the model that the variants start from
 MACRO = "macro"
@@ -78,12 +84,12 @@ def judge(
     parts, metrics = subset_masks(rows), list(found.hits.columns)
     columns = by_subset(found.hits.to_numpy(float), parts)
     tied = by_subset(found.ties.to_numpy(float), parts)
-    value, clusters = means(columns), clusters_of(rows)
-    samples = resampled_means(columns, clusters, resamples=bootstrap, seed=seed)
+    value, clusters = compute_means(columns), clusters_of(rows)
+    samples = bootstrap_means(columns, clusters, resamples=bootstrap, seed=seed)
     layout = Layout(tuple(parts), tuple(metrics), macro, mean_members)
     values = layout.with_macro(value[None], value)[0]
     low, high = fraction_intervals(
-        values, layout.with_macro(samples, value), layout.least_of_macro(cluster_counts(columns, clusters))
+        values, layout.with_macro(samples, value), layout.least_of_macro(count_clusters(columns, clusters))
     )
     n, ties = (~np.isnan(columns)).sum(axis=0), np.nansum(tied, axis=0).astype(int)
     sizes = np.repeat([int(mask.sum()) for mask in parts.values()], len(metrics))
@@ -121,7 +127,7 @@ def summarise_variants(metrics: pd.DataFrame) -> pd.DataFrame:
     keyed = metrics.assign(variant=metrics["model"].map(variant_of))
     rows = []
     for (variant, subset, metric), group in keyed.groupby(["variant", "subset", "metric"], sort=False):
-        mean, sd, low, high, n = over_seeds(group["value"].dropna().to_numpy(float))
+        mean, sd, low, high, n = summarise_seeds(group["value"].dropna().to_numpy(float))
         rows.append((variant, subset, metric, mean, sd, low, high, n))
     return pd.DataFrame(rows, columns=list(VARIANT_COLUMNS))
 
@@ -136,7 +142,7 @@ def aligned(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     if ours != theirs:
         odd = sorted(ours ^ theirs)
         raise DataError(
-            f"{len(odd)} instances were scored by one of the models alone:\n{shown([repr(i) for i in odd])}\n"
+            f"{len(odd)} instances were scored by one of the models alone:\n{format_items([repr(i) for i in odd])}\n"
             f"Score both on the same data, with the same --limit."
         )
     found = rows.set_index("instance_id", drop=False).loc[others["instance_id"]].reset_index(drop=True)
@@ -144,7 +150,7 @@ def aligned(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     differ = [f"{one[0]!r}: {one[1:]} and {other[1:]}" for one, other in pairs if one != other]
     if differ:
         raise DataError(
-            f"{len(differ)} instances have the same id and another image or other subsets:\n{shown(differ)}\n"
+            f"{len(differ)} instances have the same id and another image or other subsets:\n{format_items(differ)}\n"
             f"They are of different releases. Score both models on the same one."
         )
     check_contents([others, found])

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from caramel.evaluation.scores.prompt_templates import LETTERS, NONE, Form
-from caramel.utils.text import split_words, unthought
+from caramel.utils.text import split_words, strip_reasoning
 
 # What may stand before the letter. "The right caption is B" is no such lead: asked for the caption that is
 # *not* true, it could mean either.
@@ -163,7 +163,7 @@ def chosen(reply: str, captions: Sequence[str], *, form: Form, none: bool) -> in
         form: whether the true caption was asked for, or the one that is not true.
         none: whether ``none`` is the last option.
     """
-    text = _TAGGED.sub(lambda match: f"\nAnswer: {match[match.lastindex or 1]}", unthought(reply))
+    text = _TAGGED.sub(lambda match: f"\nAnswer: {match[match.lastindex or 1]}", strip_reasoning(reply))
     text = unicodedata.normalize("NFC", _MARKDOWN.sub("", text).strip())
     if none and _NONE.fullmatch(text):
         return len(captions)

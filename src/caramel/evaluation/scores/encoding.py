@@ -19,8 +19,8 @@ from caramel.interfaces.model import DualEncoder, Embeddings, Encodable, Matcher
 from caramel.io.keys import pair_key, text_key
 from caramel.models.embedding_cache import Store, vector_table
 from caramel.models.specs import local, open_model, parse_spec
-from caramel.runtime.code_deps import code_version
-from caramel.runtime.ray.sharded_map import Executor, threaded
+from caramel.runtime.code_deps import compute_code_version
+from caramel.runtime.ray.sharded_map import Executor, map_in_threads
 
 IMAGES_PER_SHARD, TEXTS_PER_SHARD, PAIRS_PER_SHARD = 256, 1024, 256
 
@@ -61,7 +61,7 @@ class Run:
 def code_of(model: str) -> str:
     """Return a hash of the code that makes vectors of the model of a spec: this, and that of its family."""
     family = parse_spec(model).family
-    return code_version(__name__, model=family)
+    return compute_code_version(__name__, model=family)
 
 
 def encode(
@@ -211,7 +211,7 @@ def encode_images(
     shard: list[list[Any]], *, model: str, device: str, precision: str, batch: int | None
 ) -> pa.Table:
     """Return keys and embeddings of one shard of images: key, and what ``cut`` takes, of each."""
-    files = threaded(lambda item: cut(*item[1:]), shard)
+    files = map_in_threads(lambda item: cut(*item[1:]), shard)
     vectors = cast(DualEncoder, open_model(model, device, precision)).encode_images(files, batch)
     return vector_table([bytes.fromhex(item[0]) for item in shard], vectors)
 
@@ -223,7 +223,7 @@ def match_pairs(
     pairs = [(place, text) for place, item in enumerate(shard) for text in item[1]]
     numbers = {text: i for i, text in enumerate(dict.fromkeys(text for _, text in pairs))}
     scores = cast(Matcher, open_model(model, device, precision)).match(
-        threaded(lambda item: cut(*item[2:]), shard),
+        map_in_threads(lambda item: cut(*item[2:]), shard),
         list(numbers),
         np.array([place for place, _ in pairs], np.int64),
         np.array([numbers[text] for _, text in pairs], np.int64),

@@ -13,7 +13,7 @@ from caramel.io.keys import content_key, text_key
 from caramel.models.embedding_cache import Store, Vectors, vector_table
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.models.open_clip.encoder import ClipEncoder, decode, normalised, tokenize
-from caramel.runtime.code_deps import code_version
+from caramel.runtime.code_deps import compute_code_version
 
 if TYPE_CHECKING:
     from caramel.models.open_clip.checkpoints import Clip
@@ -43,7 +43,7 @@ def projected(
     """
     content = file_hash(base)
     identity = ClipEncoder(_clip(base, content, device), device, "fp32", "").identity
-    kept = Store(store, {**identity, "vectors": FORM}, code_version(__name__))
+    kept = Store(store, {**identity, "vectors": FORM}, compute_code_version(__name__))
     keys = [text_key(item) if pictures is None else content_key(pictures(item), None) for item in items]
     first = dict(zip(keys, items, strict=True))
     distinct = list(first)

@@ -29,7 +29,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError
 
-from caramel.errors import BackendError, printable
+from caramel.errors import BackendError, escape_unprintable
 from caramel.models.chat.responses import LARGEST, Response, said
 from caramel.models.chat.settings import KEY, Settings, find_setting, format_settings, parsed
 from caramel.runtime.http import read_body
@@ -191,7 +191,7 @@ class Endpoint:
     def _told(self, text: str) -> str:
         """Return a message in one line and cut, without the key, which some servers repeat in theirs."""
         hidden = re.sub(_form_of(self.key), f"${KEY}", text) if self.key else text
-        return printable(" ".join(hidden.split()))[:SHOWN]
+        return escape_unprintable(" ".join(hidden.split()))[:SHOWN]
 
 
 def endpoint_of(target: str, *, workers: int = 8) -> Endpoint:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 from urllib.parse import SplitResult, urlsplit
 
-from caramel.errors import BackendError, shown_address
+from caramel.errors import BackendError, redact_secrets
 
 Setting = Literal["max_completion_tokens", "no_temperature", "no_seed", "content_parts"]
 Settings = frozenset[Setting]
@@ -55,7 +55,7 @@ def parsed(target: str) -> tuple[str, SplitResult, Settings]:
         valid = False
     if found is None or not valid:
         raise BackendError(
-            f"Chat model {shown_address(target)!r} must be MODEL@URL, such as gpt-4o@http://127.0.0.1:8000/v1."
+            f"Chat model {redact_secrets(target)!r} must be MODEL@URL, such as gpt-4o@http://127.0.0.1:8000/v1."
         )
     settings = parse_settings(fragment)
     if url.username is not None or url.query:

@@ -9,9 +9,9 @@ from caramel.interfaces.language_model import Heard, Request, Said, Waiting
 from caramel.interfaces.model import Identity
 from caramel.models.llm.causal import CausalWriter, load_causal_writer
 from caramel.runtime.last_result import keep_last, stamp_files
-from caramel.runtime.ray.cluster import ray_session
-from caramel.runtime.ray.file_transfer import Local
-from caramel.runtime.ray.workers import workers
+from caramel.runtime.ray.cluster import open_ray_session
+from caramel.runtime.ray.file_transfer import LocalFile
+from caramel.runtime.ray.workers import open_worker_pool
 
 
 class SpreadWriter:
@@ -31,7 +31,7 @@ class SpreadWriter:
     @functools.cached_property
     def _gpus(self) -> float:
         """How many GPUs a worker takes: one if any node has one when it is first asked, whatever this machine has."""
-        with ray_session():
+        with open_ray_session():
             import ray
 
             return 1.0 if ray.cluster_resources().get("GPU") else 0.0
@@ -39,27 +39,27 @@ class SpreadWriter:
     @functools.cached_property
     def identity(self) -> Identity:
         """What determines the replies, as a worker finds it: this machine may have another device."""
-        with ray_session(), workers(self._gpus) as (pool, look):
-            job = ("identity", lambda: (Local(self._folder), self._at_once))
-            ((_, found),) = pool.run(_identity, [job], {}, look)
+        with open_ray_session(), open_worker_pool(self._gpus) as (pool, look):
+            job = ("identity", lambda: (LocalFile(self._folder), self._at_once))
+            ((_, found),) = pool.run_jobs(_identity, [job], {}, look)
         identity: Mapping[str, object] = found
         return identity
 
     def answer(self, waiting: Waiting, heard: Heard) -> None:
         """Answer requests, a batch for each worker at a time; see ``interfaces.language_model``."""
-        with ray_session(), workers(self._gpus) as (pool, look):
+        with open_ray_session(), open_worker_pool(self._gpus) as (pool, look):
             while asked := waiting(self._at_once * self._number):
                 batches = {
                     str(start): asked[start : start + self._at_once]
                     for start in range(0, len(asked), self._at_once)
                 }
                 jobs = [(name, functools.partial(self._arguments, batch)) for name, batch in batches.items()]
-                for name, said in pool.run(_said, jobs, {}, look):
+                for name, said in pool.run_jobs(_said, jobs, {}, look):
                     for (request, _), one in zip(batches[name], said, strict=True):
                         heard(request, one)
 
-    def _arguments(self, batch: Sequence[tuple[str, Request]]) -> tuple[Local, int, list[Request]]:
-        return Local(self._folder), self._at_once, [request for _, request in batch]
+    def _arguments(self, batch: Sequence[tuple[str, Request]]) -> tuple[LocalFile, int, list[Request]]:
+        return LocalFile(self._folder), self._at_once, [request for _, request in batch]
 
 
 @keep_last(lambda folder, at_once: stamp_files(folder))

@@ -17,7 +17,7 @@ from caramel.models.devices import autocast, resolve_precision
 from caramel.models.identity import versions, weights_hash
 from caramel.models.open_clip.last_layer import image_vectors
 from caramel.models.open_clip.text_padding import text_lengths, text_vectors
-from caramel.runtime.ray.sharded_map import threaded
+from caramel.runtime.ray.sharded_map import map_in_threads
 
 if TYPE_CHECKING:
     import torch
@@ -35,7 +35,7 @@ def decode(clip: Clip, images: Sequence[bytes]) -> npt.NDArray[np.uint8]:
     def one(index: int) -> npt.NDArray[np.uint8]:
         return np.asarray(clip.to_pixels(open_picture(images[index], f"number {index}")), np.uint8)
 
-    return np.stack(threaded(one, range(len(images)))).transpose(0, 3, 1, 2)
+    return np.stack(map_in_threads(one, range(len(images)))).transpose(0, 3, 1, 2)
 
 
 def normalised(clip: Clip, pixels: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from caramel.errors import BackendError, shown
+from caramel.errors import BackendError, format_items
 from caramel.models.loading.state_dicts import ENDINGS
 from caramel.models.open_clip import activations
 from caramel.models.open_clip.activations import QUICK, agreed, choice, quick_gelu_option
@@ -141,7 +141,7 @@ def _shared_preprocessing(name: str, file: str) -> dict[str, Any]:
     ]
     raise BackendError(
         f"'{name}:{file}': published weights of {name!r} were trained with images that were prepared in different ways, "
-        f"and nothing says which way this file's were:\n{shown(ways)}\nWrite {str(Path(file).with_name(CONFIG))!r}: one of "
+        f"and nothing says which way this file's were:\n{format_items(ways)}\nWrite {str(Path(file).with_name(CONFIG))!r}: one of "
         f"these as 'preprocess_cfg', and what open_clip.get_model_config({name!r}) gives as 'model_cfg'."
     )
 

@@ -28,7 +28,7 @@ from caramel.models.transformers.transformers_files import (
     load_pretrained,
     load_tokenizer,
 )
-from caramel.runtime.ray.sharded_map import threaded
+from caramel.runtime.ray.sharded_map import map_in_threads
 
 if TYPE_CHECKING:
     import torch
@@ -109,7 +109,7 @@ class LastToken:
                 picture = picture.resize(ENLARGED)
             return dict(self._image_processor(picture, size=SIZE, return_tensors="pt"))
 
-        ready = threaded(one, list(enumerate(files)))
+        ready = map_in_threads(one, list(enumerate(files)))
         pixels = {
             name: torch.cat([row[name] for row in ready]) for name in ("pixel_values", "image_grid_thw")
         }

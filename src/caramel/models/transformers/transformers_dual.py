@@ -28,7 +28,7 @@ from caramel.models.transformers.transformers_files import (
     load_pretrained,
     load_tokenizer,
 )
-from caramel.runtime.ray.sharded_map import threaded
+from caramel.runtime.ray.sharded_map import map_in_threads
 
 if TYPE_CHECKING:
     import torch
@@ -156,7 +156,7 @@ def processed(image_processor: Any, files: Sequence[bytes]) -> dict[str, torch.T
         ready: Inputs = image_processor(picture, return_tensors="pt")
         return ready
 
-    rows = threaded(one, list(enumerate(files)))
+    rows = map_in_threads(one, list(enumerate(files)))
     return {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
 
 

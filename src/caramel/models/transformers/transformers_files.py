@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from caramel.errors import BackendError, shown
+from caramel.errors import BackendError, format_items
 from caramel.interfaces.model import Identity
 from caramel.models.devices import on_device
 from caramel.models.identity import settings_hash, settings_of, versions, weights_hash
@@ -175,7 +175,7 @@ def load_pretrained(
         if wrong:
             raise BackendError(
                 f"{target!r} is not a whole {type(model).__name__}: {len(wrong)} of its weights are missing "
-                f"or of another shape:\n{shown(wrong)}\nGive a checkpoint that was trained for this."
+                f"or of another shape:\n{format_items(wrong)}\nGive a checkpoint that was trained for this."
             )
     return on_device(model, device)
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pandas as pd
 from filelock import FileLock, Timeout
 
-from caramel.errors import ConfigError, DataError, ResourceError, shown
+from caramel.errors import ConfigError, DataError, ResourceError, format_items
 from caramel.io.files import empty_folder, file_hash, keep_inputs
 from caramel.io.image_store import Pictures
 from caramel.io.output_paths import measure_fresh_mode
@@ -104,7 +104,7 @@ def release(
     index = index[index["image_id"].isin(names)]
     if lacking := sorted(names - set(index["image_id"])):
         raise DataError(
-            f"{len(lacking)} images that rows show are not in the table of images:\n{shown(lacking)}"
+            f"{len(lacking)} images that rows show are not in the table of images:\n{format_items(lacking)}"
         )
     sources = sorted({plain_source(source) for source in index["source"]})
     parts = [_part(key, rows) for key, rows in frames.items()]
@@ -113,7 +113,7 @@ def release(
     lacks = [*open_points(said, sources), *unanswered(said, answers)]
     if strict and lacks:
         raise DataError(
-            f"Version {name!r} is not ready to be released, {len(lacks)} points are open:\n{shown(lacks, 100)}\n"
+            f"Version {name!r} is not ready to be released, {len(lacks)} points are open:\n{format_items(lacks, 100)}\n"
             f"Say it in {str(place)!r}; docs/release.md has all fields."
         )
     with staging(out, contents.root) as folder:
@@ -188,7 +188,7 @@ def staging(out: Path, root: Path) -> Iterator[Path]:
     there = [] if new else sorted(path.name for path in out.iterdir() if path.name != STAGING)
     if there:
         raise ConfigError(
-            f"{str(out)!r} is not empty: it holds {shown(there)}\nGive a new folder with --out: a release is whole, "
+            f"{str(out)!r} is not empty: it holds {format_items(there)}\nGive a new folder with --out: a release is whole, "
             f"and nothing is written over."
         )
     keep_inputs([out], [root / "data", root / "pins"])

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from caramel.errors import ConfigError, shown, without_logins
+from caramel.errors import ConfigError, format_items, redact_logins
 from caramel.io.safe_yaml import flat, read_yaml
 from caramel.release.pin_file import wrong_fields
 from caramel.release.publishing.licences import LICENCES, conflicts, unknown
@@ -72,7 +72,7 @@ def read_about(path: Path) -> About:
     """
     raw = read_yaml(path, "docs/release.md shows one.")
     # A key in an address may be a part of it that every reader needs; a password never is.
-    if logins := [key for key, value in flat(raw).items() if without_logins(str(value)) != str(value)]:
+    if logins := [key for key, value in flat(raw).items() if redact_logins(str(value)) != str(value)]:
         raise ConfigError(
             f"{path}: the address in {', '.join(logins)} holds a name or password, which a release would publish. Take it out."
         )
@@ -80,7 +80,7 @@ def read_about(path: Path) -> About:
         return About.model_validate({} if raw is None else raw)
     except ValidationError as error:
         raise ConfigError(
-            f"{path} does not say what a release needs in the right form:\n{shown(wrong_fields(error))}\n"
+            f"{path} does not say what a release needs in the right form:\n{format_items(wrong_fields(error))}\n"
             f"docs/release.md has all fields."
         ) from error
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from caramel.errors import BackendError, ConfigError, shown_address
+from caramel.errors import BackendError, ConfigError, redact_secrets
 from caramel.io.files import empty_folder, file_hash
 from caramel.io.validators import brief
 from caramel.models.open_clip.checkpoints import WEIGHTS
@@ -22,11 +22,11 @@ from caramel.release.pin_file import Pin
 from caramel.release.publishing_models import mlflow_format
 from caramel.release.publishing_models.model_release import checkpoint_of, pin_of
 from caramel.release.publishing_models.trained_run import training_run
-from caramel.runtime.installation import requirement
+from caramel.runtime.installation import get_requirement
 from caramel.runtime.mlflow.artifacts import explain_foreign
-from caramel.runtime.mlflow.retry import clearly
-from caramel.runtime.mlflow.store import held, open_client, store_root, tracking_uri
-from caramel.runtime.mlflow.tracking import opened_store
+from caramel.runtime.mlflow.retry import translate_errors
+from caramel.runtime.mlflow.store import get_store_root, get_tracking_uri, hold_lock, open_client
+from caramel.runtime.mlflow.tracking import open_store
 from caramel.runtime.paths import WORK
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def register(run: str, root: Path, *, name: str, pin: str | None = None) -> Regi
     pinned = pin_of(output, pin, root)
     run_id = training_run(run, output, pinned, root)
     content, alias = file_hash(folder), alias_of(pinned)
-    with opened_store(root) as (client, _):
+    with open_store(root) as (client, _):
         version = _version(client, name, content) or _made(client, name, run_id, folder)
         told = {CONTENT: content, "caramel.model": run, "pin": pinned.name, "data": pinned.data[:16]}
         for key, value in told.items():
@@ -98,7 +98,7 @@ def _made(client: MlflowClient, name: str, run_id: str, folder: Path) -> str:
     logging.getLogger("mlflow.models.model").setLevel(logging.ERROR)  # that there is no signature
     with TemporaryDirectory() as scratch:
         model = Path(scratch, ARTIFACT)
-        needed = [requirement()]
+        needed = [get_requirement()]
         save_model(
             model, loader_module=mlflow_format.__name__, data_path=str(folder), pip_requirements=needed
         )
@@ -120,15 +120,15 @@ def resolved(spec: str) -> str:
     named = _LABELLED.fullmatch(spec)
     if named is None:
         return spec
-    root = store_root()
-    uri, (name, mark, which) = tracking_uri(root), _PARTS.split(named["rest"])
+    root = get_store_root()
+    uri, (name, mark, which) = get_tracking_uri(root), _PARTS.split(named["rest"])
     import mlflow
 
     def meant(error: Exception) -> BackendError:
         return BackendError(f"Model {spec!r} cannot be had from the registry: {str(error)[:300]}")
 
     try:
-        with clearly(meant):
+        with translate_errors(meant):
             client = open_client(uri)
             version = (
                 client.get_model_version_by_alias(name, which)
@@ -174,14 +174,14 @@ def _find_files(client: MlflowClient, name: str, version: str) -> str:
         uri = str(client.get_run(run_id).info.artifact_uri)
     if reason := explain_foreign(uri, client.tracking_uri):
         raise BackendError(
-            f"Model '{REGISTERED}{name}/{version}': what its server says that its files are, {brief(shown_address(uri))}, {reason}."
+            f"Model '{REGISTERED}{name}/{version}': what its server says that its files are, {brief(redact_secrets(uri))}, {reason}."
         )
     return str(append_to_uri_path(uri, path)) if path else uri
 
 
 def _put(made: Path, place: Path, tags: Mapping[str, str]) -> Path | None:
     """Move what was fetched to its place, unless it is broken or another process did so before; return the checkpoint there."""
-    with held(place.with_name(f"{place.name}.lock")):
+    with hold_lock(place.with_name(f"{place.name}.lock")):
         if _whole(made, tags) and not _whole(place, tags):
             made.rename(empty_folder(place))
     return _whole(place, tags)

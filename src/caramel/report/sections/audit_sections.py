@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.similarity.lexical import PAIRS, quartiles, sls
+from caramel.audit.similarity.lexical import PAIRS, compute_quartiles, compute_sls
 from caramel.interfaces.parser import Parser
 from caramel.report.audit_figures import gap_histograms, gap_planes, similarity_boxes
 from caramel.report.blocks import (
@@ -247,7 +247,7 @@ def leakage_section(found: Mapping[str, Any]) -> list[Block]:
 def similarity_section(rows: pd.DataFrame, parser: Parser | None) -> list[Block]:
     """Return box plots and quartiles of the similarity of caption, paraphrase and negative."""
     rows = rows[rows["caption2"].notna()]
-    words, signs = (sls(rows, parser=parser, unit=unit) for unit in ("words", "characters"))
+    words, signs = (compute_sls(rows, parser=parser, unit=unit) for unit in ("words", "characters"))
     panels = {"lexical, over words": words["lexical"], "lexical, over characters": signs["lexical"]}
     if parser is not None:
         panels |= {"syntactic": words["syntactic"], "SLS over characters": signs["sls"]}
@@ -257,7 +257,7 @@ def similarity_section(rows: pd.DataFrame, parser: Parser | None) -> list[Block]
     )
     table = []
     for title, values in panels.items():
-        found = quartiles(pd.DataFrame({"pair": pair, "value": values}), "value")
+        found = compute_quartiles(pd.DataFrame({"pair": pair, "value": values}), "value")
         for place, (name, low, median, high) in enumerate(
             found[["low", "median", "high"]].itertuples(name=None)
         ):

@@ -24,7 +24,7 @@ from caramel.report.sections.model_rows import (
     read_variants,
 )
 from caramel.schemas.columns import SUBTYPES
-from caramel.utils.stats import format_p, holm
+from caramel.utils.stats import format_p, holm_correction
 
 FORM_TITLES = {
     FORM: "Drawn positives",
@@ -168,7 +168,9 @@ def forms_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
         for other in others
         for form, rows in columns.items()
     }
-    corrected = dict(zip(found, holm(np.array([row["p"] for row in found.values()], float)), strict=True))
+    corrected = dict(
+        zip(found, holm_correction(np.array([row["p"] for row in found.values()], float)), strict=True)
+    )
     tests = sum(not math.isnan(row["p"]) for row in found.values())
     lines = [
         [

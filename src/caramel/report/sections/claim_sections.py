@@ -19,7 +19,7 @@ from caramel.report.sections.claim_parts import (
 )
 from caramel.report.sections.model_rows import FORM, MAIN, SOURCE_FORM, Row, keyed, read_differences
 from caramel.study.preregistration import Registration
-from caramel.utils.stats import format_p, holm
+from caramel.utils.stats import format_p, holm_correction
 
 
 def differences_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
@@ -40,7 +40,7 @@ def _differences_table(data: Path, benchmark: str, contrast: Mapping[str, str] |
     pairs = dict.fromkeys(zip(rows["a"], rows["b"], strict=True))
     keys = [(a, b, c.subset, c.metric) for a, b in pairs for c in columns]
     others = [key for key in keys if contrast is None or not _is_contrast(key, contrast)]
-    p = holm(np.array([found[key]["p"] for key in others], float))
+    p = holm_correction(np.array([found[key]["p"] for key in others], float))
     shown = dict(zip(others, p < ALPHA, strict=True))
     lines = [
         [

@@ -32,7 +32,7 @@ from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
-from caramel.utils.arrays import Ints, places_among
+from caramel.utils.arrays import Ints, find_indices
 
 STAGES = ("scenes", "negatives", "refine", "synthesize", "filter_images", "assemble", "image_scores")
 PASSED, WARNING, FAILED, UNKNOWN = "passed", "warning", "failed", "unknown"
@@ -71,7 +71,7 @@ class Known(NamedTuple):
 
     def of(self, names: pd.Series[str]) -> pd.Series:
         """Return the split of each name, null where it is not known."""
-        codes = np.append(self.splits, -1)[places_among(names, self.names)]
+        codes = np.append(self.splits, -1)[find_indices(names, self.names)]
         return pd.Series(pd.Categorical.from_codes(codes, pd.Index(SPLITS)))
 
 
@@ -81,7 +81,7 @@ def _splits(data: Path) -> dict[str, Known]:
     of_pair = pd.Categorical(pairs["split"], categories=pd.Index(SPLITS)).codes.astype(np.int64)
     path = data / "negatives/negatives.parquet"
     negatives = read_table(NEGATIVES, path, ["negative_id", "pair_id"])
-    of_negative = np.append(of_pair, -1)[places_among(negatives["pair_id"], pairs["pair_id"])]
+    of_negative = np.append(of_pair, -1)[find_indices(negatives["pair_id"], pairs["pair_id"])]
     return {
         "pair_id": Known(pairs["pair_id"], of_pair),
         "negative_id": Known(negatives["negative_id"], of_negative),

@@ -20,7 +20,7 @@ from caramel.report.blocks import MISSING, Block, Cell, FigureBlock, TableBlock,
 from caramel.report.inputs import read_csv
 from caramel.report.plots import Theme, panel_grid, picture
 from caramel.report.sections.model_rows import read_metrics
-from caramel.utils.stats import over_seeds
+from caramel.utils.stats import summarise_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,7 +77,7 @@ def _cells(rows: pd.DataFrame, measures: Sequence[str]) -> dict[str, list[Cell]]
 
 def _cell(measure: str, rows: pd.DataFrame) -> Cell:
     """Return mean and spread over seeds; of what is a share also the change from the base."""
-    mean, sd, *_ = over_seeds(rows["value"].to_numpy(float))
+    mean, sd, *_ = summarise_seeds(rows["value"].to_numpy(float))
     if measure in ("images", "texts"):
         return Cell(f"{mean:.3f}" + ("" if math.isnan(sd) else f" ± {sd:.3f}"))
     text = percent(mean) + ("" if math.isnan(sd) else f" ± {percent(sd)}")

@@ -16,7 +16,7 @@ from caramel.audit.set_statistics import (
     SIDES,
     SPEECH,
     TOPIC,
-    set_statistics,
+    compute_set_statistics,
 )
 from caramel.audit.similarity.lexical import PAIRS
 from caramel.report.audit_figures import quantile_boxes
@@ -37,7 +37,7 @@ def text_statistics(data: Path) -> pd.DataFrame:
     columns = ["instance_id", "image_id", "subtype", "caption", "caption2", "negative_caption"]
     instances = read_table(INSTANCES, data / "assemble/instances.parquet", columns)
     if len(instances):
-        return set_statistics(instances.rename(columns={"instance_id": "pair_id"}))
+        return compute_set_statistics(instances.rename(columns={"instance_id": "pair_id"}))
     refined = read_table(
         NEGATIVES,
         data / "refine/negatives.parquet",
@@ -46,7 +46,7 @@ def text_statistics(data: Path) -> pd.DataFrame:
     pairs = read_table(PAIRS_TABLE, data / "refine/pairs.parquet", ["pair_id", "image_id", "caption"])
     second = read_table(PARAPHRASES, data / "refine/paraphrases.parquet", ["pair_id", "caption2"])
     whole = refined.merge(pairs, on="pair_id").merge(second, "left", "pair_id")
-    return set_statistics(whole.assign(pair_id=whole["negative_id"]))
+    return compute_set_statistics(whole.assign(pair_id=whole["negative_id"]))
 
 
 def statistics_blocks(found: pd.DataFrame) -> list[Block]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from caramel.audit.exploitability import learned_from
+from caramel.audit.exploitability import format_source
 from caramel.report.blocks import MISSING, Block, Cell, TableBlock, count, interval, percent
 from caramel.report.inputs import number, value
 from caramel.report.sections.audit_sections import BEST, WHERE, share_cell
@@ -24,7 +24,7 @@ def tasks_section(audit: Mapping[str, Any]) -> list[Block]:
         table.append(
             [
                 Cell(str(found["task"]), str(found["asks"])),
-                Cell(learned_from(found["source"]), f"{count(taught)} rows"),
+                Cell(format_source(found["source"]), f"{count(taught)} rows"),
                 Cell(percent(chance)),
                 share_cell(best["overall"], "micro", "", chance),
                 *(
@@ -56,6 +56,6 @@ def _holes_block(found: Sequence[Mapping[str, Any]]) -> Block:
         )
         cells = [Cell(percent(chance)), Cell(percent(share), interval(low, high))]
         cells.append(Cell(percent(excess[0]), interval(excess[1], excess[2]), "bad" if excess[1] > 0 else ""))
-        table.append([Cell(str(hole["task"])), Cell(learned_from(hole["source"])), *cells])
+        table.append([Cell(str(hole["task"])), Cell(format_source(hole["source"])), *cells])
     head = ("Task", "Learned from", "chance", "accuracy", "excess")
     return TableBlock("Holes, the largest first", head, table, labels=2, note=NOTE_ON_HOLES)

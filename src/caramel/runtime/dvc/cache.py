@@ -18,41 +18,43 @@ OBJECTS = Path(".dvc", "cache", "files", "md5")
 RUNS = Path(".dvc", "cache", "runs")
 
 
-def broken(root: Path, *, whole: bool) -> list[Path]:
+def find_broken_entries(root: Path, *, whole: bool) -> list[Path]:
     """Return what is broken in the cache: objects that are not what their names say, and empty runs.
 
     Args:
         root: folder of the project.
         whole: read every object; else the lists of files alone, whose damage is the one that ``dvc repro`` feels.
     """
-    objects = _entries(root, OBJECTS, "*" if whole else "*.dir")
-    damaged = [path for path in objects if path.is_file() and _named(path) != _digest(path)]
-    return damaged + [path for path in _entries(root, RUNS, "*") if path.is_dir() and not any(path.iterdir())]
+    objects = _list_entries(root, OBJECTS, "*" if whole else "*.dir")
+    damaged = [path for path in objects if path.is_file() and _parse_digest(path) != _compute_md5(path)]
+    return damaged + [
+        path for path in _list_entries(root, RUNS, "*") if path.is_dir() and not any(path.iterdir())
+    ]
 
 
-def _entries(root: Path, place: Path, pattern: str) -> list[Path]:
+def _list_entries(root: Path, subfolder: Path, pattern: str) -> list[Path]:
     """Return what DVC keeps at a place of a project's cache, no link followed."""
-    folders = (place, *place.parents[:-1])
+    folders = (subfolder, *subfolder.parents[:-1])
     if any((root / folder).is_symlink() for folder in folders):
         return []
     entries = (
-        path for part in (root / place).glob("??") if not part.is_symlink() for path in part.glob(pattern)
+        path for part in (root / subfolder).glob("??") if not part.is_symlink() for path in part.glob(pattern)
     )
     return sorted(path for path in entries if not path.is_symlink())
 
 
-def remove(found: list[Path]) -> str:
+def remove_entries(entries: list[Path]) -> str:
     """Remove what is broken; say so."""
-    for path in found:
+    for path in entries:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    return f"{len(found)} broken entries of DVC's cache were removed; `dvc repro` makes them again"
+    return f"{len(entries)} broken entries of DVC's cache were removed; `dvc repro` makes them again"
 
 
-def _named(path: Path) -> str:
+def _parse_digest(path: Path) -> str:
     """Return the hash that is an object's name."""
     return path.parent.name + path.name.removesuffix(".dir")
 
 
-def _digest(path: Path) -> str:
+def _compute_md5(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "md5").hexdigest()

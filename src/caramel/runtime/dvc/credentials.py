@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from caramel.errors import ConfigError, shown_address
-from caramel.runtime.dvc.settings import USER, settings
+from caramel.errors import ConfigError, redact_secrets
+from caramel.runtime.dvc.settings import USER, load_settings
 
 # What is used of settings that others wrote: where a remote is, and a login that was published with it. Others name files
 # of this machine, choose a login of its user, run a command (``bearer_token_command``) or switch encryption off.
@@ -30,12 +30,12 @@ _PORTS = {"http": 80, "https": 443, "ssh": 22, "webdav": 80, "webdavs": 443}
 PUBLIC = ("", "file", "s3", "gs", "http", "https", "webdav", "webdavs")
 
 
-def used_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+def select_allowed_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is used of a remote's settings that others wrote."""
     return {name: value for name, value in options.items() if name in _USED}
 
 
-def login_address(options: Mapping[str, Any]) -> str | None:
+def get_login_address(options: Mapping[str, Any]) -> str | None:
     """Return where a login for a remote is sent to: ``SCHEME://HOST[:PORT]``, ``s3://BUCKET`` of one without an endpoint.
 
     Args:
@@ -48,12 +48,12 @@ def login_address(options: Mapping[str, Any]) -> str | None:
         ConfigError: it has an address that is none.
     """
     if account := options.get("account_name"):
-        return named_address(f"https://{account}.blob.core.windows.net")  # as adlfs forms it
+        return parse_remote_address(f"https://{account}.blob.core.windows.net")  # as adlfs forms it
     url = str(options.get("endpointurl") or options.get("oss_endpoint") or options["url"])
-    return named_address(url, options.get("port")) if "://" in url and urlsplit(url).netloc else None
+    return parse_remote_address(url, options.get("port")) if "://" in url and urlsplit(url).netloc else None
 
 
-def named_address(text: str, port: int | None = None) -> str:
+def parse_remote_address(text: str, port: int | None = None) -> str:
     """Return the address in a URL, in the form of ``login_address``.
 
     Raises:
@@ -68,27 +68,27 @@ def named_address(text: str, port: int | None = None) -> str:
     except ValueError:  # of a port or a bracket
         pass
     raise ConfigError(
-        f"{shown_address(text)!r} is not the address of a remote. Write SCHEME://HOST[:PORT], such as "
+        f"{redact_secrets(text)!r} is not the address of a remote. Write SCHEME://HOST[:PORT], such as "
         f"https://s3.example.org or ssh://example.org; s3://BUCKET for a bucket at Amazon."
     )
 
 
-def user_logins(addresses: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+def load_user_logins(addresses: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """Return, for each address that this user named, his own DVC settings of a remote there, without its URL.
 
     Raises:
         ConfigError: a text is no address, or his settings are broken.
     """
-    logins: dict[str, Mapping[str, Any]] = {named_address(text): {} for text in addresses}
+    logins: dict[str, Mapping[str, Any]] = {parse_remote_address(text): {} for text in addresses}
     if logins:
-        for options in settings(Path(), USER).get("remote", {}).values():
-            address = login_address(options)
+        for options in load_settings(Path(), USER).get("remote", {}).values():
+            address = get_login_address(options)
             if address in logins:
                 logins[address] = {name: value for name, value in options.items() if name != "url"}
     return logins
 
 
-def open_file_system(kind: Any, options: Mapping[str, Any], url: str, *, public: bool) -> Any:
+def open_file_system(fs_class: Any, options: Mapping[str, Any], url: str, *, public: bool) -> Any:
     """Return one of DVC's file systems, not connected yet.
 
     Args:
@@ -98,28 +98,28 @@ def open_file_system(kind: Any, options: Mapping[str, Any], url: str, *, public:
         public: use no login beyond what the options hold; the scheme of its URL is one of ``PUBLIC``.
     """
     options = dict(options)
-    if kind.protocol == "ssh":
+    if fs_class.protocol == "ssh":
         options["agent_forwarding"] = False  # DVC lets the server use the keys of this user
-    if public and kind.protocol in ("s3", "gs"):
+    if public and fs_class.protocol in ("s3", "gs"):
         options["allow_anonymous_login"] = not (
             options.get("access_key_id") and options.get("secret_access_key")
         )
-    fs = kind(**options)
-    if kind.protocol in ("http", "https"):
+    fs = fs_class(**options)
+    if fs_class.protocol in ("http", "https"):
         origin = urlsplit(url)._replace(path="/", query="", fragment="").geturl()
         fs.fs_args["client_kwargs"]["base_url"] = origin  # else a password goes along to where it redirects
     if not public:
         return fs
-    if kind.protocol in ("http", "https"):
-        fs.fs_args["client_kwargs"].update(_without_netrc(url))
-    elif kind.protocol == "gs":
-        fs.fs_args["session_kwargs"] = _without_netrc(url)
-    elif kind.protocol in ("webdav", "webdavs"):
-        fs.fs_args.update(_without_netrc(url.replace("webdav", "http", 1)))
+    if fs_class.protocol in ("http", "https"):
+        fs.fs_args["client_kwargs"].update(_disable_netrc(url))
+    elif fs_class.protocol == "gs":
+        fs.fs_args["session_kwargs"] = _disable_netrc(url)
+    elif fs_class.protocol in ("webdav", "webdavs"):
+        fs.fs_args.update(_disable_netrc(url.replace("webdav", "http", 1)))
     return fs
 
 
-def _without_netrc(url: str) -> dict[str, Any]:
+def _disable_netrc(url: str) -> dict[str, Any]:
     """Return the settings of an HTTP client that does not read ``~/.netrc``, with the proxy that it would find itself."""
     parts = urlsplit(url)
     proxy = None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)

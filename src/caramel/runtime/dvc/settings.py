@@ -16,8 +16,8 @@ USER = ("system", "global")
 FOLDER = ("repo", "local")
 
 
-def settings(
-    folder: Path, levels: Sequence[str] = (*USER, *FOLDER), called: str | None = None
+def load_settings(
+    folder: Path, levels: Sequence[str] = (*USER, *FOLDER), label: str | None = None
 ) -> Mapping[str, Any]:
     """Return DVC's settings of a project, validated; by default all that DVC itself uses there.
 
@@ -32,10 +32,10 @@ def settings(
     from dvc.config import get_compiled_schema, merge
     from voluptuous import Invalid
 
-    files = {level: _config_file(folder, level) for level in levels}
+    files = {level: _get_config_path(folder, level) for level in levels}
     names = {level: str(path) for level, path in files.items()}
-    if called is not None:
-        names |= {level: f"{called}/.dvc/{path.name}" for level, path in files.items() if level in FOLDER}
+    if label is not None:
+        names |= {level: f"{label}/.dvc/{path.name}" for level, path in files.items() if level in FOLDER}
     read = {level: _read_file(path, names[level]) for level, path in files.items()}
     merged: dict[str, Any] = {}
     for one in read.values():
@@ -44,9 +44,9 @@ def settings(
         checked: Mapping[str, Any] = get_compiled_schema()(merged)
     except Invalid as error:
         setting = [str(part) for part in error.path]
-        depth = {level: _shared_depth(one, setting) for level, one in read.items()}
+        depth = {level: _count_shared_parts(one, setting) for level, one in read.items()}
         wrong = max(reversed(levels), key=lambda level: depth[level])
-        raise ConfigError(_broken(names[wrong], f"{'.'.join(setting)}: {error.msg}")) from error
+        raise ConfigError(_format_error(names[wrong], f"{'.'.join(setting)}: {error.msg}")) from error
     return checked
 
 
@@ -58,7 +58,7 @@ def cache_folder(folder: Path) -> Path:
     """
     named = folder.absolute() / ".dvc" / "cache"
     for level in (*USER, *FOLDER):
-        cache = _read_file(_config_file(folder, level)).get("cache", {})
+        cache = _read_file(_get_config_path(folder, level)).get("cache", {})
         named = Path(cache.get("dir") or named)
     return named
 
@@ -71,7 +71,7 @@ def find_site_cache(folder: Path) -> Path:
     """
     from dvc.dirs import site_cache_dir
 
-    return Path(site_cache_dir(settings(folder).get("core", {}).get("site_cache_dir"))).absolute()
+    return Path(site_cache_dir(load_settings(folder).get("core", {}).get("site_cache_dir"))).absolute()
 
 
 def is_writable_by_others(site_cache: Path) -> bool:
@@ -86,14 +86,14 @@ def is_writable_by_others(site_cache: Path) -> bool:
     return not shared.exists() or bool((shared.stat().st_mode | modes[site_cache]) & 0o022)
 
 
-def remotes(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def list_remotes(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the settings of each remote, the one that is used if none is named first."""
-    found: dict[str, Mapping[str, Any]] = dict(config.get("remote", {}))
+    by_name: dict[str, Mapping[str, Any]] = dict(config.get("remote", {}))
     default = config.get("core", {}).get("remote")
-    return {default: found.pop(default), **found} if default in found else found
+    return {default: by_name.pop(default), **by_name} if default in by_name else by_name
 
 
-def unverified(folder: Path) -> list[str]:
+def find_unverified_remotes(folder: Path) -> list[str]:
     """Return the remotes of which DVC pulls damaged objects without a word, here or in a clone.
 
     What says that it checks them must stand where the remote stands: in what is committed, if that names it.
@@ -101,8 +101,10 @@ def unverified(folder: Path) -> list[str]:
     Raises:
         ConfigError: DVC does not take the settings.
     """
-    trusting = [name for name, options in remotes(settings(folder)).items() if not options.get("verify")]
-    here = _read_file(_config_file(folder, "repo")).get("remote", {})
+    trusting = [
+        name for name, options in list_remotes(load_settings(folder)).items() if not options.get("verify")
+    ]
+    here = _read_file(_get_config_path(folder, "repo")).get("remote", {})
     unsaid = [name for name, options in here.items() if str(options.get("verify")).lower() != "true"]
     return list(dict.fromkeys([*trusting, *unsaid]))
 
@@ -113,14 +115,14 @@ def verify_pulls(folder: Path, names: Sequence[str]) -> str:
 
     config = Config(dvc_dir=str((folder / ".dvc").absolute()))
     for level in ("global", "repo", "local"):
-        if mine := {*names} & {*config.load_one(level).get("remote", {})}:
+        if level_names := {*names} & {*config.load_one(level).get("remote", {})}:
             with config.edit(level) as one:
-                for name in mine:
+                for name in level_names:
                     one["remote"][name]["verify"] = True
     return f"what is pulled from {', '.join(names)} is checked from now on"
 
 
-def _config_file(folder: Path, level: str) -> Path:
+def _get_config_path(folder: Path, level: str) -> Path:
     from dvc.config import Config
 
     if level in FOLDER:
@@ -128,7 +130,7 @@ def _config_file(folder: Path, level: str) -> Path:
     return Path(Config.get_dir(level), "config")
 
 
-def _read_file(path: Path, called: str | None = None) -> Mapping[str, Any]:
+def _read_file(path: Path, label: str | None = None) -> Mapping[str, Any]:
     """Return what a file of settings says, with paths from its folder; nothing if there is no such file.
 
     Args:
@@ -142,26 +144,26 @@ def _read_file(path: Path, called: str | None = None) -> Mapping[str, Any]:
     from dvc.config import ConfigError as Refused
     from voluptuous import Invalid
 
-    called = called or str(path)
+    label = label or str(path)
     if not path.exists():
         return {}
     if not path.is_file():
-        raise ConfigError(_broken(called, "it is not a file"))
+        raise ConfigError(_format_error(label, "it is not a file"))
     try:
         read: Mapping[str, Any] = Config._load_paths(Config.load_file(str(path)), str(path))
     except (Refused, SyntaxError, Invalid, OSError, ValueError) as error:  # configobj's errors are of syntax
-        raise ConfigError(_broken(called, str(error))) from error
+        raise ConfigError(_format_error(label, str(error))) from error
     except (
         TypeError,
         AttributeError,
     ) as error:  # a value where DVC takes a section for granted, or a list for a path
         raise ConfigError(
-            _broken(called, f"a section, or the path of one, is something else: {error}")
+            _format_error(label, f"a section, or the path of one, is something else: {error}")
         ) from error
     return read
 
 
-def _shared_depth(read: Mapping[str, Any], setting: Sequence[str]) -> int:
+def _count_shared_parts(read: Mapping[str, Any], setting: Sequence[str]) -> int:
     """Return how much of the path to a setting is in a file."""
     one: Any = read
     for depth, part in enumerate(setting):
@@ -171,6 +173,6 @@ def _shared_depth(read: Mapping[str, Any], setting: Sequence[str]) -> int:
     return len(setting)
 
 
-def _broken(called: str, why: str) -> str:
-    said = " ".join(why.removeprefix("config file error: ").split()).rstrip(".")
-    return f"DVC's settings in {called!r} are broken: {said}. Fix that file."
+def _format_error(label: str, why: str) -> str:
+    message = " ".join(why.removeprefix("config file error: ").split()).rstrip(".")
+    return f"DVC's settings in {label!r} are broken: {message}. Fix that file."

@@ -24,7 +24,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from caramel.errors import DataError, ResourceError, shown
+from caramel.errors import DataError, ResourceError, format_items
 from caramel.io.files import write_text
 from caramel.io.regular_files import read_plain, read_plain_text
 from caramel.runtime.git import read_git_file
@@ -81,7 +81,7 @@ def parse_lock(content: bytes, where: str) -> dict[str, Any]:
     for out in (out for stage in lock.get("stages", {}).values() for out in stage.get("outs", ())):
         files = {file["relpath"]: file.get("md5", "") for file in out.get("files", ())}
         if files and "md5" not in out:
-            out["md5"] = listing_hash(files)
+            out["md5"] = compute_listing_hash(files)
         if not all(_DIGEST.fullmatch(digest) for digest in (out.get("md5", ""), *files.values())):
             raise DataError(f"{where} is not what DVC writes: the hash of {out['path']!r} is cut or missing.")
     return lock
@@ -94,7 +94,7 @@ def _explain_broken(content: bytes, error: Exception) -> str:
     return str(error) if content.strip() else "it is empty"
 
 
-def listing_hash(files: Mapping[str, str]) -> str:
+def compute_listing_hash(files: Mapping[str, str]) -> str:
     """Return DVC's hash of a folder, of path in the folder -> MD5 of all its files."""
     listing = [{"md5": digest, "relpath": name} for name, digest in sorted(files.items())]
     text = json.dumps(listing, sort_keys=True).encode()
@@ -144,7 +144,7 @@ def _describe_dropped(root: Path, last: str) -> str:
     if not dropped:
         return f" The other side of the merge has the same results. `git add {LOCK}` ends the conflict."
     return (
-        f" It lacks what the other side of the merge has of {len(dropped)} stages:\n{shown(dropped, 50)}\n"
+        f" It lacks what the other side of the merge has of {len(dropped)} stages:\n{format_items(dropped, 50)}\n"
         f"Stages that this machine has not run are run again. `git checkout --theirs {LOCK}` takes the other side's instead, and "
         f"lacks this one's. `git add {LOCK}` ends the conflict."
     )
@@ -156,7 +156,7 @@ def _read_stages(text: str) -> Mapping[str, Any]:
     return stages
 
 
-def rwlock_trouble(root: Path) -> str | None:
+def find_rwlock_problem(root: Path) -> str | None:
     """Return why DVC would refuse ``.dvc/tmp/rwlock``, None if it would not.
 
     Entries of processes that have ended are no trouble: DVC drops them. Those of a process whose number was
@@ -170,9 +170,9 @@ def rwlock_trouble(root: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
-        writing = next(_at_work(root.resolve()), None)  # it may be half written just now
+        writing = next(_iter_dvc_processes(root.resolve()), None)  # it may be half written just now
         return None if writing else f"{RWLOCK} is cut: a process was killed while it wrote it"
-    blocking = [number for number, _ in numbers if _blocks_for_nothing(number)]
+    blocking = [number for number, _ in numbers if _is_stale_process(number)]
     return f"{RWLOCK} names process {blocking[0]}, which is not DVC's, or was killed" if blocking else None
 
 
@@ -187,7 +187,7 @@ def mend_rwlock(root: Path) -> str:
     return f"{RWLOCK} was removed; DVC makes a new one"
 
 
-def _blocks_for_nothing(number: int) -> bool:
+def _is_stale_process(number: int) -> bool:
     """Return whether there is a process of that number and it is not DVC, or has ended and is still listed."""
     import psutil
 
@@ -207,11 +207,11 @@ def _is_dvc(words: list[str]) -> bool:
 
 def refuse_beside(root: Path) -> None:
     """Raise a ResourceError if DVC is at work in the project."""
-    for number in _at_work(root.resolve()):
+    for number in _iter_dvc_processes(root.resolve()):
         raise ResourceError(f"DVC is at work in {root.resolve()} (process {number}). Wait for it, or end it.")
 
 
-def _at_work(root: Path) -> Iterator[int]:
+def _iter_dvc_processes(root: Path) -> Iterator[int]:
     """Yield the numbers of DVC's processes in the project's folder."""
     import psutil
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from caramel.errors import DataError, shown_address
+from caramel.errors import DataError, redact_secrets
 from caramel.runtime.mlflow.server import require_server
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def copy_artifacts(
     from requests import RequestException
 
     if folder is None and (foreign := explain_foreign(run.info.artifact_uri, theirs.tracking_uri)):
-        return [f"{shown_address(run.info.artifact_uri)}: {foreign}"]
+        return [f"{redact_secrets(run.info.artifact_uri)}: {foreign}"]
     root = find_local_folder(run.info.artifact_uri)
     if root is not None:
         files, left = list_local_files(root, folder)
@@ -75,8 +75,8 @@ def copy_artifacts(
     except (MlflowException, RequestException) as error:
         for client in (theirs, ours):  # one that is away ends the copy; a file that cannot be read does not
             require_server(client.tracking_uri)
-        reason = " ".join(shown_address(str(error)).split())[:200]
-        return [f"{shown_address(run.info.artifact_uri)}: {reason}"]
+        reason = " ".join(redact_secrets(str(error)).split())[:200]
+        return [f"{redact_secrets(run.info.artifact_uri)}: {reason}"]
     return []
 
 

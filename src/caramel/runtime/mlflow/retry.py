@@ -30,7 +30,7 @@ Made = TypeVar("Made")
 
 
 @contextmanager
-def clearly(meant: Callable[[Exception], CaramelError | None]) -> Iterator[None]:
+def translate_errors(meant: Callable[[Exception], CaramelError | None]) -> Iterator[None]:
     """Raise errors of the block that come from a store or server as what they mean to a user; None: as they are."""
     from google.protobuf.json_format import ParseError
     from mlflow.exceptions import MlflowException
@@ -39,17 +39,19 @@ def clearly(meant: Callable[[Exception], CaramelError | None]) -> Iterator[None]
 
     # What it logs of a failure, with a traceback, it raises as well.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
-    steady()
+    enable_retries()
     try:
         yield
     except (MlflowException, ParseError, RequestException, SQLAlchemyError) as error:
-        found = meant(error)
-        if found is None:
+        user_error = meant(error)
+        if user_error is None:
             raise
-        raise found from error
+        raise user_error from error
 
 
-def one_run(client: MlflowClient, experiment: str, tag: str, value: str, create: Callable[[], object]) -> str:
+def get_or_create_run(
+    client: MlflowClient, experiment: str, tag: str, value: str, create: Callable[[], object]
+) -> str:
     """Return the id of the one run of an experiment whose tag has this value; if there is none it is made, to be opened.
 
     Two hosts may make one at once, and MLflow asks again where an answer was lost: of several runs the first stays.
@@ -62,15 +64,15 @@ def one_run(client: MlflowClient, experiment: str, tag: str, value: str, create:
         create: makes a run with that tag.
     """
 
-    def search() -> list[str]:
+    def search_run_ids() -> list[str]:
         order = ["attributes.start_time ASC", "attributes.run_id ASC"]
-        found = client.search_runs([experiment], f"tags.`{tag}` = '{value}'", order_by=order)
-        return [require_id(run.info.run_id, f"a run of {tag} {value}") for run in found]
+        runs = client.search_runs([experiment], f"tags.`{tag}` = '{value}'", order_by=order)
+        return [require_id(run.info.run_id, f"a run of {tag} {value}") for run in runs]
 
-    if found := search():
-        return found[0]
-    again(lambda: search() or create())
-    first, *others = search() or [require_id("", f"the run of {tag} {value} that was created")]
+    if run_ids := search_run_ids():
+        return run_ids[0]
+    retry_on_race(lambda: search_run_ids() or create())
+    first, *others = search_run_ids() or [require_id("", f"the run of {tag} {value} that was created")]
     for other in others:
         client.delete_run(other)
     client.update_run(first, status="SCHEDULED")
@@ -109,7 +111,7 @@ def iter_pages(search: Callable[..., Any], **wanted: Any) -> Iterator[Any]:
         token = page.token
 
 
-def again(make: Callable[[], Made]) -> Made:
+def retry_on_race(make: Callable[[], Made]) -> Made:
     """Return what ``make`` does, after some tries where another process makes the same thing at the same time.
 
     Or where the answer broke off, when it may have been made: ``make`` looks first. MLflow does not ask again where the
@@ -121,20 +123,20 @@ def again(make: Callable[[], Made]) -> Made:
         try:
             return make()
         except MlflowException as error:
-            if error.error_code not in RACE and not _broke_off(error):
+            if error.error_code not in RACE and not _is_truncated_reply(error):
                 raise
             time.sleep(pause)
     return make()
 
 
-def _broke_off(error: Exception) -> bool:
+def _is_truncated_reply(error: Exception) -> bool:
     """Return whether an error of MLflow's came from an answer that broke off."""
     from requests.exceptions import ChunkedEncodingError
 
     return isinstance(error.__context__, ChunkedEncodingError)
 
 
-def steady() -> None:
+def enable_retries() -> None:
     """Have MLflow ask again where an answer broke off in its middle, as it does by itself where there was none, and read within bounds.
 
     A server that is killed has often answered a request, but not to its end. What makes a new thing each time is not asked
@@ -144,16 +146,16 @@ def steady() -> None:
 
     ask = rest_utils._get_http_response_with_retries
     if ask.__module__ != __name__:
-        rest_utils._get_http_response_with_retries = _whole(ask)
+        rest_utils._get_http_response_with_retries = _retry_truncated(ask)
 
 
-def _whole(ask: Callable[..., Response]) -> Callable[..., Response]:
+def _retry_truncated(ask: Callable[..., Response]) -> Callable[..., Response]:
     """Return the function that asks again after an answer that broke off, and reads all that is no file within bounds."""
     from requests.exceptions import ChunkedEncodingError
 
     from caramel.runtime.mlflow.http import read_reply
 
-    def send(
+    def send_request(
         method: str, url: str, *how: Any, headers: Mapping[str, str], timeout: float, **more: Any
     ) -> Response:
         if more.get("stream"):  # a file
@@ -163,21 +165,21 @@ def _whole(ask: Callable[..., Response]) -> Callable[..., Response]:
         bounded = {**more, "headers": plain, "timeout": timeout, "stream": True, "allow_redirects": False}
         return read_reply(ask(method, url, *how, **bounded), method, url, timeout)
 
-    def asked(method: str, url: str, *how: Any, **more: Any) -> Response:
+    def send_with_retries(method: str, url: str, *how: Any, **more: Any) -> Response:
         for pause in () if url.endswith(MAKING) else PAUSES:
             try:
-                return send(method, url, *how, **more)
+                return send_request(method, url, *how, **more)
             except ChunkedEncodingError:
                 time.sleep(pause)
                 if isinstance(file := more.get("data"), IOBase):
                     file.seek(0)
-        return send(method, url, *how, **more)
+        return send_request(method, url, *how, **more)
 
-    return asked
+    return send_with_retries
 
 
 @contextmanager
-def impatient() -> Iterator[None]:
+def disable_retries() -> Iterator[None]:
     """Have MLflow ask but once in the block: what is said to a server that was given up."""
     name = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
     before = os.environ.get(name)

@@ -13,8 +13,8 @@ import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from caramel.errors import CaramelError, ConfigError, ResourceError, shown_address
-from caramel.runtime.mlflow.retry import steady
+from caramel.errors import CaramelError, ConfigError, ResourceError, redact_secrets
+from caramel.runtime.mlflow.retry import enable_retries
 
 if TYPE_CHECKING:
     from requests import Response
@@ -30,16 +30,16 @@ PAUSES = (1.0, 2.0, 4.0)  # seconds between the tries of a check: a server that 
 AWAY = ("TEMPORARILY_UNAVAILABLE", "INTERNAL_ERROR", "REQUEST_LIMIT_EXCEEDED", "DEADLINE_EXCEEDED")
 
 
-def named_server() -> str:
+def get_tracking_server() -> str:
     """Return the address of the server that ``CARAMEL_TRACKING_URI`` names; empty where runs go to a database.
 
     Raises:
         ConfigError: it is neither the address of a server nor that of a database.
     """
-    return server_at(os.environ.get(NAME, ""))
+    return parse_server_address(os.environ.get(NAME, ""))
 
 
-def server_at(address: str) -> str:
+def parse_server_address(address: str) -> str:
     """Return the address of a server; empty for that of a database, or none.
 
     Raises:
@@ -57,7 +57,7 @@ def server_at(address: str) -> str:
     except ValueError:  # a port that is none
         pass
     raise ConfigError(
-        f"{_called(address)} is no address of an MLflow server. Give http://HOST:PORT or https://HOST{_unnamed(address)}."
+        f"{_format_address(address)} is no address of an MLflow server. Give http://HOST:PORT or https://HOST{_format_unset_hint(address)}."
     )
 
 
@@ -70,25 +70,25 @@ def _require_driver(address: str) -> None:
         make_url(address).get_dialect().import_dbapi()
     except (SQLAlchemyError, ImportError, ValueError) as error:
         raise ConfigError(
-            f"The database at {_called(address)} cannot be opened: {type(error).__name__}: {error}. Install the driver that the "
-            f"address names, or mend the address{_unnamed(address)}."
+            f"The database at {_format_address(address)} cannot be opened: {type(error).__name__}: {error}. Install the driver that the "
+            f"address names, or mend the address{_format_unset_hint(address)}."
         ) from error
 
 
-def _called(address: str) -> str:
+def _format_address(address: str) -> str:
     """Return an address as messages name it, with the variable that it stands in."""
     return (
-        f"{NAME}={shown_address(address)!r}"
+        f"{NAME}={redact_secrets(address)!r}"
         if address == os.environ.get(NAME, "")
-        else repr(shown_address(address))
+        else repr(redact_secrets(address))
     )
 
 
-def _unnamed(address: str) -> str:
+def _format_unset_hint(address: str) -> str:
     return f"; without {NAME} runs are tracked in mlruns/" if address == os.environ.get(NAME, "") else ""
 
 
-def environment() -> dict[str, str]:
+def get_server_environment() -> dict[str, str]:
     """Return the variables that a process on another machine needs to reach the server as this one does."""
     wanted = (NAME, "MLFLOW_TRACKING_", "MLFLOW_HTTP_REQUEST_")
     return {name: value for name, value in os.environ.items() if name.startswith(wanted)}
@@ -103,11 +103,11 @@ def require_server(address: str | None = None) -> None:
         ConfigError: the address is none, something else answers there, or the user is refused.
         ResourceError: nothing answers, or the server is in trouble.
     """
-    address = server_at(os.environ.get(NAME, "") if address is None else address)
+    address = parse_server_address(os.environ.get(NAME, "") if address is None else address)
     if not address:
         return
     for pause in (*PAUSES, None):
-        error = _trouble(address)
+        error = _find_problem(address)
         if error is None:
             return
         if pause is None or not isinstance(error, ResourceError):
@@ -115,30 +115,34 @@ def require_server(address: str | None = None) -> None:
         time.sleep(pause)
 
 
-def _trouble(address: str) -> CaramelError | None:
+def _find_problem(address: str) -> CaramelError | None:
     """Ask the server once, as MLflow would; return what is wrong."""
     from mlflow.exceptions import MlflowException
 
     from caramel.runtime.mlflow.http import is_empty_answer, is_search_answer, is_version
 
     try:
-        reply = _get(address, LOOKED_FOR)
+        reply = _get_reply(address, LOOKED_FOR)
         if reply.ok and is_empty_answer(reply.text):
-            reply = _get(address, VERSION)
+            reply = _get_reply(address, VERSION)
             is_server = reply.ok and is_version(reply.text)
         else:
             is_server = reply.ok and is_search_answer(reply.text)
     except MlflowException as error:
-        return lost(address, str(_first(error)))
+        return build_unavailable_error(address, str(_find_root_cause(error)))
     if is_server:
         return None
     if reply.status_code in (401, 403):
-        return refused(address, reply.status_code, reply.text)
-    message = f"it answers {reply.status_code}: {_line(reply.headers.get('Location') or reply.text)}"
-    return lost(address, message) if reply.status_code >= 500 else _foreign(address, message)
+        return build_refusal_error(address, reply.status_code, reply.text)
+    message = f"it answers {reply.status_code}: {_shorten_reply(reply.headers.get('Location') or reply.text)}"
+    return (
+        build_unavailable_error(address, message)
+        if reply.status_code >= 500
+        else _build_foreign_error(address, message)
+    )
 
 
-def _get(address: str, path: str) -> Response:
+def _get_reply(address: str, path: str) -> Response:
     """Return the answer to one request, as MLflow sends it.
 
     Raises:
@@ -148,10 +152,10 @@ def _get(address: str, path: str) -> Response:
     from mlflow.tracking._tracking_service.utils import get_default_host_creds
     from mlflow.utils.rest_utils import http_request
 
-    steady()
+    enable_retries()
     replies: list[Response | MlflowException] = []
 
-    def request() -> None:
+    def send_request() -> None:
         once = {"max_retries": 0, "timeout": ANSWER, "raise_on_status": False}
         try:
             replies.append(http_request(get_default_host_creds(address), path, "GET", **once))
@@ -159,7 +163,7 @@ def _get(address: str, path: str) -> Response:
             replies.append(error)
 
     # A thread: of headers that come byte by byte no timeout sees the end.
-    thread = threading.Thread(target=request, daemon=True)
+    thread = threading.Thread(target=send_request, daemon=True)
     thread.start()
     thread.join(WHOLE)
     if not replies:
@@ -169,24 +173,24 @@ def _get(address: str, path: str) -> Response:
     return replies[0]
 
 
-def _foreign(address: str, message: str) -> ConfigError:
+def _build_foreign_error(address: str, message: str) -> ConfigError:
     """Return the error of something at the address that is no MLflow server."""
     return ConfigError(
-        f"What answers at {_called(address)} is no MLflow server: {message}. Is the address right?"
+        f"What answers at {_format_address(address)} is no MLflow server: {message}. Is the address right?"
     )
 
 
-def lost(address: str, said: str) -> ResourceError:
+def build_unavailable_error(address: str, message: str) -> ResourceError:
     """Return the error of a server that does not answer, or says that it is in trouble."""
     return ResourceError(
-        f"The MLflow server at {_called(address)} cannot be used now: {said}. Start it, and its database (or mend the "
-        f"address), and run this again{_unnamed(address)}."
+        f"The MLflow server at {_format_address(address)} cannot be used now: {message}. Start it, and its database (or mend the "
+        f"address), and run this again{_format_unset_hint(address)}."
     )
 
 
-def refused(address: str, status: int, said: str) -> ConfigError:
+def build_refusal_error(address: str, status: int, message: str) -> ConfigError:
     """Return the error of a server that does not let this user in."""
-    if "Host header" in said:
+    if "Host header" in message:
         host = urlsplit(address).netloc.rpartition("@")[2]
         cure = f"Start it with `--allowed-hosts {host}`, or name it by its number"
     elif status == 401:
@@ -198,39 +202,45 @@ def refused(address: str, status: int, said: str) -> ConfigError:
         )
     else:
         cure = "This user may not do that: its owner gives the permission"
-    return ConfigError(f"The MLflow server at {_called(address)} answers {status}: {_line(said)} {cure}.")
+    return ConfigError(
+        f"The MLflow server at {_format_address(address)} answers {status}: {_shorten_reply(message)} {cure}."
+    )
 
 
-def meaning(error: Exception, address: str) -> CaramelError | None:
+def explain_error(error: Exception, address: str) -> CaramelError | None:
     """Return what an error of MLflow's means for who can mend it; None if the server is not its cause."""
     from google.protobuf.json_format import ParseError
     from requests import RequestException
 
     if isinstance(error, ParseError):
-        return _foreign(address, f"its reply is none of MLflow's: {_line(str(error))}")
+        return _build_foreign_error(address, f"its reply is none of MLflow's: {_shorten_reply(str(error))}")
     if isinstance(error, RequestException):
-        return lost(address, _line(shown_address(str(_first(error)))))
+        return build_unavailable_error(address, _shorten_reply(redact_secrets(str(_find_root_cause(error)))))
     code = getattr(error, "error_code", "")
     if code in ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED"):
-        return refused(address, 401, _body(error))
+        return build_refusal_error(address, 401, _extract_body(error))
     if code == "PERMISSION_DENIED":
-        return refused(address, 403, _body(error))
-    return lost(address, _line(str(_first(error)))) if code in AWAY else None
+        return build_refusal_error(address, 403, _extract_body(error))
+    return (
+        build_unavailable_error(address, _shorten_reply(str(_find_root_cause(error))))
+        if code in AWAY
+        else None
+    )
 
 
-def _first(error: BaseException) -> BaseException:
+def _find_root_cause(error: BaseException) -> BaseException:
     """Return what an error came from: of a request that failed, what the system said."""
     while error.__context__ is not None:
         error = error.__context__
     return error
 
 
-def _body(error: Exception) -> str:
+def _extract_body(error: Exception) -> str:
     """Return what the server said, without what MLflow says around it."""
     return str(error).partition("Response body: ")[2] or str(error)
 
 
-def _line(text: str) -> str:
+def _shorten_reply(text: str) -> str:
     """Return the beginning of what a server said, as one line."""
     line = " ".join(re.sub(r"<[^<>]*>", " ", text[:100_000]).split())
     return line if len(line) <= 200 else f"{line[:200]} …"

@@ -25,12 +25,12 @@ DATABASE = "mlflow.db"
 LOCK_WAIT = 300.0  # seconds; a lock is held for one or two, and all trials may want it at once
 
 
-def store_root() -> Path:
+def get_store_root() -> Path:
     """Return the folder that holds ``mlruns/``: ``DVC_ROOT`` where DVC runs the stage, else this one."""
     return Path(os.environ.get("DVC_ROOT", ".")).resolve()
 
 
-def tracking_uri(root: Path) -> str:
+def get_tracking_uri(root: Path) -> str:
     """Return the URI of the store, making it on first use.
 
     ``CARAMEL_TRACKING_URI`` names another one, such as a server that all nodes of a cluster reach.
@@ -39,7 +39,7 @@ def tracking_uri(root: Path) -> str:
         DataError: the store is empty or broken.
         ResourceError: the volume of ``mlruns/`` is full or read-only, or another process holds its lock for long.
     """
-    return os.environ.get(NAME) or store_in(root / "mlruns")
+    return os.environ.get(NAME) or get_store_uri(root / "mlruns")
 
 
 def open_client(uri: str) -> MlflowClient:
@@ -55,7 +55,7 @@ def open_client(uri: str) -> MlflowClient:
     return mlflow.MlflowClient(uri, uri)
 
 
-def database_uri(database: Path) -> str:
+def format_database_uri(database: Path) -> str:
     """Return the URI by which MLflow opens an SQLite file, whatever characters its path has.
 
     SQLAlchemy encodes and decodes the path. MLflow does not where a URI begins with ``sqlite:///``: it makes a folder of
@@ -80,7 +80,7 @@ def database_uri(database: Path) -> str:
     return uri
 
 
-def store_in(folder: Path) -> str:
+def get_store_uri(folder: Path) -> str:
     """Return the URI of the store in a folder, making it on first use, and mending its paths if the folder was moved.
 
     Raises:
@@ -89,21 +89,21 @@ def store_in(folder: Path) -> str:
         ResourceError: the volume is full or read-only, or another process holds the store's lock for long.
     """
     database = Path(os.path.realpath(folder), DATABASE)
-    uri = database_uri(database)
+    uri = format_database_uri(database)
     require([folder])  # SQLite and MLflow would say much, and not this
     folder.mkdir(exist_ok=True)
-    with held(database.with_name("mlflow.db.lock")):
+    with hold_lock(database.with_name("mlflow.db.lock")):
         if not database.exists():
             _make_store(database)
-        counted_runs(database)
+        count_runs(database)
         try:
-            _heal(database)
+            _update_artifact_paths(database)
         except sqlite3.DatabaseError as error:
             raise DataError(f"The store of runs {database} is broken: {error}.") from error
     return uri
 
 
-def _heal(database: Path) -> None:
+def _update_artifact_paths(database: Path) -> None:
     """Have a store that was moved, or copied, with its folder name the artifacts that lie beside it.
 
     MLflow keeps paths of artifacts absolute. Those under the place of the experiment's artifacts are changed where the
@@ -113,10 +113,10 @@ def _heal(database: Path) -> None:
     new = artifacts.as_uri()
     # What lacks a table, MLflow names; what is held or cannot be written is mended the next time.
     with closing(sqlite3.connect(database, timeout=60)) as store, suppress(sqlite3.OperationalError):
-        places = store.execute(
+        locations = store.execute(
             "SELECT artifact_location FROM experiments WHERE name = ?", [EXPERIMENT]
         ).fetchall()
-        for (old,) in places:
+        for (old,) in locations:
             if old == new or not old.startswith("file:"):
                 continue
             if not artifacts.exists() and Path(unquote(urlsplit(old).path)).exists():
@@ -129,7 +129,7 @@ def _heal(database: Path) -> None:
             store.commit()
 
 
-def counted_runs(database: Path) -> tuple[int, int]:
+def count_runs(database: Path) -> tuple[int, int]:
     """Return how many runs a store holds, and how many of them are running.
 
     Raises:
@@ -147,8 +147,8 @@ def counted_runs(database: Path) -> tuple[int, int]:
             return count, running or 0
     except sqlite3.OperationalError as error:
         if "no such table" in str(error):
-            said = "is empty" if database.stat().st_size == 0 else "has no table of runs"
-            raise DataError(f"The store of runs {database} {said}. {lost}") from error
+            problem = "is empty" if database.stat().st_size == 0 else "has no table of runs"
+            raise DataError(f"The store of runs {database} {problem}. {lost}") from error
         raise ResourceError(f"The store of runs {database} cannot be read now: {error}.") from error
     except sqlite3.DatabaseError as error:
         raise DataError(f"The store of runs {database} is broken: {error}. {lost}") from error
@@ -181,7 +181,7 @@ def _make_store(database: Path) -> None:
     new = database.with_name("mlflow.new.db")
     new.unlink(missing_ok=True)
     artifacts = database.with_name("artifacts").as_uri()
-    uri = database_uri(new)
+    uri = format_database_uri(new)
     mlflow.MlflowClient(uri, uri).create_experiment(EXPERIMENT, artifact_location=artifacts)
     with sqlite3.connect(new) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
@@ -194,7 +194,7 @@ def _make_store(database: Path) -> None:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Hold a file lock; raise a ResourceError that names it if other processes do not let go of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -16,12 +16,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tqdm import tqdm
 
-from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, shown_address
+from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, redact_secrets
 from caramel.io.disk_space import blamed
 from caramel.runtime.mlflow.artifacts import copy_artifacts, find_local_folder
-from caramel.runtime.mlflow.retry import again, clearly, iter_pages, one_run, require_id
-from caramel.runtime.mlflow.server import meaning, require_server, server_at
-from caramel.runtime.mlflow.store import DATABASE, EXPERIMENT, open_client, store_in
+from caramel.runtime.mlflow.retry import (
+    get_or_create_run,
+    iter_pages,
+    require_id,
+    retry_on_race,
+    translate_errors,
+)
+from caramel.runtime.mlflow.server import explain_error, parse_server_address, require_server
+from caramel.runtime.mlflow.store import DATABASE, EXPERIMENT, get_store_uri, open_client
 from caramel.runtime.mlflow.tracking import PARENT, PARENT_OF
 
 if TYPE_CHECKING:
@@ -34,17 +40,17 @@ ORIGIN, STATE = (
 )  # tags of a copy: the id of the first run, the hash of what was copied
 
 
-class Copied(NamedTuple):
+class CopySummary(NamedTuple):
     """What a call did."""
 
     runs: int  # that were there to copy
-    made: int  # that the other store did not have
+    created: int  # that the other store did not have
     mended: int  # that lacked something there
     lost: list[str]  # places of artifacts that are not there, or outside of the folder that is copied
     unread: list[str]  # files of artifacts that cannot be read, with the reason
 
 
-def copy_history(source: str, target: str) -> Copied:
+def copy_history(source: str, target: str) -> CopySummary:
     """Copy experiments and their runs, with parameters, metrics, tags, inputs and artifacts, where the target lacks them.
 
     Deleted runs and experiments are left out, and so are registered models, traces and what else MLflow keeps. A run has
@@ -64,77 +70,79 @@ def copy_history(source: str, target: str) -> Copied:
         raise DataError(
             f"There is no store of runs to copy in {source!r}: it has no {DATABASE}. Give an mlruns/ folder."
         )
-    uris = [_uri(place) for place in (source, target)]
+    uris = [_resolve_uri(location) for location in (source, target)]
     if uris[0] == uris[1]:
         raise ConfigError(f"{source!r} and {target!r} are the same store. Give two.")
-    with clearly(lambda error: _meant(error, source, target)):
-        return _copy(uris[0], uris[1], None if _is_address(source) else Path(source).resolve())
+    with translate_errors(lambda error: _explain_error(error, source, target)):
+        return _copy_store(uris[0], uris[1], None if _is_address(source) else Path(source).resolve())
 
 
-def _copy(source: str, target: str, folder: Path | None) -> Copied:
+def _copy_store(source: str, target: str, folder: Path | None) -> CopySummary:
     """Copy from one URI to another; ``folder`` is that of the source, if it is one, and all artifacts lie in it."""
     theirs, ours = open_client(source), open_client(target)
-    runs = made = mended = 0
+    runs = created = mended = 0
     lost: list[str] = []
     unread: list[str] = []
     with tqdm(desc="copy", unit="run", disable=None) as bar:
         for experiment in iter_pages(theirs.search_experiments):
             # A run that was taken up at a later commit has a parent that is younger than itself.
-            found = sorted(
-                _runs(theirs, experiment.experiment_id), key=lambda run: PARENT_OF not in run.data.tags
+            source_runs = sorted(
+                _iter_runs(theirs, experiment.experiment_id), key=lambda run: PARENT_OF not in run.data.tags
             )
-            bar.total = (bar.total or 0) + len(found)
-            place = _experiment(ours, experiment) if found else ""
-            there = {_origin(run): run for run in _runs(ours, place)} if found else {}
+            bar.total = (bar.total or 0) + len(source_runs)
+            experiment_id = _ensure_experiment(ours, experiment) if source_runs else ""
+            target_runs = (
+                {_get_origin(run): run for run in _iter_runs(ours, experiment_id)} if source_runs else {}
+            )
             whole = _has_artifacts(experiment.artifact_location, folder)
             ids: dict[str, str] = {}  # of a run in the source -> in the target
-            for run in found:
-                known = there.get(_origin(run))
+            for run in source_runs:
+                known = target_runs.get(_get_origin(run))
                 if known is None or not _is_copied(run, known):
-                    made, mended = made + (known is None), mended + (known is not None)
+                    created, mended = created + (known is None), mended + (known is not None)
                     here = whole and _is_inside(run.info.artifact_uri, folder)
                     parent = ids.get(run.data.tags.get(PARENT, ""))
                     inside = folder if here else None
                     ids[run.info.run_id], left = _copy_run(
-                        theirs, ours, run, known, place, parent, inside, whole=here
+                        theirs, ours, run, known, experiment_id, parent, inside, whole=here
                     )
                     unread += left
                 else:
                     ids[run.info.run_id] = known.info.run_id
                 bar.update()
-            runs += len(found)
-            if found and not whole:
+            runs += len(source_runs)
+            if source_runs and not whole:
                 lost.append(experiment.artifact_location)
-    return Copied(runs, made, mended, lost, unread)
+    return CopySummary(runs, created, mended, lost, unread)
 
 
-def _is_address(place: str) -> bool:
-    return "://" in place
+def _is_address(location: str) -> bool:
+    return "://" in location
 
 
-def _uri(place: str) -> str:
+def _resolve_uri(location: str) -> str:
     """Return what MLflow opens a store by, after a look whether it is there."""
-    if _is_address(place):
-        require_server(place)
-        return place
-    return store_in(Path(place))
+    if _is_address(location):
+        require_server(location)
+        return location
+    return get_store_uri(Path(location))
 
 
-def _runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
+def _iter_runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
     """Yield the runs of an experiment, from the first on."""
     order = ["attributes.start_time ASC"]
     return iter_pages(client.search_runs, experiment_ids=[experiment], order_by=order)
 
 
-def _origin(run: Run) -> str:
+def _get_origin(run: Run) -> str:
     return str(run.data.tags.get(ORIGIN, run.info.run_id))
 
 
-def _state(run: Run) -> str:
+def _hash_state(run: Run) -> str:
     """Return a hash of what a search tells of a run: what is logged to it later changes that."""
     metrics = sorted((m.key, m.value, m.timestamp, m.step) for m in run.data._metric_objs)
     tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE, PARENT)}
-    said = [
+    content = [
         run.info.status,
         run.info.end_time,
         metrics,
@@ -142,13 +150,15 @@ def _state(run: Run) -> str:
         tags,
         len(run.inputs.dataset_inputs),
     ]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _is_copied(run: Run, known: Run) -> bool:
     """Return whether the target's run has all of the source's; known may be the one that the source's is a copy of."""
-    state = _state(run)
-    return state == known.data.tags.get(STATE) or (ORIGIN not in known.data.tags and state == _state(known))
+    state = _hash_state(run)
+    return state == known.data.tags.get(STATE) or (
+        ORIGIN not in known.data.tags and state == _hash_state(known)
+    )
 
 
 def _has_artifacts(uri: str, folder: Path | None) -> bool:
@@ -165,40 +175,44 @@ def _is_inside(uri: str, folder: Path | None) -> bool:
     return local is not None and Path(os.path.realpath(local)).is_relative_to(folder)
 
 
-def _meant(error: Exception, source: str, target: str) -> CaramelError:
+def _explain_error(error: Exception, source: str, target: str) -> CaramelError:
     """Return what an error of one of the stores means to who copies."""
-    addresses = [address for address in (source, target) if _is_address(address) and server_at(address)]
+    addresses = [
+        address for address in (source, target) if _is_address(address) and parse_server_address(address)
+    ]
     named = [address for address in addresses if address.rstrip("/") in str(error)]
     for address in named or (addresses if len(addresses) == 1 else []):
-        if found := meaning(error, address):
-            return found
-    said = blamed(error, [Path(place) for place in (source, target) if not _is_address(place)])
-    if said is not None:
-        return ResourceError(f"The runs of {source!r} cannot be copied to {target!r}: {said}")
-    text = " ".join(shown_address(str(error)).split())[:300]
+        if user_error := explain_error(error, address):
+            return user_error
+    message = blamed(error, [Path(location) for location in (source, target) if not _is_address(location)])
+    if message is not None:
+        return ResourceError(f"The runs of {source!r} cannot be copied to {target!r}: {message}")
+    text = " ".join(redact_secrets(str(error)).split())[:300]
     return DataError(f"The runs of {source!r} cannot be copied to {target!r}: {text}")
 
 
-def _experiment(client: MlflowClient, experiment: Experiment) -> str:
+def _ensure_experiment(client: MlflowClient, experiment: Experiment) -> str:
     """Return the id of the experiment of that name in the target, making it there."""
 
-    def make() -> str:
-        found = client.get_experiment_by_name(experiment.name)
-        if found is None:
-            made = client.create_experiment(experiment.name, _place(client), experiment.tags)
-            return require_id(made, "a new experiment")
-        require_id(found.experiment_id, f"the experiment {experiment.name!r}")
-        if found.lifecycle_stage != "active":
+    def get_or_create() -> str:
+        existing = client.get_experiment_by_name(experiment.name)
+        if existing is None:
+            new_id = client.create_experiment(
+                experiment.name, _get_artifact_location(client), experiment.tags
+            )
+            return require_id(new_id, "a new experiment")
+        require_id(existing.experiment_id, f"the experiment {experiment.name!r}")
+        if existing.lifecycle_stage != "active":
             raise ConfigError(
                 f"The experiment {experiment.name!r} was deleted in the store that is copied to. Put it back: `mlflow "
-                f"experiments restore --experiment-id {found.experiment_id}`."
+                f"experiments restore --experiment-id {existing.experiment_id}`."
             )
-        return str(found.experiment_id)
+        return str(existing.experiment_id)
 
-    return again(make)
+    return retry_on_race(get_or_create)
 
 
-def _place(client: MlflowClient) -> str | None:
+def _get_artifact_location(client: MlflowClient) -> str | None:
     """Return where artifacts of a new experiment go: beside those of the others in a folder; a server knows."""
     ours = client.get_experiment_by_name(EXPERIMENT)
     return ours.artifact_location if ours and ours.artifact_location.startswith("file:") else None
@@ -224,12 +238,12 @@ def _copy_run(
     tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE, PARENT)}
     tags |= {PARENT: parent} if parent else {}
     if known is None:
-        origin, (start, title) = _origin(run), (run.info.start_time, run.info.run_name)
+        origin, (start, title) = _get_origin(run), (run.info.start_time, run.info.run_name)
 
-        def create() -> None:
+        def create_copy() -> None:
             ours.create_run(experiment, start, {**tags, ORIGIN: origin}, title)
 
-        known = ours.get_run(one_run(ours, experiment, ORIGIN, origin, create))
+        known = ours.get_run(get_or_create_run(ours, experiment, ORIGIN, origin, create_copy))
     name = known.info.run_id
     params = [Param(key, value) for key, value in run.data.params.items() if key not in known.data.params]
     ours.log_batch(name, params=params, tags=[RunTag(key, value) for key, value in tags.items()])
@@ -248,12 +262,12 @@ def _copy_run(
         if new:
             ours.log_batch(name, metrics=new)
     if run.inputs.dataset_inputs:
-        again(lambda: ours.log_inputs(name, datasets=run.inputs.dataset_inputs))
+        retry_on_race(lambda: ours.log_inputs(name, datasets=run.inputs.dataset_inputs))
     left = copy_artifacts(theirs, ours, run, name, folder) if whole else []
     if run.info.end_time is not None:
         ours.set_terminated(name, run.info.status, run.info.end_time)
     else:
         ours.update_run(name, status=run.info.status)
     if whole and not left:
-        ours.set_tag(name, STATE, _state(run))
+        ours.set_tag(name, STATE, _hash_state(run))
     return str(name), left

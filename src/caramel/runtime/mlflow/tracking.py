@@ -16,19 +16,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from caramel.errors import CaramelError, ConfigError, ResourceError, shown_address
+from caramel.errors import CaramelError, ConfigError, ResourceError, redact_secrets
 from caramel.io.disk_space import blamed
 from caramel.runtime.dvc.state import read_lock
 from caramel.runtime.git import list_changed_files, query_git
-from caramel.runtime.mlflow.retry import again, clearly, impatient, one_run, require_id
-from caramel.runtime.mlflow.server import NAME, meaning
+from caramel.runtime.mlflow.retry import (
+    disable_retries,
+    get_or_create_run,
+    require_id,
+    retry_on_race,
+    translate_errors,
+)
+from caramel.runtime.mlflow.server import NAME, explain_error
 from caramel.runtime.mlflow.store import (
     EXPERIMENT,
     explain_broken_store,
-    held,
+    get_store_root,
+    get_tracking_uri,
+    hold_lock,
     open_client,
-    store_root,
-    tracking_uri,
 )
 from caramel.runtime.paths import LOCKS
 
@@ -44,7 +50,7 @@ PARENT_OF = "parent_of"  # tag of such a run: the stage whose runs stand under i
 KIND = ("mlflow.experimentKind", "custom_model_development")
 
 
-def git_commit(workspace: Path) -> str:
+def get_git_commit(workspace: Path) -> str:
     """Return the commit that is checked out, with ``-dirty`` if tracked sources differ from it.
 
     ``dvc.lock`` and the pins do not count: a run of the pipeline writes them itself. Where there is no repository, or
@@ -60,7 +66,7 @@ def git_commit(workspace: Path) -> str:
     return f"{commit}-dirty" if list_changed_files(workspace, ".", ":!dvc.lock", ":!pins") else commit
 
 
-def data_versions(paths: Sequence[str], workspace: Path) -> dict[str, str]:
+def get_data_versions(paths: Sequence[str], workspace: Path) -> dict[str, str]:
     """Return DVC's hash of each output that is one of the paths or holds one, from ``dvc.lock``.
 
     Paths that DVC does not track are left out.
@@ -80,7 +86,7 @@ DIGEST = 36  # signs of an output's hash that MLflow holds of an input
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedRun:
     """A run that was made and is to be opened, perhaps on another machine."""
 
     name: str
@@ -89,7 +95,7 @@ class Planned:
     root: str  # holds mlruns/, where that is the store
 
 
-def plan(
+def plan_run(
     name: str,
     *,
     key: str,
@@ -98,7 +104,7 @@ def plan(
     tags: Mapping[str, str] | None = None,
     root: str | Path | None = None,
     workspace: str | Path = ".",
-) -> Planned:
+) -> PlannedRun:
     """Make the MLflow run of ``key`` with all that is known before it begins, or find the one of an earlier process.
 
     Args:
@@ -118,40 +124,43 @@ def plan(
         ResourceError: the server does not answer, git fails (``git_commit``), the volume of ``mlruns/`` is full or read-only, or another process holds
             a lock for long.
     """
-    root, workspace = Path(root) if root else store_root(), Path(workspace)
-    uri = tracking_uri(root)
-    with clearly(lambda error: _meant(error, name, uri, root)):
+    root, workspace = Path(root) if root else get_store_root(), Path(workspace)
+    uri = get_tracking_uri(root)
+    with translate_errors(lambda error: _explain_error(error, name, uri, root)):
         from mlflow.entities import Param, RunTag
 
-        commit = git_commit(workspace)
+        commit = get_git_commit(workspace)
         known = {KEY: key, "git.commit": commit, **(tags or {})}
         if experiment_of_dvc := os.environ.get("DVC_EXP_NAME"):  # `dvc exp run` sets it
             known["dvc.experiment"] = experiment_of_dvc
-        inputs = [_input(path, digest, commit) for path, digest in data_versions(data, workspace).items()]
+        inputs = [
+            _build_dataset_input(path, digest, commit)
+            for path, digest in get_data_versions(data, workspace).items()
+        ]
         client = open_client(uri)
         # One process at a time: to find a run and to make it are two requests.
         # The lock is not in mlruns/: where runs go to a server, that is not written.
-        with held(root / LOCKS / "runs.lock"):
-            experiment = again(lambda: _experiment(client))
+        with hold_lock(root / LOCKS / "runs.lock"):
+            experiment = retry_on_race(lambda: _ensure_experiment(client))
 
-            def create() -> None:
-                client.create_run(experiment, tags={**_context_tags(name, commit, workspace), KEY: key})
+            def create_run() -> None:
+                client.create_run(experiment, tags={**_build_context_tags(name, commit, workspace), KEY: key})
 
             if stage := os.environ.get("DVC_STAGE"):  # `dvc repro` sets it
-                known.setdefault(PARENT, _parent(client, experiment, stage, known, workspace))
-            run_id = one_run(client, experiment, KEY, key, create)
+                known.setdefault(PARENT, _ensure_parent_run(client, experiment, stage, known, workspace))
+            run_id = get_or_create_run(client, experiment, KEY, key, create_run)
             client.log_batch(
                 run_id,
                 params=[Param(k, str(v)) for k, v in params.items()],
                 tags=[RunTag(k, v) for k, v in known.items()],
             )
             if inputs:
-                again(lambda: client.log_inputs(run_id, datasets=inputs))
-    return Planned(name, run_id, uri, str(root))
+                retry_on_race(lambda: client.log_inputs(run_id, datasets=inputs))
+    return PlannedRun(name, run_id, uri, str(root))
 
 
 @contextmanager
-def opened_store(root: Path) -> Iterator[tuple[mlflow.MlflowClient, str]]:
+def open_store(root: Path) -> Iterator[tuple[mlflow.MlflowClient, str]]:
     """Give a client of the store where a project's runs are tracked, and the id of their experiment, for the time of the block.
 
     Raises:
@@ -159,45 +168,49 @@ def opened_store(root: Path) -> Iterator[tuple[mlflow.MlflowClient, str]]:
         DataError: the store is empty or broken.
         ResourceError: the server does not answer, or the volume of ``mlruns/`` is full or read-only.
     """
-    uri = tracking_uri(root)
-    with clearly(lambda error: _meant(error, "of a pin", uri, root)):
+    uri = get_tracking_uri(root)
+    with translate_errors(lambda error: _explain_error(error, "of a pin", uri, root)):
         client = open_client(uri)
-        yield client, again(lambda: _experiment(client))
+        yield client, retry_on_race(lambda: _ensure_experiment(client))
 
 
-def _experiment(client: mlflow.MlflowClient) -> str:
+def _ensure_experiment(client: mlflow.MlflowClient) -> str:
     """Return the id of the experiment, making it on first use."""
-    found = client.get_experiment_by_name(EXPERIMENT)
-    if found is None:
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    if experiment is None:
         return require_id(client.create_experiment(EXPERIMENT, tags=dict([KIND])), "a new experiment")
-    require_id(found.experiment_id, f"the experiment {EXPERIMENT!r}")
-    if found.lifecycle_stage != "active":
+    require_id(experiment.experiment_id, f"the experiment {EXPERIMENT!r}")
+    if experiment.lifecycle_stage != "active":
         raise ConfigError(
             f"The experiment {EXPERIMENT!r} was deleted in the tracking store. Put it back: `mlflow experiments restore "
-            f"--experiment-id {found.experiment_id}`."
+            f"--experiment-id {experiment.experiment_id}`."
         )
-    if KIND[0] not in found.tags:
-        client.set_experiment_tag(found.experiment_id, *KIND)
-    return str(found.experiment_id)
+    if KIND[0] not in experiment.tags:
+        client.set_experiment_tag(experiment.experiment_id, *KIND)
+    return str(experiment.experiment_id)
 
 
-def _parent(
+def _ensure_parent_run(
     client: mlflow.MlflowClient, experiment: str, stage: str, known: Mapping[str, str], workspace: Path
 ) -> str:
     """Return the id of the run that those of a stage in one experiment of DVC, or at one commit, belong to, making it."""
     name, commit = known.get("dvc.experiment", ""), known["git.commit"]
     short = f"{commit[:12]}-dirty" if commit.endswith("-dirty") else commit[:12]
     key = hashlib.sha256(f"{stage} {name or commit}".encode()).hexdigest()
-    tags = _context_tags(f"{stage} of {name}" if name else f"{stage} at {short}", commit, workspace)
-    told = {PARENT_OF: stage, "git.commit": commit, **({"dvc.experiment": name} if name else {})}
-    found = one_run(
-        client, experiment, KEY, key, lambda: client.create_run(experiment, tags={**tags, **told, KEY: key})
+    tags = _build_context_tags(f"{stage} of {name}" if name else f"{stage} at {short}", commit, workspace)
+    parent_tags = {PARENT_OF: stage, "git.commit": commit, **({"dvc.experiment": name} if name else {})}
+    run_id = get_or_create_run(
+        client,
+        experiment,
+        KEY,
+        key,
+        lambda: client.create_run(experiment, tags={**tags, **parent_tags, KEY: key}),
     )
-    client.set_terminated(found)  # it does nothing itself, and ends with the last of its runs that begins
-    return found
+    client.set_terminated(run_id)  # it does nothing itself, and ends with the last of its runs that begins
+    return run_id
 
 
-def _context_tags(name: str, commit: str, workspace: Path) -> dict[str, str]:
+def _build_context_tags(name: str, commit: str, workspace: Path) -> dict[str, str]:
     """Return the tags that MLflow gives a new run: its name, user, program, commit and the repository's address.
 
     MLflow asks git for the last two, which would run programs that the repository's own settings name.
@@ -208,24 +221,24 @@ def _context_tags(name: str, commit: str, workspace: Path) -> dict[str, str]:
 
     known = {} if commit == "unknown" else {MLFLOW_GIT_COMMIT: commit.removesuffix("-dirty")}
     if address := query_git("config", "--get", "remote.origin.url", folder=workspace):
-        known[MLFLOW_GIT_REPO_URL] = shown_address(address.decode().strip())
+        known[MLFLOW_GIT_REPO_URL] = redact_secrets(address.decode().strip())
     tags: dict[str, str] = resolve_tags({"mlflow.runName": name, **known}, ignore=[GitRunContext])
     return tags
 
 
-def _input(path: str, digest: str, commit: str) -> Any:
+def _build_dataset_input(path: str, digest: str, commit: str) -> Any:
     """Return an output of DVC as an input of a run."""
     from mlflow.data.code_dataset_source import CodeDatasetSource
     from mlflow.data.meta_dataset import MetaDataset
     from mlflow.entities import DatasetInput, InputTag
 
     source = CodeDatasetSource(tags={"dvc.path": path, "dvc.md5": digest, "git.commit": commit})
-    found = MetaDataset(source, name=path, digest=digest[:DIGEST])._to_mlflow_entity()
-    return DatasetInput(found, [InputTag("mlflow.data.context", "input")])
+    dataset = MetaDataset(source, name=path, digest=digest[:DIGEST])._to_mlflow_entity()
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", "input")])
 
 
 @contextmanager
-def opened(planned: Planned, params: Mapping[str, Any] | None = None) -> Iterator[ActiveRun]:
+def open_run(planned: PlannedRun, params: Mapping[str, Any] | None = None) -> Iterator[ActiveRun]:
     """Open a run for the time of the block, and log further parameters, in this process.
 
     A server that is away is waited for, as long as MLflow does (``MLFLOW_HTTP_REQUEST_MAX_RETRIES``).
@@ -234,7 +247,7 @@ def opened(planned: Planned, params: Mapping[str, Any] | None = None) -> Iterato
         ConfigError: the server refuses this user.
         ResourceError: the server is away for too long, or the volume of ``mlruns/`` is full or read-only.
     """
-    with clearly(lambda error: _meant(error, planned.name, planned.uri, Path(planned.root))):
+    with translate_errors(lambda error: _explain_error(error, planned.name, planned.uri, Path(planned.root))):
         import mlflow
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -246,9 +259,9 @@ def opened(planned: Planned, params: Mapping[str, Any] | None = None) -> Iterato
             yield active
         except BaseException as error:
             # A server that was waited for in vain is not waited for again, and what ended the run is said, not this.
-            given_up = isinstance(error, Exception) and meaning(error, planned.uri) is not None
+            given_up = isinstance(error, Exception) and explain_error(error, planned.uri) is not None
             with (
-                impatient() if given_up else nullcontext(),
+                disable_retries() if given_up else nullcontext(),
                 suppress(mlflow.MlflowException, SQLAlchemyError),
             ):
                 mlflow.end_run("KILLED" if isinstance(error, SystemExit) else "FAILED")
@@ -256,38 +269,40 @@ def opened(planned: Planned, params: Mapping[str, Any] | None = None) -> Iterato
         mlflow.end_run()
 
 
-def killed(planned: Planned) -> None:
+def mark_killed(planned: PlannedRun) -> None:
     """End a run whose process was ended before it could do so itself.
 
     Raises:
         ConfigError, ResourceError: as in ``opened``.
     """
-    with clearly(lambda error: _meant(error, planned.name, planned.uri, Path(planned.root))):
-        again(lambda: open_client(planned.uri).set_terminated(planned.run_id, "KILLED"))
+    with translate_errors(lambda error: _explain_error(error, planned.name, planned.uri, Path(planned.root))):
+        retry_on_race(lambda: open_client(planned.uri).set_terminated(planned.run_id, "KILLED"))
 
 
-def _meant(error: Exception, name: str, uri: str, root: Path) -> CaramelError | None:
+def _explain_error(error: Exception, name: str, uri: str, root: Path) -> CaramelError | None:
     """Return what an error of the store or server means to who tracks a run; None if it is of another kind."""
     if uri.startswith("http"):
-        found = meaning(error, uri)
-        return found and type(found)(f"Run {name!r} cannot be tracked. {found}")
+        user_error = explain_error(error, uri)
+        return user_error and type(user_error)(f"Run {name!r} cannot be tracked. {user_error}")
     if os.environ.get(NAME):
         return None
-    if said := blamed(error, [root / "mlruns"]):
-        return ResourceError(f"Run {name!r} cannot be tracked: {said}")
+    if message := blamed(error, [root / "mlruns"]):
+        return ResourceError(f"Run {name!r} cannot be tracked: {message}")
     return explain_broken_store(error, root / "mlruns")
 
 
-def _at_once(plan: Callable[Asked, Planned]) -> Callable[Asked, AbstractContextManager[ActiveRun]]:
+def _build_run_opener(
+    plan: Callable[Asked, PlannedRun],
+) -> Callable[Asked, AbstractContextManager[ActiveRun]]:
     """Return what plans a run and opens it, here and now."""
 
     @contextmanager
-    def run(*asked: Asked.args, **named: Asked.kwargs) -> Iterator[ActiveRun]:
-        with opened(plan(*asked, **named)) as active:
+    def plan_and_open(*asked: Asked.args, **named: Asked.kwargs) -> Iterator[ActiveRun]:
+        with open_run(plan(*asked, **named)) as active:
             yield active
 
-    return run
+    return plan_and_open
 
 
 # Make and open the run of ``key``, or reopen it if an earlier process was killed in it; with the arguments of ``plan``.
-run = _at_once(plan)
+run = _build_run_opener(plan_run)

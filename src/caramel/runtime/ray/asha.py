@@ -27,7 +27,7 @@ class Halving(NamedTuple):
     factor: int
     most: int
 
-    def scheduler(self) -> Any:
+    def build_scheduler(self) -> Any:
         """Return Ray Tune's scheduler."""
         from ray.tune.schedulers import ASHAScheduler
 
@@ -41,7 +41,7 @@ class Halving(NamedTuple):
         )
 
 
-def reached(checkpoint: int, metric: str, value: float) -> None:
+def report_checkpoint(checkpoint: int, metric: str, value: float) -> None:
     """Say in a trial what it has reached; where it is not to go on this raises SystemExit."""
     from ray import tune
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import ConfigError, ResourceError
-from caramel.runtime.environment import passed_on
-from caramel.runtime.mlflow.server import environment
+from caramel.runtime.environment import get_forwarded_variables
+from caramel.runtime.mlflow.server import get_server_environment
 from caramel.runtime.ray.session_health import build_session_check
-from caramel.runtime.ray.startup import init_ray, local_ray, start_patiently
+from caramel.runtime.ray.startup import init_ray, run_local_ray, start_patiently
 
 SOURCES = Path(__file__).parents[2]  # the package, as it is sent to other nodes
 HIGHEST = 65535  # port
@@ -37,7 +37,7 @@ BOUNDED = {"RAY_task_oom_retries": str(RETRIES)}
 UNSEEN = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
 
 
-def named_cluster() -> str:
+def get_cluster_address() -> str:
     """Return the address of the cluster that ``RAY_ADDRESS`` names; empty if Ray is to run on this machine."""
     address = os.environ.get("RAY_ADDRESS", "")
     return "" if address == "local" else address
@@ -55,18 +55,18 @@ def parse_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def unreachable(address: str) -> str | None:
+def find_connection_problem(address: str) -> str | None:
     """Return why nothing answers at the address of a cluster, None if something does."""
     try:
         with socket.create_connection(parse_address(address), timeout=2) as connection:
-            return None if os.environ.get("RAY_USE_TLS") == "1" or _speaks_http2(connection) else NO_HEAD
+            return None if os.environ.get("RAY_USE_TLS") == "1" or _is_http2_server(connection) else NO_HEAD
     except ConfigError:
         return "it is no HOST:PORT"
     except (OSError, ValueError) as error:  # ValueError: of a name that is no host's
         return str(error)
 
 
-def _speaks_http2(connection: socket.socket) -> bool:
+def _is_http2_server(connection: socket.socket) -> bool:
     """Return whether a server begins as one of gRPC does; Ray itself would ask any other for minutes."""
     connection.settimeout(ANSWER)
     try:
@@ -80,7 +80,7 @@ _OPEN: list[ExitStack] = []  # of ``one_session``
 
 
 @contextmanager
-def one_session() -> Iterator[None]:
+def share_session() -> Iterator[None]:
     """Have all Ray sessions of the block be one, from the first on to the block's end: to start Ray takes seconds."""
     with ExitStack() as stack:
         _OPEN.append(stack)
@@ -90,13 +90,13 @@ def one_session() -> Iterator[None]:
             _OPEN.pop()
 
 
-def in_one_session() -> bool:
+def is_session_shared() -> bool:
     """Return whether this is in the block of ``one_session``."""
     return bool(_OPEN)
 
 
 @contextmanager
-def ray_session() -> Iterator[Callable[[], None]]:
+def open_ray_session() -> Iterator[Callable[[], None]]:
     """Join or start a cluster for the time of the block, or of ``one_session``; or use the one that this process is in.
 
     Gives a function that raises ResourceError if Ray's own processes, sockets or folders on this machine are gone: Ray
@@ -105,7 +105,7 @@ def ray_session() -> Iterator[Callable[[], None]]:
     Raises:
         ResourceError: the cluster cannot be joined or started, or has broken since.
     """
-    ours = not named_cluster()
+    ours = not get_cluster_address()
     for name, value in (
         BOUNDED | UNSEEN | (LOOPBACK if ours else {})
     ).items():  # Ray reads it when it is imported
@@ -115,43 +115,43 @@ def ray_session() -> Iterator[Callable[[], None]]:
     with ExitStack() as alone:
         if not ray.is_initialized():
             guard_token(make=ours)
-            (_OPEN[-1] if _OPEN else alone).enter_context(_joined())
+            (_OPEN[-1] if _OPEN else alone).enter_context(_open_cluster())
         check = build_session_check()
         check()  # of a session that goes on: it may have broken since
         yield check
 
 
 @contextmanager
-def _joined() -> Iterator[None]:
+def _open_cluster() -> Iterator[None]:
     """Join the cluster that is named, or start one. One that runs here and is not named has another folder: it is let be."""
     import ray
 
     with ExitStack() as stack:
-        if address := named_cluster():
-            _join(address)
+        if address := get_cluster_address():
+            _join_cluster(address)
             stack.callback(ray.shutdown)
         else:
-            _start(stack)
+            _start_ray(stack)
         # Ray itself prints dozens of lines of its own log, twice, with some of them.
         ray._private.worker.print_to_stdstream = _print_first_line
         yield
 
 
-def _start(stack: ExitStack) -> None:
+def _start_ray(stack: ExitStack) -> None:
     """Start Ray on this machine, until the stack is closed."""
     from ray.exceptions import RayError
 
     try:
-        stack.enter_context(local_ray())
+        stack.enter_context(run_local_ray())
     except (ConnectionError, RayError, RuntimeError) as error:
-        raise ResourceError(_did_not_start(error)) from error
+        raise ResourceError(_format_start_error(error)) from error
     except Exception as error:
         if type(error) is not Exception:  # Ray raises it bare when one of its processes does not start
             raise
-        raise ResourceError(_did_not_start(error)) from error
+        raise ResourceError(_format_start_error(error)) from error
 
 
-def _did_not_start(error: Exception) -> str:
+def _format_start_error(error: Exception) -> str:
     """Return what is said where Ray does not start for another reason than time."""
     return (
         f"Ray did not start on this machine: {str(error).strip().partition(chr(10))[0]} One of its processes may have been "
@@ -161,11 +161,11 @@ def _did_not_start(error: Exception) -> str:
 
 def require_cluster() -> None:
     """Raise a ResourceError if ``RAY_ADDRESS`` names a cluster and nothing answers there."""
-    if (address := named_cluster()) and (reason := unreachable(address)):
-        raise _not_joined(address, reason)
+    if (address := get_cluster_address()) and (reason := find_connection_problem(address)):
+        raise _build_join_error(address, reason)
 
 
-def _join(address: str) -> None:
+def _join_cluster(address: str) -> None:
     """Join the cluster at an address.
 
     Raises:
@@ -174,19 +174,22 @@ def _join(address: str) -> None:
     import ray
     from ray.exceptions import RayError
 
-    reason = unreachable(address)  # Ray itself would try for minutes
+    reason = find_connection_problem(address)  # Ray itself would try for minutes
     if reason is None:
         # Nodes elsewhere have neither this process's environment nor its code; they log to the same server.
-        runtime_env = {"env_vars": environment() | passed_on(), "py_modules": [str(SOURCES)]}
+        runtime_env = {
+            "env_vars": get_server_environment() | get_forwarded_variables(),
+            "py_modules": [str(SOURCES)],
+        }
         try:
             start_patiently(partial(init_ray, address=address, runtime_env=runtime_env), ray.shutdown)
             return
         except (ConnectionError, RayError, ValueError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
-    raise _not_joined(address, reason)
+    raise _build_join_error(address, reason)
 
 
-def _not_joined(address: str, reason: str) -> ResourceError:
+def _build_join_error(address: str, reason: str) -> ResourceError:
     return ResourceError(
         f"Ray's cluster at RAY_ADDRESS={address!r} cannot be joined: {reason}. If it has ended, `unset RAY_ADDRESS`: Ray then "
         f"starts on this machine. If it is to run, start its head, and have its token in ~/.ray/auth_token (or in the file that "

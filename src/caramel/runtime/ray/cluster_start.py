@@ -19,7 +19,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from caramel.errors import ConfigError, ResourceError
-from caramel.runtime.ray.cluster import UNSEEN, guard_token, parse_address, unreachable
+from caramel.runtime.ray.cluster import UNSEEN, find_connection_problem, guard_token, parse_address
 from caramel.runtime.ray.startup import (
     WAITS,
     SlowStartError,
@@ -28,7 +28,7 @@ from caramel.runtime.ray.startup import (
     is_slow_start,
     start_patiently,
 )
-from caramel.runtime.ray.temp_dirs import clear_session_folder, session_folder
+from caramel.runtime.ray.temp_dirs import clear_session_folder, create_session_folder
 
 WORKERS = 100  # ports for the processes that work, from the fifth after the head's on
 # Seconds after which a node that does not answer is given up: 3 looks of 4 s, each 2 s after the last. Ray's own: 64 s.
@@ -60,8 +60,9 @@ def start_head(host: str | None, port: int, resources: Mapping[str, int | None])
         require_own_address(host)
     guard_token(make=True)
     address = ["--head", f"--port={port}", "--include-dashboard=false"]
-    _supervise(
-        [*address, *([f"--node-ip-address={host}"] if host else []), *_common(port, resources)], HEALTH
+    _keep_running(
+        [*address, *([f"--node-ip-address={host}"] if host else []), *_build_common_options(port, resources)],
+        HEALTH,
     )
 
 
@@ -72,7 +73,7 @@ def start_worker(head: str, host: str | None, resources: Mapping[str, int | None
         ConfigError: there is no token here, or an address is none.
         ResourceError: nothing answers there, or Ray does not start.
     """
-    there, port = parse_address(head)
+    head_host, port = parse_address(head)
     if host is not None:
         require_own_address(host)
     guard_token(make=False)
@@ -80,16 +81,19 @@ def start_worker(head: str, host: str | None, resources: Mapping[str, int | None
         raise ConfigError(
             f"There is no {TOKEN} on this machine. Copy the head's here: it is the cluster's secret."
         )
-    if reason := unreachable(head):
+    if reason := find_connection_problem(head):
         raise ResourceError(
             f"Nothing answers at {head!r}: {reason}. Give HOST:PORT of the head, as `caramel cluster head` printed it. Is it "
             f"running, and does its firewall let this machine in?"
         )
-    own = host or _address_towards(there, port)
-    _supervise([f"--address={head}", f"--node-ip-address={own}", *_common(port, resources)], {})
+    node_address = host or _find_own_address(head_host, port)
+    _keep_running(
+        [f"--address={head}", f"--node-ip-address={node_address}", *_build_common_options(port, resources)],
+        {},
+    )
 
 
-def _common(port: int, resources: Mapping[str, int | None]) -> list[str]:
+def _build_common_options(port: int, resources: Mapping[str, int | None]) -> list[str]:
     """Return the options that all nodes have."""
     ports = ("node-manager", "object-manager", "runtime-env-agent")
     return [
@@ -117,15 +121,15 @@ def require_own_address(host: str) -> None:
         ) from error
 
 
-def _address_towards(host: str, port: int) -> str:
+def _find_own_address(host: str, port: int) -> str:
     """Return the address of this machine on the way to another one."""
-    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(kind, socket.SOCK_DGRAM) as way:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as way:
         way.connect((host, port))  # of a datagram socket: nothing is sent
         return str(way.getsockname()[0])
 
 
-def _supervise(options: Sequence[str], environment: Mapping[str, str]) -> None:
+def _keep_running(options: Sequence[str], environment: Mapping[str, str]) -> None:
     """Run ``ray start`` with these options, again and again, until it is interrupted.
 
     Its temporary files lie in a private folder, which is emptied before each start and removed at the end.
@@ -141,12 +145,12 @@ def _supervise(options: Sequence[str], environment: Mapping[str, str]) -> None:
         )
     variables = {**UNSEEN, **environment, **os.environ, "PYTHONUNBUFFERED": "1"}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with session_folder() as folder:
+    with create_session_folder() as folder:
         command = [str(Path(sys.executable).with_name("ray")), "start", *options, f"--temp-dir={folder}"]
 
-        def run(seconds: int) -> int:
+        def start_ray(seconds: int) -> int:
             """Return the code of a Ray that has started and ended."""
-            code, started, last = _run(command, {**variables, **build_wait_variables(seconds)})
+            code, started, last = _run_ray(command, {**variables, **build_wait_variables(seconds)})
             if not started and is_slow_start(last):
                 raise SlowStartError(last)
             if not started:
@@ -156,7 +160,7 @@ def _supervise(options: Sequence[str], environment: Mapping[str, str]) -> None:
                 )
             return code
 
-        code = start_patiently(run, partial(clear_session_folder, folder))
+        code = start_patiently(start_ray, partial(clear_session_folder, folder))
         while True:
             print(
                 f"Ray ended on this machine (code {code}). It is started again in {PAUSE:g} s.",
@@ -165,10 +169,10 @@ def _supervise(options: Sequence[str], environment: Mapping[str, str]) -> None:
             )
             time.sleep(PAUSE)
             clear_session_folder(folder)
-            code, _, _ = _run(command, {**variables, **build_wait_variables(max(WAITS))})
+            code, _, _ = _run_ray(command, {**variables, **build_wait_variables(max(WAITS))})
 
 
-def _run(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, bool, str]:
+def _run_ray(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, bool, str]:
     """Run ``ray start`` to its end and print what it prints, but no traceback: (code, whether it started, its last line)."""
     started, quiet, last = False, False, ""
     with subprocess.Popen(

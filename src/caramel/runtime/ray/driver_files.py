@@ -19,8 +19,8 @@ from typing import Any
 
 from caramel.errors import ResourceError
 from caramel.io.files import file_hash, is_kept, write_atomically
-from caramel.runtime.ray.file_transfer import CACHE, CHUNK, chunks
-from caramel.runtime.ray.node import home
+from caramel.runtime.ray.file_transfer import CACHE, CHUNK, iter_chunks
+from caramel.runtime.ray.node import get_node_id
 
 PART = ".part"  # of a file that is not yet written to its end
 EVERY = 10.0  # seconds between looks for what a trial has newly kept
@@ -63,35 +63,35 @@ class Disk:
         Raises:
             ResourceError: a later attempt has begun, or the file is not what was sent.
         """
-        self._refuse(folder, attempt)
+        self._check_attempt(folder, attempt)
         if file_hash(part) != sha256:
             raise ResourceError(f"{name!r} of the trial in {folder!r} was not written as it was sent.")
         write_atomically(Path(folder, name), lambda temporary: Path(part).rename(temporary))
 
     def remove(self, folder: str, attempt: int, name: str) -> None:
         """Remove a file of a trial's folder; errors as of ``finish``."""
-        self._refuse(folder, attempt)
+        self._check_attempt(folder, attempt)
         Path(folder, name).unlink(missing_ok=True)
 
-    def _refuse(self, folder: str, attempt: int) -> None:
+    def _check_attempt(self, folder: str, attempt: int) -> None:
         if attempt != self._attempts.get(folder):
             raise ResourceError(f"The trial in {folder!r} goes on elsewhere: this node was given up.")
 
 
-def driver_disk() -> Any:
+def start_disk_actor() -> Any:
     """Return a new actor on this node that reads and writes its files."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    there = NodeAffinitySchedulingStrategy(home(), soft=False)
-    return ray.remote(num_cpus=0, max_concurrency=8, scheduling_strategy=there)(Disk).remote()
+    strategy = NodeAffinitySchedulingStrategy(get_node_id(), soft=False)
+    return ray.remote(num_cpus=0, max_concurrency=8, scheduling_strategy=strategy)(Disk).remote()
 
 
-def asked(disk: Any, what: str, *arguments: Any) -> Any:
+def call_disk(disk: Any, method: str, *arguments: Any) -> Any:
     """Return what a method of ``Disk`` gives on the machine that it runs on."""
     import ray
 
-    return ray.get(getattr(disk, what).remote(*arguments))
+    return ray.get(getattr(disk, method).remote(*arguments))
 
 
 class Mirror:
@@ -107,23 +107,23 @@ class Mirror:
             folder: of the driver's machine.
             disk: the actor.
         """
-        self.there, self._ask = folder, partial(asked, disk)
+        self.there, self._ask = folder, partial(call_disk, disk)
         trials = CACHE.expanduser() / "trials"
         trials.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.here = Path(tempfile.mkdtemp(dir=trials))
         self._attempt = self._ask("begin", folder)
         self._sending = threading.Lock()
 
-    def pull(self) -> None:
+    def pull_files(self) -> None:
         """Make the folder on the node as that of the driver's machine is."""
         for name, size in self._ask("names", self.there).items():
-            place = self.here / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with place.open("wb") as stream:
-                for chunk in chunks(str(Path(self.there, name)), size, partial(self._ask, "read")):
+            path = self.here / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as stream:
+                for chunk in iter_chunks(str(Path(self.there, name)), size, partial(self._ask, "read")):
                     stream.write(chunk)
 
-    def push(self, *, whole: bool) -> None:
+    def push_files(self, *, whole: bool) -> None:
         """Send what the driver's machine has not, and remove there what is not here.
 
         Args:
@@ -135,12 +135,12 @@ class Mirror:
             wanted = {name: path for name, path in ours.items() if whole or is_kept(path)}
             for name, path in wanted.items():
                 if not (is_kept(path) and name in theirs):
-                    self._send(path, name)
+                    self._send_file(path, name)
             for name in theirs:
                 if name not in ours and (whole or is_kept(Path(name))):
                     self._ask("remove", self.there, self._attempt, name)
 
-    def _send(self, path: Path, name: str) -> None:
+    def _send_file(self, path: Path, name: str) -> None:
         try:
             stream = path.open("rb")
         except FileNotFoundError:  # the trial has a newer one
@@ -158,21 +158,21 @@ class Mirror:
 
 
 @contextmanager
-def mirrored(folder: str, disk: Any) -> Iterator[Path]:
+def open_mirror(folder: str, disk: Any) -> Iterator[Path]:
     """Give the folder on this node that stands for one of the driver's machine while a trial works in it.
 
     It begins as that folder is. What is kept in it is sent there every ``EVERY`` seconds, and whatever happens at the end;
     all that is in it when the block ends well.
     """
     mirror, done = Mirror(folder, disk), threading.Event()
-    mirror.pull()
+    mirror.pull_files()
 
-    def send() -> None:
+    def push_periodically() -> None:
         while not done.wait(EVERY):
             with suppress(Exception):  # of a disk that is full for a while, say; at the end it is raised
-                mirror.push(whole=False)
+                mirror.push_files(whole=False)
 
-    sender = threading.Thread(target=send, daemon=True)
+    sender = threading.Thread(target=push_periodically, daemon=True)
     sender.start()
     try:
         yield mirror.here
@@ -180,9 +180,9 @@ def mirrored(folder: str, disk: Any) -> Iterator[Path]:
         done.set()
         sender.join()
         with suppress(Exception):  # what the trial raised is what is wrong
-            mirror.push(whole=False)
+            mirror.push_files(whole=False)
         raise
     done.set()
     sender.join()
-    mirror.push(whole=True)
+    mirror.push_files(whole=True)
     shutil.rmtree(mirror.here)

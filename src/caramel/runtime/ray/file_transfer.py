@@ -27,7 +27,7 @@ CACHE = Path("~/.cache/caramel/node")  # of each node that is not the driver's
 
 
 @dataclass(frozen=True)
-class Local:
+class LocalFile:
     """A file or folder that work reads, where its text would stand.
 
     Attributes:
@@ -66,42 +66,42 @@ class Parcel:
     files: tuple[tuple[str, int, str], ...]
 
 
-def plain(value: object) -> object:
+def encode_value(value: object) -> object:
     """Return what stands in a key for a value that JSON does not know."""
-    return value.content if isinstance(value, Local) else str(value)
+    return value.content if isinstance(value, LocalFile) else str(value)
 
 
-def replaced(value: Any, kind: type[Any], make: Callable[[Any], Any]) -> Any:
+def map_instances(value: Any, target_type: type[Any], make: Callable[[Any], Any]) -> Any:
     """Return a JSON-like value in which ``make`` was called with each part that is of a kind."""
-    if isinstance(value, kind):
+    if isinstance(value, target_type):
         return make(value)
     if isinstance(value, dict):
-        return {name: replaced(part, kind, make) for name, part in value.items()}
+        return {name: map_instances(part, target_type, make) for name, part in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(replaced(part, kind, make) for part in value)
+        return type(value)(map_instances(part, target_type, make) for part in value)
     return value
 
 
-def here(local: Local) -> str:
+def format_as_given(local: LocalFile) -> str:
     """Return the text that stands for it in this process, as it was written."""
     return f"{local.before}{local.path}{local.after}"
 
 
-def on_this_machine(local: Local) -> str:
+def format_absolute(local: LocalFile) -> str:
     """Return the text that stands for it in any process of this machine."""
     return f"{local.before}{Path(local.path).absolute()}{local.after}"
 
 
-def packed(local: Local) -> Parcel:
+def pack_file(local: LocalFile) -> Parcel:
     """Return what another machine has to be sent of it.
 
     Raises:
         DataError: a file is not there.
     """
     # Links are not followed to the names of what they lead to: caches of DVC and of the hub call files by their hashes.
-    whole = _absolute(local.path)
+    whole = _normalise_path(local.path)
     members = sorted(p for p in whole.rglob("*") if p.is_file()) if whole.is_dir() else [whole]
-    members += [_absolute(path) for path in local.around]
+    members += [_normalise_path(path) for path in local.around]
     root = Path(os.path.commonpath([whole.parent, *(path.parent for path in members)]))
     hashes = [_hash_as_it_is(str(path)) for path in members]
     files = tuple(
@@ -110,16 +110,16 @@ def packed(local: Local) -> Parcel:
     return Parcel(local.before, local.after, str(root), whole.relative_to(root).as_posix(), files)
 
 
-def _absolute(path: str) -> Path:
+def _normalise_path(path: str) -> Path:
     return Path(os.path.normpath(Path(path).absolute()))
 
 
-def where_it_was(parcel: Parcel) -> str:
+def format_source_path(parcel: Parcel) -> str:
     """Return the text that stands for it on the machine that it comes from."""
     return f"{parcel.before}{Path(parcel.root, parcel.main)}{parcel.after}"
 
 
-def unpacked(parcel: Parcel, read: Callable[[str, int], bytes]) -> str:
+def unpack_parcel(parcel: Parcel, read: Callable[[str, int], bytes]) -> str:
     """Return the text that stands for it on this node, after fetching what is not there.
 
     Args:
@@ -133,22 +133,22 @@ def unpacked(parcel: Parcel, read: Callable[[str, int], bytes]) -> str:
     tree = cache / "trees" / hashlib.sha256(repr(parcel.files).encode()).hexdigest()[:32]
     (tree / parcel.main).parent.mkdir(parents=True, exist_ok=True)
     for name, size, sha256 in parcel.files:
-        blob = _fetched(cache / "files" / sha256, str(Path(parcel.root, name)), size, read)
-        place = tree / name
-        if not (place.exists() and place.samefile(blob)):
-            write_atomically(place, lambda temporary, blob=blob: os.link(blob, temporary))  # type: ignore[misc]
+        blob = _fetch_file(cache / "files" / sha256, str(Path(parcel.root, name)), size, read)
+        path = tree / name
+        if not (path.exists() and path.samefile(blob)):
+            write_atomically(path, lambda temporary, blob=blob: os.link(blob, temporary))  # type: ignore[misc]
     if not (tree / parcel.main).exists():
         (tree / parcel.main).mkdir(exist_ok=True)  # a folder without any file
     return f"{parcel.before}{tree / parcel.main}{parcel.after}"
 
 
-def _fetched(blob: Path, path: str, size: int, read: Callable[[str, int], bytes]) -> Path:
+def _fetch_file(blob: Path, path: str, size: int, read: Callable[[str, int], bytes]) -> Path:
     """Return a file of the node with the SHA-256 that it is named by, fetched once by one of its processes."""
 
-    def write(temporary: Path) -> None:
+    def write_blob(temporary: Path) -> None:
         digest = hashlib.sha256()
         with temporary.open("wb") as stream:
-            for chunk in chunks(path, size, read):
+            for chunk in iter_chunks(path, size, read):
                 digest.update(chunk)
                 stream.write(chunk)
         if digest.hexdigest() != blob.name:
@@ -160,12 +160,12 @@ def _fetched(blob: Path, path: str, size: int, read: Callable[[str, int], bytes]
     blob.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with FileLock(f"{blob}.lock"):
         if not (blob.exists() and _hash_as_it_is(str(blob)) == blob.name):
-            write_atomically(blob, write)
+            write_atomically(blob, write_blob)
             blob.chmod(0o444)  # work that writes where it should read would change it for all
     return blob
 
 
-def chunks(path: str, size: int, read: Callable[[str, int], bytes]) -> Iterator[bytes]:
+def iter_chunks(path: str, size: int, read: Callable[[str, int], bytes]) -> Iterator[bytes]:
     """Yield the bytes of a file of the driver's machine, as far as they go."""
     start = 0
     while start < size:
@@ -178,9 +178,9 @@ def chunks(path: str, size: int, read: Callable[[str, int], bytes]) -> Iterator[
 
 def _hash_as_it_is(path: str) -> str:
     """Return the SHA-256 of a file or folder, hashed anew when something in it was written."""
-    return _hash(path, stamp_files(path))
+    return _compute_hash(path, stamp_files(path))
 
 
 @functools.lru_cache(4096)
-def _hash(path: str, stats: str) -> str:
+def _compute_hash(path: str, stats: str) -> str:
     return file_hash(path)

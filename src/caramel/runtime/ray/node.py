@@ -26,36 +26,38 @@ PACKAGES = (
 )
 
 
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """Return name -> version of Python and of ``PACKAGES`` in this process; "none" of one that is not there."""
-    found = {"Python": platform.python_version()}
+    installed = {"Python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "none"
-    return found
+            installed[name] = "none"
+    return installed
 
 
-def differences(node: str, installed: Mapping[str, str], ours: Mapping[str, str]) -> str:
+def format_version_differences(node: str, installed: Mapping[str, str], ours: Mapping[str, str]) -> str:
     """Return what a node has installed that differs from the machine that drives, and what to do; empty if nothing does."""
-    found = [f"{name} {installed[name]} (not {ours[name]})" for name in ours if installed[name] != ours[name]]
-    if not found:
+    mismatches = [
+        f"{name} {installed[name]} (not {ours[name]})" for name in ours if installed[name] != ours[name]
+    ]
+    if not mismatches:
         return ""
     return (
-        f"Node {node} of Ray's cluster has other versions than the machine that drives: {', '.join(found)}. Results would "
+        f"Node {node} of Ray's cluster has other versions than the machine that drives: {', '.join(mismatches)}. Results would "
         f"depend on who made them. Install requirements.lock there with the same Python, and start Ray on it again."
     )
 
 
-def home() -> str:
+def get_node_id() -> str:
     """Return the number of this node, which no other has, in no other session either."""
     import ray
 
     return str(ray.get_runtime_context().get_node_id())
 
 
-def called(home: str) -> str:
+def get_node_name(driver_id: str) -> str:
     """Return the name of this node for messages; empty on the one that drives.
 
     Args:
@@ -65,12 +67,14 @@ def called(home: str) -> str:
 
     context = ray.get_runtime_context()
     return (
-        "" if context.get_node_id() == home else f"{socket.gethostname()} ({ray.util.get_node_ip_address()})"
+        ""
+        if context.get_node_id() == driver_id
+        else f"{socket.gethostname()} ({ray.util.get_node_ip_address()})"
     )
 
 
 def be_at_home() -> None:
     """Have what work writes by relative paths lie in the node's own folder: the project is not here."""
-    place = CACHE.expanduser()
-    place.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.chdir(place)
+    folder = CACHE.expanduser()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.chdir(folder)

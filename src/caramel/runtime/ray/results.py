@@ -10,7 +10,7 @@ from caramel.errors import ResourceError
 from caramel.runtime.ray.cluster import RETRIES
 
 
-class Died(Exception):
+class WorkerDiedError(Exception):
     """A worker is gone; its name is the kind of Ray's error, ``said`` what Ray says of it."""
 
     def __init__(self, error: Exception) -> None:
@@ -19,7 +19,7 @@ class Died(Exception):
         self.said = " ".join(str(error).split())[:1000]
 
 
-def result_of(reference: Any) -> Any:
+def get_result(reference: Any) -> Any:
     """Return what a call gave, or raise what it raised."""
     import ray
     from ray.exceptions import (
@@ -34,21 +34,21 @@ def result_of(reference: Any) -> Any:
 
     died = (NodeDiedError, ObjectLostError, OutOfMemoryError, RayActorError, WorkerCrashedError)
     try:
-        with room_for_it():
+        with translate_store_errors():
             return ray.get(reference)
     except RayTaskError as error:
         raise error.cause from error  # itself: a copy of Ray's lacks what an OSError knows of file and reason
     except died as error:
-        raise Died(error) from error
+        raise WorkerDiedError(error) from error
     except RayError as error:  # an error of the work that cannot be sent as it is, for example
-        said = " ".join(str(error).split())[:1000]
+        message = " ".join(str(error).split())[:1000]
         raise ResourceError(
-            f"Ray could not run or bring back a piece of work ({type(error).__name__}): {said}"
+            f"Ray could not run or bring back a piece of work ({type(error).__name__}): {message}"
         ) from error
 
 
 @contextmanager
-def room_for_it() -> Iterator[None]:
+def translate_store_errors() -> Iterator[None]:
     """Say what to do where there is no room for what is sent: neither in memory nor where Ray puts what does not fit there."""
     from ray.exceptions import ObjectStoreFullError, OutOfDiskError, RayTaskError
 
@@ -65,7 +65,7 @@ def room_for_it() -> Iterator[None]:
         ) from error
 
 
-def gave_up(name: str, error: Exception) -> ResourceError:
+def build_worker_error(name: str, error: Exception) -> ResourceError:
     """Return what is said when a piece of work lost worker after worker."""
     return ResourceError(
         f"The worker of shard {name} died ({error}), after {RETRIES} retries. It may have run out of memory: use smaller "

@@ -27,7 +27,7 @@ def build_session_check() -> Callable[[], None]:
     node_id = ray.get_runtime_context().get_node_id()
     last = -LOOK
 
-    def check() -> None:
+    def check_session() -> None:
         nonlocal last
         if time.monotonic() - last < LOOK:
             return
@@ -42,7 +42,7 @@ def build_session_check() -> Callable[[], None]:
             again = "" if _list_services(node) else " Start Ray on this machine again first."
             raise ResourceError(format_removed(path) + again)
 
-    return check
+    return check_session
 
 
 def find_missing(paths: Iterable[str]) -> str | None:

@@ -24,9 +24,9 @@ from tqdm import tqdm
 
 from caramel.errors import ResourceError
 from caramel.io.files import keep, kept
-from caramel.runtime.code_deps import code_version
-from caramel.runtime.ray.file_transfer import Local, here, plain, replaced
-from caramel.runtime.ray.workers import Job, workers
+from caramel.runtime.code_deps import compute_code_version
+from caramel.runtime.ray.file_transfer import LocalFile, encode_value, format_as_given, map_instances
+from caramel.runtime.ray.workers import Job, open_worker_pool
 
 Executor = Literal["ray", "inline"]
 PARTS_OF_A_THREAD = 4  # of ``threaded``
@@ -34,18 +34,18 @@ Shard = TypeVar("Shard")
 Result = TypeVar("Result")
 
 
-def fingerprint(module: str, *parts: Any) -> str:
+def compute_fingerprint(module: str, *parts: Any) -> str:
     """Return a hash of JSON-like values and of the code that a module reaches, as 32 hexadecimal digits.
 
     Args:
         module: name of the module or script whose results are kept; see ``closures.code_version``.
         parts: what else they depend on.
     """
-    text = json.dumps([code_version(module), *parts], sort_keys=True, default=plain)
+    text = json.dumps([compute_code_version(module), *parts], sort_keys=True, default=encode_value)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def sharded_map(
+def map_shards(
     work: Callable[..., pa.Table],
     shards: Sequence[Shard],
     *,
@@ -72,51 +72,53 @@ def sharded_map(
     Raises:
         ResourceError: a worker died more than ``RETRIES`` times on one shard, or Ray was killed.
     """
-    folder = results_in(folder)
-    names = names_of(work, settings, shards)
+    folder = resolve_result_folder(folder)
+    names = compute_result_names(work, settings, shards)
     done = kept(folder, ".parquet", {*names})
     todo = {name: shard for name, shard in zip(names, shards, strict=True) if name not in done}
     jobs = [(name, lambda shard=shard: (bring(shard),)) for name, shard in todo.items()]
     with tqdm(total=len({*names}), initial=len(done), desc=title, unit="shard", disable=None) as bar:
         results = (
-            _inline(work, jobs, settings)
+            _run_inline(work, jobs, settings)
             if executor == "inline" or not jobs
-            else _on_ray(work, jobs, settings, gpus)
+            else _run_on_ray(work, jobs, settings, gpus)
         )
         for name, table in results:
-            done[name] = _kept(folder / f"{name}.parquet", table)
+            done[name] = _save_table(folder / f"{name}.parquet", table)
             bar.update()
     return [done[name] for name in names]
 
 
-def names_of(work: Callable[..., Any], settings: Mapping[str, Any], parts: Sequence[Any]) -> list[str]:
+def compute_result_names(
+    work: Callable[..., Any], settings: Mapping[str, Any], parts: Sequence[Any]
+) -> list[str]:
     """Return the name of each part's result, the hash of all that it depends on."""
-    whole = json.loads(json.dumps(dict(settings), default=plain))  # files are hashed once
-    return [fingerprint(work.__module__, work.__qualname__, whole, part) for part in parts]
+    whole = json.loads(json.dumps(dict(settings), default=encode_value))  # files are hashed once
+    return [compute_fingerprint(work.__module__, work.__qualname__, whole, part) for part in parts]
 
 
-def _kept(path: Path, table: pa.Table) -> Path:
+def _save_table(path: Path, table: pa.Table) -> Path:
     return keep(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
 
 
-def _inline(
+def _run_inline(
     work: Callable[..., pa.Table], jobs: Sequence[Job], settings: Mapping[str, Any]
 ) -> Iterator[tuple[str, pa.Table]]:
     """Run the shards in this process, one after the other."""
-    settings = replaced(settings, Local, here)
+    settings = map_instances(settings, LocalFile, format_as_given)
     for name, arguments in jobs:
-        yield name, work(*replaced(arguments(), Local, here), **settings)
+        yield name, work(*map_instances(arguments(), LocalFile, format_as_given), **settings)
 
 
-def _on_ray(
+def _run_on_ray(
     work: Callable[..., pa.Table], jobs: Sequence[Job], settings: Mapping[str, Any], gpus: float
 ) -> Iterator[tuple[str, pa.Table]]:
     """Run the shards on the cluster; one failed shard stops the map."""
-    with workers(gpus) as (pool, look):
-        yield from pool.run(work, jobs, settings, look)
+    with open_worker_pool(gpus) as (pool, look):
+        yield from pool.run_jobs(work, jobs, settings, look)
 
 
-def results_in(folder: str | Path) -> Path:
+def resolve_result_folder(folder: str | Path) -> Path:
     """Return the folder of results, absolute."""
     folder = Path(os.path.realpath(folder))
     if folder.exists() and not folder.is_dir():
@@ -124,7 +126,7 @@ def results_in(folder: str | Path) -> Path:
     return folder
 
 
-def threaded(function: Callable[[Shard], Result], items: Sequence[Shard]) -> list[Result]:
+def map_in_threads(function: Callable[[Shard], Result], items: Sequence[Shard]) -> list[Result]:
     """Return the function of each item, in threads of this process: for work that releases the interpreter.
 
     Reading, decoding and resizing images do.

@@ -23,7 +23,7 @@ import psutil
 
 from caramel.errors import ResourceError
 from caramel.io.disk_space import trouble
-from caramel.runtime.ray.temp_dirs import clear_session_folder, format_removed, session_folder
+from caramel.runtime.ray.temp_dirs import clear_session_folder, create_session_folder, format_removed
 
 WAITS = (30, 60, 120, 240)  # seconds that Ray's processes may take, by try; the first is Ray's own
 LOOK = 2  # seconds between looks at whether they run
@@ -89,7 +89,7 @@ def start_patiently(
 
 
 @contextmanager
-def local_ray(**options: Any) -> Iterator[None]:
+def run_local_ray(**options: Any) -> Iterator[None]:
     """Run Ray on this machine for the block; its temporary files lie in a private folder.
 
     Args:
@@ -98,15 +98,15 @@ def local_ray(**options: Any) -> Iterator[None]:
     Raises:
         ResourceError: Ray does not start, or its folder is not private.
     """
-    with session_folder() as folder:
+    with create_session_folder() as folder:
         start_patiently(partial(_init_here, folder, options), partial(_clean_up, folder))
         try:
             yield
         finally:
-            _shut_down()
+            _stop_ray()
 
 
-def _shut_down() -> None:
+def _stop_ray() -> None:
     """Call ``ray.shutdown``; where it fails since its folder cannot be written, end the rest, so that it is not tried at exit again."""
     import ray
     from ray._private import worker
@@ -146,7 +146,7 @@ def _init_here(folder: Path, options: Mapping[str, Any], seconds: int) -> None:
 
     services.get_node = get_node
     try:
-        environment = _quote_python() | options.get("runtime_env", {})
+        environment = _build_runtime_env() | options.get("runtime_env", {})
         init_ray(
             seconds, address="local", _temp_dir=str(folder), **{**options, "runtime_env": environment or None}
         )
@@ -165,7 +165,7 @@ def has_plain_python() -> bool:
     return re.search(r"[^\w@%+=:,./-]", sys.executable) is None
 
 
-def _quote_python() -> dict[str, str]:
+def _build_runtime_env() -> dict[str, str]:
     """Return the runtime environment of workers here: Ray quotes all words of its command but the path to Python."""
     return {} if has_plain_python() else {"py_executable": shlex.quote(sys.executable)}
 
@@ -229,5 +229,5 @@ def _raise_if_slow(error: Exception) -> None:
 
 def _clean_up(folder: Path) -> None:
     """End what a failed start left: Ray's processes, and its files in the session's folder."""
-    _shut_down()
+    _stop_ray()
     clear_session_folder(folder)

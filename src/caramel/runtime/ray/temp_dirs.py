@@ -28,26 +28,26 @@ ENDING = 10.0  # seconds in which killed processes end
 LOCK_WAIT = 60.0  # seconds; another session holds the lock while it removes what a killed one left
 
 
-def temporary_root() -> Path:
+def get_temporary_root() -> Path:
     """Return the folder in which Ray's private folders lie: ``RAY_TMPDIR``, else ``TMPDIR`` where that is short enough, else /tmp."""
     if named := os.environ.get("RAY_TMPDIR"):
         return Path(named).absolute()
     root = Path(os.environ.get("TMPDIR") or SHARED).absolute()
-    return root if _is_short(root / _user_folder() / "10") else SHARED
+    return root if _is_short(root / _format_folder_name() / "10") else SHARED
 
 
 @contextmanager
-def session_folder() -> Iterator[Path]:
+def create_session_folder() -> Iterator[Path]:
     """Give an empty folder for one session of Ray that no other user can enter; it is removed after the block.
 
     Raises:
         ResourceError: the folder of this user is another's, a link or open to others, or its path is too long.
     """
-    private = _require_private(temporary_root() / _user_folder())
+    private = _require_private(get_temporary_root() / _format_folder_name())
     try:
         with FileLock(private / "lock", timeout=LOCK_WAIT):
             _remove_abandoned(private)
-            folder, lock = _claim(private)
+            folder, lock = _claim_folder(private)
     except Timeout:
         raise ResourceError(
             f"Another process has held the lock {str(private / 'lock')!r} for {LOCK_WAIT:g} s; `fuser` names it. End it, or "
@@ -59,7 +59,7 @@ def session_folder() -> Iterator[Path]:
         yield folder
     finally:
         try:
-            _remove(folder)
+            _remove_folder(folder)
             lock.release()
             _remove_replacement(private, folder, held)
         finally:
@@ -73,14 +73,14 @@ def clear_session_folder(folder: Path) -> None:
         ResourceError: the folder of this user was removed, and is no longer private.
     """
     _end_processes(folder)
-    _remove(folder)
+    _remove_folder(folder)
     _require_private(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _end_processes(folder: Path) -> None:
     """End the processes that work in a session's folder, with all that they started."""
-    family = _processes_in(folder)
+    family = _find_processes(folder)
     for process in [*family]:
         with suppress(psutil.NoSuchProcess):
             family += process.children(recursive=True)
@@ -116,7 +116,7 @@ def format_removed(path: str) -> str:
     )
 
 
-def _user_folder() -> str:
+def _format_folder_name() -> str:
     """Return the name of this user's folder."""
     return f"caramel-{os.geteuid()}"
 
@@ -165,7 +165,7 @@ def _require_private(folder: Path) -> Path:
     return folder
 
 
-def _claim(private: Path) -> tuple[Path, FileLock]:
+def _claim_folder(private: Path) -> tuple[Path, FileLock]:
     """Make the first folder N that there is not, with its lock; the lock of this user's folder must be held."""
     for number in count():
         folder = private / str(number)
@@ -186,13 +186,13 @@ def _remove_abandoned(private: Path) -> None:
     for folder in (path for path in private.iterdir() if path.name.isdecimal()):
         try:
             with FileLock(private / f"{folder.name}.lock", timeout=0):
-                if not _processes_in(folder):
-                    _remove(folder)
+                if not _find_processes(folder):
+                    _remove_folder(folder)
         except Timeout:
             continue
 
 
-def _processes_in(folder: Path) -> list[psutil.Process]:
+def _find_processes(folder: Path) -> list[psutil.Process]:
     """Return the processes whose command line names a path in the folder: all of Ray's that were started for it."""
     return [
         process
@@ -201,6 +201,6 @@ def _processes_in(folder: Path) -> list[psutil.Process]:
     ]
 
 
-def _remove(folder: Path) -> None:
+def _remove_folder(folder: Path) -> None:
     """Remove a session's folder; what one of Ray's last processes writes meanwhile is left to the next session."""
     shutil.rmtree(folder, ignore_errors=True)

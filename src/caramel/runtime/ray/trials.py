@@ -22,19 +22,38 @@ from caramel.errors import ConfigError, ResourceError
 from caramel.io.disk_space import blamed, trouble
 from caramel.io.files import check, discard, hashes, keep, kept
 from caramel.runtime.environment import collect_seldom
-from caramel.runtime.mlflow.server import NAME, named_server
+from caramel.runtime.mlflow.server import NAME, get_tracking_server
 from caramel.runtime.ray.asha import CHECKPOINT, Halving
-from caramel.runtime.ray.cluster import RETRIES, named_cluster, ray_session
-from caramel.runtime.ray.driver_files import PART, asked, driver_disk, mirrored
-from caramel.runtime.ray.file_transfer import CACHE, Local, Parcel, here, replaced, unpacked, where_it_was
-from caramel.runtime.ray.node import be_at_home, called, differences, home, versions
-from caramel.runtime.ray.sharded_map import Executor, fingerprint, names_of, results_in
-from caramel.runtime.ray.workers import end_workers, sent
+from caramel.runtime.ray.cluster import RETRIES, get_cluster_address, open_ray_session
+from caramel.runtime.ray.driver_files import PART, call_disk, open_mirror, start_disk_actor
+from caramel.runtime.ray.file_transfer import (
+    CACHE,
+    LocalFile,
+    Parcel,
+    format_as_given,
+    format_source_path,
+    map_instances,
+    unpack_parcel,
+)
+from caramel.runtime.ray.node import (
+    be_at_home,
+    format_version_differences,
+    get_node_id,
+    get_node_name,
+    list_versions,
+)
+from caramel.runtime.ray.sharded_map import (
+    Executor,
+    compute_fingerprint,
+    compute_result_names,
+    resolve_result_folder,
+)
+from caramel.runtime.ray.workers import end_workers, prepare_files
 
 STOPPED = ".stopped"  # suffix of what was reported last by a trial that was ended early
 
 
-class Finished(NamedTuple):
+class TrialResult(NamedTuple):
     """A trial that has ended."""
 
     result: dict[str, Any]  # of one that ``halving`` ended early: {"stopped": what it had reported last}
@@ -51,10 +70,10 @@ def tune_grid(
     title: str,
     cpus: int = 1,
     gpus: float = 0.0,
-    again: Callable[[dict[str, Any]], bool] = lambda result: False,
+    should_rerun: Callable[[dict[str, Any]], bool] = lambda result: False,
     plan: Callable[[dict[str, Any], str], dict[str, Any]] = lambda point, name: {},
     halving: Halving | None = None,
-) -> list[Finished]:
+) -> list[TrialResult]:
     """Return what ``trial`` gave and wrote at each point of a grid, in the grid's order.
 
     Args:
@@ -77,42 +96,47 @@ def tune_grid(
         ConfigError: no machine has so many processors, or ``halving`` without Ray.
         ResourceError: a trial failed; the message holds its error. Or Ray was killed. Finished trials are kept.
     """
-    folder = results_in(folder)
-    names = names_of(trial, settings, [dict(point) for point in points])
-    done = _finished(folder, {*names})
-    among = ""
+    folder = resolve_result_folder(folder)
+    names = compute_result_names(trial, settings, [dict(point) for point in points])
+    done = _load_finished(folder, {*names})
+    grid_key = ""
     if halving:
         _require_ray(executor)
-        among = fingerprint(__name__, list(halving), names)
-        done |= {n: found for n, found in _stopped(folder, {*names}, among).items() if n not in done}
+        grid_key = compute_fingerprint(__name__, list(halving), names)
+        done |= {n: entry for n, entry in _load_stopped(folder, {*names}, grid_key).items() if n not in done}
     todo = {name: dict(point) for name, point in zip(names, points, strict=True) if name not in done}
-    each = {n: {**settings, **plan(point, n)} for n, point in todo.items()}
+    trial_settings = {n: {**settings, **plan(point, n)} for n, point in todo.items()}
     if executor == "inline":
         for name, point in tqdm(todo.items(), desc=title, unit="trial", disable=None):
-            placed = replaced(each[name], Local, here)
-            _keep(folder / name, _run_trial(trial, point, folder / name, placed))
+            placed = map_instances(trial_settings[name], LocalFile, format_as_given)
+            _save_result(folder / name, _run_trial(trial, point, folder / name, placed))
     elif todo:
         for name in todo:
             check(folder / name)  # here, since nobody sees what a worker says
-        _run_on_tune(trial, todo, each, folder, title, {"cpu": cpus, "gpu": gpus}, halving, among)
-    done |= {**(_stopped(folder, {*todo}, among) if halving else {}), **_finished(folder, {*todo})}
+        _run_on_tune(
+            trial, todo, trial_settings, folder, title, {"cpu": cpus, "gpu": gpus}, halving, grid_key
+        )
+    done |= {
+        **(_load_stopped(folder, {*todo}, grid_key) if halving else {}),
+        **_load_finished(folder, {*todo}),
+    }
     for result, path in done.values():
-        if again(result):
+        if should_rerun(result):
             path.unlink(missing_ok=True)
     if lost := {*names} - {*done}:
         raise ResourceError(
             f"Results of {len(lost)} of {len({*names})} trials of {title!r} in {str(folder)!r} were changed or removed "
             f"before they were read. Does another process work in that folder? Wait for it, then run this again."
         )
-    return [Finished(done[name][0], folder / name) for name in names]
+    return [TrialResult(done[name][0], folder / name) for name in names]
 
 
-def executors(executor: Executor, trials: int) -> tuple[Executor, Executor]:
+def select_executors(executor: Executor, trials: int) -> tuple[Executor, Executor]:
     """Return where trials run and where the shards inside each do: both on Ray would wait for each other's processors.
 
     Several trials share this machine. A single one, or each in turn on a cluster whose nodes share no disk, spreads its own shards.
     """
-    if executor == "ray" and trials > 1 and not named_cluster():
+    if executor == "ray" and trials > 1 and not get_cluster_address():
         return "ray", "inline"
     return "inline", executor
 
@@ -126,24 +150,26 @@ def count_at_once(gpus: float) -> int:
     return max(1, int(torch.cuda.device_count() / gpus))
 
 
-def _finished(folder: Path, names: Collection[str]) -> dict[str, tuple[dict[str, Any], Path]]:
+def _load_finished(folder: Path, names: Collection[str]) -> dict[str, tuple[dict[str, Any], Path]]:
     """Return name -> (result, its file) of the trials that are done, with all that they wrote."""
-    found = {}
+    results = {}
     for name, path in kept(folder, ".json", names).items():
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["files"] == hashes(folder / name):
-            found[name] = content["result"], path
+            results[name] = content["result"], path
         else:
             discard(path, f"files in {str(folder / name)!r} are not as they were written with it")
-    return found
+    return results
 
 
-def _stopped(folder: Path, names: Collection[str], among: str) -> dict[str, tuple[dict[str, Any], Path]]:
+def _load_stopped(
+    folder: Path, names: Collection[str], grid_key: str
+) -> dict[str, tuple[dict[str, Any], Path]]:
     """Return name -> (result, its file) of the trials that were ended early among the others of this grid."""
-    found = kept(folder, STOPPED, {f"{name}-{among}" for name in names})
+    paths = kept(folder, STOPPED, {f"{name}-{grid_key}" for name in names})
     return {
         name.rpartition("-")[0]: (json.loads(path.read_text(encoding="utf-8")), path)
-        for name, path in found.items()
+        for name, path in paths.items()
     }
 
 
@@ -156,20 +182,20 @@ def _require_ray(executor: Executor) -> None:
 
 
 def _run_trial(
-    trial: Callable[..., dict[str, Any]], point: Mapping[str, Any], place: Path, settings: Mapping[str, Any]
+    trial: Callable[..., dict[str, Any]], point: Mapping[str, Any], folder: Path, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Run one trial in its folder; return its result and the hashes of what it wrote."""
-    if place.is_file():
-        discard(place, "it is a file where a trial's folder belongs")
-    place.mkdir(parents=True, exist_ok=True)
-    result = trial(dict(point), str(place), **settings)
-    return {"result": result, "files": hashes(place)}
+    if folder.is_file():
+        discard(folder, "it is a file where a trial's folder belongs")
+    folder.mkdir(parents=True, exist_ok=True)
+    result = trial(dict(point), str(folder), **settings)
+    return {"result": result, "files": hashes(folder)}
 
 
-def _keep(place: Path, content: Mapping[str, Any], suffix: str = ".json") -> None:
+def _save_result(folder: Path, content: Mapping[str, Any], suffix: str = ".json") -> None:
     """Keep what ``_run_trial`` returned, or what a trial had reported that was ended early, beside the trial's folder."""
     text = json.dumps(content, sort_keys=True)
-    keep(place.with_suffix(suffix), lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    keep(folder.with_suffix(suffix), lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def _run_on_tune(
@@ -180,44 +206,46 @@ def _run_on_tune(
     title: str,
     needs: Mapping[str, float],
     halving: Halving | None,
-    among: str,
+    grid_key: str,
 ) -> None:
     """Run the points as one Ray Tune experiment, each with its settings, and keep what each gives when it has ended.
 
     The first error is raised after all have ended; at once where nothing more can be written in the folder.
     """
-    with ray_session() as look:
+    with open_ray_session() as check_session:
         from ray import tune
 
         end_workers()
         _require_room(needs)
-        if any("planned" in each for each in settings.values()):
+        if any("planned" in trial_settings for trial_settings in settings.values()):
             _require_tracking()
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # tracebacks; what they mean is said below
         for part in folder.glob(f".*{PART}"):  # what a node sent that died
             part.unlink(missing_ok=True)
-        given = {name: sent(each) for name, each in settings.items()}
-        where = Driver.here()
-        asked_for = {halving.metric: 0.0} if halving else {}  # of each report, also where no scheduler looks
+        given = {name: prepare_files(trial_settings) for name, trial_settings in settings.items()}
+        where = Driver.from_this_node()
+        default_metrics = (
+            {halving.metric: 0.0} if halving else {}
+        )  # of each report, also where no scheduler looks
 
         def trainable(config: dict[str, Any]) -> None:
             name = config["name"]
             try:
-                found = _on_its_node(trial, config["point"], folder / name, given[name], where)
+                outcome = _run_on_node(trial, config["point"], folder / name, given[name], where)
             except Exception as error:  # noqa: BLE001 - the driver raises it: Tune would only try again
-                tune.report({**asked_for, "error": _said(error, folder / name)})
+                tune.report({**default_metrics, "error": _format_error(error, folder / name)})
             else:
-                shown = {k: v for k, v in found["result"].items() if isinstance(v, int | float)}
-                tune.report({**asked_for, **shown, "found": json.dumps(found), "error": ""})
+                metrics = {k: v for k, v in outcome["result"].items() if isinstance(v, int | float)}
+                tune.report({**default_metrics, **metrics, "found": json.dumps(outcome), "error": ""})
 
-        watch, unkept = _watch(folder, look, halving, among)
+        watch, unkept = _build_callback(folder, check_session, halving, grid_key)
         tuner = tune.Tuner(
             tune.with_resources(trainable, dict(needs)),
             param_space=tune.grid_search([{"name": name, "point": point} for name, point in points.items()]),
             # A trial is a function of its arguments alone: the next one needs no process of its own, which would
             # import torch again.
             tune_config=tune.TuneConfig(
-                reuse_actors=True, scheduler=halving.scheduler() if halving else None
+                reuse_actors=True, scheduler=halving.build_scheduler() if halving else None
             ),
             run_config=tune.RunConfig(
                 name=title,
@@ -234,18 +262,20 @@ def _run_on_tune(
             if unkept:  # Tune's own error is a traceback of it
                 raise unkept[0] from None
             raise
-    ended = _stopped(folder, {*points}, among) if halving else {}
+    ended = _load_stopped(folder, {*points}, grid_key) if halving else {}
     missing = len(points) - len({*kept(folder, ".json", points), *ended})
     if missing:
-        said = [result.metrics["error"] for result in grid if result.metrics and result.metrics.get("error")]
-        said += [str(error).strip().rpartition("\n")[2] for error in grid.errors]
+        messages = [
+            result.metrics["error"] for result in grid if result.metrics and result.metrics.get("error")
+        ]
+        messages += [str(error).strip().rpartition("\n")[2] for error in grid.errors]
         raise ResourceError(
             f"{missing} of {len(points)} trials of {title!r} failed; the first said: "
-            f"{(said or ['the experiment was interrupted'])[0]}\n{_go_on(folder)}"
+            f"{(messages or ['the experiment was interrupted'])[0]}\n{_format_resume_hint(folder)}"
         )
 
 
-def _go_on(folder: Path) -> str:
+def _format_resume_hint(folder: Path) -> str:
     """Return what is said after the error of a trial."""
     return f"Finished trials are kept in {folder}; run `dvc repro` to go on."
 
@@ -261,12 +291,12 @@ def _require_room(needs: Mapping[str, float]) -> None:
     """
     import ray
 
-    there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    for kind, name in (("cpu", "processors"), ("gpu", "GPUs")):
-        most = max((has.get(kind.upper(), 0.0) for has in there), default=0.0)
-        if most < needs[kind]:
+    resources = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    for resource, name in (("cpu", "processors"), ("gpu", "GPUs")):
+        most = max((has.get(resource.upper(), 0.0) for has in resources), default=0.0)
+        if most < needs[resource]:
             raise ConfigError(
-                f"A trial needs {needs[kind]:g} {name} of one machine, and the largest one here has {most:g}. Take fewer "
+                f"A trial needs {needs[resource]:g} {name} of one machine, and the largest one here has {most:g}. Take fewer "
                 f"finetune.processes, less of run.gpus, or run.executor: inline."
             )
 
@@ -280,17 +310,19 @@ def _require_tracking() -> None:
     import ray
 
     others = [
-        node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"] and node["NodeID"] != home()
+        node["NodeManagerHostname"]
+        for node in ray.nodes()
+        if node["Alive"] and node["NodeID"] != get_node_id()
     ]
-    if named_cluster() and others and not named_server():
+    if get_cluster_address() and others and not get_tracking_server():
         raise ConfigError(
             f"Trials may run on {', '.join(sorted({*others}))}, but runs are tracked in a database on this machine's disk. Name an "
             f"MLflow server with {NAME} (docs/tracking.md), or take one machine: RAY_ADDRESS=local."
         )
 
 
-def _watch(
-    folder: Path, look: Callable[[], None], halving: Halving | None, among: str
+def _build_callback(
+    folder: Path, check_session: Callable[[], None], halving: Halving | None, grid_key: str
 ) -> tuple[Any, list[ResourceError]]:
     """Return Tune's callback that keeps what trials report, and the errors with which it ended the experiment.
 
@@ -300,31 +332,31 @@ def _watch(
 
     unkept: list[ResourceError] = []
 
-    def put(*content: Any) -> None:
+    def save_content(*content: Any) -> None:
         try:
-            _keep(*content)
+            _save_result(*content)
         except ResourceError as error:
             unkept.append(error)
             raise
 
     class Watch(tune.Callback):  # type: ignore[misc]
         def on_step_begin(self, **info: Any) -> None:
-            look()
+            check_session()
 
         def on_trial_result(self, *, trial: Any, result: dict[str, Any], **info: Any) -> None:
             if result.get("found"):
-                put(folder / trial.config["name"], json.loads(result["found"]))
+                save_content(folder / trial.config["name"], json.loads(result["found"]))
             elif result.get("error") and trouble(
                 folder
             ):  # all others would compute, and then fail as this one
-                unkept.append(ResourceError(f"{result['error']}\n{_go_on(folder)}"))
+                unkept.append(ResourceError(f"{result['error']}\n{_format_resume_hint(folder)}"))
                 raise unkept[-1]
 
         def on_trial_complete(self, *, trial: Any, **info: Any) -> None:
             last = trial.last_result
             if halving and CHECKPOINT in last:  # the last thing that it said: it was ended there
-                said = {name: last[name] for name in (CHECKPOINT, halving.metric)}
-                put(folder / f"{trial.config['name']}-{among}", {"stopped": said}, STOPPED)
+                metrics = {name: last[name] for name in (CHECKPOINT, halving.metric)}
+                save_content(folder / f"{trial.config['name']}-{grid_key}", {"stopped": metrics}, STOPPED)
 
         def on_trial_recover(self, *, trial: Any, **info: Any) -> None:
             point = trial.config["point"]
@@ -343,15 +375,15 @@ class Driver(NamedTuple):
     installed: dict[str, str]
 
     @classmethod
-    def here(cls) -> Driver:
+    def from_this_node(cls) -> Driver:
         """Return this machine."""
-        return cls(home(), driver_disk() if named_cluster() else None, versions())
+        return cls(get_node_id(), start_disk_actor() if get_cluster_address() else None, list_versions())
 
 
-def _on_its_node(
+def _run_on_node(
     trial: Callable[..., dict[str, Any]],
     point: Mapping[str, Any],
-    place: Path,
+    folder: Path,
     settings: Mapping[str, Any],
     driver: Driver,
 ) -> dict[str, Any]:
@@ -360,21 +392,21 @@ def _on_its_node(
     Raises:
         ResourceError: the node has other versions than the driver, or the trial failed there.
     """
-    away = called(driver.home)
+    away = get_node_name(driver.home)
     collect_seldom()
     if not away:
-        return _run_trial(trial, point, place, replaced(settings, Parcel, where_it_was))
-    if said := differences(away, versions(), driver.installed):
-        raise ResourceError(said)
+        return _run_trial(trial, point, folder, map_instances(settings, Parcel, format_source_path))
+    if message := format_version_differences(away, list_versions(), driver.installed):
+        raise ResourceError(message)
     be_at_home()
-    fetch = partial(unpacked, read=partial(asked, driver.disk, "read"))
+    fetch = partial(unpack_parcel, read=partial(call_disk, driver.disk, "read"))
     try:
-        with mirrored(str(place), driver.disk) as mirror:
-            return _run_trial(trial, point, mirror, replaced(settings, Parcel, fetch))
+        with open_mirror(str(folder), driver.disk) as mirror:
+            return _run_trial(trial, point, mirror, map_instances(settings, Parcel, fetch))
     except Exception as error:
-        raise ResourceError(f"On node {away}: {_said(error, CACHE.expanduser())}") from error
+        raise ResourceError(f"On node {away}: {_format_error(error, CACHE.expanduser())}") from error
 
 
-def _said(error: Exception, place: Path) -> str:
+def _format_error(error: Exception, folder: Path) -> str:
     """Return what an error of a trial that wrote at a place says."""
-    return blamed(error, [place]) or f"{type(error).__name__}: {error}"
+    return blamed(error, [folder]) or f"{type(error).__name__}: {error}"

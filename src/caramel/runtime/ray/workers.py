@@ -20,20 +20,31 @@ from typing import Any
 from caramel.errors import CaramelError, ResourceError
 from caramel.io.disk_space import blamed
 from caramel.runtime.environment import collect_seldom
-from caramel.runtime.ray.cluster import RETRIES, in_one_session, named_cluster, ray_session
-from caramel.runtime.ray.driver_files import asked, driver_disk
+from caramel.runtime.ray.cluster import RETRIES, get_cluster_address, is_session_shared, open_ray_session
+from caramel.runtime.ray.driver_files import call_disk, start_disk_actor
 from caramel.runtime.ray.file_transfer import (
     CACHE,
-    Local,
+    LocalFile,
     Parcel,
-    on_this_machine,
-    packed,
-    replaced,
-    unpacked,
-    where_it_was,
+    format_absolute,
+    format_source_path,
+    map_instances,
+    pack_file,
+    unpack_parcel,
 )
-from caramel.runtime.ray.node import be_at_home, called, differences, home, versions
-from caramel.runtime.ray.results import Died, gave_up, result_of, room_for_it
+from caramel.runtime.ray.node import (
+    be_at_home,
+    format_version_differences,
+    get_node_id,
+    get_node_name,
+    list_versions,
+)
+from caramel.runtime.ray.results import (
+    WorkerDiedError,
+    build_worker_error,
+    get_result,
+    translate_store_errors,
+)
 from caramel.runtime.ray.session_health import LOOK
 
 AHEAD = 2  # pieces of work that a worker has: the next one is there when one ends
@@ -46,7 +57,7 @@ class ShardWorker:
 
     def __init__(self, home: str, disk: Any) -> None:
         """Know the node that drives, and its disk; None where nothing else is there."""
-        self._away = called(home)
+        self._away = get_node_name(home)
         self._disk = disk
         collect_seldom()
         if self._away:
@@ -54,7 +65,7 @@ class ShardWorker:
 
     def ready(self) -> tuple[str, str, dict[str, str]]:
         """Return the node's number and name, and what is installed there."""
-        return home(), self._away, versions()
+        return get_node_id(), self._away, list_versions()
 
     def wait(self) -> None:
         """Do nothing, for as long as the node is there."""
@@ -62,17 +73,21 @@ class ShardWorker:
 
     def run(self, work: Callable[..., Any], arguments: tuple[Any, ...], settings: Mapping[str, Any]) -> Any:
         """Return what the work gives; its files are fetched first."""
-        fetch = partial(unpacked, read=partial(asked, self._disk, "read")) if self._away else where_it_was
+        fetch = (
+            partial(unpack_parcel, read=partial(call_disk, self._disk, "read"))
+            if self._away
+            else format_source_path
+        )
         try:
-            placed = replaced([arguments, settings], Parcel, fetch)
+            placed = map_instances([arguments, settings], Parcel, fetch)
             return work(*placed[0], **placed[1])
         except CaramelError as error:
             if not self._away:
                 raise
             raise type(error)(f"On node {self._away}: {error}") from error
         except Exception as error:
-            if self._away and (said := blamed(error, [CACHE.expanduser()])):
-                raise ResourceError(f"On node {self._away}: {said}") from error
+            if self._away and (message := blamed(error, [CACHE.expanduser()])):
+                raise ResourceError(f"On node {self._away}: {message}") from error
             raise
 
 
@@ -84,7 +99,7 @@ class _Worker:
     jobs: list[Job] = field(default_factory=list)  # in the order in which they were sent
 
 
-class Pool:
+class WorkerPool:
     """The workers of a session, of one kind: how many GPUs each has."""
 
     def __init__(self, gpus: float) -> None:
@@ -92,8 +107,8 @@ class Pool:
         import ray
 
         self.gpus = gpus
-        self._disk = driver_disk() if named_cluster() else None
-        self.home = home()
+        self._disk = start_disk_actor() if get_cluster_address() else None
+        self.home = get_node_id()
         self._starting: dict[Any, _Worker] = {}
         self._workers: list[_Worker] = []
         self._aside: dict[
@@ -103,12 +118,12 @@ class Pool:
         self._late: set[str] = set()  # nodes of which was said that they have other versions
         self._most = self._failed = 0
 
-    def run(
+    def run_jobs(
         self,
         work: Callable[..., Any],
         jobs: Sequence[Job],
         settings: Mapping[str, Any],
-        look: Callable[[], None],
+        check_session: Callable[[], None],
     ) -> Iterator[tuple[str, Any]]:
         """Yield (name, result) of each job as it ends; one that fails ends all.
 
@@ -117,62 +132,62 @@ class Pool:
         """
         import ray
 
-        settings = sent(settings)
+        settings = prepare_files(settings)
         todo, deaths = deque(jobs), Counter[str]()
         waiting: dict[Any, tuple[_Worker, Job]] = {}
-        said = time.monotonic()
+        last_notice = time.monotonic()
         while todo or waiting:
-            look()
-            self._grow(len(todo) + len(waiting))
-            for worker in self._free():
+            check_session()
+            self._start_workers(len(todo) + len(waiting))
+            for worker in self._list_free_workers():
                 if todo:
                     job = todo.popleft()
-                    waiting[self._send(worker, work, job, settings)] = worker, job
+                    waiting[self._send_job(worker, work, job, settings)] = worker, job
             done, _ = ray.wait([*waiting, *self._starting, *self._aside], num_returns=1, timeout=LOOK)
             for reference in done:
                 if reference in self._aside:  # its node is gone
                     del self._aside[reference]
                     continue
                 if reference in self._starting:
-                    self._started(reference)
+                    self._accept_worker(reference)
                     continue
                 worker, job = waiting.pop(reference)
                 first = worker.jobs[0] is job
                 worker.jobs.remove(job)
                 try:
-                    result = result_of(reference)
-                except Died as error:
-                    self._drop(worker)
+                    result = get_result(reference)
+                except WorkerDiedError as error:
+                    self._drop_worker(worker)
                     deaths[job[0]] += first
                     if deaths[job[0]] > RETRIES:
-                        raise gave_up(job[0], error) from error
+                        raise build_worker_error(job[0], error) from error
                     todo.appendleft(job)
                 else:
                     yield job[0], result
             if self._workers:
-                said = time.monotonic()
-            elif time.monotonic() - said > STILL:
-                said = time.monotonic()
+                last_notice = time.monotonic()
+            elif time.monotonic() - last_notice > STILL:
+                last_notice = time.monotonic()
                 need = f"{self.gpus:g} free GPU" if self.gpus else "a free processor"
                 print(f"\nWaiting for a node of Ray's cluster with {need}.", file=sys.stderr)
 
-    def release(self) -> None:
+    def release_workers(self) -> None:
         """End all workers."""
         import ray
 
         for worker in (*self._workers, *self._starting.values(), *self._aside.values()):
             ray.kill(worker.actor)
-        self.forget()
+        self.forget_workers()
 
-    def forget(self) -> None:
+    def forget_workers(self) -> None:
         """Let go of all workers without a word to Ray, which may be gone: it ends those that nobody knows."""
         self._workers, self._starting, self._aside = [], {}, {}
 
-    def _grow(self, wanted: int) -> None:
+    def _start_workers(self, wanted: int) -> None:
         """Start workers, as many as the cluster has room for, but no more than there are jobs."""
         import ray
 
-        if not self._most or named_cluster():  # a call that may not return once Ray is gone
+        if not self._most or get_cluster_address():  # a call that may not return once Ray is gone
             has = ray.cluster_resources()
             slots = has.get("GPU", 0) / self.gpus if self.gpus else has.get("CPU", 1)
             self._most = max(1, int(slots))
@@ -181,13 +196,13 @@ class Pool:
             worker = _Worker(actor.remote(self.home, self._disk))
             self._starting[worker.actor.ready.remote()] = worker
 
-    def _started(self, reference: Any) -> None:
+    def _accept_worker(self, reference: Any) -> None:
         """Have a worker be given jobs, if its node has what the driver has; a late node that has not ends nothing."""
         worker = self._starting.pop(reference)
         try:
-            node, name, installed = result_of(reference)
-        except Died as error:
-            self._drop(worker)
+            node, name, installed = get_result(reference)
+        except WorkerDiedError as error:
+            self._drop_worker(worker)
             self._failed += 1
             if self._failed > RETRIES:
                 raise ResourceError(
@@ -195,27 +210,29 @@ class Pool:
                 ) from error
             return
         self._failed = 0
-        said = differences(name, installed, versions())
-        if not said:
+        message = format_version_differences(name, installed, list_versions())
+        if not message:
             self._workers.append(worker)
         elif node in self._first:
-            raise ResourceError(said)
+            raise ResourceError(message)
         else:
             if node not in self._late:
-                print(f"\n{said} Until then the others work.", file=sys.stderr)
+                print(f"\n{message} Until then the others work.", file=sys.stderr)
             self._late.add(node)
             self._aside[worker.actor.wait.remote()] = worker
 
-    def _free(self) -> list[_Worker]:
+    def _list_free_workers(self) -> list[_Worker]:
         """Return the workers that can be given a job, those with the fewest first."""
         return sorted((w for w in self._workers if len(w.jobs) < AHEAD), key=lambda w: len(w.jobs))
 
-    def _send(self, worker: _Worker, work: Callable[..., Any], job: Job, settings: Mapping[str, Any]) -> Any:
+    def _send_job(
+        self, worker: _Worker, work: Callable[..., Any], job: Job, settings: Mapping[str, Any]
+    ) -> Any:
         worker.jobs.append(job)
-        with room_for_it():
-            return worker.actor.run.remote(work, tuple(sent(list(job[1]()))), settings)
+        with translate_store_errors():
+            return worker.actor.run.remote(work, tuple(prepare_files(list(job[1]()))), settings)
 
-    def _drop(self, worker: _Worker) -> None:
+    def _drop_worker(self, worker: _Worker) -> None:
         """Forget a worker; its other jobs come back by themselves, with an error."""
         import ray
 
@@ -224,23 +241,23 @@ class Pool:
         ray.kill(worker.actor)
 
 
-_POOL: list[Pool] = []  # of the session: one at most
+_POOL: list[WorkerPool] = []  # of the session: one at most
 
 
 @contextmanager
-def workers(gpus: float) -> Iterator[tuple[Pool, Callable[[], None]]]:
+def open_worker_pool(gpus: float) -> Iterator[tuple[WorkerPool, Callable[[], None]]]:
     """Give the workers of the Ray session, and its ``look``; those of a session that goes on stay for the next call."""
-    with ray_session() as look:
-        if _POOL and (_POOL[0].gpus, _POOL[0].home) != (gpus, home()):
+    with open_ray_session() as check_session:
+        if _POOL and (_POOL[0].gpus, _POOL[0].home) != (gpus, get_node_id()):
             end_workers()
         if not _POOL:
-            _POOL.append(Pool(gpus))
+            _POOL.append(WorkerPool(gpus))
         try:
-            yield _POOL[0], look
+            yield _POOL[0], check_session
         except BaseException:
-            _POOL.pop().forget()
+            _POOL.pop().forget_workers()
             raise
-        if not in_one_session():
+        if not is_session_shared():
             end_workers()
 
 
@@ -250,10 +267,10 @@ def end_workers() -> None:
 
     while _POOL:
         pool = _POOL.pop()
-        if ray.is_initialized() and pool.home == home():
-            pool.release()
+        if ray.is_initialized() and pool.home == get_node_id():
+            pool.release_workers()
 
 
-def sent(value: Any) -> Any:
+def prepare_files(value: Any) -> Any:
     """Return a JSON-like value with what is sent in place of each ``Local``: on this machine, its path."""
-    return replaced(value, Local, packed if named_cluster() else on_this_machine)
+    return map_instances(value, LocalFile, pack_file if get_cluster_address() else format_absolute)

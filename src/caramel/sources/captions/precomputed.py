@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.interfaces.writer import Written
 from caramel.io.validators import brief
 from caramel.schemas.io import build_frame
@@ -39,7 +39,7 @@ def given_negatives(
     if len(foreign):
         raise DataError(
             f"{len(foreign)} of {len(pairs)} pairs are not in {files!r}, or have another caption there:\n"
-            f"{shown([brief(name) for name in foreign])}\n"
+            f"{format_items([brief(name) for name in foreign])}\n"
             f"Run the stage `scenes` again, or set negatives.backend to 'lexicon' in params.yaml."
         )
     negatives = given.assign(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from caramel.sources.captions import words
-from caramel.utils.text import spelled_class, spelled_word
+from caramel.utils.text import build_character_class, build_word_pattern
 
 Kind = Literal["noun", "attribute", "relation"]
 
@@ -61,7 +61,7 @@ class Sentence:
     def phrase_start(self, noun: Found) -> int:
         """Return where the noun's phrase starts: its attributes and determiner come before it."""
         start = noun.start
-        for word in reversed(list(spelled_word(self.text).finditer(self.text[: noun.start]))):
+        for word in reversed(list(build_word_pattern(self.text).finditer(self.text[: noun.start]))):
             if self.text[word.end() : start].strip():
                 break
             if word.group().lower() in words.DETERMINERS:
@@ -107,9 +107,9 @@ def _pattern(characters: str) -> re.Pattern[str]:
 def scan(text: str) -> list[Found]:
     """Return the known words of a text, from left to right, none overlapping."""
     found = []
-    for match in _pattern(spelled_class(text)).finditer(text):
+    for match in _pattern(build_character_class(text)).finditer(text):
         kind, word, group, plural = _lexicon()[match.group().lower()]
-        behind = spelled_word(text).match(text[match.end() :].lstrip(" "))
+        behind = build_word_pattern(text).match(text[match.end() :].lstrip(" "))
         if kind == "attribute" and (behind is None or not _may_be_noun(behind.group().lower())):
             continue
         found.append(Found(match.start(), match.end(), kind, word, group, plural))
@@ -134,7 +134,7 @@ def sentence(text: str, captions: Iterable[str]) -> Sentence:
     """Return a caption with its known words; ``captions`` are all captions of its image."""
     said: set[str] = set()
     for caption in (text, *captions):
-        said |= {word.lower() for word in spelled_word(caption).findall(caption)} | {
+        said |= {word.lower() for word in build_word_pattern(caption).findall(caption)} | {
             f.word for f in scan(caption)
         }
     found = _heads(text, scan(text))
@@ -149,7 +149,7 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
     for start, end, new in sorted(edits, reverse=True):
         before, old = text[:start], text[start:end]
         new = new[:1].upper() + new[1:] if old[:1].isupper() and not before.strip() else new
-        if match := re.search(rf"(?<![{spelled_class(before)}])[Aa]n? $", before):
+        if match := re.search(rf"(?<![{build_character_class(before)}])[Aa]n? $", before):
             right = words.article(new)
             right = right.capitalize() if before[match.start()] == "A" else right
             before = f"{before[: match.start()]}{right} "

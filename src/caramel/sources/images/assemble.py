@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import build_frame
 from caramel.schemas.training import TRAINING
@@ -102,7 +102,7 @@ def _check(
     for what, names in lacking.items():
         if len(names):
             raise DataError(
-                f"{len(names)} {what}:\n{shown([repr(name) for name in names])}\n"
+                f"{len(names)} {what}:\n{format_items([repr(name) for name in names])}\n"
                 f"The tables are not of one run. Run `dvc repro` to make them again."
             )
 

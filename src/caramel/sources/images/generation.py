@@ -16,8 +16,8 @@ from caramel.errors import DataError
 from caramel.interfaces.source import Put
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import JUDGES
-from caramel.runtime.ray.file_transfer import Local
-from caramel.runtime.ray.sharded_map import Executor, sharded_map
+from caramel.runtime.ray.file_transfer import LocalFile
+from caramel.runtime.ray.sharded_map import Executor, map_shards
 from caramel.runtime.ray.trials import tune_grid
 from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.io import build_frame
@@ -158,7 +158,7 @@ def synthesize(
         candidates, seed, executor: as their names say.
     """
     settings = {
-        "generator": Local(generator),
+        "generator": LocalFile(generator),
         "candidates": candidates,
         "until": until,
         "seed": seed,
@@ -168,7 +168,7 @@ def synthesize(
         "batch": batch,
         "device": resolve_device(device),
     }
-    parts = sharded_map(
+    parts = map_shards(
         draw_shard,
         [list(asked[start : start + shard]) for start in range(0, len(asked), shard)],
         settings=settings,
@@ -254,9 +254,9 @@ def choose_settings(
         points,
         settings={
             "captions": asked,
-            "generator": Local(generator),
+            "generator": LocalFile(generator),
             "judge": judge,
-            "judge_checkpoint": Local(judge_checkpoint),
+            "judge_checkpoint": LocalFile(judge_checkpoint),
             "further_objects": further_objects,
             "seed": seed,
             "size": size,

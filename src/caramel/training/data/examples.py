@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.errors import DataError, shown
+from caramel.errors import DataError, format_items
 from caramel.interfaces.method import Method
 from caramel.schemas.columns import SUBTYPES
 from caramel.training.data.clic_concat import Pairable, first_sentence
@@ -187,7 +187,7 @@ def _check(rows: pd.DataFrame, good: pd.Series[bool], problem: str, cure: str) -
     bad = rows.loc[~good, ["image_id", "caption"]]
     if len(bad):
         named = [f"{image!r}: {caption!r}" for image, caption in bad.itertuples(index=False)]
-        raise DataError(f"{len(bad)} of {len(rows)} rows {problem}:\n{shown(named)}\n{cure}.")
+        raise DataError(f"{len(bad)} of {len(rows)} rows {problem}:\n{format_items(named)}\n{cure}.")
 
 
 def _negatives(rows: pd.DataFrame, method: Method) -> pd.DataFrame:

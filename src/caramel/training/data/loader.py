@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.errors import CaramelError, ResourceError
-from caramel.runtime.ray.sharded_map import threaded
+from caramel.runtime.ray.sharded_map import map_in_threads
 from caramel.training.data.decoding import training_picture
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Pixels:
             out[place] = np.asarray(picture, np.uint8).transpose(2, 0, 1)
 
         if get_worker_info() is None:
-            threaded(put, range(len(numbers)))
+            map_in_threads(put, range(len(numbers)))
         else:
             for place in range(len(numbers)):
                 put(place)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tqdm import tqdm
 
-from caramel.errors import ConfigError, DataError, shown
+from caramel.errors import ConfigError, DataError, format_items
 from caramel.interfaces.trainer import Curve
 from caramel.io.files import is_whole, keep
 from caramel.models.devices import fitting, whole_fp32
@@ -190,7 +190,7 @@ def _check_finite(
     for name, value in values.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
             last = next((f"the checkpoint before it is {str(p)!r}" for p in _checkpoints(scratch)), "")
-            names = f"The rows of its batch:\n{shown(list(rows(step)))}\n" if rows else ""
+            names = f"The rows of its batch:\n{format_items(list(rows(step)))}\n" if rows else ""
             raise ConfigError(
                 f"Training {title!r} stopped at step {step + 1}: its {name} is not finite, so that nothing more "
                 f"would be learnt; {last or 'there is no checkpoint before it'}.\n{names}Lower `lr`, make `warmup` "

@@ -14,8 +14,8 @@ from caramel.errors import ConfigError
 from caramel.io.image_store import shards_of
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import Halving
-from caramel.runtime.ray.file_transfer import Local
-from caramel.runtime.ray.sharded_map import Executor, fingerprint
+from caramel.runtime.ray.file_transfer import LocalFile
+from caramel.runtime.ray.sharded_map import Executor, compute_fingerprint
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.training.recipes.finetune_trial import CHECKPOINT, MEASURED_BY, measured_by
@@ -87,9 +87,9 @@ def finetune(
             check_settings(variant, {**common, **mine}, len(train_rows), processes)
     trials = Trials(
         {
-            "base": Local(base),
-            "rows": Local(rows),
-            "images": Local(images, around=tuple(shards_of(images, read_table(IMAGES, images)))),
+            "base": LocalFile(base),
+            "rows": LocalFile(rows),
+            "images": LocalFile(images, around=tuple(shards_of(images, read_table(IMAGES, images)))),
             "negatives": negatives,
             "mix": list(mix),
             "settings": dict(settings),
@@ -141,9 +141,9 @@ def _search(
                     f"time at its end, so that no trial could end early. Take a smaller finetune.checkpoint_every, or asha: null."
                 )
             ending[variant] = Halving(select, first, factor, max(counts))
-    parent = tracking.plan(
+    parent = tracking.plan_run(
         "finetune search",
-        key=fingerprint(__name__, "search", trials.names(points), dict(search)),
+        key=compute_fingerprint(__name__, "search", trials.names(points), dict(search)),
         params={**search, "metric": select, "repeatable": not ending},
         data=trials.data,
         tags={"stage": "search"},
@@ -151,7 +151,7 @@ def _search(
     )
     trials = replace(trials, parent=parent.run_id)
     found = searched(trials.run, tried, seeds=search["seeds"], halving=ending, metric=select)
-    with tracking.opened(parent):
+    with tracking.open_run(parent):
         import mlflow
 
         mlflow.log_text(found.table.to_csv(index=False), "searched.csv")  # log_table would append to it

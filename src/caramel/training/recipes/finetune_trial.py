@@ -23,7 +23,7 @@ from caramel.models.open_clip.checkpoints import (
 )
 from caramel.registry import METHODS
 from caramel.runtime.mlflow import tracking
-from caramel.runtime.ray.asha import reached
+from caramel.runtime.ray.asha import report_checkpoint
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.training.data.examples import Examples, load_examples
@@ -48,7 +48,7 @@ def finetune_trial(
     scratch: str,
     *,
     processes: int,
-    planned: tracking.Planned,
+    planned: tracking.PlannedRun,
     ending: tuple[str, int, int] | None = None,
     **given: Any,
 ) -> dict[str, Any]:
@@ -65,14 +65,14 @@ def finetune_trial(
     """
     variant, seed = point["variant"], point["seed"]
     whole = {"point": dict(point), "scratch": scratch, **given}
-    with tracking.opened(planned):
+    with tracking.open_run(planned):
         import mlflow
 
         def tell(points: Curve) -> None:
             log_curve(points)
             for step, name, value in points:
                 if ending and name == ending[0] and step < ending[2]:
-                    reached(step // ending[1], name, value)
+                    report_checkpoint(step // ending[1], name, value)
 
         result: dict[str, Any] = together(trained, whole, processes, tell)
         curve, select = result["curve"], result["select"]

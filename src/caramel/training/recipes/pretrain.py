@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel.errors import BackendError, DataError, shown
+from caramel.errors import BackendError, DataError, format_items
 from caramel.interfaces.trainer import Curve
 from caramel.models.open_clip.checkpoints import assemble, build_model, save_checkpoint
 from caramel.models.open_clip.tokenizer import learn_merges
@@ -112,7 +112,7 @@ def _scenes(rows: pd.DataFrame) -> pd.Series[str]:
     if len(unknown):
         raise DataError(
             f"pretrain.image_steps: {len(unknown)} of {len(rows)} training pairs have no scene for the image tower to learn:\n"
-            f"{shown([repr(name) for name in unknown])}\nSet pretrain.image_steps: 0: both towers then learn together."
+            f"{format_items([repr(name) for name in unknown])}\nSet pretrain.image_steps: 0: both towers then learn together."
         )
     return rows["scene"]
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from caramel.config.search_space import Point, merged, points
+from caramel.config.search_space import Point, draw_points, merge_point
 from caramel.runtime.ray.asha import Halving
-from caramel.runtime.ray.trials import Finished
+from caramel.runtime.ray.trials import TrialResult
 
 COLUMNS = ["variant", "point", "setting", "seed", "metric", "value", "stopped", "repeatable", "chosen"]
-Run = Callable[[Sequence[Point], Halving | None], list[Finished]]
+Run = Callable[[Sequence[Point], Halving | None], list[TrialResult]]
 Key = tuple[str, int, int]  # variant, place of the candidate, seed
 
 
@@ -56,8 +56,8 @@ def candidates(
     """
     return {
         variant: [
-            Candidate(point, merged(own.get(variant, {}), point, common))
-            for point in points(space, search["draws"], seed=search["seed"], name=variant)
+            Candidate(point, merge_point(own.get(variant, {}), point, common))
+            for point in draw_points(space, search["draws"], seed=search["seed"], name=variant)
         ]
         for variant, space in search["space"].items()
     }

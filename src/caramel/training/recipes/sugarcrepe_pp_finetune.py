@@ -23,7 +23,7 @@ from caramel.schemas.io import build_frame
 from caramel.schemas.training import TRAINING
 from caramel.training.data.examples import load_examples
 from caramel.training.loop.contrastive import fit
-from caramel.utils.hashing import stable_keys
+from caramel.utils.hashing import compute_stable_keys
 
 if TYPE_CHECKING:
     from caramel.models.open_clip.checkpoints import Clip
@@ -47,8 +47,10 @@ def to_train(
     """
     of = pd.DataFrame({"image": [*image_ids], "subset": [*subsets]})
     kinds = of.groupby("image")["subset"].agg(lambda names: " ".join(sorted(names))).reset_index()
-    kinds = kinds.assign(key=stable_keys(kinds["image"].map(str), seed)).sort_values(["subset", "key"])
-    start = float(stable_keys(["start"], seed)[0]) / 2**64
+    kinds = kinds.assign(key=compute_stable_keys(kinds["image"].map(str), seed)).sort_values(
+        ["subset", "key"]
+    )
+    start = float(compute_stable_keys(["start"], seed)[0]) / 2**64
     passed = np.floor(np.arange(len(kinds) + 1) * share + start)
     return of["image"].isin(kinds.loc[np.diff(passed) > 0, "image"]).to_numpy(bool)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from caramel.sources.captions.llm.response_parser import parse
-from caramel.utils.text import unthought
+from caramel.utils.text import strip_reasoning
 
 SENTENCE = {"sentence": "text"}
 GOOD = {"sentence": "A red dog."}
@@ -96,7 +96,7 @@ def test_signs_that_no_table_can_hold_are_no_part_of_an_answer() -> None:
 
 
 def test_a_thought_is_left_out_of_a_reply() -> None:
-    assert unthought("<THINK>a</THINK> b <think>c") == "b"
+    assert strip_reasoning("<THINK>a</THINK> b <think>c") == "b"
 
 
 @given(st.text(max_size=300))

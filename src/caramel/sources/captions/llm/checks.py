@@ -16,7 +16,7 @@ from rapidfuzz.distance import Levenshtein
 
 from caramel.sources.captions import words as lists
 from caramel.sources.captions.tokenization import scan
-from caramel.utils.text import words_only
+from caramel.utils.text import extract_words
 
 ARTICLES = frozenset(("a", "the"))
 KINDS = {"obj": "noun", "att": "attribute", "rel": "relation"}
@@ -166,7 +166,7 @@ def of_paraphrase(caption: str, text: str, bounds: Bounds) -> Verdict:
 
 def folded(text: str) -> list[str]:
     """Return the words of a text as they are compared."""
-    found = [word.replace("’", "'") for word in words_only(text)]
+    found = [word.replace("’", "'") for word in extract_words(text)]
     return ["a" if word == "an" else word for word in found]
 
 

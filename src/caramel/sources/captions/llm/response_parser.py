@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from caramel.sources.captions.prompts.prompt_files import Answer, Kind
-from caramel.utils.text import unthought
+from caramel.utils.text import strip_reasoning
 
 LONGEST = 20_000  # characters of a reply that are looked at
 STARTS = 10  # opening braces that are tried
@@ -26,7 +26,7 @@ def parse(text: str, fields: Mapping[str, Kind]) -> Answer | None:
     JSON in a fence or among other words will do, and so will a Python literal, lines ``name: value``, names in other
     case, and lists that are written with commas. White space is collapsed.
     """
-    text = unthought(text)[:LONGEST]
+    text = strip_reasoning(text)[:LONGEST]
     for found in _objects(text):
         named = {name.strip().lower(): value for name, value in found.items() if isinstance(name, str)}
         answer = {name: _value(named.get(name), kind) for name, kind in fields.items()}

@@ -7,7 +7,7 @@ import pandas as pd
 from caramel.interfaces.writer import Written
 from caramel.sources.world.compounds import split_of
 from caramel.sources.world.grammar import read
-from caramel.utils.text import same_words
+from caramel.utils.text import normalise_text
 
 ELSEWHERE = "its words stand in another split"
 
@@ -26,13 +26,13 @@ def in_own_split(written: Written, pairs: pd.DataFrame) -> Written:
     of_world = dict(zip(pairs["pair_id"], pairs["scene"].notna(), strict=True))
     home: dict[str, str] = {}
     for pair_id, caption in zip(pairs["pair_id"], pairs["caption"], strict=True):
-        home.setdefault(same_words(caption), split[pair_id])
+        home.setdefault(normalise_text(caption), split[pair_id])
 
     def stays(pair_id: str, text: str) -> bool:
         said = read(text) if of_world[pair_id] else None
         if said is not None and split_of(said.whole.mentions) != split[pair_id]:
             return False
-        return home.setdefault(same_words(text), split[pair_id]) == split[pair_id]
+        return home.setdefault(normalise_text(text), split[pair_id]) == split[pair_id]
 
     def staying(rows: pd.DataFrame, column: str) -> pd.Series:
         found = [stays(p, text) for p, text in zip(rows["pair_id"], rows[column], strict=True)]
