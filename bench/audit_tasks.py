@@ -25,7 +25,7 @@ from caramel.audit.exploitability import compute_exploitability, format_source
 from caramel.audit.files.inputs import read_rows
 from caramel.blind.text.attack import BEST, Attack, run_attacks
 from caramel.blind.text.text_tasks import P1_N, PARAPHRASED, Source
-from caramel.refine.rows import repair
+from caramel.refine.rows import repair_rows
 from caramel.runtime.environment import be_quiet
 
 SETS = ("sugarcrepe", "sugarcrepe_pp", "sugarcrepe_unrefined")
@@ -129,8 +129,8 @@ def main(
         sources = [*(Source(other, read[other]) for other in SETS if other not in excluded_sets), *given]
         data = read.get(name)
         if data is None:
-            pool = repair(read["sugarcrepe_unrefined"])[0]
-            data = pool[refine_as_published(pool).kept].reset_index(drop=True)
+            pool = repair_rows(read["sugarcrepe_unrefined"])[0]
+            data = pool[refine_as_published(pool).keep_mask].reset_index(drop=True)
             sources = [Source("rejected rows", pool), *given]
         if rows is not None and len(data) > rows:
             data = data.sample(rows, random_state=seed)

@@ -20,7 +20,7 @@ import pandas as pd
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from caramel.gates.near_duplicate_images import MOST_APART, perceptual_hash
+from caramel.gates.near_duplicate_images import MAX_HAMMING_DISTANCE, compute_perceptual_hash
 from caramel.io.image_codec import FORMATS, open_picture
 from caramel.sources.world.drawing import draw
 from caramel.sources.world.scenes import sample_scene
@@ -147,17 +147,18 @@ def measure_hashes(pictures: Iterator[Image.Image]) -> tuple[list[object], list[
     changed: dict[str, list[float]] = {name: [] for name in CHANGES}
     without = 0
     for picture in pictures:
-        if (image_hash := perceptual_hash(picture)) is None:
+        if (image_hash := compute_perceptual_hash(picture)) is None:
             without += 1
             continue
         hashed.append(unpack_hash(image_hash))
         for name, change in CHANGES.items() if len(hashed) <= CHANGED else ():
-            after = perceptual_hash(change(picture))
+            after = compute_perceptual_hash(change(picture))
             changed[name].append(np.inf if after is None else (unpack_hash(after) ^ hashed[-1]).sum())
     far = count_differing_bits(np.stack(hashed))
-    alarms = far <= MOST_APART
+    alarms = far <= MAX_HAMMING_DISTANCE
     cells = [
-        f"{np.mean(np.array(away) <= MOST_APART):.1%} ({np.median(away):.0f})" for away in changed.values()
+        f"{np.mean(np.array(away) <= MAX_HAMMING_DISTANCE):.1%} ({np.median(away):.0f})"
+        for away in changed.values()
     ]
     return [len(hashed), without, len(far), far.min(), alarms.sum(), f"{alarms.mean():.1e}"], cells
 
@@ -177,7 +178,9 @@ def main(images: int, folder: Path | None) -> None:
     )
     results = {source: measure_hashes(pictures) for source, pictures in sources.items()}
     columns = ["pictures", "without hash", "pairs", "least bits apart", "false alarms", "share"]
-    print(f"Two pictures are taken for one where at most {MOST_APART} of 255 bits differ.\n\nDifferent ones:")
+    print(
+        f"Two pictures are taken for one where at most {MAX_HAMMING_DISTANCE} of 255 bits differ.\n\nDifferent ones:"
+    )
     alarms = {source: row for source, (row, _) in results.items()}
     print(pd.DataFrame.from_dict(alarms, "index", columns=columns).to_string())
     print("\nOne picture and what became of it: share that is found (median of the bits that differ)")

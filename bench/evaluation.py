@@ -27,8 +27,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from caramel.benchmarks.image_files import check_images
-from caramel.evaluation.scores.encoding import Run
-from caramel.evaluation.scores.scoring import similarities
+from caramel.evaluation.scores.encoding import RunConfig
+from caramel.evaluation.scores.scoring import compute_similarities
 from caramel.interfaces.benchmark import Comparisons
 from caramel.runtime.environment import be_quiet
 from caramel.runtime.ray.sharded_map import map_in_threads
@@ -111,8 +111,8 @@ def score_batched(
         start = time.perf_counter()
         keys = check_images(task.images, "sugarcrepe")
         checked = time.perf_counter() - start
-        rows = similarities(
-            task, keys, Run(spec, device, precision, None, str(store), "inline"), benchmark="s"
+        rows = compute_similarities(
+            task, keys, RunConfig(spec, device, precision, None, str(store), "inline"), benchmark="s"
         )
         seconds = time.perf_counter() - start
     took = {

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from caramel import metrics
-from caramel.evaluation.score_model import LoadedBenchmark, live_similarities, loaded
+from caramel.evaluation.score_model import LoadedBenchmark, compute_live_similarities, load_checked_benchmark
 from caramel.interfaces.benchmark import Comparisons
 from caramel.io.image_store import Pictures
 from caramel.models.devices import on_device, resolve_device
@@ -68,7 +68,7 @@ def run(
     out: Path,
 ) -> None:
     """Print ITT and TOT by subset, before and after, and write values.csv into --out."""
-    on, device = loaded(BENCHMARK, data, images, None, {}), resolve_device("auto")
+    on, device = load_checked_benchmark(BENCHMARK, data, images, None, {}), resolve_device("auto")
     frozen = score_clip(open_target(model, device), on, device)
     task, records = on.task, []
     assert isinstance(task, Comparisons)
@@ -97,7 +97,7 @@ def run(
 def score_clip(clip: Clip, on: LoadedBenchmark, device: str) -> pd.DataFrame:
     """Return table ``similarities`` of a model."""
     on_device(clip.model, device).eval()
-    return live_similarities(ClipEncoder(clip, device, "fp32", "model"), on, None)
+    return compute_live_similarities(ClipEncoder(clip, device, "fp32", "model"), on, None)
 
 
 def list_metric_values(

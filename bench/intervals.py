@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.benchmarks.tasks import comparisons
-from caramel.evaluation.results.comparison import compare
+from caramel.evaluation.results.comparison import compare_models
 from caramel.evaluation.results.paired_tests import compare_hits
 from caramel.interfaces.benchmark import Benchmark
 from caramel.schemas.evaluation import SIMILARITIES
@@ -205,7 +205,9 @@ def measure_familywise_error(rng: np.random.Generator, trials: int) -> Result:
         clusters = draw_clusters(rng, 100, 8)
         parts = rng.integers(0, 4, size=len(clusters))
         a, b = (_draw_similarities(rng, clusters, parts, name) for name in ("a", "b"))
-        comparison = compare([a], [b], {"simulated": benchmark}, resamples=100, seed=int(rng.integers(2**31)))
+        comparison = compare_models(
+            [a], [b], {"simulated": benchmark}, resamples=100, seed=int(rng.integers(2**31))
+        )
         claims += bool(comparison["significant"].any())
     return Result("100 images, 18 claims: any after Holm's correction", claims / trials, 0.0, 0.055, trials)
 

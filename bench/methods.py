@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from caramel.evaluation.results.forgetting import KEPT
+from caramel.evaluation.results.forgetting import RETENTION_MEASURES
 from caramel.evaluation.results.summary import BASE
 from caramel.io.image_store import Pictures
 from caramel.models.devices import resolve_precision
@@ -54,7 +54,9 @@ def build_scores_table() -> list[list[str]]:
     retained = pd.read_csv(DATA / "retained.csv")
     of = retained.groupby(["variant", "measure"])["value"].agg(["mean", "std"])
     change = retained.groupby(["variant", "measure"])[["change", "ci_low", "ci_high"]].first()
-    titles = [KEPT[name].title if name in KEPT else "weights moved" for name in MEASURES]
+    titles = [
+        RETENTION_MEASURES[name].title if name in RETENTION_MEASURES else "weights moved" for name in MEASURES
+    ]
     rows = [["model", *SCORED.values(), *titles]]
     for name in dict.fromkeys(variants.index.get_level_values("variant")):
         row = [name]

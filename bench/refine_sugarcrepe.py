@@ -28,7 +28,7 @@ import pandas as pd
 from caramel.audit.files.inputs import read_rows
 from caramel.blind.text.attack import BEST, run_caption_attack
 from caramel.refine import tradeoff
-from caramel.refine.rows import repair
+from caramel.refine.rows import repair_rows
 from caramel.runtime.environment import be_quiet
 from caramel.utils.acceptance import compute_verdict
 
@@ -60,30 +60,34 @@ def attack_rows(rows: pd.DataFrame) -> dict[str, Any]:
 
 def judge_candidate(candidate: tradeoff.Candidate, rows: pd.DataFrame) -> dict[str, Any]:
     """Return what fresh attackers make of what a candidate keeps."""
-    click.echo(f"{candidate.method} {candidate.strength} {candidate.kept.sum()}", err=True)
+    click.echo(f"{candidate.method} {candidate.strength} {candidate.keep_mask.sum()}", err=True)
     strength = None if math.isnan(candidate.strength) else candidate.strength
-    result = attack_rows(rows[candidate.kept].reset_index(drop=True))
+    result = attack_rows(rows[candidate.keep_mask].reset_index(drop=True))
     return {"method": candidate.method, "strength": strength} | result
 
 
 def refine_as_published(rows: pd.DataFrame) -> tradeoff.Candidate:
     """Return the published method's refinement."""
     methods = [tradeoff.ADVERSARIAL]
-    return tradeoff.candidates(rows, methods=methods, scorers=PUBLISHED, cells=(0.02,), **SETTINGS)[1]
+    return tradeoff.build_candidates(rows, methods=methods, scorers=PUBLISHED, cells=(0.02,), **SETTINGS)[1]
 
 
 def measure_six_scorers(rows: pd.DataFrame) -> dict[str, Any]:
     """Return the curve over six scorers, and the one that is chosen at the published method's rows."""
     methods = [tradeoff.ADVERSARIAL, tradeoff.AFLITE_ADVERSARIAL]
     levels = (0.7, 0.6, 0.5, 0.45)
-    candidates = tradeoff.candidates(
+    candidates = tradeoff.build_candidates(
         rows, methods=methods, scorers=OURS, cells=(1.0,), levels=levels, **SETTINGS
     )[1:]
-    number = int(refine_as_published(rows).kept.sum())
-    equal = [tradeoff.thin(c, rows, number=number, within="subtype", seed=SEED) for c in candidates]
+    number = int(refine_as_published(rows).keep_mask.sum())
+    equal = [
+        tradeoff.reduce_candidate(c, rows, number=number, within="subtype", seed=SEED) for c in candidates
+    ]
     # Chosen by the attacker that refinement knows, before any is judged.
-    known = tradeoff.tradeoff(rows, equal, tradeoff.stacked(OURS, folds=FOLDS, seed=SEED + 2))
-    best = equal[tradeoff.choose(known, target=None, number=number, acceptance="equivalence")]
+    known = tradeoff.compute_tradeoff_curve(
+        rows, equal, tradeoff.build_attack(OURS, folds=FOLDS, seed=SEED + 2)
+    )
+    best = equal[tradeoff.choose_candidate(known, target=None, number=number, acceptance="equivalence")]
     return {
         "at_the_rows_of_published": judge_candidate(best, rows),
         "curve": [judge_candidate(c, rows) for c in candidates],
@@ -94,7 +98,7 @@ def measure_ten_scorers(rows: pd.DataFrame) -> dict[str, Any]:
     """Return the curve over all ten scorers, and the most rows that are shown to be within the target."""
     methods = [tradeoff.AFLITE_ADVERSARIAL]
     scorers = (*OURS, *NEW)
-    candidates = tradeoff.candidates(
+    candidates = tradeoff.build_candidates(
         rows, methods=methods, scorers=scorers, levels=(0.7, 0.6, 0.5), **SETTINGS
     )
     curve = [judge_candidate(c, rows) for c in candidates[1:]]
@@ -123,7 +127,7 @@ def main(folder: Path, parts: tuple[str, ...]) -> None:
     """Print the figures as JSON."""
     be_quiet()
     start = time.perf_counter()
-    rows, rejects = repair(read_rows(folder).rows)
+    rows, rejects = repair_rows(read_rows(folder).rows)
     report: dict[str, Any] = {"rejected_by_repair": rejects["reason"].value_counts().to_dict()}
     report |= {part: PARTS[part](rows) for part in parts or PARTS}
     report["seconds"] = round(time.perf_counter() - start)

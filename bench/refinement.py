@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.refine.mirrored_grid import UNIT, balanced, grid_cells
-from caramel.refine.selection import select
+from caramel.refine.mirrored_grid import UNIT, compute_grid_cells, select_balanced
+from caramel.refine.selection import select_negatives
 
 CELL, SEED = 0.02, 1
 SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
@@ -78,7 +78,7 @@ def refine_in_python(gaps: list[list[int]], rng: random.Random) -> list[int]:
 
 def count_per_cell(gaps: Ints, selected: Any) -> Counter[tuple[int, ...]]:
     """Return how many pairs are kept of each cell."""
-    return Counter(map(tuple, grid_cells(gaps, cell=CELL)[selected].tolist()))
+    return Counter(map(tuple, compute_grid_cells(gaps, cell=CELL)[selected].tolist()))
 
 
 def measure_refinement(pairs: int) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def measure_refinement(pairs: int) -> dict[str, Any]:
     names = [f"{i:07d}:swap_obj" for i in range(pairs)]
     before = read_peak_gb()
     start = time.perf_counter()
-    selected = balanced(gaps, names, None, cell=CELL, seed=SEED)
+    selected = select_balanced(gaps, names, None, cell=CELL, seed=SEED)
     seconds = time.perf_counter() - start
     after = read_peak_gb()
     plain_gaps = gaps.tolist()
@@ -138,7 +138,7 @@ def measure_selection(pairs: int) -> dict[str, Any]:
     before = read_peak_gb()
     start = time.perf_counter()
     settings: dict[str, Any] = {"cell": CELL, "within": "all", "seed": SEED}
-    result = select(rows, positive, negative, scorers=("plausibility", "acceptability"), **settings)
+    result = select_negatives(rows, positive, negative, scorers=("plausibility", "acceptability"), **settings)
     seconds = time.perf_counter() - start
     assert len(result.rows) + len(result.rejects) == pairs
     return {

@@ -25,9 +25,9 @@ from matplotlib.figure import Figure
 from caramel.benchmarks.metrics import outcomes
 from caramel.config.schema import Finetune, load_config
 from caramel.evaluation.results.paired_tests import compare_hits
-from caramel.evaluation.results.summary import aligned
-from caramel.evaluation.score_model import LoadedBenchmark, live_similarities, loaded
-from caramel.evaluation.weight_distance import moved
+from caramel.evaluation.results.summary import align_rows
+from caramel.evaluation.score_model import LoadedBenchmark, compute_live_similarities, load_checked_benchmark
+from caramel.evaluation.weight_distance import compute_weight_distance
 from caramel.io.image_store import Pictures
 from caramel.models.open_clip.checkpoints import Clip, load_checkpoint, save_checkpoint
 from caramel.models.open_clip.encoder import ClipEncoder
@@ -54,15 +54,15 @@ def load_benchmarks(retrieval: int, seed: int) -> dict[str, LoadedBenchmark]:
     """Return both benchmarks, their images looked at."""
     held_out = {"split": "test", "count": retrieval, "seed": seed}
     return {
-        "group": loaded("instances", ASSEMBLED, None, None, {"split": "test"}),
-        "kept": loaded("held_out_retrieval", SCENES, None, None, held_out),
+        "group": load_checked_benchmark("instances", ASSEMBLED, None, None, {"split": "test"}),
+        "kept": load_checked_benchmark("held_out_retrieval", SCENES, None, None, held_out),
     }
 
 
 def compute_similarities(clip: Clip, on: Mapping[str, LoadedBenchmark]) -> dict[str, pd.DataFrame]:
     """Return a model's table ``similarities`` by measure."""
     model = ClipEncoder(clip, "cpu", "fp32", "model")
-    return {name: live_similarities(model, task, 256) for name, task in on.items()}
+    return {name: compute_live_similarities(model, task, 256) for name, task in on.items()}
 
 
 def compute_change(a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], measure: str) -> pd.Series:
@@ -75,7 +75,7 @@ def compute_change(a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], measure
     """
     metric, subset, parts = MEASURE_SPECS[measure]
     of_a, of_b = (
-        np.stack([outcomes(aligned(rows, a[0]), [metric]).hits.to_numpy(float) for rows in side])
+        np.stack([outcomes(align_rows(rows, a[0]), [metric]).hits.to_numpy(float) for rows in side])
         for side in (a, b)
     )
     if len(b) > 1:
@@ -254,7 +254,7 @@ def evaluate_lora(
                         card={},
                         tokenizer=clip.tokenize,
                     )
-                    far = moved(BASE, Path(folder, "c"))
+                    far = compute_weight_distance(BASE, Path(folder, "c"))
                 rows.append(
                     {
                         "variant": variant,

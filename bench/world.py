@@ -15,7 +15,7 @@ import click
 import numpy as np
 import pandas as pd
 
-from caramel.gates.split_leakage import meaning
+from caramel.gates.split_leakage import parse_meaning
 from caramel.io.image_codec import pixels
 from caramel.io.image_store import Pictures
 from caramel.sources.world.compounds import compounds_of_scene, seen_and_tested
@@ -61,10 +61,13 @@ def print_text_overlap(rows: pd.DataFrame) -> None:
     test, train = rows[rows["split"] == "test"], rows[rows["split"] == "train"]
     columns = ("caption", "negative_caption", "caption2")
     known = {text for column in columns for text in train[column].dropna()}
-    meant = {meaning(text) for text in known} - {None}
+    meant = {parse_meaning(text) for text in known} - {None}
     for column in columns:
         texts = test[column].dropna()
-        for way, matches in (("letter", texts.isin(known)), ("meaning", texts.map(meaning).isin(meant))):
+        for way, matches in (
+            ("letter", texts.isin(known)),
+            ("meaning", texts.map(parse_meaning).isin(meant)),
+        ):
             print(f"test {column} that train has, by {way}: {100 * matches.mean():.1f} % of {len(texts)}")
 
 

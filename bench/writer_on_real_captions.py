@@ -25,7 +25,7 @@ from caramel.config.profiles import read_profile
 from caramel.interfaces.language_model import Request
 from caramel.interfaces.writer import Written
 from caramel.models.llm.causal import load_causal_writer
-from caramel.refine.adversarial import refine
+from caramel.refine.adversarial import refine_tables
 from caramel.runtime.environment import be_quiet
 from caramel.sources.captions.failures import failures
 from caramel.sources.captions.llm.split_filter import in_own_split
@@ -81,7 +81,7 @@ def refine_negatives(pairs: pd.DataFrame, output: Written) -> str:
     """Return what formatting and refinement leave of the negatives, in words."""
     config = read_profile("sugarcrepe", {}, ROOT)[1]
     scores = score_pairs(pairs, output.negatives, **config.scores.model_dump())
-    left = refine(
+    left = refine_tables(
         pairs,
         output.negatives,
         output.paraphrases,

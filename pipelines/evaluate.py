@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from caramel.config.schema import Config
-from caramel.evaluation.grid import checkpoints, evaluate_models
+from caramel.evaluation.grid import evaluate_models, list_checkpoints
 from caramel.evaluation.mlflow_logging import log_detectors, log_retained
 from caramel.evaluation.position_probe import probe_positions
-from caramel.evaluation.results.summary import overall
-from caramel.evaluation.synthetic_probe import detect
+from caramel.evaluation.results.summary import select_overall_metrics
+from caramel.evaluation.synthetic_probe import evaluate_detectors
 from caramel.io.files import write_csv, write_json
 from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
@@ -44,7 +44,8 @@ def evaluate(config: Config) -> None:
     write_table(METRICS, found.metrics, OUT / "metrics.parquet")
     small = {
         str(benchmark): {
-            str(model): overall(of_model) for model, of_model in rows.groupby("model", sort=False)
+            str(model): select_overall_metrics(of_model)
+            for model, of_model in rows.groupby("model", sort=False)
         }
         for benchmark, rows in found.metrics.groupby("benchmark", sort=False)
     }
@@ -55,10 +56,12 @@ def evaluate(config: Config) -> None:
     write_csv(OUT / "compounds.csv", found.compounds)
     write_csv(OUT / "retained.csv", found.retained)
     write_csv(OUT / "bounds.csv", found.bounds)
-    folders, _ = checkpoints(tuned)
+    folders, _ = list_checkpoints(tuned)
     write_csv(OUT / "probes.csv", probe_positions(folders, SCENES, executor=config.run.executor, **how))
     log_retained(found.metrics, found.retained)
-    detected = detect("data/base", ASSEMBLED, SCENES, bootstrap=section.bootstrap, seed=section.seed, **how)
+    detected = evaluate_detectors(
+        "data/base", ASSEMBLED, SCENES, bootstrap=section.bootstrap, seed=section.seed, **how
+    )
     write_table(METRICS, detected, OUT / "detectors.parquet")
     log_detectors(detected)
 

@@ -19,7 +19,7 @@ INPUTS, OUT = Path("data/negatives"), Path("data/refine")
 
 def refine(config: Config) -> None:
     """Refine the captions; score what is left afresh, with other folds than the grid's."""
-    found = refinement.refine(
+    found = refinement.refine_tables(
         read_table(PAIRS, "data/scenes/pairs.parquet"),
         read_table(NEGATIVES, INPUTS / "negatives.parquet"),
         read_table(PARAPHRASES, INPUTS / "paraphrases.parquet"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from caramel.blind.scores import read_by_scorer
 from caramel.config.schema import Config
 from caramel.gates import gates, suites
-from caramel.refine.adversarial import unbalanced
+from caramel.refine.adversarial import select_unbalanced
 from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
@@ -30,7 +30,7 @@ def validate_captions(config: Config) -> None:
         read_table(NEGATIVES, INPUTS / "negatives.parquet"),
         read_table(PARAPHRASES, INPUTS / "paraphrases.parquet"),
         read_by_scorer(INPUTS / "scores.parquet"),
-        unbalanced(
+        select_unbalanced(
             read_table(NEGATIVES, "data/negatives/negatives.parquet", ["negative_id", "pair_id", "type"]),
             read_table(REJECTS, INPUTS / "rejects.parquet"),
         ),

@@ -24,7 +24,7 @@ from transformers import AutoImageProcessor, AutoTokenizer, CLIPModel, CLIPProce
 import caramel
 from caramel.cli.commands import cli, run_cli
 from caramel.config.schema import load_config
-from caramel.evaluation.results.summary import summarise
+from caramel.evaluation.results.summary import summarise_similarities
 from caramel.io.safe_yaml import read_yaml
 from caramel.registry import BENCHMARKS
 from caramel.release import pin as pins
@@ -174,7 +174,7 @@ def lab(root: Path) -> Path:
     ]
     names = ["instance_id", "model", "benchmark", "image_id", "subsets", "s_c0_i0", "s_c1_i0"]
     scored = build_frame(SIMILARITIES, pd.DataFrame(rows, columns=names))
-    found = summarise(scored, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, bootstrap=100, seed=1)
+    found = summarise_similarities(scored, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, bootstrap=100, seed=1)
     out = root / "data" / "evaluate"
     write_table(SIMILARITIES, scored, out / "similarities.parquet")
     write_table(ANSWERS, build_frame(ANSWERS, []), out / "answers.parquet")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from caramel.audit.audit import Audit
     from caramel.evaluation.score_model import LoadedBenchmark, Scores
-    from caramel.refine.refining import Refined
+    from caramel.refine.refining import RefinedDataset
     from caramel.utils.acceptance import Acceptance
 
 RESAMPLES = (100, 100_000)  # fewer give no interval, more tell nothing
@@ -51,12 +51,14 @@ def load_benchmark(
     Example:
         >>> sugarcrepe = caramel.load_benchmark("sugarcrepe", "benchmarks/", images="coco/val2017")
     """
-    from caramel.evaluation.score_model import loaded
+    from caramel.evaluation.score_model import load_checked_benchmark
 
     _check_number("limit", limit, 1, None)
     if missing not in ("fail", "skip"):
         raise ConfigError(f"missing={missing!r} must be 'fail' or 'skip'.")
-    return loaded(name, Path(data), None if images is None else Path(images), limit, options, missing)
+    return load_checked_benchmark(
+        name, Path(data), None if images is None else Path(images), limit, options, missing
+    )
 
 
 def score(
@@ -110,8 +112,8 @@ def score(
         >>> found.overall
         {'accuracy': 0.76...}
     """
-    from caramel.evaluation.adapters import live_model, undisturbed
-    from caramel.evaluation.score_model import LoadedBenchmark, scores
+    from caramel.evaluation.adapters import use_eval_mode, wrap_model
+    from caramel.evaluation.score_model import LoadedBenchmark, score_model
 
     if not isinstance(benchmark, LoadedBenchmark):
         raise ConfigError(
@@ -122,8 +124,8 @@ def score(
     _check_number("batch_size", batch_size, 1, None)
     _check_number("bootstrap", bootstrap, *RESAMPLES)
     _check_number("seed", seed, 0, None)
-    with undisturbed(model):
-        live = live_model(
+    with use_eval_mode(model):
+        live = wrap_model(
             model,
             tokenizer=tokenizer,
             preprocess=preprocess,
@@ -131,7 +133,7 @@ def score(
             precision=precision,
             name=name,
         )
-        return scores(
+        return score_model(
             live,
             benchmark,
             batch=batch_size,
@@ -164,11 +166,11 @@ def metrics(
     Example:
         >>> caramel.metrics(pd.read_csv("winoground_by_others.csv"), benchmark="winoground")
     """
-    from caramel.evaluation.results.frames import metrics_of_frame
+    from caramel.evaluation.results.frames import compute_frame_metrics
 
     _check_number("bootstrap", bootstrap, *RESAMPLES)
     _check_number("seed", seed, 0, None)
-    return metrics_of_frame(frame, benchmark, bootstrap=bootstrap, seed=seed)
+    return compute_frame_metrics(frame, benchmark, bootstrap=bootstrap, seed=seed)
 
 
 def compare(
@@ -286,7 +288,7 @@ def refine_captions(
     within: Literal["subtype", "all"] = "subtype",
     folds: int = 5,
     seed: int = 4,
-) -> Refined:
+) -> RefinedDataset:
     """Return a data set of which blind models can no longer tell right from wrong, as ``caramel refine`` does.
 
     Args:
@@ -325,7 +327,7 @@ def refine_captions(
     from caramel.refine.tradeoff import METHODS
     from caramel.utils.acceptance import Acceptance as rules
 
-    settings = refining.settled(
+    settings = refining.build_settings(
         scorers=_check_names("scorers", scorers),
         attackers=_check_names("attackers", attackers),
         target=target,
@@ -344,9 +346,9 @@ def refine_captions(
     _check_number("rows", rows, 1, None)
     _check_number("folds", folds, 2, None)
     _check_number("seed", seed, 0, None)
-    tried = refining.attempt(read_frame(frame).rows, settings, "the data frame")
-    result = refining.take(tried, settings)
-    return replace(result, judged=refining.judged(tried, result.rows, settings))
+    tried = refining.build_candidate_set(read_frame(frame).rows, settings, "the data frame")
+    result = refining.take_best(tried, settings)
+    return replace(result, judged=refining.evaluate_refinement(tried, result.rows, settings))
 
 
 def read_pinned(version: str, table: str, *, root: str | Path = ".") -> pd.DataFrame:

@@ -15,9 +15,9 @@ from caramel.blind.scorers import compute_percentile_ranks
 from caramel.blind.scores import compute_blind_accuracy, score_pairs
 from caramel.blind.text.attack_results import compute_attack_metrics
 from caramel.errors import BackendError, DataError
-from caramel.gates.blind_expectation import accuracies
+from caramel.gates.blind_expectation import compute_accuracies
 from caramel.interfaces.scorer import without_model
-from caramel.refine.rows import row_gaps
+from caramel.refine.rows import compute_row_gaps
 from caramel.registry import SCORERS
 from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.contracts import check_table
@@ -243,7 +243,7 @@ def test_the_interval_is_one_and_the_same_in_file_gate_and_audit_for_any_number_
     image = np.unique(rows["image_id"], return_inverse=True)[1]
     file = compute_blind_accuracy(scores, negatives, pairs=pairs, folds=folds)["ngram"]["all"]
     audit = compute_attack_metrics(rows, {"ngram": gaps}, image, folds=folds, seed=0)["ngram"]["overall"]
-    gate = accuracies(
+    gate = compute_accuracies(
         rows.assign(ngram_gap=gaps),
         column_caption="caption",
         column_negative="negative_caption",
@@ -285,7 +285,7 @@ def test_a_scorer_of_ones_own_that_gives_no_score_is_named_with_text_and_value(g
         score_pairs(pairs, negatives, scorers=["mine"], folds=2, seed=3)
     rows = negatives.merge(pairs, on="pair_id").assign(caption2=None)
     with pytest.raises(BackendError, match=said):
-        row_gaps(rows, ["mine"], folds=2, seed=3)
+        compute_row_gaps(rows, ["mine"], folds=2, seed=3)
 
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")

@@ -193,7 +193,7 @@ def test_an_error_without_a_file_is_shown_as_it_is(call: Call, monkeypatch: pyte
     def broken(*_: object, **__: object) -> None:
         raise OSError("the tokenizer is nowhere")
 
-    monkeypatch.setattr("caramel.evaluation.evaluate.evaluate", broken)
+    monkeypatch.setattr("caramel.evaluation.evaluate.run_evaluation", broken)
     code, _, err = evaluated(call, "blind:length", "out")
     assert (code, err.strip()) == (1, "Error: the tokenizer is nowhere")
 

@@ -6,7 +6,7 @@ import pytest
 from stored_images import stored
 
 from caramel.evaluation.bounds import compute_bounds, compute_expected_group, read_group
-from caramel.evaluation.results.run_hits import hits_of_runs
+from caramel.evaluation.results.run_hits import compute_run_hits
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import build_frame, write_table
@@ -109,6 +109,6 @@ def test_instances_on_which_models_differ_are_counted_against_the_base_and_among
     instances = [{**instance, "instance_id": str(i)} for i in range(5)]
     write_table(INSTANCES, build_frame(INSTANCES, instances), tmp_path / "instances.parquet")
     found = compute_bounds(
-        hits_of_runs(similarities, "instances", ["group"]), tmp_path, further_objects=False
+        compute_run_hits(similarities, "instances", ["group"]), tmp_path, further_objects=False
     ).set_index("subset")
     assert found.loc["swap_att", ["n", "base", "base_differs", "runs_differ"]].tolist() == [5, 0.4, 2, 1]

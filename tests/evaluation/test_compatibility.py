@@ -8,7 +8,7 @@ import pytest
 
 from caramel.benchmarks.tasks import comparisons
 from caramel.evaluation import compatibility
-from caramel.evaluation.compatibility import pairs_of, unfit
+from caramel.evaluation.compatibility import count_pairs, find_incompatibility
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Comparisons, ImageFile, Rankings
 from caramel.registry import BENCHMARKS
 
@@ -45,41 +45,43 @@ def retrieval(texts: int, prompts: int = 1) -> Rankings:
 
 def test_a_chat_model_is_for_captions_of_an_image() -> None:
     chat = "chat:m@http://localhost/v1"
-    assert unfit(chat, BENCHMARKS["sugarcrepe"], compared()) is None
+    assert find_incompatibility(chat, BENCHMARKS["sugarcrepe"], compared()) is None
     for name, task in (
         ("svo_probes", compared(negative_caption=None, negative_image=2)),
         ("coco_retrieval", retrieval(4)),
     ):
         assert f"cannot be scored on {name!r}: it is asked to choose" in str(
-            unfit(chat, BENCHMARKS[name], task)
+            find_incompatibility(chat, BENCHMARKS[name], task)
         )
 
 
 def test_a_text_encoder_is_for_paraphrases() -> None:
-    assert unfit("text:folder", BENCHMARKS["sugarcrepe_pp"], compared(caption2="c")) is None
+    assert find_incompatibility("text:folder", BENCHMARKS["sugarcrepe_pp"], compared(caption2="c")) is None
     for name, task in (
         ("sugarcrepe", compared(caption2="c")),  # none of its metrics is of texts alone
         ("instances", compared()),
         ("coco_retrieval", retrieval(4)),
     ):
-        assert "texts alone" in str(unfit("text:folder", BENCHMARKS[name], task))
+        assert "texts alone" in str(find_incompatibility("text:folder", BENCHMARKS[name], task))
 
 
 @pytest.mark.parametrize("family", ["itm", "vqascore", "vgptscore", "vgptscore_blind", "vgptscore_noise"])
 def test_a_matcher_is_not_for_millions_of_pairs(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compatibility, "MOST_PAIRS", 12)
     named = BENCHMARKS["coco_retrieval"]
-    assert unfit(f"{family}:folder", named, retrieval(4)) is None
-    assert "which are 15 pairs, more than 12" in str(unfit(f"{family}:folder", named, retrieval(5)))
-    assert unfit("dual:folder", named, retrieval(5)) is None
+    assert find_incompatibility(f"{family}:folder", named, retrieval(4)) is None
+    assert "which are 15 pairs, more than 12" in str(
+        find_incompatibility(f"{family}:folder", named, retrieval(5))
+    )
+    assert find_incompatibility("dual:folder", named, retrieval(5)) is None
 
 
 def test_pairs_are_counted_once_for_both_directions_and_per_prompt() -> None:
-    assert pairs_of(retrieval(5)) == 15
-    assert pairs_of(retrieval(5, prompts=7)) == 105
-    assert pairs_of(compared()) == 4
-    assert pairs_of(compared(caption2="c", negative_image=2)) == 12
+    assert count_pairs(retrieval(5)) == 15
+    assert count_pairs(retrieval(5, prompts=7)) == 105
+    assert count_pairs(compared()) == 4
+    assert count_pairs(compared(caption2="c", negative_image=2)) == 12
 
 
 def test_the_folder_of_a_spec_need_not_be_there(tmp_path: Path) -> None:
-    assert unfit(f"itm:{tmp_path}/none", BENCHMARKS["sugarcrepe"], compared()) is None
+    assert find_incompatibility(f"itm:{tmp_path}/none", BENCHMARKS["sugarcrepe"], compared()) is None

@@ -13,9 +13,9 @@ from small_releases import write_sugarcrepe
 
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.evaluation import evaluate as evaluating
-from caramel.evaluation.benchmark_source import Source
-from caramel.evaluation.evaluate import Evaluation, evaluate, take_turns
-from caramel.evaluation.preflight import missing
+from caramel.evaluation.benchmark_source import BenchmarkSource
+from caramel.evaluation.evaluate import Evaluation, run_evaluation, take_turns
+from caramel.evaluation.preflight import find_problems
 from caramel.evaluation.scores import encoding
 from caramel.models.specs import open_model
 from caramel.runtime.ray import sharded_map, trials
@@ -43,7 +43,7 @@ def jpeg(number: int) -> bytes:
 
 
 @pytest.fixture
-def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, families: None) -> Source:
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, families: None) -> BenchmarkSource:
     """A SugarCrepe of two subtypes, 12 instances each over 6 images."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DVC_ROOT", raising=False)
@@ -55,14 +55,14 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, families: None) -> S
     Path("images").mkdir()
     for n in range(6):
         Path("images", f"{n:012}.jpg").write_bytes(jpeg(n))
-    return Source("sugarcrepe", str(tmp_path / "data"), str(tmp_path / "images"))
+    return BenchmarkSource("sugarcrepe", str(tmp_path / "data"), str(tmp_path / "images"))
 
 
-def run(source: Source, *models: str, **changes: object) -> Evaluation:
-    return evaluate(models, [source], **{**SETTINGS, **changes})  # type: ignore[arg-type]
+def run(source: BenchmarkSource, *models: str, **changes: object) -> Evaluation:
+    return run_evaluation(models, [source], **{**SETTINGS, **changes})  # type: ignore[arg-type]
 
 
-def test_each_distinct_image_and_caption_is_encoded_once_and_never_again(source: Source) -> None:
+def test_each_distinct_image_and_caption_is_encoded_once_and_never_again(source: BenchmarkSource) -> None:
     found = run(source, "a=counting:16")
     first = encoders.opened["a"]
     assert isinstance(first, encoders.CountingEncoder)
@@ -76,7 +76,7 @@ def test_each_distinct_image_and_caption_is_encoded_once_and_never_again(source:
 
 @pytest.mark.parametrize("broken", ["*.json", "*/similarities.parquet", "*/metrics.parquet"])
 def test_a_trial_of_which_one_file_is_broken_is_run_again_as_a_whole(
-    source: Source, capsys: pytest.CaptureFixture[str], broken: str
+    source: BenchmarkSource, capsys: pytest.CaptureFixture[str], broken: str
 ) -> None:
     found = run(source, "a=counting:16")
     (path,) = Path("trials").glob(broken)
@@ -91,7 +91,7 @@ def test_a_trial_of_which_one_file_is_broken_is_run_again_as_a_whole(
 
 
 def test_what_is_broken_in_a_store_is_said_before_workers_whom_nobody_hears_use_it(
-    source: Source, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    source: BenchmarkSource, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(source, "a=counting:16")
     broken = [*Path("store").glob("*/texts/*.parquet"), *Path("store").glob("*/images/*.parquet")]
@@ -115,7 +115,9 @@ def test_what_is_broken_in_a_store_is_said_before_workers_whom_nobody_hears_use_
     assert of_other_code.exists()
 
 
-def test_edited_code_encodes_everything_anew(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edited_code_encodes_everything_anew(
+    source: BenchmarkSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run(source, "a=counting:16")
     monkeypatch.setattr(sharded_map, "compute_code_version", lambda module: "edited")
     monkeypatch.setattr(encoding, "compute_code_version", lambda module, **only: "edited")
@@ -126,7 +128,7 @@ def test_edited_code_encodes_everything_anew(source: Source, monkeypatch: pytest
     assert (len(encoder.images), len(encoder.texts)) == (6, 36)
 
 
-def test_a_second_model_of_the_same_identity_encodes_nothing(source: Source) -> None:
+def test_a_second_model_of_the_same_identity_encodes_nothing(source: BenchmarkSource) -> None:
     run(source, "a=counting:16")
     run(source, "b=counting:16")
     second = encoders.opened["b"]
@@ -134,7 +136,7 @@ def test_a_second_model_of_the_same_identity_encodes_nothing(source: Source) -> 
     assert (second.images, second.texts) == ([], [])
 
 
-def test_metrics_have_the_subsets_and_columns_that_are_published(source: Source) -> None:
+def test_metrics_have_the_subsets_and_columns_that_are_published(source: BenchmarkSource) -> None:
     metrics = run(source, "a=counting:16").metrics
     check_table(METRICS, metrics, "test")
     assert metrics["subset"].tolist() == ["all", "replace", "replace_obj", "swap", "swap_att", "macro"]
@@ -142,7 +144,9 @@ def test_metrics_have_the_subsets_and_columns_that_are_published(source: Source)
     assert set(metrics["metric"]) == {"accuracy"}
 
 
-def test_models_and_benchmarks_are_a_grid_with_one_tracked_run_each(source: Source, tmp_path: Path) -> None:
+def test_models_and_benchmarks_are_a_grid_with_one_tracked_run_each(
+    source: BenchmarkSource, tmp_path: Path
+) -> None:
     found = run(source, "a=counting:16", "b=matching:4")
     assert set(found.metrics["model"]) == {"a", "b"}
     import mlflow
@@ -156,7 +160,7 @@ def test_models_and_benchmarks_are_a_grid_with_one_tracked_run_each(source: Sour
     assert logged["params.model"] == "b=matching:4"
 
 
-def test_ties_are_misses_and_are_counted(source: Source) -> None:
+def test_ties_are_misses_and_are_counted(source: BenchmarkSource) -> None:
     found = run(source, "b=matching:2")
     rows = found.similarities
     tied = int((rows["s_c0_i0"] == rows["s_c1_i0"]).sum())
@@ -166,7 +170,7 @@ def test_ties_are_misses_and_are_counted(source: Source) -> None:
     assert everything["value"] == pytest.approx((rows["s_c0_i0"] > rows["s_c1_i0"]).mean())
 
 
-def test_all_missing_and_corrupt_images_are_listed_before_a_model_is_opened(source: Source) -> None:
+def test_all_missing_and_corrupt_images_are_listed_before_a_model_is_opened(source: BenchmarkSource) -> None:
     Path("images", f"{1:012}.jpg").unlink()
     Path("images", f"{4:012}.jpg").write_bytes(jpeg(4)[:-200])
     with pytest.raises(DataError, match="2 of 6 images are missing or corrupt; nothing was scored") as caught:
@@ -176,77 +180,81 @@ def test_all_missing_and_corrupt_images_are_listed_before_a_model_is_opened(sour
     assert encoders.opened == {}
 
 
-def test_a_model_that_is_shown_no_image_needs_none(source: Source) -> None:
+def test_a_model_that_is_shown_no_image_needs_none(source: BenchmarkSource) -> None:
     for path in Path("images").iterdir():
         path.unlink()
     found = run(source, "blind:length")
     assert found.metrics.set_index("subset").loc["all", "n"] == 24
-    assert missing(["blind:length"], [source]) == []
-    assert len(missing(["blind:length", "a=counting:16"], [source])) == 1
+    assert find_problems(["blind:length"], [source]) == []
+    assert len(find_problems(["blind:length", "a=counting:16"], [source])) == 1
 
 
-def test_missing_says_all_at_once_and_loads_nothing(source: Source) -> None:
-    assert missing(["a=counting:16"], [source]) == []
+def test_missing_says_all_at_once_and_loads_nothing(source: BenchmarkSource) -> None:
+    assert find_problems(["a=counting:16"], [source]) == []
     Path("images", f"{1:012}.jpg").unlink()
-    elsewhere = Source("sugarcrepe_pp", "nowhere", "nowhere")
-    lines = missing(["a=counting:16"], [source, elsewhere])
+    elsewhere = BenchmarkSource("sugarcrepe_pp", "nowhere", "nowhere")
+    lines = find_problems(["a=counting:16"], [source, elsewhere])
     assert len(lines) == 2
     assert "000000000001.jpg: missing" in lines[0]
     assert "there is no folder 'nowhere'" in lines[1]
     assert encoders.opened == {}
 
 
-def test_a_limit_scores_the_first_instances_and_needs_only_their_images(source: Source) -> None:
+def test_a_limit_scores_the_first_instances_and_needs_only_their_images(source: BenchmarkSource) -> None:
     Path("images", f"{5:012}.jpg").unlink()
     found = run(source, "a=counting:16", limit=5)
     assert found.similarities["instance_id"].tolist() == [f"replace_obj-{n}" for n in range(5)]
 
 
-def test_what_is_missing_is_asked_of_the_first_instances_alone(source: Source) -> None:
+def test_what_is_missing_is_asked_of_the_first_instances_alone(source: BenchmarkSource) -> None:
     Path("images", f"{5:012}.jpg").unlink()
-    assert missing(["a=counting:16"], [source], limit=5) == []
-    assert len(missing(["a=counting:16"], [source])) == 1
+    assert find_problems(["a=counting:16"], [source], limit=5) == []
+    assert len(find_problems(["a=counting:16"], [source])) == 1
 
 
-def test_what_is_missing_goes_on_after_an_unknown_family(source: Source) -> None:
-    lines = missing(["a=unheard:16", "blind:unheard", "blind:length"], [source])
+def test_what_is_missing_goes_on_after_an_unknown_family(source: BenchmarkSource) -> None:
+    lines = find_problems(["a=unheard:16", "blind:unheard", "blind:length"], [source])
     assert len(lines) == 2
     assert "its family cannot be told" in lines[0]
     assert "unheard" in lines[1]
 
 
-def test_models_of_one_name_and_a_benchmark_twice_are_refused_before_any_work(source: Source) -> None:
+def test_models_of_one_name_and_a_benchmark_twice_are_refused_before_any_work(
+    source: BenchmarkSource,
+) -> None:
     with pytest.raises(ConfigError, match=r"model 'a' stands 2 times.*NAME=SPEC"):
         run(source, "a=counting:16", "a=matching:4")
     with pytest.raises(ConfigError, match="benchmark 'sugarcrepe' stands 2 times"):
-        evaluate(["a=counting:16"], [source, source], **SETTINGS)  # type: ignore[arg-type]
+        run_evaluation(["a=counting:16"], [source, source], **SETTINGS)  # type: ignore[arg-type]
     assert encoders.opened == {}
-    assert len(missing(["a=counting:16", "a=matching:4"], [source, source])) == 2
+    assert len(find_problems(["a=counting:16", "a=matching:4"], [source, source])) == 2
 
 
-def test_a_model_that_a_benchmark_is_not_for_is_refused_before_any_work(source: Source) -> None:
+def test_a_model_that_a_benchmark_is_not_for_is_refused_before_any_work(source: BenchmarkSource) -> None:
     with pytest.raises(BackendError, match=r"'text:nowhere' cannot be scored on 'sugarcrepe'.*texts alone"):
         run(source, "a=counting:16", "text:nowhere")
     assert encoders.opened == {}
-    assert any("cannot be scored on 'sugarcrepe'" in line for line in missing(["text:nowhere"], [source]))
+    assert any(
+        "cannot be scored on 'sugarcrepe'" in line for line in find_problems(["text:nowhere"], [source])
+    )
 
 
 def test_the_files_of_a_model_are_hashed_once_for_all_benchmarks(
-    source: Source, monkeypatch: pytest.MonkeyPatch
+    source: BenchmarkSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashed: list[str] = []
     monkeypatch.setattr(evaluating, "content_of", lambda model: hashed.append(model) or "weights")
-    other = Source("sugarcrepe_pp", source.data, source.images)
+    other = BenchmarkSource("sugarcrepe_pp", source.data, source.images)
     for path in Path("data").iterdir():
         rows = json.loads(path.read_text())
         path.write_text(
             json.dumps([{**row, "caption2": f"{n}", "id": n} for n, row in enumerate(rows.values())])
         )
-    evaluate(["a=counting:16", "b=matching:4"], [source, other], **SETTINGS)  # type: ignore[arg-type]
+    run_evaluation(["a=counting:16", "b=matching:4"], [source, other], **SETTINGS)  # type: ignore[arg-type]
     assert hashed == ["a=counting:16", "b=matching:4"]
 
 
-def test_changed_candidates_are_ranked_anew(source: Source, tmp_path: Path) -> None:
+def test_changed_candidates_are_ranked_anew(source: BenchmarkSource, tmp_path: Path) -> None:
     """The texts in their order, and the rows, are the same in both; only the pool of the second row is not."""
     folder = tmp_path / "whatsup"
     (folder / "controlled_images").mkdir(parents=True)
@@ -260,16 +268,18 @@ def test_changed_candidates_are_ranked_anew(source: Source, tmp_path: Path) -> N
             for n, texts in enumerate(options)
         ]
         (folder / "controlled_images_dataset.json").write_text(json.dumps(rows))
-        return run(Source("whatsup_a", str(folder), str(folder)), "a=counting:16").similarities
+        return run(BenchmarkSource("whatsup_a", str(folder), str(folder)), "a=counting:16").similarities
 
     before, after = written("ce"), written("de")
     assert before["above"].tolist() != after["above"].tolist()
     path = tmp_path / "other trials"
-    fresh = run(Source("whatsup_a", str(folder), str(folder)), "a=counting:16", folder=str(path)).similarities
+    fresh = run(
+        BenchmarkSource("whatsup_a", str(folder), str(folder)), "a=counting:16", folder=str(path)
+    ).similarities
     pd.testing.assert_frame_equal(after, fresh)
 
 
-def test_changed_captions_are_scored_anew(source: Source) -> None:
+def test_changed_captions_are_scored_anew(source: BenchmarkSource) -> None:
     before = run(source, "a=counting:16").similarities
     path = Path("data", "swap_att.json")
     path.write_text(path.read_text().replace("not swap_att 3", "surely not swap_att 3"))
@@ -278,9 +288,9 @@ def test_changed_captions_are_scored_anew(source: Source) -> None:
     assert before.loc[changed, "instance_id"].tolist() == ["swap_att-3"]
 
 
-def test_an_unknown_benchmark_or_family_lists_the_choices(source: Source) -> None:
+def test_an_unknown_benchmark_or_family_lists_the_choices(source: BenchmarkSource) -> None:
     with pytest.raises(BackendError, match=r"Unknown benchmark backend 'sugarcreep'.*'sugarcrepe'"):
-        run(Source("sugarcreep", "data", "images"), "a=counting:16")
+        run(BenchmarkSource("sugarcreep", "data", "images"), "a=counting:16")
     with pytest.raises(BackendError, match=r"its family cannot be told.*open_clip"):
         run(source, "a=unheard:16")
 
@@ -301,7 +311,7 @@ def test_trials_that_run_together_are_of_other_models_and_none_is_left_out(
             assert len({number // sources for number in of_group[place : place + at_once]}) == at_once
 
 
-def test_ray_gives_the_same_tables_as_one_process(source: Source, clip_folder: Path) -> None:
+def test_ray_gives_the_same_tables_as_one_process(source: BenchmarkSource, clip_folder: Path) -> None:
     spec = f"tiny=open_clip:{clip_folder}"
     inline = run(source, spec)
     alone = run(source, spec, executor="ray", store="store of one", folder="trials of one")

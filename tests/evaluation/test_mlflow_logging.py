@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from caramel.evaluation.mlflow_logging import headline, log_retained, logged_names
+from caramel.evaluation.mlflow_logging import build_metric_names, log_retained, select_headline_metrics
 from caramel.evaluation.results.forgetting import RETAINED_COLUMNS
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.io import build_frame
@@ -15,7 +15,7 @@ def test_subsets_that_the_data_name_in_any_way_have_names_that_mlflow_takes() ->
     from mlflow.utils.validation import _validate_metric_name
 
     subsets = ["all", "on", "..", "a/../b", "a//b", "", "/", "x" * 300, "a:b", "a?b", "\n", "é"]
-    names = logged_names(["recall@1"] * len(subsets), subsets)
+    names = build_metric_names(["recall@1"] * len(subsets), subsets)
     assert names[:2] == ["recall at 1/all", "recall at 1/on"]
     assert len({*names}) == len(subsets)
     for name in names:
@@ -55,5 +55,5 @@ def test_each_metric_is_logged_once_by_its_bare_name_on_its_headline_subset() ->
         ("recall@1", "all", 0.4),
     ]
     scored = pd.DataFrame(rows, columns=["metric", "subset", "value"])
-    assert headline(scored) == {"group": 0.2, "recall at 1": 0.4}
-    assert headline(scored[:0]) == {}
+    assert select_headline_metrics(scored) == {"group": 0.2, "recall at 1": 0.4}
+    assert select_headline_metrics(scored[:0]) == {}

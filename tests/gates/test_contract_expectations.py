@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from caramel.gates.contract_expectations import contract_expectations
+from caramel.gates.contract_expectations import derive_expectations
 from caramel.runtime.environment import be_quiet
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.contracts import BOOL, FLOAT, INT, TEXT, TEXTS, Table
@@ -48,7 +48,7 @@ def failing(table: Table, rows: pd.DataFrame) -> list[tuple[str, Any]]:
     context.variables.progress_bars = {"globally": False}
     asset = context.data_sources.add_pandas("p").add_dataframe_asset("a")
     batch = asset.add_batch_definition_whole_dataframe("b").get_batch({"dataframe": rows})
-    parts = contract_expectations(table, table.key)
+    parts = derive_expectations(table, table.key)
     suite = gx.ExpectationSuite(name="s", expectations=parts)
     assert len(suite.expectations) == len(parts)
     results = batch.validate(suite).results

@@ -12,7 +12,7 @@ import pytest
 
 from caramel.errors import GateError
 from caramel.gates import expectations, gates
-from caramel.gates.suites import validate
+from caramel.gates.suites import validate_table
 
 N = 40
 PAIRS = pd.DataFrame(
@@ -54,7 +54,7 @@ def checked(rows: pd.DataFrame, kind: str, kwargs: dict[str, Any], folder: Path)
     part = {"type": kind, "kwargs": kwargs, "meta": {"notes": "why"}, "severity": "critical"}
     path = folder / "s.json"
     path.write_text(json.dumps({**suite, "expectations": [part]}), encoding="utf-8")
-    validate(rows, path, docs_folder=folder)
+    validate_table(rows, path, docs_folder=folder)
 
 
 def test_every_expectation_is_put_to_the_test_below() -> None:
@@ -98,7 +98,7 @@ def test_gaps_of_scores_stand_beside_the_rows_that_are_judged() -> None:
             "negative_score": [0.5, 0.6, 0.7, 0.8],
         }
     )
-    found = gates.with_scores(rows, scores, exempt=["add"])
+    found = gates.add_score_gaps(rows, scores, exempt=["add"])
     assert found["negative_id"].tolist() == ["a", "c"]
     assert found["probe_gap"].tolist() == [0.2 - 0.6, 0.1 - 0.5]
     assert np.isnan(found["ngram_gap"]).tolist() == [False, True]
@@ -115,14 +115,14 @@ def test_rows_that_share_a_picture_or_a_caption_are_tied() -> None:
         }
     )
     scores = pd.DataFrame({"negative_id": list("abcd"), "scorer": "network", "positive_score": 0.5})
-    found = gates.attacked_images(rows, scores.assign(negative_score=0.5))
+    found = gates.build_image_attack_tables(rows, scores.assign(negative_score=0.5))
     assert found["blind_images"]["tied"].tolist() == ["1", "2", "2", "1"]
     assert found["attacked_images"]["attacked"].isna().tolist() == [False] * 4 + [True]
 
 
 def test_rows_get_caption_and_image_of_their_pair_and_orphans_are_named() -> None:
     rows = pd.DataFrame({"negative_id": ["a", "b"], "pair_id": ["p9", "p999"]})
-    found = gates.with_captions(rows, PAIRS)
+    found = gates.add_captions(rows, PAIRS)
     assert found["caption"].tolist()[0] == "A cat by 9 trees."
     assert found["image_id"].tolist()[0] == "i1"
     assert found["missing_pair"].isna().tolist() == [True, False]

@@ -16,9 +16,13 @@ from stored_images import stored
 
 from caramel.errors import GateError
 from caramel.gates import near_duplicate_images as module
-from caramel.gates.gates import images_that_open
-from caramel.gates.near_duplicate_images import alike_elsewhere, equal_pictures, perceptual_hash
-from caramel.gates.suites import validate
+from caramel.gates.gates import add_image_checks
+from caramel.gates.near_duplicate_images import (
+    compute_perceptual_hash,
+    find_near_duplicates,
+    find_similar_hashes,
+)
+from caramel.gates.suites import validate_table
 
 SUITE = Path(__file__).parents[2] / "expectations/equal_pictures.json"
 Named = dict[str, tuple[str, bytes]]  # image_id -> its split, its encoded file
@@ -50,13 +54,13 @@ def looked_at(named: Named, folder: Path, source: str = "files") -> pd.DataFrame
         rows.append({"image_id": name, "data": data, **size})
     pictures = stored(folder / "images.parquet", rows)
     images = pd.read_parquet(folder / "images.parquet")
-    return equal_pictures(images_that_open(images, pictures))
+    return find_near_duplicates(add_image_checks(images, pictures))
 
 
 def refused(named: Named, folder: Path, source: str = "files") -> str:
     """Return what the suite says of files that it refuses."""
     with pytest.raises(GateError) as stopped:
-        validate(looked_at(named, folder, source), SUITE, docs_folder=folder)
+        validate_table(looked_at(named, folder, source), SUITE, docs_folder=folder)
     return str(stopped.value)
 
 
@@ -67,7 +71,7 @@ def test_different_photographs_pass_and_what_stands_twice_in_one_split(tmp_path:
     named["small.jpg"] = ("train", file(photograph(0, 160).resize((90, 90)), "JPEG", quality=60))
     found = looked_at(named, tmp_path)
     assert found[["same_file_in", "same_picture_in"]].isna().all(axis=None)
-    assert all(finding.success for finding in validate(found, SUITE, docs_folder=tmp_path).findings)
+    assert all(finding.success for finding in validate_table(found, SUITE, docs_folder=tmp_path).findings)
 
 
 @pytest.mark.parametrize("source", ["files", "world"])
@@ -104,7 +108,7 @@ def test_pictures_of_too_few_frequencies_are_no_equals_of_each_other(tmp_path: P
     pictures = [Image.new("RGB", (40, 40), colour) for colour in ("white", "black", "white")]
     pictures[2].putpixel((3, 3), (250, 250, 250))
     pictures += [Image.fromarray(slope), Image.fromarray(slope[:, ::-1].copy()), Image.fromarray(turned)]
-    assert list(map(perceptual_hash, pictures)) == [None] * 6
+    assert list(map(compute_perceptual_hash, pictures)) == [None] * 6
     splits = ("train", "test", "val") * 2
     named = {f"{n}.png": (splits[n], file(picture)) for n, picture in enumerate(pictures)}
     assert looked_at(named, tmp_path)[["same_file_in", "same_picture_in"]].isna().all(axis=None)
@@ -112,7 +116,7 @@ def test_pictures_of_too_few_frequencies_are_no_equals_of_each_other(tmp_path: P
 
 def test_no_image_is_no_fault(tmp_path: Path) -> None:
     assert looked_at({}, tmp_path).empty
-    assert validate(looked_at({}, tmp_path), SUITE, docs_folder=tmp_path).rows == 0
+    assert validate_table(looked_at({}, tmp_path), SUITE, docs_folder=tmp_path).rows == 0
 
 
 def test_the_hash_is_the_signs_of_the_lowest_cosines() -> None:
@@ -125,7 +129,7 @@ def test_the_hash_is_the_signs_of_the_lowest_cosines() -> None:
         for v in range(16)
         for u in range(16)
     ]
-    hashed = perceptual_hash(picture)
+    hashed = compute_perceptual_hash(picture)
     assert hashed is not None
     known = np.unpackbits(np.frombuffer(hashed, np.uint8)).astype(bool)
     assert (known != signs).sum() <= 3  # halves are rounded either way
@@ -136,7 +140,7 @@ def test_the_hash_is_the_signs_of_the_lowest_cosines() -> None:
 def test_what_is_found_is_what_one_pair_at_a_time_finds(data: st.DataObject) -> None:
     """Hashes are few, and a few bits from each other; splits are any."""
     first = data.draw(st.lists(st.binary(min_size=32, max_size=32), min_size=1, max_size=3))
-    flips = st.sets(st.integers(1, 255), max_size=2 * module.MOST_APART)
+    flips = st.sets(st.integers(1, 255), max_size=2 * module.MAX_HAMMING_DISTANCE)
     hashes, splits = [], []
     for _ in range(data.draw(st.integers(0, 12))):
         value = int.from_bytes(data.draw(st.sampled_from(first)), "big") | 1 << 255
@@ -145,12 +149,12 @@ def test_what_is_found_is_what_one_pair_at_a_time_finds(data: st.DataObject) -> 
         hashes.append(value)
         splits.append(data.draw(st.sampled_from(["train", "val", "test"])))
     array = np.frombuffer(b"".join(value.to_bytes(32, "big") for value in hashes), np.uint64).reshape(-1, 4)
-    found = alike_elsewhere(array, np.array(splits, dtype=str))
+    found = find_similar_hashes(array, np.array(splits, dtype=str))
     for mine, there in enumerate(found.tolist()):
         near = [
             other
             for other in range(len(hashes))
             if splits[other] != splits[mine]
-            and (hashes[mine] ^ hashes[other]).bit_count() <= module.MOST_APART
+            and (hashes[mine] ^ hashes[other]).bit_count() <= module.MAX_HAMMING_DISTANCE
         ]
         assert (there in near) if near else there == -1

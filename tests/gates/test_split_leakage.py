@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from caramel.errors import GateError
-from caramel.gates.split_leakage import meaning, text_uses
-from caramel.gates.suites import Finding, validate
+from caramel.gates.split_leakage import list_text_uses, parse_meaning
+from caramel.gates.suites import ExpectationResult, validate_table
 from caramel.sources.world.grammar import PATTERNS, Reading, read, realise, shape
 from caramel.sources.world.scenes import sample_meaning, sample_scene
 from caramel.utils.text import extract_words
@@ -36,7 +36,7 @@ def uses(train: Texts, test: Texts, *, scene: str | None = "{}") -> pd.DataFrame
         rows[["pair_id", *columns]]
         for columns in (["split", "scene", "caption"], ["caption2"], ["negative_caption"])
     )
-    return text_uses(pairs, negatives, paraphrases)
+    return list_text_uses(pairs, negatives, paraphrases)
 
 
 def met(found: pd.DataFrame, column: str) -> list[tuple[str, str, str]]:
@@ -45,9 +45,11 @@ def met(found: pd.DataFrame, column: str) -> list[tuple[str, str, str]]:
     return sorted(zip(rows["split"], rows["used_in"], rows[column], strict=True))
 
 
-def findings(found: pd.DataFrame, folder: Path) -> dict[str, Finding]:
+def findings(found: pd.DataFrame, folder: Path) -> dict[str, ExpectationResult]:
     """Return what the suite found, by severity and column; no GateError is expected."""
-    return {f"{f.severity} {f.columns[0]}": f for f in validate(found, SUITE, docs_folder=folder).findings}
+    return {
+        f"{f.severity} {f.columns[0]}": f for f in validate_table(found, SUITE, docs_folder=folder).findings
+    }
 
 
 def test_splits_that_share_no_text_and_no_meaning_pass(tmp_path: Path) -> None:
@@ -115,14 +117,16 @@ def test_text_of_no_pair_is_in_no_split() -> None:
     pairs = pd.DataFrame({"pair_id": ["a"], "caption": ["A tree."], "split": ["train"], "scene": ["{}"]})
     lost = pd.DataFrame({"pair_id": ["a", "b"], "negative_caption": ["A cup.", "A tree."]})
     none = pd.DataFrame({"pair_id": [], "caption2": []}, dtype="object")
-    assert text_uses(pairs, lost, none)["text"].tolist() == ["A tree.", "A cup."]
+    assert list_text_uses(pairs, lost, none)["text"].tolist() == ["A tree.", "A cup."]
 
 
 def test_captions_have_equal_meanings_where_they_are_true_of_the_same() -> None:
-    assert meaning("A red ball is above a blue box.") == meaning("Below a red ball is a blue box.")
-    assert meaning("A ball.") == meaning("A ball along with nothing else.")
-    assert meaning("A ball.") != meaning("A red ball.")
-    assert meaning("Two dogs run.") is None
+    assert parse_meaning("A red ball is above a blue box.") == parse_meaning(
+        "Below a red ball is a blue box."
+    )
+    assert parse_meaning("A ball.") == parse_meaning("A ball along with nothing else.")
+    assert parse_meaning("A ball.") != parse_meaning("A red ball.")
+    assert parse_meaning("Two dogs run.") is None
 
 
 def test_what_is_found_is_what_comparing_each_text_with_each_finds() -> None:
@@ -138,7 +142,9 @@ def test_what_is_found_is_what_comparing_each_text_with_each_finds() -> None:
     pairs = pd.DataFrame({"pair_id": names, "caption": made[:80], "split": splits, "scene": "{}"})
     pairs.loc[::5, "scene"] = None
     paraphrases = pd.DataFrame({"pair_id": names, "caption2": made[80:160]})
-    found = text_uses(pairs, pd.DataFrame({"pair_id": names, "negative_caption": made[160:]}), paraphrases)
+    found = list_text_uses(
+        pairs, pd.DataFrame({"pair_id": names, "negative_caption": made[160:]}), paraphrases
+    )
     rows = [
         (i, row.split, row.scene_known, extract_words(row.text), read(row.text))
         for i, row in zip(found.index, found.itertuples(), strict=True)

@@ -18,8 +18,8 @@ from stored_images import indexed, stored
 
 from caramel.errors import DataError, GateError
 from caramel.gates import gates
-from caramel.gates.contract_expectations import contract_expectations
-from caramel.gates.suites import Summary, read_suite, validate, write_summaries
+from caramel.gates.contract_expectations import derive_expectations
+from caramel.gates.suites import SuiteSummary, read_suite, validate_table, write_summaries
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.columns import SUBTYPES, TYPES
 from caramel.schemas.instances import INSTANCES
@@ -86,7 +86,7 @@ def clean() -> Frames:
 
 def check_captions(
     t: Frames, docs: Path, folds: int = 5, acceptance: Acceptance = "not_refuted"
-) -> list[Summary]:
+) -> list[SuiteSummary]:
     return gates.validate_captions(
         t["pairs"],
         t["negatives"],
@@ -106,7 +106,7 @@ def check_captions(
 
 def check_benchmark(
     t: Frames, docs: Path, exempt: tuple[str, ...] = ("add",), folds: int = 5
-) -> list[Summary]:
+) -> list[SuiteSummary]:
     known = {"width": 4, "height": 4, "source": "world", "split": "test"}
     files = t["files"].assign(**known).to_dict("records")
     return gates.validate_benchmark(
@@ -140,7 +140,7 @@ def test_the_rows_are_not_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_rows_are_let_go_when_a_suite_has_run(tmp_path: Path) -> None:
-    validate(
+    validate_table(
         clean()["pairs"].assign(marked=1),
         SUITES / "pairs.json",
         docs_folder=tmp_path,
@@ -171,14 +171,14 @@ def again(table: str) -> Callable[[Frames], None]:
 
 
 @pytest.fixture(scope="module")
-def passed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Summary], Path]:
+def passed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[SuiteSummary], Path]:
     """What the gate found on clean captions, and the folder of its data docs; both are only read."""
     docs = tmp_path_factory.mktemp("docs")
     return check_captions(clean(), docs), docs
 
 
 def test_clean_captions_pass_and_the_summary_is_the_same_twice(
-    passed: tuple[list[Summary], Path], tmp_path: Path
+    passed: tuple[list[SuiteSummary], Path], tmp_path: Path
 ) -> None:
     for name, found in (("one", passed[0]), ("two", check_captions(clean(), tmp_path))):
         write_summaries(found, tmp_path / f"{name}.json")
@@ -191,7 +191,7 @@ def test_clean_captions_pass_and_the_summary_is_the_same_twice(
 
 
 def test_rows_too_few_for_a_claim_pass_by_name_alone_with_a_warning(
-    passed: tuple[list[Summary], Path], tmp_path: Path
+    passed: tuple[list[SuiteSummary], Path], tmp_path: Path
 ) -> None:
     with pytest.raises(
         GateError, match=r"Suite 'blind_captions'(?s:.*)undecided about 60.0 %: too few rows"
@@ -469,7 +469,7 @@ def test_all_failing_suites_are_named_at_once(tmp_path: Path) -> None:
 
 
 def test_data_docs_are_left_on_success_and_load_nothing_from_elsewhere(
-    passed: tuple[list[Summary], Path],
+    passed: tuple[list[SuiteSummary], Path],
 ) -> None:
     pages = list(passed[1].glob("*/index.html"))
     assert len(pages) == len(passed[0])
@@ -514,7 +514,7 @@ def test_a_suite_that_cannot_be_loaded_whole_is_an_error(
 ) -> None:
     path = suite_file(tmp_path, UNIQUE, part)
     with pytest.raises(DataError, match=r"s\.json") as stopped:
-        validate(ROWS, path, docs_folder=tmp_path, parameters={})
+        validate_table(ROWS, path, docs_folder=tmp_path, parameters={})
     assert said in str(stopped.value)
 
 
@@ -531,12 +531,12 @@ def test_a_broken_suite_file_is_an_error(text: str, tmp_path: Path) -> None:
 def test_an_expectation_that_cannot_be_evaluated_fails_the_gate(tmp_path: Path) -> None:
     path = suite_file(tmp_path, {"type": "expect_column_values_to_be_unique", "kwargs": {"column": "none"}})
     with pytest.raises(GateError, match=r'could not be evaluated.*"none" in BatchData does not exist'):
-        validate(ROWS, path, docs_folder=tmp_path)
+        validate_table(ROWS, path, docs_folder=tmp_path)
 
 
 def test_a_warning_is_recorded_and_does_not_stop(tmp_path: Path) -> None:
     path = suite_file(tmp_path, {**UNIQUE, "severity": "warning"})
-    summary = validate(pd.DataFrame({"id": ["a", "a"]}), path, docs_folder=tmp_path)
+    summary = validate_table(pd.DataFrame({"id": ["a", "a"]}), path, docs_folder=tmp_path)
     assert [(f.success, f.failing_rows, f.examples) for f in summary.findings] == [
         (False, 2, ("id='a'", "id='a'"))
     ]
@@ -560,7 +560,7 @@ def test_what_follows_from_a_contract_is_in_the_suite_and_not_in_its_file() -> N
             assert suite["expectations"] == own
             continue
         with_contract.add(suite["name"])
-        derived = contract_expectations(TABLES[suite["table"]], suite["key"])
+        derived = derive_expectations(TABLES[suite["table"]], suite["key"])
         assert suite["expectations"] == [*derived, *own]
         checked = [(part["type"], part["kwargs"]) for part in suite["expectations"]]
         assert all(checked.count(one) == 1 for one in checked), "nothing stands twice"

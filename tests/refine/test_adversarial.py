@@ -9,8 +9,8 @@ from stored_images import Taken
 from caramel.blind.scores import compute_blind_accuracy, score_pairs
 from caramel.errors import ConfigError, DataError
 from caramel.refine import adversarial as refinement
-from caramel.refine.adversarial import find_faults, refine, unbalanced
-from caramel.refine.mirrored_grid import UNIT, balanced
+from caramel.refine.adversarial import find_faults, refine_tables, select_unbalanced
+from caramel.refine.mirrored_grid import UNIT, select_balanced
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.contracts import check_table
 from caramel.schemas.io import build_frame
@@ -53,7 +53,7 @@ def data(captions: list[str], negatives: list[str], subtypes: list[str] | None =
 
 def refined(pairs, negatives, paraphrases, scores, exempt=(), cell=0.02, scorers=GRID, within="subtype"):
     settings = {"scorers": scorers, "cell": cell, "within": within, "exempt": exempt, "folds": 3, "seed": 4}
-    found = refine(pairs, negatives, paraphrases, scores, **settings)
+    found = refine_tables(pairs, negatives, paraphrases, scores, **settings)
     for name in found._fields:
         check_table(TABLES[name], getattr(found, name), "test")
     assert sum(map(len, found)) == len(pairs) + len(negatives) + len(paraphrases)
@@ -84,13 +84,13 @@ def reasons(found) -> dict[str, str]:
 def test_the_grid_keeps_a_pair_only_with_its_mirror_image(gaps, kept):
     units = np.rint(np.array(gaps) * UNIT).astype(np.int64)
     names = [f"n{i}" for i in range(len(gaps))]
-    assert balanced(units, names, ["a"] * len(gaps), cell=0.02, seed=4).sum() == kept
+    assert select_balanced(units, names, ["a"] * len(gaps), cell=0.02, seed=4).sum() == kept
 
 
 def test_the_draw_depends_on_the_seed():
     gaps = np.repeat([[300_000, 300_000], [-300_000, -300_000]], [40, 20], axis=0)
     names = [f"n{i}" for i in range(60)]
-    first, second = (balanced(gaps, names, ["a"] * 60, cell=0.02, seed=s) for s in (1, 2))
+    first, second = (select_balanced(gaps, names, ["a"] * 60, cell=0.02, seed=s) for s in (1, 2))
     assert first.sum() == second.sum() == 40
     assert (first != second).any()
 
@@ -182,7 +182,7 @@ def test_what_the_grid_left_out_is_had_back_as_it_was_formatted_and_no_other_rej
     rows.loc[0, "negative_caption"] = pairs.loc[0, "caption"]
     rows["negative_caption"] = rows["negative_caption"].str.rstrip(".")
     found = refined(pairs, rows, paraphrases, scores, cell=0.25)
-    left_out = unbalanced(rows, found.rejects)
+    left_out = select_unbalanced(rows, found.rejects)
     assert refinement.SAME_AS_CAPTION in set(found.rejects["reason"])
     assert len(left_out) == len(rows) - len(found.negatives) - 1
     assert not left_out["negative_id"].isin(found.negatives["negative_id"]).any()

@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
-from caramel.refine.length_matching import length_gaps, length_matched
+from caramel.refine.length_matching import compute_length_gaps, select_length_matched
 
 
 def rows(lengths) -> pd.DataFrame:
@@ -18,22 +18,22 @@ def rows(lengths) -> pd.DataFrame:
 
 
 def test_lengths_are_counted_in_words():
-    assert length_gaps(rows([(3, 5), (4, 4), (6, 1)])).tolist() == [-2, 0, 5]
+    assert compute_length_gaps(rows([(3, 5), (4, 4), (6, 1)])).tolist() == [-2, 0, 5]
     with_paraphrase = rows([(3, 5), (3, 5)]).assign(caption2=["one two three four five", None])
-    assert length_gaps(with_paraphrase).tolist() == [-1, -2]
+    assert compute_length_gaps(with_paraphrase).tolist() == [-1, -2]
 
 
 def test_differences_in_length_are_symmetric_afterwards():
     rng = np.random.default_rng(0)
     data = rows(rng.integers([3, 4], [9, 10], (300, 2)))
-    kept = length_matched(data, within="subtype", seed=1)
-    gaps = Counter(length_gaps(data[kept]).tolist())
+    kept = select_length_matched(data, within="subtype", seed=1)
+    gaps = Counter(compute_length_gaps(data[kept]).tolist())
     assert len(gaps) > 5
     assert all(gaps[-gap] == number for gap, number in gaps.items())
-    assert kept[length_gaps(data) == 0].all()
+    assert kept[compute_length_gaps(data) == 0].all()
 
 
 def test_subtypes_are_matched_by_themselves_or_together():
     data = rows([(3, 5), (5, 3)]).assign(subtype=["add_obj", "add_att"])
-    assert length_matched(data, within="subtype", seed=1).tolist() == [False, False]
-    assert length_matched(data, within="all", seed=1).tolist() == [True, True]
+    assert select_length_matched(data, within="subtype", seed=1).tolist() == [False, False]
+    assert select_length_matched(data, within="all", seed=1).tolist() == [True, True]

@@ -44,19 +44,19 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
         figures = {"micro": 0.5, "ci_low": 0.4, "ci_high": 0.6}
         return SimpleNamespace(figures={refining.BEST: {"overall": figures}})
 
-    monkeypatch.setattr(tradeoff, "stacked", choosing)
+    monkeypatch.setattr(tradeoff, "build_attack", choosing)
     monkeypatch.setattr(refining, "run_caption_attack", judging)
     return seen
 
 
 def test_no_row_by_which_a_candidate_was_chosen_judges_it(shown: dict[str, list[Any]]) -> None:
-    settings = refining.settled(
+    settings = refining.build_settings(
         scorers=["length"], attackers=["casing"], target=None, acceptance="not_refuted", rows=None,
         methods=["length", "adversarial"], cells=[1.0, 0.1], within="subtype", folds=3, seed=1,
     )  # fmt: skip
-    tried = refining.attempt(random_rows(), settings, "made-up rows")
-    found = refining.take(tried, settings)
-    judged = refining.judged(tried, found.rows, settings)
+    tried = refining.build_candidate_set(random_rows(), settings, "made-up rows")
+    found = refining.take_best(tried, settings)
+    judged = refining.evaluate_refinement(tried, found.rows, settings)
     chosen_by = set.union(*shown["chosen by"])
     assert len(shown["chosen by"]) == 4
     assert 0.4 * ROWS < len(chosen_by) < 0.6 * ROWS
@@ -73,9 +73,9 @@ def test_no_row_by_which_a_candidate_was_chosen_judges_it(shown: dict[str, list[
 def test_rows_of_one_image_are_in_one_half() -> None:
     rows = random_rows()
     rows["image_id"] = [f"i{n // 3}" for n in range(ROWS)]
-    settings = refining.settled(
+    settings = refining.build_settings(
         scorers=["length"], attackers=["casing"], target=None, acceptance="not_refuted", rows=None,
         methods=["length"], within="subtype", folds=3, seed=1,
     )  # fmt: skip
-    tried = refining.attempt(rows, settings, "made-up rows")
+    tried = refining.build_candidate_set(rows, settings, "made-up rows")
     assert pd.Series(tried.fresh).groupby(tried.rows["image_id"]).nunique().eq(1).all()

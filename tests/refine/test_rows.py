@@ -4,7 +4,7 @@ import pytest
 
 from caramel.errors import BackendError
 from caramel.refine import adversarial as refinement
-from caramel.refine.rows import rejected, repair, row_gaps
+from caramel.refine.rows import build_rejects, compute_row_gaps, repair_rows
 from caramel.schemas.contracts import check_table
 from caramel.schemas.rejects import REJECTS
 
@@ -27,7 +27,7 @@ def test_repair_formats_all_texts_and_says_why_a_row_is_rejected():
         [None, None, None, "a hat", "One  cup"],
     )
     before = data.copy()
-    kept, rejects = repair(data)
+    kept, rejects = repair_rows(data)
     assert kept["caption"].tolist() == ["A cat.", "A cup."]
     assert kept["negative_caption"].tolist() == ["A hat.", "A mug."]
     assert kept["caption2"].isna().tolist() == [True, False]
@@ -42,15 +42,15 @@ def test_repair_formats_all_texts_and_says_why_a_row_is_rejected():
 
 
 def test_repaired_rows_need_no_repair():
-    kept, _ = repair(rows(["a cat", "A dog"], ["a hat", "a bus"]))
-    again, rejects = repair(kept)
+    kept, _ = repair_rows(rows(["a cat", "A dog"], ["a hat", "a bus"]))
+    again, rejects = repair_rows(kept)
     pd.testing.assert_frame_equal(kept, again)
     assert rejects.empty
 
 
 def test_rejected_rows_have_their_reasons():
     data = rows(["A cat.", "A dog."], ["A hat.", "A bus."])
-    found = rejected(data, np.array(["", "because"], dtype=object))
+    found = build_rejects(data, np.array(["", "because"], dtype=object))
     assert found.to_dict("records") == [
         {"id": "p1", "stage": "refine", "reason": "because", "text": "A bus."}
     ]
@@ -61,7 +61,7 @@ def test_a_gap_with_a_paraphrase_is_the_mean_of_both_captions_less_the_negative(
     paraphrases = [f"Cat number {i}{' indeed' * (i % 3)}." for i in range(30)]
     negatives = [f"A blue cat number {i}." for i in range(30)]
     half = [p if i % 2 else None for i, p in enumerate(paraphrases)]
-    gaps = row_gaps(rows(captions, negatives, half), ["length"], folds=3, seed=1)[:, 0]
+    gaps = compute_row_gaps(rows(captions, negatives, half), ["length"], folds=3, seed=1)[:, 0]
 
     def signed(text: str, negative: str) -> float:
         return 1 / (1 + len(text) / 100) - 1 / (1 + len(negative) / 100)
@@ -75,9 +75,9 @@ def test_a_gap_with_a_paraphrase_is_the_mean_of_both_captions_less_the_negative(
 def test_types_are_scored_by_themselves():
     long, short = ["A cat on a mat."] * 20, ["A cat."] * 20
     data = rows(long + short, short + long).assign(type=["one"] * 20 + ["other"] * 20)
-    assert (row_gaps(data, ["length"], folds=4, seed=1) > 0).all()
+    assert (compute_row_gaps(data, ["length"], folds=4, seed=1) > 0).all()
 
 
 def test_an_unknown_scorer_is_an_error():
     with pytest.raises(BackendError, match="lenght"):
-        row_gaps(rows(["A cat."], ["A dog."]), ["lenght"], folds=2, seed=1)
+        compute_row_gaps(rows(["A cat."], ["A dog."]), ["lenght"], folds=2, seed=1)

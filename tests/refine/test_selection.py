@@ -6,7 +6,7 @@ from encoders import CountingEncoder
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.refine import selection
 from caramel.refine.adversarial import NO_WORDS, UNBALANCED
-from caramel.refine.selection import select
+from caramel.refine.selection import select_negatives
 from caramel.schemas.contracts import check_table
 from caramel.schemas.rejects import REJECTS
 
@@ -24,7 +24,7 @@ def rows(negatives, subtypes=None, captions=None) -> pd.DataFrame:
 
 
 def selected(data, positive, negative, *, percentile=64.5, cell=0.02, similarity=None):
-    found = select(
+    found = select_negatives(
         data,
         np.asarray(positive, dtype=float),
         np.asarray(negative, dtype=float),
@@ -131,15 +131,15 @@ def test_cosines_are_those_of_the_models_texts(families, tmp_path, monkeypatch):
     data = rows(
         ["A dog sat here.", "A cat sat here.", "A bus."], captions=["A cat.", "A cat sat here.", "A dog."]
     )
-    found = selection.cosines(data, "counting:8")
+    found = selection.compute_cosines(data, "counting:8")
     vectors = [
         CountingEncoder(width=8).encode_texts(data[c].tolist(), None) for c in ("caption", "negative_caption")
     ]
     assert found == pytest.approx((vectors[0] * vectors[1]).sum(axis=1), abs=1e-6)
-    assert found[1] >= selection.ALIKE
-    assert selection.cosines(data[:0], "counting:8").shape == (0,)
+    assert found[1] >= selection.MIN_SIMILARITY
+    assert selection.compute_cosines(data[:0], "counting:8").shape == (0,)
     with pytest.raises(BackendError, match="'matching:4' embeds no texts"):
-        selection.cosines(data, "matching:4")
+        selection.compute_cosines(data, "matching:4")
 
 
 def test_of_equal_negatives_a_good_one_stays():

@@ -15,11 +15,11 @@ from caramel.evaluation.bounds import compute_bounds
 from caramel.evaluation.grid import HEADLINE
 from caramel.evaluation.results.bound_columns import CELLS, NOUN, PIXELS, PROBE_COLUMNS, RELATION, WORD
 from caramel.evaluation.results.comparison import compare_variants
-from caramel.evaluation.results.forgetting import MOVED, RETAINED_COLUMNS
-from caramel.evaluation.results.run_hits import hits_of_runs
+from caramel.evaluation.results.forgetting import DISTANCE_MEASURES, RETAINED_COLUMNS
+from caramel.evaluation.results.run_hits import compute_run_hits
 from caramel.evaluation.results.separability import count_separable
 from caramel.evaluation.results.standardisation import standardise_compounds
-from caramel.evaluation.results.summary import summarise, summarise_variants, variant_of
+from caramel.evaluation.results.summary import parse_variant, summarise_similarities, summarise_variants
 from caramel.evaluation.synthetic_probe import CLASSES
 from caramel.evaluation.synthetic_probe_data import PLANTED
 from caramel.io.image_store import is_shard, referred
@@ -344,13 +344,13 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
                     point = {"model": name, "step": step, "metric": metric, "value": value}
                     curves.append({**point, "kept": step == 200})
     similarities = build_frame(SIMILARITIES, pd.concat(parts, ignore_index=True))
-    metrics = summarise(similarities, {"instances": BENCHMARK}, bootstrap=200, seed=0)
+    metrics = summarise_similarities(similarities, {"instances": BENCHMARK}, bootstrap=200, seed=0)
     out = data / "evaluate"
     write_table(METRICS_TABLE, metrics, out / "metrics.parquet")
     put(out / "metrics.json", {"base": {"group": 0.5}})
     summarise_variants(metrics).to_csv(out / "variants.csv", index=False)
-    runs = hits_of_runs(similarities, "instances", BENCHMARK.metrics)
-    headline = runs.select(HEADLINE)
+    runs = compute_run_hits(similarities, "instances", BENCHMARK.metrics)
+    headline = runs.select_metrics(HEADLINE)
     compare_variants(runs, BENCHMARK, bootstrap=200, seed=0).to_csv(out / "differences.csv", index=False)
     compute_bounds(headline, data / "assemble", further_objects=False).to_csv(out / "bounds.csv", index=False)
     write_table(SIMILARITIES, similarities, out / "similarities.parquet")
@@ -380,11 +380,11 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
     lost = {"change": -0.03, "ci_low": -0.05, "ci_high": -0.01}
     kept = [
         {
-            **{"model": model, "variant": variant_of(model), "measure": measure},
-            "value": value - 0.3 * MODELS[variant_of(model)] + rng.normal(0, 0.01),
+            **{"model": model, "variant": parse_variant(model), "measure": measure},
+            "value": value - 0.3 * MODELS[parse_variant(model)] + rng.normal(0, 0.01),
             **(
                 dict.fromkeys(("change", "ci_low", "ci_high"))
-                if model == "base" or measure in MOVED
+                if model == "base" or measure in DISTANCE_MEASURES
                 else lost
             ),
         }

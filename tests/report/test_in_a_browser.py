@@ -15,7 +15,7 @@ from synthetic import plant, write_all
 
 from caramel import cli
 from caramel.errors import GateError
-from caramel.gates.suites import validate
+from caramel.gates.suites import validate_table
 from caramel.report import plots
 from caramel.report.page import build_report, write_report
 from caramel.study.preregistration import Registration
@@ -115,7 +115,7 @@ def data_docs(tmp_path: Path) -> Path:
     (tmp_path / "suite.json").write_text(json.dumps(suite), encoding="utf-8")
     rows = pd.DataFrame({"id": [PLANTED, "b", "c"], "caption": [PLANTED, PLANTED, "y"]})
     with pytest.raises(GateError, match="fails 8 of 8"):
-        validate(rows, tmp_path / "suite.json", docs_folder=tmp_path)
+        validate_table(rows, tmp_path / "suite.json", docs_folder=tmp_path)
     return tmp_path / "captions" / "index.html"
 
 

@@ -16,7 +16,7 @@ from stored_images import stored
 from synthetic import plant, put, write_all
 
 from caramel.errors import ConfigError, DataError
-from caramel.evaluation.results.plots import subset_bars
+from caramel.evaluation.results.plots import plot_subset_bars
 from caramel.report import page as page_module
 from caramel.report import plots
 from caramel.report.blocks import count
@@ -663,5 +663,5 @@ def test_further_models_and_benchmarks_have_a_table_of_their_own(data: Path) -> 
 def test_dollar_signs_in_a_name_are_no_formula() -> None:
     assert plots.yield_figure(pd.Series({"$\\frac$": 0.5, "b$": 0.4})).width > 100
     rows = {"metric": "accuracy", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6}
-    drawn = subset_bars(pd.DataFrame([{**rows, "subset": "all"}, {**rows, "subset": "$\\frac$"}]))
+    drawn = plot_subset_bars(pd.DataFrame([{**rows, "subset": "all"}, {**rows, "subset": "$\\frac$"}]))
     drawn.savefig(io.BytesIO(), format="png")

@@ -68,7 +68,7 @@ if name == "evaluate":
     import numpy as np, pandas as pd
     from caramel.schemas.evaluation import METRICS, SIMILARITIES
     from caramel.schemas.io import build_frame, write_table
-    from caramel.evaluation.results.summary import summarise
+    from caramel.evaluation.results.summary import summarise_similarities
     from caramel.registry import BENCHMARKS
 
     rng = np.random.default_rng([config.pretrain.seed, config.train_generator.seed, config.scenes.seed])
@@ -83,7 +83,7 @@ if name == "evaluate":
     )
     rows = build_frame(SIMILARITIES, rows)
     write_table(SIMILARITIES, rows, out / "similarities.parquet")
-    found = summarise(rows, {"instances": BENCHMARKS["instances"]}, bootstrap=100, seed=0)
+    found = summarise_similarities(rows, {"instances": BENCHMARKS["instances"]}, bootstrap=100, seed=0)
     write_table(METRICS, found, out / "metrics.parquet")
 else:
     (out / "seed.txt").write_text(f"{getattr(config, name).seed} of {config.scenes.seed}")

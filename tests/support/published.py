@@ -19,9 +19,9 @@ from PIL import Image, ImageDraw
 
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.metrics import outcomes
-from caramel.evaluation.results.summary import summarise
-from caramel.evaluation.scores.encoding import Run
-from caramel.evaluation.scores.scoring import similarities
+from caramel.evaluation.results.summary import summarise_similarities
+from caramel.evaluation.scores.encoding import RunConfig
+from caramel.evaluation.scores.scoring import compute_similarities
 from caramel.interfaces.benchmark import Benchmark
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
@@ -206,8 +206,8 @@ def agree(
     """
     task = benchmark.read(data, images)
     keys = check_images(task.images, benchmark.name)
-    run = Run(spec, "cpu", "fp32", None, str(store), "inline")
-    rows = similarities(task, keys, run, benchmark=benchmark.name)
+    run = RunConfig(spec, "cpu", "fp32", None, str(store), "inline")
+    rows = compute_similarities(task, keys, run, benchmark=benchmark.name)
     check_table(SIMILARITIES, rows, "test")
     assert rows["instance_id"].tolist() == [x.name for x in instances]
     assert [set(names) for names in rows["subsets"]] == [set(x.subsets) for x in instances]
@@ -225,7 +225,7 @@ def agree(
         found = [None if math.isnan(value) else bool(value) for value in hits[metric]]
         assert found == wanted, metric
 
-    metrics = summarise(rows, {benchmark.name: benchmark}, bootstrap=20, seed=0)
+    metrics = summarise_similarities(rows, {benchmark.name: benchmark}, bootstrap=20, seed=0)
     check_table(METRICS, metrics, "test")
     by_subset = {"all": list(range(len(instances)))}
     for n, x in enumerate(instances):

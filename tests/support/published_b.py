@@ -18,9 +18,9 @@ from PIL import Image
 from caramel import registry
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.metrics import outcomes
-from caramel.evaluation.results.summary import summarise
-from caramel.evaluation.scores.encoding import Run
-from caramel.evaluation.scores.scoring import similarities
+from caramel.evaluation.results.summary import summarise_similarities
+from caramel.evaluation.scores.encoding import RunConfig
+from caramel.evaluation.scores.scoring import compute_similarities
 from caramel.interfaces.benchmark import Benchmark
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
@@ -131,8 +131,8 @@ def scored(benchmark: Benchmark, data: Path, images: Path, spec: str, store: Pat
     """Return table ``similarities`` of the fast path."""
     task = benchmark.read(data, images)
     keys = check_images(task.images, benchmark.name)
-    run = Run(spec, "cpu", "fp32", 8, str(store), "inline")
-    rows = similarities(task, keys, run, benchmark=benchmark.name)
+    run = RunConfig(spec, "cpu", "fp32", 8, str(store), "inline")
+    rows = compute_similarities(task, keys, run, benchmark=benchmark.name)
     check_table(SIMILARITIES, rows, "test")
     return rows
 
@@ -145,7 +145,7 @@ def agrees(rows: pd.DataFrame, benchmark: Benchmark, verdicts: Sequence[Verdict]
     for metric in benchmark.metrics:
         np.testing.assert_array_equal(hits[metric], [v.value(metric) for v in verdicts], metric)
         assert ties[metric].tolist() == [v.tie(metric) for v in verdicts], metric
-    found = summarise(rows, {benchmark.name: benchmark}, bootstrap=20, seed=0)
+    found = summarise_similarities(rows, {benchmark.name: benchmark}, bootstrap=20, seed=0)
     check_table(METRICS, found, "test")
     expected = {}
     for subset in {"all", *(name for v in verdicts for name in v.subsets)}:

@@ -17,9 +17,9 @@ from encoders import CountingEncoder, CountingMatcher, family
 from caramel import registry
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.metrics import outcomes
-from caramel.evaluation.results.summary import summarise
-from caramel.evaluation.scores.encoding import Run
-from caramel.evaluation.scores.scoring import similarities
+from caramel.evaluation.results.summary import summarise_similarities
+from caramel.evaluation.scores.encoding import RunConfig
+from caramel.evaluation.scores.scoring import compute_similarities
 from caramel.interfaces.benchmark import Benchmark, Task
 from caramel.models.specs import open_model
 from caramel.schemas.contracts import check_table
@@ -99,8 +99,8 @@ def scored(
     monkeypatch.setitem(registry.FAMILIES.targets, "patchy", "published_c:PATCHY")
     open_model.cache_clear()
     keys = check_images(task.images, benchmark.name)
-    run = Run(spec, "cpu", "fp32", None, str(store), "inline")
-    rows = similarities(task, keys, run, benchmark=benchmark.name)
+    run = RunConfig(spec, "cpu", "fp32", None, str(store), "inline")
+    rows = compute_similarities(task, keys, run, benchmark=benchmark.name)
     check_table(SIMILARITIES, rows, benchmark.name)
     return rows
 
@@ -116,7 +116,7 @@ def agrees(benchmark: Benchmark, rows: pd.DataFrame, expected: Mapping[str, Sequ
             assert (None if math.isnan(hit) else bool(hit)) == verdict.hit, (metric, place)
             assert bool(found.ties[metric].iloc[place]) == verdict.tie, (metric, place)
             assert tuple(rows["subsets"].iloc[place]) == verdict.subsets, place
-    table = summarise(rows, {benchmark.name: benchmark}, bootstrap=20, seed=0)
+    table = summarise_similarities(rows, {benchmark.name: benchmark}, bootstrap=20, seed=0)
     check_table(METRICS, table, "test")
     judged = table.set_index(["subset", "metric"])
     for metric, verdicts in expected.items():

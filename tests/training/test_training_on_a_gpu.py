@@ -8,7 +8,7 @@ import torch
 from training_rows import training_rows
 
 from caramel.errors import ResourceError
-from caramel.evaluation.adapters import device_of, undisturbed
+from caramel.evaluation.adapters import get_device, use_eval_mode
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training.data.examples import load_examples
@@ -108,8 +108,8 @@ def test_a_batch_far_too_large_for_the_gpu_says_what_to_lower(rows, files, clip_
 def test_a_model_on_a_gpu_keeps_its_mode_and_the_random_state_while_it_is_scored(clip_folder) -> None:
     model = load_checkpoint(clip_folder, "cuda").model.train()
     state = torch.cuda.get_rng_state()
-    assert device_of(model) == "cuda:0"
-    with undisturbed(model):
+    assert get_device(model) == "cuda:0"
+    with use_eval_mode(model):
         torch.rand(3, device="cuda")
         assert not model.training
     assert model.training

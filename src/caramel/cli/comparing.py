@@ -34,14 +34,15 @@ def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, 
       caramel metrics --benchmark sugarcrepe gpt-4v-results/*-first/*.json --out gpt-4v/
     """
     from caramel.evaluation.external import run_files
-    from caramel.evaluation.external.runs import files_of, metrics_of
+    from caramel.evaluation.external.runs import compute_file_metrics, list_result_files
     from caramel.registry import BENCHMARKS
     from caramel.report.terminal import metrics_text
 
     keep_inputs(
-        [out / name for name in run_files.METRICS], [file for path in files for file in files_of(path)]
+        [out / name for name in run_files.METRICS],
+        [file for path in files for file in list_result_files(path)],
     )
-    result = metrics_of(list(files), BENCHMARKS[benchmark], bootstrap=bootstrap, seed=seed)
+    result = compute_file_metrics(list(files), BENCHMARKS[benchmark], bootstrap=bootstrap, seed=seed)
     run_files.write_metrics(result, out)
     echo(metrics_text(result))
     for note in result.attrs["notes"]:
@@ -70,7 +71,7 @@ def compare(a: str, b: str, out: Path | None, bootstrap: int, seed: int) -> None
       caramel compare results/tuned-1,results/tuned-2,results/tuned-3 results/base
     """
     from caramel.evaluation.external.runs import read_runs, run_file
-    from caramel.evaluation.results.comparison import compare as compared
+    from caramel.evaluation.results.comparison import compare_models as compared
     from caramel.report.terminal import comparison_text
 
     if out is not None:
@@ -130,7 +131,7 @@ def table(
             file for run in runs for file in (run_file(str(run)), run / ANSWERS, run / run_files.METRICS[0])
         ]
         keep_inputs([out], read)
-    similarities = run_files.scored(runs)
+    similarities = run_files.read_similarities(runs)
     notes = run_files.check_releases(runs, benchmark)
     text = paper_table(
         similarities,
@@ -141,7 +142,7 @@ def table(
         style=style,  # type: ignore[arg-type]
         resamples=bootstrap,
         seed=seed,
-        further=run_files.unscored(runs),
+        further=run_files.read_unscored_metrics(runs),
         seeds=seeds,
         intervals=intervals,
         notes=notes,

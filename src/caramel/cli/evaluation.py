@@ -15,7 +15,7 @@ from caramel.cli.output import echo
 from caramel.errors import ConfigError, redact_secrets
 
 if TYPE_CHECKING:
-    from caramel.evaluation.benchmark_source import Source
+    from caramel.evaluation.benchmark_source import BenchmarkSource
 
 STORE, TRIALS = "work/embeddings", "work/eval"
 
@@ -125,7 +125,7 @@ def evaluate(
     """
     from caramel.evaluation import evaluate as library
     from caramel.evaluation.external import run_files
-    from caramel.evaluation.preflight import missing as find_missing
+    from caramel.evaluation.preflight import find_problems as find_missing
     from caramel.release.publishing_models.model_registry import resolved
     from caramel.report.terminal import metrics_text
 
@@ -136,8 +136,8 @@ def evaluate(
         lines = find_missing(models, sources, limit)
         echo("\n".join(lines) if lines else "Nothing is missing.")
         sys.exit(1 if lines else 0)
-    run_files.prepare(out, [(source.benchmark, source.data) for source in sources])
-    result = library.evaluate(
+    run_files.prepare_folder(out, [(source.benchmark, source.data) for source in sources])
+    result = library.run_evaluation(
         models,
         sources,
         device=device,
@@ -145,7 +145,7 @@ def evaluate(
         batch=batch_size,
         bootstrap=bootstrap,
         seed=seed,
-        executor=library.automatic_executor() if executor == "auto" else executor,  # type: ignore[arg-type]
+        executor=library.select_executor() if executor == "auto" else executor,  # type: ignore[arg-type]
         store=store,
         folder=TRIALS,
         limit=limit,
@@ -201,14 +201,14 @@ def benchmarks(name: str | None) -> None:
 
 def _locate_sources(
     benchmarks: str, data: Path, images: Path | None, missing: Literal["fail", "skip"]
-) -> list[Source]:
+) -> list[BenchmarkSource]:
     """Return where each benchmark lies; see ``source_of``.
 
     Raises:
         ConfigError: a benchmark stands twice, or there is none.
         BackendError: there is none of that name.
     """
-    from caramel.evaluation.benchmark_source import source_of
+    from caramel.evaluation.benchmark_source import locate_benchmark
     from caramel.registry import BENCHMARKS
 
     names = [name.strip() for name in benchmarks.split(",") if name.strip()]
@@ -218,4 +218,4 @@ def _locate_sources(
         BENCHMARKS.get_target(name)
     folder = Path(os.path.realpath(data))  # a circle of links, too
     pictures = Path(os.path.realpath(images)) if images else None
-    return [source_of(name, folder, pictures, missing) for name in names]
+    return [locate_benchmark(name, folder, pictures, missing) for name in names]

@@ -93,7 +93,7 @@ def refine(
     from caramel.audit.files.inputs import read_rows
     from caramel.refine import output, refining
 
-    settings = refining.settled(
+    settings = refining.build_settings(
         scorers=scorers,
         attackers=attackers,
         target=target,
@@ -106,14 +106,14 @@ def refine(
         seed=seed,
     )
     given = read_rows(path, name=kind).rows
-    keep_inputs(output.files(out, given["subtype"].unique()), [path])
-    tried = refining.attempt(given, settings, repr(str(path)))
+    keep_inputs(output.list_output_files(out, given["subtype"].unique()), [path])
+    tried = refining.build_candidate_set(given, settings, repr(str(path)))
     output.write_curve(tried.curve, out)
     echo(_format_curve(tried.curve, target))
-    result = refining.take(tried, settings)
+    result = refining.take_best(tried, settings)
     output.write_refined(result.rows, result.rejects, out, tried.rows["subtype"].unique())
-    result = replace(result, judged=refining.judged(tried, result.rows, settings))
-    output.write_report(refining.report(result, settings, len(tried.rows), str(path)), out)
+    result = replace(result, judged=refining.evaluate_refinement(tried, result.rows, settings))
+    output.write_report(refining.build_report(result, settings, len(tried.rows), str(path)), out)
     summary = f"{len(result.rows)} of {len(tried.rows)} rows ({len(result.rejects)} rejected)"
     echo(f"\nTaken: {_format_candidate(result.chosen)}, {summary}.")
     echo("Best blind attacker on the rows by which nothing was chosen, before and after:")
@@ -196,11 +196,11 @@ def select(
     from caramel.refine import output, selection
 
     given = read_rows(path, name=kind).rows
-    keep_inputs(output.files(out, given["subtype"].unique()), [path])
-    alike = None if similarity is None else selection.cosines(given, similarity)
-    positive, negative = selection.score(given, scorers, folds=folds, seed=seed, folder=out / "scores")
+    keep_inputs(output.list_output_files(out, given["subtype"].unique()), [path])
+    alike = None if similarity is None else selection.compute_cosines(given, similarity)
+    positive, negative = selection.score_rows(given, scorers, folds=folds, seed=seed, folder=out / "scores")
     settings = {"scorers": scorers, "percentile": percentile, "cell": cell, "within": within, "seed": seed}
-    result = selection.select(given, positive, negative, similarity=alike, **settings)
+    result = selection.select_negatives(given, positive, negative, similarity=alike, **settings)
     output.write_refined(result.rows, result.rejects, out, given["subtype"].unique())
     reasons = result.rejects["reason"].value_counts().to_dict()
     report = {
@@ -228,11 +228,11 @@ def _format_interval(figures: Sequence[float]) -> str:
 
 def _format_curve(curve: pd.DataFrame, target: float | None) -> str:
     """Return the curve for the terminal, accuracy in per cent, and what its intervals say about a target."""
-    from caramel.refine.tradeoff import judged
+    from caramel.refine.tradeoff import judge_curve
 
     head = f"{'method':20}{'strength':>10}{'rows':>10}{'share':>8}{'accuracy':>10}{'interval':>14}"
     lines = [head if target is None else f"{head}  {'target':>10}{'rows needed':>13}"]
-    verdicts = [None] * len(curve) if target is None else judged(curve, target)
+    verdicts = [None] * len(curve) if target is None else judge_curve(curve, target)
     for (_, row), one in zip(curve.iterrows(), verdicts, strict=True):
         strength = "" if math.isnan(row["strength"]) else f"{row['strength']:g}"
         accuracy, low, high = (100 * row[c] for c in ("accuracy", "ci_low", "ci_high"))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import torch
     from PIL import Image
 
-LAST = ("ToTensor", "Normalize")  # steps of open_clip's preprocessing
+LAST_STEPS = ("ToTensor", "Normalize")  # steps of open_clip's preprocessing
 TRIALS = 3  # of a preprocessing that may draw by lot
 OPEN_CLIP = ("encode_image", "encode_text")
 TRANSFORMERS = ("get_image_features", "get_text_features")
@@ -54,7 +54,7 @@ class LiveModel(Protocol):
         ...
 
 
-def live_model(
+def wrap_model(
     model: Any, *, tokenizer: Any, preprocess: Any, processor: Any, precision: str, name: str
 ) -> LiveModel:
     """Return a model in memory as a dual encoder, on the device where it is.
@@ -76,23 +76,23 @@ def live_model(
     given = {"tokenizer": tokenizer, "preprocess": preprocess, "processor": processor}
     if isinstance(model, tuple) and len(model) == 2 and all(map(callable, model)):
         _check_given(given, (), "a pair of functions")
-        return _Functions(*model, name)
-    if _has(model, OPEN_CLIP):
+        return _FunctionEncoder(*model, name)
+    if _has_methods(model, OPEN_CLIP):
         _check_given(given, ("tokenizer", "preprocess"), "a model of open_clip")
         _check_open_clip(model)
-        clip = _clip(model, tokenizer, preprocess)
-        return ClipEncoder(clip, device_of(model), _precision(model, precision), name)
-    if _has(model, TRANSFORMERS):
+        clip = _build_clip(model, tokenizer, preprocess)
+        return ClipEncoder(clip, get_device(model), _select_precision(model, precision), name)
+    if _has_methods(model, TRANSFORMERS):
         _check_given(given, ("processor",), "a model of transformers")
         _check_transformers(model, processor)
         parts = processor.tokenizer, processor.image_processor
-        return TransformersDual(model, *parts, device_of(model), _precision(model, precision), name)
+        return TransformersDual(model, *parts, get_device(model), _select_precision(model, precision), name)
     wrapped = " It is wrapped: give what it wraps, its .module." if hasattr(model, "module") else ""
     raise BackendError(f"A {type(model).__name__} cannot be scored.{wrapped} {ACCEPTED}.")
 
 
 @contextmanager
-def undisturbed(model: Any) -> Iterator[None]:
+def use_eval_mode(model: Any) -> Iterator[None]:
     """Put a model into evaluation mode, and leave it, its caller's autocast and all random states as they were.
 
     The modes of modules are set one by one: ``eval()`` and ``train()`` of a model may do more, such as merging
@@ -101,7 +101,7 @@ def undisturbed(model: Any) -> Iterator[None]:
     import torch
 
     modes = {part: part.training for part in model.modules()} if isinstance(model, torch.nn.Module) else {}
-    device = torch.device(device_of(model))
+    device = torch.device(get_device(model))
     states = random.getstate(), np.random.get_state()  # noqa: NPY002 — what a preprocessing may draw from
     unmixed = torch.autocast(device.type, enabled=False)  # the precision is the one that was asked for
     with torch.random.fork_rng([device] if device.type == "cuda" else []), unmixed:
@@ -116,12 +116,12 @@ def undisturbed(model: Any) -> Iterator[None]:
             np.random.set_state(states[1])  # noqa: NPY002
 
 
-def device_of(model: Any) -> str:
+def get_device(model: Any) -> str:
     """Return the device of a model's weights; cpu where it shows none."""
-    return str(next(_weights(model)).device) if _has_weights(model) else "cpu"
+    return str(next(_iter_weights(model)).device) if _has_weights(model) else "cpu"
 
 
-class _Functions:
+class _FunctionEncoder:
     """A ``LiveModel`` of two functions."""
 
     def __init__(self, images: Callable[..., Any], texts: Callable[..., Any], name: str) -> None:
@@ -130,30 +130,32 @@ class _Functions:
 
     def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
         """Return unit vectors (n, d) of encoded image files."""
-        forward = partial(_unit, self._images, "images")
-        return in_batches(images, _pictures, forward, batch=batch, device="cpu")
+        forward = partial(_compute_unit_vectors, self._images, "images")
+        return in_batches(images, _open_images, forward, batch=batch, device="cpu")
 
     def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
         """Return unit vectors (n, d)."""
-        return in_batches(texts, list, partial(_unit, self._texts, "texts"), batch=batch, device="cpu")
+        return in_batches(
+            texts, list, partial(_compute_unit_vectors, self._texts, "texts"), batch=batch, device="cpu"
+        )
 
 
-def _pictures(files: Sequence[bytes]) -> list[Image.Image]:
+def _open_images(files: Sequence[bytes]) -> list[Image.Image]:
     """Return encoded image files as RGB pictures."""
     return map_in_threads(lambda data: open_picture(data, "of the benchmark"), files)
 
 
-def _unit(function: Callable[..., Any], what: str, items: list[Any]) -> torch.Tensor:
+def _compute_unit_vectors(function: Callable[..., Any], what: str, items: list[Any]) -> torch.Tensor:
     """Return the vectors (n, d) that a function gives for n items, brought to length 1."""
     import torch
 
     with torch.no_grad():
-        found = function(items)
+        output = function(items)
     try:
-        vectors = torch.as_tensor(found)
+        vectors = torch.as_tensor(output)
     except (TypeError, ValueError, RuntimeError) as error:
         raise BackendError(
-            f"The function of {what} gave a {type(found).__name__}, and must give vectors: a tensor or array."
+            f"The function of {what} gave a {type(output).__name__}, and must give vectors: a tensor or array."
         ) from error
     if vectors.ndim != 2 or len(vectors) != len(items) or not vectors.is_floating_point():
         raise BackendError(
@@ -163,24 +165,26 @@ def _unit(function: Callable[..., Any], what: str, items: list[Any]) -> torch.Te
     return torch.nn.functional.normalize(vectors.float(), dim=-1)
 
 
-def _clip(model: Any, tokenizer: Any, preprocess: Any) -> Clip:
+def _build_clip(model: Any, tokenizer: Any, preprocess: Any) -> Clip:
     """Return an open_clip model with its tokenizer and preprocessing, taken apart as the encoder needs them."""
     steps = list(getattr(preprocess, "transforms", ()))
-    kinds = [next((k.__name__ for k in type(step).__mro__ if k.__name__ in LAST), "") for step in steps[-2:]]
-    if kinds != list(LAST):
+    step_names = [
+        next((k.__name__ for k in type(step).__mro__ if k.__name__ in LAST_STEPS), "") for step in steps[-2:]
+    ]
+    if step_names != list(LAST_STEPS):
         raise ConfigError(
-            f"preprocess={type(preprocess).__name__} does not end in {' and '.join(LAST)}, as open_clip's do. With "
+            f"preprocess={type(preprocess).__name__} does not end in {' and '.join(LAST_STEPS)}, as open_clip's do. With "
             f"another one, score a pair of functions: (encode_images, encode_texts)."
         )
 
-    def to_pixels(image: Image.Image) -> Image.Image:
+    def apply_steps(image: Image.Image) -> Image.Image:
         for step in steps[:-2]:
             image = step(image)
         return image
 
     padding = getattr(getattr(tokenizer, "tokenizer", None), "pad_token_id", None) or 0
     mean, std = tuple(steps[-1].mean), tuple(steps[-1].std)
-    clip = Clip(model, tokenizer, to_pixels, mean, std, {}, None, padding)
+    clip = Clip(model, tokenizer, apply_steps, mean, std, {}, None, padding)
     if any((decode(clip, [PICTURE]) != decode(clip, [PICTURE])).any() for _ in range(TRIALS)):
         raise ConfigError(
             "preprocess= changes the same picture by chance: it is the one for training. Give the one for evaluation, "
@@ -209,10 +213,10 @@ def _check_open_clip(model: Any) -> None:
 
 
 def _check_transformers(model: Any, processor: Any) -> None:
-    kind = getattr(getattr(model, "config", None), "model_type", None)
-    if kind not in MODEL_TYPES["dual"]:
+    model_type = getattr(getattr(model, "config", None), "model_type", None)
+    if model_type not in MODEL_TYPES["dual"]:
         raise BackendError(
-            f"A model of type {kind!r} is no dual encoder that is known: {', '.join(MODEL_TYPES['dual'])}. Score a pair of "
+            f"A model of type {model_type!r} is no dual encoder that is known: {', '.join(MODEL_TYPES['dual'])}. Score a pair of "
             f"functions: (encode_images, encode_texts)."
         )
     lacking = [part for part in ("tokenizer", "image_processor") if getattr(processor, part, None) is None]
@@ -223,10 +227,12 @@ def _check_transformers(model: Any, processor: Any) -> None:
         )
 
 
-def _precision(model: Any, precision: str) -> str:
+def _select_precision(model: Any, precision: str) -> str:
     """Return the precision of the passes; weights in another one than fp32 need their own."""
-    resolved = resolve_precision(precision, device_of(model))
-    stored = str(next(_weights(model)).dtype).removeprefix("torch.") if _has_weights(model) else "float32"
+    resolved = resolve_precision(precision, get_device(model))
+    stored = (
+        str(next(_iter_weights(model)).dtype).removeprefix("torch.") if _has_weights(model) else "float32"
+    )
     if stored != "float32" and resolved == "fp32":
         short = {"bfloat16": "bf16", "float16": "fp16"}.get(stored)
         cure = f"Give precision={short!r}." if short else "Bring them to float32."
@@ -234,15 +240,15 @@ def _precision(model: Any, precision: str) -> str:
     return resolved
 
 
-def _weights(model: Any) -> Iterator[torch.Tensor]:
+def _iter_weights(model: Any) -> Iterator[torch.Tensor]:
     """Yield the weights that a model shows."""
     parameters = getattr(model, "parameters", None)
     yield from (w for w in parameters() if w.is_floating_point()) if callable(parameters) else ()
 
 
 def _has_weights(model: Any) -> bool:
-    return next(_weights(model), None) is not None
+    return next(_iter_weights(model), None) is not None
 
 
-def _has(model: Any, names: Sequence[str]) -> bool:
+def _has_methods(model: Any, names: Sequence[str]) -> bool:
     return all(callable(getattr(model, name, None)) for name in names)

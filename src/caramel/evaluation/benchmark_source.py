@@ -25,7 +25,7 @@ _AT_ONCE = 8192  # rows that are hashed together
 
 
 @dataclass(frozen=True)
-class Source:
+class BenchmarkSource:
     """Where a benchmark lies.
 
     Attributes:
@@ -45,7 +45,9 @@ class Source:
     missing: Missing = "fail"
 
 
-def source_of(name: str, data: Path, images: Path | None, missing: Missing = "fail") -> Source:
+def locate_benchmark(
+    name: str, data: Path, images: Path | None, missing: Missing = "fail"
+) -> BenchmarkSource:
     """Return where a benchmark lies: in ``data/NAME``, or in ``data`` where there is no such folder.
 
     Its images likewise: in ``images/NAME``, or in ``images``, which many benchmarks may share; without ``images``
@@ -53,12 +55,17 @@ def source_of(name: str, data: Path, images: Path | None, missing: Missing = "fa
     """
     folder = data / name if (data / name).is_dir() else data
     if images is None:
-        return Source(name, str(folder), str(folder), missing=missing)
-    own = images / name
-    return Source(name, str(folder), str(own if own.is_dir() and own != folder else images), missing=missing)
+        return BenchmarkSource(name, str(folder), str(folder), missing=missing)
+    subfolder = images / name
+    return BenchmarkSource(
+        name,
+        str(folder),
+        str(subfolder if subfolder.is_dir() and subfolder != folder else images),
+        missing=missing,
+    )
 
 
-def read_task(source: Source, limit: int | None = None) -> Task:
+def read_task(source: BenchmarkSource, limit: int | None = None) -> Task:
     """Return the task of a benchmark, or its first instances.
 
     Raises:
@@ -73,12 +80,12 @@ def read_task(source: Source, limit: int | None = None) -> Task:
     return limited(read(Path(source.data), Path(source.images), **source.options), limit)
 
 
-def select_scorable(task: Task, source: Source, with_images: bool) -> Task:
+def select_scorable(task: Task, source: BenchmarkSource, with_images: bool) -> Task:
     """Return the task without instances whose images are missing, where the source says so and images are looked at."""
     return leave_out_missing(task) if with_images and source.missing == "skip" else task
 
 
-def check_instances(task: Task, source: Source) -> None:
+def check_instances(task: Task, source: BenchmarkSource) -> None:
     """Raise DataError where two instances have one name."""
     twice = task.rows["instance_id"][task.rows["instance_id"].duplicated()]
     if len(twice):
@@ -88,21 +95,21 @@ def check_instances(task: Task, source: Source) -> None:
         )
 
 
-def rejects_table(task: Task, benchmark: str) -> pd.DataFrame:
+def build_rejects(task: Task, benchmark: str) -> pd.DataFrame:
     """Return table ``rejects`` of what of a benchmark's files asks nothing; its stage is the benchmark."""
     rows = [
-        {"id": each.place, "stage": benchmark, "reason": each.reason, "text": each.text}
-        for each in rejects_of(task)
+        {"id": reject.place, "stage": benchmark, "reason": reject.reason, "text": reject.text}
+        for reject in rejects_of(task)
     ]
     return build_frame(REJECTS, rows)
 
 
-def keys_of(task: Task, with_images: bool) -> list[bytes]:
+def list_image_keys(task: Task, with_images: bool) -> list[bytes]:
     """Return the content key of each image; its number where no image is looked at."""
     return content_keys(task.images) if with_images else [str(i).encode() for i in range(len(task.images))]
 
 
-def digest_of(task: Task) -> bytes:
+def hash_task(task: Task) -> bytes:
     """Return a hash of all that a task asks, but of its images."""
     digest = hashlib.sha256()
     for start in range(0, len(task.rows), _AT_ONCE):

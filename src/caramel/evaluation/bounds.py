@@ -19,7 +19,7 @@ import pandas as pd
 
 from caramel.evaluation.results.bound_columns import BOUND_COLUMNS
 from caramel.evaluation.results.run_hits import RunHits
-from caramel.evaluation.results.summary import BASE, subset_masks
+from caramel.evaluation.results.summary import BASE, build_subset_masks
 from caramel.io.image_codec import pixels
 from caramel.io.image_store import Pictures
 from caramel.schemas.images import IMAGES
@@ -46,7 +46,7 @@ def compute_bounds(runs: RunHits, assembled: Path, *, further_objects: bool) -> 
         assembled: folder of the form's table and of ``images``.
         further_objects: whether a picture may show more than its caption says.
     """
-    groups = {model: hits[:, 0] for model, hits in runs.select(["group"]).hits.items()}
+    groups = {model: hits[:, 0] for model, hits in runs.select_metrics(["group"]).hits.items()}
     base = groups.pop(BASE)
     others = np.stack(list(groups.values())) if groups else base[None]
     scored = ~np.isnan(np.vstack([base, others])).any(axis=0)
@@ -57,14 +57,14 @@ def compute_bounds(runs: RunHits, assembled: Path, *, further_objects: bool) -> 
         chosen, assembled / "images.parquet", further_objects=further_objects
     )
     differ = (others != base).any(axis=0), (others != others[0]).any(axis=0)
-    found = []
-    for subset, mask in subset_masks(runs.rows).items():
+    rows = []
+    for subset, mask in build_subset_masks(runs.rows).items():
         which = mask & scored
         shares = [float(of[which].mean()) if which.any() else np.nan for of in (base, words, exact)]
-        found.append(
+        rows.append(
             (runs.benchmark, subset, int(which.sum()), *shares, *(int((of & which).sum()) for of in differ))
         )
-    return pd.DataFrame(found, columns=list(BOUND_COLUMNS))
+    return pd.DataFrame(rows, columns=list(BOUND_COLUMNS))
 
 
 def read_group(instances: pd.DataFrame, images: Path, *, further_objects: bool) -> tuple[Floats, Floats]:
@@ -78,24 +78,24 @@ def read_group(instances: pd.DataFrame, images: Path, *, further_objects: bool) 
         further_objects: as in ``compute_bounds``.
     """
     captions = instances[["caption", "negative_caption"]].to_numpy()
-    said = [[read(str(text)) for text in pair] for pair in captions]
-    if not all(reading for pair in said for reading in pair):
+    readings = [[read(str(text)) for text in pair] for pair in captions]
+    if not all(reading for pair in readings for reading in pair):
         return np.full(len(instances), np.nan), np.full(len(instances), np.nan)
     names = instances[["image_id", "negative_image_id"]].to_numpy()
-    shown = _read_images(list(dict.fromkeys(names.ravel().tolist())), images)
-    found = []
+    image_objects = _read_images(list(dict.fromkeys(names.ravel().tolist())), images)
+    expected = []
     for reader in (has_words, _is_true):
         scores = np.zeros((len(instances), 2, 2))
-        for row, (pair, pictures) in enumerate(zip(said, names, strict=True)):
+        for row, (pair, pictures) in enumerate(zip(readings, names, strict=True)):
             for (c, reading), (i, name) in itertools.product(enumerate(pair), enumerate(pictures)):
-                things = shown[name]
-                if reading is None or things is None:
+                objects = image_objects[name]
+                if reading is None or objects is None:
                     continue
                 exactly = reading.alone or not further_objects
-                fits = not exactly or len(things) == len(reading.whole.mentions)
-                scores[row, c, i] = fits and reader(reading.whole, things)
-        found.append(compute_expected_group(scores))
-    return found[0], found[1]
+                fits = not exactly or len(objects) == len(reading.whole.mentions)
+                scores[row, c, i] = fits and reader(reading.whole, objects)
+        expected.append(compute_expected_group(scores))
+    return expected[0], expected[1]
 
 
 def _read_images(names: Sequence[str], images: Path) -> dict[str, tuple[Thing, ...] | None]:
@@ -107,20 +107,20 @@ def _read_images(names: Sequence[str], images: Path) -> dict[str, tuple[Thing, .
     }
 
 
-def _is_true(meaning: Meaning, things: tuple[Thing, ...]) -> bool:
-    return holds(meaning, things, exactly=False)
+def _is_true(meaning: Meaning, objects: tuple[Thing, ...]) -> bool:
+    return holds(meaning, objects, exactly=False)
 
 
-def has_words(meaning: Meaning, things: tuple[Thing, ...]) -> bool:
+def has_words(meaning: Meaning, objects: tuple[Thing, ...]) -> bool:
     """Return whether each word of a caption, by itself and as often as it is said, is true of something that is shown."""
-    mentions, pairs = meaning.mentions, list(itertools.combinations(things, 2))
+    mentions, pairs = meaning.mentions, list(itertools.combinations(objects, 2))
     beside, above = (
         any(getattr(a, axis) != getattr(b, axis) for a, b in pairs) for axis in ("column", "row")
     )
     related = all(beside if r.kind in ("left", "right") else above for r in meaning.relations)
     words = Counter(w for m in mentions for w in (m.noun, m.colour, m.size, m.position) if w is not None)
-    seen = Counter(w for t in things for w in (t.noun, t.colour, t.size, *list_positions(t)))
-    return related and words <= seen
+    image_words = Counter(w for t in objects for w in (t.noun, t.colour, t.size, *list_positions(t)))
+    return related and words <= image_words
 
 
 def compute_expected_group(scores: Floats) -> Floats:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from caramel.benchmarks.metrics import METRICS
-from caramel.evaluation.scores.multiple_choice import askable
+from caramel.evaluation.scores.multiple_choice import can_ask_choices
 from caramel.interfaces.benchmark import ABSENT, Benchmark, Comparisons, Task
 from caramel.models.specs import family_of
 
 MOST_PAIRS = 10_000_000  # of a matcher, each a pass of its own: Flickr30K has 5 million, COCO 125
 
 
-def unfit(model: str, benchmark: Benchmark, task: Task) -> str | None:
+def find_incompatibility(model: str, benchmark: Benchmark, task: Task) -> str | None:
     """Return why the model of a spec cannot be scored on the task of a benchmark, None if it can.
 
     Raises:
@@ -18,14 +18,14 @@ def unfit(model: str, benchmark: Benchmark, task: Task) -> str | None:
     """
     form = family_of(model).form
     reason = None
-    if form == "chooser" and not askable(task):
+    if form == "chooser" and not can_ask_choices(task):
         reason = (
             "it is asked to choose among captions, and not all instances are an image, a caption and a "
             "negative caption"
         )
     if form == "text" and not _has_texts_alone(benchmark, task):
         reason = "it scores texts with texts, and no metric there is of texts alone"
-    if form == "matcher" and (count := pairs_of(task)) > MOST_PAIRS:
+    if form == "matcher" and (count := count_pairs(task)) > MOST_PAIRS:
         reason = (
             f"it looks at each image with each text, which are {count:,} pairs, more than {MOST_PAIRS:,}; "
             f"a lower --limit has fewer"
@@ -35,15 +35,15 @@ def unfit(model: str, benchmark: Benchmark, task: Task) -> str | None:
     )
 
 
-def pairs_of(task: Task) -> int:
+def count_pairs(task: Task) -> int:
     """Return how many pairs of a text and an image the task compares, at most."""
     if isinstance(task, Comparisons):
         rows = task.rows
         images = (rows[["image", "negative_image"]] != ABSENT).sum(axis=1)
         texts = rows[["caption", "negative_caption", "caption2"]].notna().sum(axis=1)
         return int((images * texts).sum())
-    asked = sum(len(task.pools[pool]) for pool in task.rows["pool"])
-    return min(asked, len(task.images) * len(task.texts)) * max(map(len, task.texts), default=1)
+    n_candidates = sum(len(task.pools[pool]) for pool in task.rows["pool"])
+    return min(n_candidates, len(task.images) * len(task.texts)) * max(map(len, task.texts), default=1)
 
 
 def _has_texts_alone(benchmark: Benchmark, task: Task) -> bool:

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from caramel.errors import ConfigError
-from caramel.evaluation.benchmark_source import Source, keys_of, read_task, select_scorable
+from caramel.evaluation.benchmark_source import BenchmarkSource, list_image_keys, read_task, select_scorable
 from caramel.evaluation.mlflow_logging import log_run
-from caramel.evaluation.preflight import contents, twice
-from caramel.evaluation.results.summary import overall, summarise
-from caramel.evaluation.scores.encoding import Run, code_of
-from caramel.evaluation.scores.scoring import similarities
+from caramel.evaluation.preflight import find_duplicate_names, hash_contents
+from caramel.evaluation.results.summary import select_overall_metrics, summarise_similarities
+from caramel.evaluation.scores.encoding import RunConfig, compute_model_code_version
+from caramel.evaluation.scores.scoring import compute_similarities
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.models.embedding_cache import check_stores
 from caramel.models.specs import content_of, family_of, open_model, parse_spec
@@ -28,7 +28,7 @@ from caramel.schemas.contracts import Table
 from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame, read_table, write_table
 
-WRITTEN = {  # what a trial writes: metrics, and one of the others
+TRIAL_TABLES = {  # what a trial writes: metrics, and one of the others
     "similarities.parquet": SIMILARITIES,
     "answers.parquet": ANSWERS,
     "metrics.parquet": METRICS,
@@ -44,9 +44,9 @@ class Evaluation(NamedTuple):
     rejects: pd.DataFrame  # table ``rejects``: what of the benchmarks' files asks nothing
 
 
-def evaluate(
+def run_evaluation(
     models: Sequence[str],
-    sources: Sequence[Source],
+    sources: Sequence[BenchmarkSource],
     *,
     device: str,
     precision: str,
@@ -89,9 +89,9 @@ def evaluate(
         ResourceError: a trial failed on Ray; the message holds its error. Or the tracking server does not answer.
     """
     require_server()
-    if repeated := twice(models, sources):
+    if repeated := find_duplicate_names(models, sources):
         raise ConfigError("\n".join(repeated))
-    asked, rejects = contents(models, sources, limit)
+    content_hashes, rejects = hash_contents(models, sources, limit)
     weights = {model: content_of(model) for model in models}
     points = [
         {
@@ -99,18 +99,18 @@ def evaluate(
             "weights": weights[model],
             "tags": dict((tags or {}).get(parse_spec(model).name, {})),
             "source": asdict(source),
-            "content": asked[source.benchmark, family_of(model).looks_at_images],
+            "content": content_hashes[source.benchmark, family_of(model).looks_at_images],
         }
         for model in models
         for source in sources
     ]
     of_trials, of_shards = trials.select_executors(executor, len(points))
     if of_trials == "ray":
-        check_stores(store, {code_of(model) for model in models})
+        check_stores(store, {compute_model_code_version(model) for model in models})
     order = take_turns(len(models), len(sources), trials.count_at_once(gpus_of(gpus, device)))
-    found = trials.tune_grid(
+    results = trials.tune_grid(
         evaluate_model,
-        [points[place] for place in order],
+        [points[entry] for entry in order],
         settings={
             "device": device,
             "precision": precision,
@@ -125,17 +125,19 @@ def evaluate(
         gpus=gpus_of(gpus, device),
         should_rerun=lambda result: result["failed"] > 0,  # the next run asks those questions again
         plan=lambda point, name: {
-            "planned": _planned(point, name, precision=precision, batch=batch, limit=limit),
+            "planned": _plan_run(point, name, precision=precision, batch=batch, limit=limit),
             "executor": of_shards,
             "gpus": gpus_of(gpus, device),
             "store": os.path.realpath(store),
         },
     )
-    in_turn = dict(zip(order, found, strict=True))
-    folders = [in_turn[place].folder for place in range(len(points))]
+    in_turn = dict(zip(order, results, strict=True))
+    folders = [in_turn[entry].folder for entry in range(len(points))]
     scored, answered, judged = (
-        _joined(table, [read_table(table, place / name) for place in folders if (place / name).exists()])
-        for name, table in WRITTEN.items()
+        _combine_tables(
+            table, [read_table(table, entry / name) for entry in folders if (entry / name).exists()]
+        )
+        for name, table in TRIAL_TABLES.items()
     )
     return Evaluation(scored, answered, judged, rejects)
 
@@ -190,37 +192,39 @@ def evaluate_model(
         ``failed``: number of questions without an answer; and every metric over all instances. The tables are ``WRITTEN``.
     """
     from caramel.evaluation.results.answers import summarise_answers
-    from caramel.evaluation.scores.multiple_choice import answers, asked_answers
+    from caramel.evaluation.scores.multiple_choice import collect_answers, drop_missing_images
     from caramel.interfaces.model import Chooser
 
-    source = Source(**point["source"])
-    found = BENCHMARKS[source.benchmark]
+    source = BenchmarkSource(**point["source"])
+    benchmark = BENCHMARKS[source.benchmark]
     with_images = family_of(point["model"]).looks_at_images
     task = select_scorable(read_task(source, limit), source, with_images)
-    keys = keys_of(task, with_images)
+    keys = list_image_keys(task, with_images)
     device = resolve_device(device)  # here: nodes of a cluster may have another one
-    run = Run(point["model"], device, precision, batch, store, executor, gpus)
+    run = RunConfig(point["model"], device, precision, batch, store, executor, gpus)
     model = open_model(run.model, device, precision)
     failed = 0
     if isinstance(model, Chooser):
-        said = answers(task, keys, run, benchmark=source.benchmark)
-        failed = int((asked_answers(said, task)["outcome"] == "failed").sum())
-        write_table(ANSWERS, said, Path(scratch, "answers.parquet"))
-        metrics = summarise_answers(said, {source.benchmark: found}, bootstrap=bootstrap, seed=seed)
+        answer_rows = collect_answers(task, keys, run, benchmark=source.benchmark)
+        failed = int((drop_missing_images(answer_rows, task)["outcome"] == "failed").sum())
+        write_table(ANSWERS, answer_rows, Path(scratch, "answers.parquet"))
+        metrics = summarise_answers(
+            answer_rows, {source.benchmark: benchmark}, bootstrap=bootstrap, seed=seed
+        )
     else:
-        rows = similarities(task, keys, run, benchmark=source.benchmark)
+        rows = compute_similarities(task, keys, run, benchmark=source.benchmark)
         write_table(SIMILARITIES, rows, Path(scratch, "similarities.parquet"))
-        metrics = summarise(rows, {source.benchmark: found}, bootstrap=bootstrap, seed=seed)
+        metrics = summarise_similarities(rows, {source.benchmark: benchmark}, bootstrap=bootstrap, seed=seed)
     write_table(METRICS, metrics, Path(scratch, "metrics.parquet"))
     log_run(metrics, planned, left_out=task.left_out)
-    return {**overall(metrics), "failed": failed}
+    return {**select_overall_metrics(metrics), "failed": failed}
 
 
-def _planned(
+def _plan_run(
     point: dict[str, Any], trial: str, *, precision: str, batch: int | None, limit: int | None
 ) -> tracking.PlannedRun:
     """Return the MLflow run of a model on a benchmark."""
-    source = Source(**point["source"])
+    source = BenchmarkSource(**point["source"])
     of_what = "" if source.benchmark == "instances" else f" on {source.benchmark}"
     params = {
         "model": point["model"],
@@ -244,12 +248,12 @@ def _planned(
     )
 
 
-def automatic_executor() -> sharded_map.Executor:
+def select_executor() -> sharded_map.Executor:
     """Return ``ray`` where there is a cluster or more than one GPU, else ``inline``."""
     import torch
 
     return "ray" if os.environ.get("RAY_ADDRESS") or torch.cuda.device_count() > 1 else "inline"
 
 
-def _joined(table: Table, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _combine_tables(table: Table, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return build_frame(table, pd.concat(parts, ignore_index=True) if parts else [])

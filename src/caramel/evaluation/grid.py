@@ -11,17 +11,17 @@ import pandas as pd
 from caramel.benchmarks.readers.held_out import single_objects
 from caramel.benchmarks.readers.zero_shot import holds_something
 from caramel.errors import BackendError
-from caramel.evaluation.benchmark_source import Source, source_of
+from caramel.evaluation.benchmark_source import BenchmarkSource, locate_benchmark
 from caramel.evaluation.bounds import compute_bounds
-from caramel.evaluation.evaluate import evaluate
+from caramel.evaluation.evaluate import run_evaluation
 from caramel.evaluation.results.comparison import compare_forms, compare_variants
-from caramel.evaluation.results.forgetting import CLASSES, RETRIEVAL, ZERO_SHOT, retained
-from caramel.evaluation.results.run_hits import hits_of_runs
+from caramel.evaluation.results.forgetting import CLASSES, RETRIEVAL, ZERO_SHOT, compute_retention
+from caramel.evaluation.results.run_hits import compute_run_hits
 from caramel.evaluation.results.separability import count_separable
 from caramel.evaluation.results.standardisation import standardise_compounds
 from caramel.evaluation.results.summary import BASE, summarise_variants
-from caramel.evaluation.scores.encoding import Run
-from caramel.evaluation.weight_distance import distances
+from caramel.evaluation.scores.encoding import RunConfig
+from caramel.evaluation.weight_distance import compute_distances
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import BENCHMARKS
 from caramel.runtime.ray import sharded_map
@@ -34,7 +34,7 @@ FORMS = (
 HEADLINE = ("accuracy", "i2t", "t2i", "group")
 
 
-class Grid(NamedTuple):
+class EvaluationTables(NamedTuple):
     """What the stage writes."""
 
     similarities: pd.DataFrame  # table ``similarities``
@@ -67,7 +67,7 @@ def evaluate_models(
     precision: str,
     executor: sharded_map.Executor,
     folder: str | Path,
-) -> Grid:
+) -> EvaluationTables:
     """Score the base, the fine-tuned models and further ones on all benchmarks, and compare them.
 
     Args:
@@ -95,20 +95,20 @@ def evaluate_models(
         ResourceError: a trial failed on Ray; the message holds its error.
     """
     sources = [
-        Source(name, ASSEMBLED, ASSEMBLED, {"split": split}, dvc=(ASSEMBLED,))
+        BenchmarkSource(name, ASSEMBLED, ASSEMBLED, {"split": split}, dvc=(ASSEMBLED,))
         for name in FORMS
         if name == "instances" or Path(ASSEMBLED, f"{name}.parquet").exists()
     ]
-    held_out = _held_out(split, retrieval, seed)
+    held_out = _list_retention_sources(split, retrieval, seed)
     sources += held_out
     if holds_something(Path(zero_shot)):
-        sources.append(source_of(ZERO_SHOT, Path(zero_shot), None))
+        sources.append(locate_benchmark(ZERO_SHOT, Path(zero_shot), None))
     for name in benchmarks:
         assert data is not None, "caramel.config.validate says so before the first stage"
-        sources.append(source_of(name, Path(data), Path(images) if images else None))
-    folders, tags = checkpoints(tuned)
+        sources.append(locate_benchmark(name, Path(data), Path(images) if images else None))
+    folders, tags = list_checkpoints(tuned)
     store = Path(folder, "embeddings")
-    found = evaluate(
+    evaluation = run_evaluation(
         [*(f"{name}=open_clip:{path}" for name, path in folders.items()), *models],
         sources,
         device=device,
@@ -122,9 +122,9 @@ def evaluate_models(
         folder=folder,
         tags=tags,
     )
-    ours = found.similarities[found.similarities["model"].isin([*tags])]
+    ours = evaluation.similarities[evaluation.similarities["model"].isin([*tags])]
     forms = {
-        name: hits_of_runs(ours, name, BENCHMARKS[name].metrics)
+        name: compute_run_hits(ours, name, BENCHMARKS[name].metrics)
         for name in FORMS
         if name in {*ours["benchmark"]}
     }
@@ -133,39 +133,43 @@ def evaluate_models(
     if len(forms) == len(FORMS):
         first, second = forms.values()
         differences.append(compare_forms(first, second, BENCHMARKS[FORMS[0]], **drawn))
-    headlines = [runs.select(HEADLINE) for runs in forms.values()]
+    headlines = [runs.select_metrics(HEADLINE) for runs in forms.values()]
     separable = [count_separable(runs) for runs in headlines]
     compounds = [standardise_compounds(runs, **drawn) for runs in headlines]
     bounds = [compute_bounds(runs, Path(ASSEMBLED), further_objects=further_objects) for runs in headlines]
-    run = Run(BASE, resolve_device(device), precision, batch, str(store), executor, gpus_of(gpus, device))
-    distance = distances(folders, BASE, held_out[0], run, folder)
-    kept = retained(found.metrics, found.similarities, distance, resamples=bootstrap, seed=seed)
-    return Grid(
-        *found[:3],
-        variants=summarise_variants(_ours(found.metrics, tags)),
+    run = RunConfig(
+        BASE, resolve_device(device), precision, batch, str(store), executor, gpus_of(gpus, device)
+    )
+    distance = compute_distances(folders, BASE, held_out[0], run, folder)
+    retention = compute_retention(
+        evaluation.metrics, evaluation.similarities, distance, resamples=bootstrap, seed=seed
+    )
+    return EvaluationTables(
+        *evaluation[:3],
+        variants=summarise_variants(_select_instance_rows(evaluation.metrics, tags)),
         differences=pd.concat(differences, ignore_index=True),
         separability=pd.concat(separable, ignore_index=True),
         compounds=pd.concat(compounds, ignore_index=True),
         bounds=pd.concat(bounds, ignore_index=True),
-        retained=kept,
+        retained=retention,
     )
 
 
-def _held_out(split: str, count: int, seed: int) -> list[Source]:
+def _list_retention_sources(split: str, count: int, seed: int) -> list[BenchmarkSource]:
     """Return the benchmarks of what was kept on the pairs of the source; classes where there are pictures of them."""
     options = {"split": split, "count": count, "seed": seed}
     names = [RETRIEVAL, *([CLASSES] if len(single_objects(Path(SCENES), split, count, seed)) else [])]
-    return [Source(name, SCENES, SCENES, options, dvc=(SCENES,)) for name in names]
+    return [BenchmarkSource(name, SCENES, SCENES, options, dvc=(SCENES,)) for name in names]
 
 
-def _ours(rows: pd.DataFrame, models: Container[str]) -> pd.DataFrame:
+def _select_instance_rows(rows: pd.DataFrame, models: Container[str]) -> pd.DataFrame:
     """Return the rows of these models on the assembled instances."""
     return rows[
         [m in models and b == "instances" for m, b in zip(rows["model"], rows["benchmark"], strict=True)]
     ]
 
 
-def checkpoints(
+def list_checkpoints(
     tuned: Sequence[tuple[str, int]],
 ) -> tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]:
     """Return the checkpoint folders of the base and the fine-tuned models, and tags, by name.

@@ -12,8 +12,8 @@ import pandas as pd
 from caramel.interfaces.benchmark import LeftOut
 from caramel.runtime.mlflow import tracking
 
-_NO_SIGN = re.compile(r"[^\w./ -]")  # of a name in MLflow
-_LONGEST = 250  # signs of one
+_INVALID_CHARACTER = re.compile(r"[^\w./ -]")  # of a name in MLflow
+_MAX_LENGTH = 250  # signs of one
 
 
 HEADLINE = ("without_add", "all")  # subsets; the first that a metric has
@@ -27,24 +27,29 @@ def log_run(metrics: pd.DataFrame, planned: tracking.PlannedRun, *, left_out: Le
     """
     import mlflow
 
-    from caramel.evaluation.results.plots import subset_bars
+    from caramel.evaluation.results.plots import plot_subset_bars
 
     with tracking.open_run(planned):
         scored = metrics.dropna(subset=["value"])
-        names = logged_names(scored["metric"].tolist(), scored["subset"].tolist())
-        mlflow.log_metrics(dict(zip(names, scored["value"].astype(float), strict=True)) | headline(scored))
+        names = build_metric_names(scored["metric"].tolist(), scored["subset"].tolist())
+        mlflow.log_metrics(
+            dict(zip(names, scored["value"].astype(float), strict=True)) | select_headline_metrics(scored)
+        )
         if left_out is not None:
             mlflow.log_metrics(
                 {"missing/images": left_out.missing_images, "missing/instances": len(left_out.rows)}
             )
         if len(scored):
-            mlflow.log_figure(subset_bars(metrics), "subsets.png")
+            mlflow.log_figure(plot_subset_bars(metrics), "subsets.png")
 
 
-def headline(scored: pd.DataFrame) -> dict[str, float]:
+def select_headline_metrics(scored: pd.DataFrame) -> dict[str, float]:
     """Return each metric's value on the first of ``HEADLINE`` that it has, by the metric's name in MLflow."""
     rows = pd.concat([scored[scored["subset"] == subset] for subset in reversed(HEADLINE)])
-    return {_NO_SIGN.sub(" at ", m): float(v) for m, v in zip(rows["metric"], rows["value"], strict=True)}
+    return {
+        _INVALID_CHARACTER.sub(" at ", m): float(v)
+        for m, v in zip(rows["metric"], rows["value"], strict=True)
+    }
 
 
 def log_retained(metrics: pd.DataFrame, retained: pd.DataFrame) -> None:
@@ -56,18 +61,18 @@ def log_retained(metrics: pd.DataFrame, retained: pd.DataFrame) -> None:
     """
     import mlflow
 
-    from caramel.evaluation.results.forgetting import tradeoff, tradeoff_figure
+    from caramel.evaluation.results.forgetting import compute_tradeoff, plot_tradeoff
 
     ours = metrics[(metrics["benchmark"] == "instances") & metrics["model"].isin(retained["model"])]
-    words, points = tradeoff(ours, retained)
+    words, points = compute_tradeoff(ours, retained)
     key = hashlib.sha256(pd.concat([retained, points]).to_csv(index=False).encode()).hexdigest()
     data = ["data/assemble", "data/scenes", "data/base", "data/finetune"]
     with tracking.run("retained", key=key, params={"gain": words}, data=data, tags={"stage": "evaluate"}):
-        names = logged_names(retained["measure"].tolist(), retained["model"].tolist())
+        names = build_metric_names(retained["measure"].tolist(), retained["model"].tolist())
         mlflow.log_metrics(dict(zip(names, retained["value"].astype(float), strict=True)))
         mlflow.log_text(retained.to_csv(index=False), "retained.csv")
         if len(points):
-            mlflow.log_figure(tradeoff_figure(words, points), "gain_against_loss.png")
+            mlflow.log_figure(plot_tradeoff(words, points), "gain_against_loss.png")
 
 
 def log_detectors(metrics: pd.DataFrame) -> None:
@@ -79,17 +84,17 @@ def log_detectors(metrics: pd.DataFrame) -> None:
         log_run(rows, tracking.plan_run(f"detectors on {form}", key=key, params=tags, data=data, tags=tags))
 
 
-def logged_names(metrics: Sequence[str], subsets: Sequence[str]) -> list[str]:
+def build_metric_names(metrics: Sequence[str], subsets: Sequence[str]) -> list[str]:
     """Return the name of each metric of a subset in MLflow, ``METRIC/SUBSET``, all of them different.
 
     MLflow allows few signs in a name, 250 of them, and no path that leads elsewhere. Subsets are named by the data:
     one whose name will not do goes by a hash of it.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for metric, subset in zip(metrics, subsets, strict=True):
-        name = _NO_SIGN.sub(" at ", f"{metric}/{subset}")
-        if len(name) > _LONGEST or posixpath.normpath(name) != name or name in found:
+        name = _INVALID_CHARACTER.sub(" at ", f"{metric}/{subset}")
+        if len(name) > _MAX_LENGTH or posixpath.normpath(name) != name or name in names:
             digest = hashlib.sha256(subset.encode()).hexdigest()[:16]
-            name = _NO_SIGN.sub(" at ", f"{metric}/{digest}")
-        found[name] = None
-    return [*found]
+            name = _INVALID_CHARACTER.sub(" at ", f"{metric}/{digest}")
+        names[name] = None
+    return [*names]

@@ -22,9 +22,9 @@ import pandas as pd
 
 from caramel.benchmarks.image_files import content_keys, encoded
 from caramel.evaluation.results.bound_columns import CELLS, NOUN, PIXELS, PROBE_COLUMNS, RELATION, WORD
-from caramel.evaluation.results.summary import variant_of
-from caramel.evaluation.scores.encoding import Run, encode
-from caramel.evaluation.scores.item_scores import Dual
+from caramel.evaluation.results.summary import parse_variant
+from caramel.evaluation.scores.encoding import RunConfig, encode_items
+from caramel.evaluation.scores.item_scores import DualEncoderScores
 from caramel.interfaces.benchmark import ImageFile, Index
 from caramel.interfaces.model import DualEncoder
 from caramel.io.image_codec import pixels
@@ -45,16 +45,16 @@ FOLDS = 5
 PATCH = 8  # pixels
 LEAST = 10  # scenes of a noun, from which on it is probed
 PENALTIES = tuple(10.0**power for power in range(-1, 5))
-PLACES = GRID * GRID
+N_CELLS = GRID * GRID
 # Ordered pairs of cells of one row or one column, and how the first stands to the second: a place in RELATIONS.
 ALIGNED = {
     (a, b): RELATIONS.index(("left" if a < b else "right") if a // GRID == b // GRID else ("above" if a < b else "below"))
-    for a, b in itertools.permutations(range(PLACES), 2)
+    for a, b in itertools.permutations(range(N_CELLS), 2)
     if a // GRID == b // GRID or a % GRID == b % GRID
 }  # fmt: skip
 
 
-class Reading(NamedTuple):
+class ProbePredictions(NamedTuple):
     """What a probe reads on scenes that it was not fitted on, and what is so: places of classes, (n,) each."""
 
     predicted: Ints
@@ -95,29 +95,29 @@ def probe_positions(
     device, store = resolve_device(device), str(folder / "embeddings")
     first: dict[str, str] = {}
     for name in folders:
-        first.setdefault(variant_of(name), name)
+        first.setdefault(parse_variant(name), name)
     _, of_shards = select_executors(executor, len(first))
     control = compute_readings(
         read_patches(encoded(images)), np.zeros((len(scenes), 1)), scenes.assign(word=-1)
     )
-    rows = _judge_all(PIXELS, control)
+    rows = _build_rows(PIXELS, control)
     for name in first.values():
         spec = f"{name}=open_clip:{folders[name]}"
-        run = Run(spec, device, "fp32", batch, store, of_shards, gpus_of(gpus, device))
+        run = RunConfig(spec, device, "fp32", batch, store, of_shards, gpus_of(gpus, device))
         model = open_model(spec, device, "fp32")
         assert isinstance(model, DualEncoder)
-        vectors = encode(images, keys, texts, _no_pairs, run, model)
-        assert isinstance(vectors, Dual)
+        vectors = encode_items(images, keys, texts, _build_empty_pairs, run, model)
+        assert isinstance(vectors, DualEncoderScores)
         readings = compute_readings(
-            np.asarray(vectors.images[vectors.place], float),
+            np.asarray(vectors.images[vectors.image_index], float),
             np.asarray(vectors.texts[at_text], float),
             scenes,
         )
-        rows += _judge_all(name, readings)
+        rows += _build_rows(name, readings)
     return pd.DataFrame(rows, columns=list(PROBE_COLUMNS))
 
 
-def _no_pairs() -> tuple[Index, Index]:
+def _build_empty_pairs() -> tuple[Index, Index]:
     return np.empty(0, np.int64), np.empty(0, np.int64)
 
 
@@ -133,23 +133,23 @@ def read_scenes(data: Path, split: str) -> pd.DataFrame:
     known = known[known["image_id"].isin(names)].drop_duplicates("image_id")
     rows = []
     for image_id, caption, scene in zip(known["image_id"], known["caption"], known["scene"], strict=True):
-        things = sorted(Scene.from_json(scene).things, key=lambda thing: NOUNS.index(thing.noun))
-        if len(things) == 2:
-            nouns, cells = [t.noun for t in things], [GRID * t.row + t.column for t in things]
+        objects = sorted(Scene.from_json(scene).things, key=lambda item: NOUNS.index(item.noun))
+        if len(objects) == 2:
+            nouns, cells = [t.noun for t in objects], [GRID * t.row + t.column for t in objects]
             rows.append((image_id, caption, nouns, cells, find_relation_word(caption)))
     return pd.DataFrame(rows, columns=["image_id", "caption", "nouns", "cells", "word"])
 
 
 def find_relation_word(caption: str) -> int:
     """Return the place in ``RELATIONS`` of the word by which a caption says its only relation; -1 if it says not one."""
-    said = read(caption)
+    parsed = read(caption)
     words = re.findall(rf"\b({'|'.join(RELATIONS)})\b", caption)
-    if said is None or len(said.whole.relations) != 1 or len(words) != 1:
+    if parsed is None or len(parsed.whole.relations) != 1 or len(words) != 1:
         return -1
     return RELATIONS.index(words[0])
 
 
-def compute_readings(images: Floats, texts: Floats, scenes: pd.DataFrame) -> dict[str, Reading]:
+def compute_readings(images: Floats, texts: Floats, scenes: pd.DataFrame) -> dict[str, ProbePredictions]:
     """Return what each target's probe reads; a target without enough scenes is left out.
 
     Args:
@@ -160,32 +160,34 @@ def compute_readings(images: Floats, texts: Floats, scenes: pd.DataFrame) -> dic
     cells = np.array(scenes["cells"].tolist(), np.int64)  # (n, 2)
     folds = np.random.default_rng(0).permutation(len(scenes)) % FOLDS
     filled = [tuple(sorted(pair)) for pair in cells.tolist()]
-    classes = [*itertools.combinations(range(PLACES), 2)]
+    classes = [*itertools.combinations(range(N_CELLS), 2)]
     of_cells = np.array([classes.index(pair) for pair in filled], np.int64)
-    found = {CELLS: Reading(fit_scores(images, of_cells, len(classes), folds).argmax(1), of_cells)}
+    readings = {
+        CELLS: ProbePredictions(fit_scores(images, of_cells, len(classes), folds).argmax(1), of_cells)
+    }
     scores, probed = _score_nouns(images, scenes, cells, folds)
     if probed.any():
-        found[NOUN] = Reading(scores[probed].argmax(1), cells[probed])
+        readings[NOUN] = ProbePredictions(scores[probed].argmax(1), cells[probed])
     aligned = np.array([pair in ALIGNED for pair in map(tuple, cells.tolist())]) & probed.all(axis=1)
     if aligned.any():
         true = np.array([ALIGNED[a, b] for a, b in cells[aligned].tolist()], np.int64)
-        found[RELATION] = Reading(_read_relations(scores[aligned]), true)
+        readings[RELATION] = ProbePredictions(_read_relations(scores[aligned]), true)
     words = scenes["word"].to_numpy(np.int64)
-    said = words >= 0
-    if said.sum() >= LEAST:
-        word_scores = fit_scores(texts[said], words[said], len(RELATIONS), folds[said])
-        found[WORD] = Reading(word_scores.argmax(1), words[said])
-    return found
+    word_mask = words >= 0
+    if word_mask.sum() >= LEAST:
+        word_scores = fit_scores(texts[word_mask], words[word_mask], len(RELATIONS), folds[word_mask])
+        readings[WORD] = ProbePredictions(word_scores.argmax(1), words[word_mask])
+    return readings
 
 
 def _score_nouns(images: Floats, scenes: pd.DataFrame, cells: Ints, folds: Ints) -> tuple[Floats, np.ndarray]:
     """Return the scores of the cells for both nouns of each scene, (n, 2, cells), and which nouns were probed, (n, 2)."""
     nouns = np.array(scenes["nouns"].tolist())
-    scores, probed = np.zeros((len(scenes), 2, PLACES)), np.zeros((len(scenes), 2), bool)
+    scores, probed = np.zeros((len(scenes), 2, N_CELLS)), np.zeros((len(scenes), 2), bool)
     for noun in NOUNS:
         row, which = np.nonzero(nouns == noun)
         if len(row) >= LEAST:
-            scores[row, which] = fit_scores(images[row], cells[row, which], PLACES, folds[row])
+            scores[row, which] = fit_scores(images[row], cells[row, which], N_CELLS, folds[row])
             probed[row, which] = True
     return scores, probed
 
@@ -224,11 +226,14 @@ def read_patches(files: Sequence[bytes]) -> Floats:
     return means
 
 
-def _judge_all(model: str, readings: Mapping[str, Reading]) -> list[dict[str, Any]]:
-    return [{"model": model, "target": target, **_judge(target, of)} for target, of in readings.items()]
+def _build_rows(model: str, readings: Mapping[str, ProbePredictions]) -> list[dict[str, Any]]:
+    return [
+        {"model": model, "target": target, **_compute_probe_accuracy(target, of)}
+        for target, of in readings.items()
+    ]
 
 
-def _judge(target: str, of: Reading) -> dict[str, float]:
+def _compute_probe_accuracy(target: str, of: ProbePredictions) -> dict[str, float]:
     """Return scenes, chance, accuracy and its interval."""
     n = len(of.true) // (
         2 if target == NOUN else 1

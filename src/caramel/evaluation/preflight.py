@@ -14,14 +14,14 @@ from caramel.benchmarks.present_images import format_left_out
 from caramel.benchmarks.tasks import rejects_of, rejects_text
 from caramel.errors import BackendError, CaramelError
 from caramel.evaluation.benchmark_source import (
-    Source,
+    BenchmarkSource,
+    build_rejects,
     check_instances,
-    digest_of,
+    hash_task,
     read_task,
-    rejects_table,
     select_scorable,
 )
-from caramel.evaluation.compatibility import unfit
+from caramel.evaluation.compatibility import find_incompatibility
 from caramel.interfaces.benchmark import Task
 from caramel.models.specs import family_of, missing_of, parse_spec
 from caramel.registry import BENCHMARKS
@@ -29,41 +29,43 @@ from caramel.schemas.io import build_frame
 from caramel.schemas.rejects import REJECTS
 
 
-def missing(models: Sequence[str], sources: Sequence[Source], limit: int | None = None) -> list[str]:
+def find_problems(
+    models: Sequence[str], sources: Sequence[BenchmarkSource], limit: int | None = None
+) -> list[str]:
     """Return all that keeps the evaluation from being run, without loading a model: an entry each."""
-    found, known = twice(models, sources), []
+    problems, known = find_duplicate_names(models, sources), []
     for model in models:
         try:
-            found += [f"model {model!r}: {line}" for line in missing_of(model)]
+            problems += [f"model {model!r}: {line}" for line in missing_of(model)]
             known.append(model)
         except BackendError as error:  # its family cannot be told
-            found.append(str(error))
+            problems.append(str(error))
     for source in sources:
         try:
             task = read_task(source, limit)
             check_instances(task, source)
-            found += _unfit(known, source, task)
+            problems += _find_incompatibilities(known, source, task)
             if any(family_of(model).looks_at_images for model in known):
                 check_images(select_scorable(task, source, True).images, source.benchmark)
         except CaramelError as error:
-            found.append(f"benchmark {source.benchmark!r}: {error}")
-    return found
+            problems.append(f"benchmark {source.benchmark!r}: {error}")
+    return problems
 
 
-def twice(models: Sequence[str], sources: Sequence[Source]) -> list[str]:
+def find_duplicate_names(models: Sequence[str], sources: Sequence[BenchmarkSource]) -> list[str]:
     """Return what is wrong if the tables could not tell two models or benchmarks apart."""
-    found = []
+    messages = []
     for what, names in (
         ("model", [parse_spec(model).name for model in models if _is_known(model)]),
         ("benchmark", [source.benchmark for source in sources]),
     ):
-        found += [
+        messages += [
             f"{what} {name!r} stands {names.count(name)} times. Give each {what} once"
             f"{', and a name of its own: NAME=SPEC' if what == 'model' else ''}."
             for name in dict.fromkeys(names)
             if names.count(name) > 1
         ]
-    return found
+    return messages
 
 
 def _is_known(model: str) -> bool:
@@ -75,8 +77,8 @@ def _is_known(model: str) -> bool:
     return True
 
 
-def contents(
-    models: Sequence[str], sources: Sequence[Source], limit: int | None
+def hash_contents(
+    models: Sequence[str], sources: Sequence[BenchmarkSource], limit: int | None
 ) -> tuple[dict[tuple[str, bool], str], pd.DataFrame]:
     """Return (benchmark, whether images are shown) -> hash of all that is scored, after checking it, and the rejects.
 
@@ -85,7 +87,7 @@ def contents(
         BackendError: a model cannot be scored on a benchmark.
     """
     with_images = {family_of(model).looks_at_images for model in models}
-    found: dict[tuple[str, bool], str] = {}
+    hashes: dict[tuple[str, bool], str] = {}
     problems: list[str] = []
     rejects: list[pd.DataFrame] = []
     for source in sources:
@@ -94,8 +96,8 @@ def contents(
         left_out = rejects_of(task)
         if left_out:
             tqdm.write(rejects_text(left_out, source.benchmark), file=sys.stderr)
-        rejects.append(rejects_table(task, source.benchmark))
-        problems += _unfit(models, source, task)
+        rejects.append(build_rejects(task, source.benchmark))
+        problems += _find_incompatibilities(models, source, task)
         if not problems:
             for looking in with_images:
                 part = select_scorable(task, source, looking)
@@ -103,14 +105,14 @@ def contents(
                     line = format_left_out(part.left_out, source.benchmark, len(part.rows))
                     tqdm.write(line, file=sys.stderr)
                 keys = check_images(part.images, source.benchmark) if looking else []
-                whole = hashlib.sha256(b"".join([*keys, digest_of(part)])).hexdigest()
-                found[source.benchmark, looking] = whole[:32]
+                whole = hashlib.sha256(b"".join([*keys, hash_task(part)])).hexdigest()
+                hashes[source.benchmark, looking] = whole[:32]
     if problems:
         raise BackendError("\n".join(problems))
-    return found, build_frame(REJECTS, pd.concat(rejects, ignore_index=True) if rejects else [])
+    return hashes, build_frame(REJECTS, pd.concat(rejects, ignore_index=True) if rejects else [])
 
 
-def _unfit(models: Sequence[str], source: Source, task: Task) -> list[str]:
+def _find_incompatibilities(models: Sequence[str], source: BenchmarkSource, task: Task) -> list[str]:
     """Return why models cannot be scored on a task, a line each."""
-    reasons = [unfit(model, BENCHMARKS[source.benchmark], task) for model in models]
+    reasons = [find_incompatibility(model, BENCHMARKS[source.benchmark], task) for model in models]
     return [reason for reason in reasons if reason]

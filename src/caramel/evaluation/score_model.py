@@ -18,19 +18,24 @@ from caramel.benchmarks.image_files import check_images, encoded
 from caramel.errors import BackendError, ConfigError
 from caramel.evaluation.adapters import LiveModel
 from caramel.evaluation.benchmark_source import (
+    BenchmarkSource,
     Missing,
-    Source,
+    build_rejects,
     check_instances,
+    locate_benchmark,
     read_task,
-    rejects_table,
     select_scorable,
-    source_of,
 )
 from caramel.evaluation.external import run_files
-from caramel.evaluation.results.summary import overall, summarise
-from caramel.evaluation.scores.encoding import IMAGES_PER_SHARD, chunks, distinct, text_shards
-from caramel.evaluation.scores.item_scores import Dual, Pairs, checked
-from caramel.evaluation.scores.scoring import score_columns, table
+from caramel.evaluation.results.summary import select_overall_metrics, summarise_similarities
+from caramel.evaluation.scores.encoding import (
+    IMAGES_PER_SHARD,
+    build_text_shards,
+    find_distinct_images,
+    split_chunks,
+)
+from caramel.evaluation.scores.item_scores import DualEncoderScores, Pairs, check_finite
+from caramel.evaluation.scores.scoring import build_similarities, compute_score_columns
 from caramel.interfaces.benchmark import Benchmark, ImageFile, Task
 from caramel.interfaces.model import Embeddings
 from caramel.registry import BENCHMARKS
@@ -50,7 +55,7 @@ class LoadedBenchmark:
     """
 
     benchmark: Benchmark
-    source: Source
+    source: BenchmarkSource
     task: Task
     keys: Sequence[bytes]
 
@@ -67,10 +72,10 @@ class Scores(NamedTuple):
     @property
     def overall(self) -> dict[str, float]:
         """Every metric over all instances, in [0, 1]; those without a scored instance are left out."""
-        return overall(self.metrics)
+        return select_overall_metrics(self.metrics)
 
 
-def loaded(
+def load_checked_benchmark(
     name: str,
     data: Path,
     images: Path | None,
@@ -93,21 +98,21 @@ def loaded(
         ConfigError: its reader has no such option.
         DataError: a file is missing or broken, or images are.
     """
-    found = BENCHMARKS[name]
-    known = list(inspect.signature(found.reader).parameters)[2:]
+    benchmark = BENCHMARKS[name]
+    known = list(inspect.signature(benchmark.reader).parameters)[2:]
     if unknown := sorted(set(options) - set(known)):
         raise ConfigError(
             f"Benchmark {name!r} has no option {unknown[0]!r}. It has: {', '.join(known) or 'none'}."
         )
-    place = source_of(name, data, images)
-    source = Source(name, place.data, place.images, options, missing=missing)
+    default_source = locate_benchmark(name, data, images)
+    source = BenchmarkSource(name, default_source.data, default_source.images, options, missing=missing)
     whole = read_task(source, limit)
     check_instances(whole, source)
     task = select_scorable(whole, source, True)
-    return LoadedBenchmark(found, source, task, check_images(task.images, name))
+    return LoadedBenchmark(benchmark, source, task, check_images(task.images, name))
 
 
-def scores(
+def score_model(
     model: LiveModel, on: LoadedBenchmark, *, batch: int | None, bootstrap: int, seed: int, out: Path | None
 ) -> Scores:
     """Return what a model does on a benchmark; with ``out``, write the tables there.
@@ -125,16 +130,18 @@ def scores(
         BackendError, DataError: as in ``live_similarities``.
     """
     if out is not None:
-        run_files.prepare(out, [(on.benchmark.name, on.source.data)])
-    rows = live_similarities(model, on, batch)
-    found = Scores(summarise(rows, {on.benchmark.name: on.benchmark}, bootstrap=bootstrap, seed=seed), rows)
+        run_files.prepare_folder(out, [(on.benchmark.name, on.source.data)])
+    rows = compute_live_similarities(model, on, batch)
+    result = Scores(
+        summarise_similarities(rows, {on.benchmark.name: on.benchmark}, bootstrap=bootstrap, seed=seed), rows
+    )
     if out is not None:
         answers = build_frame(ANSWERS, [])
-        run_files.write_run(out, rows, answers, found.metrics, rejects_table(on.task, on.benchmark.name))
-    return found
+        run_files.write_run(out, rows, answers, result.metrics, build_rejects(on.task, on.benchmark.name))
+    return result
 
 
-def live_similarities(model: LiveModel, on: LoadedBenchmark, batch: int | None) -> pd.DataFrame:
+def compute_live_similarities(model: LiveModel, on: LoadedBenchmark, batch: int | None) -> pd.DataFrame:
     """Return table ``similarities`` of a model on a benchmark; each distinct image and text is encoded once.
 
     Args:
@@ -146,32 +153,34 @@ def live_similarities(model: LiveModel, on: LoadedBenchmark, batch: int | None) 
         BackendError: it gives what is no number, or images and texts of different sizes.
         DataError: an image cannot be read.
     """
-    firsts, place = distinct(on.task.images, on.keys)
+    firsts, positions = find_distinct_images(on.task.images, on.keys)
 
-    def encode(texts: Sequence[str], pairs: Pairs) -> Dual:
-        left, right = _images(model, list(firsts.values()), batch), _texts(model, texts, batch)
+    def encode_items(texts: Sequence[str], pairs: Pairs) -> DualEncoderScores:
+        left, right = _encode_images(model, list(firsts.values()), batch), _encode_texts(model, texts, batch)
         if left.shape[1] != right.shape[1]:
             raise BackendError(
                 f"Model {model.name!r} gives {left.shape[1]} numbers for an image and {right.shape[1]} for a text: "
                 f"they have no cosine."
             )
-        return Dual(left, place, right)
+        return DualEncoderScores(left, positions, right)
 
-    columns = score_columns(on.task, encode)
-    return table(on.task, columns, on.keys, model=model.name, benchmark=on.benchmark.name, scored_by="cosine")
+    columns = compute_score_columns(on.task, encode_items)
+    return build_similarities(
+        on.task, columns, on.keys, model=model.name, benchmark=on.benchmark.name, scored_by="cosine"
+    )
 
 
-def _images(model: LiveModel, images: list[ImageFile], batch: int | None) -> Embeddings:
+def _encode_images(model: LiveModel, images: list[ImageFile], batch: int | None) -> Embeddings:
     """Return the vectors (n, d) of distinct images."""
-    parts = [model.encode_images(encoded(part), batch) for part in chunks(images, IMAGES_PER_SHARD)]
-    found: Embeddings = checked(np.concatenate(parts), model.name)
-    return found
+    parts = [model.encode_images(encoded(part), batch) for part in split_chunks(images, IMAGES_PER_SHARD)]
+    embeddings: Embeddings = check_finite(np.concatenate(parts), model.name)
+    return embeddings
 
 
-def _texts(model: LiveModel, texts: Sequence[str], batch: int | None) -> Embeddings:
+def _encode_texts(model: LiveModel, texts: Sequence[str], batch: int | None) -> Embeddings:
     """Return the vectors (n, d) of distinct texts, in their order."""
-    shards = text_shards(texts)
-    vectors = checked(np.concatenate([model.encode_texts(part, batch) for part in shards]), model.name)
-    place = {text: i for i, text in enumerate(text for part in shards for text in part)}
-    found: Embeddings = vectors[np.array([place[text] for text in texts], np.int64)]
-    return found
+    shards = build_text_shards(texts)
+    vectors = check_finite(np.concatenate([model.encode_texts(part, batch) for part in shards]), model.name)
+    positions = {text: i for i, text in enumerate(text for part in shards for text in part)}
+    embeddings: Embeddings = vectors[np.array([positions[text] for text in texts], np.int64)]
+    return embeddings

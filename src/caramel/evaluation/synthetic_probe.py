@@ -20,10 +20,18 @@ import pandas as pd
 
 from caramel.benchmarks.metrics import Outcomes
 from caramel.benchmarks.readers.instances import subsets_of
-from caramel.evaluation.external.detector_files import IMAGE, LABEL, TEXT, detected
-from caramel.evaluation.results.summary import judge
-from caramel.evaluation.scores.features import projected
-from caramel.evaluation.synthetic_probe_data import FORMS, NEGATIVE, PLANTED, POSITIVE, Form, form_of, plant
+from caramel.evaluation.external.detector_files import IMAGE, LABEL, TEXT, compute_detector_outcomes
+from caramel.evaluation.results.summary import compute_metrics
+from caramel.evaluation.scores.features import encode_projected
+from caramel.evaluation.synthetic_probe_data import (
+    FORMS,
+    NEGATIVE,
+    PLANTED,
+    POSITIVE,
+    ProbeData,
+    load_probe_data,
+    plant_artifacts,
+)
 from caramel.interfaces.benchmark import Index
 from caramel.io.image_store import shards_of
 from caramel.models.devices import gpus_of, resolve_device
@@ -46,7 +54,7 @@ Head = Callable[["torch.Tensor"], Floats]
 CLASSES = ("image_natural", "image_synthetic", "text_natural", "text_synthetic")
 
 
-def detect(
+def evaluate_detectors(
     base: str,
     assembled: Path,
     scenes: Path,
@@ -83,7 +91,7 @@ def detect(
             "instances": {name: LocalFile(str(assembled / f"{name}.parquet")) for name in names},
             "training": LocalFile(str(assembled / "training.parquet")),
             "pairs": LocalFile(str(scenes / "pairs.parquet")),
-            "indices": [_index(place / INDEX) for place in (assembled, scenes)],
+            "indices": [_locate_index(data_folder / INDEX) for data_folder in (assembled, scenes)],
             "split": split,
             "device": device,
             "batch": batch,
@@ -100,7 +108,7 @@ def detect(
     return build_frame(METRICS_TABLE, pd.concat(parts, ignore_index=True) if parts else [])
 
 
-def _index(path: Path) -> LocalFile:
+def _locate_index(path: Path) -> LocalFile:
     """Return an index of images with the shards that it refers to."""
     return LocalFile(str(path), around=tuple(shards_of(path, read_table(IMAGES, path))))
 
@@ -131,14 +139,14 @@ def detect_on(
     """
     name = point["form"]
     source = FORMS[0] if name == PLANTED else name
-    found = form_of(source, instances[source], training, pairs, indices, split)
-    found = plant(found, seed) if name == PLANTED else found
-    write_table(METRICS_TABLE, judged(base, found, seed=seed, **how), Path(scratch, METRICS))
+    data = load_probe_data(source, instances[source], training, pairs, indices, split)
+    data = plant_artifacts(data, seed) if name == PLANTED else data
+    write_table(METRICS_TABLE, evaluate_form(base, data, seed=seed, **how), Path(scratch, METRICS))
     return {}
 
 
-def judged(
-    base: str, form: Form, *, device: str, batch: int, bootstrap: int, seed: int, store: str
+def evaluate_form(
+    base: str, form: ProbeData, *, device: str, batch: int, bootstrap: int, seed: int, store: str
 ) -> pd.DataFrame:
     """Return table ``metrics`` of detectors on one form; no rows where there is nothing to learn or to judge.
 
@@ -154,38 +162,44 @@ def judged(
         seed: of the order of the rows, and of the bootstrap.
         store: folder of the vector store.
     """
-    if not len(form.asked) or not (form.learnt["split"] == "train").any():
+    if not len(form.judged_rows) or not (form.learning_rows["split"] == "train").any():
         return build_frame(METRICS_TABLE, [])
-    found = _outcomes(
-        _chances(base, form, device=resolve_device(device), batch=batch, seed=seed, store=store)
+    outcomes = _compute_outcomes(
+        _predict_probabilities(base, form, device=resolve_device(device), batch=batch, seed=seed, store=store)
     )
-    named = form.asked[["type", "subtype", "compounds"]].fillna("").itertuples(index=False, name=None)
+    named = form.judged_rows[["type", "subtype", "compounds"]].fillna("").itertuples(index=False, name=None)
     subsets: Any = [subsets_of(*row) for row in named]
-    rows = form.asked[["image_id"]].assign(subsets=subsets).reset_index(drop=True)
-    found_metrics = judge(rows, found, SUBTYPES.__contains__, bootstrap, seed)
-    return build_frame(METRICS_TABLE, found_metrics.assign(model=MODEL, benchmark=form.name))
+    rows = form.judged_rows[["image_id"]].assign(subsets=subsets).reset_index(drop=True)
+    metrics = compute_metrics(rows, outcomes, SUBTYPES.__contains__, bootstrap, seed)
+    return build_frame(METRICS_TABLE, metrics.assign(model=MODEL, benchmark=form.name))
 
 
-def _chances(
-    base: str, form: Form, *, device: str, batch: int, seed: int, store: str
+def _predict_probabilities(
+    base: str, form: ProbeData, *, device: str, batch: int, seed: int, store: str
 ) -> dict[str, tuple[Floats, Floats]]:
     """Return the probabilities that the judged items are synthetic, of positives and negatives, for each modality."""
     import torch
 
-    found = {}
-    for place, (modality, pictures) in enumerate(((IMAGE, form.pictures), (TEXT, None))):
-        columns = POSITIVE[place], NEGATIVE[place]
-        items = list(dict.fromkeys(pd.concat([t[c] for t in (form.learnt, form.asked) for c in columns])))
+    probabilities = {}
+    for modality_index, (modality, pictures) in enumerate(((IMAGE, form.load_image), (TEXT, None))):
+        columns = POSITIVE[modality_index], NEGATIVE[modality_index]
+        items = list(
+            dict.fromkeys(pd.concat([t[c] for t in (form.learning_rows, form.judged_rows) for c in columns]))
+        )
         at = {item: i for i, item in enumerate(items)}
-        vectors = torch.from_numpy(projected(base, items, pictures, device=device, batch=batch, store=store))
-        places = {
+        vectors = torch.from_numpy(
+            encode_projected(base, items, pictures, device=device, batch=batch, store=store)
+        )
+        positions = {
             split: [np.array(rows[column].map(at), np.int64) for column in columns]
-            for split, rows in (*form.learnt.groupby("split"), ("asked", form.asked))
+            for split, rows in (*form.learning_rows.groupby("split"), ("asked", form.judged_rows))
         }
-        chances = fit_head(vectors, places["train"], places.get("val"), steps=STEPS[modality], seed=seed)
-        natural, synthetic = (chances(vectors[rows]) for rows in places["asked"])
-        found[modality] = natural, synthetic
-    return found
+        predict_proba = fit_head(
+            vectors, positions["train"], positions.get("val"), steps=STEPS[modality], seed=seed
+        )
+        natural, synthetic = (predict_proba(vectors[rows]) for rows in positions["asked"])
+        probabilities[modality] = natural, synthetic
+    return probabilities
 
 
 def fit_head(
@@ -203,57 +217,59 @@ def fit_head(
     import torch
 
     generator = torch.Generator().manual_seed(seed)
-    rows = _with_one(vectors)
+    rows = _append_ones(vectors)
     mean, square = np.zeros((2, rows.shape[1]), np.float32)  # of the gradient, as Adam has them
     head = np.zeros_like(mean)  # weights, and the bias: the problem is convex, and nothing is drawn
-    best, kept = -1.0, head
+    best, best_head = -1.0, head
     parts: list[torch.Tensor] = []
     # Written out: a step of so small a head takes torch's autograd and Adam ten times as long.
     for step in range(1, steps + 1):
         parts = parts or [*torch.split(torch.randperm(len(train[0]), generator=generator), BATCH)]
         part = parts.pop().numpy()
-        seen = rows[np.concatenate([places[part] for places in train])]
+        batch_rows = rows[np.concatenate([positions[part] for positions in train])]
         classes = np.repeat(np.array([0, 1], np.float32), len(part))
-        gradient = (_sigmoid(seen @ head) - classes) @ seen / np.float32(len(seen))
+        gradient = (_compute_sigmoid(batch_rows @ head) - classes) @ batch_rows / np.float32(len(batch_rows))
         mean = FIRST * mean + (1 - FIRST) * gradient
         square = SECOND * square + (1 - SECOND) * gradient**2
         length = np.sqrt(square / np.float32(1 - float(SECOND) ** step)) + np.float32(1e-8)
         head = head - np.float32(RATE / (1 - float(FIRST) ** step)) * mean / length
         if step % CHECK_EVERY == 0 or step == steps:
-            right = _accuracy(head, rows, val) if val is not None else best + 1
+            right = _compute_accuracy(head, rows, val) if val is not None else best + 1
             if right > best:
-                best, kept = right, head
-    return lambda of: _sigmoid(_with_one(of) @ kept).astype(np.float64)
+                best, best_head = right, head
+    return lambda of: _compute_sigmoid(_append_ones(of) @ best_head).astype(np.float64)
 
 
-def _with_one(vectors: torch.Tensor) -> npt.NDArray[np.float32]:
+def _append_ones(vectors: torch.Tensor) -> npt.NDArray[np.float32]:
     """Return vectors (n, d) with a one behind each, which the bias is multiplied by, (n, d + 1)."""
     return np.pad(vectors.numpy(), ((0, 0), (0, 1)), constant_values=1.0)
 
 
-def _sigmoid(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _compute_sigmoid(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return np.asarray((1 + np.tanh(logits / 2)) / 2, np.float32)
 
 
-def _accuracy(head: npt.NDArray[np.float32], rows: npt.NDArray[np.float32], places: Sequence[Index]) -> float:
+def _compute_accuracy(
+    head: npt.NDArray[np.float32], rows: npt.NDArray[np.float32], positions: Sequence[Index]
+) -> float:
     """Return the share of items that are classed right; a probability of one half is wrong."""
-    natural, synthetic = (rows[of] @ head for of in places)
+    natural, synthetic = (rows[of] @ head for of in positions)
     return float(np.concatenate([natural < 0, synthetic > 0]).mean())
 
 
-def _outcomes(chances: Mapping[str, tuple[Floats, Floats]]) -> Outcomes:
+def _compute_outcomes(chances: Mapping[str, tuple[Floats, Floats]]) -> Outcomes:
     """Return the outcomes of the instances, (n,) each: retrieval by detection, caption choice, and what was classed right."""
     count = len(chances[TEXT][0])
     rows = pd.DataFrame({name: np.concatenate(pair) for name, pair in chances.items()})
     rows[LABEL] = np.repeat([0, 1], count)
-    places = [f"item {i}" for i in range(2 * count)]
-    both, _ = detected(rows, places, MODEL)
-    alone, _ = detected(rows.drop(columns=IMAGE), places, MODEL)
+    row_names = [f"item {i}" for i in range(2 * count)]
+    both, _ = compute_detector_outcomes(rows, row_names, MODEL)
+    alone, _ = compute_detector_outcomes(rows.drop(columns=IMAGE), row_names, MODEL)
     right = {
-        f"{kind}_{name}": (np.asarray(of) > 0.5 if name == "synthetic" else np.asarray(of) < 0.5).astype(
+        f"{modality}_{name}": (np.asarray(of) > 0.5 if name == "synthetic" else np.asarray(of) < 0.5).astype(
             float
         )
-        for kind, column in (("image", IMAGE), ("text", TEXT))
+        for modality, column in (("image", IMAGE), ("text", TEXT))
         for name, of in zip(("natural", "synthetic"), chances[column], strict=True)
     }
     classes = pd.DataFrame(right)

@@ -28,7 +28,7 @@ POSITIVE, NEGATIVE = ("image_id", "caption"), ("negative_image_id", "negative_ca
 
 
 @dataclass(frozen=True)
-class Form:
+class ProbeData:
     """A form of the benchmark, and what detectors learn for it.
 
     Attributes:
@@ -39,12 +39,14 @@ class Form:
     """
 
     name: str
-    learnt: pd.DataFrame
-    asked: pd.DataFrame
-    pictures: Callable[[str], bytes]
+    learning_rows: pd.DataFrame
+    judged_rows: pd.DataFrame
+    load_image: Callable[[str], bytes]
 
 
-def form_of(name: str, instances: str, training: str, pairs: str, indices: Sequence[str], split: str) -> Form:
+def load_probe_data(
+    name: str, instances: str, training: str, pairs: str, indices: Sequence[str], split: str
+) -> ProbeData:
     """Return a form of the benchmark that stage ``assemble`` wrote.
 
     Args:
@@ -57,13 +59,15 @@ def form_of(name: str, instances: str, training: str, pairs: str, indices: Seque
     """
     known = [Pictures(path, read_table(IMAGES, path)) for path in indices]
     source = read_table(PAIRS, pairs)
-    own = dict(zip(source["pair_id"].astype(str), source["image_id"].astype(str), strict=True))
+    image_ids = dict(zip(source["pair_id"].astype(str), source["image_id"].astype(str), strict=True))
     rows = read_table(INSTANCES, instances)
-    learnt = learnt_rows(read_table(TRAINING, training), own if name == "instances_source" else None)
-    return Form(name, learnt, rows[rows["split"] == split], ChainMap(*known).__getitem__)  # type: ignore[arg-type]
+    learnt = select_learning_rows(
+        read_table(TRAINING, training), image_ids if name == "instances_source" else None
+    )
+    return ProbeData(name, learnt, rows[rows["split"] == split], ChainMap(*known).__getitem__)  # type: ignore[arg-type]
 
 
-def learnt_rows(training: pd.DataFrame, images: Mapping[str, str] | None) -> pd.DataFrame:
+def select_learning_rows(training: pd.DataFrame, images: Mapping[str, str] | None) -> pd.DataFrame:
     """Return what detectors learn on of table ``training``: each row with its first negative, where that has an image.
 
     Args:
@@ -79,7 +83,7 @@ def learnt_rows(training: pd.DataFrame, images: Mapping[str, str] | None) -> pd.
     return rows if images is None else rows.assign(image_id=rows["pair_id"].map(images))
 
 
-def plant(form: Form, seed: int) -> Form:
+def plant_artifacts(form: ProbeData, seed: int) -> ProbeData:
     """Return a copy of some rows whose negative captions all end alike, and whose negative images all have a black half.
 
     Detectors that find nothing in a form say something only if they find this.
@@ -88,36 +92,42 @@ def plant(form: Form, seed: int) -> Form:
         form: of which rows are copied.
         seed: of the draw.
     """
-    prefix = _unused_prefix(form)
+    prefix = _find_unused_prefix(form)
 
-    def marked(rows: pd.DataFrame) -> pd.DataFrame:
+    def mark_rows(rows: pd.DataFrame) -> pd.DataFrame:
         rows = rows.iloc[np.argsort(compute_stable_keys(rows["caption"], seed), kind="stable")]
         rows = rows.groupby("split", sort=False).head(MOST)
         captions = rows["negative_caption"].str.rstrip(" .") + MARK
         return rows.assign(negative_caption=captions, negative_image_id=prefix + rows["negative_image_id"])
 
-    def pictures(name: str) -> bytes:
+    def load_image(name: str) -> bytes:
         plain = name.removeprefix(prefix)
-        return form.pictures(name) if plain == name else _half_black(form.pictures(plain))
+        return form.load_image(name) if plain == name else _fill_half_black(form.load_image(plain))
 
     return replace(
-        form, name=PLANTED, learnt=marked(form.learnt), asked=marked(form.asked), pictures=pictures
+        form,
+        name=PLANTED,
+        learning_rows=mark_rows(form.learning_rows),
+        judged_rows=mark_rows(form.judged_rows),
+        load_image=load_image,
     )
 
 
-def _unused_prefix(form: Form) -> str:
+def _find_unused_prefix(form: ProbeData) -> str:
     """Return ``MARKED``, with as many further colons as it takes for no image of the form to be called so."""
     columns = (POSITIVE[0], NEGATIVE[0])
-    names = {name for rows in (form.learnt, form.asked) for column in columns for name in rows[column]}
+    names = {
+        name for rows in (form.learning_rows, form.judged_rows) for column in columns for name in rows[column]
+    }
     prefix = MARKED
     while any(str(name).startswith(prefix) for name in names):
         prefix += ":"
     return prefix
 
 
-def _half_black(data: bytes) -> bytes:
-    picture = open_picture(data, PLANTED)
-    picture.paste((0, 0, 0), (0, picture.height // 2, picture.width, picture.height))
+def _fill_half_black(data: bytes) -> bytes:
+    image = open_picture(data, PLANTED)
+    image.paste((0, 0, 0), (0, image.height // 2, image.width, image.height))
     file = io.BytesIO()
-    picture.save(file, "PNG")
+    image.save(file, "PNG")
     return file.getvalue()

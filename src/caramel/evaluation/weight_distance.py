@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from caramel.errors import BackendError
-from caramel.evaluation.benchmark_source import Source, digest_of, keys_of, read_task
-from caramel.evaluation.scores.encoding import Run, encode
-from caramel.evaluation.scores.item_scores import Dual
+from caramel.evaluation.benchmark_source import BenchmarkSource, hash_task, list_image_keys, read_task
+from caramel.evaluation.scores.encoding import RunConfig, encode_items
+from caramel.evaluation.scores.item_scores import DualEncoderScores
 from caramel.interfaces.benchmark import ImageFile, Index, Rankings
 from caramel.models.loading.state_dicts import read_state
 from caramel.models.open_clip.checkpoints import WEIGHTS
@@ -26,8 +26,8 @@ from caramel.runtime.ray.trials import select_executors, tune_grid
 TEMPERATURE = ("logit_scale", "logit_bias")
 
 
-def distances(
-    folders: Mapping[str, str], base: str, source: Source, run: Run, folder: str | Path
+def compute_distances(
+    folders: Mapping[str, str], base: str, source: BenchmarkSource, run: RunConfig, folder: str | Path
 ) -> dict[str, dict[str, float]]:
     """Return of each model: ``weights``, ``images`` and ``texts``; see ``results.retained.MOVED``.
 
@@ -58,7 +58,7 @@ def distances(
         settings={
             "base": {"spec": specs[base], "folder": folders[base], "content": weights[base]},
             "source": asdict(source),
-            "content": hashlib.sha256(b"".join([*keys_of(task, True), digest_of(task)])).hexdigest(),
+            "content": hashlib.sha256(b"".join([*list_image_keys(task, True), hash_task(task)])).hexdigest(),
             "device": run.device,
             "precision": run.precision,
             "batch": run.batch,
@@ -97,41 +97,41 @@ def distance(
     """
     images, keys, texts = _read_items(json.dumps(source, sort_keys=True), content)
 
-    def none() -> tuple[Index, Index]:
+    def build_empty_pairs() -> tuple[Index, Index]:
         return np.empty(0, np.int64), np.empty(0, np.int64)
 
-    def vectors(spec: str) -> Dual:
-        mine = Run(spec, **run)
-        model = open_model(spec, mine.device, mine.precision)
-        found = encode(images, keys, texts, none, mine, model)  # type: ignore[arg-type]
-        assert isinstance(found, Dual)
-        return found
+    def encode_spec(spec: str) -> DualEncoderScores:
+        model_run = RunConfig(spec, **run)
+        model = open_model(spec, model_run.device, model_run.precision)
+        embeddings = encode_items(images, keys, texts, build_empty_pairs, model_run, model)  # type: ignore[arg-type]
+        assert isinstance(embeddings, DualEncoderScores)
+        return embeddings
 
-    first, other = (vectors(of["spec"]) for of in (base, point))
+    first, other = (encode_spec(of["spec"]) for of in (base, point))
     return {
-        "weights": moved(Path(base["folder"]), Path(point["folder"])),
-        "images": _cosine(first.images, other.images),
-        "texts": _cosine(first.texts, other.texts),
+        "weights": compute_weight_distance(Path(base["folder"]), Path(point["folder"])),
+        "images": _compute_mean_cosine(first.images, other.images),
+        "texts": _compute_mean_cosine(first.texts, other.texts),
     }
 
 
 @lru_cache(1)  # each model is compared on the same items
 def _read_items(source: str, content: str) -> tuple[Sequence[ImageFile], Sequence[bytes], Sequence[str]]:
     """Return images, their keys and texts of the task of a source, given as JSON; ``content``: hash of the task."""
-    task = read_task(Source(**json.loads(source)))
+    task = read_task(BenchmarkSource(**json.loads(source)))
     assert isinstance(task, Rankings)
-    return task.images, keys_of(task, True), [text for prompts in task.texts for text in prompts]
+    return task.images, list_image_keys(task, True), [text for prompts in task.texts for text in prompts]
 
 
-def moved(base: Path, folder: Path) -> float:
+def compute_weight_distance(base: Path, folder: Path) -> float:
     """Return ‖θ − θ0‖ / ‖θ0‖ over the weights of two checkpoint folders, without the temperature.
 
     Raises:
         BackendError: they have other weights.
     """
     before, after = (
-        {name: value for name, value in read_state(place / WEIGHTS).items() if name not in TEMPERATURE}
-        for place in (base, folder)
+        {name: value for name, value in read_state(checkpoint / WEIGHTS).items() if name not in TEMPERATURE}
+        for checkpoint in (base, folder)
     )
     if other := sorted(set(before) ^ set(after)):
         raise BackendError(
@@ -145,6 +145,6 @@ def moved(base: Path, folder: Path) -> float:
     return float((changed / whole) ** 0.5)
 
 
-def _cosine(left: np.ndarray, right: np.ndarray) -> float:
+def _compute_mean_cosine(left: np.ndarray, right: np.ndarray) -> float:
     """Return the mean cosine of unit vectors (n, d), row by row."""
     return float((left.astype(np.float64) * right).sum(axis=1).mean())

@@ -61,12 +61,12 @@ class Accuracy(NamedTuple):
         """Whether each row has a score."""
         return not np.isnan(self.gaps).any()
 
-    def against(self, limit: float) -> Verdict:
+    def judge_limit(self, limit: float) -> Verdict:
         """Return what the interval says about a limit."""
         return compute_verdict(self.accuracy, self.low, self.high, rows=len(self.rows), limit=limit)
 
 
-class Judged(NamedTuple):
+class BlindAccuracies(NamedTuple):
     """What the metric hands on: captions and negatives of the rows, for examples, and what the scorers make of them."""
 
     captions: pd.Series
@@ -95,7 +95,7 @@ class _BlindAccuracy(TableMetricProvider):
         metric_value_kwargs: dict[str, Any],
         metrics: dict[str, Any],
         runtime_configuration: dict[str, Any],
-    ) -> Judged:
+    ) -> BlindAccuracies:
         rows, _, _ = execution_engine.get_compute_domain(
             domain_kwargs=metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE
         )
@@ -103,10 +103,10 @@ class _BlindAccuracy(TableMetricProvider):
         if settings["scorers"] == GIVEN:
             settings["scorers"] = sorted(c.removesuffix(GAP) for c in rows.columns if c.endswith(GAP))
         captions, negatives = (rows[settings[column]] for column in ("column_caption", "column_negative"))
-        return Judged(captions, negatives, settings["scorers"], accuracies(rows, **settings))
+        return BlindAccuracies(captions, negatives, settings["scorers"], compute_accuracies(rows, **settings))
 
 
-def accuracies(
+def compute_accuracies(
     rows: pd.DataFrame,
     *,
     column_caption: str,
@@ -125,43 +125,45 @@ def accuracies(
     """
     rows = rows.reset_index(drop=True)
     group = (rows[column_group] if column_group else rows[column_caption].fillna("")).astype(str)
-    kind = rows[column_type].astype(str) if column_type else pd.Series("", index=rows.index)
+    types = rows[column_type].astype(str) if column_type else pd.Series("", index=rows.index)
     subsets = {"": rows.index.to_numpy()} if len(rows) else {}
-    if kind.nunique() > 1:
-        subsets |= {name: np.flatnonzero(kind == name) for name in sorted(kind.unique())}
+    if types.nunique() > 1:
+        subsets |= {name: np.flatnonzero(types == name) for name in sorted(types.unique())}
     clusters = pd.factorize(group, sort=True)[0]
-    found = []
+    results = []
     for name in dict.fromkeys(scorers):
         if name + GAP in rows.columns:
             gaps = rows[name + GAP].to_numpy(dtype=np.float64)
         else:
             texts = [rows[column].fillna("").astype(str) for column in (column_caption, column_negative)]
-            gaps = _scored(name, texts, group, kind, folds=folds, seed=seed)
+            gaps = _compute_gaps(name, texts, group, types, folds=folds, seed=seed)
         factor = variance_factor(folds)
-        found += [_accuracy(name, subset, at, gaps, clusters[at], factor) for subset, at in subsets.items()]
-    return found
+        results += [
+            _compute_accuracy(name, subset, at, gaps, clusters[at], factor) for subset, at in subsets.items()
+        ]
+    return results
 
 
-def _scored(
+def _compute_gaps(
     name: str,
     texts: Sequence[pd.Series[str]],
     group: pd.Series[str],
-    kind: pd.Series[str],
+    types: pd.Series[str],
     *,
     folds: int,
     seed: int,
 ) -> Gaps:
     """Return positive less negative score of each row, scored type by type."""
     blind, gaps = load_scorer(name), np.full(len(group), np.nan)
-    for one in kind.unique():
-        here = (kind == one).to_numpy()
+    for one in types.unique():
+        here = (types == one).to_numpy()
         sides = (column[here].tolist() for column in (*texts, group))
         positive, negative = blind(*sides, folds=folds, seed=seed)
         gaps[here] = positive - negative
     return gaps
 
 
-def _accuracy(
+def _compute_accuracy(
     name: str,
     subset: str,
     at: npt.NDArray[np.int64],
@@ -220,51 +222,54 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
     ) -> dict[str, Any]:
         settings = self._get_success_kwargs()
         limit, acceptance = settings["max_accuracy"], settings["acceptance"]
-        judged: Judged = metrics[_BlindAccuracy.metric_name]
-        found = judged.accuracies
+        judged: BlindAccuracies = metrics[_BlindAccuracy.metric_name]
+        results = judged.accuracies
         if not judged.scorers:
-            return _refused("no scorer is named")
+            return _build_failure("no scorer is named")
         if not 0 <= limit <= 1:
-            return _refused(f"max_accuracy = {limit} is not in [0, 1]")
+            return _build_failure(f"max_accuracy = {limit} is not in [0, 1]")
         if acceptance not in get_args(Acceptance):
-            return _refused(f"acceptance = {acceptance!r} is none of {', '.join(get_args(Acceptance))}")
+            return _build_failure(f"acceptance = {acceptance!r} is none of {', '.join(get_args(Acceptance))}")
         # An unknown accuracy fails as well, and is the worst.
-        worst = sorted(((a, a.against(limit)) for a in found), key=_worst_first)
+        worst = sorted(((a, a.judge_limit(limit)) for a in results), key=_build_sort_key)
         failed = [(a, v) for a, v in worst if not (a.known and v.is_passing(acceptance))]
-        shown = failed or [(a, v) for a, v in worst if v.state != "accepted"] or worst[:1]
-        said = "; ".join(f"{a}, {v}" if a.known else str(a) for a, v in shown[:SUBSETS_SHOWN])
-        more = f"; and {len(shown) - SUBSETS_SHOWN} more" if len(shown) > SUBSETS_SHOWN else ""
-        result = {"element_count": len(judged.captions), "observed_value": (said or "no rows") + more}
+        reported = failed or [(a, v) for a, v in worst if v.state != "accepted"] or worst[:1]
+        summary = "; ".join(f"{a}, {v}" if a.known else str(a) for a, v in reported[:SUBSETS_SHOWN])
+        more = f"; and {len(reported) - SUBSETS_SHOWN} more" if len(reported) > SUBSETS_SHOWN else ""
+        result = {"element_count": len(judged.captions), "observed_value": (summary or "no rows") + more}
         # Of a verdict that wants more rows none of these is the fault.
         faulty = [a for a, v in failed[:1] if not a.known or v.state == "refused"]
-        return {"success": not failed, "result": result | (_failing(judged, faulty[0]) if faulty else {})}
+        return {
+            "success": not failed,
+            "result": result | (_describe_failures(judged, faulty[0]) if faulty else {}),
+        }
 
 
-def _refused(why: str) -> dict[str, Any]:
+def _build_failure(why: str) -> dict[str, Any]:
     return {"success": False, "result": {"observed_value": why}}
 
 
-def _worst_first(judged: tuple[Accuracy, Verdict]) -> tuple[bool, int, float, str, str]:
+def _build_sort_key(judged: tuple[Accuracy, Verdict]) -> tuple[bool, int, float, str, str]:
     """Return the key that sorts unknown ones first, then refused, undecided and accepted ones, each by its interval."""
-    accuracy, found = judged
-    end = accuracy.low if found.state == "refused" else accuracy.high
+    accuracy, decision = judged
+    end = accuracy.low if decision.state == "refused" else accuracy.high
     key = -end if accuracy.known else 0.0
-    return accuracy.known, -STATES.index(found.state), key, accuracy.scorer, accuracy.subset
+    return accuracy.known, -STATES.index(decision.state), key, accuracy.scorer, accuracy.subset
 
 
-def _failing(judged: Judged, worst: Accuracy) -> dict[str, Any]:
+def _describe_failures(judged: BlindAccuracies, worst: Accuracy) -> dict[str, Any]:
     """Return the failing rows in the words of Great Expectations."""
-    failing = _plainest(worst)
-    shown = (column.iloc[failing[:MOST_SHOWN]] for column in (judged.captions, judged.negatives))
+    failing = _select_clearest_rows(worst)
+    examples = (column.iloc[failing[:MOST_SHOWN]] for column in (judged.captions, judged.negatives))
     return {
         "unexpected_count": len(failing),
         "unexpected_percent": 100 * len(failing) / len(judged.captions),
-        "partial_unexpected_list": [f"{a} / {b}" for a, b in zip(*shown, strict=True)],
+        "partial_unexpected_list": [f"{a} / {b}" for a, b in zip(*examples, strict=True)],
         "partial_unexpected_index_list": failing[:MOST_SHOWN].tolist(),
     }
 
 
-def _plainest(accuracy: Accuracy) -> npt.NDArray[np.int64]:
+def _select_clearest_rows(accuracy: Accuracy) -> npt.NDArray[np.int64]:
     """Return the rows that the scorer gets right, the largest gap first; or those without a score."""
     if not accuracy.known:
         return accuracy.rows[np.isnan(accuracy.gaps)]

@@ -22,7 +22,7 @@ TYPES: dict[pa.DataType, str] = {
 }
 
 
-def contract_expectations(table: Table, key: Sequence[str]) -> list[dict[str, Any]]:
+def derive_expectations(table: Table, key: Sequence[str]) -> list[dict[str, Any]]:
     """Return a contract as expectations, each as in a suite file.
 
     Every column stands at its place, has its type, no empty value where it may have none, and only the
@@ -32,36 +32,40 @@ def contract_expectations(table: Table, key: Sequence[str]) -> list[dict[str, An
         table: the contract.
         key: the columns that name one row of the table at hand.
     """
-    return [*_of_columns(table), _unique(list(key))]
+    return [*_iter_column_expectations(table), _build_key_expectation(list(key))]
 
 
-def _of_columns(table: Table) -> Iterator[dict[str, Any]]:
-    for place, (name, column) in enumerate(table.columns.items()):
+def _iter_column_expectations(table: Table) -> Iterator[dict[str, Any]]:
+    for index, (name, column) in enumerate(table.columns.items()):
         says = f"Contract of table {table.name}: {name} is {column.doc}."
-        yield _part("expect_column_to_exist", says, column=name, column_index=place)
+        yield _build_expectation("expect_column_to_exist", says, column=name, column_index=index)
         if column.type in TYPES:
-            yield _typed(name, column, says)
+            yield _build_type_expectation(name, column, says)
         if not column.null:
-            yield _part("expect_column_values_to_not_be_null", says, column=name)
+            yield _build_expectation("expect_column_values_to_not_be_null", says, column=name)
         if column.choices is not None and column.type in TYPES:
-            yield _part(
+            yield _build_expectation(
                 "expect_column_values_to_be_in_set", says, column=name, value_set=list(column.choices)
             )
 
 
-def _typed(name: str, column: Column, says: str) -> dict[str, Any]:
+def _build_type_expectation(name: str, column: Column, says: str) -> dict[str, Any]:
     if column.null and column.type == INT:  # pandas makes floats of integers with empty values
-        kinds = [TYPES[INT], TYPES[FLOAT]]
-        return _part("expect_column_values_to_be_in_type_list", says, column=name, type_list=kinds)
-    return _part("expect_column_values_to_be_of_type", says, column=name, type_=TYPES[column.type])
+        type_names = [TYPES[INT], TYPES[FLOAT]]
+        return _build_expectation(
+            "expect_column_values_to_be_in_type_list", says, column=name, type_list=type_names
+        )
+    return _build_expectation(
+        "expect_column_values_to_be_of_type", says, column=name, type_=TYPES[column.type]
+    )
 
 
-def _unique(key: list[str]) -> dict[str, Any]:
+def _build_key_expectation(key: list[str]) -> dict[str, Any]:
     says = "The key names one row."
     if len(key) == 1:
-        return _part("expect_column_values_to_be_unique", says, column=key[0])
-    return _part("expect_compound_columns_to_be_unique", says, column_list=key)
+        return _build_expectation("expect_column_values_to_be_unique", says, column=key[0])
+    return _build_expectation("expect_compound_columns_to_be_unique", says, column_list=key)
 
 
-def _part(kind: str, notes: str, **kwargs: Any) -> dict[str, Any]:
-    return {"type": kind, "kwargs": kwargs, "meta": {"notes": notes}, "severity": "critical"}
+def _build_expectation(expectation_type: str, notes: str, **kwargs: Any) -> dict[str, Any]:
+    return {"type": expectation_type, "kwargs": kwargs, "meta": {"notes": notes}, "severity": "critical"}

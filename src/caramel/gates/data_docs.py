@@ -30,8 +30,10 @@ td, th { border: 1px solid #ccc; padding: .3em .6em; vertical-align: top; text-a
 .fa-times::before { content: "\u2717 failed"; color: #b3261e }
 .fa-exclamation-triangle::before { content: "! error"; color: #b3261e }
 """
-SIGNS = "&<>\"'$`["  # that HTML, templates or Markdown obey
-STAND_INS = {ord(sign): 0xE000 + place for place, sign in enumerate(SIGNS)}  # for private use in Unicode
+SPECIAL_CHARACTERS = "&<>\"'$`["  # that HTML, templates or Markdown obey
+STAND_INS = {
+    ord(sign): 0xE000 + place for place, sign in enumerate(SPECIAL_CHARACTERS)
+}  # for private use in Unicode
 OUTSIDE = ("<script.*?</script>", "<link[^>]*>", "<style.*?</style>", "<nav.*?</nav>", "<footer.*?</footer>")
 
 
@@ -39,7 +41,7 @@ def write_page(result: Any, page: Path) -> None:
     """Write the data docs of one validation to ``page``; it loads nothing from elsewhere, and its values are text."""
     from great_expectations.render.renderer import ValidationResultsPageRenderer
 
-    text = _view().render(ValidationResultsPageRenderer().render(_inert_result(result)))
+    text = _get_view().render(ValidationResultsPageRenderer().render(_escape_result(result)))
     for outside in OUTSIDE:
         text = re.sub(outside, "", text, flags=re.DOTALL)
     text = text.replace("</head>", f"<style>{STYLE}</style></head>", 1)
@@ -48,27 +50,31 @@ def write_page(result: Any, page: Path) -> None:
 
 
 @cache
-def _view() -> Any:
+def _get_view() -> Any:
     """Return the view, one for all pages: each compiles its templates."""
     from great_expectations.render.view import DefaultJinjaPageView
 
     return DefaultJinjaPageView()
 
 
-def _inert_result(result: Any) -> Any:
+def _escape_result(result: Any) -> Any:
     """Return a copy of a validation's result whose texts are inert."""
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     whole = copy.copy(result)
-    whole.suite_name, whole.meta, whole.results = _inert(result.suite_name), _inert(result.meta), []
+    whole.suite_name, whole.meta, whole.results = (
+        _escape_texts(result.suite_name),
+        _escape_texts(result.meta),
+        [],
+    )
     for part in result.results:
         inert, config = copy.copy(part), part.expectation_config
-        inert.result, inert.exception_info = _inert(part.result), _inert(part.exception_info)
+        inert.result, inert.exception_info = _escape_texts(part.result), _escape_texts(part.exception_info)
         inert.expectation_config = ExpectationConfiguration(
             type=config.type,
-            kwargs=_inert(config.kwargs),
-            meta=_inert(config.meta),
-            description=_inert(config.description),
+            kwargs=_escape_texts(config.kwargs),
+            meta=_escape_texts(config.meta),
+            description=_escape_texts(config.description),
             severity=config.severity,
             id=config.id,
         )
@@ -76,14 +82,14 @@ def _inert_result(result: Any) -> Any:
     return whole
 
 
-def _inert(value: Any) -> Any:
+def _escape_texts(value: Any) -> Any:
     """Return a value with stand-ins in all of its texts."""
     if isinstance(value, bytes):
         value = repr(value)
     if isinstance(value, str):
         return escape_unprintable(value).translate(STAND_INS)
     if isinstance(value, Mapping):
-        return {_inert(key): _inert(part) for key, part in value.items()}
+        return {_escape_texts(key): _escape_texts(part) for key, part in value.items()}
     if isinstance(value, list | tuple | set | np.ndarray):
-        return [_inert(part) for part in value]
+        return [_escape_texts(part) for part in value]
     return value

@@ -67,19 +67,19 @@ DOMAIN = ("column_A", "column_B", "row_condition", "condition_parser", "ignore_r
 IGNORE = "either_value_is_missing"
 
 
-def form(text: str) -> tuple[bool, str, bool]:
+def describe_format(text: str) -> tuple[bool, str, bool]:
     """Return a text's form: a lower-case letter first, the sign that ends it, and irregular white space."""
     end = text.rstrip()[-1:]
     return text.lstrip()[:1].islower(), "" if is_of_word(end) else end, text != " ".join(text.split())
 
 
-def _rows(column_A: pd.Series, column_B: pd.Series, holds: Callable[[str, str], bool]) -> pd.Series:
+def _evaluate_rows(column_A: pd.Series, column_B: pd.Series, holds: Callable[[str, str], bool]) -> pd.Series:
     """Return whether the condition holds of each row; of no more than one are the words in memory."""
-    found = (holds(a, b) for a, b in zip(column_A, column_B, strict=True))
-    return pd.Series(np.fromiter(found, bool, len(column_A)), index=column_A.index)
+    results = (holds(a, b) for a, b in zip(column_A, column_B, strict=True))
+    return pd.Series(np.fromiter(results, bool, len(column_A)), index=column_A.index)
 
 
-def _other_words(caption: str, negative: str) -> bool:
+def _is_not_reordering(caption: str, negative: str) -> bool:
     """Return whether the words are others, or in the same order: which another expectation looks for."""
     a, b = extract_words(caption), extract_words(negative)
     return sorted(a) != sorted(b) or a == b
@@ -90,7 +90,7 @@ class _TextsDiffer(ColumnPairMapMetricProvider):
 
     @column_pair_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
-        return _rows(column_A, column_B, lambda a, b: extract_words(a) != extract_words(b))
+        return _evaluate_rows(column_A, column_B, lambda a, b: extract_words(a) != extract_words(b))
 
 
 class _InOneSplit(ColumnPairMapMetricProvider):
@@ -106,7 +106,7 @@ class _OtherWords(ColumnPairMapMetricProvider):
 
     @column_pair_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
-        return _rows(column_A, column_B, _other_words)
+        return _evaluate_rows(column_A, column_B, _is_not_reordering)
 
 
 class _StandsOnce(ColumnPairMapMetricProvider):
@@ -114,8 +114,8 @@ class _StandsOnce(ColumnPairMapMetricProvider):
 
     @column_pair_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
-        said = {"a": column_A.map(normalise_text), "b": column_B.map(normalise_text)}
-        return ~pd.DataFrame(said).duplicated(keep=False)
+        normalised = {"a": column_A.map(normalise_text), "b": column_B.map(normalise_text)}
+        return ~pd.DataFrame(normalised).duplicated(keep=False)
 
 
 class _FormattedAlike(ColumnPairMapMetricProvider):
@@ -123,7 +123,7 @@ class _FormattedAlike(ColumnPairMapMetricProvider):
 
     @column_pair_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
-        return _rows(column_A, column_B, lambda a, b: form(a) == form(b))
+        return _evaluate_rows(column_A, column_B, lambda a, b: describe_format(a) == describe_format(b))
 
 
 class _ShareAtMost(ColumnPairMapMetricProvider):

@@ -19,9 +19,9 @@ import pyarrow as pa
 from caramel.blind.scores import SCORED, score_by_scorer
 from caramel.errors import DataError, GateError
 from caramel.gates.blind_expectation import GAP
-from caramel.gates.near_duplicate_images import PHOTOGRAPHS, equal_pictures, perceptual_hash
-from caramel.gates.split_leakage import text_uses
-from caramel.gates.suites import Summary, validate
+from caramel.gates.near_duplicate_images import PHOTOGRAPHS, compute_perceptual_hash, find_near_duplicates
+from caramel.gates.split_leakage import list_text_uses
+from caramel.gates.suites import SuiteSummary, validate_table
 from caramel.io.image_codec import open_picture
 from caramel.io.image_store import Pictures
 from caramel.utils.acceptance import Acceptance
@@ -47,7 +47,7 @@ def validate_captions(
     seed: int,
     folder: Path,
     docs_folder: Path,
-) -> list[Summary]:
+) -> list[SuiteSummary]:
     """Return what the suites on the captions in ``folder`` found.
 
     Args:
@@ -67,13 +67,13 @@ def validate_captions(
     Raises:
         GateError: a suite failed.
     """
-    parameters = {"min_pairs": min_pairs, **_blind_parameters(blind_tolerance, acceptance, folds)}
+    parameters = {"min_pairs": min_pairs, **_build_blind_parameters(blind_tolerance, acceptance, folds)}
     looked_at: dict[str, Callable[[], pd.DataFrame]] = {
         "pairs": lambda: pairs,
-        "negatives": lambda: with_captions(negatives, pairs),
-        "paraphrases": lambda: with_captions(paraphrases, pairs),
-        "text_uses": lambda: text_uses(pairs, negatives, paraphrases),
-        "blind_captions": lambda: judged_captions(
+        "negatives": lambda: add_captions(negatives, pairs),
+        "paraphrases": lambda: add_captions(paraphrases, pairs),
+        "text_uses": lambda: list_text_uses(pairs, negatives, paraphrases),
+        "blind_captions": lambda: build_judged_captions(
             pairs, negatives, scores, rejected, exempt=blind_exempt, folds=folds, seed=seed
         ),
     }
@@ -98,7 +98,7 @@ def validate_benchmark(
     max_subtype_share: float,
     folder: Path,
     docs_folder: Path,
-) -> list[Summary]:
+) -> list[SuiteSummary]:
     """Return what the suites on the benchmark and its training set in ``folder`` found.
 
     Args:
@@ -124,21 +124,21 @@ def validate_benchmark(
         DataError: a shard of the images is missing, or holds another file than the one that its SHA-256 says.
     """
     named = instances.assign(negative_id=instances["instance_id"])
-    trained = one_per_negative(training)
-    opened = images_that_open(images, pictures)
-    attacked = attacked_images(named[~named["subtype"].isin(list(image_exempt))], image_scores)
+    trained = expand_negatives(training)
+    opened = add_image_checks(images, pictures)
+    attacked = build_image_attack_tables(named[~named["subtype"].isin(list(image_exempt))], image_scores)
     looked_at: dict[str, Callable[[], pd.DataFrame]] = {
         "instances": lambda: instances,
         "training": lambda: trained,
-        "image_uses": lambda: image_uses(instances, trained, images),
+        "image_uses": lambda: list_image_uses(instances, trained, images),
         "images": lambda: opened,
-        "equal_pictures": lambda: equal_pictures(opened),
-        "blind_benchmark": lambda: with_scores(named, scores, exempt=blind_exempt),
+        "equal_pictures": lambda: find_near_duplicates(opened),
+        "blind_benchmark": lambda: add_score_gaps(named, scores, exempt=blind_exempt),
         **{name: partial(pd.DataFrame, rows) for name, rows in attacked.items()},
     }
     parameters = {
         "max_subtype_share": max_subtype_share,
-        **_blind_parameters(blind_tolerance, acceptance, folds),
+        **_build_blind_parameters(blind_tolerance, acceptance, folds),
         "max_image_accuracy": 0.5 + image_tolerance,
         "image_folds": image_folds,
     }
@@ -150,7 +150,7 @@ def _validate_all(
     parameters: Mapping[str, Any],
     folder: Path,
     docs_folder: Path,
-) -> list[Summary]:
+) -> list[SuiteSummary]:
     """Run every suite, then stop if any failed: one run of the stage shows all that is wrong.
 
     Args:
@@ -160,7 +160,7 @@ def _validate_all(
     for name, make in looked_at.items():
         rows, suite = make(), folder / f"{name}.json"
         try:
-            summaries.append(validate(rows, suite, docs_folder=docs_folder, parameters=parameters))
+            summaries.append(validate_table(rows, suite, docs_folder=docs_folder, parameters=parameters))
         except GateError as error:
             failures.append(str(error))
         many = len(rows) > MANY
@@ -173,12 +173,12 @@ def _validate_all(
     return summaries
 
 
-def _blind_parameters(tolerance: float, acceptance: Acceptance, folds: int) -> dict[str, Any]:
+def _build_blind_parameters(tolerance: float, acceptance: Acceptance, folds: int) -> dict[str, Any]:
     """Return the parameters of the suites on blind accuracy."""
     return {"max_blind_accuracy": 0.5 + tolerance, "blind_acceptance": acceptance, "blind_folds": folds}
 
 
-def judged_captions(
+def build_judged_captions(
     pairs: pd.DataFrame,
     negatives: pd.DataFrame,
     scores: Iterable[pd.DataFrame],
@@ -194,17 +194,17 @@ def judged_captions(
     ``validate_captions``.
     """
     judged = negatives.loc[~negatives["type"].isin(list(exempt)), SCORED]
-    columns = score_columns(judged["negative_id"], scores)
+    columns = build_gap_columns(judged["negative_id"], scores)
     if len(rejected):
         names = [column.removesuffix(GAP) for column in columns]
         taught = score_by_scorer(pairs, judged, scorers=names, folds=folds, seed=seed, taught=rejected)
-        columns |= score_columns(
+        columns |= build_gap_columns(
             judged["negative_id"], (part.assign(scorer=part["scorer"] + OF_REJECTED) for part in taught)
         )
-    return with_captions(judged, pairs).assign(**columns)
+    return add_captions(judged, pairs).assign(**columns)
 
 
-def with_captions(rows: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+def add_captions(rows: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with their pair's ``caption`` and ``image_id``, and ``missing_pair``.
 
     The last is the pair that is not there; it is empty where the pair is.
@@ -218,13 +218,13 @@ def with_captions(rows: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(**of_pair, missing_pair=rows["pair_id"].where(missing))
 
 
-def one_per_negative(training: pd.DataFrame) -> pd.DataFrame:
+def expand_negatives(training: pd.DataFrame) -> pd.DataFrame:
     """Return a training set with a row for each negative, with its ``place`` from 0; of no negative at all, one that is empty."""
     rows = training.explode(["negative_captions", "negative_image_ids", "subtypes"], ignore_index=True)
     return rows.assign(place=rows.groupby("pair_id").cumcount())
 
 
-def image_uses(instances: pd.DataFrame, trained: pd.DataFrame, images: pd.DataFrame) -> pd.DataFrame:
+def list_image_uses(instances: pd.DataFrame, trained: pd.DataFrame, images: pd.DataFrame) -> pd.DataFrame:
     """Return one row per distinct use of an image: image_id, split, used_in, missing_image."""
     uses = [images[["image_id", "split"]].assign(used_in="images")]
     for name, rows, column in (
@@ -240,60 +240,60 @@ def image_uses(instances: pd.DataFrame, trained: pd.DataFrame, images: pd.DataFr
     return table.assign(missing_image=table["image_id"].mask(known))
 
 
-def images_that_open(images: pd.DataFrame, pictures: Pictures) -> pd.DataFrame:
+def add_image_checks(images: pd.DataFrame, image_store: Pictures) -> pd.DataFrame:
     """Return the images with ``image_ok``: it decodes to its row's size, and photographs with ``perceptual_hash``.
 
     Raises:
         DataError: a shard is missing, or holds another file than the one that an image's SHA-256 says.
     """
     rows = images[["image_id", "width", "height", "source"]].itertuples(index=False, name=None)
-    found = [
-        _opened(pictures.checked(name), (width, height), source == PHOTOGRAPHS)
+    checks = [
+        _inspect_image(image_store.checked(name), (width, height), source == PHOTOGRAPHS)
         for name, width, height, source in rows
     ]
-    opened = pd.DataFrame(found, index=images.index, columns=["image_ok", "perceptual_hash"])
+    opened = pd.DataFrame(checks, index=images.index, columns=["image_ok", "perceptual_hash"])
     return images.assign(
         image_ok=opened["image_ok"].astype("bool"), perceptual_hash=opened["perceptual_hash"]
     )
 
 
-def _opened(data: bytes, size: tuple[int, int], hashed: bool) -> tuple[bool, bytes | None]:
+def _inspect_image(data: bytes, size: tuple[int, int], hashed: bool) -> tuple[bool, bytes | None]:
     """Return whether an encoded file decodes to a picture of a size, and the hash of that if it is asked for."""
     try:
-        picture = open_picture(data, "")
+        image = open_picture(data, "")
     except DataError:
         return False, None
-    return picture.size == size, perceptual_hash(picture) if hashed else None
+    return image.size == size, compute_perceptual_hash(image) if hashed else None
 
 
-def attacked_images(rows: pd.DataFrame, scores: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def build_image_attack_tables(rows: pd.DataFrame, scores: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the rows for the suites on attackers that see pictures alone, each with its scores.
 
     ``attacked_images`` holds all rows, with ``attacked``, which is empty where a type was too few to attack;
     ``blind_images`` those that were attacked, if any, with ``tied``: rows that share an image or a caption.
     """
-    scored = with_scores(rows, scores, exempt=())
+    scored = add_score_gaps(rows, scores, exempt=())
     attacked = rows["negative_id"].where(rows["negative_id"].isin(scores["negative_id"]))
-    found = {"attacked_images": scored.assign(attacked=attacked)}
+    suite_tables = {"attacked_images": scored.assign(attacked=attacked)}
     if attacked.notna().any():
         judged = scored[attacked.notna()]
         ties = merge_groups(
             judged["image_id"].tolist(), judged["negative_image_id"].tolist(), judged["caption"].tolist()
         )
-        found["blind_images"] = judged.assign(tied=ties)
-    return found
+        suite_tables["blind_images"] = judged.assign(tied=ties)
+    return suite_tables
 
 
-def with_scores(rows: pd.DataFrame, scores: pd.DataFrame, *, exempt: Sequence[str]) -> pd.DataFrame:
+def add_score_gaps(rows: pd.DataFrame, scores: pd.DataFrame, *, exempt: Sequence[str]) -> pd.DataFrame:
     """Return the rows that are not of the exempt types, each with its gap under every blind scorer.
 
     A scorer NAME gives the column ``NAME_gap``: positive less negative score; NaN: not scored.
     """
     judged = rows[~rows["type"].isin(list(exempt))]
-    return judged.assign(**score_columns(judged["negative_id"], [scores]))
+    return judged.assign(**build_gap_columns(judged["negative_id"], [scores]))
 
 
-def score_columns(names: pd.Series[str], scores: Iterable[pd.DataFrame]) -> dict[str, Floats]:
+def build_gap_columns(names: pd.Series[str], scores: Iterable[pd.DataFrame]) -> dict[str, Floats]:
     """Return the columns of ``with_scores`` for negatives of those names, (n,) each.
 
     Args:

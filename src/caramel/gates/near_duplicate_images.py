@@ -21,11 +21,11 @@ import numpy.typing as npt
 import pandas as pd
 from PIL import Image
 
-from caramel.gates.split_leakage import elsewhere
+from caramel.gates.split_leakage import find_in_other_split
 from caramel.utils.arrays import Ints
 
 PHOTOGRAPHS = "files"  # ``source`` of images whose perceptual hashes are compared
-MOST_APART = 24  # of 255 bits, in which two hashes of one picture differ at most
+MAX_HAMMING_DISTANCE = 24  # of 255 bits, in which two hashes of one picture differ at most
 FREQUENCIES, SIDE = 16, 32  # of a hash, per axis; pixels that the picture is scaled to
 LEAST_STRENGTH = (
     1.0  # median of the frequencies, in grey levels; with less, rounding decides about signs: no hash
@@ -36,21 +36,21 @@ _ROWS = 64  # hashes that are compared with all others at a time
 Hashes = npt.NDArray[np.uint64]
 
 
-def perceptual_hash(picture: Image.Image) -> bytes | None:
+def compute_perceptual_hash(image: Image.Image) -> bytes | None:
     """Return 256 bits, the signs of a picture's lowest frequencies; None: too many of these are next to nothing.
 
     The first bit, of the mean, is always set. What is even, symmetric or of one gradient has few frequencies, and no hash.
     """
     from scipy.fft import dctn
 
-    grey = np.asarray(picture.convert("L").resize((SIDE, SIDE), Image.Resampling.BOX), np.float64)
+    grey = np.asarray(image.convert("L").resize((SIDE, SIDE), Image.Resampling.BOX), np.float64)
     lowest = dctn(grey, norm="ortho")[:FREQUENCIES, :FREQUENCIES]
     if np.median(np.abs(lowest)) < LEAST_STRENGTH:
         return None
     return np.packbits(lowest > 0).tobytes()
 
 
-def equal_pictures(images: pd.DataFrame) -> pd.DataFrame:
+def find_near_duplicates(images: pd.DataFrame) -> pd.DataFrame:
     """Return where another split has an image too.
 
     Args:
@@ -63,30 +63,32 @@ def equal_pictures(images: pd.DataFrame) -> pd.DataFrame:
     named = images[["image_id", "split"]].reset_index(drop=True)
     hashed = np.flatnonzero(images["perceptual_hash"].notna())
     hashes = np.frombuffer(b"".join(images["perceptual_hash"].iloc[hashed]), np.uint64).reshape(-1, _WORDS)
-    there = alike_elsewhere(hashes, named["split"].to_numpy(str)[hashed])
-    said = (named["split"] + ": " + named["image_id"]).to_numpy(object)
+    match_index = find_similar_hashes(hashes, named["split"].to_numpy(str)[hashed])
+    labels = (named["split"] + ": " + named["image_id"]).to_numpy(object)
     same_picture = np.full(len(named), None, object)
-    same_picture[hashed[there >= 0]] = said[hashed[there[there >= 0]]]
+    same_picture[hashed[match_index >= 0]] = labels[hashed[match_index[match_index >= 0]]]
     files = pd.factorize(images["sha256"])[0]
-    return named.assign(same_file_in=elsewhere(named, "image_id", files), same_picture_in=same_picture)
+    return named.assign(
+        same_file_in=find_in_other_split(named, "image_id", files), same_picture_in=same_picture
+    )
 
 
-def alike_elsewhere(hashes: Hashes, splits: npt.NDArray[np.str_]) -> Ints:
+def find_similar_hashes(hashes: Hashes, splits: npt.NDArray[np.str_]) -> Ints:
     """Return the place of a hash of another split from which few enough bits differ, or -1.
 
     Args:
         hashes: shape (n, 4).
         splits: of each, shape (n,).
     """
-    there = np.full(len(hashes), -1)
+    match_index = np.full(len(hashes), -1)
     for one, other in combinations([np.flatnonzero(splits == name) for name in np.unique(splits)], 2):
         for start in range(0, len(one), _ROWS):
             rows = one[start : start + _ROWS]
             # Numbers of bits are bytes: 255 at most, as the first bit is set in all.
-            apart = sum(np.bitwise_count(hashes[rows, None, w] ^ hashes[other, w]) for w in range(_WORDS))
-            near = apart <= MOST_APART
+            distances = sum(np.bitwise_count(hashes[rows, None, w] ^ hashes[other, w]) for w in range(_WORDS))
+            near = distances <= MAX_HAMMING_DISTANCE
             if near.any():
-                for mine, others, hits in ((rows, other, near), (other, rows, near.T)):
-                    met = hits.any(axis=1) & (there[mine] < 0)
-                    there[mine[met]] = others[hits[met].argmax(axis=1)]
-    return there
+                for queries, others, hits in ((rows, other, near), (other, rows, near.T)):
+                    met = hits.any(axis=1) & (match_index[queries] < 0)
+                    match_index[queries[met]] = others[hits[met].argmax(axis=1)]
+    return match_index

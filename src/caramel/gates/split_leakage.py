@@ -14,7 +14,7 @@ CONTENT = frozenset((*NOUNS, *COLOURS, *SIZES))
 NOWHERE = -1  # key of what is equal to nothing
 
 
-def text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> pd.DataFrame:
+def list_text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> pd.DataFrame:
     """Return one row per text of a pair, and where another split has it too.
 
     Args:
@@ -42,34 +42,34 @@ def text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Data
     used_in = pd.Categorical.from_codes(origin, pd.Index(list(sources)))
     uses.insert(2, "used_in", pd.Series(used_in))
     uses = uses.dropna(subset=["text", "split"])
-    scene, said = uses["scene_known"].to_numpy(dtype=bool), uses["text"]
+    scene, use_texts = uses["scene_known"].to_numpy(dtype=bool), uses["text"]
     content = np.full(len(uses), NOWHERE)
-    content[scene] = factorize_texts(map(content_words, said[scene]))
+    content[scene] = factorize_texts(map(extract_content_words, use_texts[scene]))
     # Reading is slow, and who says the same has the same words of content: most texts need not be read.
-    read_these = elsewhere(uses, "text", content).notna().to_numpy()
+    read_these = find_in_other_split(uses, "text", content).notna().to_numpy()
     meanings = np.full(len(uses), NOWHERE)
-    meanings[read_these] = pd.factorize(said[read_these].map(meaning))[0]
+    meanings[read_these] = pd.factorize(use_texts[read_these].map(parse_meaning))[0]
     return uses.assign(
-        same_words_in=elsewhere(uses, "text", factorize_texts(map(normalise_text, said))),
-        same_meaning_in=elsewhere(uses, "text", meanings),
+        same_words_in=find_in_other_split(uses, "text", factorize_texts(map(normalise_text, use_texts))),
+        same_meaning_in=find_in_other_split(uses, "text", meanings),
     )
 
 
-def content_words(text: str) -> str:
+def extract_content_words(text: str) -> str:
     """Return the nouns, colours and sizes of a text."""
     return " ".join(sorted(CONTENT.intersection(extract_words(text))))
 
 
-def meaning(text: str) -> str | None:
+def parse_meaning(text: str) -> str | None:
     """Return what a sentence of the world says, equal for equal meanings; None: it is no sentence of the world.
 
     That nothing else is there every caption says.
     """
-    said = read(text)
-    return None if said is None else repr(said.whole.canonical())
+    parsed = read(text)
+    return None if parsed is None else repr(parsed.whole.canonical())
 
 
-def elsewhere(uses: pd.DataFrame, column: str, key: Ints) -> pd.Series:
+def find_in_other_split(uses: pd.DataFrame, column: str, key: Ints) -> pd.Series:
     """Return "SPLIT: WHAT" of the first use in another split of what has an equal key, null where there is none.
 
     Args:
@@ -83,7 +83,7 @@ def elsewhere(uses: pd.DataFrame, column: str, key: Ints) -> pd.Series:
     keyed = uses.loc[met, ["split", column]].assign(key=key[met]).rename_axis("use").reset_index()
     keyed["split"] = keyed["split"].astype("str")
     firsts = keyed[["key", "split", column]].drop_duplicates(["key", "split"])
-    there = keyed[["use", "key", "split"]].merge(firsts, on="key", suffixes=("", "_there"))
-    found = there[there["split"] != there["split_there"]].drop_duplicates("use")
-    said: pd.Series = found["split_there"] + ": " + found[column]
-    return said.set_axis(found["use"]).reindex(uses.index)
+    candidates = keyed[["use", "key", "split"]].merge(firsts, on="key", suffixes=("", "_there"))
+    matches = candidates[candidates["split"] != candidates["split_there"]].drop_duplicates("use")
+    labels: pd.Series = matches["split_there"] + ": " + matches[column]
+    return labels.set_axis(matches["use"]).reindex(uses.index)

@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from caramel.errors import DataError, GateError, format_items
-from caramel.gates.contract_expectations import contract_expectations
+from caramel.gates.contract_expectations import derive_expectations
 from caramel.gates.data_docs import write_page
 from caramel.io.files import write_atomically
 from caramel.io.regular_files import read_plain_text
@@ -38,7 +38,7 @@ CONTRACTS = {table.name: table for table in (IMAGES, PAIRS, NEGATIVES, PARAPHRAS
 
 
 @dataclass(frozen=True)
-class Finding:
+class ExpectationResult:
     """What one expectation found."""
 
     expectation: str
@@ -52,22 +52,22 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Summary:
+class SuiteSummary:
     """What a suite found on a table; the same for the same rows."""
 
     suite: str
     table: str
     rows: int
-    findings: tuple[Finding, ...]
+    findings: tuple[ExpectationResult, ...]
 
 
-def validate(
+def validate_table(
     rows: pd.DataFrame,
     suite_path: str | Path,
     *,
     docs_folder: str | Path,
     parameters: Mapping[str, Any] | None = None,
-) -> Summary:
+) -> SuiteSummary:
     """Return what the suite found, if no expectation of severity ``critical`` failed.
 
     Args:
@@ -84,15 +84,15 @@ def validate(
     suite_path = Path(suite_path)
     suite = read_suite(suite_path)
     rows = rows.reset_index(drop=True)
-    result = _run(rows, suite, suite_path, dict(parameters or {}))
+    result = _run_suite(rows, suite, suite_path, dict(parameters or {}))
     page = Path(docs_folder) / suite["name"] / "index.html"
     write_page(result, page)
-    findings = [_finding(part, rows, suite["key"]) for part in result.results]
+    findings = [_build_finding(part, rows, suite["key"]) for part in result.results]
     findings.sort(key=lambda f: (f.expectation, f.columns, json.dumps(f.observed, default=str)))
-    summary = Summary(suite["name"], suite["table"], len(rows), tuple(findings))
+    summary = SuiteSummary(suite["name"], suite["table"], len(rows), tuple(findings))
     failed = [f for f in findings if not f.success and f.severity == "critical"]
     if failed:
-        raise GateError(_message(summary, failed, suite_path, page))
+        raise GateError(_format_error(summary, failed, suite_path, page))
     return summary
 
 
@@ -110,7 +110,9 @@ def read_suite(path: Path) -> dict[str, Any]:
         raise DataError(f"Suite {str(path)!r} is not JSON: {error}. Mend the file.") from error
     wanted = {"name": str, "table": str, "key": list, "expectations": list}
     wrong = [
-        k for k, kind in wanted.items() if not isinstance(suite, dict) or not isinstance(suite.get(k), kind)
+        k
+        for k, expected_type in wanted.items()
+        if not isinstance(suite, dict) or not isinstance(suite.get(k), expected_type)
     ]
     if wrong or not suite["expectations"]:
         raise DataError(
@@ -118,18 +120,18 @@ def read_suite(path: Path) -> dict[str, Any]:
             f"It needs name, table, key (a list of columns) and expectations (a list)."
         )
     contract = CONTRACTS.get(suite["table"])
-    derived = contract_expectations(contract, suite["key"]) if contract else []
+    derived = derive_expectations(contract, suite["key"]) if contract else []
     return {**suite, "expectations": [*derived, *suite["expectations"]]}
 
 
-def write_summaries(summaries: Sequence[Summary], path: str | Path) -> None:
+def write_summaries(summaries: Sequence[SuiteSummary], path: str | Path) -> None:
     """Write summaries as one JSON file, sorted by suite."""
     ordered = [asdict(s) for s in sorted(summaries, key=lambda s: s.suite)]
     text = json.dumps({s.pop("suite"): s for s in ordered}, indent=1, ensure_ascii=False, default=str) + "\n"
     write_atomically(Path(path), lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
-def _run(rows: pd.DataFrame, suite: dict[str, Any], path: Path, parameters: dict[str, Any]) -> Any:
+def _run_suite(rows: pd.DataFrame, suite: dict[str, Any], path: Path, parameters: dict[str, Any]) -> Any:
     """Return Great Expectations' result for the rows."""
     import great_expectations as gx
     from great_expectations.exceptions import SuiteParameterError
@@ -139,7 +141,7 @@ def _run(rows: pd.DataFrame, suite: dict[str, Any], path: Path, parameters: dict
     pandas_execution_engine.HASH_THRESHOLD = 0
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
-    loaded = _load(suite, path)
+    loaded = _build_suite(suite, path)
     asset = context.data_sources.add_pandas("caramel").add_dataframe_asset(suite["table"])
     batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": rows})
     try:
@@ -152,7 +154,7 @@ def _run(rows: pd.DataFrame, suite: dict[str, Any], path: Path, parameters: dict
         context.data_sources.delete("caramel")  # which would hold the rows until the next suite runs
 
 
-def _load(suite: dict[str, Any], path: Path) -> Any:
+def _build_suite(suite: dict[str, Any], path: Path) -> Any:
     """Return the suite as Great Expectations' object, with all of its expectations.
 
     Great Expectations drops an expectation of unknown type with a mere log line, and the suite
@@ -167,12 +169,12 @@ def _load(suite: dict[str, Any], path: Path) -> Any:
     known = registry.list_registered_expectation_implementations()
     parts = []
     for part in suite["expectations"]:
-        kind = part.get("type")
-        if kind not in known:
-            near = difflib.get_close_matches(str(kind), known, n=1)
+        expectation_type = part.get("type")
+        if expectation_type not in known:
+            near = difflib.get_close_matches(str(expectation_type), known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise DataError(f"Suite {str(path)!r}: unknown expectation type {kind!r}.{hint}")
-        parts.append({**part, "description": _description(part)})
+            raise DataError(f"Suite {str(path)!r}: unknown expectation type {expectation_type!r}.{hint}")
+        parts.append({**part, "description": _format_description(part)})
     try:
         loaded = gx.ExpectationSuite(name=suite["name"], expectations=parts)
     except (ValidationError, TypeError) as error:
@@ -185,58 +187,60 @@ def _load(suite: dict[str, Any], path: Path) -> Any:
     return loaded
 
 
-def _description(part: Mapping[str, Any]) -> str:
+def _format_description(part: Mapping[str, Any]) -> str:
     """Return the line that stands for an expectation in the data docs."""
-    columns = ", ".join(_columns(part["type"], part.get("kwargs", {})))
+    columns = ", ".join(_list_columns(part["type"], part.get("kwargs", {})))
     notes = part.get("meta", {}).get("notes", "")
     return f"{part['type']} ({columns}): {notes}" if columns else f"{part['type']}: {notes}"
 
 
-def _columns(kind: str, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+def _list_columns(expectation_type: str, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the columns that an expectation is on, where they are its defaults too."""
     from great_expectations.expectations.registry import get_expectation_impl
 
-    fields = get_expectation_impl(kind).__fields__
-    found: list[str] = []
+    fields = get_expectation_impl(expectation_type).__fields__
+    columns: list[str] = []
     for name in COLUMNS:
         value = kwargs.get(name) or (fields[name].default if name in fields else None) or []
-        found += [value] if isinstance(value, str) else value
-    return tuple(found)
+        columns += [value] if isinstance(value, str) else value
+    return tuple(columns)
 
 
-def _finding(part: Any, rows: pd.DataFrame, key: Sequence[str]) -> Finding:
+def _build_finding(part: Any, rows: pd.DataFrame, key: Sequence[str]) -> ExpectationResult:
     """Return what one expectation found, with the rows that failed it."""
     config, result = part.expectation_config, part.result
-    columns = _columns(config.type, config.kwargs)
+    columns = _list_columns(config.type, config.kwargs)
     observed = result.get("observed_value")
-    if not part.success and not result and (raised := _raised(part.exception_info)):
+    if not part.success and not result and (raised := _format_exception(part.exception_info)):
         observed = f"could not be evaluated: {raised}"
     names = list(dict.fromkeys(c for c in (*key, *columns) if c in rows.columns))
     failing = rows.loc[result.get("partial_unexpected_index_list") or [], names]
-    return Finding(
+    return ExpectationResult(
         expectation=config.type,
         columns=columns,
         severity=config.severity.value,
         success=bool(part.success),
         failing_rows=result.get("unexpected_count"),
         observed=observed,
-        examples=tuple(_shown_row(row) for row in failing.head(EXAMPLES).to_dict("records")),
+        examples=tuple(_format_row(row) for row in failing.head(EXAMPLES).to_dict("records")),
         notes=config.meta.get("notes", ""),
     )
 
 
-def _raised(info: Mapping[str, Any]) -> str:
+def _format_exception(info: Mapping[str, Any]) -> str:
     """Return why an expectation could not be evaluated, from GX's two forms of saying so; "" if it was."""
     messages = [info.get("exception_message")]
     messages += [v["exception_message"] for v in info.values() if isinstance(v, Mapping)]
     return "; ".join(dict.fromkeys(m for m in messages if m))
 
 
-def _shown_row(row: Mapping[Any, Any]) -> str:
+def _format_row(row: Mapping[Any, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in row.items())
 
 
-def _message(summary: Summary, failed: Sequence[Finding], suite_path: Path, page: Path) -> str:
+def _format_error(
+    summary: SuiteSummary, failed: Sequence[ExpectationResult], suite_path: Path, page: Path
+) -> str:
     """Return the text of a GateError."""
     lines = [
         f"Suite {summary.suite!r} ({suite_path}): table {summary.table!r} fails "
@@ -244,10 +248,10 @@ def _message(summary: Summary, failed: Sequence[Finding], suite_path: Path, page
     ]
     for finding in failed:
         on = f" on {', '.join(finding.columns)}" if finding.columns else ""
-        said = [] if finding.observed is None else [str(finding.observed)]
+        observations = [] if finding.observed is None else [str(finding.observed)]
         if finding.failing_rows is not None:
-            said.append(f"{finding.failing_rows} of {summary.rows} rows fail")
-        lines.append(f"{finding.expectation}{on}: {'; '.join(said) or 'it is not so'}")
+            observations.append(f"{finding.failing_rows} of {summary.rows} rows fail")
+        lines.append(f"{finding.expectation}{on}: {'; '.join(observations) or 'it is not so'}")
         if finding.notes:
             lines.append(f"  {finding.notes}")
         if finding.examples:

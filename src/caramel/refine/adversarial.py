@@ -16,7 +16,7 @@ import pandas as pd
 
 from caramel.blind.scores import require_pairs, score_pairs
 from caramel.errors import ConfigError
-from caramel.refine.mirrored_grid import UNIT, balanced
+from caramel.refine.mirrored_grid import UNIT, select_balanced
 from caramel.sources.captions.formatting import format_caption
 from caramel.utils.arrays import Bools, Ints, factorize_texts, find_indices
 from caramel.utils.text import normalise_text
@@ -40,7 +40,7 @@ Faults = tuple[Reasons, Reasons, Reasons]
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
 
-class Refined(NamedTuple):
+class RefinedTables(NamedTuple):
     """What is kept, formatted, and what is not, with the reason; each keeps its contract."""
 
     pairs: pd.DataFrame
@@ -49,7 +49,7 @@ class Refined(NamedTuple):
     rejects: pd.DataFrame
 
 
-def refine(
+def refine_tables(
     pairs: pd.DataFrame,
     negatives: pd.DataFrame,
     paraphrases: pd.DataFrame,
@@ -61,7 +61,7 @@ def refine(
     exempt: Sequence[str],
     folds: int,
     seed: int,
-) -> Refined:
+) -> RefinedTables:
     """Return formatted captions without duplicates, on which no scorer tells right from wrong.
 
     A pair that loses all its negatives is kept: it is still an image with its true caption.
@@ -85,24 +85,28 @@ def refine(
         ConfigError: there is no scorer or one stands twice, or ``cell`` is not in [1e-6, 1].
     """
     check_grid(scorers, cell)
-    found = _formatted(pairs, negatives, paraphrases)
-    reasons = find_faults(*found)
+    formatted = _format_tables(pairs, negatives, paraphrases)
+    reasons = find_faults(*formatted)
     usable = reasons[1] == ""
-    rows = found[1].loc[usable, ["negative_id", "type", "subtype"]]
+    rows = formatted[1].loc[usable, ["negative_id", "type", "subtype"]]
     gaps = (
-        score_gaps(scores, rows["negative_id"], scorers) if _same_texts(found, (pairs, negatives)) else None
+        compute_score_gaps(scores, rows["negative_id"], scorers)
+        if _has_same_texts(formatted, (pairs, negatives))
+        else None
     )
     if gaps is None:
-        scores = score_pairs(found[0], found[1][usable], scorers=scorers, folds=folds, seed=seed)
-        gaps = score_gaps(scores, rows["negative_id"], scorers)
+        scores = score_pairs(formatted[0], formatted[1][usable], scorers=scorers, folds=folds, seed=seed)
+        gaps = compute_score_gaps(scores, rows["negative_id"], scorers)
     assert gaps is not None
-    kept = balanced(gaps, rows["negative_id"].tolist(), strata(rows, within), cell=cell, seed=seed)
-    kept |= rows["type"].isin(exempt).to_numpy()
-    reasons[1][np.flatnonzero(usable)[~kept]] = UNBALANCED
-    return _split(found, reasons)
+    keep_mask = select_balanced(
+        gaps, rows["negative_id"].tolist(), get_strata(rows, within), cell=cell, seed=seed
+    )
+    keep_mask |= rows["type"].isin(exempt).to_numpy()
+    reasons[1][np.flatnonzero(usable)[~keep_mask]] = UNBALANCED
+    return _split_rejects(formatted, reasons)
 
 
-def unbalanced(negatives: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFrame:
+def select_unbalanced(negatives: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFrame:
     """Return the negatives that the grid left out, as they were formatted.
 
     Args:
@@ -111,8 +115,8 @@ def unbalanced(negatives: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFrame:
     """
     left_out = rejects[rejects["reason"] == UNBALANCED]
     at = find_indices(negatives["negative_id"], left_out["id"])
-    found = negatives[at >= 0].reset_index(drop=True)
-    return found.assign(negative_caption=left_out["text"].array[at[at >= 0]])
+    rows = negatives[at >= 0].reset_index(drop=True)
+    return rows.assign(negative_caption=left_out["text"].array[at[at >= 0]])
 
 
 def check_grid(scorers: Sequence[str], cell: float) -> None:
@@ -124,7 +128,7 @@ def check_grid(scorers: Sequence[str], cell: float) -> None:
         )
 
 
-def strata(rows: pd.DataFrame, within: Within) -> list[str] | None:
+def get_strata(rows: pd.DataFrame, within: Within) -> list[str] | None:
     """Return the part of each row that has a grid of its own; None where one grid holds all."""
     if within == "all":
         return None
@@ -133,7 +137,7 @@ def strata(rows: pd.DataFrame, within: Within) -> list[str] | None:
     return parts
 
 
-def _formatted(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> Tables:
+def _format_tables(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> Tables:
     """Return the tables with their texts formatted and rows numbered anew."""
     first, second, third = (
         rows.assign(**{text: rows[text].map(format_caption)}).reset_index(drop=True)
@@ -142,11 +146,11 @@ def _formatted(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Dat
     return first, second, third
 
 
-def _same_texts(found: Sequence[pd.DataFrame], came: Sequence[pd.DataFrame]) -> bool:
+def _has_same_texts(formatted: Sequence[pd.DataFrame], originals: Sequence[pd.DataFrame]) -> bool:
     """Return whether formatting changed no caption and no negative."""
     return all(
         bool(np.all(new[text].array == old[text].array))
-        for new, old, text in zip(found, came, TEXTS, strict=False)
+        for new, old, text in zip(formatted, originals, TEXTS, strict=False)
     )
 
 
@@ -160,72 +164,81 @@ def find_faults(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Da
         DataError: a negative's pair is missing.
     """
     require_pairs(pairs, negatives)
-    of_pairs, said, said2 = _words(pairs["caption"], negatives["negative_caption"], paraphrases["caption2"])
+    of_pairs, negative_numbers, paraphrase_numbers = _number_texts(
+        pairs["caption"], negatives["negative_caption"], paraphrases["caption2"]
+    )
     caption = of_pairs[find_indices(negatives["pair_id"], pairs["pair_id"])]
-    place, place2 = (
+    pair_index, paraphrase_index = (
         find_indices(rows["pair_id"], others["pair_id"])
         for rows, others in ((paraphrases, pairs), (negatives, paraphrases))
     )
-    first, second = np.append(of_pairs, WORDLESS)[place], np.append(said2, MISSING)[place2]
-    of_negatives = _first_that_holds(
+    first, second = (
+        np.append(of_pairs, WORDLESS)[pair_index],
+        np.append(paraphrase_numbers, MISSING)[paraphrase_index],
+    )
+    of_negatives = _select_first_fault(
         {
             NO_PAIR: caption == WORDLESS,
-            NO_WORDS: said == WORDLESS,
-            SAME_AS_CAPTION: said == caption,
-            SAME_AS_PARAPHRASE: said == second,
-            DUPLICATE: _stands_elsewhere(negatives["negative_id"], caption, said),
+            NO_WORDS: negative_numbers == WORDLESS,
+            SAME_AS_CAPTION: negative_numbers == caption,
+            SAME_AS_PARAPHRASE: negative_numbers == second,
+            DUPLICATE: _build_duplicate_mask(negatives["negative_id"], caption, negative_numbers),
         }
     )
-    of_paraphrases = _first_that_holds(
-        {NO_PAIR: first == WORDLESS, NO_WORDS: said2 == WORDLESS, SAME_AS_CAPTION: said2 == first}
+    of_paraphrases = _select_first_fault(
+        {
+            NO_PAIR: first == WORDLESS,
+            NO_WORDS: paraphrase_numbers == WORDLESS,
+            SAME_AS_CAPTION: paraphrase_numbers == first,
+        }
     )
-    return _first_that_holds({NO_WORDS: of_pairs == WORDLESS}), of_negatives, of_paraphrases
+    return _select_first_fault({NO_WORDS: of_pairs == WORDLESS}), of_negatives, of_paraphrases
 
 
-def _words(*texts: pd.Series[str]) -> list[Ints]:
+def _number_texts(*texts: pd.Series[str]) -> list[Ints]:
     """Return a number for each text, equal for equal words in their order; that of no word is ``WORDLESS``. (n,) each."""
     ends = np.cumsum([len(column) for column in texts])
-    found = factorize_texts(itertools.chain([""], *(map(normalise_text, column) for column in texts)))
-    return np.split(found[1:], ends[:-1])
+    numbers = factorize_texts(itertools.chain([""], *(map(normalise_text, column) for column in texts)))
+    return np.split(numbers[1:], ends[:-1])
 
 
-def _first_that_holds(faults: Mapping[str, Bools]) -> Reasons:
+def _select_first_fault(faults: Mapping[str, Bools]) -> Reasons:
     """Return the name of the first condition that holds in each row, or the empty text. (n,)."""
     number = np.select(list(faults.values()), list(range(1, len(faults) + 1)), default=0)
     reasons: Reasons = np.array(["", *faults], dtype=object)[number]
     return reasons
 
 
-def _stands_elsewhere(names: pd.Series[str], caption: Ints, negative: Ints) -> Bools:
+def _build_duplicate_mask(names: pd.Series[str], caption: Ints, negative: Ints) -> Bools:
     """Return which rows hold the texts of another row with a smaller name. (n,)."""
     order = names.argsort().to_numpy()
-    found = np.zeros(len(names), dtype=np.bool_)
-    found[order] = pd.DataFrame({"caption": caption[order], "negative": negative[order]}).duplicated()
-    return found
+    mask = np.zeros(len(names), dtype=np.bool_)
+    mask[order] = pd.DataFrame({"caption": caption[order], "negative": negative[order]}).duplicated()
+    return mask
 
 
-def score_gaps(scores: pd.DataFrame, names: pd.Series[str], scorers: Sequence[str]) -> Ints | None:
+def compute_score_gaps(scores: pd.DataFrame, names: pd.Series[str], scorers: Sequence[str]) -> Ints | None:
     """Return the gaps under all scorers in units of 1e-6, (n, k); None if one is missing or NaN."""
     columns = []
     for scorer in scorers:
-        mine = scores[scores["scorer"] == scorer]
-        at = find_indices(names, mine["negative_id"])
-        gap = (mine["positive_score"] - mine["negative_score"]).to_numpy(np.float64) * UNIT
+        scorer_rows = scores[scores["scorer"] == scorer]
+        at = find_indices(names, scorer_rows["negative_id"])
+        gap = (scorer_rows["positive_score"] - scorer_rows["negative_score"]).to_numpy(np.float64) * UNIT
         columns.append(np.append(gap, np.nan)[at])
     gaps = np.stack(columns, axis=1)
     return None if np.isnan(gaps).any() else np.rint(gaps).astype(np.int64)
 
 
-def _split(found: Tables, reasons: Faults) -> Refined:
+def _split_rejects(formatted: Tables, reasons: Faults) -> RefinedTables:
     """Return the rows without a reason, and the others as rejects."""
     names = (("pair_id", ""), ("negative_id", ""), ("pair_id", ":paraphrase"))
-    kept, rejects = [], []
-    for rows, reason, (name, ending), text in zip(found, reasons, names, TEXTS, strict=True):
+    remaining, rejects = [], []
+    for rows, reason, (name, ending), text in zip(formatted, reasons, names, TEXTS, strict=True):
         bad = reason != ""
-        kept.append(rows[~bad].reset_index(drop=True))
+        remaining.append(rows[~bad].reset_index(drop=True))
         dropped = rows[bad]
         columns = {"id": dropped[name] + ending, "stage": STAGE, "reason": reason[bad], "text": dropped[text]}
         rejects.append(pd.DataFrame(columns, index=dropped.index))
-    refined = Refined(kept[0], kept[1], kept[2], pd.concat(rejects, ignore_index=True))
-    assert sum(map(len, refined)) == sum(map(len, found))
+    refined = RefinedTables(remaining[0], remaining[1], remaining[2], pd.concat(rejects, ignore_index=True))
+    assert sum(map(len, refined)) == sum(map(len, formatted))
     return refined

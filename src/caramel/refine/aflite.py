@@ -16,7 +16,7 @@ import pandas as pd
 
 from caramel.blind.cross_validation import fit_sparse_pair_weights
 from caramel.blind.text.linear_probe import extract_words
-from caramel.refine.mirrored_grid import UNIT, Kept
+from caramel.refine.mirrored_grid import UNIT, KeepMask
 from caramel.utils.arrays import Floats, Ints
 from caramel.utils.hashing import assign_folds, compute_stable_keys
 
@@ -27,7 +27,7 @@ COST, TOLERANCE = 1.0, 1e-2  # inverse strength of the L2 penalty; of the solver
 
 
 @dataclass(frozen=True)
-class Filtered:
+class AFLiteResult:
     """In which order pairs were dropped, and how predictable those were that were left.
 
     Attributes:
@@ -42,18 +42,18 @@ class Filtered:
     left: Ints
     predictability: Floats
 
-    def kept(self, level: float) -> Kept:
+    def build_keep_mask(self, level: float) -> KeepMask:
         """Return which pairs were left when predictability was first at most ``level``; else in the end. (n,)."""
         reached = np.flatnonzero(self.predictability <= level)
         left = int(self.left[reached[0]]) if len(reached) else self.rows - len(self.order)
-        kept = np.ones(self.rows, dtype=np.bool_)
-        kept[self.order[: self.rows - left]] = False
-        return kept
+        mask = np.ones(self.rows, dtype=np.bool_)
+        mask[self.order[: self.rows - left]] = False
+        return mask
 
 
-def aflite(
+def run_aflite(
     rows: pd.DataFrame, gaps: Ints, *, level: float, least: int, seed: int, share: float = SLICE
-) -> Filtered:
+) -> AFLiteResult:
     """Drop the most predictable pairs until they are predicted at a share of at most ``level``.
 
     In each round ``PARTITIONS`` times half of the images is drawn; a logistic regression of either half
@@ -74,13 +74,15 @@ def aflite(
     first = np.argsort(rows["pair_id"].to_numpy(dtype=object), kind="stable")
     ordered = rows.iloc[first]
     names, groups = (ordered[c].to_numpy(dtype=object) for c in ("pair_id", "image_id"))
-    features = _differences(ordered["caption"], ordered["negative_caption"], gaps[first])
+    features = _compute_feature_differences(ordered["caption"], ordered["negative_caption"], gaps[first])
     ties = compute_stable_keys(names.tolist(), seed)
     alive, order = np.arange(len(rows)), [np.empty(0, dtype=np.int64)]
     left: list[int] = []
     predictability: list[float] = []
     while len(alive) > 1:
-        right = _predicted(features[alive], groups[alive].tolist(), seed + PARTITIONS * len(left))
+        right = _compute_predictability(
+            features[alive], groups[alive].tolist(), seed + PARTITIONS * len(left)
+        )
         left.append(len(alive))
         predictability.append(float(right.mean()))
         quota = min(int(np.ceil(share * len(alive))), len(alive) - least)
@@ -90,12 +92,12 @@ def aflite(
             break
         order.append(first[alive[worst]])
         alive = np.delete(alive, worst)
-    return Filtered(
+    return AFLiteResult(
         len(rows), np.concatenate(order), np.array(left, dtype=np.int64), np.array(predictability)
     )
 
 
-def _differences(positives: pd.Series[str], negatives: pd.Series[str], gaps: Ints) -> Any:
+def _compute_feature_differences(positives: pd.Series[str], negatives: pd.Series[str], gaps: Ints) -> Any:
     """Return the features of the positives less those of the negatives, sparse. (n, features)."""
     from scipy.sparse import csr_array, hstack
     from sklearn.feature_extraction.text import CountVectorizer
@@ -109,7 +111,7 @@ def _differences(positives: pd.Series[str], negatives: pd.Series[str], gaps: Int
     return csr_array(hstack([bags, csr_array(gaps * scale)]))
 
 
-def _predicted(features: Any, groups: Sequence[str], seed: int) -> Floats:
+def _compute_predictability(features: Any, groups: Sequence[str], seed: int) -> Floats:
     """Return how often each pair is predicted rightly by models of the other half, in [0, 1]. (n,)."""
     right = np.zeros(len(groups))
     for partition in range(PARTITIONS):

@@ -5,27 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from caramel.refine.adversarial import Within, strata
-from caramel.refine.mirrored_grid import Kept, mirrored
+from caramel.refine.adversarial import Within, get_strata
+from caramel.refine.mirrored_grid import KeepMask, select_mirrored
 from caramel.utils.arrays import Ints
 from caramel.utils.text import extract_words
 
 
-def length_gaps(rows: pd.DataFrame) -> Ints:
+def compute_length_gaps(rows: pd.DataFrame) -> Ints:
     """Return the words of the true caption less those of the negative. (n,).
 
     With a paraphrase the true caption's are the mean of both, rounded to the even side.
     """
-    first, negative = (_counts(rows[c]) for c in ("caption", "negative_caption"))
-    second = np.where(rows["caption2"].notna(), _counts(rows["caption2"].fillna("")), first)
+    first, negative = (_count_words(rows[c]) for c in ("caption", "negative_caption"))
+    second = np.where(rows["caption2"].notna(), _count_words(rows["caption2"].fillna("")), first)
     return np.rint((first + second) / 2 - negative).astype(np.int64)
 
 
-def _counts(texts: pd.Series[str]) -> Ints:
+def _count_words(texts: pd.Series[str]) -> Ints:
     return np.array([len(extract_words(text)) for text in texts], dtype=np.int64)
 
 
-def length_matched(rows: pd.DataFrame, *, within: Within, seed: int) -> Kept:
+def select_length_matched(rows: pd.DataFrame, *, within: Within, seed: int) -> KeepMask:
     """Return which audit rows to keep so that differences in words are symmetric about zero. (n,)."""
-    gaps = length_gaps(rows)[:, None]
-    return mirrored(gaps, rows["pair_id"].tolist(), strata(rows, within), seed=seed)
+    gaps = compute_length_gaps(rows)[:, None]
+    return select_mirrored(gaps, rows["pair_id"].tolist(), get_strata(rows, within), seed=seed)

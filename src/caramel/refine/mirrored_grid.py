@@ -21,12 +21,12 @@ from caramel.utils.hashing import compute_stable_keys
 UNIT = 10**DECIMALS  # gaps are whole multiples of 1 / UNIT, so that a gap and its mirror are exactly opposite
 ZERO_BINS = 10  # bins per side of the other gaps, where some gap is zero
 
-Kept = npt.NDArray[np.bool_]
+KeepMask = npt.NDArray[np.bool_]
 
 
-def balanced(
+def select_balanced(
     gaps: Ints, names: Sequence[str], strata: Sequence[str] | None, *, cell: float, seed: int
-) -> Kept:
+) -> KeepMask:
     """Return which pairs to keep so that each of k scorers is right as often as it is wrong. (n,).
 
     The scorers whose gap is not zero span a grid of their own: 2 ** k - 1 grids in all, and the origin.
@@ -46,10 +46,10 @@ def balanced(
         cell: side of a cell of the full grid, in [1 / UNIT, 1]; 1 leaves the signs alone.
         seed: of the draw.
     """
-    return mirrored(grid_cells(gaps, cell=cell), names, strata, seed=seed)
+    return select_mirrored(compute_grid_cells(gaps, cell=cell), names, strata, seed=seed)
 
 
-def grid_cells(gaps: Ints, *, cell: float) -> Ints:
+def compute_grid_cells(gaps: Ints, *, cell: float) -> Ints:
     """Return the coordinates of each pair's cell, as in ``balanced``: 0 where a gap is zero. (n, k)."""
     full = (gaps != 0).all(axis=1)
     step = np.where(full, round(cell * UNIT), UNIT // ZERO_BINS)[:, None]
@@ -57,7 +57,9 @@ def grid_cells(gaps: Ints, *, cell: float) -> Ints:
     return cells
 
 
-def mirrored(cells: Ints, names: Sequence[str], strata: Sequence[str] | None, *, seed: int) -> Kept:
+def select_mirrored(
+    cells: Ints, names: Sequence[str], strata: Sequence[str] | None, *, seed: int
+) -> KeepMask:
     """Return which rows to keep so that each cell has as many as its mirror image. (n,).
 
     Args:
@@ -66,22 +68,30 @@ def mirrored(cells: Ints, names: Sequence[str], strata: Sequence[str] | None, *,
         strata: n names of parts that are balanced one by one; None is one part.
         seed: of the draw.
     """
-    side = _first_sign(cells)
-    place = _places(cells * side[:, None], strata)
-    ahead = (side > 0).astype(np.int64)
-    sizes = np.bincount(2 * place + ahead, minlength=2 * (int(place.max(initial=-1)) + 1)).reshape(-1, 2)
-    quota = sizes.min(axis=1)[place]
-    kept: Kept = (side == 0) | (quota > 0)
+    side = _compute_first_sign(cells)
+    cell_index = _number_cells(cells * side[:, None], strata)
+    is_positive = (side > 0).astype(np.int64)
+    sizes = np.bincount(
+        2 * cell_index + is_positive, minlength=2 * (int(cell_index.max(initial=-1)) + 1)
+    ).reshape(-1, 2)
+    quota = sizes.min(axis=1)[cell_index]
+    keep_mask: KeepMask = (side == 0) | (quota > 0)
     # Only where a part is left out is there anything to draw.
-    drawn = np.flatnonzero(kept & (side != 0) & (sizes[place, ahead] > quota))
+    drawn = np.flatnonzero(keep_mask & (side != 0) & (sizes[cell_index, is_positive] > quota))
     keys = compute_stable_keys([names[i] for i in drawn.tolist()], seed)
-    kept[drawn] = _rank_within(place[drawn], keys) < quota[drawn]
-    return kept
+    keep_mask[drawn] = _rank_within(cell_index[drawn], keys) < quota[drawn]
+    return keep_mask
 
 
-def thinned(
-    kept: Kept, cells: Ints, names: Sequence[str], strata: Sequence[str] | None, *, rows: int, seed: int
-) -> Kept:
+def reduce_mirrored(
+    keep_mask: KeepMask,
+    cells: Ints,
+    names: Sequence[str],
+    strata: Sequence[str] | None,
+    *,
+    rows: int,
+    seed: int,
+) -> KeepMask:
     """Return ``rows`` of the rows that ``mirrored`` kept, or one fewer, as evenly balanced as they were. (n,).
 
     Rows of mirrored cells leave in random couples, one of each cell; rows of the origin leave alone.
@@ -94,14 +104,14 @@ def thinned(
         rows: number to keep; where fewer are kept already, they are returned.
         seed: of the draw.
     """
-    here = np.flatnonzero(kept)
-    side = _first_sign(cells[here])
-    place = _places(
+    here = np.flatnonzero(keep_mask)
+    side = _compute_first_sign(cells[here])
+    cell_index = _number_cells(
         cells[here] * side[:, None], None if strata is None else [strata[i] for i in here.tolist()]
     )
     keys = compute_stable_keys([names[i] for i in here.tolist()], seed)
-    rank = _rank_within(2 * place + (side > 0), keys)
-    couple = pd.factorize(place * (len(here) + 1) + rank)[0]
+    rank = _rank_within(2 * cell_index + (side > 0), keys)
+    couple = pd.factorize(cell_index * (len(here) + 1) + rank)[0]
     # A couple is drawn by the key of its row on the positive side.
     lead = side >= 0
     key = np.empty(int(couple.max(initial=-1)) + 1, dtype=np.uint64)
@@ -110,12 +120,12 @@ def thinned(
     fits = np.cumsum(np.bincount(couple)[order]) <= rows
     chosen = np.zeros(len(key), dtype=np.bool_)
     chosen[order[fits]] = True
-    result: Kept = np.zeros(len(kept), dtype=np.bool_)
+    result: KeepMask = np.zeros(len(keep_mask), dtype=np.bool_)
     result[here[chosen[couple]]] = True
     return result
 
 
-def _first_sign(cells: Ints) -> Ints:
+def _compute_first_sign(cells: Ints) -> Ints:
     """Return the sign of the first coordinate that is not zero; 0 at the origin. (n, k) -> (n,)."""
     side = np.zeros(len(cells), dtype=np.int64)
     for column in cells.T:
@@ -123,17 +133,17 @@ def _first_sign(cells: Ints) -> Ints:
     return side
 
 
-def _places(cells: Ints, strata: Sequence[str] | None) -> Ints:
+def _number_cells(cells: Ints, strata: Sequence[str] | None) -> Ints:
     """Return one number per distinct stratum and cell, from 0. (n, k) -> (n,)."""
-    place = np.zeros(len(cells), dtype=np.int64)
+    cell_index = np.zeros(len(cells), dtype=np.int64)
     if strata is not None:
-        place = pd.factorize(np.asarray(strata, dtype=object))[0].astype(np.int64)
+        cell_index = pd.factorize(np.asarray(strata, dtype=object))[0].astype(np.int64)
     for column in cells.T:
         low = int(column.min(initial=0))
         # Numbers stay below n times the coordinates' range: 64 bits hold them, whatever k.
-        place = place * (int(column.max(initial=0)) - low + 1) + (column - low)
-        place = pd.factorize(place)[0].astype(np.int64)
-    return place
+        cell_index = cell_index * (int(column.max(initial=0)) - low + 1) + (column - low)
+        cell_index = pd.factorize(cell_index)[0].astype(np.int64)
+    return cell_index
 
 
 def _rank_within(groups: Ints, keys: npt.NDArray[np.uint64]) -> Ints:

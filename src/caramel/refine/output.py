@@ -27,10 +27,10 @@ REFINED, REJECTS, CURVE, PLOT, REPORT = (
 SELECTION = "selection.json"
 
 
-def files(out: Path, subtypes: Iterable[object]) -> list[Path]:
+def list_output_files(out: Path, subtypes: Iterable[object]) -> list[Path]:
     """Return all files that are written into ``out``, for rows of these subtypes."""
     return [
-        *(_file(name, out) for name in subtypes),
+        *(_build_path(name, out) for name in subtypes),
         *(out / n for n in (REFINED, REJECTS, CURVE, PLOT, REPORT, SELECTION)),
     ]
 
@@ -44,9 +44,9 @@ def write_refined(rows: pd.DataFrame, rejects: pd.DataFrame, out: Path, subtypes
     ``refined.parquet`` has the rows with their pair_id, ``rejects.parquet`` the others with the reasons.
     """
     for gone in set(subtypes) - set(rows["subtype"]):
-        remove_file(_file(gone, out))  # of an earlier run
+        remove_file(_build_path(gone, out))  # of an earlier run
     for subtype, part in rows.groupby("subtype", sort=True):
-        _write_json(_public(part), _file(subtype, out))
+        _write_json(_build_records(part), _build_path(subtype, out))
     texts = rows.drop(columns=["image", "negative_image"], errors="ignore")  # places on this machine
     write_atomically(out / REFINED, lambda path: texts.to_parquet(path, index=False))
     write_table(REJECTS_TABLE, rejects, out / REJECTS)
@@ -57,14 +57,14 @@ def write_selection(report: dict[str, Any], out: Path) -> None:
     _write_json(report, out / SELECTION)
 
 
-def _file(subtype: object, out: Path) -> Path:
+def _build_path(subtype: object, out: Path) -> Path:
     name = quote(str(subtype), safe=" +") or "%"
     taken = f"{name}.json".lower() in (REPORT, SELECTION)  # some systems take capital letters for small ones
     free = not taken and is_portable_start(name)
     return out / f"{name if free else f'%{ord(name[0]):02X}{name[1:]}'}.json"
 
 
-def _public(rows: pd.DataFrame) -> Any:
+def _build_records(rows: pd.DataFrame) -> Any:
     """Return the rows of a subtype as the JSON value of its file."""
     fields = rows.rename(columns={"image_id": "filename"})[
         ["filename", "caption", "caption2", "negative_caption"]
@@ -83,7 +83,7 @@ def _write_json(value: Any, path: Path) -> None:
 def write_curve(curve: pd.DataFrame, out: Path) -> None:
     """Write the trade-off curve as ``curve.csv`` and ``curve.png``."""
     write_csv(out / CURVE, curve)
-    write_atomically(out / PLOT, lambda path: _draw(curve, path))
+    write_atomically(out / PLOT, lambda path: _draw_curve(curve, path))
 
 
 def write_report(report: dict[str, Any], out: Path) -> None:
@@ -91,7 +91,7 @@ def write_report(report: dict[str, Any], out: Path) -> None:
     _write_json(report, out / REPORT)
 
 
-def _draw(curve: pd.DataFrame, path: Path) -> None:
+def _draw_curve(curve: pd.DataFrame, path: Path) -> None:
     """Draw accuracy, with its interval, against rows kept, a line per method."""
     from matplotlib.figure import Figure
 

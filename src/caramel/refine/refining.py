@@ -20,8 +20,8 @@ from caramel.blind.text.text_tasks import Source
 from caramel.errors import ConfigError, DataError
 from caramel.refine import tradeoff
 from caramel.refine.adversarial import Within
-from caramel.refine.mirrored_grid import Kept
-from caramel.refine.rows import rejected, repair
+from caramel.refine.mirrored_grid import KeepMask
+from caramel.refine.rows import build_rejects, repair_rows
 from caramel.refine.tradeoff import Candidate
 from caramel.utils.acceptance import Acceptance, Verdict, compute_verdict
 from caramel.utils.grouping import group_rows
@@ -35,7 +35,7 @@ Figures = tuple[float, float, float]  # accuracy, ci_low, ci_high; all in [0, 1]
 
 
 @dataclass(frozen=True)
-class Settings:
+class RefineSettings:
     """How a data set is refined; what is left empty is the default.
 
     Attributes:
@@ -64,7 +64,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Tried:
+class RefineCandidates:
     """The candidates of a data set.
 
     Attributes:
@@ -77,13 +77,13 @@ class Tried:
 
     rows: pd.DataFrame
     rejects: pd.DataFrame
-    fresh: Kept
+    fresh: KeepMask
     candidates: Sequence[Candidate]
     curve: pd.DataFrame
 
 
 @dataclass(frozen=True)
-class Refined:
+class RefinedDataset:
     """A refined data set.
 
     Attributes:
@@ -113,7 +113,7 @@ class Refined:
         }
 
 
-def settled(
+def build_settings(
     *,
     scorers: Sequence[str] = (),
     attackers: Sequence[str] = (),
@@ -125,7 +125,7 @@ def settled(
     within: Within,
     folds: int,
     seed: int,
-) -> Settings:
+) -> RefineSettings:
     """Return the settings, with the defaults where a sequence is empty; see ``Settings``.
 
     Raises:
@@ -139,10 +139,10 @@ def settled(
             f"at least that it was not refined with. Name others."
         )
     methods, cells = tuple(methods) or tradeoff.METHODS, tuple(cells) or tradeoff.CELLS
-    return Settings(fitted, further, target, acceptance, rows, methods, cells, within, folds, seed)
+    return RefineSettings(fitted, further, target, acceptance, rows, methods, cells, within, folds, seed)
 
 
-def attempt(given: pd.DataFrame, settings: Settings, where: str) -> Tried:
+def build_candidate_set(given: pd.DataFrame, settings: RefineSettings, where: str) -> RefineCandidates:
     """Return the repaired rows and all refinements of them.
 
     Args:
@@ -155,10 +155,10 @@ def attempt(given: pd.DataFrame, settings: Settings, where: str) -> Tried:
         ConfigError: as ``tradeoff.candidates``.
         BackendError: there is no scorer of that name.
     """
-    rows, rejects = repair(given)
+    rows, rejects = repair_rows(given)
     if rows.empty:
         raise DataError(f"No row of {where} is of use: {rejects['reason'].value_counts().to_dict()}.")
-    found = tradeoff.candidates(
+    refinements = tradeoff.build_candidates(
         rows,
         methods=settings.methods,
         scorers=settings.scorers,
@@ -168,31 +168,41 @@ def attempt(given: pd.DataFrame, settings: Settings, where: str) -> Tried:
         cells=settings.cells,
     )
     if settings.rows is not None:
-        found = [
-            tradeoff.thin(c, rows, number=settings.rows, within=settings.within, seed=settings.seed)
-            for c in found
+        refinements = [
+            tradeoff.reduce_candidate(
+                c, rows, number=settings.rows, within=settings.within, seed=settings.seed
+            )
+            for c in refinements
         ]
-    choosing = tradeoff.stacked(settings.scorers, folds=settings.folds, seed=settings.seed + 2)
+    choosing = tradeoff.build_attack(settings.scorers, folds=settings.folds, seed=settings.seed + 2)
     fresh = assign_folds(group_rows(rows).names, folds=2, seed=settings.seed) == 1
-    return Tried(rows, rejects, fresh, found, tradeoff.tradeoff(rows, found, choosing, among=~fresh))
+    return RefineCandidates(
+        rows,
+        rejects,
+        fresh,
+        refinements,
+        tradeoff.compute_tradeoff_curve(rows, refinements, choosing, among=~fresh),
+    )
 
 
-def take(tried: Tried, settings: Settings) -> Refined:
+def take_best(tried: RefineCandidates, settings: RefineSettings) -> RefinedDataset:
     """Return the best refinement, not judged yet.
 
     Raises:
         DataError: none fits; see ``tradeoff.choose``.
     """
-    place = tradeoff.choose(
+    index = tradeoff.choose_candidate(
         tried.curve, target=settings.target, number=settings.rows, acceptance=settings.acceptance
     )
-    chosen = tried.candidates[place]
-    kept = tried.rows[chosen.kept].reset_index(drop=True)
-    rejects = pd.concat([tried.rejects, rejected(tried.rows, chosen.reasons)], ignore_index=True)
-    return Refined(kept, rejects, chosen, tried.curve, {}, settings.target)
+    chosen = tried.candidates[index]
+    kept_rows = tried.rows[chosen.keep_mask].reset_index(drop=True)
+    rejects = pd.concat([tried.rejects, build_rejects(tried.rows, chosen.reasons)], ignore_index=True)
+    return RefinedDataset(kept_rows, rejects, chosen, tried.curve, {}, settings.target)
 
 
-def judged(tried: Tried, after: pd.DataFrame, settings: Settings) -> dict[str, tuple[Figures, Figures]]:
+def evaluate_refinement(
+    tried: RefineCandidates, after: pd.DataFrame, settings: RefineSettings
+) -> dict[str, tuple[Figures, Figures]]:
     """Return who judges -> accuracy of the blind attacker before and after refinement, on the fresh half of the rows.
 
     Attackers learn from the other half. ``rejected_rows`` are all scorers as they learn from the rows that were rejected,
@@ -207,25 +217,27 @@ def judged(tried: Tried, after: pd.DataFrame, settings: Settings) -> dict[str, t
         "new_scorers": settings.attackers,
         "all_scorers": (*settings.scorers, *settings.attackers),
     }
-    before, kept = tried.rows, tried.rows["pair_id"].isin(after["pair_id"])
-    fresh = [before[tried.fresh], before[tried.fresh & kept]]
-    chosen_by = [before[~tried.fresh], before[~tried.fresh & kept]]
-    judges = {label: _attacker(names, settings) for label, names in groups.items()}
-    found = {
+    before, keep_mask = tried.rows, tried.rows["pair_id"].isin(after["pair_id"])
+    fresh = [before[tried.fresh], before[tried.fresh & keep_mask]]
+    chosen_by = [before[~tried.fresh], before[~tried.fresh & keep_mask]]
+    judges = {label: _build_attacker(names, settings) for label, names in groups.items()}
+    accuracies = {
         label: (attack(fresh[0], chosen_by[0]), attack(fresh[1], chosen_by[1]))
         for label, attack in judges.items()
     }
-    rejects = before[~kept]
+    rejects = before[~keep_mask]
     if all(has_enough_images(rows) for rows in (fresh[1], rejects)):
         # What was thrown away gives away what was kept: nobody has to learn on the refined set itself.
-        found["rejected_rows"] = (found["all_scorers"][0], judges["all_scorers"](fresh[1], rejects))
-    return found
+        accuracies["rejected_rows"] = (accuracies["all_scorers"][0], judges["all_scorers"](fresh[1], rejects))
+    return accuracies
 
 
-def _attacker(scorers: Sequence[str], settings: Settings) -> Callable[[pd.DataFrame, pd.DataFrame], Figures]:
+def _build_attacker(
+    scorers: Sequence[str], settings: RefineSettings
+) -> Callable[[pd.DataFrame, pd.DataFrame], Figures]:
     """Return what gives the figures, on some rows, of the scorers stacked as they learn from others; NaN of too few rows."""
 
-    def attack(rows: pd.DataFrame, learned: pd.DataFrame) -> Figures:
+    def compute_figures(rows: pd.DataFrame, learned: pd.DataFrame) -> Figures:
         if not (has_enough_images(rows) and has_enough_images(learned)):
             return math.nan, math.nan, math.nan
         source = Source("other rows", learned.reset_index(drop=True))
@@ -233,10 +245,10 @@ def _attacker(scorers: Sequence[str], settings: Settings) -> Callable[[pd.DataFr
         overall = run_caption_attack(rows.reset_index(drop=True), scorers, **how).figures[BEST]["overall"]
         return overall["micro"], overall["ci_low"], overall["ci_high"]
 
-    return attack
+    return compute_figures
 
 
-def report(refined: Refined, settings: Settings, rows: int, source: str) -> dict[str, Any]:
+def build_report(refined: RefinedDataset, settings: RefineSettings, rows: int, source: str) -> dict[str, Any]:
     """Return what ``refine.json`` holds; ``rows`` is the number of rows that were refined."""
     names = ("accuracy", "ci_low", "ci_high")
     stated = {
@@ -266,7 +278,7 @@ def report(refined: Refined, settings: Settings, rows: int, source: str) -> dict
             for label, (before, after) in refined.judged.items()
         },
         "target": {
-            label: {"state": found.state, "rows_needed": found.needed}
-            for label, found in refined.verdicts.items()
+            label: {"state": decision.state, "rows_needed": decision.needed}
+            for label, decision in refined.verdicts.items()
         },
     }

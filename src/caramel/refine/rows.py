@@ -18,28 +18,28 @@ from caramel.sources.captions.formatting import format_caption
 from caramel.utils.arrays import Ints
 
 
-def repair(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def repair_rows(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows with formatted texts and without faults, and the others as table ``rejects``.
 
     A row whose paraphrase is of no use is rejected whole. Of rows with equal texts the smallest pair_id stays.
     """
-    found = rows.reset_index(drop=True)
+    repaired = rows.reset_index(drop=True)
     for name in TEXTS:
-        found[name] = [format_caption(text) if isinstance(text, str) else None for text in rows[name]]
-    second = found.loc[found["caption2"].notna(), ["pair_id", "caption2"]]
+        repaired[name] = [format_caption(text) if isinstance(text, str) else None for text in rows[name]]
+    second = repaired.loc[repaired["caption2"].notna(), ["pair_id", "caption2"]]
     of_pairs, of_rows, of_second = find_faults(
-        found[["pair_id", "image_id", "caption"]],
-        found[["pair_id", "type", "subtype", "negative_caption"]].assign(negative_id=found["pair_id"]),
+        repaired[["pair_id", "image_id", "caption"]],
+        repaired[["pair_id", "type", "subtype", "negative_caption"]].assign(negative_id=repaired["pair_id"]),
         second,
     )
     reasons = np.where(of_pairs != "", of_pairs, of_rows).astype(object)
     for row, reason in zip(second.index.to_numpy(), of_second, strict=True):
         if reason and not reasons[row]:
             reasons[row] = f"paraphrase: {reason}"
-    return found[reasons == ""].reset_index(drop=True), rejected(found, reasons)
+    return repaired[reasons == ""].reset_index(drop=True), build_rejects(repaired, reasons)
 
 
-def rejected(rows: pd.DataFrame, reasons: Reasons) -> pd.DataFrame:
+def build_rejects(rows: pd.DataFrame, reasons: Reasons) -> pd.DataFrame:
     """Return the rows whose reason, one of (n,) texts, is not empty, as table ``rejects``."""
     bad = reasons != ""
     dropped = rows[bad]
@@ -52,7 +52,7 @@ def rejected(rows: pd.DataFrame, reasons: Reasons) -> pd.DataFrame:
     return pd.DataFrame(columns).reset_index(drop=True)
 
 
-def row_gaps(rows: pd.DataFrame, scorers: Sequence[str], *, folds: int, seed: int) -> Ints:
+def compute_row_gaps(rows: pd.DataFrame, scorers: Sequence[str], *, folds: int, seed: int) -> Ints:
     """Return the rows' gaps under the scorers, positive less negative score, in units of 1e-6. (n, k).
 
     Types are scored one by one, as in ``scores.score_pairs``. With a paraphrase the positive's score is the
@@ -63,14 +63,14 @@ def row_gaps(rows: pd.DataFrame, scorers: Sequence[str], *, folds: int, seed: in
     """
     second = rows["caption2"].notna().to_numpy()
     both = pd.concat([rows, rows[second].assign(caption=lambda r: r["caption2"])], ignore_index=True)
-    found = np.zeros((len(both), len(scorers)))
+    all_gaps = np.zeros((len(both), len(scorers)))
     for column, scorer in enumerate(map(load_attacker, scorers)):
-        for kind in both["type"].unique():
-            here = (both["type"] == kind).to_numpy()
+        for type_name in both["type"].unique():
+            here = (both["type"] == type_name).to_numpy()
             sides = (both.loc[here, c].tolist() for c in ("caption", "negative_caption", "image_id"))
             positive, negative = scorer(*sides, folds=folds, seed=seed)
-            found[here, column] = positive - negative
-    gaps = found[: len(rows)].copy()
-    gaps[second] = (gaps[second] + found[len(rows) :]) / 2
+            all_gaps[here, column] = positive - negative
+    gaps = all_gaps[: len(rows)].copy()
+    gaps[second] = (gaps[second] + all_gaps[len(rows) :]) / 2
     units: Ints = np.rint(gaps * UNIT).astype(np.int64)
     return units

@@ -26,26 +26,26 @@ from caramel.interfaces.model import DualEncoder, TextEncoder
 from caramel.io.keys import text_key
 from caramel.models.embedding_cache import vector_table
 from caramel.models.specs import open_model
-from caramel.refine.adversarial import NO_WORDS, UNBALANCED, Within, check_grid, strata
-from caramel.refine.mirrored_grid import UNIT, Kept, balanced
-from caramel.refine.rows import rejected
+from caramel.refine.adversarial import NO_WORDS, UNBALANCED, Within, check_grid, get_strata
+from caramel.refine.mirrored_grid import UNIT, KeepMask, select_balanced
+from caramel.refine.rows import build_rejects
 from caramel.sources.captions.formatting import CLOSERS
 from caramel.utils.arrays import Floats
 from caramel.utils.text import extract_words
 
 PERCENTILE = 64.5
-ALIKE = 0.999  # similarity of two texts that are as good as the same
-SHORTEST = 11  # signs
+MIN_SIMILARITY = 0.999  # similarity of two texts that are as good as the same
+MIN_CHARACTERS = 11  # signs
 
 BELOW = "below the percentile of its subtype under {}"
 QUESTION = "the negative is a question"
 UNFINISHED = "the negative has no final stop"
 AS_CAPTION = "the negative is as good as its caption"
-SHORT = f"the negative has fewer than {SHORTEST} signs"
+SHORT = f"the negative has fewer than {MIN_CHARACTERS} signs"
 TWICE = "the negative stands elsewhere already"
 
 
-def score(
+def score_rows(
     rows: pd.DataFrame, scorers: Sequence[str], *, folds: int, seed: int, folder: Path
 ) -> tuple[Floats, Floats]:
     """Return the scores of captions and of negatives, (n, k) each, in [0, 1], in the rows' order.
@@ -70,13 +70,13 @@ def score(
         folder=folder,
         executor="ray" if len(rows) > SHARD else "inline",
     )
-    found = pd.concat([pd.read_parquet(path) for path in files], ignore_index=True)
-    wide = found.pivot(index="negative_id", columns="scorer").loc[rows["pair_id"]]
+    scores = pd.concat([pd.read_parquet(path) for path in files], ignore_index=True)
+    wide = scores.pivot(index="negative_id", columns="scorer").loc[rows["pair_id"]]
     positive, negative = (wide[c][list(scorers)].to_numpy() for c in ("positive_score", "negative_score"))
     return positive, negative
 
 
-def cosines(rows: pd.DataFrame, model: str) -> Floats:
+def compute_cosines(rows: pd.DataFrame, model: str) -> Floats:
     """Return the cosine of each caption and its negative under a model's text encoder, in [-1, 1]. (n,).
 
     Args:
@@ -90,10 +90,14 @@ def cosines(rows: pd.DataFrame, model: str) -> Floats:
     if not texts:
         return np.zeros(0)
     vectors = compute_text_vectors(
-        texts, embedded, settings={"model": model}, identity=_encoder(model).identity, title="text cosines"
+        texts,
+        embedded,
+        settings={"model": model},
+        identity=_open_encoder(model).identity,
+        title="text cosines",
     )
-    place = {text: n for n, text in enumerate(texts)}
-    sides = [[place[text] for text in rows[column]] for column in ("caption", "negative_caption")]
+    positions = {text: n for n, text in enumerate(texts)}
+    sides = [[positions[text] for text in rows[column]] for column in ("caption", "negative_caption")]
     parts = [
         np.einsum("nd,nd->n", *(vectors[side[start : start + SHARD]].astype(np.float64) for side in sides))
         for start in range(0, len(rows), SHARD)
@@ -103,10 +107,10 @@ def cosines(rows: pd.DataFrame, model: str) -> Floats:
 
 def embedded(texts: Sequence[str], *, model: str) -> pa.Table:
     """Return the ``vector_table`` of the texts' embeddings."""
-    return vector_table([text_key(text) for text in texts], _encoder(model).encode_texts(texts, None))
+    return vector_table([text_key(text) for text in texts], _open_encoder(model).encode_texts(texts, None))
 
 
-def _encoder(spec: str) -> DualEncoder | TextEncoder:
+def _open_encoder(spec: str) -> DualEncoder | TextEncoder:
     model = open_model(spec, "auto", "fp32")
     if not isinstance(model, DualEncoder | TextEncoder):
         raise BackendError(
@@ -115,14 +119,14 @@ def _encoder(spec: str) -> DualEncoder | TextEncoder:
     return model
 
 
-class Selected(NamedTuple):
+class Selection(NamedTuple):
     """The rows that are kept, and the others as table ``rejects``."""
 
     rows: pd.DataFrame
     rejects: pd.DataFrame
 
 
-def select(
+def select_negatives(
     rows: pd.DataFrame,
     positive: Floats,
     negative: Floats,
@@ -133,7 +137,7 @@ def select(
     seed: int,
     percentile: float = PERCENTILE,
     similarity: Floats | None = None,
-) -> Selected:
+) -> Selection:
     """Return the best rows by the scores of their negatives, cleaned, and balanced on the grid of the gaps.
 
     1. The negative has ``SHORTEST`` signs or more, and is not as good as its caption (``ALIKE``).
@@ -168,22 +172,24 @@ def select(
     rows = rows.reset_index(drop=True)
     reasons = np.full(len(rows), "", dtype=object)
     written = zip(rows["caption"], rows["negative_caption"], strict=True)
-    reasons[[_as_good(*texts) for texts in written]] = AS_CAPTION
+    reasons[[_is_near_copy(*texts) for texts in written]] = AS_CAPTION
     if similarity is not None:
-        reasons[similarity >= ALIKE] = AS_CAPTION
-    reasons[(rows["negative_caption"].str.len() < SHORTEST).to_numpy(bool)] = SHORT
+        reasons[similarity >= MIN_SIMILARITY] = AS_CAPTION
+    reasons[(rows["negative_caption"].str.len() < MIN_CHARACTERS).to_numpy(bool)] = SHORT
     left = np.flatnonzero(reasons == "")
     for column in reversed(range(len(scorers))):  # so that the first scorer's reason stands
-        low = ~_at_or_above(negative[left, column], rows["subtype"].iloc[left], percentile)
+        low = ~_build_percentile_mask(negative[left, column], rows["subtype"].iloc[left], percentile)
         reasons[left[low]] = BELOW.format(scorers[column])
     left = left[reasons[left] == ""]
-    reasons[left] = _text_faults(rows.iloc[left])
+    reasons[left] = _find_text_faults(rows.iloc[left])
     left = left[reasons[left] == ""]
     part = rows.iloc[left]
     gaps = np.rint((positive[left] - negative[left]) * UNIT).astype(np.int64)
-    kept = balanced(gaps, part["pair_id"].tolist(), strata(part, within), cell=cell, seed=seed)
-    reasons[left[~kept]] = UNBALANCED
-    selected = Selected(rows[reasons == ""].reset_index(drop=True), rejected(rows, reasons))
+    keep_mask = select_balanced(
+        gaps, part["pair_id"].tolist(), get_strata(part, within), cell=cell, seed=seed
+    )
+    reasons[left[~keep_mask]] = UNBALANCED
+    selected = Selection(rows[reasons == ""].reset_index(drop=True), build_rejects(rows, reasons))
     assert len(selected.rows) + len(selected.rejects) == len(rows)
     return selected
 
@@ -216,18 +222,18 @@ def _check_similarity(similarity: Floats, rows: int) -> None:
         )
 
 
-def _at_or_above(scores: Floats, subtypes: pd.Series[str], percentile: float) -> Kept:
+def _build_percentile_mask(scores: Floats, subtypes: pd.Series[str], percentile: float) -> KeepMask:
     """Return which scores are at or above the percentile of their subtype. (n,)."""
     codes, names = pd.factorize(subtypes)
     bounds = np.array([np.percentile(scores[codes == code], percentile) for code in range(len(names))])
-    above: Kept = scores >= bounds[codes] if len(names) else np.zeros(0, dtype=np.bool_)
+    above: KeepMask = scores >= bounds[codes] if len(names) else np.zeros(0, dtype=np.bool_)
     return above
 
 
-def _text_faults(rows: pd.DataFrame) -> list[str]:
+def _find_text_faults(rows: pd.DataFrame) -> list[str]:
     """Return what is wrong with each row's negative, or the empty text; duplicates are looked for last. (n,)."""
     negatives = [" ".join(extract_words(text)) for text in rows["negative_caption"]]
-    faults = [_fault(*texts) for texts in zip(rows["negative_caption"], negatives, strict=True)]
+    faults = [_find_fault(*texts) for texts in zip(rows["negative_caption"], negatives, strict=True)]
     good = [i for i, fault in enumerate(faults) if not fault]
     names = rows["pair_id"].to_numpy(dtype=object)
     first: dict[str, int] = {}
@@ -237,7 +243,7 @@ def _text_faults(rows: pd.DataFrame) -> list[str]:
     return faults
 
 
-def _fault(text: str, words: str) -> str:
+def _find_fault(text: str, words: str) -> str:
     """Return what is wrong with a negative by itself, or the empty text."""
     end = text.rstrip().rstrip(CLOSERS)[-1:]
     if not words:
@@ -247,9 +253,13 @@ def _fault(text: str, words: str) -> str:
     return UNFINISHED if end != "." else ""
 
 
-def _as_good(caption: str, negative: str) -> bool:
+def _is_near_copy(caption: str, negative: str) -> bool:
     """Return whether the words of both are as good as the same; no words are like none."""
     from rapidfuzz.distance import Levenshtein
 
-    said, other = (" ".join(extract_words(text)) for text in (caption, negative))
-    return bool(other) and Levenshtein.normalized_similarity(said, other, score_cutoff=ALIKE) >= ALIKE
+    caption_words, other = (" ".join(extract_words(text)) for text in (caption, negative))
+    return (
+        bool(other)
+        and Levenshtein.normalized_similarity(caption_words, other, score_cutoff=MIN_SIMILARITY)
+        >= MIN_SIMILARITY
+    )

@@ -14,11 +14,11 @@ import pandas as pd
 
 from caramel.blind.text.attack import BEST, FEWEST, has_enough_images, run_caption_attack
 from caramel.errors import DataError
-from caramel.refine.adversarial import UNBALANCED, Reasons, Within, check_grid, strata
-from caramel.refine.aflite import Filtered, aflite
-from caramel.refine.length_matching import length_gaps
-from caramel.refine.mirrored_grid import Kept, grid_cells, mirrored, thinned
-from caramel.refine.rows import row_gaps
+from caramel.refine.adversarial import UNBALANCED, Reasons, Within, check_grid, get_strata
+from caramel.refine.aflite import AFLiteResult, run_aflite
+from caramel.refine.length_matching import compute_length_gaps
+from caramel.refine.mirrored_grid import KeepMask, compute_grid_cells, reduce_mirrored, select_mirrored
+from caramel.refine.rows import compute_row_gaps
 from caramel.utils.acceptance import Acceptance, Verdict, compute_verdict
 from caramel.utils.arrays import Ints
 
@@ -53,13 +53,13 @@ class Candidate:
     cells: Ints
 
     @property
-    def kept(self) -> Kept:
+    def keep_mask(self) -> KeepMask:
         """Which rows are kept. (n,)."""
-        kept: Kept = self.reasons == ""
-        return kept
+        mask: KeepMask = self.reasons == ""
+        return mask
 
 
-def candidates(
+def build_candidates(
     rows: pd.DataFrame,
     *,
     methods: Sequence[str],
@@ -93,62 +93,71 @@ def candidates(
     """
     for cell in cells:
         check_grid(scorers, cell)
-    parts = strata(rows, within)
+    parts = get_strata(rows, within)
     whole = np.full(len(rows), "", dtype=object)
     nothing = np.zeros((len(rows), 0), dtype=np.int64)
-    found = [Candidate(NONE, np.nan, whole, nothing)]
+    refinements = [Candidate(NONE, np.nan, whole, nothing)]
 
-    def on_grid(method: str, strength: float, grid: Ints, reason: str, before: Reasons = whole) -> Candidate:
-        kept = mirrored(grid, rows["pair_id"].tolist(), parts, seed=seed)
+    def build_on_grid(
+        method: str, strength: float, grid: Ints, reason: str, before: Reasons = whole
+    ) -> Candidate:
+        grid_mask = select_mirrored(grid, rows["pair_id"].tolist(), parts, seed=seed)
         return Candidate(
-            method, strength, np.where(kept, before, np.where(before == "", reason, before)), grid
+            method, strength, np.where(grid_mask, before, np.where(before == "", reason, before)), grid
         )
 
     if LENGTH in methods:
-        found.append(on_grid(LENGTH, np.nan, length_gaps(rows)[:, None], UNMATCHED))
+        refinements.append(build_on_grid(LENGTH, np.nan, compute_length_gaps(rows)[:, None], UNMATCHED))
     if set(methods) <= {LENGTH}:
-        return found
-    gaps = row_gaps(rows, scorers, folds=folds, seed=seed)
+        return refinements
+    gaps = compute_row_gaps(rows, scorers, folds=folds, seed=seed)
     if ADVERSARIAL in methods:
-        found += [on_grid(ADVERSARIAL, cell, grid_cells(gaps, cell=cell), UNBALANCED) for cell in cells]
+        refinements += [
+            build_on_grid(ADVERSARIAL, cell, compute_grid_cells(gaps, cell=cell), UNBALANCED)
+            for cell in cells
+        ]
     if AFLITE in methods or AFLITE_ADVERSARIAL in methods:
-        for level, kept in _by_level(rows, gaps, levels, seed):
-            filtered = np.where(kept, "", PREDICTABLE).astype(object)
+        for level, keep_mask in _iter_aflite_masks(rows, gaps, levels, seed):
+            filtered = np.where(keep_mask, "", PREDICTABLE).astype(object)
             if AFLITE in methods:
-                found.append(Candidate(AFLITE, level, filtered, nothing))
+                refinements.append(Candidate(AFLITE, level, filtered, nothing))
             if AFLITE_ADVERSARIAL in methods:
                 signs = np.zeros_like(gaps)  # of rows that are not there: they balance nothing
-                if kept.any():
-                    signs[kept] = np.sign(row_gaps(rows[kept], scorers, folds=folds, seed=seed + 1))
-                found.append(on_grid(AFLITE_ADVERSARIAL, level, signs, UNBALANCED, filtered))
-    return found
+                if keep_mask.any():
+                    signs[keep_mask] = np.sign(
+                        compute_row_gaps(rows[keep_mask], scorers, folds=folds, seed=seed + 1)
+                    )
+                refinements.append(build_on_grid(AFLITE_ADVERSARIAL, level, signs, UNBALANCED, filtered))
+    return refinements
 
 
-def _by_level(
+def _iter_aflite_masks(
     rows: pd.DataFrame, gaps: Ints, levels: Sequence[float], seed: int
-) -> Iterator[tuple[float, Kept]]:
+) -> Iterator[tuple[float, KeepMask]]:
     """Yield what AFLite leaves of all types at each level."""
-    parts: list[tuple[Kept, Filtered]] = []
-    for kind in sorted(rows["type"].unique()):
-        here = (rows["type"] == kind).to_numpy()
-        parts.append((here, aflite(rows[here], gaps[here], level=min(levels), least=0, seed=seed)))
+    parts: list[tuple[KeepMask, AFLiteResult]] = []
+    for type_name in sorted(rows["type"].unique()):
+        here = (rows["type"] == type_name).to_numpy()
+        parts.append((here, run_aflite(rows[here], gaps[here], level=min(levels), least=0, seed=seed)))
     for level in levels:
-        kept = np.zeros(len(rows), dtype=np.bool_)
+        keep_mask = np.zeros(len(rows), dtype=np.bool_)
         for here, filtered in parts:
-            kept[here] = filtered.kept(level)
-        yield level, kept
+            keep_mask[here] = filtered.build_keep_mask(level)
+        yield level, keep_mask
 
 
-def thin(candidate: Candidate, rows: pd.DataFrame, *, number: int, within: Within, seed: int) -> Candidate:
+def reduce_candidate(
+    candidate: Candidate, rows: pd.DataFrame, *, number: int, within: Within, seed: int
+) -> Candidate:
     """Return the candidate with a random ``number`` of its rows, or one fewer so that it stays balanced."""
-    names, parts = rows["pair_id"].tolist(), strata(rows, within)
-    kept = thinned(candidate.kept, candidate.cells, names, parts, rows=number, seed=seed)
-    reasons = np.where(candidate.kept & ~kept, SURPLUS, candidate.reasons)
+    names, parts = rows["pair_id"].tolist(), get_strata(rows, within)
+    reduced_mask = reduce_mirrored(candidate.keep_mask, candidate.cells, names, parts, rows=number, seed=seed)
+    reasons = np.where(candidate.keep_mask & ~reduced_mask, SURPLUS, candidate.reasons)
     return Candidate(candidate.method, candidate.strength, reasons, candidate.cells)
 
 
-def tradeoff(
-    rows: pd.DataFrame, found: Sequence[Candidate], attack: Attack, *, among: Kept | None = None
+def compute_tradeoff_curve(
+    rows: pd.DataFrame, refinements: Sequence[Candidate], attack: Attack, *, among: KeepMask | None = None
 ) -> pd.DataFrame:
     """Return one row per candidate: method, strength, rows, share, accuracy, ci_low and ci_high.
 
@@ -161,15 +170,19 @@ def tradeoff(
         among: (n,) the rows that are shown to it, so that others are left to judge the choice; None: all.
     """
     lines = []
-    for candidate in found:
-        number = int(candidate.kept.sum())
-        part = rows[candidate.kept if among is None else candidate.kept & among].reset_index(drop=True)
+    for candidate in refinements:
+        number = int(candidate.keep_mask.sum())
+        part = rows[candidate.keep_mask if among is None else candidate.keep_mask & among].reset_index(
+            drop=True
+        )
         figures = attack(part) if len(part) else (np.nan,) * 3
         lines.append((candidate.method, candidate.strength, number, number / len(rows), *figures))
     return pd.DataFrame(lines, columns=list(COLUMNS))
 
 
-def choose(curve: pd.DataFrame, *, target: float | None, number: int | None, acceptance: Acceptance) -> int:
+def choose_candidate(
+    curve: pd.DataFrame, *, target: float | None, number: int | None, acceptance: Acceptance
+) -> int:
     """Return the place of the candidate with the most rows whose accuracy is shown to be at most ``target``.
 
     With ``not_refuted`` the accuracy that was measured must be no higher, whatever its interval. Without a target,
@@ -186,30 +199,30 @@ def choose(curve: pd.DataFrame, *, target: float | None, number: int | None, acc
         DataError: there is none; the message says what there is, and how many rows would do.
     """
     least, most = max(1, (number or 0) - 1), curve.loc[curve["method"] != NONE, "rows"].max()
-    found = curve[(curve["rows"] >= least) & curve["accuracy"].notna()]
+    eligible = curve[(curve["rows"] >= least) & curve["accuracy"].notna()]
     if target is None:
-        found = found[found["method"] != NONE]
-    if found.empty and most >= least:
+        eligible = eligible[eligible["method"] != NONE]
+    if eligible.empty and most >= least:
         raise DataError(
             f"Settings keep up to {most} rows, but no type has {FEWEST} images among those that it is judged by, so that no "
             f"blind attacker can judge them. Give more rows, or allow larger cells."
         )
-    if found.empty:
+    if eligible.empty:
         raise DataError(
             f"No setting keeps {number or 1} rows: the most that a refinement keeps is {most}. Ask for fewer, or allow "
             f"larger cells."
         )
     if target is None:
-        return int(found.sort_values("ci_high", kind="stable").index[0])
+        return int(eligible.sort_values("ci_high", kind="stable").index[0])
     # Where nothing need be shown, what was measured is all that is left to choose by.
-    shown = [one.state == "accepted" for one in judged(found, target)]
-    low = found[found["accuracy"] <= target] if acceptance == "not_refuted" else found[shown]
+    accepted = [one.state == "accepted" for one in judge_curve(eligible, target)]
+    low = eligible[eligible["accuracy"] <= target] if acceptance == "not_refuted" else eligible[accepted]
     if low.empty:
-        raise DataError(_out_of_reach(found, target, acceptance))
+        raise DataError(_format_error(eligible, target, acceptance))
     return int(low.sort_values(["rows", "accuracy"], ascending=[False, True], kind="stable").index[0])
 
 
-def judged(curve: pd.DataFrame, target: float) -> list[Verdict]:
+def judge_curve(curve: pd.DataFrame, target: float) -> list[Verdict]:
     """Return what each interval of the curve says about the target."""
     columns = (curve[name] for name in ("accuracy", "ci_low", "ci_high", "rows"))
     return [
@@ -217,16 +230,16 @@ def judged(curve: pd.DataFrame, target: float) -> list[Verdict]:
     ]
 
 
-def _out_of_reach(found: pd.DataFrame, target: float, acceptance: Acceptance) -> str:
+def _format_error(eligible: pd.DataFrame, target: float, acceptance: Acceptance) -> str:
     """Return the message that no candidate reaches the target."""
     if acceptance == "not_refuted":
-        best = found.sort_values("accuracy", kind="stable").iloc[0]
+        best = eligible.sort_values("accuracy", kind="stable").iloc[0]
         return (
             f"No setting brings the blind attacker to {target}: the lowest is {best['accuracy']:.3f} with "
             f"{best['rows']} rows ({best['method']}). Allow more, or refine with further scorers."
         )
-    nearest = found.sort_values("ci_high", kind="stable").head(1)
-    best, (one,) = nearest.iloc[0], judged(nearest, target)
+    nearest = eligible.sort_values("ci_high", kind="stable").head(1)
+    best, (one,) = nearest.iloc[0], judge_curve(nearest, target)
     return (
         f"No setting is shown to bring the blind attacker to {target}: the lowest interval ends at "
         f"{best['ci_high']:.3f}, around {best['accuracy']:.3f} with {best['rows']} rows ({best['method']}), "
@@ -235,16 +248,16 @@ def _out_of_reach(found: pd.DataFrame, target: float, acceptance: Acceptance) ->
     )
 
 
-def stacked(scorers: Sequence[str], *, folds: int, seed: int) -> Attack:
+def build_attack(scorers: Sequence[str], *, folds: int, seed: int) -> Attack:
     """Return the attacker that stacks the scorers (``attack.best_blind_attacker``), over all rows.
 
     Its figures are NaN where there are too few rows to learn from.
     """
 
-    def attack(rows: pd.DataFrame) -> tuple[float, float, float]:
+    def compute_figures(rows: pd.DataFrame) -> tuple[float, float, float]:
         if not has_enough_images(rows):
             return np.nan, np.nan, np.nan
         overall = run_caption_attack(rows, scorers, folds=folds, seed=seed).figures[BEST]["overall"]
         return overall["micro"], overall["ci_low"], overall["ci_high"]
 
-    return attack
+    return compute_figures

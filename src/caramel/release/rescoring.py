@@ -9,7 +9,7 @@ import pandas as pd
 
 from caramel.errors import DataError
 from caramel.evaluation.results.answers import summarise_answers
-from caramel.evaluation.results.summary import summarise
+from caramel.evaluation.results.summary import summarise_similarities
 from caramel.registry import BENCHMARKS
 from caramel.release.pin_file import Pin, read_pin
 from caramel.release.pinned_tables import read_pinned
@@ -53,7 +53,7 @@ def rescore(version: str, root: Path) -> Rescored:
             bootstrap=resamples,
             seed=seed,
         )
-        for judged, rows in ((summarise, similarities), (summarise_answers, answers))
+        for judged, rows in ((summarise_similarities, similarities), (summarise_answers, answers))
         if len(rows)
     ]
     found = pd.concat(parts, ignore_index=True) if parts else build_frame(METRICS, [])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import DataError
-from caramel.evaluation.results.forgetting import KEPT, RETAINED_COLUMNS
+from caramel.evaluation.results.forgetting import RETAINED_COLUMNS, RETENTION_MEASURES
 from caramel.io.regular_files import read_plain_text
 from caramel.report.blocks import Block, Cell, NoteBlock, TableBlock
 from caramel.report.inputs import Skipped, number, read_csv, read_json
@@ -77,8 +77,10 @@ def _models(data: Path) -> dict[str, float]:
 def _retained(data: Path) -> dict[str, float]:
     rows = read_csv(data / "evaluate/retained.csv", RETAINED_COLUMNS)
     return {
-        f"{KEPT[str(measure)].title}/{name}": float(of["value"].mean())
-        for (measure, name), of in rows[rows["measure"].isin(KEPT)].groupby(["measure", "variant"])
+        f"{RETENTION_MEASURES[str(measure)].title}/{name}": float(of["value"].mean())
+        for (measure, name), of in rows[rows["measure"].isin(RETENTION_MEASURES)].groupby(
+            ["measure", "variant"]
+        )
     }
 
 

@@ -10,8 +10,8 @@ import pandas as pd
 
 from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes
 from caramel.errors import DataError, format_items
-from caramel.evaluation.results.comparison import compare, leaders
-from caramel.evaluation.results.summary import judge, summarise, variant_of
+from caramel.evaluation.results.comparison import compare_models, find_leaders
+from caramel.evaluation.results.summary import compute_metrics, parse_variant, summarise_similarities
 from caramel.interfaces.benchmark import Benchmark
 from caramel.report.table_styles import Grid, Line, Shown, Style, rendered
 from caramel.report.whole_sets import read_published_sizes
@@ -77,7 +77,7 @@ def paper_table(
             instances.
     """
     scores = similarities[similarities["benchmark"] == benchmark.name]
-    parts = [summarise(scores, {benchmark.name: benchmark}, bootstrap=resamples, seed=seed)]
+    parts = [summarise_similarities(scores, {benchmark.name: benchmark}, bootstrap=resamples, seed=seed)]
     if further is not None:
         parts.append(further[further["benchmark"] == benchmark.name])
     measured = (
@@ -171,7 +171,7 @@ def _seeds(models: Sequence[str], together: bool) -> Seeds:
     """Return the models of each row: those of one variant together, or each alone."""
     found: dict[str, list[str]] = {}
     for model in models:
-        found.setdefault(variant_of(model) if together else model, []).append(model)
+        found.setdefault(parse_variant(model) if together else model, []).append(model)
     return {(name if len(group) > 1 else group[0]): group for name, group in found.items()}
 
 
@@ -236,14 +236,14 @@ def _best(
         if any(run.empty for run in (*runs[best], *runs[other])):
             return 1.0
         if (best, other) not in compared:
-            found = compare(
+            found = compare_models(
                 runs[best], runs[other], {benchmark.name: benchmark}, resamples=resamples, seed=seed
             )
             compared[best, other] = found.set_index(["subset", "metric"])["p"]
         return float(compared[best, other].get(column, 1.0))
 
     bold: dict[str, list[Column]] = {}
-    for name, column in leaders(means, tested):
+    for name, column in find_leaders(means, tested):
         bold.setdefault(name, []).append(column)
     return bold
 
@@ -292,7 +292,7 @@ def _chance_line(
         hits = pd.DataFrame(
             {name: np.mean([np.minimum(k / sizes, 1) for k in RECALLS[name].ks], axis=0) for name in recalls}
         )
-        found = judge(one, Outcomes(hits, hits.isna() & False), benchmark.macro, 1, 0)
+        found = compute_metrics(one, Outcomes(hits, hits.isna() & False), benchmark.macro, 1, 0)
         values |= dict(zip(zip(found["subset"], found["metric"], strict=True), found["value"], strict=True))
     cells = tuple(Shown(f"{100 * values[c]:.{digits}f}" if c in values else "–") for c in columns)
     return [Line("Chance", cells)] if any(c in values for c in columns) else []

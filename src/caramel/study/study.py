@@ -17,7 +17,7 @@ from caramel.config.profiles import read_profile
 from caramel.config.schema import Config, Contrast
 from caramel.errors import DataError
 from caramel.evaluation.results.paired_tests import ALPHA
-from caramel.evaluation.results.summary import BASE, variant_of
+from caramel.evaluation.results.summary import BASE, parse_variant
 from caramel.schemas.columns import COMPOUNDS
 from caramel.schemas.evaluation import METRICS as METRICS_TABLE
 from caramel.schemas.evaluation import SIMILARITIES
@@ -100,7 +100,7 @@ def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -
 def _of_cell(metrics: pd.DataFrame, cell: cells.Cell, variants: Iterable[str]) -> pd.DataFrame:
     """Return the rows of the base and the variants of one cell in table ``study``."""
     rows = metrics[metrics["benchmark"] == BENCHMARK]
-    rows = rows.assign(variant=rows["model"].map(variant_of), **cell._asdict())
+    rows = rows.assign(variant=rows["model"].map(parse_variant), **cell._asdict())
     rows = rows[rows["variant"].isin([BASE, *variants])]
     names = zip(rows["model"], rows["variant"], strict=True)
     return rows.assign(finetune=[model.removeprefix(variant).removeprefix("-") for model, variant in names])

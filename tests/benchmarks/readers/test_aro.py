@@ -25,7 +25,7 @@ from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.metrics import outcomes
 from caramel.benchmarks.readers import aro
 from caramel.errors import DataError
-from caramel.evaluation.results.summary import summarise
+from caramel.evaluation.results.summary import summarise_similarities
 from caramel.interfaces.benchmark import Benchmark
 
 RELATIONS = {"behind": 60, "to the left of": 19, "near": 31, "riding": 8}  # ``near`` is left out of the mean
@@ -86,7 +86,7 @@ def means(names: list[str], values: list[float]) -> dict[str, float]:
 
 
 def judged(rows: pd.DataFrame, benchmark: Benchmark) -> "pd.Series[float]":
-    found = summarise(rows, {benchmark.name: benchmark}, bootstrap=20, seed=0)
+    found = summarise_similarities(rows, {benchmark.name: benchmark}, bootstrap=20, seed=0)
     return found.set_index("subset")["value"]
 
 

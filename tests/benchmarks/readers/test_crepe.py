@@ -30,7 +30,7 @@ from caramel.benchmarks.readers import crepe_productivity, crepe_retrieval, crep
 from caramel.benchmarks.tasks import rejects_text
 from caramel.benchmarks.visual_genome import vg_file
 from caramel.errors import DataError
-from caramel.evaluation.results.summary import summarise
+from caramel.evaluation.results.summary import summarise_similarities
 from caramel.interfaces.benchmark import Rankings
 
 COLUMNS = ["region_id", "caption", "x", "y", "width", "height", "image_id"]
@@ -124,7 +124,9 @@ def test_systematicity_is_judged_as_the_paper_says(
 def test_average_recall_is_the_mean_that_table_9_shows(tmp_path: Path, families: None) -> None:
     data, images = systematicity(tmp_path)
     rows = scored(crepe_systematicity.BENCHMARK, data, images, "counting:4", tmp_path / "store")
-    found = summarise(rows, {rows["benchmark"].iloc[0]: crepe_systematicity.BENCHMARK}, bootstrap=10, seed=0)
+    found = summarise_similarities(
+        rows, {rows["benchmark"].iloc[0]: crepe_systematicity.BENCHMARK}, bootstrap=10, seed=0
+    )
     values = found.set_index(["subset", "metric"])["value"]
     for subset in ("cc12m/sc/atom", "laion/sc/both"):
         mean = (values[subset, "recall@1"] + values[subset, "recall@3"]) / 2
@@ -236,7 +238,7 @@ def test_raw_retrieval_is_judged_within_folds(
     assert any(v.tie("recall@1") for v in expected)
     agrees(rows, benchmark, expected)
     assert set(rows["candidates"]) == {8}
-    found = summarise(rows, {benchmark.name: benchmark}, bootstrap=10, seed=0)
+    found = summarise_similarities(rows, {benchmark.name: benchmark}, bootstrap=10, seed=0)
     found = found[found["metric"] == "recall@1"].set_index("subset")
     if spec != FAILING:
         each = [found.loc[f"t2i/seen/fold{k}", "value"] for k in range(6)]

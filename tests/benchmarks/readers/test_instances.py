@@ -11,8 +11,8 @@ from caramel.benchmarks import image_files
 from caramel.benchmarks.image_files import check_images, encoded
 from caramel.benchmarks.readers.instances import BENCHMARK, SOURCE_FORM, read_instances, subsets_of
 from caramel.errors import DataError
-from caramel.evaluation.scores.encoding import Run
-from caramel.evaluation.scores.scoring import similarities
+from caramel.evaluation.scores.encoding import RunConfig
+from caramel.evaluation.scores.scoring import compute_similarities
 from caramel.interfaces.benchmark import ABSENT, Comparisons
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import SIMILARITIES
@@ -63,8 +63,8 @@ def written(folder: Path, instances: list[dict[str, object]], count: int = 6) ->
 
 
 def scored(task: Comparisons, store: Path) -> pd.DataFrame:
-    run = Run("counting:16", "cpu", "fp32", 4, str(store), "inline")
-    rows = similarities(task, check_images(task.images, "instances"), run, benchmark="instances")
+    run = RunConfig("counting:16", "cpu", "fp32", 4, str(store), "inline")
+    rows = compute_similarities(task, check_images(task.images, "instances"), run, benchmark="instances")
     check_table(SIMILARITIES, rows, "test")
     return rows
 

@@ -14,7 +14,7 @@ from caramel.audit.files.inputs import read_rows
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
-from caramel.evaluation.benchmark_source import Source, read_task
+from caramel.evaluation.benchmark_source import BenchmarkSource, read_task
 from caramel.interfaces.benchmark import Benchmark, ImageFile
 from caramel.registry import BENCHMARKS
 
@@ -66,13 +66,13 @@ def test_an_image_outside_of_the_folder_is_refused_and_not_opened(
     data = write_release(tmp_path / "data", name, planted.format(root=tmp_path))
     with opened() as files:
         if name in LAST_PART and "\0" not in planted and "\\" not in planted:
-            task = read_task(Source(name, str(data), str(images)))
+            task = read_task(BenchmarkSource(name, str(data), str(images)))
             assert str(images / "secret.png") in {os.path.normpath(image.path) for image in task.images}
             with pytest.raises(DataError, match="missing"):
                 check_images(task.images, name)
         else:
             with pytest.raises(DataError):
-                read_task(Source(name, str(data), str(images)))
+                read_task(BenchmarkSource(name, str(data), str(images)))
             if name in FORMAT_SIGNATURES:
                 with pytest.raises(DataError):
                     read_rows(data, images=images)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from caramel.errors import DataError
-from caramel.evaluation.external.runs import metrics_of
+from caramel.evaluation.external.runs import compute_file_metrics
 from caramel.registry import BENCHMARKS
 
 SUGARCREPE = BENCHMARKS["sugarcrepe"]
@@ -53,7 +53,7 @@ def released(folder: Path) -> list[Path]:
 
 
 def values(paths: list[Path]) -> Any:
-    found = metrics_of(paths, SUGARCREPE, bootstrap=100, seed=0)
+    found = compute_file_metrics(paths, SUGARCREPE, bootstrap=100, seed=0)
     return found, found.set_index(["subset", "metric"])["value"]
 
 

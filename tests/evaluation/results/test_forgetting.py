@@ -4,11 +4,11 @@ import pytest
 
 from caramel.evaluation.results.forgetting import (
     RETAINED_COLUMNS,
-    changes,
-    front,
-    retained,
-    tradeoff,
-    tradeoff_figure,
+    compute_changes,
+    compute_retention,
+    compute_tradeoff,
+    find_pareto_front,
+    plot_tradeoff,
 )
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame
@@ -58,7 +58,7 @@ def similarities(hits: dict[str, Floats], benchmark: str = "held_out_retrieval")
 def kept() -> pd.DataFrame:
     none = build_frame(SIMILARITIES, [])
     moved = {model: {"weights": 0.1 * n} for n, model in enumerate(MODELS)}
-    return retained(metrics(), none, moved, resamples=100, seed=0)
+    return compute_retention(metrics(), none, moved, resamples=100, seed=0)
 
 
 def test_each_model_has_its_measures_and_those_that_were_not_made_are_left_out() -> None:
@@ -76,7 +76,7 @@ def test_changes_are_from_the_base_paired_on_the_queries_and_count_images_and_se
     # Five seeds that turn the same queries: of seeds alone nothing varies, of images much does.
     turned = np.where(rng.random(400) < 0.1, ~base, base)
     models = {"base": base, **{f"a-{n}": turned for n in range(5)}, "b-1": base}
-    found = changes(similarities(models), resamples=500, seed=1).set_index(["variant", "measure"])
+    found = compute_changes(similarities(models), resamples=500, seed=1).set_index(["variant", "measure"])
     one = found.loc["a", "i2t_1"]
     difference = turned.astype(float) - base
     assert one["change"] == pytest.approx(difference.mean())
@@ -90,7 +90,7 @@ def test_a_change_stands_beside_each_model_of_the_variant_and_distances_have_non
     base = np.arange(40) < 20
     rows = similarities({"base": base, "a-1": np.arange(40) < 10, "a-2": base, "b-1": base})
     moved = {model: {"weights": 0.1 * n} for n, model in enumerate(MODELS)}
-    found = retained(metrics(), rows, moved, resamples=100, seed=0)
+    found = compute_retention(metrics(), rows, moved, resamples=100, seed=0)
     assert tuple(found.columns) == RETAINED_COLUMNS
     changed = found.set_index(["model", "measure"])["change"]
     assert changed[["a-1", "a-2"]].xs("i2t_1", level="measure").tolist() == pytest.approx([-0.125] * 2)
@@ -100,7 +100,7 @@ def test_a_change_stands_beside_each_model_of_the_variant_and_distances_have_non
 
 
 def test_gain_stands_against_the_mean_of_what_is_kept_with_the_base_at_the_origin() -> None:
-    words, points = tradeoff(metrics(), kept())
+    words, points = compute_tradeoff(metrics(), kept())
     assert words == "group, without add"
     assert set(points["panel"]) == {"retrieval, mean R@1 of both directions", "classes of the world"}
     found = points.set_index(["panel", "model"])[["kept", "gain"]]
@@ -111,16 +111,16 @@ def test_gain_stands_against_the_mean_of_what_is_kept_with_the_base_at_the_origi
 
 def test_the_gain_is_of_accuracy_where_there_are_no_negative_images() -> None:
     rows = metrics().replace({"metric": {"group": "accuracy"}, "subset": {"without_add": "all"}})
-    assert tradeoff(rows, kept())[0] == "accuracy"
+    assert compute_tradeoff(rows, kept())[0] == "accuracy"
 
 
 def test_the_front_has_what_nothing_else_beats_in_both() -> None:
     points = [(0.0, 0.0), (-1.0, 2.0), (-2.0, 1.0), (-2.0, 3.0), (0.0, -1.0), (-3.0, 3.0)]
-    assert front(points) == [(-2.0, 3.0), (-1.0, 2.0), (0.0, 0.0)]
+    assert find_pareto_front(points) == [(-2.0, 3.0), (-1.0, 2.0), (0.0, 0.0)]
 
 
 def test_the_figure_shows_every_variant_in_every_panel() -> None:
-    figure = tradeoff_figure(*tradeoff(metrics(), kept()))
+    figure = plot_tradeoff(*compute_tradeoff(metrics(), kept()))
     assert len(figure.axes) == 2
     for axes in figure.axes:
         assert set(axes.get_legend_handles_labels()[1]) == {"base", "a", "b"}

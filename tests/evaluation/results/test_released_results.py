@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from released import BIVLC, SUGARCREPE, released
 
-from caramel.evaluation.external.runs import metrics_of
+from caramel.evaluation.external.runs import compute_file_metrics
 from caramel.registry import BENCHMARKS
 from caramel.report.paper_table import published_rows
 
@@ -21,7 +21,7 @@ GPT4V = "gpt-4v-results"
 @cache
 def measured(paths: tuple[Path, ...], benchmark: str) -> pd.DataFrame:
     """Return the metrics that `caramel metrics` makes of files, by subset and metric."""
-    found = metrics_of(paths, BENCHMARKS[benchmark], bootstrap=10, seed=0)
+    found = compute_file_metrics(paths, BENCHMARKS[benchmark], bootstrap=10, seed=0)
     return found.set_index(["subset", "metric"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from caramel.evaluation.results.run_hits import hits_of_runs
+from caramel.evaluation.results.run_hits import compute_run_hits
 from caramel.evaluation.results.separability import SEPARABILITY_COLUMNS, count_separable
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
@@ -37,9 +37,9 @@ def test_floor_ceiling_and_what_differs_are_counted_by_subset_among_what_all_run
             score("tuned-2", [0, 1, 0, 0, 1], subtypes),
         ]
     )
-    found = count_separable(hits_of_runs(scored, "instances", ["accuracy"])).set_index("subset")
+    found = count_separable(compute_run_hits(scored, "instances", ["accuracy"])).set_index("subset")
     assert (
-        tuple(count_separable(hits_of_runs(scored, "instances", ["accuracy"])).columns)
+        tuple(count_separable(compute_run_hits(scored, "instances", ["accuracy"])).columns)
         == SEPARABILITY_COLUMNS
     )
     counts = found[["n", "floor", "ceiling", "differ"]].apply(tuple, axis=1).to_dict()
@@ -47,4 +47,4 @@ def test_floor_ceiling_and_what_differs_are_counted_by_subset_among_what_all_run
 
 
 def test_a_benchmark_that_nobody_scored_has_no_row() -> None:
-    assert count_separable(hits_of_runs(score("base", [1.0], ["swap_obj"]), "other", ["accuracy"])).empty
+    assert count_separable(compute_run_hits(score("base", [1.0], ["swap_obj"]), "other", ["accuracy"])).empty

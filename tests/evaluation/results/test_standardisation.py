@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caramel.evaluation.results.run_hits import hits_of_runs
+from caramel.evaluation.results.run_hits import compute_run_hits
 from caramel.evaluation.results.standardisation import STANDARDISED_COLUMNS, standardise_compounds
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
@@ -43,7 +43,7 @@ def simulate(chances: dict[str, dict[tuple[str, str], float]], seed: int = 0) ->
 
 
 def estimate(scores: pd.DataFrame) -> pd.DataFrame:
-    found = standardise_compounds(hits_of_runs(scores, "instances", ["accuracy"]), bootstrap=300, seed=0)
+    found = standardise_compounds(compute_run_hits(scores, "instances", ["accuracy"]), bootstrap=300, seed=0)
     return found.set_index(["a", "b", "compounds"])
 
 
@@ -92,7 +92,9 @@ def test_the_test_of_the_interaction_keeps_its_level() -> None:
 def test_without_compounds_or_without_a_subtype_in_both_there_is_nothing_to_standardise() -> None:
     scores = simulate({"base": flat(0.5, 0.5)})
     only_seen = scores[[("seen" in of) for of in scores["subsets"]]]
-    found = standardise_compounds(hits_of_runs(only_seen, "instances", ["accuracy"]), bootstrap=100, seed=0)
+    found = standardise_compounds(
+        compute_run_hits(only_seen, "instances", ["accuracy"]), bootstrap=100, seed=0
+    )
     assert found.empty
     assert tuple(found.columns) == STANDARDISED_COLUMNS
 

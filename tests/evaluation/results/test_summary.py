@@ -6,7 +6,7 @@ import pytest
 
 from caramel.benchmarks.metrics import outcomes
 from caramel.benchmarks.readers import instances
-from caramel.evaluation.results.summary import summarise, summarise_variants, variant_of
+from caramel.evaluation.results.summary import parse_variant, summarise_similarities, summarise_variants
 from caramel.interfaces.benchmark import Benchmark
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
@@ -54,7 +54,7 @@ def ranked(seed: int) -> pd.DataFrame:
 
 
 def summary(similarities: pd.DataFrame, benchmark: Benchmark = BENCHMARK) -> pd.DataFrame:
-    rows = summarise(similarities, {"b": benchmark}, bootstrap=100, seed=0)
+    rows = summarise_similarities(similarities, {"b": benchmark}, bootstrap=100, seed=0)
     check_table(METRICS, rows, "test")
     return rows.set_index(["model", "subset", "metric"])
 
@@ -98,11 +98,11 @@ def test_the_order_of_rows_and_further_models_change_nothing() -> None:
 def test_each_benchmark_is_judged_by_its_own_metrics_and_macro() -> None:
     plain = Benchmark("c", "", BENCHMARK.read, ("itt",), "")
     both = pd.concat([scored("m", 5), scored("m", 6).assign(benchmark="c")])
-    rows = summarise(both, {"b": BENCHMARK, "c": plain}, bootstrap=20, seed=0)
+    rows = summarise_similarities(both, {"b": BENCHMARK, "c": plain}, bootstrap=20, seed=0)
     theirs = rows[rows["benchmark"] == "c"]
     assert set(theirs["metric"]) == {"itt"}
     assert "macro" not in set(theirs["subset"])
-    alone = summarise(scored("m", 5), {"b": BENCHMARK}, bootstrap=20, seed=0)
+    alone = summarise_similarities(scored("m", 5), {"b": BENCHMARK}, bootstrap=20, seed=0)
     pd.testing.assert_frame_equal(rows[rows["benchmark"] == "b"].reset_index(drop=True), alone)
 
 
@@ -153,8 +153,8 @@ def test_nothing_scored_is_an_empty_table() -> None:
 
 
 def test_seeds_are_gathered_by_variant() -> None:
-    assert variant_of("trohn_text-11") == "trohn_text"
-    assert variant_of("base") == "base"
+    assert parse_variant("trohn_text-11") == "trohn_text"
+    assert parse_variant("base") == "base"
     models = pd.concat([scored("base", 0), scored("v-1", 1), scored("v-2", 2)])
     metrics = summary(models)
     rows = summarise_variants(metrics.reset_index()).set_index(["variant", "subset", "metric"])

@@ -7,12 +7,12 @@ from test_summary import BENCHMARK, SIZES, scored, summary
 
 from caramel.errors import DataError
 from caramel.evaluation.external.rows import SCORES
-from caramel.evaluation.results.comparison import compare_forms, compare_variants, leaders
-from caramel.evaluation.results.run_hits import RunHits, hits_of_runs
+from caramel.evaluation.results.comparison import compare_forms, compare_variants, find_leaders
+from caramel.evaluation.results.run_hits import RunHits, compute_run_hits
 
 
 def runs_of(similarities: pd.DataFrame) -> RunHits:
-    return hits_of_runs(similarities, str(similarities["benchmark"].iloc[0]), BENCHMARK.metrics)
+    return compute_run_hits(similarities, str(similarities["benchmark"].iloc[0]), BENCHMARK.metrics)
 
 
 def compare(similarities: pd.DataFrame, resamples: int = 50) -> pd.DataFrame:
@@ -118,9 +118,9 @@ def test_the_leader_of_a_column_beats_every_other_after_holm_over_the_table() ->
     def tested(a: str, b: str, place: tuple[str, str]) -> float:
         return p[a, b, place]
 
-    assert leaders(values, tested) == {("a", first), ("b", second)}
+    assert find_leaders(values, tested) == {("a", first), ("b", second)}
     p["a", "c", first] = 0.02  # three tests: 0.01 * 3, 0.02 * 2, 0.03
-    assert leaders(values, tested) == {("a", first), ("b", second)}
+    assert find_leaders(values, tested) == {("a", first), ("b", second)}
     p["a", "c", first] = 0.026  # 0.052 after Holm, and all behind it
-    assert leaders(values, tested) == set()
-    assert leaders({first: {"a": 0.9}}, tested) == set(), "nothing was tested"
+    assert find_leaders(values, tested) == set()
+    assert find_leaders({first: {"a": 0.9}}, tested) == set(), "nothing was tested"

@@ -18,7 +18,7 @@ from caramel.blind.scores import compute_blind_accuracy, score_pairs
 from caramel.blind.text.attack import load_attacker
 from caramel.blind.text.model_adapter import load_blind
 from caramel.evaluation.scores import blind_columns as blind
-from caramel.evaluation.scores.blind_columns import blind_columns
+from caramel.evaluation.scores.blind_columns import compute_blind_columns
 from caramel.evaluation.scores.ranking import COLUMNS
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Comparisons, ImageFile, Rankings, Task
 from caramel.interfaces.model import Floats
@@ -94,7 +94,7 @@ def test_a_caption_scores_the_same_for_both_images_and_an_absent_item_has_no_sco
         ],
         files(2),
     )
-    found = blind_columns(task, Hashing())
+    found = compute_blind_columns(task, Hashing())
     expected = {
         "s_c0_i0": [hashed("x", "a"), hashed("x", "a"), 0.5],
         "s_c1_i0": [hashed("x", "b"), hashed("x", "d"), NAN],
@@ -118,7 +118,7 @@ def test_of_a_scorer_that_sees_both_each_pair_keeps_its_own_gap():
     rows.append(instance(60, "0", "swap", caption="alone"))
     task = comparisons(rows, files(2))
     metrics = ("accuracy", "p2_vs_n", "itt", "i2t")
-    hits, ties = outcomes(scored(task, blind_columns(task, HashingBoth())), metrics)
+    hits, ties = outcomes(scored(task, compute_blind_columns(task, HashingBoth())), metrics)
     for n, row in enumerate(rows[:60]):
         first = gap(row["image_id"], row["caption"], row["negative_caption"])
         assert (hits["accuracy"][n], ties["accuracy"][n]) == (first > 0, first == 0)
@@ -128,7 +128,7 @@ def test_of_a_scorer_that_sees_both_each_pair_keeps_its_own_gap():
             assert (hits["p2_vs_n"][n], ties["p2_vs_n"][n]) == (second > 0, second == 0)
             assert hits["itt"][n] == (first > 0 and second > 0)
     assert set(hits["accuracy"].dropna()) == {0, 1}
-    assert blind_columns(task, HashingBoth())["s_c0_i0"][60] == 0.5
+    assert compute_blind_columns(task, HashingBoth())["s_c0_i0"][60] == 0.5
 
 
 def test_strata_are_scored_apart_by_type_or_first_subset():
@@ -143,7 +143,7 @@ def test_strata_are_scored_apart_by_type_or_first_subset():
         files(1),
     )
     model = Hashing()
-    blind_columns(task, model)
+    compute_blind_columns(task, model)
     assert model.calls == [
         {("x", "a", "b"), ("y", "d", "e")},
         {("x", "a", "c")},
@@ -168,7 +168,7 @@ def test_a_blind_model_never_wins_both_directions_of_an_instance_with_two_images
     task = comparisons(rows, files(2))
     model = load_blind(scorer, device="cpu", precision="fp32", name=scorer)
     hits, ties = outcomes(
-        scored(task, blind_columns(task, model)), ("accuracy", "i2t", "t2i", "group", "t_pos2i")
+        scored(task, compute_blind_columns(task, model)), ("accuracy", "i2t", "t2i", "group", "t_pos2i")
     )
     assert (hits[["i2t", "t2i", "group", "t_pos2i"]] == 0).all(axis=None)  # scored, and lost
     assert ties[["t2i", "t_pos2i"]].all(axis=None)
@@ -178,7 +178,7 @@ def test_a_blind_model_never_wins_both_directions_of_an_instance_with_two_images
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_a_stratum_of_a_single_image_has_scores(scorer):
     task = comparisons([instance(0, "x", "swap", caption="A dog", negative_caption="a cat.")], files(1))
-    found = blind_columns(task, load_blind(scorer, device="cpu", precision="fp32", name=scorer))
+    found = compute_blind_columns(task, load_blind(scorer, device="cpu", precision="fp32", name=scorer))
     assert not np.isnan([found["s_c0_i0"], found["s_c1_i0"]]).any()
 
 
@@ -218,7 +218,7 @@ def ranked(task: Rankings, row: object) -> list[float]:
 @pytest.mark.parametrize("seed", range(4))
 def test_ranks_of_a_scorer_that_sees_both_count_what_beats_every_true_candidate(seed):
     task = random_rankings(seed)
-    found = blind_columns(task, HashingBoth())
+    found = compute_blind_columns(task, HashingBoth())
     for n, row in enumerate(task.rows.itertuples()):
         pool = task.pools[row.pool].tolist()
         false = [place for place in pool if place not in row.true]
@@ -234,7 +234,7 @@ def test_ranks_of_a_scorer_that_sees_both_count_what_beats_every_true_candidate(
 def test_ranks_are_those_of_the_definitions(seed):
     task = random_rankings(seed)
     assert set(task.rows["direction"]) == {"i2t", "t2i"}
-    found = blind_columns(task, Hashing())
+    found = compute_blind_columns(task, Hashing())
     expected = np.array([ranked(task, row) for row in task.rows.itertuples()])
     for name, values in zip(COLUMNS, expected.T, strict=True):
         np.testing.assert_array_equal(found[name], values, err_msg=name)
@@ -245,7 +245,7 @@ def test_a_query_without_false_candidates_has_none_above_it():
     task = Rankings(
         pd.DataFrame(rows, columns=list(RANKING_COLUMNS)), files(2), [("a",), ("b",)], [np.arange(2)]
     )
-    found = blind_columns(task, Hashing())
+    found = compute_blind_columns(task, Hashing())
     assert [found[name].tolist() for name in COLUMNS] == [
         [0.5] * 2,
         [-math.inf] * 2,
@@ -260,7 +260,7 @@ def test_a_choice_among_images_is_a_tie_and_so_a_miss():
     task = Rankings(
         pd.DataFrame(rows, columns=list(RANKING_COLUMNS)), files(4), [("a",), ("b",)], [np.arange(4)]
     )
-    columns = blind_columns(task, Hashing())
+    columns = compute_blind_columns(task, Hashing())
     assert columns["equal"].tolist() == [3, 2]
     hits, ties = outcomes(scored(task, columns), ("recall@1", "recall@3"))
     assert hits.to_numpy().tolist() == [[0, 0], [0, 1]]
@@ -279,7 +279,7 @@ def test_pools_too_large_to_contest_have_no_score_but_their_size(monkeypatch):
         pd.DataFrame(rows, columns=list(RANKING_COLUMNS)), files(3), texts, [np.arange(4), np.arange(6)]
     )
     model = Hashing()
-    found = blind_columns(task, model)
+    found = compute_blind_columns(task, model)
     assert len(model.calls) == 1
     assert found["candidates"].tolist() == [4, 4, 6]
     assert [bool(np.isnan(found[name][2])) for name in COLUMNS] == [True, True, True, True, False]
@@ -303,7 +303,7 @@ def scored_by(pairs: pd.DataFrame, negatives: pd.DataFrame, name: str) -> pd.Dat
 def agrees(task: Comparisons, folder: Path, scorer: str) -> dict[str, float]:
     """Check the accuracy of every subset against ``blind.scores``, a tie being a miss; return it."""
     model = load_blind(scorer, device="cpu", precision="fp32", name=scorer)
-    hits = outcomes(scored(task, blind_columns(task, model)), ("accuracy",)).hits["accuracy"]
+    hits = outcomes(scored(task, compute_blind_columns(task, model)), ("accuracy",)).hits["accuracy"]
     rows = read_captions(folder).rename(columns={"pair_id": "negative_id"})
     rows = rows.assign(pair_id=rows["negative_id"], type=rows["subtype"].str.partition("_")[0])
     pairs, negatives = rows[["pair_id", "image_id", "caption"]], rows.drop(columns=["image_id", "caption"])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caramel.evaluation.scores.choice_parser import chosen
+from caramel.evaluation.scores.choice_parser import parse_choice
 from caramel.evaluation.scores.prompt_templates import LETTERS, NONE, Form
 
 CAPTIONS = ("A dog on a mat.", "A cat on a mat.", "On the mat, a dog lies.")
@@ -55,7 +55,7 @@ LEADS = (
     ],
 )
 def test_common_forms_are_understood(reply: str, place: int, form: Form) -> None:
-    assert chosen(reply, CAPTIONS, form=form, none=True) == place
+    assert parse_choice(reply, CAPTIONS, form=form, none=True) == place
 
 
 @FORMS
@@ -90,29 +90,29 @@ def test_common_forms_are_understood(reply: str, place: int, form: Form) -> None
     ],
 )
 def test_what_names_no_single_option_is_not_understood(reply: str, form: Form) -> None:
-    assert chosen(reply, CAPTIONS, form=form, none=True) is None
+    assert parse_choice(reply, CAPTIONS, form=form, none=True) is None
 
 
 @FORMS
 def test_a_caption_that_begins_as_another_is_told_from_it(form: Form) -> None:
     longer = ["a dog", "a dog on a mat"]
-    assert chosen("A) a dog", longer, form=form, none=False) == 0
-    assert chosen("B) a dog on a mat", longer, form=form, none=False) == 1
-    assert chosen("A) a dog on a mat", longer, form=form, none=False) is None
-    assert chosen("B) a dog", longer, form=form, none=False) is None
+    assert parse_choice("A) a dog", longer, form=form, none=False) == 0
+    assert parse_choice("B) a dog on a mat", longer, form=form, none=False) == 1
+    assert parse_choice("A) a dog on a mat", longer, form=form, none=False) is None
+    assert parse_choice("B) a dog", longer, form=form, none=False) is None
 
 
 @FORMS
 @pytest.mark.parametrize("reply", ["D", "none", "None of them", "D. none of these captions"])
 def test_an_option_that_was_not_offered_is_not_understood(reply: str, form: Form) -> None:
-    assert chosen(reply, CAPTIONS, form=form, none=False) is None
+    assert parse_choice(reply, CAPTIONS, form=form, none=False) is None
 
 
 @given(st.text(alphabet=string.printable + "é–“”", max_size=60), st.integers(1, 3), st.booleans(), FORM)
 def test_whatever_is_said_the_place_is_that_of_an_option_whose_letter_or_none_was_said(
     reply: str, count: int, none: bool, form: Form
 ) -> None:
-    place = chosen(reply, CAPTIONS[:count], form=form, none=none)
+    place = parse_choice(reply, CAPTIONS[:count], form=form, none=none)
     if place is None:
         return
     assert 0 <= place < count + none
@@ -140,7 +140,10 @@ def test_every_option_is_understood_in_every_form(
     after = data.draw(
         st.sampled_from(["", ".", ")", f") {text}", f". {text.capitalize()}.", f": {text}", f"\n{text}"])
     )
-    assert chosen(data.draw(st.sampled_from(LEADS)) + letter + after, options, form=form, none=True) == place
+    assert (
+        parse_choice(data.draw(st.sampled_from(LEADS)) + letter + after, options, form=form, none=True)
+        == place
+    )
 
 
 @given(captions, st.data(), FORM)
@@ -151,7 +154,7 @@ def test_two_letters_are_never_understood(options: list[str], data: st.DataObjec
     )
     end = data.draw(st.sampled_from(["", ".", ")", " is right", " as well", "!"]))
     lead = data.draw(st.sampled_from(LEADS))
-    assert chosen(f"{lead}{first}{between}{second}{end}", options, form=form, none=True) is None
+    assert parse_choice(f"{lead}{first}{between}{second}{end}", options, form=form, none=True) is None
 
 
 @given(captions, st.data(), FORM)
@@ -159,7 +162,7 @@ def test_the_letter_of_one_with_the_caption_of_another_is_not_understood(
     options: list[str], data: st.DataObject, form: Form
 ) -> None:
     place, other = data.draw(st.permutations(range(len(options))))[:2]
-    assert chosen(f"{LETTERS[place]}) {options[other]}", options, form=form, none=False) is None
+    assert parse_choice(f"{LETTERS[place]}) {options[other]}", options, form=form, none=False) is None
 
 
 @pytest.mark.parametrize(
@@ -228,22 +231,22 @@ def test_the_letter_of_one_with_the_caption_of_another_is_not_understood(
     ],
 )
 def test_a_verdict_on_an_option_is_not_its_choice(reply: str, true: int | None, odd: int | None) -> None:
-    assert chosen(reply, SHIRTS, form="true", none=False) == true
-    assert chosen(reply, SHIRTS, form="odd", none=False) == odd
+    assert parse_choice(reply, SHIRTS, form="true", none=False) == true
+    assert parse_choice(reply, SHIRTS, form="odd", none=False) == odd
 
 
 def test_verdicts_on_three_options_choose_the_one_that_stands_out() -> None:
     reply = "A: false\nB: true\nC: true"
-    assert chosen(reply, CAPTIONS, form="odd", none=True) == 0
-    assert chosen(reply, CAPTIONS, form="true", none=True) is None
+    assert parse_choice(reply, CAPTIONS, form="odd", none=True) == 0
+    assert parse_choice(reply, CAPTIONS, form="true", none=True) is None
 
 
 @pytest.mark.parametrize(
     "reply", ["A. a a. This is incorrect", "A) a a: this is wrong.", "A\na a. It is false"]
 )
 def test_a_letter_that_is_also_a_word_of_its_caption_is_the_subject_of_the_verdict(reply: str) -> None:
-    assert chosen(reply, ["a a", "a the"], form="true", none=False) is None
-    assert chosen(reply, ["a a", "a the"], form="odd", none=False) == 0
+    assert parse_choice(reply, ["a a", "a the"], form="true", none=False) is None
+    assert parse_choice(reply, ["a a", "a the"], form="odd", none=False) == 0
 
 
 @given(captions, st.data(), FORM)
@@ -260,7 +263,7 @@ def test_an_option_that_is_only_rejected_is_never_chosen(
     )
     verdict = data.draw(st.sampled_from(verdicts[form]))
     reply = f"{LETTERS[place]}{echo} is {verdict}{data.draw(st.sampled_from(['', '.', ': it rains.', ', since it rains']))}"
-    assert chosen(reply, options, form=form, none=False) is None
+    assert parse_choice(reply, options, form=form, none=False) is None
 
 
 @given(captions, st.data(), FORM)
@@ -274,4 +277,4 @@ def test_an_answer_behind_reasoning_is_understood(
     lead = data.draw(
         st.sampled_from(["Answer: ", "The answer is ", "Final answer: **", "So the correct option is "])
     )
-    assert chosen(f"{reason} {lead}{LETTERS[place]}", options, form=form, none=False) == place
+    assert parse_choice(f"{reason} {lead}{LETTERS[place]}", options, form=form, none=False) == place

@@ -29,13 +29,13 @@ from caramel import registry
 from caramel.benchmarks.image_files import content_keys
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import BackendError
-from caramel.evaluation.benchmark_source import Source
-from caramel.evaluation.evaluate import evaluate
+from caramel.evaluation.benchmark_source import BenchmarkSource
+from caramel.evaluation.evaluate import run_evaluation
 from caramel.evaluation.results.answers import summarise_answers
 from caramel.evaluation.scores import response_cache
-from caramel.evaluation.scores.encoding import Run
-from caramel.evaluation.scores.multiple_choice import answers
-from caramel.evaluation.scores.response_cache import PATIENCE, ask, kept_replies
+from caramel.evaluation.scores.encoding import RunConfig
+from caramel.evaluation.scores.multiple_choice import collect_answers
+from caramel.evaluation.scores.response_cache import PATIENCE, ask_questions, load_replies
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile, Rankings, Task
 from caramel.interfaces.model import Question, Reply
 from caramel.models.chat.endpoint import KEY
@@ -93,8 +93,8 @@ def task(images: list[ImageFile], *, paraphrased: bool = False, second: bool = F
 
 def asked(server: ChatServer, task: Task, store: Path) -> pd.DataFrame:
     open_model.cache_clear()
-    run = Run(f"m=quick:test-model@{server.url}", "cpu", "fp32", None, str(store), "inline")
-    rows = answers(task, content_keys(task.images), run, benchmark="b")
+    run = RunConfig(f"m=quick:test-model@{server.url}", "cpu", "fp32", None, str(store), "inline")
+    rows = collect_answers(task, content_keys(task.images), run, benchmark="b")
     check_table(ANSWERS, rows, "test")
     return rows
 
@@ -338,13 +338,13 @@ def test_a_killed_run_has_kept_every_reply_that_it_had(server: ChatServer, tmp_p
     code = """if True:
         import sys
         from pathlib import Path
-        from caramel.evaluation.scores.response_cache import ask
+        from caramel.evaluation.scores.response_cache import ask_questions
         from caramel.models.chat.model import Chat
         from caramel.models.chat.endpoint import Endpoint
         from caramel.interfaces.model import Question
         image = Path(sys.argv[2]).read_bytes()
         questions = {f"key{n}": Question(f"question {n}", lambda: image) for n in range(100)}
-        ask(Chat("m", Endpoint("test-model", sys.argv[1])), questions, Path(sys.argv[3]))
+        ask_questions(Chat("m", Endpoint("test-model", sys.argv[1])), questions, Path(sys.argv[3]))
     """
     (tmp_path / "red.png").write_bytes(picture("red"))
     words = [server.url, str(tmp_path / "red.png"), str(tmp_path / "replies")]
@@ -357,7 +357,7 @@ def test_a_killed_run_has_kept_every_reply_that_it_had(server: ChatServer, tmp_p
     finally:
         process.kill()
         process.communicate()
-    response_cache = {key: str(reply.text) for key, reply in kept_replies(tmp_path / "replies")[0].items()}
+    response_cache = {key: str(reply.text) for key, reply in load_replies(tmp_path / "replies")[0].items()}
     assert response_cache == {f"key{text.split()[-1]}": text for text in response_cache.values()}
     assert sorted(response_cache.values()) == sorted(f"A {r.prompt}" for r in server.requests[:20])
 
@@ -370,12 +370,12 @@ def test_a_half_written_line_is_asked_again(
     text = path.read_bytes()
     for cut in range(1, len(text.splitlines()[-1]) + 1):
         path.write_bytes(text[:-cut])
-        assert len(kept_replies(path.parent)[0]) == len(rows) - (cut > 1)  # the newline alone may lack
+        assert len(load_replies(path.parent)[0]) == len(rows) - (cut > 1)  # the newline alone may lack
     path.write_bytes(text[:-20])
     server.requests = []
     pd.testing.assert_frame_equal(asked(server, task(images), tmp_path / "store"), rows)
     assert len(server.requests) == 1
-    assert len(kept_replies(path.parent)[0]) == len(rows)
+    assert len(load_replies(path.parent)[0]) == len(rows)
 
 
 def test_another_image_prompt_model_or_endpoint_is_another_question(
@@ -433,7 +433,7 @@ def test_after_answers_a_long_silence_ends_the_run_and_keeps_what_came(
     with pytest.raises(BackendError, match="questions in a row"):
         asked(server, task(images), tmp_path / "store")
     (folder,) = (tmp_path / "store").glob("*/replies")
-    assert len(kept_replies(folder)[0]) == 30
+    assert len(load_replies(folder)[0]) == 30
 
 
 class Scripted:
@@ -453,10 +453,10 @@ def test_failures_between_answers_do_not_end_the_run(tmp_path: Path) -> None:
     questions = {f"key{n}": Question("?", lambda: b"") for n in range(4 * PATIENCE)}
     quiet: list[str | None] = [None] * (PATIENCE - 1)
     script = [*quiet, "A", *quiet, "B", *quiet, "C", *quiet, "A"]
-    found = ask(Scripted(script), questions, tmp_path / "replies")
+    found = ask_questions(Scripted(script), questions, tmp_path / "replies")
     assert [reply.text for reply in found.values()] == ["A", "B", "C", "A"]
     with pytest.raises(BackendError, match=f"{PATIENCE} questions in a row.*silence"):
-        ask(Scripted(["A", *quiet, None]), questions, tmp_path / "others")
+        ask_questions(Scripted(["A", *quiet, None]), questions, tmp_path / "others")
 
 
 def test_other_tasks_are_an_error(server: ChatServer, images: list[ImageFile], tmp_path: Path) -> None:
@@ -498,8 +498,10 @@ def test_an_evaluation_asks_a_chat_model_and_writes_the_key_nowhere(
         "store": tmp_path / "store",
         "folder": tmp_path / "trials",
     }
-    found = evaluate(
-        [f"quick:test-model@{server.url}"], [Source("sugarcrepe", str(folder), str(tmp_path))], **settings
+    found = run_evaluation(
+        [f"quick:test-model@{server.url}"],
+        [BenchmarkSource("sugarcrepe", str(folder), str(tmp_path))],
+        **settings,
     )
     assert len(found.similarities) == 0
     assert len(found.answers) == 3 * 12
@@ -535,8 +537,8 @@ def test_a_trial_with_failed_questions_is_not_done_and_the_same_command_asks_tho
 
     def outcomes_of_a_run() -> pd.Series:
         open_model.cache_clear()
-        sources = [Source("sugarcrepe", str(tmp_path / "data"), str(tmp_path))]
-        return evaluate([f"m=quick:test-model@{server.url}"], sources, **settings).answers["outcome"]
+        sources = [BenchmarkSource("sugarcrepe", str(tmp_path / "data"), str(tmp_path))]
+        return run_evaluation([f"m=quick:test-model@{server.url}"], sources, **settings).answers["outcome"]
 
     def deaf_to_red(request: Request, number: int) -> Response | str:
         red = colour_of(request.image) == "red" and "Here are" in request.prompt

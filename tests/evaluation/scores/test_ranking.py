@@ -15,10 +15,16 @@ from caramel import registry
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.tasks import limited
 from caramel.evaluation.scores import ranking
-from caramel.evaluation.scores.encoding import Run, encode
-from caramel.evaluation.scores.item_scores import Dual
-from caramel.evaluation.scores.ranking import COLUMNS, Groups, grouped, rank_columns, ranks
-from caramel.evaluation.scores.scoring import similarities
+from caramel.evaluation.scores.encoding import RunConfig, encode_items
+from caramel.evaluation.scores.item_scores import DualEncoderScores
+from caramel.evaluation.scores.ranking import (
+    COLUMNS,
+    PromptGroups,
+    compute_rank_columns,
+    compute_ranks,
+    pool_prompts,
+)
+from caramel.evaluation.scores.scoring import compute_similarities
 from caramel.interfaces.benchmark import RANKING_COLUMNS, ImageFile, Rankings
 from caramel.models.specs import open_model
 from caramel.schemas.contracts import check_table
@@ -94,14 +100,14 @@ def test_ranks_are_those_of_the_definition(drawn: tuple[Rankings, np.ndarray], c
     task, scores = drawn
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranking, "CELLS", cells)  # blocks of any size
-        found = ranks(task, Table(scores))
+        found = compute_ranks(task, Table(scores))
     assert list(found) == list(COLUMNS)
     np.testing.assert_array_equal(np.stack(list(found.values()), axis=1), oracle(task, scores))
 
 
 def test_a_pool_of_true_candidates_alone_has_no_other_and_nothing_before() -> None:
     task = Rankings(frame([("i2t", 0, 0, [0, 1])]), [ImageFile("a")], [("a",), ("b",)], [np.array([1, 0])])
-    found = ranks(task, Table(np.array([[0.2], [0.4]])))
+    found = compute_ranks(task, Table(np.array([[0.2], [0.4]])))
     np.testing.assert_array_equal([found[c][0] for c in COLUMNS], [0.4, math.nan, 0, 0, 2])
 
 
@@ -115,7 +121,7 @@ def test_a_reader_that_names_no_true_candidate_of_the_pool_is_found_out(
 ) -> None:
     task = Rankings(frame([row] * copies), [ImageFile("a")], [("t",)] * 3, [np.array([0, 1])])
     with pytest.raises(AssertionError, match=message):
-        ranks(task, Table(np.zeros((3, 1))))
+        compute_ranks(task, Table(np.zeros((3, 1))))
 
 
 def unit(rng: np.random.Generator, count: int, width: int = 5) -> np.ndarray:
@@ -137,7 +143,7 @@ def test_equal_embeddings_tie_exactly_wherever_they_stand(
     task = Rankings(
         frame(rows), [ImageFile(str(i)) for i in range(30)], [(str(t),) for t in range(40)], pools
     )
-    found = ranks(task, Dual(images, np.arange(30), texts))
+    found = compute_ranks(task, DualEncoderScores(images, np.arange(30), texts))
     scores = np.array([[math.fsum(np.float64(t) * i) for i in images] for t in texts])
     for n, (values, expected) in enumerate(
         zip(zip(*found.values(), strict=True), oracle(task, scores), strict=True)
@@ -188,10 +194,12 @@ def scores_of(task: Rankings, spec: str) -> np.ndarray:
 @pytest.mark.parametrize("spec", ["counting:16", "matching:4"])
 def test_prompts_are_averaged_by_every_form_of_model(spec: str, tmp_path: Path, families: None) -> None:
     task = Prompts().task(tmp_path)
-    run = Run(spec, "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
+    run = RunConfig(spec, "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
     keys = check_images(task.images, "test")
     model = open_model(spec, "cpu", "fp32")
-    found = rank_columns(task, lambda texts, pairs: encode(task.images, keys, texts, pairs, run, model))
+    found = compute_rank_columns(
+        task, lambda texts, pairs: encode_items(task.images, keys, texts, pairs, run, model)
+    )
     scores = scores_of(task, spec)
     scores[3], scores[4], scores[:, 3] = scores[0], scores[1], scores[:, 0]  # exactly, not but nearly
     expected = np.array(oracle(task, scores))
@@ -201,20 +209,22 @@ def test_prompts_are_averaged_by_every_form_of_model(spec: str, tmp_path: Path, 
     np.testing.assert_allclose(found["s_true"], expected[:, 0], atol=1e-6)
     np.testing.assert_allclose(found["s_other"], expected[:, 1], atol=1e-6)
     assert found["equal"].sum() >= 4
-    rows = similarities(task, keys, run, benchmark="test")
+    rows = compute_similarities(task, keys, run, benchmark="test")
     check_table(SIMILARITIES, rows, "test")
     np.testing.assert_array_equal(rows["above"], found["above"])
 
 
 def test_a_single_prompt_keeps_its_embedding_to_the_last_bit() -> None:
     rng = np.random.default_rng(2)
-    scores = Dual(unit(rng, 3), np.arange(3), unit(rng, 4))
-    again = grouped(scores, Groups(np.array([2, 0, 2]), np.array([1, 1, 1])))
+    scores = DualEncoderScores(unit(rng, 3), np.arange(3), unit(rng, 4))
+    again = pool_prompts(scores, PromptGroups(np.array([2, 0, 2]), np.array([1, 1, 1])))
     places = np.array([0, 1, 2]), np.array([2, 1, 0])
     np.testing.assert_array_equal(
-        again.against_images(*places), scores.against_images(np.array([2, 0, 2]), places[1])
+        again.score_against_images(*places), scores.score_against_images(np.array([2, 0, 2]), places[1])
     )
-    np.testing.assert_array_equal(again.matrix(*places), scores.matrix(np.array([2, 0, 2]), places[1]))
+    np.testing.assert_array_equal(
+        again.score_all_pairs(*places), scores.score_all_pairs(np.array([2, 0, 2]), places[1])
+    )
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.data())
@@ -223,7 +233,7 @@ def test_groups_give_the_prompts_of_any_texts_in_any_order(sizes: list[int], dat
     prompts = data.draw(st.lists(st.integers(0, 9), min_size=sum(sizes), max_size=sum(sizes)))
     by_text = [prompts[sum(sizes[:t]) : sum(sizes[: t + 1])] for t in range(len(sizes))]
     texts = data.draw(st.lists(st.integers(0, len(sizes) - 1), min_size=1, max_size=8))
-    found = Groups(np.array(prompts), np.array(sizes)).of(np.array(texts))
+    found = PromptGroups(np.array(prompts), np.array(sizes)).list_prompts(np.array(texts))
     assert found.tolist() == [prompt for text in texts for prompt in by_text[text]]
 
 
@@ -246,8 +256,8 @@ def test_a_candidate_without_a_score_leaves_its_queries_unscored(
 ) -> None:
     monkeypatch.setitem(registry.FAMILIES.targets, "blank", "test_ranking:BLANK")
     task = Prompts().task(tmp_path)
-    run = Run("blank:x", "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
-    rows = similarities(task, check_images(task.images, "test"), run, benchmark="test")
+    run = RunConfig("blank:x", "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
+    rows = compute_similarities(task, check_images(task.images, "test"), run, benchmark="test")
     unscored = rows["above"].isna()
     # ``b`` is in texts 0, 2 and 3: in the pool of all texts, and the query of three in five.
     assert unscored.tolist() == [True] * 4 + [True, False, True, True, False] + [True, True]
@@ -261,8 +271,8 @@ def test_a_matcher_is_asked_for_the_pairs_of_the_pools_alone(tmp_path: Path, fam
 
     task = Prompts().task(tmp_path)
     task = Rankings(frame([("i2t", 1, 2, [2, 4]), ("t2i", 1, 3, [0])]), task.images, task.texts, task.pools)
-    run = Run("matching:8", "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
-    similarities(task, check_images(task.images, "test"), run, benchmark="test")
+    run = RunConfig("matching:8", "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
+    compute_similarities(task, check_images(task.images, "test"), run, benchmark="test")
     matcher = opened["matching:8"]
     assert isinstance(matcher, CountingMatcher)
     files = [Path(image.path).read_bytes() for image in task.images]
@@ -273,12 +283,12 @@ def test_a_matcher_is_asked_for_the_pairs_of_the_pools_alone(tmp_path: Path, fam
 
 def test_a_limit_changes_no_rank(tmp_path: Path, families: None) -> None:
     task = Prompts().task(tmp_path)
-    run = Run("counting:4", "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
+    run = RunConfig("counting:4", "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
     keys = check_images(task.images, "test")
-    whole = similarities(task, keys, run, benchmark="test")
+    whole = compute_similarities(task, keys, run, benchmark="test")
     for limit in (1, 5):
         short = limited(task, limit)
-        part = similarities(short, check_images(short.images, "test"), run, benchmark="test")
+        part = compute_similarities(short, check_images(short.images, "test"), run, benchmark="test")
         pd.testing.assert_frame_equal(
             part[["above", "equal", "candidates"]], whole.iloc[:limit][["above", "equal", "candidates"]]
         )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from caramel.evaluation.scores.features import projected
+from caramel.evaluation.scores.features import encode_projected
 from caramel.models.open_clip.checkpoints import CONFIG, VOCABULARY, load_checkpoint, save_checkpoint
 from caramel.models.open_clip.encoder import decode, normalised, tokenize
 
@@ -20,8 +20,8 @@ def test_each_item_has_the_vector_that_the_model_gives_it_alone(
     files = {**files, "again": files[names[0]]}
     names.append("again")
     how: dict[str, Any] = {"device": "cpu", "batch": 2, "store": str(tmp_path)}
-    images = projected(str(clip_folder), names, files.__getitem__, **how)
-    words = projected(str(clip_folder), texts, None, **how)
+    images = encode_projected(str(clip_folder), names, files.__getitem__, **how)
+    words = encode_projected(str(clip_folder), texts, None, **how)
     with torch.no_grad():
         for name, vector in zip(names, images, strict=True):
             pixels = normalised(clip, torch.from_numpy(decode(clip, [files[name]])))
@@ -31,7 +31,7 @@ def test_each_item_has_the_vector_that_the_model_gives_it_alone(
                 clip.model.encode_text(torch.from_numpy(tokenize(clip, [text])))[0], vector, atol=1e-5
             )
     assert not np.allclose(np.linalg.norm(images, axis=1), 1, atol=1e-3)
-    assert np.array_equal(projected(str(clip_folder), texts[::-1], None, **how), words[::-1])
+    assert np.array_equal(encode_projected(str(clip_folder), texts[::-1], None, **how), words[::-1])
 
 
 def test_a_base_that_is_trained_anew_in_its_folder_gives_its_own_vectors(
@@ -40,10 +40,10 @@ def test_a_base_that_is_trained_anew_in_its_folder_gives_its_own_vectors(
     base, texts = tmp_path / "base", ["a tree"]
     shutil.copytree(clip_folder, base)
     how: dict[str, Any] = {"device": "cpu", "batch": 2, "store": str(tmp_path / "store")}
-    before = np.array(projected(str(base), texts, None, **how))
+    before = np.array(encode_projected(str(base), texts, None, **how))
     clip = load_checkpoint(base)
     with torch.no_grad():
         clip.model.text.text_projection.mul_(2)
     config, vocabulary = json.loads((base / CONFIG).read_text()), (base / VOCABULARY).read_bytes()
     save_checkpoint(base, clip.model, config=config, vocabulary=vocabulary, card={})
-    assert np.allclose(projected(str(base), texts, None, **how), 2 * before, atol=1e-5)
+    assert np.allclose(encode_projected(str(base), texts, None, **how), 2 * before, atol=1e-5)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from caramel.evaluation.scores.response_cache import ask, kept_replies
+from caramel.evaluation.scores.response_cache import ask_questions, load_replies
 from caramel.interfaces.model import Question, Reply
 
 
@@ -31,8 +31,8 @@ QUESTIONS = {"k1": Question("?", lambda: b""), "k2": Question("?", lambda: b"")}
 def test_half_a_surrogate_pair_is_kept_as_a_character_that_can_be_written(tmp_path: Path) -> None:
     model = Says("B \ud83d")
     expected = {"k1": Reply("B \ufffd"), "k2": Reply("B \ufffd")}
-    assert ask(model, QUESTIONS, tmp_path) == expected
-    assert ask(model, QUESTIONS, tmp_path) == expected == kept_replies(tmp_path)[0]
+    assert ask_questions(model, QUESTIONS, tmp_path) == expected
+    assert ask_questions(model, QUESTIONS, tmp_path) == expected == load_replies(tmp_path)[0]
     assert model.asked == 2
 
 
@@ -56,16 +56,16 @@ def test_a_kept_reply_that_is_broken_is_asked_again_with_one_line(
     good = json.dumps({"key": "k2", "reply": "A", "finish": "stop"})
     (tmp_path / "old.jsonl").write_text(f"{line}\n{good}\n")
     model = Says("B")
-    assert ask(model, QUESTIONS, tmp_path) == {"k1": Reply("B"), "k2": Reply("A")}
+    assert ask_questions(model, QUESTIONS, tmp_path) == {"k1": Reply("B"), "k2": Reply("A")}
     assert model.asked == 1
     said = [line for line in capsys.readouterr().err.splitlines() if "Broken" in line]
     (line,) = said
     assert line.startswith(f"Broken lines in {str(tmp_path)!r}, ")
     assert line.endswith(": 1. What they may have answered is asked again.")
-    assert ask(model, QUESTIONS, tmp_path) == {"k1": Reply("B"), "k2": Reply("A")}
+    assert ask_questions(model, QUESTIONS, tmp_path) == {"k1": Reply("B"), "k2": Reply("A")}
     assert "Broken" not in capsys.readouterr().err, "nothing is asked again"
 
 
 def test_bytes_that_are_no_text_are_asked_again(tmp_path: Path) -> None:
     (tmp_path / "old.jsonl").write_bytes(b'{"key": "k1", "reply": "\xff"}\n')
-    assert kept_replies(tmp_path) == ({}, 1)
+    assert load_replies(tmp_path) == ({}, 1)

@@ -17,9 +17,9 @@ from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import BackendError
 from caramel.evaluation.scores import encoding, item_scores
-from caramel.evaluation.scores.encoding import Run
-from caramel.evaluation.scores.item_scores import Dual
-from caramel.evaluation.scores.scoring import similarities
+from caramel.evaluation.scores.encoding import RunConfig
+from caramel.evaluation.scores.item_scores import DualEncoderScores
+from caramel.evaluation.scores.scoring import compute_similarities
 from caramel.interfaces.benchmark import ABSENT, RANKING_COLUMNS, Comparisons, ImageFile, Rankings, Task
 from caramel.models.specs import open_model
 from caramel.schemas.contracts import check_table
@@ -80,7 +80,9 @@ def ranked(folder: Path) -> Rankings:
 
 def scored(task: Task, spec: str, store: Path, executor: str = "inline") -> pd.DataFrame:
     keys = check_images(task.images, "test")
-    rows = similarities(task, keys, Run(spec, "cpu", "fp32", 4, str(store), executor), benchmark="b")
+    rows = compute_similarities(
+        task, keys, RunConfig(spec, "cpu", "fp32", 4, str(store), executor), benchmark="b"
+    )
     check_table(SIMILARITIES, rows, "test")
     return rows
 
@@ -224,16 +226,16 @@ def test_items_of_equal_embedding_tie_exactly_wherever_they_stand(
     words = rng.normal(size=(count, 37)).astype(np.float32)
     seen = rng.normal(size=(pictures, 37)).astype(np.float32)
     texts, images = np.concatenate([words, words[::-1]]), np.concatenate([seen, seen[::-1]])
-    scores = Dual(images, np.arange(2 * pictures), texts)
+    scores = DualEncoderScores(images, np.arange(2 * pictures), texts)
     grid = np.meshgrid(np.arange(2 * count), np.arange(2 * pictures), indexing="ij")
-    by_row = scores.against_images(grid[0].reshape(-1), grid[1].reshape(-1)).reshape(grid[0].shape)
-    for found in (scores.matrix(np.arange(2 * count), np.arange(2 * pictures)), by_row):
+    by_row = scores.score_against_images(grid[0].reshape(-1), grid[1].reshape(-1)).reshape(grid[0].shape)
+    for found in (scores.score_all_pairs(np.arange(2 * count), np.arange(2 * pictures)), by_row):
         assert np.allclose(found, texts.astype(float) @ images.astype(float).T)
         assert np.array_equal(found[:count], found[count:][::-1])
         assert np.array_equal(found[:, :pictures], found[:, pictures:][:, ::-1])
     left, right = rng.integers(0, 2 * count, 200), rng.integers(0, 2 * count, 200)
     twin = 2 * count - 1 - right
-    assert np.array_equal(scores.between_texts(left, right), scores.between_texts(left, twin))
+    assert np.array_equal(scores.score_between_texts(left, right), scores.score_between_texts(left, twin))
 
 
 class Broken(CountingEncoder):

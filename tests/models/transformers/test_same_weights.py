@@ -19,7 +19,7 @@ from same_weights import (
 )
 from small_transformers import siglip2_square_folder, siglip_folder
 
-from caramel.evaluation.adapters import live_model
+from caramel.evaluation.adapters import wrap_model
 from caramel.models.open_clip.loader import load_open_clip
 from caramel.models.transformers.dual import load_dual
 
@@ -54,8 +54,8 @@ def encoders(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         "open_clip": load_open_clip(str(ours), **loaded),
         "dual": load_dual(str(new), **loaded),
         "dual of an old config": load_dual(str(old), **loaded),
-        "open_clip in memory": live_model(model, **{**none, **parts}, **live),
-        "transformers in memory": live_model(
+        "open_clip in memory": wrap_model(model, **{**none, **parts}, **live),
+        "transformers in memory": wrap_model(
             CLIPModel.from_pretrained(new).eval(), **{**none, **processor}, **live
         ),
     }

@@ -36,11 +36,13 @@ def is_answers(rows: pd.DataFrame) -> bool:
     """
     if "answer" not in rows.columns or "correct" not in rows.columns:
         return False
-    return any(isinstance(said, dict | str) and "multiple_choice_answer" in said for said in rows["answer"])
+    return any(
+        isinstance(answer, dict | str) and "multiple_choice_answer" in answer for answer in rows["answer"]
+    )
 
 
-def answers_of(
-    rows: pd.DataFrame, described: pd.DataFrame, right: Iterable[float], places: Sequence[str]
+def build_answers(
+    rows: pd.DataFrame, described: pd.DataFrame, right: Iterable[float], locations: Sequence[str]
 ) -> pd.DataFrame:
     """Return table ``answers`` of the rows of a file, without a benchmark.
 
@@ -57,46 +59,48 @@ def answers_of(
     meant, replies = (
         [
             optional_text(row["answer"], field, f"{where}, field 'answer'")
-            for row, where in zip(records, places, strict=True)
+            for row, where in zip(records, locations, strict=True)
         ]
         for field in ("multiple_choice_answer", "free_form_answer")
     )
-    order = _order(records, replies, places)
-    outcomes = [_outcome(hit, option) for hit, option in zip(right, meant, strict=True)]
-    asked: dict[str, Any] = {"image": "positive", "ways": 2, "order": order, "wording": WORDING}
-    said: dict[str, Any] = {
+    order = _infer_order(records, replies, locations)
+    outcomes = [_determine_outcome(hit, option) for hit, option in zip(right, meant, strict=True)]
+    question_columns: dict[str, Any] = {"image": "positive", "ways": 2, "order": order, "wording": WORDING}
+    answer_columns: dict[str, Any] = {
         "outcome": outcomes,
         "reply": replies,
         TEXTS_HASH: [hash_captions(row["caption"], row["negative_caption"], None) for row in records],
     }
-    return described.assign(**asked, **said)
+    return described.assign(**question_columns, **answer_columns)
 
 
-def _outcome(right: float, meant: str | None) -> str:
+def _determine_outcome(right: float, meant: str | None) -> str:
     if right != right:
         return "failed"
     return "right" if right else "wrong" if meant else "unparseable"
 
 
-def _order(records: Sequence[dict[str, Any]], replies: Sequence[str | None], places: Sequence[str]) -> str:
+def _infer_order(
+    records: Sequence[dict[str, Any]], replies: Sequence[str | None], locations: Sequence[str]
+) -> str:
     """Return the order of the options that most replies tell."""
-    told: Counter[str] = Counter()
-    for row, reply, where in zip(records, replies, places, strict=True):
+    votes: Counter[str] = Counter()
+    for row, reply, where in zip(records, replies, locations, strict=True):
         caption, negative = (text_field(row, name, where) for name in ("caption", "negative_caption"))
         options = set(_OPTION.findall(reply or ""))
         meant = row["answer"]["multiple_choice_answer"]
         if len(options) == 1 and caption != negative and meant in (caption, negative):
-            told[ORDERS[(options == {"1"}) != (meant == caption)]] += 1
-    ranked = told.most_common()
+            votes[ORDERS[(options == {"1"}) != (meant == caption)]] += 1
+    ranked = votes.most_common()
     if not ranked or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
         raise DataError(
-            f"{places[0]} and {len(places) - 1} more: no reply tells in which order the options stood. A free_form_answer "
+            f"{locations[0]} and {len(locations) - 1} more: no reply tells in which order the options stood. A free_form_answer "
             f"names (1) or (2), and multiple_choice_answer the caption that it means."
         )
     return ranked[0][0]
 
 
-def joined(files: Sequence[pd.DataFrame], benchmark: str) -> tuple[pd.DataFrame, list[str]]:
+def join_answers(files: Sequence[pd.DataFrame], benchmark: str) -> tuple[pd.DataFrame, list[str]]:
     """Return table ``answers`` of all files, and notes: an instance that lacks an order has a failed answer in it.
 
     Raises:

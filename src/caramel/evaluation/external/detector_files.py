@@ -39,7 +39,9 @@ def is_detections(columns: Sequence[str]) -> bool:
     return TEXT in columns and LABEL in columns
 
 
-def detected(rows: pd.DataFrame, places: Sequence[str], where: str) -> tuple[Outcomes, npt.NDArray[np.int64]]:
+def compute_detector_outcomes(
+    rows: pd.DataFrame, locations: Sequence[str], where: str
+) -> tuple[Outcomes, npt.NDArray[np.int64]]:
     """Return the outcomes of the n instances, and the places of their natural rows, (n,).
 
     Args:
@@ -50,12 +52,12 @@ def detected(rows: pd.DataFrame, places: Sequence[str], where: str) -> tuple[Out
     Raises:
         DataError: a label or a probability is none, or there are more rows of one class than of the other.
     """
-    labels = _numbers(rows[LABEL], places, "class. 0 is natural, 1 is synthetic")
+    labels = _read_numbers(rows[LABEL], locations, "class. 0 is natural, 1 is synthetic")
     odd = np.flatnonzero(~np.isin(labels, (0, 1)))
     if len(odd):
         at = int(odd[0])
         raise DataError(
-            f"{places[at]}: {brief(rows[LABEL].iloc[at])} in column {LABEL!r} is no class. 0 is natural, 1 is synthetic."
+            f"{locations[at]}: {brief(rows[LABEL].iloc[at])} in column {LABEL!r} is no class. 0 is natural, 1 is synthetic."
         )
     natural, synthetic = np.flatnonzero(labels == 0), np.flatnonzero(labels == 1)
     if len(natural) != len(synthetic):
@@ -63,11 +65,13 @@ def detected(rows: pd.DataFrame, places: Sequence[str], where: str) -> tuple[Out
             f"{where} has {len(natural)} natural rows and {len(synthetic)} synthetic ones in column {LABEL!r}. An instance "
             f"has one of each; download the file again."
         )
-    chances = {name: _chances(rows[name], places) for name in (TEXT, IMAGE) if name in rows.columns}
+    chances = {
+        name: _read_probabilities(rows[name], locations) for name in (TEXT, IMAGE) if name in rows.columns
+    }
     pairs = {name: (column[natural], column[synthetic]) for name, column in chances.items()}
     hits, ties = {}, {}
-    for name, tests in _tests(pairs).items():
-        hits[name], ties[name] = _judged(tests)
+    for name, tests in _build_tests(pairs).items():
+        hits[name], ties[name] = _compute_hits(tests)
     for name, (first, second) in pairs.items():
         known = ~np.isnan(first + second)
         right = ((first < HALF).astype(float) + (second > HALF)) / 2
@@ -77,7 +81,7 @@ def detected(rows: pd.DataFrame, places: Sequence[str], where: str) -> tuple[Out
     return Outcomes(pd.DataFrame(hits), pd.DataFrame(ties)), natural.astype(np.int64)
 
 
-def _tests(pairs: dict[str, Test]) -> Metrics:
+def _build_tests(pairs: dict[str, Test]) -> Metrics:
     """Return what must hold of the probabilities of each modality, (natural, synthetic), for each metric."""
     text = pairs[TEXT]
     if IMAGE not in pairs:
@@ -94,7 +98,7 @@ def _tests(pairs: dict[str, Test]) -> Metrics:
     return tests | {"group": [*tests["i2t"], *tests["t2i"]]}
 
 
-def _judged(tests: Sequence[Test]) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _compute_hits(tests: Sequence[Test]) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return hits, NaN where a probability is missing, and ties. (n,), (n,)."""
     known = ~np.any([np.isnan(less + more) for less, more in tests], axis=0)
     hit = np.all([less < more for less, more in tests], axis=0)
@@ -102,21 +106,21 @@ def _judged(tests: Sequence[Test]) -> tuple[Floats, npt.NDArray[np.bool_]]:
     return np.where(known, hit.astype(float), np.nan), tie & known
 
 
-def _chances(column: pd.Series, places: Sequence[str]) -> Floats:
-    found = _numbers(column, places, "probability")
-    odd = np.flatnonzero((found < 0) | (found > 1))
+def _read_probabilities(column: pd.Series, locations: Sequence[str]) -> Floats:
+    probabilities = _read_numbers(column, locations, "probability")
+    odd = np.flatnonzero((probabilities < 0) | (probabilities > 1))
     if len(odd):
         at = int(odd[0])
         raise DataError(
-            f"{places[at]}: {brief(column.iloc[at])} in column {column.name!r} is no probability in [0, 1]."
+            f"{locations[at]}: {brief(column.iloc[at])} in column {column.name!r} is no probability in [0, 1]."
         )
-    return found
+    return probabilities
 
 
-def _numbers(column: pd.Series, places: Sequence[str], kind: str) -> Floats:
+def _read_numbers(column: pd.Series, locations: Sequence[str], expected: str) -> Floats:
     """Return the values as numbers, NaN where empty; an error says of what kind they are not."""
     numbers = [number_or_nan(value) for value in column]
-    for number, value, where in zip(numbers, column, places, strict=True):
+    for number, value, where in zip(numbers, column, locations, strict=True):
         if number is None:
-            raise DataError(f"{where}: {brief(value)} in column {column.name!r} is no {kind}.")
+            raise DataError(f"{where}: {brief(value)} in column {column.name!r} is no {expected}.")
     return np.array(numbers, np.float64)

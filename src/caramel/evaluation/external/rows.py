@@ -22,8 +22,8 @@ import pandas as pd
 
 from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes, outcomes
 from caramel.errors import DataError
-from caramel.evaluation.external.answers import answers_of, is_answers
-from caramel.evaluation.external.detector_files import COLUMNS, detected, is_detections
+from caramel.evaluation.external.answers import build_answers, is_answers
+from caramel.evaluation.external.detector_files import COLUMNS, compute_detector_outcomes, is_detections
 from caramel.evaluation.results.contradictions import check_ranks, check_verdicts
 from caramel.evaluation.results.result_rows import number_or_nan, read_rows
 from caramel.evaluation.results.row_annotations import NAMES, SUBSETS, describe_rows
@@ -52,7 +52,7 @@ TRUTH: Mapping[str, float] = {
 SCORES = tuple(n for n, column in SIMILARITIES.columns.items() if column.null and column.type != TEXT)
 
 
-class Scored(NamedTuple):
+class InstanceResults(NamedTuple):
     """What a file says of its instances."""
 
     rows: pd.DataFrame  # model, instance_id, image_id, subsets
@@ -63,7 +63,7 @@ class Scored(NamedTuple):
     )
 
 
-def read_others(path: Path, metrics: Sequence[str]) -> Scored:
+def read_others(path: Path, metrics: Sequence[str]) -> InstanceResults:
     """Return the instances of a file and what it says of them.
 
     An image is a name, or the image itself, which its content names. A column of images that are neither (BiVLC's
@@ -79,13 +79,13 @@ def read_others(path: Path, metrics: Sequence[str]) -> Scored:
         DataError: the file is missing or broken, has neither a score nor a verdict, a value is none, or a column of
             images holds verdicts.
     """
-    rows, places = read_rows(path, is_known)
-    return scored(rows, metrics, where=repr(str(path)), name=path.stem, places=places)
+    rows, locations = read_rows(path, is_known)
+    return read_instance_results(rows, metrics, where=repr(str(path)), name=path.stem, locations=locations)
 
 
-def scored(
-    rows: pd.DataFrame, metrics: Sequence[str], *, where: str, name: str, places: Sequence[str]
-) -> Scored:
+def read_instance_results(
+    rows: pd.DataFrame, metrics: Sequence[str], *, where: str, name: str, locations: Sequence[str]
+) -> InstanceResults:
     """Return the instances of others' rows, as ``read_others`` does.
 
     Args:
@@ -99,11 +99,11 @@ def scored(
         DataError: as in ``read_others``.
     """
     if is_detections(list(rows.columns)):
-        found, natural = detected(rows, places, where)
+        detector_outcomes, natural = compute_detector_outcomes(rows, locations, where)
         of_instances = rows.iloc[natural].reset_index(drop=True)
-        described, notes = describe_rows(of_instances, where, name, [places[n] for n in natural])
-        return Scored(described, found, notes)
-    verdicts = {column: metric for column in rows.columns if (metric := _metric(column)) is not None}
+        described, notes = describe_rows(of_instances, where, name, [locations[n] for n in natural])
+        return InstanceResults(described, detector_outcomes, notes)
+    verdicts = {column: metric for column in rows.columns if (metric := _find_metric(column)) is not None}
     scores = [column for column in rows.columns if column in SCORES]
     if not verdicts and not scores:
         raise DataError(
@@ -111,33 +111,39 @@ def scored(
             f"Looked for scores: {', '.join(SCORES)}.\n"
             f"Looked for verdicts, true or false: {', '.join([*METRICS, *RECALLS, *ALIASES])}."
         )
-    described, notes = describe_rows(rows, where, name, places)
+    described, notes = describe_rows(rows, where, name, locations)
     if not scores:
-        said = _verdicts(rows, verdicts, where, places)
-        answers = answers_of(rows, described, said.hits["accuracy"], places) if is_answers(rows) else None
-        return Scored(described, said, notes, answers)
-    numbers = pd.DataFrame({column: _numbers(rows[column], column, places) for column in scores})
-    check_ranks(numbers, where, places)
+        verdict_outcomes = _read_verdicts(rows, verdicts, where, locations)
+        answers = (
+            build_answers(rows, described, verdict_outcomes.hits["accuracy"], locations)
+            if is_answers(rows)
+            else None
+        )
+        return InstanceResults(described, verdict_outcomes, notes, answers)
+    numbers = pd.DataFrame({column: _read_scores(rows[column], column, locations) for column in scores})
+    check_ranks(numbers, where, locations)
     computed = outcomes(build_frame(SIMILARITIES, numbers), metrics)
     if verdicts:
-        check_verdicts(computed, _verdicts(rows, verdicts, where, places), where, places)
-    return Scored(described, computed, notes)
+        check_verdicts(computed, _read_verdicts(rows, verdicts, where, locations), where, locations)
+    return InstanceResults(described, computed, notes)
 
 
 def is_known(column: str) -> bool:
     """Return whether a column is looked at; others, such as pictures, are not read."""
     names = (name for others in NAMES.values() for name in others)
-    return column in (*names, *SUBSETS, *SCORES, *COLUMNS) or _metric(column) is not None
+    return column in (*names, *SUBSETS, *SCORES, *COLUMNS) or _find_metric(column) is not None
 
 
-def _metric(column: str) -> str | None:
+def _find_metric(column: str) -> str | None:
     """Return the metric that a column of verdicts is named after."""
     low = column.strip().lower()
     plain = {name.replace("_", ""): name for name in (*METRICS, *RECALLS)}
     return ALIASES.get(low) or plain.get(low.replace("_", ""))
 
 
-def _verdicts(rows: pd.DataFrame, columns: Mapping[str, str], source: str, places: Sequence[str]) -> Outcomes:
+def _read_verdicts(
+    rows: pd.DataFrame, columns: Mapping[str, str], source: str, locations: Sequence[str]
+) -> Outcomes:
     """Return the verdicts as outcomes, without ties."""
     hits: dict[str, list[float]] = {}
     for column, metric in columns.items():
@@ -145,13 +151,13 @@ def _verdicts(rows: pd.DataFrame, columns: Mapping[str, str], source: str, place
             both = [name for name, other in columns.items() if other == metric]
             raise DataError(f"{source} has several columns of the verdict {metric!r}: {both}. Leave one.")
         hits[metric] = [
-            _truth(value, column, where) for value, where in zip(rows[column], places, strict=True)
+            _parse_verdict(value, column, where) for value, where in zip(rows[column], locations, strict=True)
         ]
     frame = pd.DataFrame(hits, index=rows.index)
     return Outcomes(frame, frame.isna() & False)
 
 
-def _truth(value: Any, column: str, where: str) -> float:
+def _parse_verdict(value: Any, column: str, where: str) -> float:
     """Return a verdict as 1, 0 or NaN."""
     low = "" if value is None else str(value).strip().lower()
     if low not in TRUTH:
@@ -162,15 +168,15 @@ def _truth(value: Any, column: str, where: str) -> float:
     return TRUTH[low]
 
 
-def _numbers(column: pd.Series, name: str, places: Sequence[str]) -> list[float]:
+def _read_scores(column: pd.Series, name: str, locations: Sequence[str]) -> list[float]:
     """Return scores as numbers, NaN where empty."""
     low, high = SIMILARITIES.columns[name].range
     whole = SIMILARITIES.columns[name].type == INT
     numbers = []
-    for value, where in zip(column, places, strict=True):
+    for value, where in zip(column, locations, strict=True):
         number = number_or_nan(value)
         if number is None or number < low or number > high or (whole and number % 1):
-            kind = "number of candidates" if whole else "finite number"
-            raise DataError(f"{where}: {brief(value)} in column {name!r} is no {kind}.")
+            expected = "number of candidates" if whole else "finite number"
+            raise DataError(f"{where}: {brief(value)} in column {name!r} is no {expected}.")
         numbers.append(number)
     return numbers

@@ -21,14 +21,14 @@ from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.schemas.rejects import REJECTS
 
 METRICS = ("metrics.parquet", "metrics.csv")
-SCORED = {
+RUN_TABLES = {
     "similarities.parquet": SIMILARITIES_TABLE,
     "answers.parquet": ANSWERS_TABLE,
     "left_out.parquet": REJECTS,
 }
 
 
-def prepare(out: Path, sources: Sequence[tuple[str, str]]) -> None:
+def prepare_folder(out: Path, sources: Sequence[tuple[str, str]]) -> None:
     """Make the folder, before any work: it may be a place where nothing can be written.
 
     Args:
@@ -38,7 +38,7 @@ def prepare(out: Path, sources: Sequence[tuple[str, str]]) -> None:
     Raises:
         ConfigError: what is written would lie over or among what is read.
     """
-    written = [out / name for name in (*SCORED, *METRICS)]
+    written = [out / name for name in (*RUN_TABLES, *METRICS)]
     keep_inputs(written, [Path(folder) for _, folder in sources])
     keep_inputs([out], [Path(folder) for name, folder in sources if BENCHMARKS[name].any_folder])
     out.mkdir(parents=True, exist_ok=True)
@@ -52,11 +52,11 @@ def write_run(
     rejects: pd.DataFrame,
 ) -> None:
     """Write the tables of an evaluation; one without rows is not there, not even of an earlier run."""
-    for (name, kind), rows in zip(SCORED.items(), (similarities, answers, rejects), strict=True):
+    for (name, table), rows in zip(RUN_TABLES.items(), (similarities, answers, rejects), strict=True):
         path = out / name
         remove_file(path)
         if len(rows):
-            write_table(kind, rows, path)
+            write_table(table, rows, path)
     write_metrics(metrics, out)
 
 
@@ -66,7 +66,7 @@ def write_metrics(metrics: pd.DataFrame, out: Path) -> None:
     write_csv(out / METRICS[1], metrics)
 
 
-def scored(runs: Sequence[Path]) -> pd.DataFrame:
+def read_similarities(runs: Sequence[Path]) -> pd.DataFrame:
     """Return the similarities of all runs but those that hold answers or metrics alone.
 
     Raises:
@@ -89,7 +89,7 @@ def scored(runs: Sequence[Path]) -> pd.DataFrame:
     return rows
 
 
-def unscored(runs: Sequence[Path]) -> pd.DataFrame | None:
+def read_unscored_metrics(runs: Sequence[Path]) -> pd.DataFrame | None:
     """Return the metrics of models without scores; None if there are none.
 
     These are models that answer in words, and what `caramel metrics` made of others' files.
@@ -117,7 +117,9 @@ def check_releases(runs: Sequence[Path], benchmark: str) -> list[str]:
     parts, without_instances = [], []
     for run in runs:
         files = {SIMILARITIES: run_file(str(run)), ANSWERS: run / ANSWERS}
-        of_run = [read_table(SCORED[name], path, columns) for name, path in files.items() if path.is_file()]
+        of_run = [
+            read_table(RUN_TABLES[name], path, columns) for name, path in files.items() if path.is_file()
+        ]
         parts += of_run
         if not of_run:
             without_instances.append(str(run))

@@ -11,9 +11,9 @@ from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
 from caramel.benchmarks.metrics import Outcomes, outcomes
 from caramel.errors import DataError, format_items
 from caramel.evaluation.external import answers as released_answers
-from caramel.evaluation.external.rows import Scored, read_others
+from caramel.evaluation.external.rows import InstanceResults, read_others
 from caramel.evaluation.results.content_match import check_contents, note_unknown_contents
-from caramel.evaluation.results.summary import judge
+from caramel.evaluation.results.summary import compute_metrics
 from caramel.interfaces.benchmark import Benchmark
 from caramel.io.readers import parquet
 from caramel.schemas.contracts import Table
@@ -26,7 +26,7 @@ SIMILARITIES, ANSWERS = "similarities.parquet", "answers.parquet"
 DESCRIBED = ["model", "instance_id", "image_id", "subsets", TEXTS_HASH, IMAGES_HASH]
 
 
-def metrics_of(
+def compute_file_metrics(
     paths: Sequence[str | Path], benchmark: Benchmark, *, bootstrap: int, seed: int
 ) -> pd.DataFrame:
     """Return table ``metrics`` of all models in the files; ``.attrs["notes"]`` lists what the files lack.
@@ -44,59 +44,66 @@ def metrics_of(
     """
     from caramel.evaluation.results.answers import summarise_answers
 
-    said: list[pd.DataFrame] = []
+    answer_tables: list[pd.DataFrame] = []
     ours: list[pd.DataFrame] = []  # what our files say of their instances
-    scored: list[Scored] = []
+    scored: list[InstanceResults] = []
     chosen: list[pd.DataFrame] = []  # others' answers: a file per order of the options
-    for file in (file for path in paths for file in files_of(Path(path))):
+    for file in (file for path in paths for file in list_result_files(Path(path))):
         if _is_ours(file, ANSWERS_TABLE, ANSWERS):
-            said.append(_of(read_table(ANSWERS_TABLE, file), benchmark, file))
-            ours.append(said[-1])
-        elif (found := read_scores(file, benchmark)).answers is not None:
-            chosen.append(found.answers)
+            answer_tables.append(_select_benchmark(read_table(ANSWERS_TABLE, file), benchmark, file))
+            ours.append(answer_tables[-1])
+        elif (result := read_scores(file, benchmark)).answers is not None:
+            chosen.append(result.answers)
         else:
-            scored.append(found)
-            if TEXTS_HASH in found.rows:
-                ours.append(found.rows.assign(benchmark=benchmark.name))
+            scored.append(result)
+            if TEXTS_HASH in result.rows:
+                ours.append(result.rows.assign(benchmark=benchmark.name))
     check_contents(ours)
-    notes = [note for found in scored for note in found.notes]
+    notes = [note for result in scored for note in result.notes]
     if chosen:
-        answers, lacking = released_answers.joined(chosen, benchmark.name)
-        said.append(answers)
+        answers, lacking = released_answers.join_answers(chosen, benchmark.name)
+        answer_tables.append(answers)
         notes += lacking
-    described = [found.rows.assign(benchmark=benchmark.name) for found in scored]
-    notes += note_unknown_contents([*described, *said])
+    described = [result.rows.assign(benchmark=benchmark.name) for result in scored]
+    notes += note_unknown_contents([*described, *answer_tables])
     parts = [
-        summarise_answers(rows, {benchmark.name: benchmark}, bootstrap=bootstrap, seed=seed) for rows in said
+        summarise_answers(rows, {benchmark.name: benchmark}, bootstrap=bootstrap, seed=seed)
+        for rows in answer_tables
     ]
-    parts += judged_models(scored, benchmark, bootstrap=bootstrap, seed=seed)
+    parts += compute_model_metrics(scored, benchmark, bootstrap=bootstrap, seed=seed)
     metrics = build_frame(METRICS, pd.concat(parts, ignore_index=True))
     metrics.attrs["notes"] = notes
     return metrics
 
 
-def judged_models(
-    scored: Sequence[Scored], benchmark: Benchmark, *, bootstrap: int, seed: int
+def compute_model_metrics(
+    scored: Sequence[InstanceResults], benchmark: Benchmark, *, bootstrap: int, seed: int
 ) -> list[pd.DataFrame]:
     """Return the metrics of each model; the instances of one may be spread over several of what was read.
 
     Raises:
         DataError: an instance of a model stands twice.
     """
-    by_model: dict[str, list[Scored]] = {}
-    for found in scored:
-        for model, places in found.rows.groupby("model", sort=False).groups.items():
-            mine = Outcomes(found.outcomes.hits.loc[places], found.outcomes.ties.loc[places])
-            by_model.setdefault(str(model), []).append(Scored(found.rows.loc[places], mine, ()))
+    by_model: dict[str, list[InstanceResults]] = {}
+    for result in scored:
+        for model, row_index in result.rows.groupby("model", sort=False).groups.items():
+            model_outcomes = Outcomes(
+                result.outcomes.hits.loc[row_index], result.outcomes.ties.loc[row_index]
+            )
+            by_model.setdefault(str(model), []).append(
+                InstanceResults(result.rows.loc[row_index], model_outcomes, ())
+            )
     parts = []
     for model, of_model in by_model.items():
-        rows, outcome = _joined(of_model, model)
-        judged = judge(rows, outcome, benchmark.macro, bootstrap, seed, mean_members=benchmark.means)
+        rows, outcome = _join_results(of_model, model)
+        judged = compute_metrics(
+            rows, outcome, benchmark.macro, bootstrap, seed, mean_members=benchmark.means
+        )
         parts.append(judged.assign(model=model, benchmark=benchmark.name))
     return parts
 
 
-def read_scores(path: str | Path, benchmark: Benchmark) -> Scored:
+def read_scores(path: str | Path, benchmark: Benchmark) -> InstanceResults:
     """Return the instances of a file, ours or others', and what it says of them.
 
     Raises:
@@ -105,8 +112,8 @@ def read_scores(path: str | Path, benchmark: Benchmark) -> Scored:
     path = Path(path)
     if not _is_ours(path, SIMILARITIES_TABLE, SIMILARITIES):
         return read_others(path, benchmark.metrics)
-    rows = _of(read_table(SIMILARITIES_TABLE, path), benchmark, path)
-    return Scored(rows[DESCRIBED], outcomes(rows, benchmark.metrics), ())
+    rows = _select_benchmark(read_table(SIMILARITIES_TABLE, path), benchmark, path)
+    return InstanceResults(rows[DESCRIBED], outcomes(rows, benchmark.metrics), ())
 
 
 def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
@@ -116,33 +123,33 @@ def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
         DataError: there is no such file, or no such model in it.
     """
     runs: list[pd.DataFrame] = []
-    seen: set[tuple[Path, str]] = set()
+    known_runs: set[tuple[Path, str]] = set()
     for text in texts:
-        place, _, model = text.partition("::")
-        path = Path(place)
+        path_text, _, model = text.partition("::")
+        path = Path(path_text)
         if path.is_dir() and not (path / SIMILARITIES).is_file():
             raise DataError(
-                f"{place!r} holds no {SIMILARITIES}. Give the folder that `caramel eval --out` wrote; models that "
+                f"{path_text!r} holds no {SIMILARITIES}. Give the folder that `caramel eval --out` wrote; models that "
                 f"answer in words have no scores to compare."
             )
         file = run_file(text)
         if not _is_ours(file, SIMILARITIES_TABLE, ""):
             what = "is no file of per-instance scores" if path.exists() else "is not there"
             raise DataError(
-                f"{place!r} {what}. Give a folder that `caramel eval --out` wrote, or its {SIMILARITIES}. One of an earlier "
+                f"{path_text!r} {what}. Give a folder that `caramel eval --out` wrote, or its {SIMILARITIES}. One of an earlier "
                 f"version has other columns: write it again by the same call."
             )
         rows = read_table(SIMILARITIES_TABLE, file)
         models = list(dict.fromkeys(rows["model"]))
         if model and model not in models:
             raise DataError(
-                f"{place!r} has no model {model!r}. It has:\n{format_items([repr(m) for m in models])}"
+                f"{path_text!r} has no model {model!r}. It has:\n{format_items([repr(m) for m in models])}"
             )
-        if (run := (file.resolve(), model or " ".join(models))) in seen:
+        if (run := (file.resolve(), model or " ".join(models))) in known_runs:
             raise DataError(
                 f"{text!r} stands twice. Give each run once; the seeds of a model are different ones."
             )
-        seen.add(run)
+        known_runs.add(run)
         runs.append(rows[rows["model"] == model].reset_index(drop=True) if model else rows)
     return runs
 
@@ -153,7 +160,7 @@ def run_file(text: str) -> Path:
     return path / SIMILARITIES if path.is_dir() else path
 
 
-def files_of(path: Path) -> list[Path]:
+def list_result_files(path: Path) -> list[Path]:
     """Return the file itself, or those of our folder.
 
     Raises:
@@ -179,20 +186,20 @@ def _is_ours(path: Path, table: Table, name: str) -> bool:
         return bool(file.schema_arrow.names == list(table.columns))
 
 
-def _of(rows: pd.DataFrame, benchmark: Benchmark, path: Path) -> pd.DataFrame:
+def _select_benchmark(rows: pd.DataFrame, benchmark: Benchmark, path: Path) -> pd.DataFrame:
     """Return the rows of the benchmark."""
-    found = rows[rows["benchmark"] == benchmark.name].reset_index(drop=True)
-    if found.empty:
+    selected = rows[rows["benchmark"] == benchmark.name].reset_index(drop=True)
+    if selected.empty:
         names = list(dict.fromkeys(rows["benchmark"]))
         raise DataError(f"{str(path)!r} has no instance of benchmark {benchmark.name!r}; it is of {names}.")
-    return found
+    return selected
 
 
-def _joined(scored: Sequence[Scored], model: str) -> tuple[pd.DataFrame, Outcomes]:
+def _join_results(scored: Sequence[InstanceResults], model: str) -> tuple[pd.DataFrame, Outcomes]:
     """Return rows and outcomes of one model from several files; a metric that a file lacks is unscored there."""
-    rows = pd.concat([found.rows for found in scored], ignore_index=True)
-    hits = pd.concat([found.outcomes.hits for found in scored], ignore_index=True)
-    ties = pd.concat([found.outcomes.ties for found in scored], ignore_index=True)
+    rows = pd.concat([result.rows for result in scored], ignore_index=True)
+    hits = pd.concat([result.outcomes.hits for result in scored], ignore_index=True)
+    ties = pd.concat([result.outcomes.ties for result in scored], ignore_index=True)
     twice = rows["instance_id"][rows["instance_id"].duplicated()]
     if len(twice):
         raise DataError(

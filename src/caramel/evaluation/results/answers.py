@@ -9,7 +9,7 @@ import pandas as pd
 
 from caramel.benchmarks.metrics import Outcomes
 from caramel.errors import DataError
-from caramel.evaluation.results.summary import judge
+from caramel.evaluation.results.summary import compute_metrics
 from caramel.interfaces.benchmark import Benchmark
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.io import build_frame
@@ -38,79 +38,83 @@ def summarise_answers(
     """
     parts = []
     for (model, name), rows in answers.groupby(["model", "benchmark"], sort=False):
-        _check(rows, str(model))
+        _check_answers(rows, str(model))
         instances = rows.drop_duplicates("instance_id").set_index("instance_id")[["image_id", "subsets"]]
-        whole, spread = _values(rows)
+        whole, spread = _compute_instance_values(rows)
         nothing: Any = [[] for _ in range(len(instances))]
         alone = instances.assign(subsets=nothing)
         macro = benchmarks[str(name)].macro
         judged = [
-            judge(instances, _outcomes(whole, instances.index), macro, bootstrap, seed),
-            judge(alone, _outcomes(spread, instances.index), macro, bootstrap, seed),
+            compute_metrics(instances, _build_outcomes(whole, instances.index), macro, bootstrap, seed),
+            compute_metrics(alone, _build_outcomes(spread, instances.index), macro, bootstrap, seed),
         ]
         judged[1][["metric", "subset"]] = judged[1]["metric"].tolist()
         parts += [part.assign(model=str(model), benchmark=str(name)) for part in judged]
     return build_frame(METRICS, pd.concat(parts, ignore_index=True) if parts else [])
 
 
-def _check(answers: pd.DataFrame, model: str) -> None:
+def _check_answers(answers: pd.DataFrame, model: str) -> None:
     """Raise a DataError unless all instances were asked the same, each of one image."""
     odd = answers.loc[answers["order"].str.len() != answers["ways"], "instance_id"]
     several = answers.groupby("instance_id")["image_id"].transform("nunique") > 1
-    asked = answers.groupby(["image", "ways", "instance_id"])["outcome"].transform("size")
-    most = asked.groupby([answers["image"], answers["ways"]]).transform("max")
+    n_answers = answers.groupby(["image", "ways", "instance_id"])["outcome"].transform("size")
+    most = n_answers.groupby([answers["image"], answers["ways"]]).transform("max")
     for names, what in (
         (odd, "have an order of options that is not of their number"),
         (answers.loc[several, "instance_id"], "have several images"),
-        (answers.loc[asked < most, "instance_id"], "lack answers that others have"),
+        (answers.loc[n_answers < most, "instance_id"], "lack answers that others have"),
     ):
         if len(names):
-            found = list(dict.fromkeys(names))
+            instance_ids = list(dict.fromkeys(names))
             raise DataError(
-                f"Answers of model {model!r}: {len(found)} instances {what}, the first is {found[0]!r}. "
+                f"Answers of model {model!r}: {len(instance_ids)} instances {what}, the first is {instance_ids[0]!r}. "
                 f"Run `caramel eval` again: replies that were had are kept."
             )
 
 
-def _values(answers: pd.DataFrame) -> tuple[dict[Any, pd.Series], dict[Any, pd.Series]]:
+def _compute_instance_values(answers: pd.DataFrame) -> tuple[dict[Any, pd.Series], dict[Any, pd.Series]]:
     """Return each instance's value by metric, and by (metric, subset) of the spread."""
     hit = (answers["outcome"] == "right").astype(float).mask(answers["outcome"] == "failed")
     odd = (answers["outcome"] == "unparseable").astype(float).mask(hit.isna())
     rows = answers.assign(hit=hit, unparseable=odd)
     plain, strict, unclear, spread = {}, {}, {}, {}
-    for (ways, shown), part in rows.groupby(["ways", "image"], sort=False):
-        metric = f"choice_{ways}way" + ("_negative_image" if shown == "negative" else "")
-        plain[metric] = _mean(part, "hit")
-        strict[f"{metric}_all_orders"] = _mean(_worst(part, ["instance_id", "wording"]), "hit")
-        unclear[f"{metric}_unparseable"] = _mean(part, "unparseable")
+    for (ways, image_role), part in rows.groupby(["ways", "image"], sort=False):
+        metric = f"choice_{ways}way" + ("_negative_image" if image_role == "negative" else "")
+        plain[metric] = _compute_instance_means(part, "hit")
+        strict[f"{metric}_all_orders"] = _compute_instance_means(
+            _compute_all_right(part, ["instance_id", "wording"]), "hit"
+        )
+        unclear[f"{metric}_unparseable"] = _compute_instance_means(part, "unparseable")
         for column in ("order", "wording"):
             for value in part[column].unique().tolist():
-                spread[metric, f"{column}:{value}"] = _mean(part[part[column] == value], "hit")
+                spread[metric, f"{column}:{value}"] = _compute_instance_means(
+                    part[part[column] == value], "hit"
+                )
     for ways in rows["ways"].unique().tolist():
         part = rows[rows["ways"] == ways]
         both = part[part.groupby("instance_id")["image"].transform("nunique") == 2]
         if len(both):
-            pairs = _worst(both, ["instance_id", "order", "wording"])
-            strict[f"choice_{ways}way_both_images"] = _mean(pairs, "hit")
+            pairs = _compute_all_right(both, ["instance_id", "order", "wording"])
+            strict[f"choice_{ways}way_both_images"] = _compute_instance_means(pairs, "hit")
     return {**plain, **strict, **unclear}, spread
 
 
-def _worst(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+def _compute_all_right(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return one row per key: whether all its answers are right; NaN where one failed."""
-    return _complete(rows, keys, "hit", "min").reset_index()
+    return _aggregate_complete(rows, keys, "hit", "min").reset_index()
 
 
-def _mean(rows: pd.DataFrame, column: str) -> pd.Series:
+def _compute_instance_means(rows: pd.DataFrame, column: str) -> pd.Series:
     """Return each instance's mean; NaN where an answer failed."""
-    return _complete(rows, ["instance_id"], column, "mean")
+    return _aggregate_complete(rows, ["instance_id"], column, "mean")
 
 
-def _complete(rows: pd.DataFrame, keys: list[str], column: str, how: str) -> pd.Series:
+def _aggregate_complete(rows: pd.DataFrame, keys: list[str], column: str, how: str) -> pd.Series:
     groups = rows.groupby(keys, sort=False)[column]
     return groups.agg(how).where(groups.count() == groups.size())
 
 
-def _outcomes(values: Mapping[Any, pd.Series], instances: pd.Index) -> Outcomes:
+def _build_outcomes(values: Mapping[Any, pd.Series], instances: pd.Index) -> Outcomes:
     """Return the values as outcomes of the instances; none is a tie."""
     hits = {name: column.reindex(instances) for name, column in values.items()}
     frame = pd.DataFrame(hits, index=instances)

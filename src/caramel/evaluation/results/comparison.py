@@ -15,7 +15,7 @@ from caramel.errors import DataError, format_items
 from caramel.evaluation.results.content_match import note_unknown_contents
 from caramel.evaluation.results.paired_tests import ALPHA, compare_hits
 from caramel.evaluation.results.run_hits import RunHits
-from caramel.evaluation.results.summary import aligned, subset_masks
+from caramel.evaluation.results.summary import align_rows, build_subset_masks
 from caramel.interfaces.benchmark import Benchmark
 from caramel.registry import BENCHMARKS
 from caramel.utils.arrays import Bools, Floats
@@ -44,7 +44,7 @@ COMPARISON_COLUMNS: Mapping[str, str] = {
     "seeds_a": "training seeds of a",
     "seeds_b": "training seeds of b",
 }
-Place = tuple[str, str]  # subset and metric of a column of a table
+MetricColumn = tuple[str, str]  # subset and metric of a column of a table
 DIFFERENCE_COLUMNS = (
     *("benchmark", "a", "b", "subset", "metric"),
     *("difference", "ci_low", "ci_high", "p", "p_least"),
@@ -52,7 +52,7 @@ DIFFERENCE_COLUMNS = (
 FLIPS_PER_TEST = 100  # so that Holm's correction of the smallest p that flips can give leaves 1 %
 
 
-def compare(
+def compare_models(
     a: Sequence[pd.DataFrame],
     b: Sequence[pd.DataFrame],
     benchmarks: Mapping[str, Benchmark] | None = None,
@@ -84,18 +84,18 @@ def compare(
         DataError: a table holds several models, the two sides have no benchmark in common, not the same
             instances of one, or no metric of any.
     """
-    found = _found(a, b, benchmarks, resamples=resamples, seed=seed)
-    if found is None:
+    comparison = _compute_comparison(a, b, benchmarks, resamples=resamples, seed=seed)
+    if comparison is None:
         names = ", ".join(dict.fromkeys(a[0]["benchmark"].astype(str)))
         raise DataError(
             f"No instance was scored by all runs on any metric of benchmark {names}. Score them with models that can do it."
         )
     runs = [rows.assign(model=str(number)) for number, rows in enumerate((*a, *b))]  # names may be equal
-    found.attrs["notes"] = note_unknown_contents(runs)
-    return found
+    comparison.attrs["notes"] = note_unknown_contents(runs)
+    return comparison
 
 
-def _found(
+def _compute_comparison(
     a: Sequence[pd.DataFrame],
     b: Sequence[pd.DataFrame],
     benchmarks: Mapping[str, Benchmark] | None,
@@ -113,16 +113,25 @@ def _found(
             f"The runs have no benchmark in common: {format_items([', '.join(names) for names in lists])}\n"
             f"Score all of them on the same benchmark."
         )
-    scored = [each for name in common if (each := _scored(a, b, name, _benchmark(name, benchmarks)))]
+    scored = [
+        benchmark_hits
+        for name in common
+        if (benchmark_hits := _compute_hits(a, b, name, _get_benchmark(name, benchmarks)))
+    ]
     if not scored:
         return None
-    return _corrected(scored, len(a), resamples=resamples, seed=seed)[list(COMPARISON_COLUMNS)]
+    return _compute_corrected_rows(scored, len(a), resamples=resamples, seed=seed)[list(COMPARISON_COLUMNS)]
 
 
-def _corrected(scored: Sequence[_Scored], runs_of_a: int, *, resamples: int, seed: int) -> pd.DataFrame:
+def _compute_corrected_rows(
+    scored: Sequence[_BenchmarkHits], runs_of_a: int, *, resamples: int, seed: int
+) -> pd.DataFrame:
     """Return the rows of all that was scored, at least one, with Holm's correction over all of them."""
-    flips = max(FLIPS, FLIPS_PER_TEST * sum(each.tests for each in scored))
-    parts = [_compared(each, runs_of_a, resamples=resamples, seed=seed, flips=flips) for each in scored]
+    flips = max(FLIPS, FLIPS_PER_TEST * sum(benchmark_hits.tests for benchmark_hits in scored))
+    parts = [
+        _compare_benchmark(benchmark_hits, runs_of_a, resamples=resamples, seed=seed, flips=flips)
+        for benchmark_hits in scored
+    ]
     rows = pd.concat(parts, ignore_index=True)
     rows["p_least"] = 1 / (flips + 1)
     rows["p_holm"] = holm_correction(rows["p"].to_numpy(float))
@@ -130,9 +139,9 @@ def _corrected(scored: Sequence[_Scored], runs_of_a: int, *, resamples: int, see
     return rows
 
 
-def leaders(
-    values: Mapping[Place, Mapping[str, float]], p: Callable[[str, str, Place], float]
-) -> set[tuple[str, Place]]:
+def find_leaders(
+    values: Mapping[MetricColumn, Mapping[str, float]], p: Callable[[str, str, MetricColumn], float]
+) -> set[tuple[str, MetricColumn]]:
     """Return (model, column) where a model is better than every other one of a table by test: what may be bold.
 
     The best of a column is tested against every other model, and Holm's correction is over all these tests of the table.
@@ -143,14 +152,14 @@ def leaders(
         values: of each model in each column, (subset, metric); NaN and models that are left out take no part.
         p: of two models in a column, two-sided and not corrected; 1 where they cannot be compared.
     """
-    tests: list[tuple[str, Place, float]] = []
-    for place, of in values.items():
-        there = {name: value for name, value in of.items() if not math.isnan(value)}
-        if there:
-            best = max(there, key=lambda name: there[name])
-            tests += [(best, place, p(best, other, place)) for other in there if other != best]
-    found = holm_correction(np.array([value for *_, value in tests], float))
-    failed = {test[:2] for test, value in zip(tests, found, strict=True) if not value < ALPHA}
+    tests: list[tuple[str, MetricColumn, float]] = []
+    for column, of in values.items():
+        scored = {name: value for name, value in of.items() if not math.isnan(value)}
+        if scored:
+            best = max(scored, key=lambda name: scored[name])
+            tests += [(best, column, p(best, other, column)) for other in scored if other != best]
+    corrected = holm_correction(np.array([value for *_, value in tests], float))
+    failed = {test[:2] for test, value in zip(tests, corrected, strict=True) if not value < ALPHA}
     return {test[:2] for test in tests} - failed
 
 
@@ -166,12 +175,12 @@ def compare_variants(runs: RunHits, benchmark: Benchmark, *, bootstrap: int, see
         benchmark: how it is judged.
         bootstrap, seed: as ``resamples`` and ``seed`` of ``compare``.
     """
-    hits, parts = runs.by_variant(), []
+    hits, parts = runs.group_by_variant(), []
     for b, a in combinations(hits, 2):
         scored = _select_scored(np.concatenate([hits[a], hits[b]]), runs.rows, runs.benchmark, benchmark)
         if scored is not None:
-            found = _corrected([scored], len(hits[a]), resamples=bootstrap, seed=seed)
-            parts.append(found.assign(a=a, b=b))
+            comparison = _compute_corrected_rows([scored], len(hits[a]), resamples=bootstrap, seed=seed)
+            parts.append(comparison.assign(a=a, b=b))
     columns = list(DIFFERENCE_COLUMNS)
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
@@ -193,14 +202,14 @@ def compare_forms(
     Raises:
         DataError: the forms do not hold the same instances, or models.
     """
-    place = pd.Index(one.rows["instance_id"]).get_indexer(other.rows["instance_id"])
-    if len(place) != len(one.rows) or (place < 0).any() or one.hits.keys() != other.hits.keys():
+    positions = pd.Index(one.rows["instance_id"]).get_indexer(other.rows["instance_id"])
+    if len(positions) != len(one.rows) or (positions < 0).any() or one.hits.keys() != other.hits.keys():
         raise DataError(
             f"{one.benchmark} and {other.benchmark} are no forms of one benchmark: they have other instances or models. "
             f"Run `dvc repro -f assemble evaluate`."
         )
-    moved = {model: hits[place] - other.hits[model] for model, hits in one.hits.items()}
-    runs = other._replace(benchmark=f"{one.benchmark} − {other.benchmark}", hits=moved)
+    hit_differences = {model: hits[positions] - other.hits[model] for model, hits in one.hits.items()}
+    runs = other._replace(benchmark=f"{one.benchmark} − {other.benchmark}", hits=hit_differences)
     return compare_variants(runs, benchmark, bootstrap=bootstrap, seed=seed)
 
 
@@ -217,25 +226,25 @@ def compare_versions(
         after, before: tables ``similarities``, of any models each.
         resamples, seed: as of ``compare``.
     """
-    scored: list[_Scored] = []
+    scored: list[_BenchmarkHits] = []
     unpaired: dict[str, str] = {}
     for (model, benchmark), rows in after.groupby(["model", "benchmark"], sort=False):
         others = before[(before["model"] == model) & (before["benchmark"] == benchmark)]
         if not len(others):
             continue
         try:
-            each = _scored([rows], [others], str(benchmark), BENCHMARKS[str(benchmark)])
+            benchmark_hits = _compute_hits([rows], [others], str(benchmark), BENCHMARKS[str(benchmark)])
         except DataError as error:  # other instances
             unpaired[f"{model} on {benchmark}"] = str(error).splitlines()[0]
             continue
-        scored += [each._replace(model=str(model))] if each else []
+        scored += [benchmark_hits._replace(model=str(model))] if benchmark_hits else []
     columns = ["model", *COMPARISON_COLUMNS]
     if not scored:
         return pd.DataFrame(columns=columns), unpaired
-    return _corrected(scored, 1, resamples=resamples, seed=seed)[columns], unpaired
+    return _compute_corrected_rows(scored, 1, resamples=resamples, seed=seed)[columns], unpaired
 
 
-class _Scored(NamedTuple):
+class _BenchmarkHits(NamedTuple):
     """What all runs of both sides scored of one benchmark."""
 
     benchmark: str
@@ -248,31 +257,37 @@ class _Scored(NamedTuple):
     @property
     def tests(self) -> int:
         """The most rows that a comparison has of it."""
-        return (len(subset_masks(self.rows)) + 1) * len(self.metrics)
+        return (len(build_subset_masks(self.rows)) + 1) * len(self.metrics)
 
 
-def _scored(
+def _compute_hits(
     a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], name: str, benchmark: Benchmark
-) -> _Scored | None:
+) -> _BenchmarkHits | None:
     """Return the hits of one benchmark; None where there is no metric."""
     parts = [rows[rows["benchmark"] == name].reset_index(drop=True) for rows in (*a, *b)]
     first = parts[0]
     hits = np.stack(
-        [outcomes(aligned(rows, first), benchmark.metrics).hits.to_numpy(float) for rows in parts]
+        [outcomes(align_rows(rows, first), benchmark.metrics).hits.to_numpy(float) for rows in parts]
     )
     return _select_scored(hits, first, name, benchmark)
 
 
-def _select_scored(hits: Floats, rows: pd.DataFrame, name: str, benchmark: Benchmark) -> _Scored | None:
+def _select_scored(
+    hits: Floats, rows: pd.DataFrame, name: str, benchmark: Benchmark
+) -> _BenchmarkHits | None:
     """Return hits (runs, n, metrics) by the metrics of which there are any in all runs; None where there is none."""
     hits[:, np.isnan(hits).any(axis=0)] = np.nan
     scored: Bools = np.asarray(~np.isnan(hits).all(axis=(0, 1)))
     if not scored.any():
         return None
-    return _Scored(name, hits[:, :, scored], rows, list(compress(benchmark.metrics, scored)), benchmark.macro)
+    return _BenchmarkHits(
+        name, hits[:, :, scored], rows, list(compress(benchmark.metrics, scored)), benchmark.macro
+    )
 
 
-def _compared(scored: _Scored, runs_of_a: int, *, resamples: int, seed: int, flips: int) -> pd.DataFrame:
+def _compare_benchmark(
+    scored: _BenchmarkHits, runs_of_a: int, *, resamples: int, seed: int, flips: int
+) -> pd.DataFrame:
     """Return the rows of one benchmark, all but what is corrected over the rows."""
     return compare_hits(
         scored.hits[:runs_of_a],
@@ -286,7 +301,7 @@ def _compared(scored: _Scored, runs_of_a: int, *, resamples: int, seed: int, fli
     ).assign(benchmark=scored.benchmark, model=scored.model)
 
 
-def _benchmark(name: str, benchmarks: Mapping[str, Benchmark] | None) -> Benchmark:
+def _get_benchmark(name: str, benchmarks: Mapping[str, Benchmark] | None) -> Benchmark:
     return BENCHMARKS[name] if benchmarks is None else benchmarks[name]
 
 

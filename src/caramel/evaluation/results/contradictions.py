@@ -13,7 +13,7 @@ from caramel.errors import DataError, format_items
 from caramel.schemas.columns import SUBTYPES, TYPES
 
 
-def check_verdicts(computed: Outcomes, stated: Outcomes, where: str, places: Sequence[str]) -> None:
+def check_verdicts(computed: Outcomes, stated: Outcomes, where: str, locations: Sequence[str]) -> None:
     """Raise where a row states another verdict than its own scores give; a tie may be stated either way.
 
     Args:
@@ -26,17 +26,17 @@ def check_verdicts(computed: Outcomes, stated: Outcomes, where: str, places: Seq
         DataError: they differ; the message says how many, and names some.
     """
     for metric in (name for name in stated.hits.columns if name in computed.hits.columns):
-        ours, theirs = (each.hits[metric].to_numpy(float) for each in (computed, stated))
+        ours, theirs = (outcomes.hits[metric].to_numpy(float) for outcomes in (computed, stated))
         both = ~(np.isnan(ours) | np.isnan(theirs)) & ~computed.ties[metric].to_numpy(bool)
-        _refuse(
+        _raise_for_rows(
             both & (ours != theirs),
             f"{where} contradicts itself: rows state another {metric!r} than their scores give",
-            places,
+            locations,
             "Correct the scores or the verdicts, or leave one of them out.",
         )
 
 
-def check_ranks(scores: pd.DataFrame, where: str, places: Sequence[str]) -> None:
+def check_ranks(scores: pd.DataFrame, where: str, locations: Sequence[str]) -> None:
     """Raise where numbers of candidates, or the scores that they count, cannot be of one query.
 
     Args:
@@ -49,37 +49,37 @@ def check_ranks(scores: pd.DataFrame, where: str, places: Sequence[str]) -> None
     """
     columns = {name: scores[name].to_numpy(float) for name in scores.columns}
     if {"above", "equal", "candidates"} <= columns.keys():
-        _refuse(
+        _raise_for_rows(
             columns["above"] + columns["equal"] >= columns["candidates"],
             f"{where} contradicts itself: rows have more false candidates in 'above' and 'equal' than 'candidates' can hold",
-            places,
+            locations,
             "'candidates' counts the true ones too.",
         )
     if {"above", "equal", "s_true", "s_other"} <= columns.keys():
         true, other = columns["s_true"], columns["s_other"]
         wrong = ((columns["above"] > 0) != (other > true)) | ((other == true) & (columns["equal"] < 1))
         known = ~np.isnan([columns[name] for name in ("above", "equal", "s_true", "s_other")]).any(axis=0)
-        _refuse(
+        _raise_for_rows(
             wrong & known,
             f"{where} contradicts itself: in rows 'above' and 'equal' do not fit to 's_true' and 's_other'",
-            places,
+            locations,
             "The first two count the false candidates by these scores.",
         )
 
 
-def check_subtype(kind: str, subtype: str, where: str) -> None:
+def check_subtype(type_name: str, subtype: str, where: str) -> None:
     """Raise where the columns ``type`` and ``subtype`` of a row name two types.
 
     Raises:
         DataError: as said.
     """
-    if subtype in SUBTYPES and kind in TYPES and not subtype.startswith(f"{kind}_"):
+    if subtype in SUBTYPES and type_name in TYPES and not subtype.startswith(f"{type_name}_"):
         raise DataError(
-            f"{where} contradicts itself: column 'type' says {kind!r} and column 'subtype' {subtype!r}. Correct one."
+            f"{where} contradicts itself: column 'type' says {type_name!r} and column 'subtype' {subtype!r}. Correct one."
         )
 
 
-def _refuse(wrong: npt.NDArray[np.bool_], what: str, places: Sequence[str], advice: str) -> None:
+def _raise_for_rows(wrong: npt.NDArray[np.bool_], what: str, locations: Sequence[str], advice: str) -> None:
     if wrong.any():
-        rows = [place for place, is_wrong in zip(places, wrong, strict=True) if is_wrong]
-        raise DataError(f"{what}. {len(rows)} of {len(places)}:\n{format_items(rows)}\n{advice}")
+        rows = [location for location, is_wrong in zip(locations, wrong, strict=True) if is_wrong]
+        raise DataError(f"{what}. {len(rows)} of {len(locations)}:\n{format_items(rows)}\n{advice}")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.evaluation.results.comparison import compare
-from caramel.evaluation.results.summary import BASE, variant_of
+from caramel.evaluation.results.comparison import compare_models
+from caramel.evaluation.results.summary import BASE, parse_variant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,10 +25,10 @@ CHANGE_COLUMNS = ("variant", "measure", "change", "ci_low", "ci_high")
 # A row per model; the change of its variant from the base, the mean over seeds, stands beside each of these.
 RETAINED_COLUMNS = ("model", "variant", "measure", "value", "change", "ci_low", "ci_high")
 RETRIEVAL, CLASSES, ZERO_SHOT = "held_out_retrieval", "world_classes", "zero_shot"
-GAINED = (("group", "without_add"), ("group", "all"), ("accuracy", "all"))  # the first that was scored
+GAIN_METRICS = (("group", "without_add"), ("group", "all"), ("accuracy", "all"))  # the first that was scored
 
 
-class Kept(NamedTuple):
+class RetentionMeasure(NamedTuple):
     """A measure of what is kept: where table ``metrics`` has it."""
 
     title: str
@@ -37,16 +37,16 @@ class Kept(NamedTuple):
     subset: str
 
 
-KEPT: Mapping[str, Kept] = {
-    "i2t_1": Kept("I→T R@1", RETRIEVAL, "recall@1", "i2t"),
-    "i2t_5": Kept("I→T R@5", RETRIEVAL, "recall@5", "i2t"),
-    "t2i_1": Kept("T→I R@1", RETRIEVAL, "recall@1", "t2i"),
-    "t2i_5": Kept("T→I R@5", RETRIEVAL, "recall@5", "t2i"),
-    "classes": Kept("Classes", CLASSES, "recall@1", "macro"),
-    "zero_shot": Kept("Zero-shot top-1", ZERO_SHOT, "recall@1", "all"),
+RETENTION_MEASURES: Mapping[str, RetentionMeasure] = {
+    "i2t_1": RetentionMeasure("I→T R@1", RETRIEVAL, "recall@1", "i2t"),
+    "i2t_5": RetentionMeasure("I→T R@5", RETRIEVAL, "recall@5", "i2t"),
+    "t2i_1": RetentionMeasure("T→I R@1", RETRIEVAL, "recall@1", "t2i"),
+    "t2i_5": RetentionMeasure("T→I R@5", RETRIEVAL, "recall@5", "t2i"),
+    "classes": RetentionMeasure("Classes", CLASSES, "recall@1", "macro"),
+    "zero_shot": RetentionMeasure("Zero-shot top-1", ZERO_SHOT, "recall@1", "all"),
 }
 # How far from the base: of the first 0 is no change, of the others 1.
-MOVED: Mapping[str, str] = {
+DISTANCE_MEASURES: Mapping[str, str] = {
     "weights": "Weights moved",
     "images": "Cosine of images",
     "texts": "Cosine of texts",
@@ -59,7 +59,7 @@ PANELS: Mapping[str, tuple[str, ...]] = {
 MARKERS = "osD^vPX"  # after each round of the colours another
 
 
-def retained(
+def compute_retention(
     metrics: pd.DataFrame,
     similarities: pd.DataFrame,
     moved: Mapping[str, Mapping[str, float]],
@@ -75,23 +75,26 @@ def retained(
         moved: by model: the measures of ``MOVED``, which have no change.
         resamples, seed: of the intervals of the changes; see ``comparison.compare``.
     """
-    found = metrics.set_index(["model", "benchmark", "metric", "subset"])["value"]
+    metric_values = metrics.set_index(["model", "benchmark", "metric", "subset"])["value"]
     rows = [
-        (model, variant_of(model), name, float(value))
+        (model, parse_variant(model), name, float(value))
         for model, distances in moved.items()
         for name, value in [
-            *((n, found.get((model, k.benchmark, k.metric, k.subset))) for n, k in KEPT.items()),
+            *(
+                (n, metric_values.get((model, k.benchmark, k.metric, k.subset)))
+                for n, k in RETENTION_MEASURES.items()
+            ),
             *distances.items(),
         ]
         if value is not None and not np.isnan(value)
     ]
     ours = similarities[similarities["model"].isin(list(moved))]
-    changed = changes(ours, resamples=resamples, seed=seed)
+    changed = compute_changes(ours, resamples=resamples, seed=seed)
     values = pd.DataFrame(rows, columns=["model", "variant", "measure", "value"])
     return values.merge(changed, on=["variant", "measure"], how="left")[list(RETAINED_COLUMNS)]
 
 
-def changes(similarities: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataFrame:
+def compute_changes(similarities: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataFrame:
     """Return the change of each variant from the base by measure of ``KEPT``, paired on the queries: ``CHANGE_COLUMNS``.
 
     Args:
@@ -99,30 +102,35 @@ def changes(similarities: pd.DataFrame, *, resamples: int, seed: int) -> pd.Data
             not scored on is left out.
         resamples, seed: see ``comparison.compare``.
     """
-    places = {(kept.benchmark, kept.subset, kept.metric): name for name, kept in KEPT.items()}
-    rows = similarities[similarities["benchmark"].isin({kept.benchmark for kept in KEPT.values()})]
+    measures = {
+        (measure.benchmark, measure.subset, measure.metric): name
+        for name, measure in RETENTION_MEASURES.items()
+    }
+    rows = similarities[
+        similarities["benchmark"].isin({measure.benchmark for measure in RETENTION_MEASURES.values()})
+    ]
     base = rows[rows["model"] == BASE]
     runs: dict[str, list[pd.DataFrame]] = {}
     scored = rows[rows["benchmark"].isin(base["benchmark"]) & (rows["model"] != BASE)]
     for model, of_model in scored.groupby("model", sort=False):
-        runs.setdefault(variant_of(str(model)), []).append(of_model)
-    found = [
-        (variant, places[place], row["difference"], row["ci_low"], row["ci_high"])
+        runs.setdefault(parse_variant(str(model)), []).append(of_model)
+    change_rows = [
+        (variant, measures[key], row["difference"], row["ci_low"], row["ci_high"])
         for variant, seeds in runs.items()
-        for row in compare(seeds, [base], resamples=resamples, seed=seed).to_dict("records")
-        if (place := (row["benchmark"], row["subset"], row["metric"])) in places
+        for row in compare_models(seeds, [base], resamples=resamples, seed=seed).to_dict("records")
+        if (key := (row["benchmark"], row["subset"], row["metric"])) in measures
     ]
-    return pd.DataFrame(found, columns=list(CHANGE_COLUMNS))
+    return pd.DataFrame(change_rows, columns=list(CHANGE_COLUMNS))
 
 
-def gained(metrics: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+def select_gain_metric(metrics: pd.DataFrame) -> tuple[str, pd.DataFrame]:
     """Return what the gain is measured by, in words, and each model's value: columns model and value.
 
     Args:
         metrics: table ``metrics`` of the base and its variants, on the assembled instances.
     """
     scored = metrics.dropna(subset=["value"])
-    for metric, subset in GAINED:
+    for metric, subset in GAIN_METRICS:
         rows = scored[(scored["metric"] == metric) & (scored["subset"] == subset)]
         if len(rows):
             break
@@ -130,30 +138,30 @@ def gained(metrics: pd.DataFrame) -> tuple[str, pd.DataFrame]:
     return words, rows[["model", "value"]]
 
 
-def tradeoff(metrics: pd.DataFrame, rows: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+def compute_tradeoff(metrics: pd.DataFrame, rows: pd.DataFrame) -> tuple[str, pd.DataFrame]:
     """Return what the gain is of, and a point per model and panel: model, variant, panel, kept and gain, from the base.
 
     Args:
         metrics: as for ``gained``.
         rows: of ``retained``.
     """
-    words, values = gained(metrics)
+    words, values = select_gain_metric(metrics)
     gain = values.set_index("model")["value"] - values.set_index("model")["value"].get(BASE, np.nan)
     wide = rows.pivot(index="model", columns="measure", values="value").reindex(rows["model"].unique())
     points = []
     for panel, measures in PANELS.items():
         if not set(measures) <= set(wide.columns) or BASE not in wide.index:
             continue
-        kept = wide[list(measures)].mean(axis=1)
+        retention = wide[list(measures)].mean(axis=1)
         points += [
-            (model, variant_of(model), panel, kept[model] - kept[BASE], gain.get(model, np.nan))
+            (model, parse_variant(model), panel, retention[model] - retention[BASE], gain.get(model, np.nan))
             for model in wide.index
         ]
-    found = pd.DataFrame(points, columns=["model", "variant", "panel", "kept", "gain"])
-    return words, found.dropna(ignore_index=True)
+    frame = pd.DataFrame(points, columns=["model", "variant", "panel", "kept", "gain"])
+    return words, frame.dropna(ignore_index=True)
 
 
-def front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def find_pareto_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Return the points of which no other has as much or more of both, by their first number."""
     best: list[tuple[float, float]] = []
     for point in sorted(points, key=lambda p: (-p[0], -p[1])):
@@ -190,13 +198,15 @@ def draw_tradeoff(
             bars: dict[str, Any] = {"color": colour, "markersize": 7, "elinewidth": 1, "label": variant}
             axes.errorbar(x, y, yerr=spread[1], xerr=spread[0], fmt=marker, zorder=3, **bars)
             means.append((float(x), float(y)))
-        axes.plot(*zip(*front(means), strict=True), color=ink, linewidth=0.9, linestyle="--", alpha=0.6)
+        axes.plot(
+            *zip(*find_pareto_front(means), strict=True), color=ink, linewidth=0.9, linestyle="--", alpha=0.6
+        )
         axes.set(title=str(panel), xlabel="change from the base in points: left, lost")
         axes.grid(alpha=0.3)
     panels[0].set_ylabel(f"gain in {words}, points")
 
 
-def tradeoff_figure(words: str, points: pd.DataFrame) -> Figure:
+def plot_tradeoff(words: str, points: pd.DataFrame) -> Figure:
     """Return the figure of ``draw_tradeoff`` by itself."""
     from matplotlib.figure import Figure
 

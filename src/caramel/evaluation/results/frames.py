@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pandas as pd
 
 from caramel.errors import ConfigError, DataError, format_items
-from caramel.evaluation.external.rows import scored
-from caramel.evaluation.external.runs import judged_models
-from caramel.evaluation.results.comparison import compare
+from caramel.evaluation.external.rows import read_instance_results
+from caramel.evaluation.external.runs import compute_model_metrics
+from caramel.evaluation.results.comparison import compare_models
 from caramel.evaluation.results.content_match import note_unknown_contents
-from caramel.evaluation.results.summary import summarise
+from caramel.evaluation.results.summary import summarise_similarities
 from caramel.io.frame_checks import FRAME, named_only
 from caramel.registry import BENCHMARKS
 from caramel.schemas.contracts import check_table
@@ -19,7 +19,9 @@ from caramel.schemas.evaluation import METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame
 
 
-def metrics_of_frame(frame: pd.DataFrame, name: str | None, *, bootstrap: int, seed: int) -> pd.DataFrame:
+def compute_frame_metrics(
+    frame: pd.DataFrame, name: str | None, *, bootstrap: int, seed: int
+) -> pd.DataFrame:
     """Return table ``metrics`` of all models in a frame; ``.attrs["notes"]`` lists what the frame lacks.
 
     Args:
@@ -33,34 +35,34 @@ def metrics_of_frame(frame: pd.DataFrame, name: str | None, *, bootstrap: int, s
         ConfigError: the frame names no benchmark, and none is given.
         BackendError: there is no benchmark of that name.
     """
-    rows = _frame(frame)
+    rows = _select_named_columns(frame)
     if set(rows.columns) == set(SIMILARITIES.columns):
-        rows = similarities_of_frame(rows)
+        rows = check_similarities(rows)
         if name is not None:
-            rows = _of(rows, name)
-        found = summarise(
+            rows = _select_benchmark(rows, name)
+        metrics = summarise_similarities(
             rows, {n: BENCHMARKS[n] for n in rows["benchmark"].unique()}, bootstrap=bootstrap, seed=seed
         )
-        found.attrs["notes"] = note_unknown_contents([rows])
-        return found
+        metrics.attrs["notes"] = note_unknown_contents([rows])
+        return metrics
     if name is None:
         raise ConfigError(
             f"{FRAME} is no table of similarities, and does not say of which benchmark it is. Give benchmark=NAME; "
             f"`caramel benchmarks` lists them."
         )
-    places = [f"{FRAME}, row {label!r}" for label in frame.index]
+    locations = [f"{FRAME}, row {label!r}" for label in frame.index]
     plain = rows.astype(object)
-    of = scored(
+    of = read_instance_results(
         plain.where(plain.notna(), None),
         BENCHMARKS[name].metrics,
         where=FRAME,
         name="model",
-        places=places,
+        locations=locations,
     )
-    parts = judged_models([of], BENCHMARKS[name], bootstrap=bootstrap, seed=seed)
-    found = build_frame(METRICS, pd.concat(parts, ignore_index=True))
-    found.attrs["notes"] = [*of.notes, *note_unknown_contents([of.rows.assign(benchmark=name)])]
-    return found
+    parts = compute_model_metrics([of], BENCHMARKS[name], bootstrap=bootstrap, seed=seed)
+    metrics = build_frame(METRICS, pd.concat(parts, ignore_index=True))
+    metrics.attrs["notes"] = [*of.notes, *note_unknown_contents([of.rows.assign(benchmark=name)])]
+    return metrics
 
 
 def compare_frames(
@@ -75,7 +77,7 @@ def compare_frames(
     Raises:
         DataError: a frame is no such table, or holds several models; or as in ``comparison.compare``.
     """
-    sides = [[similarities_of_frame(frame) for frame in _several(side)] for side in (a, b)]
+    sides = [[check_similarities(frame) for frame in _list_frames(side)] for side in (a, b)]
     if not all(sides):
         raise DataError("Nothing to compare: each side needs one table of similarities at least.")
     for frame in (frame for side in sides for frame in side):
@@ -85,27 +87,27 @@ def compare_frames(
                 f"{FRAME} of each run must hold one model; one holds {len(models)}:\n{format_items([repr(m) for m in models])}\n"
                 f"Give the rows of one: frame[frame['model'] == {models[0]!r}]."
             )
-    return compare(sides[0], sides[1], resamples=resamples, seed=seed)
+    return compare_models(sides[0], sides[1], resamples=resamples, seed=seed)
 
 
-def similarities_of_frame(frame: pd.DataFrame) -> pd.DataFrame:
+def check_similarities(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame as table ``similarities``, checked.
 
     Raises:
         DataError: it has no row.
         ContractError: it does not keep the contract.
     """
-    rows = _frame(frame)
+    rows = _select_named_columns(frame)
     arrow = check_table(SIMILARITIES, rows, "the data frame")
     checked: pd.DataFrame = arrow.to_pandas()
     return checked
 
 
-def _several(side: pd.DataFrame | Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+def _list_frames(side: pd.DataFrame | Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     return [side] if isinstance(side, pd.DataFrame) else list(side)
 
 
-def _frame(frame: pd.DataFrame) -> pd.DataFrame:
+def _select_named_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the columns of a frame that have a name, rows numbered."""
     named = named_only(frame)
     if frame.empty:
@@ -113,11 +115,11 @@ def _frame(frame: pd.DataFrame) -> pd.DataFrame:
     return named.reset_index(drop=True)
 
 
-def _of(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+def _select_benchmark(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the rows of a benchmark."""
     BENCHMARKS.get_target(name)
-    found = rows[rows["benchmark"] == name].reset_index(drop=True)
-    if found.empty:
+    selected = rows[rows["benchmark"] == name].reset_index(drop=True)
+    if selected.empty:
         names = list(dict.fromkeys(rows["benchmark"]))
         raise DataError(f"{FRAME} has no instance of benchmark {name!r}; it is of {names}.")
-    return found
+    return selected

@@ -17,7 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.evaluation.results.summary import Layout, by_subset, clusters_of, subset_masks
+from caramel.evaluation.results.summary import (
+    ColumnLayout,
+    assign_clusters,
+    build_subset_masks,
+    expand_by_subset,
+)
 from caramel.utils.arrays import Floats
 from caramel.utils.stats import (
     FLIPS,
@@ -56,30 +61,32 @@ def compare_hits(
         seed: of the bootstrap and of the sign flips.
         flips: see ``statistics.sign_flip_p``.
     """
-    subsets, clusters = subset_masks(rows), clusters_of(rows)
-    layout = Layout(tuple(subsets), tuple(metrics), macro)
-    columns = by_subset(a.mean(axis=0) - b.mean(axis=0), subsets)
+    subsets, clusters = build_subset_masks(rows), assign_clusters(rows)
+    layout = ColumnLayout(tuple(subsets), tuple(metrics), macro)
+    columns = expand_by_subset(a.mean(axis=0) - b.mean(axis=0), subsets)
     point = compute_means(columns)
-    difference = layout.with_macro(point[None], point)[0]
-    n = layout.of_macro((~np.isnan(columns)).sum(axis=0))
-    images = layout.least_of_macro(count_clusters(columns, clusters))
-    totals = layout.with_macro(_shares(columns, clusters), point)
+    difference = layout.append_means(point[None], point)[0]
+    n = layout.append_sums((~np.isnan(columns)).sum(axis=0))
+    images = layout.append_minima(count_clusters(columns, clusters))
+    totals = layout.append_means(_compute_contributions(columns, clusters), point)
     samples = bootstrap_means(columns, clusters, resamples=resamples, seed=seed)
-    of_images = standard_errors(layout.with_macro(samples, point), images) ** 2 + _of_one_more(totals, n)
-    values = [layout.with_macro(_over_instances(side, subsets), point) for side in (a, b)]
+    of_images = standard_errors(layout.append_means(samples, point), images) ** 2 + _compute_extra_variance(
+        totals, n
+    )
+    values = [layout.append_means(_compute_seed_means(side, subsets), point) for side in (a, b)]
     error, quantile, t_test = combine_variances(difference, of_images, images, values)
     flipped = np.where(np.isnan(difference), np.nan, sign_flip_p_value(totals, seed, flips))
-    won, lost = (layout.of_macro(counts) for counts in _discordant(a, b, subsets))
+    won, lost = (layout.append_sums(counts) for counts in _count_discordant(a, b, subsets))
     return pd.DataFrame(
         {
-            **layout.labels(),
+            **layout.build_labels(),
             "value_a": values[0].mean(axis=0),
             "value_b": values[1].mean(axis=0),
             "difference": difference,
             "ci_low": np.maximum(difference - quantile * error, -1),
             "ci_high": np.minimum(difference + quantile * error, 1),
             "p": flipped if t_test is None else np.maximum(flipped, t_test),
-            "effect": _share(won, won + lost) - 1 / 2,
+            "effect": _divide_or_nan(won, won + lost) - 1 / 2,
             "a_only": won,
             "b_only": lost,
             "detectable": (quantile + POWER) * error,
@@ -91,7 +98,7 @@ def compare_hits(
     )
 
 
-def _shares(columns: Floats, clusters: npt.NDArray[np.int64]) -> Floats:
+def _compute_contributions(columns: Floats, clusters: npt.NDArray[np.int64]) -> Floats:
     """Return what each image adds to the mean of each column; the sum over images is the mean. (k, m)."""
     scored = ~np.isnan(columns)
     totals = np.zeros((int(clusters.max()) + 1, columns.shape[1]))
@@ -100,7 +107,7 @@ def _shares(columns: Floats, clusters: npt.NDArray[np.int64]) -> Floats:
     return shares
 
 
-def _of_one_more(totals: Floats, n: npt.NDArray[np.int64]) -> Floats:
+def _compute_extra_variance(totals: Floats, n: npt.NDArray[np.int64]) -> Floats:
     """Return the variance that one more image for each model adds, (m,); of the weight of one instance if none differ."""
     differ = (totals != 0).sum(axis=0)
     square = np.where(differ > 0, (totals**2).sum(axis=0) / np.maximum(differ, 1), 1 / np.maximum(n, 1) ** 2)
@@ -108,9 +115,9 @@ def _of_one_more(totals: Floats, n: npt.NDArray[np.int64]) -> Floats:
     return result
 
 
-def _over_instances(side: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> Floats:
+def _compute_seed_means(side: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> Floats:
     """Return each seed's means, (seeds, subsets * metrics)."""
-    return np.stack([compute_means(by_subset(hits, subsets)) for hits in side])
+    return np.stack([compute_means(expand_by_subset(hits, subsets)) for hits in side])
 
 
 def combine_variances(
@@ -137,17 +144,20 @@ def combine_variances(
     return error, t.ppf(1 - ALPHA / 2, free), t_test
 
 
-def _discordant(a: Floats, b: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> tuple[Floats, Floats]:
+def _count_discordant(
+    a: Floats, b: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]
+) -> tuple[Floats, Floats]:
     """Return how many instances of each column a alone has right, and b alone; means over pairs of seeds. (m,)."""
     pairs = [(left, right) for left in a for right in b]
     masks = np.stack(list(subsets.values())).astype(float)  # (subsets, n)
     won, lost = (
-        np.mean([np.greater(*pair) for pair in each], axis=0) for each in (pairs, [p[::-1] for p in pairs])
+        np.mean([np.greater(*pair) for pair in ordered_pairs], axis=0)
+        for ordered_pairs in (pairs, [p[::-1] for p in pairs])
     )
     return (masks @ won).reshape(-1), (masks @ lost).reshape(-1)
 
 
-def _share(part: Floats, whole: Floats) -> Floats:
+def _divide_or_nan(part: Floats, whole: Floats) -> Floats:
     """Return part / whole, NaN where the whole is zero."""
     result = np.full(len(whole), np.nan)
     np.divide(part, whole, out=result, where=whole > 0)

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-SUBSETS, SHOWN = 24, 4  # bars that a figure can hold
+MAX_SUBSETS, MAX_METRICS = 24, 4  # bars that a figure can hold
 
 
-def subset_bars(metrics: pd.DataFrame) -> Figure:
+def plot_subset_bars(metrics: pd.DataFrame) -> Figure:
     """Return bars of the first metrics by subset with 95 % intervals and the chance level.
 
     Args:
@@ -26,17 +26,19 @@ def subset_bars(metrics: pd.DataFrame) -> Figure:
     from matplotlib.figure import Figure
 
     scored = metrics.dropna(subset=["value"])
-    shown = list(dict.fromkeys(scored["metric"]))
-    shown = [name for name in ("accuracy", "group") if name in shown] or shown[:SHOWN]
-    subsets = list(dict.fromkeys(scored["subset"]))[:SUBSETS]
+    metric_names = list(dict.fromkeys(scored["metric"]))
+    metric_names = [name for name in ("accuracy", "group") if name in metric_names] or metric_names[
+        :MAX_METRICS
+    ]
+    subsets = list(dict.fromkeys(scored["subset"]))[:MAX_SUBSETS]
     with mpl.rc_context({"text.parse_math": False}):  # a subset may have dollar signs in its name
         figure = Figure(figsize=(max(4, 1.5 + 0.7 * len(subsets)), 3.4), layout="constrained")
         axes = figure.subplots()
-        width = 0.8 / len(shown)
-        for i, name in enumerate(shown):
+        width = 0.8 / len(metric_names)
+        for i, name in enumerate(metric_names):
             rows = scored[scored["metric"] == name].set_index("subset").reindex(subsets)
             values = rows[["value", "ci_low", "ci_high"]].astype(float)
-            at = np.arange(len(subsets)) + (i - (len(shown) - 1) / 2) * width
+            at = np.arange(len(subsets)) + (i - (len(metric_names) - 1) / 2) * width
             errors = np.clip(
                 [values["value"] - values["ci_low"], values["ci_high"] - values["value"]], 0, None
             )
@@ -45,6 +47,6 @@ def subset_bars(metrics: pd.DataFrame) -> Figure:
                 axes.axhline(METRICS[name].chance, linestyle=":", color=bars.patches[0].get_facecolor())
         axes.set_xticks(np.arange(len(subsets)), subsets, rotation=30, ha="right")
         axes.set_ylim(0, 1.02)
-        axes.set_ylabel("share of instances" + (" (dotted: chance)" if shown[0] in METRICS else ""))
-        figure.legend(loc="outside upper right", frameon=False, ncols=len(shown))
+        axes.set_ylabel("share of instances" + (" (dotted: chance)" if metric_names[0] in METRICS else ""))
+        figure.legend(loc="outside upper right", frameon=False, ncols=len(metric_names))
     return figure

@@ -34,13 +34,13 @@ def read_rows(path: Path, is_known: Callable[[str], bool]) -> tuple[pd.DataFrame
     if path.suffix not in FORMATS or not path.is_file():
         what = "is not there" if not path.is_file() else "is of no known format"
         raise DataError(f"{str(path)!r} {what}. Known formats: {', '.join(FORMATS)}.")
-    rows, places = _parquet(path, is_known) if path.suffix == ".parquet" else _plain(path)
+    rows, locations = _read_parquet(path, is_known) if path.suffix == ".parquet" else _read_text_rows(path)
     if rows.empty:
         raise DataError(f"{str(path)!r} holds no row.")
-    return rows, places
+    return rows, locations
 
 
-def _parquet(path: Path, is_known: Callable[[str], bool]) -> tuple[pd.DataFrame, list[str]]:
+def _read_parquet(path: Path, is_known: Callable[[str], bool]) -> tuple[pd.DataFrame, list[str]]:
     with parquet(path) as file:
         names = [name for name in file.schema_arrow.names if is_known(name)]
         whole = file.read(columns=names)
@@ -50,7 +50,7 @@ def _parquet(path: Path, is_known: Callable[[str], bool]) -> tuple[pd.DataFrame,
     return rows, [f"{str(path)!r}, row {number}" for number in range(len(rows))]
 
 
-def _plain(path: Path) -> tuple[pd.DataFrame, list[str]]:
+def _read_text_rows(path: Path) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows of a file of text."""
     keys: list[str] = []
     if path.suffix == ".csv":

@@ -26,14 +26,14 @@ SUBSETS = ("subsets", "subset", "type", "subtype", "split", "category")  # all t
 
 
 def describe_rows(
-    rows: pd.DataFrame, source: str, stem: str, places: Sequence[str]
+    rows: pd.DataFrame, source: str, stem: str, locations: Sequence[str]
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return model, instance_id, image_id and subsets of the rows, and notes on what is not known."""
     columns = {
         name: next((rows[c] for c in NAMES[name] if c in rows.columns), None)
         for name in ("instance_id", "model")
     }
-    subsets = _subsets(rows, places)
+    subsets = _read_subsets(rows, locations)
     part = ""
     named = next((s for s in SUBTYPES if stem.endswith(s)), "")
     notes = []
@@ -44,9 +44,11 @@ def describe_rows(
     if subsets is None:
         part = named
         stem = stem.removesuffix(part).rstrip("-_ ") or stem
-        subsets = [_with_type([part]) if part else []] * len(rows)
-    ids = range(len(rows)) if columns["instance_id"] is None else _named(columns["instance_id"], places)
-    images, unusable = _read_images(rows, source, places)
+        subsets = [_add_types([part]) if part else []] * len(rows)
+    ids = (
+        range(len(rows)) if columns["instance_id"] is None else _read_names(columns["instance_id"], locations)
+    )
+    images, unusable = _read_images(rows, source, locations)
     if images is not None:
         notes += unusable
     else:
@@ -57,7 +59,7 @@ def describe_rows(
         )
     models = columns["model"]
     described = {
-        "model": [stem] * len(rows) if models is None else _named(models, places),
+        "model": [stem] * len(rows) if models is None else _read_names(models, locations),
         "instance_id": [f"{part}/{name}" if part else name for name in ids],
         "image_id": images,
         "subsets": subsets,
@@ -65,18 +67,19 @@ def describe_rows(
     return pd.DataFrame(described), tuple(notes)
 
 
-def _named(column: pd.Series, places: Sequence[str]) -> list[str]:
+def _read_names(column: pd.Series, locations: Sequence[str]) -> list[str]:
     """Return names: texts that are not empty, or whole numbers."""
-    for name, where in zip(column, places, strict=True):
+    for name, where in zip(column, locations, strict=True):
         if isinstance(name, bool | np.bool_) or not isinstance(name, str | int | np.integer) or name == "":
             raise DataError(f"{where}: {brief(name)} in column {column.name!r} is no name.")
     return [
-        checked_text(str(name), str(column.name), where) for name, where in zip(column, places, strict=True)
+        checked_text(str(name), str(column.name), where)
+        for name, where in zip(column, locations, strict=True)
     ]
 
 
 def _read_images(
-    rows: pd.DataFrame, source: str, places: Sequence[str]
+    rows: pd.DataFrame, source: str, locations: Sequence[str]
 ) -> tuple[list[str] | None, list[str]]:
     """Return the names of the images, None if no column has them, and a note on each column that should and does not.
 
@@ -92,10 +95,10 @@ def _read_images(
         check_no_verdicts(names, column, source)
         wrong = next((n for n, name in enumerate(names) if not _is_image(name)), None)
         if wrong is None:
-            texts = [checked_text(str(name), "image", at) for name, at in zip(names, places, strict=True)]
+            texts = [checked_text(str(name), "image", at) for name, at in zip(names, locations, strict=True)]
             return texts, notes
         notes.append(
-            f"{places[wrong]}: {brief(names[wrong])} in column {column!r} is no name of an image: the column does not "
+            f"{locations[wrong]}: {brief(names[wrong])} in column {column!r} is no name of an image: the column does not "
             f"count. Write names, or encoded images."
         )
     return None, notes
@@ -114,25 +117,27 @@ def _is_image(name: Any) -> bool:
     return number or (isinstance(name, str) and name[:1] not in ("", "<"))
 
 
-def _subsets(rows: pd.DataFrame, places: Sequence[str]) -> list[list[str]] | None:
+def _read_subsets(rows: pd.DataFrame, locations: Sequence[str]) -> list[list[str]] | None:
     """Return the subsets of each row, None if no column says; ``add`` and ``obj`` are ``add`` and ``add_obj``."""
     columns = [name for name in SUBSETS if name in rows.columns]
     if not columns:
         return None
-    found = []
-    for values, where in zip(rows[columns].to_dict("records"), places, strict=True):
-        kind, part = (str(values.get(name, "")) for name in ("type", "subtype"))
-        check_subtype(kind, part, where)
-        if f"{kind}_{part}" in SUBTYPES:
-            values["subtype"] = f"{kind}_{part}"
+    subsets = []
+    for values, where in zip(rows[columns].to_dict("records"), locations, strict=True):
+        type_name, part = (str(values.get(name, "")) for name in ("type", "subtype"))
+        check_subtype(type_name, part, where)
+        if f"{type_name}_{part}" in SUBTYPES:
+            values["subtype"] = f"{type_name}_{part}"
         names = [
-            _subset(name, str(column), where) for column, cell in values.items() for name in _names(cell)
+            _check_subset_name(name, str(column), where)
+            for column, cell in values.items()
+            for name in _parse_names(cell)
         ]
-        found.append(_with_type(names))
-    return found
+        subsets.append(_add_types(names))
+    return subsets
 
 
-def _subset(name: str, column: str, where: str) -> str:
+def _check_subset_name(name: str, column: str, where: str) -> str:
     if name in ("all", MACRO):
         raise DataError(
             f"{where}: a subset in column {column!r} is called {name!r}, which is the name of a mean. Give it another name."
@@ -140,17 +145,17 @@ def _subset(name: str, column: str, where: str) -> str:
     return checked_text(name, column, where)
 
 
-def _names(value: Any) -> list[str]:
+def _parse_names(value: Any) -> list[str]:
     """Return the names in a cell: one, several, or a list as text, of JSON or Python; what is empty is none."""
     names = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
     if isinstance(value, str) and value.startswith("["):
-        names = _list_in(value)
+        names = _parse_list(value)
     return [
         str(name) for name in names if not (pd.api.types.is_scalar(name) and (pd.isna(name) or name == ""))
     ]
 
 
-def _list_in(text: str) -> list[Any]:
+def _parse_list(text: str) -> list[Any]:
     """Return the list that a text is, of JSON, of Python, or a mixture; a text that only looks like one is a name."""
     for parse, written in (
         (json.loads, text),
@@ -158,15 +163,15 @@ def _list_in(text: str) -> list[Any]:
         (json.loads, text.replace("'", '"')),
     ):
         try:
-            found = parse(written)
+            parsed = parse(written)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
-        if isinstance(found, list):
-            return found
+        if isinstance(parsed, list):
+            return parsed
     return [text]
 
 
-def _with_type(names: Sequence[str]) -> list[str]:
+def _add_types(names: Sequence[str]) -> list[str]:
     """Return the names, each once; a SugarCrepe subtype brings its type."""
     types = [name.partition("_")[0] for name in names if name in SUBTYPES]
     return list(dict.fromkeys([*types, *names]))

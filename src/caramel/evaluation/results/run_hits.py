@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.benchmarks.metrics import outcomes
-from caramel.evaluation.results.summary import aligned, variant_of
+from caramel.evaluation.results.summary import align_rows, parse_variant
 from caramel.utils.arrays import Floats
 
 
@@ -28,21 +28,21 @@ class RunHits(NamedTuple):
     rows: pd.DataFrame
     hits: Mapping[str, Floats]
 
-    def select(self, metrics: Sequence[str]) -> RunHits:
+    def select_metrics(self, metrics: Sequence[str]) -> RunHits:
         """Return the same by some of the metrics."""
         columns = [self.metrics.index(name) for name in metrics]
         chosen = {model: hits[:, columns] for model, hits in self.hits.items()}
         return self._replace(metrics=tuple(metrics), hits=chosen)
 
-    def by_variant(self) -> dict[str, Floats]:
+    def group_by_variant(self) -> dict[str, Floats]:
         """Return the hits of each variant, (seeds, n, metrics): models named ``<variant>-<seed>`` are training seeds of one."""
-        found: dict[str, list[Floats]] = {}
+        runs_by_variant: dict[str, list[Floats]] = {}
         for model, hits in self.hits.items():
-            found.setdefault(variant_of(model), []).append(hits)
-        return {variant: np.stack(runs) for variant, runs in found.items()}
+            runs_by_variant.setdefault(parse_variant(model), []).append(hits)
+        return {variant: np.stack(runs) for variant, runs in runs_by_variant.items()}
 
 
-def hits_of_runs(similarities: pd.DataFrame, benchmark: str, metrics: Sequence[str]) -> RunHits:
+def compute_run_hits(similarities: pd.DataFrame, benchmark: str, metrics: Sequence[str]) -> RunHits:
     """Return the hits of every model of table ``similarities`` on a benchmark; none where nobody scored it.
 
     Raises:
@@ -51,5 +51,7 @@ def hits_of_runs(similarities: pd.DataFrame, benchmark: str, metrics: Sequence[s
     rows = similarities[similarities["benchmark"] == benchmark]
     runs = {str(name): run.reset_index(drop=True) for name, run in rows.groupby("model", sort=False)}
     first = next(iter(runs.values()), rows)
-    hits = {name: outcomes(aligned(run, first), metrics).hits.to_numpy(float) for name, run in runs.items()}
+    hits = {
+        name: outcomes(align_rows(run, first), metrics).hits.to_numpy(float) for name, run in runs.items()
+    }
     return RunHits(benchmark, tuple(metrics), first, hits)

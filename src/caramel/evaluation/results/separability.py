@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.evaluation.results.run_hits import RunHits
-from caramel.evaluation.results.summary import subset_masks
+from caramel.evaluation.results.summary import build_subset_masks
 
 SEPARABILITY_COLUMNS = ("benchmark", "subset", "metric", "n", "floor", "ceiling", "differ")
 
@@ -26,15 +26,15 @@ def count_separable(runs: RunHits) -> pd.DataFrame:
         "floor": scored & (hits == 0).all(axis=0),
         "ceiling": scored & (hits == 1).all(axis=0),
     }
-    found = [
+    rows = [
         {
             "benchmark": runs.benchmark,
             "subset": subset,
             "metric": metric,
             **{name: int(which[mask, column].sum()) for name, which in counts.items()},
         }
-        for subset, mask in subset_masks(runs.rows).items()
+        for subset, mask in build_subset_masks(runs.rows).items()
         for column, metric in enumerate(runs.metrics)
     ]
-    table = pd.DataFrame(found).assign(differ=lambda t: t["n"] - t["floor"] - t["ceiling"])
+    table = pd.DataFrame(rows).assign(differ=lambda t: t["n"] - t["floor"] - t["ceiling"])
     return table[list(SEPARABILITY_COLUMNS)]

@@ -17,7 +17,7 @@ import pandas as pd
 
 from caramel.evaluation.results.paired_tests import combine_variances
 from caramel.evaluation.results.run_hits import RunHits
-from caramel.evaluation.results.summary import clusters_of
+from caramel.evaluation.results.summary import assign_clusters
 from caramel.schemas.columns import COMPOUNDS, SUBTYPES
 from caramel.utils.arrays import Floats
 from caramel.utils.stats import bootstrap_means, compute_means, standard_errors
@@ -48,16 +48,16 @@ def standardise_compounds(runs: RunHits, *, bootstrap: int, seed: int) -> pd.Dat
     strata = _find_strata(runs.rows) if runs.hits else None
     if strata is None:
         return pd.DataFrame(columns=list(STANDARDISED_COLUMNS))
-    hits = runs.by_variant()
+    hits = runs.group_by_variant()
     sides: list[tuple[str, str, list[Floats]]] = [(name, "", [of]) for name, of in hits.items()]
     sides += [(a, b, [hits[a], hits[b]]) for b, a in combinations(hits, 2)]
-    clusters = clusters_of(runs.rows)
+    clusters = assign_clusters(runs.rows)
     parts = []
     for a, b, values in sides:
         for column, metric in enumerate(runs.metrics):
             of_metric = [side[:, :, column] for side in values]
-            found = _estimate(of_metric, strata, clusters, bootstrap=bootstrap, seed=seed)
-            parts.append(found.assign(benchmark=runs.benchmark, a=a, b=b, metric=metric))
+            estimate = _estimate_groups(of_metric, strata, clusters, bootstrap=bootstrap, seed=seed)
+            parts.append(estimate.assign(benchmark=runs.benchmark, a=a, b=b, metric=metric))
     return pd.concat(parts, ignore_index=True)[list(STANDARDISED_COLUMNS)]
 
 
@@ -71,15 +71,15 @@ def _find_strata(rows: pd.DataFrame) -> _Strata | None:
     shared = [i for i in range(len(SUBTYPES)) if masks[SEEN][i].any() and masks[UNSEEN][i].any()]
     if not shared:
         return None
-    seen, unseen = (np.stack([masks[group][i] for i in shared]) for group in (SEEN, UNSEEN))
-    share = (seen.sum(axis=1) + unseen.sum(axis=1)).astype(float)
+    seen_masks, unseen_masks = (np.stack([masks[group][i] for i in shared]) for group in (SEEN, UNSEEN))
+    share = (seen_masks.sum(axis=1) + unseen_masks.sum(axis=1)).astype(float)
     share /= share.sum()
     none = np.zeros_like(share)
     weights = np.stack([np.r_[share, none], np.r_[none, share], np.r_[share, -share]])
-    return _Strata(np.concatenate([seen, unseen]), weights)
+    return _Strata(np.concatenate([seen_masks, unseen_masks]), weights)
 
 
-def _estimate(
+def _estimate_groups(
     sides: Sequence[Floats], strata: _Strata, clusters: npt.NDArray[np.int64], *, bootstrap: int, seed: int
 ) -> pd.DataFrame:
     """Return value, interval, p and n on seen and unseen compounds, and of their difference.

@@ -32,7 +32,7 @@ MACRO = "macro"
 VARIANT_COLUMNS = ("variant", "subset", "metric", "mean", "sd", "ci_low", "ci_high", "seeds")
 
 
-def summarise(
+def summarise_similarities(
     similarities: pd.DataFrame, benchmarks: Mapping[str, Benchmark], *, bootstrap: int, seed: int
 ) -> pd.DataFrame:
     """Return table ``metrics`` for every model and benchmark in ``similarities``.
@@ -47,7 +47,7 @@ def summarise(
         seed: of the bootstrap.
     """
     parts = [
-        judge(
+        compute_metrics(
             rows,
             outcomes(rows, benchmarks[str(name)].metrics),
             benchmarks[str(name)].macro,
@@ -62,9 +62,9 @@ def summarise(
     return build_frame(METRICS, pd.concat(parts, ignore_index=True))
 
 
-def judge(
+def compute_metrics(
     rows: pd.DataFrame,
-    found: Outcomes,
+    instance_outcomes: Outcomes,
     macro: Callable[[str], bool],
     bootstrap: int,
     seed: int,
@@ -81,39 +81,39 @@ def judge(
         seed: of the bootstrap.
         mean_members: of further means, see ``Benchmark.means``.
     """
-    parts, metrics = subset_masks(rows), list(found.hits.columns)
-    columns = by_subset(found.hits.to_numpy(float), parts)
-    tied = by_subset(found.ties.to_numpy(float), parts)
-    value, clusters = compute_means(columns), clusters_of(rows)
+    parts, metrics = build_subset_masks(rows), list(instance_outcomes.hits.columns)
+    columns = expand_by_subset(instance_outcomes.hits.to_numpy(float), parts)
+    tied = expand_by_subset(instance_outcomes.ties.to_numpy(float), parts)
+    value, clusters = compute_means(columns), assign_clusters(rows)
     samples = bootstrap_means(columns, clusters, resamples=bootstrap, seed=seed)
-    layout = Layout(tuple(parts), tuple(metrics), macro, mean_members)
-    values = layout.with_macro(value[None], value)[0]
+    layout = ColumnLayout(tuple(parts), tuple(metrics), macro, mean_members)
+    values = layout.append_means(value[None], value)[0]
     low, high = fraction_intervals(
-        values, layout.with_macro(samples, value), layout.least_of_macro(count_clusters(columns, clusters))
+        values, layout.append_means(samples, value), layout.append_minima(count_clusters(columns, clusters))
     )
     n, ties = (~np.isnan(columns)).sum(axis=0), np.nansum(tied, axis=0).astype(int)
     sizes = np.repeat([int(mask.sum()) for mask in parts.values()], len(metrics))
     return pd.DataFrame(
         {
-            **layout.labels(),
+            **layout.build_labels(),
             "value": values,
             "ci_low": low,
             "ci_high": high,
-            "n": layout.of_macro(n),
-            "ties": layout.of_macro(ties),
-            "unscored": layout.of_macro(sizes - n),
+            "n": layout.append_sums(n),
+            "ties": layout.append_sums(ties),
+            "unscored": layout.append_sums(sizes - n),
         }
     )
 
 
-def overall(metrics: pd.DataFrame) -> dict[str, float]:
+def select_overall_metrics(metrics: pd.DataFrame) -> dict[str, float]:
     """Return the metrics over all instances of one model, to six decimals; unscored ones left out."""
     rows = metrics[metrics["subset"] == "all"]
     values = zip(rows["metric"], rows["value"], strict=True)
     return {str(name): round(float(value), 6) for name, value in values if not math.isnan(value)}
 
 
-def variant_of(model: str) -> str:
+def parse_variant(model: str) -> str:
     """Return the variant of a model named ``<variant>-<seed>``; any other name is its own."""
     variant, dash, seed = model.rpartition("-")
     return variant if dash and seed.isdigit() else model
@@ -124,7 +124,7 @@ def summarise_variants(metrics: pd.DataFrame) -> pd.DataFrame:
 
     The columns are ``VARIANT_COLUMNS``. A model without seeds, such as the base, is one seed.
     """
-    keyed = metrics.assign(variant=metrics["model"].map(variant_of))
+    keyed = metrics.assign(variant=metrics["model"].map(parse_variant))
     rows = []
     for (variant, subset, metric), group in keyed.groupby(["variant", "subset", "metric"], sort=False):
         mean, sd, low, high, n = summarise_seeds(group["value"].dropna().to_numpy(float))
@@ -132,7 +132,7 @@ def summarise_variants(metrics: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(VARIANT_COLUMNS))
 
 
-def aligned(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
+def align_rows(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     """Return the rows in the order of the others' instances.
 
     Raises:
@@ -145,25 +145,25 @@ def aligned(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
             f"{len(odd)} instances were scored by one of the models alone:\n{format_items([repr(i) for i in odd])}\n"
             f"Score both on the same data, with the same --limit."
         )
-    found = rows.set_index("instance_id", drop=False).loc[others["instance_id"]].reset_index(drop=True)
-    pairs = zip(_described(found), _described(others), strict=True)
+    reordered = rows.set_index("instance_id", drop=False).loc[others["instance_id"]].reset_index(drop=True)
+    pairs = zip(_describe_instances(reordered), _describe_instances(others), strict=True)
     differ = [f"{one[0]!r}: {one[1:]} and {other[1:]}" for one, other in pairs if one != other]
     if differ:
         raise DataError(
             f"{len(differ)} instances have the same id and another image or other subsets:\n{format_items(differ)}\n"
             f"They are of different releases. Score both models on the same one."
         )
-    check_contents([others, found])
-    return found
+    check_contents([others, reordered])
+    return reordered
 
 
-def _described(rows: pd.DataFrame) -> list[tuple[str, str, list[str]]]:
+def _describe_instances(rows: pd.DataFrame) -> list[tuple[str, str, list[str]]]:
     """Return id, image and sorted subsets of each instance."""
     subsets = (sorted(names) for names in rows["subsets"])
     return list(zip(rows["instance_id"], rows["image_id"], subsets, strict=True))
 
 
-def clusters_of(rows: pd.DataFrame) -> npt.NDArray[np.int64]:
+def assign_clusters(rows: pd.DataFrame) -> npt.NDArray[np.int64]:
     """Return the number of each instance's positive image, in [0, images).
 
     By name, so that the bootstrap draws the same whatever the order of the rows.
@@ -171,31 +171,31 @@ def clusters_of(rows: pd.DataFrame) -> npt.NDArray[np.int64]:
     return pd.factorize(rows["image_id"], sort=True)[0].astype(np.int64)
 
 
-def subset_masks(rows: pd.DataFrame) -> Mapping[str, npt.NDArray[np.bool_]]:
+def build_subset_masks(rows: pd.DataFrame) -> Mapping[str, npt.NDArray[np.bool_]]:
     """Return which instances each subset holds, (n,) each; ``all`` first, then by first appearance.
 
     Raises:
         DataError: a subset has the name of a mean.
     """
-    found = {"all": np.ones(len(rows), bool)}
+    masks = {"all": np.ones(len(rows), bool)}
     lists = rows["subsets"].reset_index(drop=True).explode().dropna()
     if taken := sorted({*lists} & {"all", MACRO}):
         raise DataError(
             f"A subset in column 'subsets' is called {taken[0]!r}, which is the name of a mean. Give it another name."
         )
-    for name, places in lists.groupby(lists, sort=False).groups.items():
-        found[str(name)] = np.zeros(len(rows), bool)
-        found[str(name)][places.to_numpy()] = True
-    return found
+    for name, row_index in lists.groupby(lists, sort=False).groups.items():
+        masks[str(name)] = np.zeros(len(rows), bool)
+        masks[str(name)][row_index.to_numpy()] = True
+    return masks
 
 
-def by_subset(values: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> Floats:
+def expand_by_subset(values: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> Floats:
     """Return the values once per subset, NaN outside it: (n, m) -> (n, subsets * m)."""
     return np.concatenate([np.where(mask[:, None], values, np.nan) for mask in subsets.values()], axis=1)
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """The flattened (subsets, metrics) layout of columns, to which the macro means and the benchmark's further means are added."""
 
     subsets: tuple[str, ...]
@@ -206,15 +206,15 @@ class Layout:
     @property
     def _means(self) -> dict[str, list[int]]:
         """Name of each mean that has a member -> places of its members among the subsets and the means before it."""
-        places = {name: place for place, name in enumerate(self.subsets)}
+        positions = {name: position for position, name in enumerate(self.subsets)}
         macro = [name for name in self.subsets if name != "all" and self.macro(name)]
-        found = {}
+        member_positions = {}
         for name, members in {MACRO: macro, **self.means}.items():
-            if there := [places[member] for member in members if member in places]:
-                found[name], places[name] = there, len(places)
-        return found
+            if scored_members := [positions[member] for member in members if member in positions]:
+                member_positions[name], positions[name] = scored_members, len(positions)
+        return member_positions
 
-    def with_macro(self, rows: Floats, point: Floats) -> Floats:
+    def append_means(self, rows: Floats, point: Floats) -> Floats:
         """Return rows (r, subsets * m) with the m values of each mean at the end, if there are any.
 
         A mean is over its members that have a value in ``point``; a bootstrap sample that lacks one of them has no such mean.
@@ -227,25 +227,25 @@ class Layout:
             total = np.where(known, values, 0.0).sum(axis=1)
             mean = np.where(count > 0, total / np.maximum(count, 1), np.nan)
             both = np.concatenate([both, mean], axis=1)
-        found: Floats = both[1:]
-        return found
+        extended: Floats = both[1:]
+        return extended
 
-    def of_macro(self, counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def append_sums(self, counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return counts (subsets * m,) with those of the means: the sums over their members."""
         for members in self._means.values():
-            own = counts.reshape(-1, len(self.metrics))[members]
-            counts = np.concatenate([counts, own.sum(axis=0)])
+            member_counts = counts.reshape(-1, len(self.metrics))[members]
+            counts = np.concatenate([counts, member_counts.sum(axis=0)])
         return counts
 
-    def least_of_macro(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def append_minima(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return counts (subsets * m,) with those of the means: the least of their members that has any."""
         most = counts.max(initial=0)
         for members in self._means.values():
-            own = counts.reshape(-1, len(self.metrics))[members]
-            counts = np.concatenate([counts, np.where(own > 0, own, most).min(axis=0)])
+            member_counts = counts.reshape(-1, len(self.metrics))[members]
+            counts = np.concatenate([counts, np.where(member_counts > 0, member_counts, most).min(axis=0)])
         return counts
 
-    def labels(self) -> dict[str, list[str]]:
+    def build_labels(self) -> dict[str, list[str]]:
         """Return columns ``subset`` and ``metric``."""
         names = [*self.subsets, *self._means]
         return {"subset": [n for n in names for _ in self.metrics], "metric": [*self.metrics] * len(names)}

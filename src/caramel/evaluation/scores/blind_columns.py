@@ -31,40 +31,40 @@ UNDECIDED = 0.5  # score of a caption that stands against none: there is nothing
 MOST_PAIRS = 2_000_000  # true and false candidates that are set against each other in one stratum
 
 
-def blind_columns(task: Task, model: BlindModel) -> dict[str, Floats]:
+def compute_blind_columns(task: Task, model: BlindModel) -> dict[str, Floats]:
     """Return the score columns of table ``similarities`` for each row of the task.
 
     Similarities of two texts are left out of it: a blind scorer does not compare them.
     """
-    return _compared(task, model) if isinstance(task, Comparisons) else _ranked(task, model)
+    return _score_comparisons(task, model) if isinstance(task, Comparisons) else _score_rankings(task, model)
 
 
 @dataclass
-class _Contests:
+class _CaptionPairs:
     """Pairs of a true and a false caption of an image, to be scored together."""
 
     positives: list[str] = field(default_factory=list)
     negatives: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
 
-    def add(self, positive: str, negative: str, group: str) -> None:
+    def add_pair(self, positive: str, negative: str, group: str) -> None:
         """Set one caption against the other."""
         self.positives.append(positive)
         self.negatives.append(negative)
         self.groups.append(group)
 
-    def scores(self, model: BlindModel) -> dict[tuple[str, str], float]:
+    def compute_scores(self, model: BlindModel) -> dict[tuple[str, str], float]:
         """Return (image, caption) -> score; a caption has the same one wherever it stands."""
         if not self.groups:
             return {}
-        found: dict[tuple[str, str], float] = {}
+        caption_scores: dict[tuple[str, str], float] = {}
         true, false = model.score_texts(self.positives, self.negatives, self.groups)
         for texts, values in ((self.positives, true), (self.negatives, false)):
             for group, text, value in zip(self.groups, texts, values.tolist(), strict=True):
-                assert found.setdefault((group, text), value) == value
-        return found
+                assert caption_scores.setdefault((group, text), value) == value
+        return caption_scores
 
-    def gaps(self, model: BlindModel) -> dict[tuple[str, str, str], float]:
+    def compute_gaps(self, model: BlindModel) -> dict[tuple[str, str, str], float]:
         """Return (image, true caption, false caption) -> score of the true one less that of the other."""
         if not self.groups:
             return {}
@@ -73,39 +73,39 @@ class _Contests:
         return dict(zip(contests, (true - false).tolist(), strict=True))
 
 
-def _strata(rows: pd.DataFrame) -> Iterator[Index]:
+def _iter_strata(rows: pd.DataFrame) -> Iterator[Index]:
     """Yield the places of the rows of each stratum."""
-    names = np.array([_stratum(subsets) for subsets in rows["subsets"]], dtype=object)
+    names = np.array([_find_stratum(subsets) for subsets in rows["subsets"]], dtype=object)
     for name in dict.fromkeys(names.tolist()):
         yield np.flatnonzero(names == name)
 
 
-def _stratum(subsets: Sequence[str]) -> str:
+def _find_stratum(subsets: Sequence[str]) -> str:
     """Return the type among the subsets, else the first of them, else nothing."""
     types = [name for name in subsets if name in TYPES]
     return str([*types, *subsets, ""][0])
 
 
-def _compared(task: Comparisons, model: BlindModel) -> dict[str, Floats]:
+def _score_comparisons(task: Comparisons, model: BlindModel) -> dict[str, Floats]:
     """Return the score columns of comparisons: those of a caption are the same for both images."""
     names = {"c0": "caption", "c1": "negative_caption", "c2": "caption2"}
     captions = {n: [t if isinstance(t, str) else None for t in task.rows[c]] for n, c in names.items()}
     images: list[str] = task.rows["image_id"].tolist()
     scores = {name: np.full(len(images), np.nan) for name in captions}
-    for places in _strata(task.rows):
-        contests = _Contests()
-        for i, true in itertools.product(places.tolist(), ("c0", "c2")):
+    for row_index in _iter_strata(task.rows):
+        contests = _CaptionPairs()
+        for i, true in itertools.product(row_index.tolist(), ("c0", "c2")):
             caption, negative = captions[true][i], captions["c1"][i]
             if caption is not None and negative is not None:
-                contests.add(caption, negative, images[i])
-        gaps = contests.gaps(model) if model.sees_both else {}
-        found = {} if model.sees_both else contests.scores(model)
+                contests.add_pair(caption, negative, images[i])
+        gaps = contests.compute_gaps(model) if model.sees_both else {}
+        caption_scores = {} if model.sees_both else contests.compute_scores(model)
         for name, texts in captions.items():
-            for i in places.tolist():
+            for i in row_index.tolist():
                 text, negative = texts[i], captions["c1"][i]
                 if text is not None:
                     gap = gaps.get((images[i], text, negative or ""), 0.0)
-                    scores[name][i] = found.get((images[i], text), UNDECIDED + gap)
+                    scores[name][i] = caption_scores.get((images[i], text), UNDECIDED + gap)
     return {
         f"s_{caption}_i{i}": np.where(task.rows[image] != ABSENT, scores[caption], np.nan)
         for i, image in enumerate(("image", "negative_image"))
@@ -113,7 +113,7 @@ def _compared(task: Comparisons, model: BlindModel) -> dict[str, Floats]:
     }
 
 
-def _ranked(task: Rankings, model: BlindModel) -> dict[str, Floats]:
+def _score_rankings(task: Rankings, model: BlindModel) -> dict[str, Floats]:
     """Return the rank columns of rankings.
 
     Every true candidate of an image is set against every false one. Of a text that is several prompts the
@@ -125,32 +125,34 @@ def _ranked(task: Rankings, model: BlindModel) -> dict[str, Floats]:
     sizes = np.array([len(task.pools[pool]) for pool in rows["pool"]], np.int64)
     true = rows["true"].map(len).to_numpy(np.int64)
     to_image = (rows["direction"] == "t2i").to_numpy()
-    found = np.full((len(rows), len(COLUMNS)), np.nan)
+    columns = np.full((len(rows), len(COLUMNS)), np.nan)
     same = np.full(len(rows), UNDECIDED)
     other = np.where(sizes > true, UNDECIDED, -np.inf)
     tied = np.stack([same, other, np.zeros(len(rows)), sizes - true], axis=1)
-    found[to_image, :-1] = tied[to_image]
-    found[:, -1] = sizes
+    columns[to_image, :-1] = tied[to_image]
+    columns[:, -1] = sizes
     texts = [prompts[0] for prompts in task.texts]
-    for at in _strata(rows[~to_image]):
-        places = np.flatnonzero(~to_image)[at]
-        if (true * (sizes - true))[places].sum() <= MOST_PAIRS:
-            found[places, :-1] = _ranks(rows.iloc[places], task.pools, texts, model)
-    return dict(zip(COLUMNS, found.T, strict=True))
+    for at in _iter_strata(rows[~to_image]):
+        row_index = np.flatnonzero(~to_image)[at]
+        if (true * (sizes - true))[row_index].sum() <= MOST_PAIRS:
+            columns[row_index, :-1] = _compute_ranks(rows.iloc[row_index], task.pools, texts, model)
+    return dict(zip(COLUMNS, columns.T, strict=True))
 
 
-def _ranks(rows: pd.DataFrame, pools: Sequence[Index], texts: Sequence[str], model: BlindModel) -> Floats:
+def _compute_ranks(
+    rows: pd.DataFrame, pools: Sequence[Index], texts: Sequence[str], model: BlindModel
+) -> Floats:
     """Return all rank columns but ``candidates`` of one stratum of image queries."""
     sides = [
         (image, list(true), np.setdiff1d(pools[pool], true).tolist())
         for image, pool, true in zip(rows["image_id"], rows["pool"], rows["true"], strict=True)
     ]
-    contests = _Contests()
+    contests = _CaptionPairs()
     for image, true, false in sides:
         for t, f in itertools.product(true, false):
-            contests.add(texts[t], texts[f], image)
-    gaps = contests.gaps(model) if model.sees_both else {}
-    scores = {} if model.sees_both else contests.scores(model)
+            contests.add_pair(texts[t], texts[f], image)
+    gaps = contests.compute_gaps(model) if model.sees_both else {}
+    scores = {} if model.sees_both else contests.compute_scores(model)
     ranks = []
     for image, true, false in sides:
         best = max(scores.get((image, texts[t]), UNDECIDED) for t in true)

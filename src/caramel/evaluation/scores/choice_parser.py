@@ -142,7 +142,7 @@ _OF_THE_ANSWER = frozenset(("answer", "choice", "option"))
 
 
 @dataclass
-class _Stated:
+class _ReplyVerdicts:
     """What the statements of a reply say of the options' letters."""
 
     verdicts: dict[str, set[int]] = field(default_factory=dict)  # 1: true of the image, -1: false
@@ -150,11 +150,11 @@ class _Stated:
     mentioned: set[str] = field(default_factory=set)  # in others
     unclear: bool = False  # a verdict on several options, or one that may be on the caption or on the answer
 
-    def judge(self, letter: str, verdict: int) -> None:
+    def add_verdict(self, letter: str, verdict: int) -> None:
         self.verdicts.setdefault(letter, set()).add(verdict)
 
 
-def chosen(reply: str, captions: Sequence[str], *, form: Form, none: bool) -> int | None:
+def parse_choice(reply: str, captions: Sequence[str], *, form: Form, none: bool) -> int | None:
     """Return the place of the option that a reply chooses; None if it chooses no single one.
 
     Args:
@@ -167,21 +167,24 @@ def chosen(reply: str, captions: Sequence[str], *, form: Form, none: bool) -> in
     text = unicodedata.normalize("NFC", _MARKDOWN.sub("", text).strip())
     if none and _NONE.fullmatch(text):
         return len(captions)
-    options = [_words(caption) for caption in [*captions, *[NONE] * none]]
+    options = [_split_lower_words(caption) for caption in [*captions, *[NONE] * none]]
     letters = LETTERS[: len(options)]
-    stated, wanted = _read_statements(_without(text, options), letters, form), 1 if form == "true" else -1
-    letter = _final(text)
+    stated, wanted = (
+        _read_statements(_mask_captions(text, options), letters, form),
+        1 if form == "true" else -1,
+    )
+    letter = _find_final_letter(text)
     if letter is None:
         opening = _OPENING.fullmatch(text)
         if opening is None:
-            return _by_verdicts(stated, letters, wanted)
-        letter, named = opening["letter"], _named(opening["letter"], opening["rest"], options)
+            return _choose_by_verdicts(stated, letters, wanted)
+        letter, named = opening["letter"], _find_further_letters(opening["letter"], opening["rest"], options)
         if named is None:
             return None
         rejected = {name for name, verdicts in stated.verdicts.items() if verdicts == {-wanted}}
         others = {name for name, verdicts in stated.verdicts.items() if wanted in verdicts} - {letter.upper()}
         if stated.unclear or others or letter.upper() in rejected:
-            return _by_verdicts(stated, letters, wanted)
+            return _choose_by_verdicts(stated, letters, wanted)
         if named - rejected - {letter.upper()}:
             return None
     if letter.upper() not in letters or -wanted in stated.verdicts.get(letter.upper(), ()):
@@ -189,7 +192,7 @@ def chosen(reply: str, captions: Sequence[str], *, form: Form, none: bool) -> in
     return letters.index(letter.upper())
 
 
-def _final(text: str) -> str | None:
+def _find_final_letter(text: str) -> str | None:
     """Return the letter of an answer that a reply ends with, unless it opens with another one or a letter alone."""
     final, opening = _FINAL.search(text), _OPENING.fullmatch(text)
     if (
@@ -206,26 +209,26 @@ def _final(text: str) -> str | None:
     )
 
 
-def _named(letter: str, rest: str, options: Sequence[Sequence[str]]) -> set[str] | None:
+def _find_further_letters(letter: str, rest: str, options: Sequence[Sequence[str]]) -> set[str] | None:
     """Return the letters in what follows the first one; None where it is no letter of an option, or has another's caption."""
     words = split_words(rest)
-    place = LETTERS.index(letter.upper())
-    if place >= len(options) or (words and letter.islower()):  # "a" may be an article
+    index = LETTERS.index(letter.upper())
+    if index >= len(options) or (words and letter.islower()):  # "a" may be an article
         return None
-    said, own = " ".join(words).lower(), " ".join(options[place])
-    others = [" ".join(option) for option in options if option != options[place]]
-    if said in others:
+    rest_text, option_text = " ".join(words).lower(), " ".join(options[index])
+    others = [" ".join(option) for option in options if option != options[index]]
+    if rest_text in others:
         return None
-    if _words(rest)[: len(options[place])] == list(options[place]):
-        words = words[len(options[place]) :]
-    elif len(words) > 1 and own.startswith(said):  # one word could be another letter
+    if _split_lower_words(rest)[: len(options[index])] == list(options[index]):
+        words = words[len(options[index]) :]
+    elif len(words) > 1 and option_text.startswith(rest_text):  # one word could be another letter
         words = []
-    elif any(said.startswith(other) for other in others):
+    elif any(rest_text.startswith(other) for other in others):
         return None
     return {word for word in words if word in LETTERS[: len(options)]}
 
 
-def _by_verdicts(stated: _Stated, letters: str, wanted: int) -> int | None:
+def _choose_by_verdicts(stated: _ReplyVerdicts, letters: str, wanted: int) -> int | None:
     """Return the option that verdicts single out, or the one letter alone beside others that they reject."""
     chosen_letters = {name for name, verdicts in stated.verdicts.items() if verdicts == {wanted}}
     chosen_letters |= stated.alone - set(stated.verdicts)
@@ -235,15 +238,15 @@ def _by_verdicts(stated: _Stated, letters: str, wanted: int) -> int | None:
     return letters.index(chosen_letters.pop())
 
 
-def _read_statements(text: str, letters: str, form: Form) -> _Stated:
+def _read_statements(text: str, letters: str, form: Form) -> _ReplyVerdicts:
     """Return what the statements of a reply, without echoes of captions, say of the options."""
-    stated, subject = _Stated(), ""
+    stated, subject = _ReplyVerdicts(), ""
     for part in _STATEMENTS.split(text):
         statement = _START.sub("", part.strip(" \t\"'“”()[]"), count=1).strip()
         if not statement:
             continue
         if (negated := _NOT.fullmatch(statement)) and negated[1].upper() in letters:
-            stated.judge(negated[1].upper(), -1 if form == "true" else 1)
+            stated.add_verdict(negated[1].upper(), -1 if form == "true" else 1)
             continue
         if _SEVERAL.match(statement):
             stated.unclear = True
@@ -251,14 +254,14 @@ def _read_statements(text: str, letters: str, form: Form) -> _Stated:
         match = _SUBJECT.fullmatch(statement)
         named = match[1] if match and match[1] in letters else ""
         rest = match[2] if match and named else statement
-        verdict = _verdict(rest, form)
+        verdict = _parse_verdict(rest, form)
         if named and not rest.strip(_ECHO + " .)"):
             stated.alone.add(named)
             subject = named
         elif verdict is not None and (named or subject):
             subject = named or subject
             if verdict:
-                stated.judge(subject, verdict)
+                stated.add_verdict(subject, verdict)
             else:
                 stated.unclear = True
         else:
@@ -266,7 +269,7 @@ def _read_statements(text: str, letters: str, form: Form) -> _Stated:
     return stated
 
 
-def _verdict(text: str, form: Form) -> int | None:
+def _parse_verdict(text: str, form: Form) -> int | None:
     """Return the verdict that a statement without its subject begins with: 1, -1, 0 of one that is unclear; None if none."""
     spelled = re.findall(r"[\w'’]+", text)
     words = [
@@ -289,21 +292,21 @@ def _verdict(text: str, form: Form) -> int | None:
     return None
 
 
-def _without(text: str, options: Sequence[Sequence[str]]) -> str:
+def _mask_captions(text: str, options: Sequence[Sequence[str]]) -> str:
     """Return a text without the captions of the options: their words are no statements.
 
     A letter before a caption stays, also where it is a word of it: "A. a cat" begins with the letter, not with a caption "a a cat".
     """
     opening = _OPENING.fullmatch(text)
     if opening is not None and any(
-        words and _words(opening["rest"])[: len(words)] == list(words) for words in options
+        words and _split_lower_words(opening["rest"])[: len(words)] == list(words) for words in options
     ):
-        kept = opening.end("letter")
-        return text[:kept] + _without_captions(text[kept:], options)
-    return _without_captions(text, options)
+        letter_end = opening.end("letter")
+        return text[:letter_end] + _replace_captions(text[letter_end:], options)
+    return _replace_captions(text, options)
 
 
-def _without_captions(text: str, options: Sequence[Sequence[str]]) -> str:
+def _replace_captions(text: str, options: Sequence[Sequence[str]]) -> str:
     for words in sorted(options, key=len, reverse=True):
         if words:
             text = re.sub(
@@ -315,5 +318,5 @@ def _without_captions(text: str, options: Sequence[Sequence[str]]) -> str:
     return text
 
 
-def _words(text: str) -> list[str]:
+def _split_lower_words(text: str) -> list[str]:
     return split_words(text.lower())

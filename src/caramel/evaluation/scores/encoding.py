@@ -13,7 +13,14 @@ import pyarrow as pa
 
 from caramel.benchmarks.image_files import cut, whole_files
 from caramel.errors import BackendError
-from caramel.evaluation.scores.item_scores import Dual, Encoded, OfPairs, OfTexts, Pairs, checked
+from caramel.evaluation.scores.item_scores import (
+    DualEncoderScores,
+    ItemScores,
+    MatcherScores,
+    Pairs,
+    TextEncoderScores,
+    check_finite,
+)
 from caramel.interfaces.benchmark import ImageFile, Index
 from caramel.interfaces.model import DualEncoder, Embeddings, Encodable, Matcher, TextEncoder
 from caramel.io.keys import pair_key, text_key
@@ -26,7 +33,7 @@ IMAGES_PER_SHARD, TEXTS_PER_SHARD, PAIRS_PER_SHARD = 256, 1024, 256
 
 
 @dataclass(frozen=True)
-class Run:
+class RunConfig:
     """How a model is run.
 
     Attributes:
@@ -58,20 +65,20 @@ class Run:
         }
 
 
-def code_of(model: str) -> str:
+def compute_model_code_version(model: str) -> str:
     """Return a hash of the code that makes vectors of the model of a spec: this, and that of its family."""
     family = parse_spec(model).family
     return compute_code_version(__name__, model=family)
 
 
-def encode(
+def encode_items(
     images: Sequence[ImageFile],
     image_keys: Sequence[bytes],
     texts: Sequence[str],
     pairs: Pairs,
-    run: Run,
+    run: RunConfig,
     model: Encodable,
-) -> Encoded:
+) -> ItemScores:
     """Return the model's scores on these items; what the store lacks is computed now.
 
     Args:
@@ -82,48 +89,52 @@ def encode(
         run: how the model is run.
         model: the opened model.
     """
-    store = Store(run.store, model.identity, code_of(run.model))
-    firsts, place = distinct(images, image_keys)
+    store = Store(run.store, model.identity, compute_model_code_version(run.model))
+    firsts, image_index = find_distinct_images(images, image_keys)
     if isinstance(model, Matcher):
         text_of, image_of = pairs()
-        return _matched(store, firsts, texts, text_of, place[image_of], place, run)
+        return _load_pair_scores(store, firsts, texts, text_of, image_index[image_of], image_index, run)
     if not isinstance(model, TextEncoder):
         raise BackendError(
             f"Model {model.name!r} answers in words and gives no scores; it is asked by choice, on "
             f"benchmarks of captions for one image."
         )
-    vectors = checked(_texts(store, texts, run), model.name)
+    vectors = check_finite(_load_text_embeddings(store, texts, run), model.name)
     if not isinstance(model, DualEncoder):
-        return OfTexts(vectors, len(place))
-    return Dual(checked(_images(store, firsts, run), model.name), place, vectors)
+        return TextEncoderScores(vectors, len(image_index))
+    return DualEncoderScores(
+        check_finite(_load_image_embeddings(store, firsts, run), model.name), image_index, vectors
+    )
 
 
-def distinct(images: Sequence[ImageFile], keys: Sequence[bytes]) -> tuple[dict[bytes, ImageFile], Index]:
+def find_distinct_images(
+    images: Sequence[ImageFile], keys: Sequence[bytes]
+) -> tuple[dict[bytes, ImageFile], Index]:
     """Return the first image of each content by its key, and each image's place among them."""
-    places: dict[bytes, int] = {}
-    place = np.array([places.setdefault(key, len(places)) for key in keys], np.int64)
+    positions: dict[bytes, int] = {}
+    image_index = np.array([positions.setdefault(key, len(positions)) for key in keys], np.int64)
     firsts: dict[bytes, ImageFile] = {}
     for key, image in zip(keys, images, strict=True):
         firsts.setdefault(key, image)
-    return firsts, place
+    return firsts, image_index
 
 
-def text_shards(texts: Sequence[str]) -> list[list[str]]:
+def build_text_shards(texts: Sequence[str]) -> list[list[str]]:
     """Return the texts in the order and the portions in which they are encoded.
 
     Texts that differ in case alone stand together: many tokenizers take them for one, and they tie.
     """
-    return chunks(sorted(texts, key=lambda text: (len(text), text.casefold(), text)), TEXTS_PER_SHARD)
+    return split_chunks(sorted(texts, key=lambda text: (len(text), text.casefold(), text)), TEXTS_PER_SHARD)
 
 
-def _texts(store: Store, texts: Sequence[str], run: Run) -> Embeddings:
+def _load_text_embeddings(store: Store, texts: Sequence[str], run: RunConfig) -> Embeddings:
     """Return the embeddings of the texts, (n, d)."""
 
     return store.vectors(
         "texts",
         [text_key(text) for text in texts],
         encode_texts,
-        lambda todo: text_shards([texts[i] for i in todo]),
+        lambda todo: build_text_shards([texts[i] for i in todo]),
         settings=run.settings,
         executor=run.executor,
         title=f"{run.model}: texts",
@@ -131,19 +142,21 @@ def _texts(store: Store, texts: Sequence[str], run: Run) -> Embeddings:
     ).vectors
 
 
-def _images(store: Store, images: Mapping[bytes, ImageFile], run: Run) -> Embeddings:
+def _load_image_embeddings(store: Store, images: Mapping[bytes, ImageFile], run: RunConfig) -> Embeddings:
     """Return the embeddings of distinct images, (n, d)."""
     keys = list(images)
 
-    def shards(todo: list[int]) -> list[list[str]]:
-        return chunks([keys[i].hex() for i in todo], IMAGES_PER_SHARD)
+    def build_shards(todo: list[int]) -> list[list[str]]:
+        return split_chunks([keys[i].hex() for i in todo], IMAGES_PER_SHARD)
 
     return store.vectors(
         "images",
         keys,
         encode_images,
-        shards,
-        bring=lambda shard: [[key, *file] for key, file in zip(shard, _files(images, shard), strict=True)],
+        build_shards,
+        bring=lambda shard: [
+            [key, *file] for key, file in zip(shard, _load_files(images, shard), strict=True)
+        ],
         settings=run.settings,
         executor=run.executor,
         title=f"{run.model}: images",
@@ -151,51 +164,54 @@ def _images(store: Store, images: Mapping[bytes, ImageFile], run: Run) -> Embedd
     ).vectors
 
 
-def _matched(
+def _load_pair_scores(
     store: Store,
     images: Mapping[bytes, ImageFile],
     texts: Sequence[str],
     text_of: Index,
     image_of: Index,
-    place: Index,
-    run: Run,
-) -> OfPairs:
+    image_index: Index,
+    run: RunConfig,
+) -> MatcherScores:
     """Return a matcher's scores of the distinct pairs among the rows."""
     pairs = np.unique(image_of * len(texts) + text_of)  # by image, so that a shard opens few
     names = list(images)
     items = [(names[i].hex(), texts[t]) for i, t in zip(*np.divmod(pairs, len(texts)), strict=True)]
 
-    def shards(todo: list[int]) -> list[list[list[Any]]]:
+    def build_shards(todo: list[int]) -> list[list[list[Any]]]:
         return [
             [
                 [image, [text for _, text in of_image]]
                 for image, of_image in itertools.groupby(chunk, key=itemgetter(0))
             ]
-            for chunk in chunks([items[k] for k in todo], PAIRS_PER_SHARD)
+            for chunk in split_chunks([items[k] for k in todo], PAIRS_PER_SHARD)
         ]
 
-    def bring(shard: list[list[Any]]) -> list[list[Any]]:
-        files = _files(images, [image for image, _ in shard])
+    def add_files(shard: list[list[Any]]) -> list[list[Any]]:
+        files = _load_files(images, [image for image, _ in shard])
         return [[*item, *file] for item, file in zip(shard, files, strict=True)]
 
     scores = store.vectors(
         "pairs",
         [pair_key(bytes.fromhex(image), text) for image, text in items],
         match_pairs,
-        shards,
-        bring=bring,
+        build_shards,
+        bring=add_files,
         settings=run.settings,
         executor=run.executor,
         title=f"{run.model}: pairs",
         gpus=run.gpus,
     ).vectors
-    return OfPairs(pairs, np.array(scores[:, 0]), len(texts), place)
+    return MatcherScores(pairs, np.array(scores[:, 0]), len(texts), image_index)
 
 
-def _files(images: Mapping[bytes, ImageFile], keys: Sequence[str]) -> list[list[Any]]:
+def _load_files(images: Mapping[bytes, ImageFile], keys: Sequence[str]) -> list[list[Any]]:
     """Return the encoded file of each image, the part of it that is meant, and what it is called in messages."""
-    found = [images[bytes.fromhex(key)] for key in keys]
-    return [[data, image.box, str(image)] for data, image in zip(whole_files(found), found, strict=True)]
+    image_files = [images[bytes.fromhex(key)] for key in keys]
+    return [
+        [data, image.box, str(image)]
+        for data, image in zip(whole_files(image_files), image_files, strict=True)
+    ]
 
 
 def encode_texts(shard: list[str], *, model: str, device: str, precision: str, batch: int | None) -> pa.Table:
@@ -220,19 +236,19 @@ def match_pairs(
     shard: list[list[Any]], *, model: str, device: str, precision: str, batch: int | None
 ) -> pa.Table:
     """Return keys and scores of one shard: images, each with its texts: key, texts, and what ``cut`` takes."""
-    pairs = [(place, text) for place, item in enumerate(shard) for text in item[1]]
+    pairs = [(index, text) for index, item in enumerate(shard) for text in item[1]]
     numbers = {text: i for i, text in enumerate(dict.fromkeys(text for _, text in pairs))}
     scores = cast(Matcher, open_model(model, device, precision)).match(
         map_in_threads(lambda item: cut(*item[2:]), shard),
         list(numbers),
-        np.array([place for place, _ in pairs], np.int64),
+        np.array([index for index, _ in pairs], np.int64),
         np.array([numbers[text] for _, text in pairs], np.int64),
         batch,
     )
-    keys = [pair_key(bytes.fromhex(shard[place][0]), text) for place, text in pairs]
+    keys = [pair_key(bytes.fromhex(shard[index][0]), text) for index, text in pairs]
     return vector_table(keys, np.asarray(scores, np.float64)[:, None])
 
 
-def chunks(items: list[Any], size: int) -> list[list[Any]]:
+def split_chunks(items: list[Any], size: int) -> list[list[Any]]:
     """Return the items in portions of at most ``size``."""
     return [items[start : start + size] for start in range(0, len(items), size)]

@@ -22,10 +22,10 @@ PER_SHARD = 1024
 FORM = "projected, not normalised"
 
 
-def projected(
+def encode_projected(
     base: str,
     items: Sequence[str],
-    pictures: Callable[[str], bytes] | None,
+    load_image: Callable[[str], bytes] | None,
     *,
     device: str,
     batch: int,
@@ -42,35 +42,35 @@ def projected(
         store: folder of the vector store.
     """
     content = file_hash(base)
-    identity = ClipEncoder(_clip(base, content, device), device, "fp32", "").identity
-    kept = Store(store, {**identity, "vectors": FORM}, compute_code_version(__name__))
-    keys = [text_key(item) if pictures is None else content_key(pictures(item), None) for item in items]
+    identity = ClipEncoder(_load_clip(base, content, device), device, "fp32", "").identity
+    vector_store = Store(store, {**identity, "vectors": FORM}, compute_code_version(__name__))
+    keys = [text_key(item) if load_image is None else content_key(load_image(item), None) for item in items]
     first = dict(zip(keys, items, strict=True))
     distinct = list(first)
 
-    def bring(shard: list[str]) -> list[tuple[str, Any]]:
+    def load_items(shard: list[str]) -> list[tuple[str, Any]]:
         named = [(key, first[bytes.fromhex(key)]) for key in shard]
-        return named if pictures is None else [(key, pictures(item)) for key, item in named]
+        return named if load_image is None else [(key, load_image(item)) for key, item in named]
 
-    found = kept.vectors(
-        "texts" if pictures is None else "images",
+    stored_vectors = vector_store.vectors(
+        "texts" if load_image is None else "images",
         distinct,
-        encode_texts if pictures is None else encode_images,
+        encode_texts if load_image is None else encode_images,
         lambda todo: [
             [distinct[i].hex() for i in todo[s : s + PER_SHARD]] for s in range(0, len(todo), PER_SHARD)
         ],
-        bring=bring,
+        bring=load_items,
         settings={"base": base, "content": content, "device": device, "batch": batch},
         executor="inline",
-        title=f"{base}: {len(items)} {'texts' if pictures is None else 'images'}",
+        title=f"{base}: {len(items)} {'texts' if load_image is None else 'images'}",
     ).vectors
-    place = {key: i for i, key in enumerate(distinct)}
-    vectors: Vectors = found[[place[key] for key in keys]]
+    positions = {key: i for i, key in enumerate(distinct)}
+    vectors: Vectors = stored_vectors[[positions[key] for key in keys]]
     return vectors
 
 
 @functools.lru_cache(1)
-def _clip(base: str, content: str, device: str) -> Clip:
+def _load_clip(base: str, content: str, device: str) -> Clip:
     """Return a checkpoint, loaded once as long as the folder has that hash."""
     return load_checkpoint(base, device)
 
@@ -81,15 +81,15 @@ def encode_images(
     """Return keys and vectors of images: key, encoded file."""
     import torch
 
-    clip = _clip(base, content, device)
+    clip = _load_clip(base, content, device)
 
-    def encode(files: list[Any]) -> torch.Tensor:
-        found: torch.Tensor = clip.model.encode_image(
+    def encode_batch(files: list[Any]) -> torch.Tensor:
+        features: torch.Tensor = clip.model.encode_image(
             normalised(clip, torch.from_numpy(decode(clip, files)).to(device))
         )
-        return found
+        return features
 
-    return _encoded(shard, encode, batch)
+    return _encode_shard(shard, encode_batch, batch)
 
 
 def encode_texts(
@@ -98,16 +98,18 @@ def encode_texts(
     """Return keys and vectors of texts: key, text."""
     import torch
 
-    clip = _clip(base, content, device)
+    clip = _load_clip(base, content, device)
 
-    def encode(texts: list[Any]) -> torch.Tensor:
-        found: torch.Tensor = clip.model.encode_text(torch.from_numpy(tokenize(clip, texts)).to(device))
-        return found
+    def encode_batch(texts: list[Any]) -> torch.Tensor:
+        features: torch.Tensor = clip.model.encode_text(torch.from_numpy(tokenize(clip, texts)).to(device))
+        return features
 
-    return _encoded(shard, encode, batch)
+    return _encode_shard(shard, encode_batch, batch)
 
 
-def _encoded(shard: Sequence[tuple[str, Any]], encode: Callable[[list[Any]], Any], batch: int) -> pa.Table:
+def _encode_shard(
+    shard: Sequence[tuple[str, Any]], encode: Callable[[list[Any]], Any], batch: int
+) -> pa.Table:
     """Return keys and vectors of the items, some at a time."""
     import torch
 

@@ -18,29 +18,29 @@ from caramel.utils.arrays import Floats
 BLOCK = 8192  # rows whose embeddings are gathered at a time, to bound memory
 
 
-class Encoded(Protocol):
+class ItemScores(Protocol):
     """A model's scores on the items of one task."""
 
-    def against_images(self, texts: Index, images: Index) -> Floats:
+    def score_against_images(self, texts: Index, images: Index) -> Floats:
         """Return the score of each row (n,) of text and image; none of them absent."""
         ...
 
-    def between_texts(self, left: Index, right: Index) -> Floats:
+    def score_between_texts(self, left: Index, right: Index) -> Floats:
         """Return the score of each row (n,) of two texts; none of them absent."""
         ...
 
-    def matrix(self, texts: Index, images: Index) -> Floats:
+    def score_all_pairs(self, texts: Index, images: Index) -> Floats:
         """Return the scores of all texts with all images, (texts, images)."""
         ...
 
 
 Pairs = Callable[[], tuple[Index, Index]]
 # A task's distinct texts, and what gives the (text, image) rows that will be asked for -> a model's scores on them.
-Encode = Callable[[Sequence[str], Pairs], Encoded]
+Encode = Callable[[Sequence[str], Pairs], ItemScores]
 
 
 @dataclass(frozen=True)
-class Dual:
+class DualEncoderScores:
     """Scores of a dual encoder: cosines.
 
     Products of float32 are exact in float64 and every row is summed in the same order: two captions
@@ -48,89 +48,89 @@ class Dual:
     """
 
     images: Embeddings  # (distinct images, d)
-    place: Index  # image of the task -> its row
+    image_index: Index  # image of the task -> its row
     texts: Embeddings  # (texts, d)
 
     @cached_property
     def _first_image(self) -> Index:
-        return _first_equal(self.images)
+        return _find_first_equal(self.images)
 
     @cached_property
     def _first_text(self) -> Index:
-        return _first_equal(self.texts)
+        return _find_first_equal(self.texts)
 
-    def against_images(self, texts: Index, images: Index) -> Floats:
+    def score_against_images(self, texts: Index, images: Index) -> Floats:
         """Return the cosine of each row (n,) of text and image."""
-        return _products(self.texts, texts, self.images, self.place[images])
+        return _compute_dot_products(self.texts, texts, self.images, self.image_index[images])
 
-    def between_texts(self, left: Index, right: Index) -> Floats:
+    def score_between_texts(self, left: Index, right: Index) -> Floats:
         """Return the cosine of each row (n,) of two texts."""
-        return _products(self.texts, left, self.texts, right)
+        return _compute_dot_products(self.texts, left, self.texts, right)
 
-    def matrix(self, texts: Index, images: Index) -> Floats:
+    def score_all_pairs(self, texts: Index, images: Index) -> Floats:
         """Return the cosines of all texts with all images, (texts, images)."""
         # Equal embeddings are multiplied once: the sums of a matrix product depend on the place in it.
         rows, row_of = np.unique(self._first_text[texts], return_inverse=True)
-        columns, column_of = np.unique(self._first_image[self.place[images]], return_inverse=True)
+        columns, column_of = np.unique(self._first_image[self.image_index[images]], return_inverse=True)
         scores = self.texts[rows].astype(np.float64) @ self.images[columns].astype(np.float64).T
         return scores[np.ix_(row_of, column_of)]
 
 
 @dataclass(frozen=True)
-class OfTexts:
+class TextEncoderScores:
     """Scores of a text encoder: it has none for images."""
 
     texts: Embeddings
     images: int
 
-    def against_images(self, texts: Index, images: Index) -> Floats:
+    def score_against_images(self, texts: Index, images: Index) -> Floats:
         """Return NaN for each row (n,)."""
         return np.full(len(texts), np.nan)
 
-    def between_texts(self, left: Index, right: Index) -> Floats:
+    def score_between_texts(self, left: Index, right: Index) -> Floats:
         """Return the cosine of each row (n,) of two texts."""
-        return _products(self.texts, left, self.texts, right)
+        return _compute_dot_products(self.texts, left, self.texts, right)
 
-    def matrix(self, texts: Index, images: Index) -> Floats:
+    def score_all_pairs(self, texts: Index, images: Index) -> Floats:
         """Return NaN, (texts, images)."""
         return np.full((len(texts), len(images)), np.nan)
 
 
 @dataclass(frozen=True)
-class OfPairs:
+class MatcherScores:
     """Scores of a matcher: those of the pairs that were asked for."""
 
     pairs: Index  # sorted: distinct image * number of texts + text
     scores: Floats  # of these pairs
     texts: int
-    place: Index
+    image_index: Index
 
-    def against_images(self, texts: Index, images: Index) -> Floats:
+    def score_against_images(self, texts: Index, images: Index) -> Floats:
         """Return the score of each row (n,) of text and image, a pair that was asked for."""
-        wanted = self.place[images] * self.texts + texts
+        wanted = self.image_index[images] * self.texts + texts
         at = np.searchsorted(self.pairs, wanted)
         assert (self.pairs[at] == wanted).all(), "a pair that was not asked for"
-        found: Floats = self.scores[at]
-        return found
+        values: Floats = self.scores[at]
+        return values
 
-    def between_texts(self, left: Index, right: Index) -> Floats:
+    def score_between_texts(self, left: Index, right: Index) -> Floats:
         """Return NaN for each row (n,)."""
         return np.full(len(left), np.nan)
 
-    def matrix(self, texts: Index, images: Index) -> Floats:
+    def score_all_pairs(self, texts: Index, images: Index) -> Floats:
         """Return the scores of all texts with all images, (texts, images)."""
         grid = np.meshgrid(texts, images, indexing="ij")
-        return self.against_images(grid[0].reshape(-1), grid[1].reshape(-1)).reshape(grid[0].shape)
+        return self.score_against_images(grid[0].reshape(-1), grid[1].reshape(-1)).reshape(grid[0].shape)
 
 
-def _first_equal(vectors: Embeddings) -> Index:
+def _find_first_equal(vectors: Embeddings) -> Index:
     """Return for each row the first row that is equal to it. (n,)."""
-    seen: dict[bytes, int] = {}  # by a hash: the rows themselves may be more than fits into memory
+    first_rows: dict[bytes, int] = {}  # by a hash: the rows themselves may be more than fits into memory
     keys = (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in vectors)
-    return np.array([seen.setdefault(key, i) for i, key in enumerate(keys)], np.int64)
+    return np.array([first_rows.setdefault(key, i) for i, key in enumerate(keys)], np.int64)
 
 
-def _products(left: Embeddings, a: Index, right: Embeddings, b: Index) -> Floats:
+def _compute_dot_products(left: Embeddings, a: Index, right: Embeddings, b: Index) -> Floats:
     """Return the dot product of ``left[a]`` and ``right[b]`` per row."""
     result = np.empty(len(a))
     for start in range(0, len(a), BLOCK):
@@ -139,7 +139,7 @@ def _products(left: Embeddings, a: Index, right: Embeddings, b: Index) -> Floats
     return result
 
 
-def checked(vectors: Embeddings, name: str) -> Embeddings:
+def check_finite(vectors: Embeddings, name: str) -> Embeddings:
     """Return the vectors if they are finite."""
     for start in range(0, len(vectors), BLOCK):
         bad = int((~np.isfinite(vectors[start : start + BLOCK])).any(axis=1).sum())

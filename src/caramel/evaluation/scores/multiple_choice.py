@@ -17,10 +17,10 @@ import pandas as pd
 from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH, hash_images, hash_texts
 from caramel.benchmarks.image_files import encoded
 from caramel.errors import BackendError
-from caramel.evaluation.scores.choice_parser import chosen
-from caramel.evaluation.scores.encoding import Run, code_of
-from caramel.evaluation.scores.prompt_templates import WORDINGS, Form, prompt
-from caramel.evaluation.scores.response_cache import ask
+from caramel.evaluation.scores.choice_parser import parse_choice
+from caramel.evaluation.scores.encoding import RunConfig, compute_model_code_version
+from caramel.evaluation.scores.prompt_templates import WORDINGS, Form, build_prompt
+from caramel.evaluation.scores.response_cache import ask_questions
 from caramel.interfaces.benchmark import ABSENT, Comparisons, ImageFile, Task
 from caramel.interfaces.model import Chooser, Question, Reply
 from caramel.io.keys import pair_key
@@ -31,14 +31,14 @@ from caramel.schemas.io import build_frame
 
 ORDERS: Mapping[Form, tuple[str, ...]] = {"odd": ("NPP", "PNP", "PPN"), "true": ("PN", "NP")}
 RIGHT: Mapping[Form, str] = {"odd": "N", "true": "P"}
-Shown = Literal["positive", "negative"]
+ImageRole = Literal["positive", "negative"]
 
 
-class _Asked(NamedTuple):
+class _ChoiceQuestion(NamedTuple):
     """One question of an instance."""
 
     instance: Mapping[Any, Any]  # row of the task
-    shown: Shown
+    image_role: ImageRole
     image: int  # place among the task's images
     form: Form
     order: str
@@ -51,21 +51,23 @@ class _Asked(NamedTuple):
 
     @property
     def prompt(self) -> str:
-        return prompt(self.form, self.wording, self.captions, none=self.none)
+        return build_prompt(self.form, self.wording, self.captions, none=self.none)
 
-    def outcome(self, reply: Reply | None) -> str:
+    def determine_outcome(self, reply: Reply | None) -> str:
         """Return what a reply means, one of ``OUTCOMES``; one that was cut may lack its verdict."""
         if reply is None or reply.text is None:
             return "failed"
         if reply.is_cut:
             return "unparseable"
-        place = chosen(reply.text, self.captions, form=self.form, none=self.none)
-        if place is None:
+        index = parse_choice(reply.text, self.captions, form=self.form, none=self.none)
+        if index is None:
             return "unparseable"
-        return {RIGHT[self.form]: "right", "0": "none"}.get(self.order[place], "wrong")
+        return {RIGHT[self.form]: "right", "0": "none"}.get(self.order[index], "wrong")
 
 
-def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str) -> pd.DataFrame:
+def collect_answers(
+    task: Task, image_keys: Sequence[bytes], run: RunConfig, *, benchmark: str
+) -> pd.DataFrame:
     """Return the ``answers`` of one model on one task; replies that were had before are not asked for again.
 
     Where any instance lacks a paraphrase, paraphrases are left out of all. The negative image of an instance
@@ -85,14 +87,14 @@ def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str
     model = open_model(run.model, run.device, run.precision)
     assert isinstance(model, Chooser)
     form = _choose_form(task)
-    asked = list(_asked(_compared(task, benchmark), form))
-    keys = [pair_key(image_keys[each.image], each.prompt).hex() for each in asked]
+    choice_questions = list(_iter_questions(_get_comparison_rows(task, benchmark), form))
+    keys = [pair_key(image_keys[question.image], question.prompt).hex() for question in choice_questions]
     questions = {
-        key: Question(each.prompt, partial(_read, task.images[each.image]))
-        for key, each in zip(keys, asked, strict=True)
+        key: Question(question.prompt, partial(_read_image, task.images[question.image]))
+        for key, question in zip(keys, choice_questions, strict=True)
     }
-    store = Store(run.store, model.identity, code_of(run.model))
-    replies = ask(model, questions, store.folder / "replies")
+    store = Store(run.store, model.identity, compute_model_code_version(run.model))
+    replies = ask_questions(model, questions, store.folder / "replies")
     hashes: dict[str, tuple[str, str | None]] = dict(
         zip(
             task.rows["instance_id"],
@@ -100,33 +102,33 @@ def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str
             strict=True,
         )
     )
-    answered = [(each, replies.get(key)) for key, each in zip(keys, asked, strict=True)]
+    answered = [(question, replies.get(key)) for key, question in zip(keys, choice_questions, strict=True)]
     if task.left_out is not None:
         names = task.left_out.rows["instance_id"]
         hashes |= {name: (text, None) for name, text in zip(names, task.left_out.texts_hash, strict=True)}
-        answered += [(each, None) for each in _asked(task.left_out.rows, form)]
+        answered += [(question, None) for question in _iter_questions(task.left_out.rows, form)]
     rows = [
         {
-            "instance_id": each.instance["instance_id"],
+            "instance_id": question.instance["instance_id"],
             "model": model.name,
             "benchmark": benchmark,
-            "image_id": each.instance["image_id"],
-            "subsets": each.instance["subsets"],
-            **dict(zip((TEXTS_HASH, IMAGES_HASH), hashes[each.instance["instance_id"]], strict=True)),
-            "image": each.shown,
-            "ways": len(each.order),
-            "order": each.order,
-            "wording": each.wording,
-            "outcome": each.outcome(reply),
+            "image_id": question.instance["image_id"],
+            "subsets": question.instance["subsets"],
+            **dict(zip((TEXTS_HASH, IMAGES_HASH), hashes[question.instance["instance_id"]], strict=True)),
+            "image": question.image_role,
+            "ways": len(question.order),
+            "order": question.order,
+            "wording": question.wording,
+            "outcome": question.determine_outcome(reply),
             "reply": reply.text if reply else None,
             "finish": reply.finish if reply else None,
         }
-        for each, reply in answered
+        for question, reply in answered
     ]
     return build_frame(ANSWERS, rows)
 
 
-def asked_answers(answers: pd.DataFrame, task: Task) -> pd.DataFrame:
+def drop_missing_images(answers: pd.DataFrame, task: Task) -> pd.DataFrame:
     """Return the answers to what was asked: not those of instances whose images are missing."""
     if task.left_out is None:
         return answers
@@ -139,7 +141,7 @@ def _choose_form(task: Task) -> Form:
     return "odd" if all("caption2" in rows and rows["caption2"].notna().all() for rows in parts) else "true"
 
 
-def askable(task: Task) -> bool:
+def can_ask_choices(task: Task) -> bool:
     """Return whether all instances are an image, a caption and a negative caption."""
     if not isinstance(task, Comparisons):
         return False
@@ -148,9 +150,9 @@ def askable(task: Task) -> bool:
     return not lacking
 
 
-def _compared(task: Task, benchmark: str) -> pd.DataFrame:
+def _get_comparison_rows(task: Task, benchmark: str) -> pd.DataFrame:
     """Return the task's rows if all of them are captions for an image."""
-    if not askable(task):
+    if not can_ask_choices(task):
         raise BackendError(
             f"Benchmark {benchmark!r} cannot be asked by choice: not all of its instances are an image, a "
             f"caption and a negative caption. Leave it or the chat model out."
@@ -158,24 +160,24 @@ def _compared(task: Task, benchmark: str) -> pd.DataFrame:
     return task.rows
 
 
-def _asked(rows: pd.DataFrame, form: Form) -> Iterator[_Asked]:
+def _iter_questions(rows: pd.DataFrame, form: Form) -> Iterator[_ChoiceQuestion]:
     """Yield all questions on all instances."""
     for row in rows.to_dict("records"):
         caption, negative_caption = row["caption"], row["negative_caption"]
-        pools: list[tuple[Shown, int, list[str], str]]
+        pools: list[tuple[ImageRole, int, list[str], str]]
         if form == "odd":
             pools = [("positive", row["image"], [caption, row["caption2"]], negative_caption)]
         else:
             pools = [("positive", row["image"], [caption], negative_caption)]
             if row["negative_image"] != ABSENT:
                 pools.append(("negative", row["negative_image"], [negative_caption], caption))
-        for shown, image, true, negative in pools:
+        for image_role, image, true, negative in pools:
             for order in (order + none for none in ("", "0") for order in ORDERS[form]):
                 rest = iter(true)
                 captions = tuple(next(rest) if sign == "P" else negative for sign in order.strip("0"))
                 for wording in WORDINGS[form]:
-                    yield _Asked(row, shown, image, form, order, wording, captions)
+                    yield _ChoiceQuestion(row, image_role, image, form, order, wording, captions)
 
 
-def _read(image: ImageFile) -> bytes:
+def _read_image(image: ImageFile) -> bytes:
     return encoded([image])[0]

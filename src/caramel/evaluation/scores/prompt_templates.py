@@ -32,7 +32,7 @@ WORDINGS: Mapping[Form, Mapping[str, str]] = {
 }
 
 
-def prompt(form: Form, wording: str, captions: Sequence[str], *, none: bool) -> str:
+def build_prompt(form: Form, wording: str, captions: Sequence[str], *, none: bool) -> str:
     """Return the question with the captions as lettered options, and ``none`` of them as the last one."""
     options = [" ".join(caption.split()) for caption in captions] + [NONE] * none
     letters = LETTERS[: len(options)]

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from caramel.evaluation.scores.item_scores import Dual, Encode, Encoded
+from caramel.evaluation.scores.item_scores import DualEncoderScores, Encode, ItemScores
 from caramel.interfaces.benchmark import Index, Rankings
 from caramel.utils.arrays import Floats
 
@@ -17,51 +17,51 @@ CELLS = 2**23  # scores held at a time: 64 MB
 COLUMNS = ("s_true", "s_other", "above", "equal", "candidates")
 
 
-def rank_columns(task: Rankings, encode: Encode) -> dict[str, Floats]:
+def compute_rank_columns(task: Rankings, encode: Encode) -> dict[str, Floats]:
     """Return ``s_true``, ``s_other``, ``above``, ``equal`` and ``candidates`` of each row, for the model that ``encode`` asks.
 
     Every place in a pool is a candidate of its own: another one with the same words or pixels ties with
     it. A row in which any candidate has NaN has NaN everywhere but in ``candidates``.
     """
     prompts = list(dict.fromkeys(prompt for text in task.texts for prompt in text))
-    place = {prompt: i for i, prompt in enumerate(prompts)}
-    groups = Groups(
-        np.array([place[prompt] for text in task.texts for prompt in text], np.int64),
+    positions = {prompt: i for i, prompt in enumerate(prompts)}
+    groups = PromptGroups(
+        np.array([positions[prompt] for text in task.texts for prompt in text], np.int64),
         np.array([len(text) for text in task.texts], np.int64),
     )
 
-    def pairs() -> tuple[Index, Index]:
-        texts, images = _items(task.rows, task.pools)
-        return groups.of(texts), np.repeat(images, groups.sizes[texts])
+    def list_pairs() -> tuple[Index, Index]:
+        texts, images = _expand_candidates(task.rows, task.pools)
+        return groups.list_prompts(texts), np.repeat(images, groups.sizes[texts])
 
-    return ranks(task, grouped(encode(prompts, pairs), groups))
+    return compute_ranks(task, pool_prompts(encode(prompts, list_pairs), groups))
 
 
-def ranks(task: Rankings, scores: Encoded) -> dict[str, Floats]:
+def compute_ranks(task: Rankings, scores: ItemScores) -> dict[str, Floats]:
     """Return the rank columns of a task whose scores are known; see ``rank_columns``."""
     rows = task.rows
-    found = np.full((len(rows), len(COLUMNS)), np.nan)
+    columns = np.full((len(rows), len(COLUMNS)), np.nan)
     shared = rows["pool"].duplicated(keep=False).to_numpy()
     sizes = np.array([len(task.pools[pool]) for pool in rows["pool"]], np.int64)
     for size in np.unique(sizes[~shared]).tolist():
         at = np.flatnonzero(~shared & (sizes == size))
-        for part in _parts(at, size):
-            found[part] = _with_own_pools(rows.iloc[part], task.pools, scores)
+        for part in _split_rows(at, size):
+            columns[part] = _rank_own_pools(rows.iloc[part], task.pools, scores)
     among = np.flatnonzero(shared)
     for inside in rows.iloc[among].groupby(["direction", "pool"], sort=False).indices.values():
         at = among[inside]
-        for part in _parts(at, int(sizes[at[0]])):
-            found[part] = _with_one_pool(rows.iloc[part], task.pools, scores)
-    return dict(zip(COLUMNS, found.T, strict=True))
+        for part in _split_rows(at, int(sizes[at[0]])):
+            columns[part] = _rank_shared_pool(rows.iloc[part], task.pools, scores)
+    return dict(zip(COLUMNS, columns.T, strict=True))
 
 
-def _parts(rows: Index, candidates: int) -> list[Index]:
+def _split_rows(rows: Index, candidates: int) -> list[Index]:
     """Return the rows in parts of at most ``CELLS`` scores."""
     step = max(1, CELLS // candidates)
     return [rows[start : start + step] for start in range(0, len(rows), step)]
 
 
-def _items(rows: pd.DataFrame, pools: Sequence[Index]) -> tuple[Index, Index]:
+def _expand_candidates(rows: pd.DataFrame, pools: Sequence[Index]) -> tuple[Index, Index]:
     """Return the (text, image) of every query with every candidate."""
     chosen = [pools[pool] for pool in rows["pool"]]
     sizes = np.array([len(pool) for pool in chosen], np.int64)
@@ -70,7 +70,7 @@ def _items(rows: pd.DataFrame, pools: Sequence[Index]) -> tuple[Index, Index]:
     return np.where(to_text, candidates, queries), np.where(to_text, queries, candidates)
 
 
-def _true(rows: pd.DataFrame) -> tuple[Index, Index]:
+def _list_true_candidates(rows: pd.DataFrame) -> tuple[Index, Index]:
     """Return (row, place) of every true candidate."""
     lists = rows["true"].tolist()
     return np.repeat(np.arange(len(lists)), [len(true) for true in lists]), np.concatenate(lists).astype(
@@ -78,30 +78,32 @@ def _true(rows: pd.DataFrame) -> tuple[Index, Index]:
     )
 
 
-def _with_own_pools(rows: pd.DataFrame, pools: Sequence[Index], scores: Encoded) -> Floats:
+def _rank_own_pools(rows: pd.DataFrame, pools: Sequence[Index], scores: ItemScores) -> Floats:
     """Return the columns of rows that have a pool each, all of one size."""
-    values = scores.against_images(*_items(rows, pools)).reshape(len(rows), -1)
-    line, place = _true(rows)
-    each, column = np.nonzero(np.stack([pools[pool] for pool in rows["pool"]])[line] == place[:, None])
-    assert len(each) == len(line), "a true candidate is not in the pool, or twice"
-    return _ranked(values, line, column)
+    values = scores.score_against_images(*_expand_candidates(rows, pools)).reshape(len(rows), -1)
+    line, candidate = _list_true_candidates(rows)
+    matched_row, column = np.nonzero(
+        np.stack([pools[pool] for pool in rows["pool"]])[line] == candidate[:, None]
+    )
+    assert len(matched_row) == len(line), "a true candidate is not in the pool, or twice"
+    return _rank_scores(values, line, column)
 
 
-def _with_one_pool(rows: pd.DataFrame, pools: Sequence[Index], scores: Encoded) -> Floats:
+def _rank_shared_pool(rows: pd.DataFrame, pools: Sequence[Index], scores: ItemScores) -> Floats:
     """Return the columns of rows of one direction that share a pool."""
     pool = pools[rows["pool"].iloc[0]]
     queries = rows["query"].to_numpy(np.int64)
     to_text = rows["direction"].iloc[0] == "i2t"
-    values = scores.matrix(pool, queries).T if to_text else scores.matrix(queries, pool)
-    line, place = _true(rows)
-    columns = np.full(max(pool.max(), place.max(initial=0)) + 1, -1)
+    values = scores.score_all_pairs(pool, queries).T if to_text else scores.score_all_pairs(queries, pool)
+    line, candidate = _list_true_candidates(rows)
+    columns = np.full(max(pool.max(), candidate.max(initial=0)) + 1, -1)
     columns[pool] = np.arange(len(pool))
     assert (columns[pool] == np.arange(len(pool))).all(), "a place stands in the pool twice"
-    assert (columns[place] >= 0).all(), "a true candidate is not in the pool"
-    return _ranked(values, line, columns[place])
+    assert (columns[candidate] >= 0).all(), "a true candidate is not in the pool"
+    return _rank_scores(values, line, columns[candidate])
 
 
-def _ranked(values: Floats, line: Index, column: Index) -> Floats:
+def _rank_scores(values: Floats, line: Index, column: Index) -> Floats:
     """Return the columns of queries with scores ``values`` (q, c), which are changed.
 
     The cells ``values[line, column]`` are those of the true candidates; each query has one.
@@ -118,13 +120,13 @@ def _ranked(values: Floats, line: Index, column: Index) -> Floats:
     equal = np.count_nonzero(values == best[:, None], axis=1)
     equal -= np.where(np.isneginf(best), trues, 0)  # … but to a best true one of -inf
     other[trues == size] = np.nan
-    found = np.stack([best, other, above, equal, size], axis=1).astype(np.float64)
-    found[np.isnan(best) | (np.isnan(other) & (trues < size)), :-1] = np.nan
-    return found
+    result = np.stack([best, other, above, equal, size], axis=1).astype(np.float64)
+    result[np.isnan(best) | (np.isnan(other) & (trues < size)), :-1] = np.nan
+    return result
 
 
 @dataclass(frozen=True)
-class Groups:
+class PromptGroups:
     """The prompts of each text, one text after the other.
 
     Attributes:
@@ -140,49 +142,55 @@ class Groups:
         starts: Index = np.cumsum(self.sizes) - self.sizes
         return starts
 
-    def of(self, texts: Index) -> Index:
+    def list_prompts(self, texts: Index) -> Index:
         """Return the prompts of these texts, one text after the other."""
         sizes = self.sizes[texts]
         before = np.cumsum(sizes) - sizes
-        found: Index = self.prompts[np.repeat(self._starts[texts] - before, sizes) + np.arange(sizes.sum())]
-        return found
+        prompt_index: Index = self.prompts[
+            np.repeat(self._starts[texts] - before, sizes) + np.arange(sizes.sum())
+        ]
+        return prompt_index
 
 
-def grouped(scores: Encoded, groups: Groups) -> Encoded:
+def pool_prompts(scores: ItemScores, groups: PromptGroups) -> ItemScores:
     """Return the scores of texts that are groups of prompts.
 
     Embeddings of a group are averaged and brought to length 1, as CLIP does with the templates of a class
     (Radford et al. 2021, 3.1.4); a matcher's scores are averaged.
     """
-    if not isinstance(scores, Dual) or (groups.sizes == 1).all():
-        return _Averaged(scores, groups)
+    if not isinstance(scores, DualEncoderScores) or (groups.sizes == 1).all():
+        return _PooledScores(scores, groups)
     means = np.empty((len(groups.sizes), scores.texts.shape[1]), np.float32)
     for text in range(len(means)):
-        mean = scores.texts[groups.of(np.array([text]))].mean(axis=0, dtype=np.float64)
+        mean = scores.texts[groups.list_prompts(np.array([text]))].mean(axis=0, dtype=np.float64)
         means[text] = mean / np.linalg.norm(mean)
     return replace(scores, texts=means)
 
 
 @dataclass(frozen=True)
-class _Averaged:
+class _PooledScores:
     """Scores of groups of prompts: the mean of the prompts' scores, which of one prompt is its own."""
 
-    scores: Encoded
-    groups: Groups
+    scores: ItemScores
+    groups: PromptGroups
 
-    def against_images(self, texts: Index, images: Index) -> Floats:
+    def score_against_images(self, texts: Index, images: Index) -> Floats:
         sizes = self.groups.sizes[texts]
-        each = self.scores.against_images(self.groups.of(texts), np.repeat(images, sizes))
-        return _means(each, sizes)
+        prompt_scores = self.scores.score_against_images(
+            self.groups.list_prompts(texts), np.repeat(images, sizes)
+        )
+        return _compute_group_means(prompt_scores, sizes)
 
-    def between_texts(self, left: Index, right: Index) -> Floats:
+    def score_between_texts(self, left: Index, right: Index) -> Floats:
         return np.full(len(left), np.nan)
 
-    def matrix(self, texts: Index, images: Index) -> Floats:
-        return _means(self.scores.matrix(self.groups.of(texts), images), self.groups.sizes[texts])
+    def score_all_pairs(self, texts: Index, images: Index) -> Floats:
+        return _compute_group_means(
+            self.scores.score_all_pairs(self.groups.list_prompts(texts), images), self.groups.sizes[texts]
+        )
 
 
-def _means(values: Floats, sizes: Index) -> Floats:
+def _compute_group_means(values: Floats, sizes: Index) -> Floats:
     """Return the means of consecutive groups of rows of these sizes."""
     if (sizes == 1).all():
         return values

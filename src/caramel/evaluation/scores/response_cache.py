@@ -30,7 +30,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 PATIENCE = 16  # questions in a row without a reply, after which the run ends
 
 
-def ask(model: Chooser, questions: Mapping[str, Question], folder: Path) -> dict[str, Reply]:
+def ask_questions(model: Chooser, questions: Mapping[str, Question], folder: Path) -> dict[str, Reply]:
     """Return key -> reply of those questions that were answered, now or before.
 
     Args:
@@ -41,11 +41,11 @@ def ask(model: Chooser, questions: Mapping[str, Question], folder: Path) -> dict
     Raises:
         BackendError: none was answered, or ``PATIENCE`` in a row were not; what came is kept.
     """
-    known, broken = kept_replies(folder)
-    found = {key: known[key] for key in questions if key in known}
-    missing = [key for key in questions if key not in found]
+    known, broken = load_replies(folder)
+    replies = {key: known[key] for key in questions if key in known}
+    missing = [key for key in questions if key not in replies]
     if not missing:
-        return found
+        return replies
     if broken:
         tqdm.write(
             f"Broken lines in {str(folder)!r}, or lines that do not say whether the reply was cut: {broken}. "
@@ -53,38 +53,38 @@ def ask(model: Chooser, questions: Mapping[str, Question], folder: Path) -> dict
             file=sys.stderr,
         )
     silent, problem = 0, ""
-    bar = tqdm(total=len(questions), initial=len(found), desc=f"{model.name}: questions", disable=None)
-    with keeping(folder) as keep, bar:
+    bar = tqdm(total=len(questions), initial=len(replies), desc=f"{model.name}: questions", disable=None)
+    with open_reply_log(folder) as save_reply, bar:
 
-        def heard(place: int, reply: Reply) -> None:
+        def record_reply(index: int, reply: Reply) -> None:
             nonlocal silent, problem
             bar.update()
             if reply.text is not None:
                 text = _HALF.sub("\ufffd", reply.text)
-                found[missing[place]] = Reply(text, finish=reply.finish)
-                keep(missing[place], found[missing[place]])
+                replies[missing[index]] = Reply(text, finish=reply.finish)
+                save_reply(missing[index], replies[missing[index]])
                 silent = 0
                 return
             silent, problem = silent + 1, reply.problem
             if silent >= PATIENCE:
-                raise _unanswered(model, f"{silent} questions in a row", problem)
+                raise _build_error(model, f"{silent} questions in a row", problem)
 
-        model.ask([questions[key] for key in missing], heard)
-    if not found:
-        raise _unanswered(model, f"all {len(questions)} questions", problem)
-    return found
+        model.ask([questions[key] for key in missing], record_reply)
+    if not replies:
+        raise _build_error(model, f"all {len(questions)} questions", problem)
+    return replies
 
 
-def _unanswered(model: Chooser, which: str, problem: str) -> BackendError:
+def _build_error(model: Chooser, which: str, problem: str) -> BackendError:
     return BackendError(
         f"Model {model.name!r} did not answer {which}; the last problem was: {problem}\n"
         f"Look at the server and its URL, then run the same command again: replies that came are kept."
     )
 
 
-def kept_replies(folder: Path) -> tuple[dict[str, Reply], int]:
+def load_replies(folder: Path) -> tuple[dict[str, Reply], int]:
     """Return key -> reply of all that is in the folder, and how many lines are broken."""
-    found: dict[str, Reply] = {}
+    replies: dict[str, Reply] = {}
     broken = 0
     for path in sorted(folder.glob("*.jsonl")):
         for line in filter(None, path.read_bytes().split(b"\n")):
@@ -92,21 +92,21 @@ def kept_replies(folder: Path) -> tuple[dict[str, Reply], int]:
                 case {"key": str(key), "reply": str(text), "finish": str(finish)} if not _HALF.search(
                     key + text + finish
                 ):
-                    found[key] = Reply(text, finish=finish)
+                    replies[key] = Reply(text, finish=finish)
                 case _:
                     broken += 1
-    return found, broken
+    return replies, broken
 
 
 @contextmanager
-def keeping(folder: Path) -> Iterator[Callable[[str, Reply], None]]:
+def open_reply_log(folder: Path) -> Iterator[Callable[[str, Reply], None]]:
     """Give a function (key, reply) that appends to a new file of the folder; each line is out at once."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{uuid.uuid4().hex}.jsonl").open("w", encoding="utf-8") as file:
 
-        def keep(key: str, reply: Reply) -> None:
+        def save_reply(key: str, reply: Reply) -> None:
             line = {"key": key, "reply": reply.text, "finish": reply.finish}
             file.write(json.dumps(line) + "\n")
             file.flush()
 
-        yield keep
+        yield save_reply

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from caramel.benchmarks.content import hash_images, hash_texts
-from caramel.evaluation.scores.blind_columns import blind_columns
-from caramel.evaluation.scores.encoding import Run, encode
+from caramel.evaluation.scores.blind_columns import compute_blind_columns
+from caramel.evaluation.scores.encoding import RunConfig, encode_items
 from caramel.evaluation.scores.item_scores import Encode
-from caramel.evaluation.scores.ranking import rank_columns
+from caramel.evaluation.scores.ranking import compute_rank_columns
 from caramel.interfaces.benchmark import ABSENT, Comparisons, Index, Task
 from caramel.interfaces.model import BlindModel
 from caramel.models.specs import family_of, open_model
@@ -24,7 +24,9 @@ from caramel.schemas.io import build_frame
 from caramel.utils.arrays import Floats
 
 
-def similarities(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str) -> pd.DataFrame:
+def compute_similarities(
+    task: Task, image_keys: Sequence[bytes], run: RunConfig, *, benchmark: str
+) -> pd.DataFrame:
     """Return the ``similarities`` of one model on one task, in the order of the task's rows.
 
     Args:
@@ -39,22 +41,28 @@ def similarities(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark
     """
     model = open_model(run.model, run.device, run.precision)
     if isinstance(model, BlindModel):
-        columns = blind_columns(task, model)
+        columns = compute_blind_columns(task, model)
     else:
-        columns = score_columns(
-            task, lambda texts, pairs: encode(task.images, image_keys, texts, pairs, run, model)
+        columns = compute_score_columns(
+            task, lambda texts, pairs: encode_items(task.images, image_keys, texts, pairs, run, model)
         )
     family = family_of(run.model)
     keys = image_keys if family.looks_at_images else None
-    return table(task, columns, keys, model=model.name, benchmark=benchmark, scored_by=family.score)
+    return build_similarities(
+        task, columns, keys, model=model.name, benchmark=benchmark, scored_by=family.score
+    )
 
 
-def score_columns(task: Task, encode: Encode) -> dict[str, Floats]:
+def compute_score_columns(task: Task, encode: Encode) -> dict[str, Floats]:
     """Return the score columns of a task for a model that ``encode`` asks."""
-    return _compared(task, encode) if isinstance(task, Comparisons) else rank_columns(task, encode)
+    return (
+        _score_comparisons(task, encode)
+        if isinstance(task, Comparisons)
+        else compute_rank_columns(task, encode)
+    )
 
 
-def table(
+def build_similarities(
     task: Task,
     columns: Mapping[str, Floats],
     image_keys: Sequence[bytes] | None,
@@ -86,22 +94,23 @@ def table(
     return build_frame(SIMILARITIES, rows.assign(model=model, benchmark=benchmark))
 
 
-def numbered(columns: Sequence[pd.Series]) -> tuple[list[str], list[Index]]:
+def number_texts(columns: Sequence[pd.Series]) -> tuple[list[str], list[Index]]:
     """Return the distinct texts of some columns, and each row's place among them; ``ABSENT`` for None."""
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     index = [
         np.array(
-            [ABSENT if text is None else places.setdefault(text, len(places)) for text in column], np.int64
+            [ABSENT if text is None else positions.setdefault(text, len(positions)) for text in column],
+            np.int64,
         )
         for column in columns
     ]
-    return list(places), index
+    return list(positions), index
 
 
-def _compared(task: Comparisons, encode: Encode) -> dict[str, Floats]:
+def _score_comparisons(task: Comparisons, encode: Encode) -> dict[str, Floats]:
     """Return the score columns of comparisons."""
     rows = task.rows
-    texts, (c0, c1, c2) = numbered([rows[n] for n in ("caption", "negative_caption", "caption2")])
+    texts, (c0, c1, c2) = number_texts([rows[n] for n in ("caption", "negative_caption", "caption2")])
     i0, i1 = (rows[n].to_numpy(np.int64) for n in ("image", "negative_image"))
     wanted = {
         "s_c0_i0": (c0, i0),
@@ -111,17 +120,19 @@ def _compared(task: Comparisons, encode: Encode) -> dict[str, Floats]:
         "s_c1_i1": (c1, i1),
     }
 
-    def pairs() -> tuple[Index, Index]:
+    def list_pairs() -> tuple[Index, Index]:
         here = [(t[keep], i[keep]) for t, i in wanted.values() for keep in [(t != ABSENT) & (i != ABSENT)]]
         return np.concatenate([t for t, _ in here]), np.concatenate([i for _, i in here])
 
-    scores = encode(texts, pairs)
-    columns = {name: _where(scores.against_images, *items) for name, items in wanted.items()}
+    scores = encode(texts, list_pairs)
+    columns = {name: _score_present(scores.score_against_images, *items) for name, items in wanted.items()}
     between = {"t_p1_p2": (c0, c2), "t_p1_n": (c0, c1), "t_p2_n": (c2, c1)}
-    return columns | {name: _where(scores.between_texts, *items) for name, items in between.items()}
+    return columns | {
+        name: _score_present(scores.score_between_texts, *items) for name, items in between.items()
+    }
 
 
-def _where(score: Callable[[Index, Index], Floats], a: Index, b: Index) -> Floats:
+def _score_present(score: Callable[[Index, Index], Floats], a: Index, b: Index) -> Floats:
     """Return the score of each row, NaN where an item is absent."""
     result = np.full(len(a), np.nan)
     present = (a != ABSENT) & (b != ABSENT)

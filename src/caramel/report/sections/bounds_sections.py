@@ -6,7 +6,7 @@ from pathlib import Path
 
 from caramel.benchmarks.metrics import METRICS
 from caramel.evaluation.results.bound_columns import BOUND_COLUMNS, CELLS, NOUN, PROBE_COLUMNS, RELATION, WORD
-from caramel.evaluation.results.summary import variant_of
+from caramel.evaluation.results.summary import parse_variant
 from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, count, interval, percent
 from caramel.report.inputs import read_csv
 from caramel.report.sections.model_rows import FORM, Row
@@ -75,7 +75,7 @@ def probes_section(data: Path) -> list[Block]:
         "chosen within the others. Each noun has a probe of its own; the relation follows from those of both nouns. Of each variant the "
         "first run is probed. Pixels: the positive control, mean colours of patches of the image."
     )
-    head = ("What the probe reads", "Scenes", "chance", *(variant_of(model) for model in models))
+    head = ("What the probe reads", "Scenes", "chance", *(parse_variant(model) for model in models))
     return [TableBlock("", head, lines, note=note)]
 
 

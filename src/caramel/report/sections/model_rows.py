@@ -10,8 +10,8 @@ import pandas as pd
 
 from caramel.errors import DataError
 from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
-from caramel.evaluation.results.forgetting import KEPT
-from caramel.evaluation.results.summary import VARIANT_COLUMNS, variant_of
+from caramel.evaluation.results.forgetting import RETENTION_MEASURES
+from caramel.evaluation.results.summary import VARIANT_COLUMNS, parse_variant
 from caramel.report.inputs import read_csv, read_json
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.io import read_table
@@ -46,7 +46,7 @@ FINER = (
 )
 FORM, SOURCE_FORM = "instances", "instances_source"  # benchmarks of evaluate
 BETWEEN_FORMS = f"{FORM} − {SOURCE_FORM}"  # the first less the second, in differences.csv
-RETAINED = frozenset(kept.benchmark for kept in KEPT.values())  # that say what a variant lost
+RETAINED = frozenset(kept.benchmark for kept in RETENTION_MEASURES.values())  # that say what a variant lost
 Row = dict[Any, Any]
 
 
@@ -116,7 +116,7 @@ def _all_metrics(data: Path) -> pd.DataFrame:
     """Return table ``metrics`` with the variant of each model."""
     read_json(data / "evaluate/metrics.json")  # says why, if the stage was skipped
     metrics = read_table(METRICS, data / "evaluate/metrics.parquet")
-    return metrics.assign(variant=metrics["model"].map(variant_of))
+    return metrics.assign(variant=metrics["model"].map(parse_variant))
 
 
 def _is_ours(metrics: pd.DataFrame, variants: pd.DataFrame) -> pd.Series:

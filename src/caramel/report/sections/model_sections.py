@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from caramel.benchmarks.metrics import METRICS
-from caramel.evaluation.results.comparison import leaders
-from caramel.evaluation.results.summary import BASE, summarise_variants, variant_of
+from caramel.evaluation.results.comparison import find_leaders
+from caramel.evaluation.results.summary import BASE, parse_variant, summarise_variants
 from caramel.report.blocks import (
     MISSING,
     Block,
@@ -111,7 +111,7 @@ def _models_table(
     means = {
         (c.subset, c.metric): {n: float(found[n, c.subset, c.metric]["mean"]) for n in names} for c in columns
     }
-    bold = leaders(means, lambda a, b, place: tests.get((*sorted((a, b)), *place), 1.0))
+    bold = find_leaders(means, lambda a, b, place: tests.get((*sorted((a, b)), *place), 1.0))
     chance = [Cell(percent(METRICS[c.metric].chance), mark="muted") for c in columns]
     titles, further = beside
     rows = [[Cell("chance", mark="muted"), *chance, *(Cell(MISSING, mark="muted") for _ in titles)]]
@@ -176,7 +176,7 @@ def curves_section(path: Path, name: str) -> list[Block]:
     curves = read_csv(path, ("model", "step", "metric", "value", "kept"))
     if curves.empty:
         raise Skipped("no step was recorded: the model was adopted, not trained")
-    curves = curves.assign(group=curves["model"].astype(str).map(variant_of))
+    curves = curves.assign(group=curves["model"].astype(str).map(parse_variant))
     # The base first even where it has no curve: a variant's colour is that of its bars.
     figure = curves_figure(curves, list(dict.fromkeys([BASE, *curves["group"]])))
     caption = "Learning curves; each line is one run. A dot is at the step whose weights were kept."

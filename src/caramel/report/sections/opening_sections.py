@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.benchmarks.metrics import outcomes
-from caramel.evaluation.results.summary import BASE, aligned, subset_masks, variant_of
+from caramel.evaluation.results.summary import BASE, align_rows, build_subset_masks, parse_variant
 from caramel.report.blocks import (
     Block,
     Cell,
@@ -92,7 +92,7 @@ def example_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
     variant = contrast["variant"]
     runs = _read_runs(data, variant)
     hits = pd.DataFrame({name: _compute_hits(run) for name, run in runs.items()})
-    masks = subset_masks(runs[BASE])
+    masks = build_subset_masks(runs[BASE])
     if contrast["subset"] not in masks:
         raise Skipped(f"no instance is of {contrast['subset']}, which the claim is about")
     hits = hits[masks[contrast["subset"]]].dropna()
@@ -122,10 +122,10 @@ def _read_runs(data: Path, variant: str) -> dict[str, pd.DataFrame]:
     """
     rows = read_table(SIMILARITIES, data / "evaluate/similarities.parquet", only=("benchmark", [FORM]))
     found = {str(name): of.reset_index(drop=True) for name, of in rows.groupby("model", sort=False)}
-    names = [name for name in found if name != BASE and variant_of(name) == variant]
+    names = [name for name in found if name != BASE and parse_variant(name) == variant]
     if BASE not in found or not names:
         raise Skipped(f"base and {variant} were not scored on the same instances")
-    return {name: aligned(found[name], found[BASE]).set_index("instance_id") for name in (BASE, *names)}
+    return {name: align_rows(found[name], found[BASE]).set_index("instance_id") for name in (BASE, *names)}
 
 
 def _compute_hits(run: pd.DataFrame) -> pd.Series:

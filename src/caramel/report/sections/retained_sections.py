@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from caramel.evaluation.results.forgetting import (
-    KEPT,
-    MOVED,
+    DISTANCE_MEASURES,
     RETAINED_COLUMNS,
+    RETENTION_MEASURES,
+    compute_tradeoff,
     draw_tradeoff,
-    tradeoff,
 )
 from caramel.report.blocks import MISSING, Block, Cell, FigureBlock, TableBlock, interval, percent, signed
 from caramel.report.inputs import read_csv
@@ -37,16 +37,16 @@ def retained_columns(data: Path) -> tuple[list[str], Mapping[str, list[Cell]]]:
     """Return titles and, by variant, cells of what was kept, for the table of all models."""
     rows = _read(data)
     there = [name for name in MAIN if name in set(rows["measure"])]
-    return [KEPT[name].title for name in there], _cells(rows, there)
+    return [RETENTION_MEASURES[name].title for name in there], _cells(rows, there)
 
 
 def retained_section(data: Path) -> list[Block]:
     """Return gain against loss as a figure, and all that was measured of what was kept."""
     rows, metrics = _read(data), read_metrics(data)
-    words, points = tradeoff(metrics, rows)
-    measures = [name for name in (*KEPT, *MOVED) if name in set(rows["measure"])]
+    words, points = compute_tradeoff(metrics, rows)
+    measures = [name for name in (*RETENTION_MEASURES, *DISTANCE_MEASURES) if name in set(rows["measure"])]
     cells = _cells(rows, measures)
-    titles = {name: kept.title for name, kept in KEPT.items()} | dict(MOVED)
+    titles = {name: kept.title for name, kept in RETENTION_MEASURES.items()} | dict(DISTANCE_MEASURES)
     note = (
         f"{NOTE} Weights moved: ‖θ − θ0‖ / ‖θ0‖ over both towers without the temperature, in per cent. Cosine: mean of what "
         "model and base make of the same held-out item; 1 is no change."
