@@ -80,7 +80,7 @@ def test_timings_are_shipped_where_every_stage_has_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, config = read_profile("default", {}, ROOT)
-    times = dict.fromkeys(tool.stages(ROOT), 1.5)
+    times = dict.fromkeys(tool.load_stages(ROOT), 1.5)
     monkeypatch.setattr(tool, "TIMINGS", tmp_path / "timings.json")
     monkeypatch.setattr(tool, "last_seconds", lambda profile: {**times, "report": 2.0})
     tool.write_timings(config)
@@ -97,7 +97,7 @@ def test_figures_of_changed_files_say_so(monkeypatch: pytest.MonkeyPatch) -> Non
         (f"{'ab' * 20}-dirty", "abababababab with changed files from"),
         ("ab" * 20, "abababababab from"),
     ):
-        monkeypatch.setattr(tool, "git_commit", lambda root, commit=commit: commit)
+        monkeypatch.setattr(tool, "get_git_commit", lambda root, commit=commit: commit)
         assert said in tool.made(config)
 
 

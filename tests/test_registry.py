@@ -113,7 +113,7 @@ def modules_after(code: str) -> list[str]:
 
 
 def test_the_registry_imports_no_backend_and_neither_do_the_names_of_one() -> None:
-    listing = "from caramel import registry as r; [*r.FAMILIES, *r.SCORERS]; 'x' in r.JUDGES; r.BASES.place('pretrained')"
+    listing = "from caramel import registry as r; [*r.FAMILIES, *r.SCORERS]; 'x' in r.JUDGES; r.BASES.get_target('pretrained')"
     for code in ("import caramel.registry", listing):
         found = [module for module in modules_after(code) if module.startswith("caramel.")]
         assert found == ["caramel.errors", "caramel.registry"]

@@ -276,7 +276,7 @@ def test_ui_shows_runs_and_registered_models_of_the_projects_store_and_leaves_no
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
     make_store = (
         "from pathlib import Path; from caramel.runtime.mlflow.store import *; "
-        "client = open_client(store_in(Path('mlruns'))); client.create_registered_model('tuned'); "
+        "client = open_client(get_store_uri(Path('mlruns'))); client.create_registered_model('tuned'); "
         "client.create_run(client.get_experiment_by_name(EXPERIMENT).experiment_id, run_name='first')"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}

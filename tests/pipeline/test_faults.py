@@ -49,7 +49,7 @@ def workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the stage with all that it started, as a machine's crash would; see test_cluster for a driver killed alone."""
+    """Kill the stage with all that it started, as a machine's crash would; see test_ray_cluster for a driver killed alone."""
     for member in [*psutil.Process(process.pid).children(recursive=True), process]:
         with suppress(psutil.NoSuchProcess):
             member.kill()

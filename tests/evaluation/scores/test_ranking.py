@@ -40,13 +40,13 @@ class Table:
     def __init__(self, scores: np.ndarray) -> None:
         self.scores = scores
 
-    def against_images(self, texts: np.ndarray, images: np.ndarray) -> np.ndarray:
+    def score_against_images(self, texts: np.ndarray, images: np.ndarray) -> np.ndarray:
         return np.array([self.scores[t, i] for t, i in zip(texts, images, strict=True)])
 
-    def between_texts(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def score_between_texts(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         raise AssertionError("a ranking asks for no score of two texts")
 
-    def matrix(self, texts: np.ndarray, images: np.ndarray) -> np.ndarray:
+    def score_all_pairs(self, texts: np.ndarray, images: np.ndarray) -> np.ndarray:
         return np.array([[self.scores[t, i] for i in images] for t in texts])
 
 

@@ -17,7 +17,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(driver_files, "CACHE", tmp_path / "node")
     monkeypatch.setattr(driver_files, "CHUNK", 100)
     monkeypatch.setattr(
-        driver_files, "call_disk", lambda disk, what, *arguments: getattr(driver_files, what)(*arguments)
+        driver_files, "call_disk", lambda disk, what, *arguments: getattr(disk, what)(*arguments)
     )
     return tmp_path / "driver" / "trial"
 

@@ -69,7 +69,7 @@ def start(kind: str, folder: Path, home: Path, **settings: str) -> subprocess.Po
         "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]),
     }
     return subprocess.Popen(
-        [sys.executable, "-c", f"import test_cluster; test_cluster.drive({kind!r}, {str(folder)!r})"],
+        [sys.executable, "-c", f"import test_ray_cluster; test_ray_cluster.drive({kind!r}, {str(folder)!r})"],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
