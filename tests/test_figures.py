@@ -82,11 +82,11 @@ def test_timings_are_shipped_where_every_stage_has_run(
     _, config = read_profile("default", {}, ROOT)
     times = dict.fromkeys(tool.load_stages(ROOT), 1.5)
     monkeypatch.setattr(tool, "TIMINGS", tmp_path / "timings.json")
-    monkeypatch.setattr(tool, "last_seconds", lambda profile: {**times, "report": 2.0})
+    monkeypatch.setattr(tool, "get_last_seconds", lambda profile: {**times, "report": 2.0})
     tool.write_timings(config)
     written = json.loads((tmp_path / "timings.json").read_text(encoding="utf-8"))
     assert (written["profile"], written["seconds"]) == ("default", {**times, "report": 2.0})
-    monkeypatch.setattr(tool, "last_seconds", lambda profile: {"report": 3.0})
+    monkeypatch.setattr(tool, "get_last_seconds", lambda profile: {"report": 3.0})
     tool.write_timings(config)
     assert json.loads((tmp_path / "timings.json").read_text(encoding="utf-8")) == written
 

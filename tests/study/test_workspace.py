@@ -89,7 +89,7 @@ else:
     (out / "seed.txt").write_text(f"{getattr(config, name).seed} of {config.scenes.seed}")
 """
 TRACKED = """
-from caramel.runtime import tracking
+from caramel.runtime.mlflow import tracking
 
 if name == "evaluate":
     with tracking.run(name, key=str(config.scenes.seed), params={}, data=[], tags={}):
