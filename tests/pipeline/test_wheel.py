@@ -125,7 +125,9 @@ def test_a_project_of_ones_own_runs_on_the_wheel_alone(bin_folder: Path, tmp_pat
     assert "Running stage 'scenes'" in said
     assert (project / "data" / "scenes" / "pairs.parquet").is_file()
     assert "code/scenes.txt" in (project / "dvc.lock").read_text()
-    installed = next(bin_folder.parent.rglob("caramel/registry.py")).parent / "sources" / "world" / "drawing.py"
+    installed = (
+        next(bin_folder.parent.rglob("caramel/registry.py")).parent / "sources" / "world" / "drawing.py"
+    )
     with installed.open("a") as stream:  # as another caramel would be
         stream.write("\n")
     said = called("caramel upgrade", project)
