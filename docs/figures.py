@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from caramel.config.schema import Config, load_config
+from caramel.errors import DataError
 from caramel.release.pin import locked_outs
 from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, interval, percent, signed
 from caramel.report.sections import (
@@ -257,6 +258,25 @@ def build_study_blocks(found: Mapping[str, Any]) -> dict[str, str]:
     return {"claim": format_claim(found), **{f"study_{name}": text for name, text in told.items()}}
 
 
+def read_study_text(path: Path) -> str:
+    """Return the text of a study's file.
+
+    Raises:
+        DataError: it cannot be read, is not JSON, or lacks what the pages show of a study.
+    """
+    advice = "Name the study.json that `caramel study` wrote."
+    try:
+        text = path.read_text(encoding="utf-8")
+        build_study_blocks(json.loads(text))  # what is no study does not take the place of one
+    except OSError as error:
+        raise DataError(f"{str(path)!r} cannot be read: {error.strerror}. {advice}") from error
+    except ValueError as error:
+        raise DataError(f"{str(path)!r} is not JSON: {error}. {advice}") from error
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DataError(f"{str(path)!r} is not a study: {error!r} is missing or wrong. {advice}") from error
+    return text
+
+
 def fill(text: str, blocks: Mapping[str, str]) -> str:
     """Return a page with its blocks.
 
@@ -290,12 +310,14 @@ def main() -> None:
     parser.add_argument("--study", metavar="study.json")
     parser.add_argument("--pages", action="store_true")
     asked = parser.parse_args()
+    study_path = Path(asked.study).absolute() if asked.study else None
     os.chdir(ROOT)
     old = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {"audits": {}}
-    if asked.study:
-        text = Path(asked.study).read_text(encoding="utf-8")
-        build_study_blocks(json.loads(text))  # what is no study does not take the place of one
-        STUDY.write_text(text, encoding="utf-8")
+    if study_path:
+        try:
+            STUDY.write_text(read_study_text(study_path), encoding="utf-8")
+        except DataError as error:
+            parser.error(str(error))
     if not asked.pages:
         config = load_config()
         locked = locked_outs(ROOT)

@@ -12,6 +12,7 @@ import pytest
 from scripts import load_script
 
 from caramel.config.profiles import read_profile
+from caramel.errors import DataError
 from caramel.release.pin import locked_outs
 from caramel.report.blocks import Cell, NoteBlock, TableBlock
 from caramel.study.preregistration import hash_plan, read_plan
@@ -161,3 +162,20 @@ def test_a_table_of_the_report_is_markdown_with_the_smaller_line_of_a_cell_behin
     )
     assert tool.format_table(marked) == "| A |\n| --- |\n| **1.0** [0, 2] |\n| 2.0 |\n\nBold: shown."
     assert tool.format_blocks([NoteBlock("A note."), table]) == f"A note.\n\n**T**\n\n{wanted}"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be read"),
+        ("{", "is not JSON"),
+        ('{"a": 1}', "is not a study"),
+        ("[]", "is not a study"),
+    ],
+)
+def test_a_file_that_is_no_study_is_refused(tmp_path: Path, content: str | None, message: str) -> None:
+    path = tmp_path / "study.json"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=rf"study.json' {message}.*caramel study"):
+        tool.read_study_text(path)
