@@ -66,6 +66,15 @@ def test_an_edited_source_is_refused_until_the_lists_of_the_stages_that_reach_it
     assert write_manifests(tmp_path, copied) == []
 
 
+def test_a_project_that_holds_its_environment_is_told_to_upgrade(tmp_path: Path) -> None:
+    installed = tmp_path / ".venv" / "site-packages" / "caramel"
+    shutil.copytree(ROOT / "src" / "caramel", installed, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "code", tmp_path / "code")
+    (installed / "schemas" / "evaluation.py").write_text("", encoding="utf-8")
+    with pytest.raises(ConfigError, match="caramel upgrade"):
+        require_listed("evaluate", tmp_path, dataclasses.replace(CARAMEL, folder=installed))
+
+
 def test_no_stage_is_long() -> None:
     text = (ROOT / "dvc.yaml").read_text()
     lines = [part.rstrip().count("\n") + 1 for part in re.split(r"(?m)^  \w+:", text)[1:]]

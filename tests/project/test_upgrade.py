@@ -163,6 +163,10 @@ def test_no_project_and_broken_ones_are_refused(project: Path, tmp_path: Path) -
     (project / "dvc.yaml").write_text("stages: 3\n")
     with pytest.raises(ConfigError, match="has no stages"):
         upgrade(project)
+    with pytest.raises(
+        ConfigError, match="is caramel's own repository: it is no project that `caramel new` made"
+    ):
+        upgrade(ROOT)
     shutil.rmtree(project / "code")
     (project / "dvc.yaml").write_text("stages: {}\n")
     with pytest.raises(ConfigError, match="no project that `caramel new` made"):

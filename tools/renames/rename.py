@@ -9,7 +9,6 @@ ROOT = Path(sys.argv[1]); maps = [Path(a) for a in sys.argv[2:] if a.endswith(".
 os.chdir(ROOT)
 from mypy import build, nodes as N, types as T
 from mypy.main import process_options
-from mypy.traverser import TraverserVisitor, ExtendedTraverserVisitor
 from mypy.fscache import FileSystemCache
 report = collections.defaultdict(list)
 # ---- sources
@@ -164,8 +163,6 @@ for k, v in ren.items():
 renamed_args = collections.defaultdict(set)
 for k, v in ren.items():
     if "::" in k: renamed_args[k.rpartition("::")[2]].add((k, v))
-class Scopes(ast.NodeVisitor):
-    pass
 def bound_names(fn):
     """names bound in fn itself (args, stores, imports, defs), nested comprehension included"""
     s = set()
@@ -411,7 +408,7 @@ def process(mod, path):
             for d in [*a.defaults, *[d for d in a.kw_defaults if d]]: go(d, stack, fstr, inclass)
             if n.returns: go(n.returns, stack, fstr, inclass)
             # collisions
-            mine = {k.rpartition("::")[2]: v for k, v in ren.items() if k.startswith(key + "::")} if False else localren.get(key, {})
+            mine = localren.get(key, {})
             used = used_names(n) | bound
             for o_, v_ in mine.items():
                 if o_ not in bound: continue
@@ -478,7 +475,6 @@ for info in infos.values():
     for name in info.names:
         k = f"{info.fullname}.{name}"
         if k in ren and any(ren[k] in b.names for b in info.mro if b.fullname != "builtins.object") and not any(f"{b.fullname}.{ren[k]}" in ren for b in info.mro): report["COLLISION member"].append(f"{k} -> {ren[k]}")
-seen_keys = set()
 for mod, path in files.items(): process(mod, path)
 # fallback for attributes on Any: one class only has it, and no own class keeps that name
 import pandas as pd, torch, pyarrow, threading, subprocess as sp_, sqlite3

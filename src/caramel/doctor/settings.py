@@ -11,7 +11,6 @@ from caramel.config.validate import is_there, iter_unmet_names
 from caramel.doctor.findings import FAIL, OK, WARN, Finding
 from caramel.errors import CaramelError, format_items
 from caramel.runtime import code_manifest
-from caramel.runtime.code_deps import CARAMEL
 
 
 def params(root: Path) -> Finding:
@@ -98,8 +97,8 @@ def code(root: Path) -> Finding:
         return Finding(FAIL, "code", str(error))
     if other:
         text = f"caramel {version} has other sources than code/ lists for {', '.join(other)}"
-        in_repository = CARAMEL.folder.is_relative_to(root.resolve())
-        return Finding(FAIL, "code", text, "make graph" if in_repository else "caramel upgrade")
+        cure = "make graph" if code_manifest.holds_sources(root) else "caramel upgrade"
+        return Finding(FAIL, "code", text, cure)
     return Finding(OK, "code", f"that of caramel {version}, as code/ lists it")
 
 

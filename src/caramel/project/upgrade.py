@@ -22,6 +22,7 @@ from caramel.runtime.code_manifest import (
     CODE,
     format_sums,
     hash_stage_sources,
+    holds_sources,
     iter_outputs,
     load_stages,
     read_sums,
@@ -59,10 +60,9 @@ def upgrade(root: Path, package: Package = CARAMEL, files: Mapping[str, bytes] |
         ResourceError: the disk is full.
     """
     load_stages(root)
-    if not (root / CODE).is_dir():
-        raise ConfigError(
-            f"{root.resolve()} has no folder {CODE}/: it is no project that `caramel new` made."
-        )
+    if not (root / CODE).is_dir() or holds_sources(root, package):
+        what = f"has no folder {CODE}/" if not (root / CODE).is_dir() else "is caramel's own repository"
+        raise ConfigError(f"{root.resolve()} {what}: it is no project that `caramel new` made.")
     files = contents() if files is None else files
     _refuse_linked_folders(root, [f"{CODE}/STAGE.txt", *sums_of(files)])
     old = _kept_until_done(root)

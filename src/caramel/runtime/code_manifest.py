@@ -136,6 +136,11 @@ def write_manifests(root: Path, package: Package = CARAMEL) -> list[str]:
     return list(outdated)
 
 
+def holds_sources(root: Path, package: Package = CARAMEL) -> bool:
+    """Return whether a folder is the package's repository; a project of one's own may hold an environment, but no sources."""
+    return package.folder == root.resolve() / "src" / package.name
+
+
 def require_listed(stage: str, root: Path, package: Package = CARAMEL) -> None:
     """Raise if the installed caramel is not the one that a stage's file in ``code/`` lists; one without a file passes.
 
@@ -150,7 +155,7 @@ def require_listed(stage: str, root: Path, package: Package = CARAMEL) -> None:
     other = [name for name, file in files.items() if not file.is_file() or file_hash(file) != sums[name]]
     if not other:
         return
-    if package.folder.is_relative_to(root.resolve()):
+    if holds_sources(root, package):
         raise ConfigError(
             f"Sources were edited after {CODE}/{stage}.txt was written:\n{format_items(other)}\n"
             f"Run `make graph`, then `dvc repro` again."

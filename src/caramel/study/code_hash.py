@@ -11,10 +11,8 @@ from caramel.io.files import file_hash
 from caramel.runtime.code_manifest import CODE, load_stages
 from caramel.study import workspace
 
-SOURCES = (
-    "pipelines/",
-    f"{CODE}/",
-)  # of the dependencies of a stage: its script, and the list of all that this reaches
+# Of the dependencies of a stage: its script, and the list of all sources that this reaches.
+SOURCES = ("pipelines/", f"{CODE}/")
 UNFIXED = {
     "run",
     "report",
