@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pandas as pd
 
-from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.metrics import compute_outcomes
 
 BATCH = 256
 
@@ -27,7 +27,7 @@ def score_group(
     texts = [encoder.encode_texts(list(side), BATCH) for side in captions]
     pictures = [encoder.encode_images(list(side), BATCH) for side in images]
     scores = {f"s_c{c}_i{i}": (texts[c] * pictures[i]).sum(1) for c in (0, 1) for i in (0, 1)}
-    return 100 * outcomes(pd.DataFrame(scores), ["group"]).hits["group"]
+    return 100 * compute_outcomes(pd.DataFrame(scores), ["group"]).hits["group"]
 
 
 def write_rows(rows: Iterable[Mapping[str, Any]], out: Path) -> None:

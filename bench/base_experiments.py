@@ -24,10 +24,10 @@ from arms import score_group, write_rows
 from caramel.config.schema import load_config
 from caramel.models.open_clip.checkpoints import load_encoder
 from caramel.sources.captions.scene_writer import write_negative
-from caramel.sources.world.compounds import belongs, seen_and_tested
-from caramel.sources.world.drawing import draw, to_png
-from caramel.sources.world.grammar import read, realise
-from caramel.sources.world.planning import can_be_shown, plan
+from caramel.sources.world.compounds import is_allowed_in_split, list_split_compounds
+from caramel.sources.world.drawing import draw_scene, encode_png
+from caramel.sources.world.grammar import parse_caption, realise_caption
+from caramel.sources.world.planning import can_be_shown, plan_scene
 from caramel.sources.world.sampling import sample_pairs
 from caramel.sources.world.scenes import Scene
 from caramel.training.recipes.pretrain import pretrain_base
@@ -75,14 +75,14 @@ def draw_world(settings: Mapping[str, Any], changed: Mapping[str, Any]) -> World
 
 def make_instances(pairs: pd.DataFrame, number: int, seed: int) -> pd.DataFrame:
     """Return test instances, at most ``number`` of each subtype: captions c0, c1 and encoded pictures i0, i1."""
-    tested = seen_and_tested(pairs)[1]
+    tested = list_split_compounds(pairs)[1]
     test = pairs[pairs["split"] == "test"]
     rows = []
     for subtype_index, subtype in enumerate(SUBTYPES):
         count = 0
         for index, (caption, text) in enumerate(zip(test["caption"], test["scene"], strict=True)):
             rng = np.random.default_rng([seed, subtype_index, index])
-            parsed, scene = read(caption), Scene.from_json(text)
+            parsed, scene = parse_caption(caption), Scene.from_json(text)
             assert parsed is not None
             negative = write_negative(
                 parsed,
@@ -95,11 +95,13 @@ def make_instances(pairs: pd.DataFrame, number: int, seed: int) -> pd.DataFrame:
             )
             if isinstance(negative, str):
                 continue
-            other = plan(negative[0], parsed, scene, rng, partial(belongs, split="test", kept_out=tested))
+            other = plan_scene(
+                negative[0], parsed, scene, rng, partial(is_allowed_in_split, split="test", kept_out=tested)
+            )
             if other is None:
                 continue
-            pictures = (to_png(draw(image_scene, rng)) for image_scene in (scene, other))
-            rows.append((subtype, caption, realise(negative[0]), *pictures))
+            pictures = (encode_png(draw_scene(image_scene, rng)) for image_scene in (scene, other))
+            rows.append((subtype, caption, realise_caption(negative[0]), *pictures))
             count += 1
             if count == number:
                 break

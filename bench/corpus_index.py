@@ -17,9 +17,9 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 
-from caramel.crepe.corpus_index import build
+from caramel.crepe.corpus_index import build_index
 from caramel.interfaces.scene_graph import Atom
-from caramel.sources.captions.words import ADJECTIVES, CONTRARY, NOUNS, article
+from caramel.sources.captions.words import ADJECTIVES, CONTRARY, NOUNS, choose_article
 
 LISTS = [sorted({word for group in known.values() for word in group}) for known in (ADJECTIVES, NOUNS)]
 RELATIONS = sorted(CONTRARY)
@@ -34,8 +34,8 @@ def generate_captions(number: int, seed: int) -> Iterator[str]:
         for known in (adjectives, nouns, RELATIONS, nouns, adjectives, nouns)
     ]
     for row, (look, noun, relation, other, third, last) in enumerate(zip(*words, strict=True)):
-        phrases = [f"{article(look)} {look} {noun}", f"{relation} {article(other)} {other}"]
-        yield " ".join([*phrases, f"and {article(third)} {third} {last}"][: 1 + row % 3])
+        phrases = [f"{choose_article(look)} {look} {noun}", f"{relation} {choose_article(other)} {other}"]
+        yield " ".join([*phrases, f"and {choose_article(third)} {third} {last}"][: 1 + row % 3])
 
 
 def list_atoms() -> list[Atom]:
@@ -107,7 +107,7 @@ if __name__ == "__main__":
     watch = WorkerMemoryMonitor()
     watch.start()
     start = time.perf_counter()
-    index = build(corpus, list_atoms(), column="", folder=given.out)
+    index = build_index(corpus, list_atoms(), column="", folder=given.out)
     seconds = time.perf_counter() - start
     watch.stop()
     print(

@@ -29,14 +29,21 @@ import pandas as pd
 from PIL import Image
 
 from caramel.crepe import productivity, systematicity
-from caramel.crepe.caption_template import by_template
-from caramel.crepe.corpus_index import build
+from caramel.crepe.caption_template import write_template_caption
+from caramel.crepe.corpus_index import build_index
 from caramel.crepe.crops import CropRules
-from caramel.crepe.foils import Told
-from caramel.crepe.subgraph_sampling import walk
-from caramel.crepe.systematicity import Said, is_compound
-from caramel.crepe.visual_genome_graphs import Picture
-from caramel.crepe.world_graphs import PIXELS, WorldWords, graph_of, picture, sample, told
+from caramel.crepe.foils import CaptionedGraph
+from caramel.crepe.subgraph_sampling import sample_subgraph
+from caramel.crepe.systematicity import RegionExample, is_compound
+from caramel.crepe.visual_genome_graphs import ImageGraph
+from caramel.crepe.world_graphs import (
+    PIXELS,
+    WorldThesaurus,
+    build_graph,
+    draw_tiled_image,
+    sample_grid_scene,
+    select_pair_relations,
+)
 from caramel.interfaces.scene_graph import Compound, SceneGraph
 from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.grammar import PREPOSITION
@@ -85,7 +92,7 @@ def choose_held_out(seed: int) -> tuple[list[str], frozenset[Compound]]:
 def render_jpeg(scene: Scene, rng: np.random.Generator) -> bytes:
     """Return the picture of a scene as a JPEG."""
     buffer = io.BytesIO()
-    Image.fromarray(picture(scene, rng)).save(buffer, "JPEG", quality=95, subsampling=0)
+    Image.fromarray(draw_tiled_image(scene, rng)).save(buffer, "JPEG", quality=95, subsampling=0)
     return buffer.getvalue()
 
 
@@ -96,12 +103,14 @@ def build_training_pairs(seed: int) -> tuple[pd.DataFrame, dict[str, bytes]]:
     for number, (split, count) in enumerate({"train": TRAIN, "val": VAL}.items(), 1):
         for index in range(count):
             rng = np.random.default_rng([seed, number, index])
-            scene = sample(rng, int(rng.choice(OBJECTS)), words=words, without=without)
+            scene = sample_grid_scene(rng, int(rng.choice(OBJECTS)), words=words, without=without)
             subgraph = None
             while subgraph is None:
-                subgraph = walk(told(graph_of(scene), rng), int(rng.choice(CAPTION_ATOMS)), rng)
+                subgraph = sample_subgraph(
+                    select_pair_relations(build_graph(scene), rng), int(rng.choice(CAPTION_ATOMS)), rng
+                )
             name = f"{split}-{index:06d}"
-            rows.append((name, name, by_template(subgraph).text, scene.to_json(), split, "world"))
+            rows.append((name, name, write_template_caption(subgraph).text, scene.to_json(), split, "world"))
             images[name] = render_jpeg(scene, rng)
     return pd.DataFrame(rows, columns=list(PAIRS.columns)), images
 
@@ -143,49 +152,51 @@ def train_base(out: Path, seed: int, steps: int) -> None:
 
 def write_benchmarks(out: Path, seed: int) -> None:
     """Write both of CREPE's sets of other scenes, in which all words and compounds may stand, and their pictures."""
-    words, folder = WorldWords(), out / "images" / "VG_100K"
+    words, folder = WorldThesaurus(), out / "images" / "VG_100K"
     folder.mkdir(parents=True, exist_ok=True)
     whole: dict[str, SceneGraph] = {}
     annotated_images = []
     for index in range(REGIONS):
         rng = np.random.default_rng([seed, 3, index])
-        scene = sample(rng, int(rng.choice(OBJECTS[1:])))
+        scene = sample_grid_scene(rng, int(rng.choice(OBJECTS[1:])))
         (folder / f"{index}.jpg").write_bytes(render_jpeg(scene, rng))
-        graph = graph_of(scene)  # crops are the whole picture: the model was trained on whole ones
+        graph = build_graph(scene)  # crops are the whole picture: the model was trained on whole ones
         boxed = replace(graph, nodes=tuple(replace(n, box=(0, 0, PIXELS, PIXELS)) for n in graph.nodes))
         whole[str(index)] = boxed
-        annotated_images.append(Picture(str(index), PIXELS, PIXELS, told(boxed, rng)))
-    atoms = {atom for graph in whole.values() for atom in graph.atoms()}
-    corpus_index = build(out / "captions.parquet", atoms, column="caption", folder=out / "index")
+        annotated_images.append(ImageGraph(str(index), PIXELS, PIXELS, select_pair_relations(boxed, rng)))
+    atoms = {atom for graph in whole.values() for atom in graph.list_atoms()}
+    corpus_index = build_index(out / "captions.parquet", atoms, column="caption", folder=out / "index")
 
-    def iter_regions() -> Iterator[Said]:
+    def iter_regions() -> Iterator[RegionExample]:
         compound_counts: Counter[tuple[object, ...]] = Counter()
         for picture_ in annotated_images:
             rng = np.random.default_rng([seed, 4, int(picture_.image_id)])
             of_picture: set[tuple[object, ...]] = set()
             for number in range(PER_SCENE):
-                part = walk(picture_.graph, 2 + number % 2, rng)
-                if not part or not is_compound(part) or part.canonical() in of_picture:
+                part = sample_subgraph(picture_.graph, 2 + number % 2, rng)
+                if not part or not is_compound(part) or part.canonicalise() in of_picture:
                     continue
-                of_picture.add(part.canonical())
-                compound_counts[part.canonical()] += 1
-                if compound_counts[part.canonical()] <= IMAGES_PER_COMPOUND:
+                of_picture.add(part.canonicalise())
+                compound_counts[part.canonicalise()] += 1
+                if compound_counts[part.canonicalise()] <= IMAGES_PER_COMPOUND:
                     box = (0, 0, PIXELS, PIXELS)
-                    yield Said(
-                        picture_.image_id, box, Told(by_template(part), part, whole[picture_.image_id])
+                    yield RegionExample(
+                        picture_.image_id,
+                        box,
+                        CaptionedGraph(write_template_caption(part), part, whole[picture_.image_id]),
                     )
 
     rejects: list[object] = []
     data = out / "data"
     output_settings: dict[str, Any] = {"seed": seed, "reject": rejects.append}
     print(
-        systematicity.make(
+        systematicity.write_systematicity_files(
             iter_regions, words, corpus_index, data / "crepe_systematicity", name="world", **output_settings
         )
     )
     rules = CropRules(area=0)
     every = range(4, 13)
-    drafted = productivity.drafts(
+    drafted = productivity.sample_drafts(
         annotated_images[:TEST],
         complexities=every,
         tries=1,
@@ -195,7 +206,9 @@ def write_benchmarks(out: Path, seed: int) -> None:
         reject=rejects.append,
     )
     drafted = {n: [d._replace(whole=whole[d.image_id]) for d in drafts] for n, drafts in drafted.items()}
-    print(productivity.make(drafted, words, data / "crepe_productivity", **output_settings))
+    print(
+        productivity.write_productivity_files(drafted, words, data / "crepe_productivity", **output_settings)
+    )
 
 
 def score_models(out: Path, other: Path) -> None:

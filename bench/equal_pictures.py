@@ -21,8 +21,8 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from caramel.gates.near_duplicate_images import MAX_HAMMING_DISTANCE, compute_perceptual_hash
-from caramel.io.image_codec import FORMATS, open_picture
-from caramel.sources.world.drawing import draw
+from caramel.io.image_codec import FORMATS, decode_image
+from caramel.sources.world.drawing import draw_scene
 from caramel.sources.world.scenes import sample_scene
 
 SIDE = 256
@@ -72,7 +72,7 @@ def blocks(rng: np.random.Generator) -> Pixels:
 
 def world(rng: np.random.Generator) -> Pixels:
     """Return a scene of the embedded world."""
-    return draw(sample_scene(rng, objects=int(rng.integers(1, 4)), prior=0.5), rng)
+    return draw_scene(sample_scene(rng, num_objects=int(rng.integers(1, 4)), prior=0.5), rng)
 
 
 def iter_windows() -> Iterator[Image.Image]:
@@ -87,7 +87,7 @@ def apply_encoding(picture: Image.Image, form: str, **settings: int) -> Image.Im
     """Return a picture as it comes out of an encoded file."""
     stream = io.BytesIO()
     picture.save(stream, form, **settings)
-    return open_picture(stream.getvalue(), form)
+    return decode_image(stream.getvalue(), form)
 
 
 def scale_image(picture: Image.Image, factor: float) -> Image.Image:
@@ -138,7 +138,7 @@ def iter_photographs(folder: Path, most: int) -> Iterator[Image.Image]:
     endings = tuple(f".{form.lower()}" for form in (*FORMATS, "jpg"))
     files = sorted(path for path in folder.rglob("*") if path.name.lower().endswith(endings))
     for path in files[:most]:
-        yield open_picture(path.read_bytes(), str(path))
+        yield decode_image(path.read_bytes(), str(path))
 
 
 def measure_hashes(pictures: Iterator[Image.Image]) -> tuple[list[object], list[str]]:

@@ -177,7 +177,7 @@ def measure_memory(work: str, times: int) -> None:
     """Print the peak memory of scoring ``times`` × 1,000 images and 4,000 captions with a small model."""
     import resource
 
-    from caramel.benchmarks.tasks import comparisons
+    from caramel.benchmarks.tasks import build_comparisons
     from caramel.interfaces.benchmark import ImageFile
 
     folder, count = Path(work, "small"), 1000 * times
@@ -195,7 +195,7 @@ def measure_memory(work: str, times: int) -> None:
         for i in range(count)
         for j in range(2)
     ]
-    task = comparisons(rows, [ImageFile(str(folder / name)) for name in names])
+    task = build_comparisons(rows, [ImageFile(str(folder / name)) for name in names])
     score_batched(task, save_small_checkpoint(Path(work, "small-model")), Path(work, f"store-{times}"))
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 

@@ -22,14 +22,14 @@ import pandas as pd
 from arms import score_group, write_rows
 
 from caramel.config.schema import load_config
-from caramel.io.image_store import Pictures
-from caramel.models.devices import compute
+from caramel.io.image_store import ImageStore
+from caramel.models.devices import resolve_compute
 from caramel.models.open_clip.checkpoints import load_encoder
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
 from caramel.training.distributed import ALONE
-from caramel.training.recipes.finetune_trial import CHECKPOINT, trained
+from caramel.training.recipes.finetune_trial import CHECKPOINT, train_variant
 
 ARMS = ("infonce", "pairs_unpaired", "shuffled", "trohn_text", "negative_images", "trohn_img")
 FORMS = ("instances", "instances_source")
@@ -49,7 +49,7 @@ def compute_group(folder: Path, instances: pd.DataFrame, pictures: Mapping[str, 
 def score_checkpoint(folder: Path, data: Path, split: str) -> dict[str, Any]:
     """Return ``compute_group`` of both forms of the benchmark, the second by ``without_add`` alone."""
     index = data / "assemble/images.parquet"
-    pictures = Pictures(index, read_table(IMAGES, index))
+    pictures = ImageStore(index, read_table(IMAGES, index))
     group_by_form = {}
     for form in FORMS:
         rows = read_table(INSTANCES, data / f"assemble/{form}.parquet")
@@ -63,7 +63,7 @@ def run_arm(variant: str, seed: int, data: Path, settings: dict[str, Any], split
     """Train an arm once and return its row of the table."""
     with tempfile.TemporaryDirectory() as scratch:
         start = time.process_time()
-        result = trained(
+        result = train_variant(
             ALONE,
             lambda points: None,
             point={"variant": variant, "seed": seed},
@@ -96,7 +96,7 @@ def main(
     config = load_config()
     excluded_keys = {"variants", "seeds", "own", "search", "negatives", "mix", "processes"}
     settings = config.finetune.model_dump(exclude=excluded_keys)
-    settings |= compute(config.run.device, config.run.precision)
+    settings |= resolve_compute(config.run.device, config.run.precision)
     settings |= {key: json.loads(value) for key, _, value in (change.partition("=") for change in changes)}
     base = {"arm": "base", "seed": np.nan, **score_checkpoint(data / "base", data, split)}
     trials = itertools.product(range(21, 21 + seeds), only or ARMS)

@@ -22,13 +22,13 @@ import pandas as pd
 from caramel import metrics
 from caramel.evaluation.score_model import LoadedBenchmark, compute_live_similarities, load_checked_benchmark
 from caramel.interfaces.benchmark import Comparisons
-from caramel.io.image_store import Pictures
-from caramel.models.devices import on_device, resolve_device
+from caramel.io.image_store import ImageStore
+from caramel.models.devices import move_to_device, resolve_device
 from caramel.models.open_clip.checkpoints import Clip
 from caramel.models.open_clip.encoder import ClipEncoder
 from caramel.models.open_clip.loader import open_target
-from caramel.report.blocks import interval, percent, signed
-from caramel.training.recipes.sugarcrepe_pp_finetune import to_train, tune
+from caramel.report.blocks import format_interval, format_percent, format_signed
+from caramel.training.recipes.sugarcrepe_pp_finetune import select_training_rows, train_model
 from caramel.utils.stats import summarise_seeds
 
 BENCHMARK, MEASURED = "sugarcrepe_pp", ("itt", "tot")
@@ -73,14 +73,14 @@ def run(
     task, records = on.task, []
     assert isinstance(task, Comparisons)
     for seed in map(int, seeds.split(",")):
-        chosen = to_train(
+        chosen = select_training_rows(
             task.rows["image"].tolist(), [names[-1] for names in task.rows["subsets"]], seed=seed
         )
         records += list_metric_values(frozen, ~chosen, seed, "frozen")
         for variant, trained in VARIANTS.items():
             clip, scratch = open_target(model, device), out / f"{variant}-{seed}"
             shutil.rmtree(scratch, ignore_errors=True)  # of another run, of other settings
-            tune(
+            train_model(
                 clip, task, chosen, seed=seed, epochs=epochs, rows=rows, scratch=scratch, trained=trained,
                 lr=lora_lr if trained == "lora" else lr, warmup=epochs, weight_decay=0.1, device=device,
                 precision="auto", workers=2, lora={"rank": RANK, "alpha": float(RANK), "targets": TARGETS},
@@ -96,7 +96,7 @@ def run(
 
 def score_clip(clip: Clip, on: LoadedBenchmark, device: str) -> pd.DataFrame:
     """Return table ``similarities`` of a model."""
-    on_device(clip.model, device).eval()
+    move_to_device(clip.model, device).eval()
     return compute_live_similarities(ClipEncoder(clip, device, "fp32", "model"), on, None)
 
 
@@ -120,11 +120,15 @@ def format_table(table: pd.DataFrame) -> str:
     ]
     for (subset, metric), of in table.groupby(["subset", "metric"], sort=False):
         by = of.pivot(index="seed", columns="model", values="value")
-        cells = [f"{subset}, {str(metric).upper()}", f"{of['rows'].mean():.0f}", percent(by["frozen"].mean())]
+        cells = [
+            f"{subset}, {str(metric).upper()}",
+            f"{of['rows'].mean():.0f}",
+            format_percent(by["frozen"].mean()),
+        ]
         for variant in VARIANTS:
             change = summarise_seeds((by[variant] - by["frozen"]).to_numpy(float))
-            bounds = interval(change.low, change.high, difference=True)
-            cells += [percent(by[variant].mean()), f"{signed(change.mean)} {bounds}"]
+            bounds = format_interval(change.low, change.high, difference=True)
+            cells += [format_percent(by[variant].mean()), f"{format_signed(change.mean)} {bounds}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -139,7 +143,7 @@ def world(project: Path, folder: Path) -> None:
     """
     data = project / "data"
     rows = pd.read_parquet(data / "assemble/instances_source.parquet").query("split == 'test'")
-    pictures = Pictures(data / "assemble/images.parquet", pd.read_parquet(data / "assemble/images.parquet"))
+    pictures = ImageStore(data / "assemble/images.parquet", pd.read_parquet(data / "assemble/images.parquet"))
     folder.mkdir(parents=True, exist_ok=True)
     for subtype, of in rows[rows["caption2"].notna()].groupby("subtype"):
         if str(subtype).startswith(("add_", "only_")):

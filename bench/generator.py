@@ -23,17 +23,17 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from caramel.config.schema import load_config
-from caramel.models.devices import autocast, compute
+from caramel.models.devices import resolve_compute, use_precision
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
-from caramel.sources.images.candidates import candidate_seed
+from caramel.sources.images.candidates import derive_candidate_seed
 from caramel.sources.images.diffusion import load_pipeline
 from caramel.sources.images.editing import draw_pairs
-from caramel.sources.images.generation import choose_negatives, prompts
+from caramel.sources.images.generation import build_prompts, choose_negatives
 from caramel.sources.images.judges import ReadingJudge
-from caramel.sources.world.drawing import CELL, to_png
-from caramel.sources.world.objects import BORDER, Objects
+from caramel.sources.world.drawing import CELL, encode_png
+from caramel.sources.world.objects import BORDER, ObjectImages
 from caramel.sources.world.scenes import Scene
 from caramel.training.recipes.text_to_image import train_pixart
 
@@ -51,7 +51,7 @@ def measure_cpu_time(work: Callable[[], object]) -> float:
 def measure_flop_rate(precision: str) -> float:
     """Return the floating-point operations of a large matrix product per second of processor time."""
     a = torch.randn(ROWS, ROWS)
-    with torch.no_grad(), autocast("cpu", precision):
+    with torch.no_grad(), use_precision("cpu", precision):
         product = partial(torch.nn.functional.linear, a, a)
         product()
         return 2 * ROWS**3 * 5 / measure_cpu_time(lambda: [product() for _ in range(5)])
@@ -70,7 +70,7 @@ def load_prompts(data: Path) -> list[dict[str, str]]:
     negatives = read_table(NEGATIVES, data / "refine/negatives.parquet")
     chosen = choose_negatives(negatives, pairs, per_subtype={"test": PER_SUBTYPE}, seed=99)
     source = read_table(PAIRS, data / "scenes/pairs.parquet")
-    return prompts(chosen, pairs, source, method="edit", prompt_suffix="", seed=99)
+    return build_prompts(chosen, pairs, source, method="edit", prompt_suffix="", seed=99)
 
 
 def measure_faithfulness(
@@ -80,7 +80,7 @@ def measure_faithfulness(
     torch.set_num_threads(1)
     pipeline, options = load_pipeline(folder, "cpu")
     scenes = [(Scene.from_json(row["scene"]), Scene.from_json(row["planned"])) for row in rows]
-    seeds = [candidate_seed(7, row["negative_id"], 0) for row in rows]
+    seeds = [derive_candidate_seed(7, row["negative_id"], 0) for row in rows]
     triples = [(*pair, seed) for pair, seed in zip(scenes, seeds, strict=True)]
     image_pairs: list[Any] = []
     spent = measure_cpu_time(
@@ -91,8 +91,10 @@ def measure_faithfulness(
     )
     products *= len(rows) / 32
     judge = ReadingJudge(further_objects=False)
-    positive = judge.fit([to_png(pair[0]) for pair in image_pairs], captions)
-    negative = judge.fit([to_png(pair[1]) for pair in image_pairs], [row["caption"] for row in rows])
+    positive = judge.score_match([encode_png(pair[0]) for pair in image_pairs], captions)
+    negative = judge.score_match(
+        [encode_png(pair[1]) for pair in image_pairs], [row["caption"] for row in rows]
+    )
     faithful = np.minimum(positive, negative)
     return (
         f"{how}: faithful {faithful.mean():.3f} of {len(rows)} (positive {positive.mean():.3f}, negative {negative.mean():.3f}), "
@@ -115,11 +117,11 @@ def main(
 ) -> None:
     """See the module."""
     config = load_config(Path("params.yaml"))
-    section = config.train_generator.model_dump(exclude={"backend"}) | compute(
+    section = config.train_generator.model_dump(exclude={"backend"}) | resolve_compute(
         config.run.device, config.run.precision
     )
     section |= {key: json.loads(value) for key, _, value in (text.partition("=") for text in changes)}
-    pictures = Objects(objects or config.scenes.train, seed=section["seed"])
+    pictures = ObjectImages(objects or config.scenes.train, seed=section["seed"])
     pairs = read_table(PAIRS, data / "scenes/pairs.parquet")
     texts = [
         *pairs["caption"],
@@ -129,7 +131,7 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "out")
         out.mkdir()
-        table = pictures.pairs()
+        table = pictures.build_pairs()
 
         def train_once(scratch: str, **more: Any) -> None:
             train_pixart(

@@ -32,14 +32,14 @@ import pandas as pd
 import torch
 from evaluation import save_random_checkpoint, score_batched, write_images
 
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.evaluation.scores import encoding
 from caramel.interfaces.benchmark import Comparisons, ImageFile
 from caramel.models.open_clip import encoder
 from caramel.models.open_clip.checkpoints import Clip, load_checkpoint
 from caramel.runtime.environment import be_quiet
 from caramel.training.data.examples import Examples
-from caramel.training.data.loader import tokenized
+from caramel.training.data.loader import tokenize_texts
 from caramel.training.loop import contrastive
 from caramel.training.methods.infonce import METHOD as INFONCE
 
@@ -123,7 +123,7 @@ class InMemoryImages:
 def build_examples(clip: Clip, words: tuple[int, int]) -> Examples:
     """Return random pictures with captions, in memory."""
     pictures = np.random.default_rng(0).integers(0, 256, (POOL, 3, SIZE, SIZE), dtype=np.uint8)
-    texts, rows = tokenized(clip.tokenize, generate_captions(POOL, 1, words)), np.arange(POOL)
+    texts, rows = tokenize_texts(clip.tokenize, generate_captions(POOL, 1, words)), np.arange(POOL)
     held: Any = InMemoryImages(pictures)
     return Examples(INFONCE, rows.astype(object), held, rows, texts)
 
@@ -144,14 +144,17 @@ def build_fit_settings(batch: int, steps: int, scratch: Path, **changes: Any) ->
 def time_caramel(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
     """Return the time of all but one steps of ``contrastive.fit``; what it writes at the end is not counted."""
     times: list[float] = []
-    rows_of = contrastive.rows_of  # type: ignore[attr-defined]
+    rows_of = contrastive.draw_step_rows  # type: ignore[attr-defined]
 
     def record_time(*args: Any) -> Any:
         times.append(time.perf_counter())
         return rows_of(*args)
 
-    with tempfile.TemporaryDirectory() as scratch, mock.patch.object(contrastive, "rows_of", record_time):
-        contrastive.fit(clip, rows, **build_fit_settings(batch, WARM + steps, Path(scratch)))
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        mock.patch.object(contrastive, "draw_step_rows", record_time),
+    ):
+        contrastive.train_clip(clip, rows, **build_fit_settings(batch, WARM + steps, Path(scratch)))
     return Span(times[WARM], times[-1])
 
 
@@ -162,7 +165,7 @@ class Loader:
         self.num_batches, self.num_samples = WARM + steps, batch * (WARM + steps)
         batch_indices = [np.arange(start, start + batch) for start in range(0, POOL - batch, batch)]
         pixels = [
-            encoder.normalised(clip, torch.from_numpy(rows.images[part])).pin_memory()
+            encoder.normalise_pixels(clip, torch.from_numpy(rows.images[part])).pin_memory()
             for part in batch_indices
         ]
         tokens = [torch.from_numpy(rows.texts[part]).long().pin_memory() for part in batch_indices]
@@ -181,11 +184,11 @@ def time_open_clip(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
     from open_clip import ClipLoss
     from open_clip_train.train import train_one_epoch
 
-    from caramel.training.loop.loop import weight_decay_groups
+    from caramel.training.loop.loop import build_param_groups
 
     model = clip.model.to("cuda")
     model.output_dict = True
-    optimizer = torch.optim.AdamW(weight_decay_groups([model], 0.1), lr=1e-4, betas=(0.9, 0.98), eps=1e-6)
+    optimizer = torch.optim.AdamW(build_param_groups([model], 0.1), lr=1e-4, betas=(0.9, 0.98), eps=1e-6)
     loader = Loader(clip, rows, batch, steps)
     data = {"train": SimpleNamespace(dataloader=loader, set_epoch=lambda epoch: None)}
     args = SimpleNamespace(
@@ -257,7 +260,7 @@ def draw_task(count: int, folder: Path) -> Comparisons:
         }
         for i, name in enumerate(names)
     ]
-    return comparisons(rows, [ImageFile(str(folder / name)) for name in names])
+    return build_comparisons(rows, [ImageFile(str(folder / name)) for name in names])
 
 
 def take_first(task: Comparisons, count: int) -> Comparisons:
@@ -314,17 +317,17 @@ def train_and_hash(spec: str, rows: Examples, kill_at: int | None, **how: Any) -
     """Return the hash of what is trained; killed at a step and resumed, where one is given."""
     folder = spec.partition("open_clip:")[2]
     if kill_at is not None:
-        rows_of = contrastive.rows_of  # type: ignore[attr-defined]
+        rows_of = contrastive.draw_step_rows  # type: ignore[attr-defined]
 
         def kill_at_step(*args: Any) -> Any:
             if args[-1] == kill_at:
                 raise KilledError
             return rows_of(*args)
 
-        with mock.patch.object(contrastive, "rows_of", kill_at_step), suppress(KilledError):
-            contrastive.fit(load_checkpoint(folder), rows, **how)
+        with mock.patch.object(contrastive, "draw_step_rows", kill_at_step), suppress(KilledError):
+            contrastive.train_clip(load_checkpoint(folder), rows, **how)
     clip = load_checkpoint(folder)
-    contrastive.fit(clip, rows, **how)
+    contrastive.train_clip(clip, rows, **how)
     return hash_weights(clip)
 
 

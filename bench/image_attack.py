@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from caramel.blind.image.scores import compute_image_scores
-from caramel.io.image_store import Pictures
+from caramel.io.image_store import ImageStore
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
@@ -34,7 +34,7 @@ def main(project: str, folds: int, seed: int, split: str) -> None:
     paths = sorted((data / "assemble").glob("instances*.parquet"))
     forms = {path.stem: read_table(INSTANCES, path) for path in paths}
     index = data / "assemble/images.parquet"
-    images = Pictures(index, read_table(IMAGES, index))
+    images = ImageStore(index, read_table(IMAGES, index))
     texts = read_table(SCORES, data / "refine/scores.parquet")
     started = time.monotonic()
     attack_results = compute_image_scores(forms, images, texts, folds=folds, seed=seed, split=split).figures

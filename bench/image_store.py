@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from caramel.io.image_shards import ShardWriter
-from caramel.io.image_store import Pictures
+from caramel.io.image_store import ImageStore
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
 
@@ -59,8 +59,10 @@ def write_store(folder: Path, images: Iterator[tuple[str, bytes]]) -> None:
     """Write the images into shards, and their index."""
     with ShardWriter(folder / "images") as shards:
         for name, data in images:
-            shards.add(name, data, f"{name}.jpg", width=SIDE, height=SIDE, source="benchmark", split="train")
-    write_table(IMAGES, build_frame(IMAGES, shards.index()), folder / "images.parquet")
+            shards.add_image(
+                name, data, f"{name}.jpg", width=SIDE, height=SIDE, source="benchmark", split="train"
+            )
+    write_table(IMAGES, build_frame(IMAGES, shards.build_index()), folder / "images.parquet")
 
 
 def write_old(folder: Path, images: Iterator[tuple[str, bytes]]) -> None:
@@ -75,7 +77,7 @@ def write_old(folder: Path, images: Iterator[tuple[str, bytes]]) -> None:
 def read_store(folder: Path, numbers: Sequence[int]) -> None:
     """Read images by their names in the index."""
     index = folder / "images.parquet"
-    pictures = Pictures(index, read_table(IMAGES, index))
+    pictures = ImageStore(index, read_table(IMAGES, index))
     names = list(pictures)
     for number in numbers:
         assert pictures[names[number]][-8:] == number.to_bytes(8, "little")

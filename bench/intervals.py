@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.evaluation.results.comparison import compare_models
 from caramel.evaluation.results.paired_tests import compare_hits
 from caramel.interfaces.benchmark import Benchmark
@@ -196,7 +196,7 @@ def measure_familywise_error(rng: np.random.Generator, trials: int) -> Result:
     benchmark = Benchmark(
         name="simulated",
         layout="",
-        reader=lambda data, images: comparisons([], []),
+        reader=lambda data, images: build_comparisons([], []),
         metrics=("accuracy", "p2_vs_n", "itt"),
         confirmed="",
         macro=lambda name: name.startswith("part"),

@@ -24,7 +24,7 @@ import numpy as np
 from PIL import Image, ImageChops, ImageDraw
 from tqdm import tqdm
 
-from caramel.sources.captions.words import NOUNS, article
+from caramel.sources.captions.words import NOUNS, choose_article
 
 GROUPS = ("vehicle", "street", "animal", "accessory", "kitchen", "food", "furniture", "indoor")
 OBJECT_NOUNS = tuple(noun for group in GROUPS for noun in NOUNS[group])
@@ -94,7 +94,7 @@ def generate_captions(objects: Sequence[SceneObject], rng: np.random.Generator) 
         a, b, c = orders[number]
         size = f"{a.size} " if rng.random() < 0.5 else ""
         words = {"a": f"{size}{a.colour} {a.noun}", "b": f"{b.colour} {b.noun}", "c": c.noun}
-        form = FORMS[rng.integers(len(FORMS))].replace("a {c}", f"{article(c.noun)} {{c}}")
+        form = FORMS[rng.integers(len(FORMS))].replace("a {c}", f"{choose_article(c.noun)} {{c}}")
         texts.append(form.format(**words, ab=describe_relation(a, b), ac=describe_relation(a, c)))
     return texts
 

@@ -28,15 +28,15 @@ import psutil
 import torch
 from image_store import draw_jpegs, iter_files, write_store
 
-from caramel.io.image_store import Pictures
-from caramel.models.open_clip.checkpoints import Clip, assemble, build_model
+from caramel.io.image_store import ImageStore
+from caramel.models.open_clip.checkpoints import Clip, assemble_clip, build_model
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.training.data import loader
-from caramel.training.data.batch import take
+from caramel.training.data.batch import assemble_batch
 from caramel.training.data.examples import Examples, load_examples
-from caramel.training.data.loader import Loader, batch_rows
-from caramel.training.loop.contrastive import fit
+from caramel.training.data.loader import Loader, draw_batch_rows
+from caramel.training.loop.contrastive import train_clip
 from caramel.training.methods.infonce import METHOD as INFONCE
 
 CAPTIONS = 5  # of an image
@@ -64,7 +64,7 @@ def build_small_clip() -> Clip:
     """Return an untrained CLIP that takes 224 pixels and 77 tokens, as ViT-B/32 does."""
     torch.manual_seed(0)
     config = {"model_cfg": CONFIG, "preprocess_cfg": {}}
-    return assemble(build_model(config, "benchmark"), config, None)
+    return assemble_clip(build_model(config, "benchmark"), config, None)
 
 
 def generate_pairs(images: int) -> pd.DataFrame:
@@ -104,7 +104,7 @@ def measure_batches(clip: Clip, examples: Examples, workers: int, batch: int, st
     steps += WARM
 
     def build_batch(step: int) -> Any:
-        return take(clip, examples, batch_rows(1, step, len(examples), batch), 1, step)
+        return assemble_batch(clip, examples, draw_batch_rows(1, step, len(examples), batch), 1, step)
 
     with Loader(build_batch, steps, workers) as load:
         for step in range(WARM):
@@ -122,7 +122,7 @@ def measure_training(clip: Clip, examples: Examples, workers: int, batch: int, s
     points: list[tuple[int, str, float]] = []
     with tempfile.TemporaryDirectory() as scratch:
         clock = time.perf_counter()
-        fit(
+        train_clip(
             clip,
             examples,
             [],
@@ -151,7 +151,7 @@ def _measure_loader(
 ) -> None:
     torch.set_num_threads(1)
     index = folder / "images.parquet"
-    stored = Pictures(index, read_table(IMAGES, index))
+    stored = ImageStore(index, read_table(IMAGES, index))
     loader.HELD = 2**60 if workers is None else 0
     clip, rows = build_small_clip(), generate_pairs(images)
     start = time.perf_counter()

@@ -20,17 +20,17 @@ import torch
 
 from caramel.evaluation.results.forgetting import RETENTION_MEASURES
 from caramel.evaluation.results.summary import BASE
-from caramel.io.image_store import Pictures
+from caramel.io.image_store import ImageStore
 from caramel.models.devices import resolve_precision
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
-from caramel.report.blocks import interval, percent, signed
+from caramel.report.blocks import format_interval, format_percent, format_signed
 from caramel.schemas.images import IMAGES as IMAGES_TABLE
 from caramel.schemas.io import read_table
-from caramel.training.data.batch import rows_of, take
+from caramel.training.data.batch import assemble_batch, draw_step_rows
 from caramel.training.data.examples import load_examples
-from caramel.training.data.hard_batch_mining import nearest_rows
-from caramel.training.objective import Objective, with_bias
+from caramel.training.data.hard_batch_mining import find_nearest_rows
+from caramel.training.objective import Objective, add_logit_bias
 from caramel.training.variants import split_rows
 from caramel.utils.stats import holm_correction
 
@@ -45,7 +45,7 @@ FIRST, STEPS = 4, 8  # steps that are not timed, and those that are
 
 def format_spread(mean: float, sd: float) -> str:
     """Return mean ± standard deviation in per cent."""
-    return percent(mean) + ("" if np.isnan(sd) else f" ± {percent(sd)}")
+    return format_percent(mean) + ("" if np.isnan(sd) else f" ± {format_percent(sd)}")
 
 
 def build_scores_table() -> list[list[str]]:
@@ -63,7 +63,11 @@ def build_scores_table() -> list[list[str]]:
         row += [format_spread(*variants.loc[(name, SUBSET, metric), ["mean", "sd"]]) for metric in SCORED]
         for measure in MEASURES:
             moved, low, high = change.loc[(name, measure)]
-            lost = "" if np.isnan(moved) else f" ({signed(moved)} {interval(low, high, difference=True)})"
+            lost = (
+                ""
+                if np.isnan(moved)
+                else f" ({format_signed(moved)} {format_interval(low, high, difference=True)})"
+            )
             row.append(format_spread(*of.loc[(name, measure)]) + lost)
         rows.append(row)
     return rows
@@ -81,9 +85,7 @@ def build_differences_table() -> list[list[str]]:
             line = [f"{name} − {against}"]
             for metric in SCORED:
                 row = rows_by_key[name, against, metric]
-                text = (
-                    f"{signed(row['difference'])} {interval(row['ci_low'], row['ci_high'], difference=True)}"
-                )
+                text = f"{format_signed(row['difference'])} {format_interval(row['ci_low'], row['ci_high'], difference=True)}"
                 line.append(f"**{text}**" if row["shown"] else text)
             table.append(line)
     return table
@@ -99,26 +101,28 @@ def measure_step_seconds() -> list[list[str]]:
     """Return the processor seconds of a step of each method, of the default profile's batch, on one core."""
     torch.set_num_threads(1)
     train, _ = split_rows(ROWS)
-    pictures = Pictures(IMAGES, read_table(IMAGES_TABLE, IMAGES))
+    pictures = ImageStore(IMAGES, read_table(IMAGES_TABLE, IMAGES))
     precision = resolve_precision("auto", "cpu")
     rows = [["method", "seconds"]]
     for name in METHODS:
         method, clip = METHODS[name], load_checkpoint("data/base")
-        clip = with_bias(clip) if method.bias else clip
+        clip = add_logit_bias(clip) if method.bias else clip
         examples = load_examples(clip, train, pictures, method=method)
         if method.neighbours:
-            near = nearest_rows(clip, examples, method.neighbours, "cpu", precision)
+            near = find_nearest_rows(clip, examples, method.neighbours, "cpu", precision)
             examples = replace(examples, neighbours=near)
         objective = Objective(clip, method, precision=precision)
         optimizer = torch.optim.AdamW(clip.model.train().parameters(), lr=1e-5)
         for step in range(FIRST + STEPS):
             if step == FIRST:
                 began = time.process_time()
-            loss = objective.loss(take(clip, examples, rows_of(examples, CAPTIONS, 0, step), 0, step))
+            loss = objective.compute_loss(
+                assemble_batch(clip, examples, draw_step_rows(examples, CAPTIONS, 0, step), 0, step)
+            )
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-            objective.after_step()
+            objective.update_after_step()
         rows.append([name, f"{(time.process_time() - began) / STEPS:.3f}"])
     return rows
 

@@ -18,7 +18,7 @@ import torch
 from open_clip.loss import ClipLoss
 from open_clip.model import CustomTextCLIP
 
-from caramel.models.devices import autocast, resolve_precision
+from caramel.models.devices import resolve_precision, use_precision
 
 ROUNDS, STEPS, BATCH, VOCABULARY = 6, 4, 256, 600
 ARCHITECTURE = Path(__file__).parents[1] / "params" / "clip.json"
@@ -41,7 +41,7 @@ def main() -> None:
         for precision in least:
             start = time.perf_counter()
             for _ in range(STEPS):
-                with autocast("cpu", precision):
+                with use_precision("cpu", precision):
                     out = model(images, texts)
                     value = loss(out["image_features"], out["text_features"], out["logit_scale"])
                 value.backward()

@@ -18,8 +18,8 @@ import click
 import pandas as pd
 from image_store import draw_jpegs, iter_files, write_store
 
-from caramel.release.pin import dvc_hash, pin
-from caramel.release.publishing.build import Released, release
+from caramel.release.pin import compute_dvc_hash, create_pin
+from caramel.release.publishing.build import ReleaseResult, build_release
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import write_table
 from caramel.schemas.training import TRAINING
@@ -57,16 +57,18 @@ def write_project(root: Path, images: int) -> None:
         data / "instances.parquet",
     )
     write_table(TRAINING, pd.DataFrame(training, columns=[*TRAINING.columns]), data / "training.parquet")
-    outs = [{"path": "data/assemble", "md5": dvc_hash(data)}]
+    outs = [{"path": "data/assemble", "md5": compute_dvc_hash(data)}]
     lock = {"schema": "2.0", "stages": {"all": {"cmd": "x", "outs": outs}}}
     (root / "dvc.lock").write_text(json.dumps(lock), encoding="utf-8")
     (root / "params.yaml").write_text("{}", encoding="utf-8")
-    pin("v1", root)
+    create_pin("v1", root)
 
 
-def _measure_release(root: Path, answer: multiprocessing.queues.Queue[tuple[float, float, Released]]) -> None:
+def _measure_release(
+    root: Path, answer: multiprocessing.queues.Queue[tuple[float, float, ReleaseResult]]
+) -> None:
     clock = time.perf_counter()
-    released = release("v1", root, out=root / "release")
+    released = build_release("v1", root, out=root / "release")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     answer.put((time.perf_counter() - clock, peak, released))
 

@@ -27,12 +27,12 @@ from typing import Any
 import click
 
 from caramel.models.chat.endpoint import Endpoint
-from caramel.models.llm.chat import ChatWriter
-from caramel.sources.captions.llm.budget import Budget, Spent
-from caramel.sources.captions.llm.conversation import Ask, Outcome, Script, answered
-from caramel.sources.captions.llm.models import Named
+from caramel.models.llm.chat import ChatLanguageModel
+from caramel.sources.captions.llm.budget import Budget, Usage
+from caramel.sources.captions.llm.conversation import Outcome, PromptInput, Script, ask_until_valid
+from caramel.sources.captions.llm.models import NamedModel
 from caramel.sources.captions.llm.response_cache import open_replies
-from caramel.sources.captions.llm.scheduler import Asking, Manner
+from caramel.sources.captions.llm.scheduler import RequestSettings, Scheduler
 
 LATENCY = 0.05  # seconds
 MESSAGE = {"choices": [{"message": {"content": '{"follows": "no"}'}, "finish_reason": "stop"}]}
@@ -77,14 +77,14 @@ def serve_replies(slots: int, pipe: Connection) -> None:
 def ask_one_question(number: int) -> Script:
     """Ask one question."""
     given = {"caption": f"A dog runs across beach number {number}.", "changed": "A cat runs across it."}
-    answer = yield from answered(Ask("validate_negative", given, 1, 0.0), 1)
+    answer = yield from ask_until_valid(PromptInput("validate_negative", given, 1, 0.0), 1)
     return Outcome(str(answer), 1, "", ())
 
 
 def ask_questions(port: int, number: int, workers: int, store: Path, pipe: Connection) -> None:
     """Ask so many questions; send seconds, seconds of the processor, and the peak of the resident memory after a tenth of them and at the end, in MB."""
     os.environ["NO_PROXY"] = "127.0.0.1"
-    model = ChatWriter(Endpoint("m", f"http://127.0.0.1:{port}/v1", workers=workers))
+    model = ChatLanguageModel(Endpoint("m", f"http://127.0.0.1:{port}/v1", workers=workers))
     peaks: list[float] = []
 
     def iter_scripts() -> Iterator[Any]:
@@ -95,12 +95,18 @@ def ask_questions(port: int, number: int, workers: int, store: Path, pipe: Conne
 
     begun = time.monotonic()
     with open_replies(store) as replies:
-        manner = Manner("m", 1, 7, 64, False, workers)
-        spent = Spent(Budget(0.15, 0.6, None, None, None))
-        asking = Asking(
-            iter_scripts(), number, manner=manner, judges={}, store=replies, spent=spent, title="requests"
+        manner = RequestSettings("m", 1, 7, 64, False, workers)
+        spent = Usage(Budget(0.15, 0.6, None, None, None))
+        asking = Scheduler(
+            iter_scripts(),
+            number,
+            request_settings=manner,
+            judges={},
+            store=replies,
+            spent=spent,
+            title="requests",
         )
-        asking.run(Named("m", lambda: model))
+        asking.run(NamedModel("m", lambda: model))
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     used = resource.getrusage(resource.RUSAGE_SELF)
     pipe.send((time.monotonic() - begun, used.ru_utime + used.ru_stime, *peaks))

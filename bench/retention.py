@@ -22,13 +22,13 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.metrics import compute_outcomes
 from caramel.config.schema import Finetune, load_config
 from caramel.evaluation.results.paired_tests import compare_hits
 from caramel.evaluation.results.summary import align_rows
 from caramel.evaluation.score_model import LoadedBenchmark, compute_live_similarities, load_checked_benchmark
 from caramel.evaluation.weight_distance import compute_weight_distance
-from caramel.io.image_store import Pictures
+from caramel.io.image_store import ImageStore
 from caramel.models.open_clip.checkpoints import Clip, load_checkpoint, save_checkpoint
 from caramel.models.open_clip.encoder import ClipEncoder
 from caramel.registry import METHODS
@@ -36,9 +36,9 @@ from caramel.runtime.environment import be_quiet
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.training.data.examples import load_examples
-from caramel.training.loop.contrastive import fit, hits
-from caramel.training.variants import in_steps, set_up, split_rows
-from caramel.training.weight_averaging import mixed
+from caramel.training.loop.contrastive import compute_validation_metrics, train_clip
+from caramel.training.variants import resolve_steps, set_up, split_rows
+from caramel.training.weight_averaging import interpolate_weights
 from caramel.utils.stats import summarise_seeds
 
 BASE, ASSEMBLED, SCENES = Path("data/base"), Path("data/assemble"), Path("data/scenes")
@@ -75,7 +75,7 @@ def compute_change(a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], measure
     """
     metric, subset, parts = MEASURE_SPECS[measure]
     of_a, of_b = (
-        np.stack([outcomes(align_rows(rows, a[0]), [metric]).hits.to_numpy(float) for rows in side])
+        np.stack([compute_outcomes(align_rows(rows, a[0]), [metric]).hits.to_numpy(float) for rows in side])
         for side in (a, b)
     )
     if len(b) > 1:
@@ -171,9 +171,9 @@ def evaluate_wise_ft(
             after = {name: value.clone() for name, value in clip.model.state_dict().items()}
             examples = load_examples(clip, val, load_images(), method=METHODS["trohn_img"])
             for alpha in alphas:
-                clip.model.load_state_dict(mixed(before, after, alpha))
+                clip.model.load_state_dict(interpolate_weights(before, after, alpha))
                 clip.model.eval()
-                on_val = hits(clip, examples, "cpu", "fp32")["group"]
+                on_val = compute_validation_metrics(clip, examples, "cpu", "fp32")["group"]
                 rows.append(
                     {
                         "variant": variant,
@@ -200,9 +200,9 @@ def evaluate_wise_ft(
     plot_tradeoff(rows, base, out)
 
 
-def load_images() -> Pictures:
+def load_images() -> ImageStore:
     """Return the pictures of the pairs."""
-    return Pictures(ASSEMBLED / "images.parquet", read_table(IMAGES, ASSEMBLED / "images.parquet"))
+    return ImageStore(ASSEMBLED / "images.parquet", read_table(IMAGES, ASSEMBLED / "images.parquet"))
 
 
 def train_lora(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:
@@ -210,7 +210,7 @@ def train_lora(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:
     clip, method = load_checkpoint(BASE), set_up(variant, settings.negatives, {})
     train, val = split_rows(ASSEMBLED / "training.parquet")
     left_out = {"variants", "seeds", "own", "search", "negatives", "mix", "processes"}
-    given = in_steps(method, settings.model_dump(exclude=left_out), len(train))
+    given = resolve_steps(method, settings.model_dump(exclude=left_out), len(train))
     given |= {"trained": "lora", "lr": settings.lr * FASTER, "device": "cpu", "precision": "auto"}
     examples, validation = (
         load_examples(clip, rows, load_images(), method=of)
@@ -222,7 +222,7 @@ def train_lora(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:
         numbers.append(sum(p.numel() for p in clip.model.parameters() if p.requires_grad))
 
     with tempfile.TemporaryDirectory() as scratch:
-        fit(
+        train_clip(
             clip, examples, [validation], seed=seed, workers=0, scratch=Path(scratch), title=f"{variant}-{seed}",
             select="group", on_points=count_trainable, **given,
         )  # fmt: skip

@@ -25,7 +25,7 @@ from writer_noise import ROOT, judge_drafts, sample_world_pairs
 
 from caramel.config.profiles import read_profile
 from caramel.config.schema import Config
-from caramel.interfaces.writer import Written
+from caramel.interfaces.writer import WrittenCaption
 from caramel.runtime.environment import be_quiet
 from caramel.sources.captions.llm.writer import language_negatives
 
@@ -77,7 +77,7 @@ def is_listening(port: int) -> bool:
 
 def generate_negatives(
     config: Config, pairs: pd.DataFrame, target: str, at_once: int, store: Path
-) -> tuple[Written, pd.DataFrame, float]:
+) -> tuple[WrittenCaption, pd.DataFrame, float]:
     """Return what a model writes, its replies, and the seconds that it took."""
     section, begun = config.negatives, time.monotonic()
     settings = {**section.language_model.model_dump(), "target": target, "at_once": at_once}

@@ -38,13 +38,13 @@ from image_store import draw_jpegs, iter_files, write_store
 from loader import CONFIG
 from scipy.stats import t as student
 
-from caramel.io.image_store import Pictures
+from caramel.io.image_store import ImageStore
 from caramel.models.open_clip.checkpoints import build_model, load_checkpoint, save_checkpoint
 from caramel.runtime.environment import be_quiet
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.training.data import loader
-from caramel.training.data.batch import take
+from caramel.training.data.batch import assemble_batch
 from caramel.training.data.examples import Examples, load_examples
 from caramel.training.loop import contrastive
 from caramel.training.loop.loop import Training
@@ -205,7 +205,7 @@ def _load_plan_examples(plan: Plan, held: bool) -> tuple[Any, Examples]:
     rows["caption"] = table["title"]
     loader.HELD = 2**60 if held else 0
     clip = load_checkpoint(plan.folder / "model")
-    stored = Pictures(index, read_table(IMAGES, index))
+    stored = ImageStore(index, read_table(IMAGES, index))
     return clip, load_examples(clip, rows, stored, method=INFONCE)
 
 
@@ -215,10 +215,12 @@ def _run_caramel(plan: Plan, held: bool, answer: Callable[[object], None]) -> No
     steps, clock, losses = draw_batches(plan), PhaseTimer(), list[torch.Tensor]()
     with (
         tempfile.TemporaryDirectory() as scratch,
-        mock.patch.object(contrastive, "rows_of", lambda *args: np.array(steps[args[-1]])),
-        mock.patch.object(contrastive, "train", watch_training(contrastive.train, clock, losses)),  # type: ignore[attr-defined]
+        mock.patch.object(contrastive, "draw_step_rows", lambda *args: np.array(steps[args[-1]])),
+        mock.patch.object(
+            contrastive, "run_training", watch_training(contrastive.run_training, clock, losses)
+        ),  # type: ignore[attr-defined]
     ):
-        contrastive.fit(
+        contrastive.train_clip(
             clip, examples, [], seed=SEED, steps=plan.steps, batch=plan.batch, lr=LR, warmup=WARMUP, weight_decay=DECAY,
             betas=BETAS, eps=EPS, max_gradient=1.0, checkpoint_every=plan.steps, device="cpu", precision="fp32",
             workers=plan.workers, scratch=Path(scratch), title="ours",
@@ -233,7 +235,7 @@ def _measure_decoding(plan: Plan, answer: Callable[[object], None]) -> None:
     clip, examples = _load_plan_examples(plan, False)
     began = time.process_time()
     for step, rows in enumerate(draw_batches(plan)[:4]):
-        take(clip, examples, np.array(rows), SEED, step)
+        assemble_batch(clip, examples, np.array(rows), SEED, step)
     answer((time.process_time() - began) / 4)
 
 

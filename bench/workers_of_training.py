@@ -29,15 +29,15 @@ import torch
 from matplotlib.figure import Figure
 
 from caramel.interfaces.trainer import Curve
-from caramel.models.open_clip.checkpoints import Clip, assemble, build_model
+from caramel.models.open_clip.checkpoints import Clip, assemble_clip, build_model
 from caramel.models.open_clip.tokenizer import learn_merges
 from caramel.registry import METHODS
 from caramel.runtime.environment import be_quiet
 from caramel.sources.captions.scene_writer import world_negatives
 from caramel.sources.world.sampling import sample_pairs
 from caramel.training.data.examples import load_examples
-from caramel.training.distributed import Group, Tell, together
-from caramel.training.loop.contrastive import fit
+from caramel.training.distributed import DistContext, Tell, launch
+from caramel.training.loop.contrastive import train_clip
 
 EVERY = 5  # steps of a point of the curves
 PAIRS = 2000
@@ -81,18 +81,25 @@ def build_clip(texts: list[str], folder: Path) -> Clip:
     model_config["text_cfg"]["vocab_size"] = SimpleTokenizer(str(vocabulary)).vocab_size
     torch.manual_seed(0)
     config = {"model_cfg": model_config, "preprocess_cfg": {}}
-    return assemble(build_model(config, "params/clip.json"), config, vocabulary)
+    return assemble_clip(build_model(config, "params/clip.json"), config, vocabulary)
 
 
 def train_and_hash(
-    group: Group, tell: Tell, *, folder: str, method: str, batch: int, steps: int, rows_at_once: int | None
+    group: DistContext,
+    tell: Tell,
+    *,
+    folder: str,
+    method: str,
+    batch: int,
+    steps: int,
+    rows_at_once: int | None,
 ) -> tuple[Curve, str]:
     """Train, and return the losses and a hash of the weights."""
     torch.set_num_threads(1)
     rows, images = build_world()
     clip = build_clip(rows["caption"].tolist(), Path(folder))
     examples = load_examples(clip, rows, images, method=METHODS[method])
-    curve = fit(
+    curve = train_clip(
         clip, examples, [], seed=1, steps=steps, batch=batch, lr=1e-3, warmup=20, weight_decay=0.1, checkpoint_every=EVERY,
         device="cpu", precision="fp32", workers=0, scratch=Path(folder), title=f"{group.size} processes", on_points=tell,
         group=group, rows_at_once=rows_at_once,
@@ -174,7 +181,7 @@ def main(method: str, batch: int, steps: int, out: Path) -> None:
                 "steps": steps,
                 "rows_at_once": parts,
             }
-            curve, weights[name] = together(train_and_hash, given, processes, tell)
+            curve, weights[name] = launch(train_and_hash, given, processes, tell)
         losses[name] = np.array([value for _, _, value in curve])
         gaps = np.abs(losses[name] - losses["one process"])
         click.echo(

@@ -16,13 +16,13 @@ import numpy as np
 import pandas as pd
 
 from caramel.gates.split_leakage import parse_meaning
-from caramel.io.image_codec import pixels
-from caramel.io.image_store import Pictures
-from caramel.sources.world.compounds import compounds_of_scene, seen_and_tested
+from caramel.io.image_codec import decode_center_crop
+from caramel.io.image_store import ImageStore
+from caramel.sources.world.compounds import list_scene_compounds, list_split_compounds
 from caramel.sources.world.drawing import CANVAS
-from caramel.sources.world.exact_reader import read_pictures
-from caramel.sources.world.grammar import read
-from caramel.sources.world.scenes import Scene, Thing
+from caramel.sources.world.exact_reader import read_images
+from caramel.sources.world.grammar import parse_caption
+from caramel.sources.world.scenes import Scene, SceneObject
 
 
 @click.command()
@@ -52,7 +52,7 @@ def load_files(index: Path) -> Mapping[str, bytes]:
     """Return image_id -> encoded file; an older table holds the files itself."""
     rows = pd.read_parquet(index)
     if "image" not in rows:
-        return Pictures(index, rows)
+        return ImageStore(index, rows)
     return {name: image["bytes"] for name, image in zip(rows["image_id"], rows["image"], strict=True)}
 
 
@@ -97,13 +97,13 @@ def print_planned_overlap(drawn: pd.DataFrame, source: pd.DataFrame) -> None:
             print(
                 f"scenes planned for {a} that are {what} for {b} on some background: {same} of {len(planned)}"
             )
-    _, tested = seen_and_tested(source)
+    _, tested = list_split_compounds(source)
     scenes = drawn.loc[drawn["split"] != "test", "scene"]
-    held = sum(bool(compounds_of_scene(Scene.from_json(text)) & tested) for text in scenes)
+    held = sum(bool(list_scene_compounds(Scene.from_json(text)) & tested) for text in scenes)
     print(f"scenes planned for train and val with a compound that only test shows: {held} of {len(scenes)}")
 
 
-def parse_objects(scene: str) -> frozenset[Thing]:
+def parse_objects(scene: str) -> frozenset[SceneObject]:
     """Return the objects of a scene in their cells, whatever is behind them."""
     return frozenset(Scene.from_json(scene).things)
 
@@ -111,17 +111,17 @@ def parse_objects(scene: str) -> frozenset[Thing]:
 def print_image_stats(form: str, rows: pd.DataFrame, images: Mapping[str, bytes]) -> None:
     """Print what the pictures of the test instances hold, and what their colours give away."""
     sides = {
-        side: np.stack([pixels(images[name], name, CANVAS) for name in rows[column]])
+        side: np.stack([decode_center_crop(images[name], name, CANVAS) for name in rows[column]])
         for side, column in (("positive", "image_id"), ("negative", "negative_image_id"))
     }
     colours = {}
     for side, stack in sides.items():
-        readings = read_pictures(stack)
+        readings = read_images(stack)
         nouns = [[t.noun for t in r.scene.things] for r in readings]
         twice = np.mean([len(set(n)) < len(n) for n in nouns])
         unreadable = np.mean([r.unreadable > 0 for r in readings])
         captions = rows["caption" if side == "positive" else "negative_caption"]
-        mention_counts = [len(read(text).whole.mentions) for text in captions]  # type: ignore[union-attr]
+        mention_counts = [len(parse_caption(text).whole.mentions) for text in captions]  # type: ignore[union-attr]
         more = np.mean([len(n) > k for n, k in zip(nouns, mention_counts, strict=True)])
         colours[side] = np.array([len(np.unique(p.reshape(-1, 3), axis=0)) for p in stack])
         low, high = np.percentile(colours[side], [5, 95]).astype(int)

@@ -21,9 +21,9 @@ import pandas as pd
 from caramel.api import audit_captions
 from caramel.config.profiles import read_profile
 from caramel.config.schema import Config
-from caramel.interfaces.writer import Written
+from caramel.interfaces.writer import WrittenCaption
 from caramel.runtime.environment import be_quiet
-from caramel.sources.captions.error_rates import ERRORS, checks, judged, noise
+from caramel.sources.captions.error_rates import ERRORS, compute_error_rates, evaluate_checks, label_drafts
 from caramel.sources.captions.llm.writer import language_negatives
 from caramel.sources.captions.scene_writer import world_negatives
 from caramel.sources.world.sampling import sample_pairs
@@ -60,7 +60,7 @@ def train_model(config: Config, seed: int, folder: Path) -> Path:
     return folder / "model"
 
 
-def generate_negatives(config: Config, pairs: pd.DataFrame, model: Path, store: Path) -> Written:
+def generate_negatives(config: Config, pairs: pd.DataFrame, model: Path, store: Path) -> WrittenCaption:
     """Return what the model of a folder writes of the pairs, replies as one part."""
     section = config.negatives
     settings = {**section.language_model.model_dump(), "target": f"local:{model}"}
@@ -74,14 +74,20 @@ def generate_negatives(config: Config, pairs: pd.DataFrame, model: Path, store: 
     return written._replace(replies=iter([replies]))
 
 
-def judge_drafts(pairs: pd.DataFrame, written: Written) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def judge_drafts(
+    pairs: pd.DataFrame, written: WrittenCaption
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Return the judged drafts, the noise table and the table of checks."""
     assert written.replies is not None
     assert written.verdicts is not None
     prompts = pd.concat(list(written.replies))["prompt"]
-    rows = judged(pairs, written.verdicts, further_objects=False)
+    rows = label_drafts(pairs, written.verdicts, further_objects=False)
     kept_ids = [*written.negatives["negative_id"], *(written.paraphrases["pair_id"] + ":paraphrase")]
-    return rows, noise(rows, kept_ids, written.rejects["id"].tolist(), prompts), checks(rows)
+    return (
+        rows,
+        compute_error_rates(rows, kept_ids, written.rejects["id"].tolist(), prompts),
+        evaluate_checks(rows),
+    )
 
 
 def attack_negatives(pairs: pd.DataFrame, negatives: pd.DataFrame) -> tuple[float, float, float, int]:
@@ -94,7 +100,7 @@ def attack_negatives(pairs: pd.DataFrame, negatives: pd.DataFrame) -> tuple[floa
 
 
 def compare_hackability(
-    pairs: pd.DataFrame, rules: pd.DataFrame, written: Written, rows: pd.DataFrame
+    pairs: pd.DataFrame, rules: pd.DataFrame, written: WrittenCaption, rows: pd.DataFrame
 ) -> pd.DataFrame:
     """Return how hackable the negatives of rules and model are, where both wrote one: all of them, and the model's right ones."""
     right = set(rows.loc[rows["right"], "id"])

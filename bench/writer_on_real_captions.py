@@ -23,12 +23,12 @@ import pandas as pd
 from caramel.blind.scores import score_pairs
 from caramel.config.profiles import read_profile
 from caramel.interfaces.language_model import Request
-from caramel.interfaces.writer import Written
-from caramel.models.llm.causal import load_causal_writer
+from caramel.interfaces.writer import WrittenCaption
+from caramel.models.llm.causal import load_causal_model
 from caramel.refine.adversarial import refine_tables
 from caramel.runtime.environment import be_quiet
-from caramel.sources.captions.failures import failures
-from caramel.sources.captions.llm.split_filter import in_own_split
+from caramel.sources.captions.failures import count_failures
+from caramel.sources.captions.llm.split_filter import filter_by_split
 from caramel.sources.captions.llm.writer import language_negatives
 from caramel.sources.folders import read_pairs
 
@@ -42,14 +42,14 @@ AT_ONCE = 8
 
 def build_behaviour(folder: Path) -> Callable[[Any, int], Any]:
     """Return a server's behaviour that is the model of a folder, one request at a time."""
-    model, lock = load_causal_writer(str(folder), at_once=1), threading.Lock()
+    model, lock = load_causal_model(str(folder), at_once=1), threading.Lock()
 
     def answer_request(request: Any, number: int) -> Any:
         body = request.body
         messages = tuple((one["role"], one["content"]) for one in body["messages"])
         with lock:
             query = Request(messages, body["temperature"], body["seed"], body["max_tokens"], None)
-            (output,) = model.said([query])
+            (output,) = model.generate_outputs([query])
         return completion(output.text, output.finish, (output.tokens_in or 0, output.tokens_out or 0))
 
     return answer_request
@@ -57,7 +57,7 @@ def build_behaviour(folder: Path) -> Callable[[Any, int], Any]:
 
 def generate_negatives(
     pairs: pd.DataFrame, behave: Callable[[Any, int], Any], store: Path
-) -> tuple[Written, int]:
+) -> tuple[WrittenCaption, int]:
     """Return what a server writes that behaves so, and how many requests were answered."""
     config = read_profile("language", {}, ROOT)[1].negatives
     server = ChatServer(behave)
@@ -74,10 +74,10 @@ def generate_negatives(
     finally:
         server.close()
     assert output.replies is not None
-    return in_own_split(output, pairs), sum(map(len, output.replies))
+    return filter_by_split(output, pairs), sum(map(len, output.replies))
 
 
-def refine_negatives(pairs: pd.DataFrame, output: Written) -> str:
+def refine_negatives(pairs: pd.DataFrame, output: WrittenCaption) -> str:
     """Return what formatting and refinement leave of the negatives, in words."""
     config = read_profile("sugarcrepe", {}, ROOT)[1]
     scores = score_pairs(pairs, output.negatives, **config.scores.model_dump())
@@ -113,7 +113,7 @@ def main(model: Path, files: Path, out: Path, number: int) -> None:
         )
         print(output.negatives["subtype"].value_counts().to_string())
         assert output.verdicts is not None
-        why = failures(output.verdicts, output.rejects)
+        why = count_failures(output.verdicts, output.rejects)
         negatives = why["part"] != "paraphrase"
         for title, rows in (("negatives", why[negatives]), ("paraphrases", why[~negatives])):
             print(f"{title}\n{rows.groupby('reason')[['drafts', 'rejects']].sum().to_string()}")

@@ -26,8 +26,17 @@ from typing import Any
 
 from caramel.config.schema import Config, load_config
 from caramel.errors import DataError
-from caramel.release.pin import locked_outs
-from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, interval, percent, signed
+from caramel.release.pin import read_locked_outputs
+from caramel.report.blocks import (
+    MISSING,
+    Block,
+    Cell,
+    NoteBlock,
+    TableBlock,
+    format_interval,
+    format_percent,
+    format_signed,
+)
 from caramel.report.sections import (
     attacker_sections,
     claim_parts,
@@ -37,7 +46,7 @@ from caramel.report.sections import (
     model_sections,
     retained_sections,
 )
-from caramel.report.sections.model_rows import SOURCE_FORM, keyed, read_variants
+from caramel.report.sections.model_rows import SOURCE_FORM, build_row_index, read_variants
 from caramel.report.study_page import build_study_sections
 from caramel.runtime.code_manifest import load_stages
 from caramel.runtime.mlflow.tracking import get_git_commit
@@ -92,14 +101,14 @@ def format_blocks(blocks: Sequence[Block]) -> str:
 
 def headline(data: Path, config: Config) -> str:
     """Return the four metrics of base and variants on all types but *add*, with their spread over seeds."""
-    rows = keyed(read_variants(data), "variant", "subset", "metric")
+    rows = build_row_index(read_variants(data), "variant", "subset", "metric")
     lines = []
     for name in dict.fromkeys(key[0] for key in rows):
         cells = []
         for metric in claim_parts.METRIC_TITLES:
             row = rows[name, "without_add", metric]
-            spread = "" if row["seeds"] < 2 else f" ± {percent(row['sd'])}"
-            cells.append(f"{percent(row['mean'])}{spread}")
+            spread = "" if row["seeds"] < 2 else f" ± {format_percent(row['sd'])}"
+            cells.append(f"{format_percent(row['mean'])}{spread}")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     head = f"| model | {' | '.join(claim_parts.METRIC_TITLES.values())} |\n|{'---|' * 5}"
     return "\n".join([head, *lines])
@@ -108,22 +117,22 @@ def headline(data: Path, config: Config) -> str:
 def format_contrast(data: Path, config: Config, registration: Registration) -> str:
     """Return the comparison of the run in a few lines: its size, whether it is confirmatory, its largest parts, and the other form."""
     contrast = config.report.contrast.model_dump()
-    found = claim_sections.claim_of(data, contrast)
+    found = claim_sections.compute_claim(data, contrast)
     parts = claim_parts.compute_parts(data, contrast).sort_values("part", ascending=False)
     largest = parts.iloc[0]
-    rest = ", ".join(f"{row.subtype} {signed(row.part)}" for row in parts.iloc[1:].itertuples())
-    bounds = interval(found["ci_low"], found["ci_high"], difference=True)
+    rest = ", ".join(f"{row.subtype} {format_signed(row.part)}" for row in parts.iloc[1:].itertuples())
+    bounds = format_interval(found["ci_low"], found["ci_high"], difference=True)
     title = claim_parts.METRIC_TITLES[contrast["metric"]]
     other = claim_parts.select_comparison(data, contrast, contrast["subset"], SOURCE_FORM)
-    between = interval(other["ci_low"], other["ci_high"], difference=True)
+    between = format_interval(other["ci_low"], other["ci_high"], difference=True)
     return "\n".join(
         [
-            f"- {contrast['variant']} against {contrast['against']}: {title} {signed(found['difference'])} points {bounds}, "
-            f"p {format_p(found['p'], '.2g', least=found['p_least'], equals='= ')} ({claim_sections.verdict(found).lower()}).",
-            f"- By subtype, as parts of that difference: {largest['subtype']} {signed(largest['part'])} "
-            f"{interval(largest['part_low'], largest['part_high'], difference=True)}; {rest}. The runs differ on "
+            f"- {contrast['variant']} against {contrast['against']}: {title} {format_signed(found['difference'])} points {bounds}, "
+            f"p {format_p(found['p'], '.2g', least=found['p_least'], equals='= ')} ({claim_sections.format_verdict(found).lower()}).",
+            f"- By subtype, as parts of that difference: {largest['subtype']} {format_signed(largest['part'])} "
+            f"{format_interval(largest['part_low'], largest['part_high'], difference=True)}; {rest}. The runs differ on "
             f"{int(parts['differ'].sum()):,} of {int(parts['n'].sum()):,} instances; the others are right in every run or in none.",
-            f"- With the positive images of the source instead of drawn ones: {signed(other['difference'])} points {between}, "
+            f"- With the positive images of the source instead of drawn ones: {format_signed(other['difference'])} points {between}, "
             f"p {format_p(other['p'], '.2g', least=other['p_least'], equals='= ')}.",
             f"- {registration.reason}",
         ]
@@ -135,26 +144,26 @@ def format_claim(found: Mapping[str, Any]) -> str:
     one = found["contrast"]
     parts = sorted(found["parts"], key=lambda part: -part["part"])
     named = [
-        f"{part['subtype']} {signed(part['part'])} {interval(part['part_low'], part['part_high'], difference=True)}"
+        f"{part['subtype']} {format_signed(part['part'])} {format_interval(part['part_low'], part['part_high'], difference=True)}"
         for part in parts
     ]
     compounds = [
-        f"{row['subset']} {signed(row['mean'])}"
+        f"{row['subset']} {format_signed(row['mean'])}"
         for row in found["exploratory"]
         if row["subset"] in found["compounds"]
         and all(row[key] == one[key] for key in ("variant", "against", "metric"))
     ]
     others = [row for row in found["exploratory"] if row["shown"]]
     alike = [
-        f"{row['variant']} − {row['against']} {signed(row['mean'])}"
+        f"{row['variant']} − {row['against']} {format_signed(row['mean'])}"
         for row in others
         if (row["metric"], row["subset"]) == (one["metric"], one["subset"])
     ]
     return "\n".join(
         [
-            f"- {one['variant']} against {one['against']}: {claim_parts.METRIC_TITLES[one['metric']]} {signed(one['mean'])} points "
-            f"{interval(one['low'], one['high'], difference=True)}, p = {one['p']:.2g}, over {len(found['draws'])} draws of scenes, "
-            f"generator and base with {found['seeds']} trainings of each model ({claim_sections.verdict(one).lower()}).",
+            f"- {one['variant']} against {one['against']}: {claim_parts.METRIC_TITLES[one['metric']]} {format_signed(one['mean'])} points "
+            f"{format_interval(one['low'], one['high'], difference=True)}, p = {one['p']:.2g}, over {len(found['draws'])} draws of scenes, "
+            f"generator and base with {found['seeds']} trainings of each model ({claim_sections.format_verdict(one).lower()}).",
             f"- By subtype, as parts of that difference: {'; '.join(named)}.",
             f"- By compounds: {', '.join(compounds)}.",
             f"- Of the other {len(found['exploratory'])} comparisons {len(others)} remain significant after Holm's correction; on these "
@@ -166,7 +175,7 @@ def format_claim(found: Mapping[str, Any]) -> str:
 
 def significant(data: Path, config: Config) -> str:
     """Return which exploratory differences of each form are left after Holm correction, as the report colours them."""
-    sections = claim_sections.differences_section(data, config.report.contrast.model_dump())
+    sections = claim_sections.build_differences_section(data, config.report.contrast.model_dump())
     lines = []
     for table in (block for block in sections if isinstance(block, TableBlock)):
         marked = [
@@ -211,7 +220,7 @@ def audits_table(audits: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str
     lines = [["negatives of", *TYPES], ["---"] * (1 + len(TYPES))]
     for name, found in audits.items():
         cells = [
-            f"{percent(found[t]['accuracy'])} {interval(found[t]['ci_low'], found[t]['ci_high'])}"
+            f"{format_percent(found[t]['accuracy'])} {format_interval(found[t]['ci_low'], found[t]['ci_high'])}"
             if t in found
             else MISSING
             for t in TYPES
@@ -235,15 +244,15 @@ def blocks_of_run(config: Config) -> dict[str, str]:
         "made": lambda: made(config),
         "headline": lambda: headline(data, config),
         "contrast": lambda: format_contrast(data, config, registration),
-        "parts": lambda: format_table(claim_parts.parts_block(data, contrast)),
-        "forms": lambda: format_table(claim_parts.forms_block(data, contrast)),
+        "parts": lambda: format_table(claim_parts.build_parts_block(data, contrast)),
+        "forms": lambda: format_table(claim_parts.build_forms_block(data, contrast)),
         "significant": lambda: significant(data, config),
-        "compounds": lambda: format_blocks(claim_parts.compounds_blocks(data)),
-        "models": lambda: format_blocks(model_sections.models_section(data)[:1]),
-        "retained": lambda: format_blocks(retained_sections.retained_section(data)),
-        "images": lambda: format_blocks(image_sections.yield_section(data)),
-        "attackers": lambda: format_blocks(attacker_sections.pictures_section(data)),
-        "detectors": lambda: format_blocks(detector_sections.detectors_section(data)),
+        "compounds": lambda: format_blocks(claim_parts.build_compounds_blocks(data)),
+        "models": lambda: format_blocks(model_sections.build_models_section(data)[:1]),
+        "retained": lambda: format_blocks(retained_sections.build_retained_section(data)),
+        "images": lambda: format_blocks(image_sections.build_yield_section(data)),
+        "attackers": lambda: format_blocks(attacker_sections.build_image_attack_section(data)),
+        "detectors": lambda: format_blocks(detector_sections.build_detectors_section(data)),
     }
     return {name: make() for name, make in makers.items()}
 
@@ -320,7 +329,7 @@ def main() -> None:
             parser.error(str(error))
     if not asked.pages:
         config = load_config()
-        locked = locked_outs(ROOT)
+        locked = read_locked_outputs(ROOT)
         named = [("this run, refined", "data/assemble"), *(each.split("=", 1) for each in asked.audit)]
         audits = old["audits"] | {name: audit(Path(folder)) for name, folder in named}
         old = {

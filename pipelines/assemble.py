@@ -1,7 +1,7 @@
 """Stage ``assemble``: the benchmark and the training set."""
 
 from caramel.config.schema import Config
-from caramel.io.image_store import referred
+from caramel.io.image_store import rewrite_shard_paths
 from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.candidates import CHOICES
 from caramel.schemas.images import IMAGES
@@ -10,29 +10,29 @@ from caramel.schemas.io import read_table, write_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.training import TRAINING
-from caramel.sources.images.assemble import assemble as join
+from caramel.sources.images.assemble import assemble_datasets as join
 
 OUT = "data/assemble"
 
 
 def assemble(config: Config) -> None:
     """Write data/assemble/{instances,instances_source,images,training}.parquet."""
-    made = join(
+    assembled = join(
         read_table(PAIRS, "data/refine/pairs.parquet"),
         read_table(NEGATIVES, "data/refine/negatives.parquet"),
         read_table(PARAPHRASES, "data/refine/paraphrases.parquet"),
         read_table(CHOICES, "data/filter_images/choices.parquet"),
         *(
-            referred(read_table(IMAGES, f"{stage}/images.parquet"), stage, OUT)
+            rewrite_shard_paths(read_table(IMAGES, f"{stage}/images.parquet"), stage, OUT)
             for stage in ("data/scenes", "data/filter_images")
         ),
         positives=config.assemble.positives,
     )
-    write_table(INSTANCES, made.instances, f"{OUT}/instances.parquet")
-    if made.source_form is not None:
-        write_table(INSTANCES, made.source_form, f"{OUT}/instances_source.parquet")
-    write_table(IMAGES, made.images, f"{OUT}/images.parquet")
-    write_table(TRAINING, made.training, f"{OUT}/training.parquet")
+    write_table(INSTANCES, assembled.instances, f"{OUT}/instances.parquet")
+    if assembled.source_form is not None:
+        write_table(INSTANCES, assembled.source_form, f"{OUT}/instances_source.parquet")
+    write_table(IMAGES, assembled.images, f"{OUT}/images.parquet")
+    write_table(TRAINING, assembled.training, f"{OUT}/training.parquet")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def evaluate(config: Config) -> None:
         "batch": section.batch,
         "folder": WORK,
     }
-    found = evaluate_models(
+    results = evaluate_models(
         tuned,
         **section.model_dump(exclude={*how}),
         **how,
@@ -39,26 +39,26 @@ def evaluate(config: Config) -> None:
         further_objects=config.scenes.further_objects,
         precision="fp32",  # figures do not depend on the processor
     )
-    write_table(SIMILARITIES, found.similarities, OUT / "similarities.parquet")
-    write_table(ANSWERS, found.answers, OUT / "answers.parquet")
-    write_table(METRICS, found.metrics, OUT / "metrics.parquet")
+    write_table(SIMILARITIES, results.similarities, OUT / "similarities.parquet")
+    write_table(ANSWERS, results.answers, OUT / "answers.parquet")
+    write_table(METRICS, results.metrics, OUT / "metrics.parquet")
     small = {
         str(benchmark): {
             str(model): select_overall_metrics(of_model)
             for model, of_model in rows.groupby("model", sort=False)
         }
-        for benchmark, rows in found.metrics.groupby("benchmark", sort=False)
+        for benchmark, rows in results.metrics.groupby("benchmark", sort=False)
     }
     write_json(OUT / "metrics.json", small)
-    write_csv(OUT / "variants.csv", found.variants)
-    write_csv(OUT / "differences.csv", found.differences)
-    write_csv(OUT / "separability.csv", found.separability)
-    write_csv(OUT / "compounds.csv", found.compounds)
-    write_csv(OUT / "retained.csv", found.retained)
-    write_csv(OUT / "bounds.csv", found.bounds)
+    write_csv(OUT / "variants.csv", results.variants)
+    write_csv(OUT / "differences.csv", results.differences)
+    write_csv(OUT / "separability.csv", results.separability)
+    write_csv(OUT / "compounds.csv", results.compounds)
+    write_csv(OUT / "retained.csv", results.retained)
+    write_csv(OUT / "bounds.csv", results.bounds)
     folders, _ = list_checkpoints(tuned)
     write_csv(OUT / "probes.csv", probe_positions(folders, SCENES, executor=config.run.executor, **how))
-    log_retained(found.metrics, found.retained)
+    log_retained(results.metrics, results.retained)
     detected = evaluate_detectors(
         "data/base", ASSEMBLED, SCENES, bootstrap=section.bootstrap, seed=section.seed, **how
     )

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from caramel.config.schema import Config
-from caramel.io.files import empty_folder, write_csv, write_json
-from caramel.models.devices import compute, gpus_of
+from caramel.io.files import create_empty_folder, write_csv, write_json
+from caramel.models.devices import get_gpus_per_worker, resolve_compute
 from caramel.runtime.mlflow.store import get_store_root
 from caramel.runtime.stage_runner import run_stage
 from caramel.training.recipes import finetune as library
@@ -15,32 +15,32 @@ ROWS, IMAGES = "data/assemble/training.parquet", "data/assemble/images.parquet"
 def finetune(config: Config) -> None:
     """Write data/finetune/<variant>-<seed>, one checkpoint folder each, curves.csv, mixtures.csv, searched.csv and own.json."""
     section = config.finetune
-    out = empty_folder(Path("data/finetune"))
+    out = create_empty_folder(Path("data/finetune"))
     fit = section.model_dump(exclude={"variants", "seeds", "own", "search", "negatives", "mix", "processes"})
-    tuned = library.finetune(
+    tuned = library.train_variants(
         variants=section.variants,
         seeds=section.seeds,
         base="data/base",
         rows=ROWS,
         images=IMAGES,
         data=["data/base", ROWS, IMAGES],
-        own=section.own,
+        overrides=section.own,
         negatives=section.negatives,
         mix=section.mix,
         search=section.search.model_dump() if section.search else None,
-        settings={**fit, **compute(config.run.device, config.run.precision)},
+        settings={**fit, **resolve_compute(config.run.device, config.run.precision)},
         processes=section.processes,
         workers=config.run.workers,
         executor=config.run.executor,
         folder=Path("work/finetune"),
         out=out,
         root=get_store_root(),
-        gpus=gpus_of(config.run.gpus.finetune, config.run.device),
+        gpus=get_gpus_per_worker(config.run.gpus.finetune, config.run.device),
     )
     write_csv(out / "curves.csv", tuned.curves)
     write_csv(out / "mixtures.csv", tuned.mixtures)
     write_csv(out / "searched.csv", tuned.searched)
-    write_json(out / "own.json", tuned.own)
+    write_json(out / "own.json", tuned.overrides)
 
 
 if __name__ == "__main__":

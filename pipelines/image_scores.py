@@ -7,7 +7,7 @@ from pathlib import Path
 from caramel.blind.image.scores import compute_image_scores as attacked
 from caramel.config.schema import Config
 from caramel.io.files import write_json
-from caramel.io.image_store import Pictures
+from caramel.io.image_store import ImageStore
 from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
@@ -26,16 +26,16 @@ def image_scores(config: Config) -> None:
     }
     names = {name for rows in forms.values() for name in rows["instance_id"]}
     index = INPUTS / "images.parquet"
-    found = attacked(
+    result = attacked(
         forms,
-        Pictures(index, read_table(IMAGES, index)),
+        ImageStore(index, read_table(IMAGES, index)),
         read_table(SCORES, "data/refine/scores.parquet", only=("negative_id", names)),
         **config.image_scores.model_dump(),
         split=config.evaluate.split,
     )
-    for name, scores in found.scores.items():
+    for name, scores in result.scores.items():
         write_table(SCORES, scores, OUT / f"{name.replace('instances', 'scores')}.parquet")
-    write_json(OUT / "figures.json", found.figures)
+    write_json(OUT / "figures.json", result.figures)
 
 
 if __name__ == "__main__":

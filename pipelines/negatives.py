@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from caramel.config.schema import Config
-from caramel.interfaces.writer import Part, Written
+from caramel.interfaces.writer import Part, WrittenCaption
 from caramel.io.files import write_csv
 from caramel.registry import WRITERS
 from caramel.runtime.stage_runner import run_stage
@@ -15,10 +15,10 @@ from caramel.schemas.llm import REPLIES, VERDICTS
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
-from caramel.sources.captions.error_rates import checks, judged, noise
-from caramel.sources.captions.failures import failures
+from caramel.sources.captions.error_rates import compute_error_rates, evaluate_checks, label_drafts
+from caramel.sources.captions.failures import count_failures
 from caramel.sources.captions.llm.response_run import log_replies
-from caramel.sources.captions.llm.split_filter import in_own_split
+from caramel.sources.captions.llm.split_filter import filter_by_split
 
 FOLDER = "data/negatives"
 
@@ -31,7 +31,7 @@ def negatives(config: Config) -> None:
     section = config.negatives
     pairs = read_table(PAIRS, "data/scenes/pairs.parquet")
     write = partial(
-        _written,
+        _write_captions,
         pairs,
         files=config.scenes.files,
         seed=section.seed,
@@ -41,42 +41,49 @@ def negatives(config: Config) -> None:
     )
     parts: dict[str, list[Part]] = {section.backend: ["negatives"]}
     parts.setdefault(section.paraphrases or section.backend, []).append("paraphrases")
-    found = [write(backend, parts=of) for backend, of in parts.items()]
-    written = found[0] if len(found) == 1 else _joined(*found)
-    asked = next((of for of in found if of.verdicts is not None), None)
-    passed = written if asked is None else in_own_split(written, pairs)
+    outputs = [write(backend, parts=of) for backend, of in parts.items()]
+    written = outputs[0] if len(outputs) == 1 else _merge_outputs(*outputs)
+    llm_output = next((of for of in outputs if of.verdicts is not None), None)
+    passed = written if llm_output is None else filter_by_split(written, pairs)
     write_table(NEGATIVES, passed.negatives, f"{FOLDER}/negatives.parquet")
     write_table(PARAPHRASES, passed.paraphrases, f"{FOLDER}/paraphrases.parquet")
     write_table(REJECTS, passed.rejects, f"{FOLDER}/rejects.parquet")
-    if asked is not None and asked.replies is not None and asked.verdicts is not None:
-        write_table_parts(REPLIES, asked.replies, f"{FOLDER}/replies.parquet", by="reply_id")
-        write_table(VERDICTS, asked.verdicts, f"{FOLDER}/verdicts.parquet")
-        write_csv(Path(FOLDER, "failures.csv"), failures(asked.verdicts, asked.rejects))
+    if llm_output is not None and llm_output.replies is not None and llm_output.verdicts is not None:
+        write_table_parts(REPLIES, llm_output.replies, f"{FOLDER}/replies.parquet", by="reply_id")
+        write_table(VERDICTS, llm_output.verdicts, f"{FOLDER}/verdicts.parquet")
+        write_csv(Path(FOLDER, "failures.csv"), count_failures(llm_output.verdicts, llm_output.rejects))
         log_replies(Path(f"{FOLDER}/replies.parquet"))
-        _write_noise(pairs, asked, asked.verdicts, config.scenes.further_objects)
+        _write_noise(pairs, llm_output, llm_output.verdicts, config.scenes.further_objects)
 
 
-def _write_noise(pairs: pd.DataFrame, asked: Written, verdicts: pd.DataFrame, further_objects: bool) -> None:
+def _write_noise(
+    pairs: pd.DataFrame, llm_output: WrittenCaption, verdicts: pd.DataFrame, further_objects: bool
+) -> None:
     """Write how often the language model erred, {noise,checks}.csv, of pairs whose scene is known."""
     if pairs["scene"].isna().all():
         return
-    rows = judged(pairs, verdicts, further_objects=further_objects)
-    kept = [*asked.negatives["negative_id"], *(asked.paraphrases["pair_id"] + ":paraphrase")]
+    rows = label_drafts(pairs, verdicts, further_objects=further_objects)
+    accepted_ids = [
+        *llm_output.negatives["negative_id"],
+        *(llm_output.paraphrases["pair_id"] + ":paraphrase"),
+    ]
     prompts = read_table(REPLIES, f"{FOLDER}/replies.parquet", ["prompt"])["prompt"]
-    table = noise(rows, kept, asked.rejects["id"].tolist(), prompts)
+    table = compute_error_rates(rows, accepted_ids, llm_output.rejects["id"].tolist(), prompts)
     write_csv(Path(FOLDER, "noise.csv"), table)
-    write_csv(Path(FOLDER, "checks.csv"), checks(rows))
+    write_csv(Path(FOLDER, "checks.csv"), evaluate_checks(rows))
 
 
-def _written(pairs: pd.DataFrame, backend: str, *, parts: list[Part], **settings: object) -> Written:
+def _write_captions(
+    pairs: pd.DataFrame, backend: str, *, parts: list[Part], **settings: object
+) -> WrittenCaption:
     return WRITERS[backend](pairs, parts=parts, **settings)  # type: ignore[arg-type]
 
 
-def _joined(first: Written, second: Written) -> Written:
+def _merge_outputs(first: WrittenCaption, second: WrittenCaption) -> WrittenCaption:
     """Return the negatives of the first writer and the paraphrases of the second, with the rejects of each."""
     of_second = first.rejects["id"].str.endswith(":paraphrase")
     rejects = [first.rejects[~of_second], second.rejects[second.rejects["id"].str.endswith(":paraphrase")]]
-    return Written(first.negatives, second.paraphrases, pd.concat(rejects, ignore_index=True))
+    return WrittenCaption(first.negatives, second.paraphrases, pd.concat(rejects, ignore_index=True))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ from itertools import chain
 from pathlib import Path
 
 from caramel.config.schema import Config
-from caramel.io.files import file_hash
-from caramel.io.image_store import Pictures
-from caramel.models.devices import compute
+from caramel.io.files import compute_file_hash
+from caramel.io.image_store import ImageStore
+from caramel.models.devices import resolve_compute
 from caramel.registry import BASES
 from caramel.runtime.ray.sharded_map import compute_fingerprint
 from caramel.runtime.stage_runner import run_stage
@@ -14,7 +14,7 @@ from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
-from caramel.training.tracked import tracked_training
+from caramel.training.tracked import open_training_run
 
 INPUTS = [
     "data/scenes/pairs.parquet",
@@ -27,13 +27,15 @@ def pretrain(config: Config) -> None:
     """Write data/base: the checkpoint's folder and its curves.csv."""
     section = config.pretrain
     pairs = read_table(PAIRS, INPUTS[0])
-    images = Pictures(INPUTS[1], read_table(IMAGES, INPUTS[1]))
+    images = ImageStore(INPUTS[1], read_table(IMAGES, INPUTS[1]))
     negatives = read_table(NEGATIVES, INPUTS[2], ["negative_caption"])
-    settings = section.model_dump(exclude={"backend"}) | compute(config.run.device, config.run.precision)
-    key = compute_fingerprint(
-        __name__, section.backend, settings, [file_hash(p) for p in (*INPUTS, section.model)]
+    settings = section.model_dump(exclude={"backend"}) | resolve_compute(
+        config.run.device, config.run.precision
     )
-    with tracked_training("pretrain", key, settings, INPUTS, Path("data/base")) as out:
+    key = compute_fingerprint(
+        __name__, section.backend, settings, [compute_file_hash(p) for p in (*INPUTS, section.model)]
+    )
+    with open_training_run("pretrain", key, settings, INPUTS, Path("data/base")) as out:
         curve = BASES[section.backend](
             pairs,
             images,
@@ -42,9 +44,9 @@ def pretrain(config: Config) -> None:
             workers=config.run.workers,
             scratch=Path("work/pretrain", key),
             out=out.folder,
-            on_points=out.log,
+            on_points=out.log_points,
         )
-        out.finish(curve)
+        out.write_results(curve)
 
 
 if __name__ == "__main__":

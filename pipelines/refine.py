@@ -19,7 +19,7 @@ INPUTS, OUT = Path("data/negatives"), Path("data/refine")
 
 def refine(config: Config) -> None:
     """Refine the captions; score what is left afresh, with other folds than the grid's."""
-    found = refinement.refine_tables(
+    refined = refinement.refine_tables(
         read_table(PAIRS, "data/scenes/pairs.parquet"),
         read_table(NEGATIVES, INPUTS / "negatives.parquet"),
         read_table(PARAPHRASES, INPUTS / "paraphrases.parquet"),
@@ -28,9 +28,9 @@ def refine(config: Config) -> None:
         folds=config.scores.folds,
     )
     for table in (PAIRS, NEGATIVES, PARAPHRASES, REJECTS):
-        write_table(table, getattr(found, table.name), OUT / f"{table.name}.parquet")
-    pairs, negatives = found.pairs, found.negatives[SCORED]
-    del found
+        write_table(table, getattr(refined, table.name), OUT / f"{table.name}.parquet")
+    pairs, negatives = refined.pairs, refined.negatives[SCORED]
+    del refined
     settings = config.scores.model_dump() | {"seed": config.refine.seed + 1}
     write_scores(pairs, negatives, OUT, **settings)
 

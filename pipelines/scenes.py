@@ -25,9 +25,9 @@ def scenes(config: Config) -> None:
             files=section.files,
             held_out=section.held_out,
             seed=section.seed,
-            put=shards.add,
+            put=shards.add_image,
         )
-    write_table(IMAGES, build_frame(IMAGES, shards.index()), "data/scenes/images.parquet")
+    write_table(IMAGES, build_frame(IMAGES, shards.build_index()), "data/scenes/images.parquet")
     write_table(PAIRS, source.pairs, "data/scenes/pairs.parquet")
     write_table(REJECTS, source.rejects, "data/scenes/rejects.parquet")
 

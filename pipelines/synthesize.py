@@ -13,9 +13,15 @@ from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
-from caramel.sources.images.candidates import drawn_until
-from caramel.sources.images.generation import choose_negatives, choose_settings, hold_out, not_drawn, prompts
-from caramel.sources.images.generation import synthesize as draw
+from caramel.sources.images.candidates import build_stop_rule
+from caramel.sources.images.generation import (
+    build_prompts,
+    build_rejects,
+    choose_negatives,
+    choose_settings,
+    hold_out,
+)
+from caramel.sources.images.generation import generate_candidates as draw
 
 
 def synthesize(config: Config) -> None:
@@ -41,7 +47,7 @@ def synthesize(config: Config) -> None:
     }
     held_out = hold_out(negatives, pairs, count=section.grid_captions, seed=section.seed)
     settings = choose_settings(
-        prompts(held_out, pairs, **how),
+        build_prompts(held_out, pairs, **how),
         **section.grid.model_dump(),
         judge=config.filter_images.judge,
         judge_checkpoint="data/base",
@@ -51,23 +57,23 @@ def synthesize(config: Config) -> None:
     chosen = choose_negatives(negatives, pairs, per_subtype=dict(section.per_subtype), seed=section.seed)
     with ShardWriter(out / "images") as shards:
         candidates = draw(
-            prompts(chosen, pairs, **how),
+            build_prompts(chosen, pairs, **how),
             dict(zip(chosen["negative_id"], chosen["split"], strict=True)),
             candidates=section.candidates,
-            until=drawn_until(
+            until=build_stop_rule(
                 config.filter_images.judge,
                 further_objects=config.scenes.further_objects,
                 min_faithful=config.filter_images.min_faithful,
                 keep_ambiguous=config.filter_images.keep_ambiguous,
             ),
             shard=section.shard,
-            put=shards.add,
+            put=shards.add_image,
             **settings["chosen"],
             **common,
         )
     write_table(CANDIDATES, candidates, out / "candidates.parquet")
-    write_table(IMAGES, build_frame(IMAGES, shards.index()), out / "images.parquet")
-    write_table(REJECTS, not_drawn(negatives, chosen), out / "rejects.parquet")
+    write_table(IMAGES, build_frame(IMAGES, shards.build_index()), out / "images.parquet")
+    write_table(REJECTS, build_rejects(negatives, chosen), out / "rejects.parquet")
     write_json(out / "settings.json", settings)
 
 

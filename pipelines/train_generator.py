@@ -5,9 +5,9 @@ from itertools import chain
 from pathlib import Path
 
 from caramel.config.schema import Config
-from caramel.io.files import file_hash
-from caramel.io.image_store import Pictures
-from caramel.models.devices import compute
+from caramel.io.files import compute_file_hash
+from caramel.io.image_store import ImageStore
+from caramel.models.devices import resolve_compute
 from caramel.registry import GENERATORS
 from caramel.runtime.ray.sharded_map import compute_fingerprint
 from caramel.runtime.stage_runner import run_stage
@@ -16,8 +16,8 @@ from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.drawing import CELL
-from caramel.sources.world.objects import BORDER, Objects
-from caramel.training.tracked import tracked_training
+from caramel.sources.world.objects import BORDER, ObjectImages
+from caramel.training.tracked import open_training_run
 
 INPUTS = [
     "data/scenes/pairs.parquet",
@@ -30,21 +30,23 @@ def train_generator(config: Config) -> None:
     """Write data/generator: the pipeline's folder and its curves.csv."""
     section = config.train_generator
     pairs = read_table(PAIRS, INPUTS[0])
-    images: Mapping[str, bytes] = Pictures(INPUTS[1], read_table(IMAGES, INPUTS[1]))
+    images: Mapping[str, bytes] = ImageStore(INPUTS[1], read_table(IMAGES, INPUTS[1]))
     captions, size, border = pairs["caption"], config.synthesize.size, 0
     if config.synthesize.method == "edit":  # scenes are drawn object by object
-        images = objects = Objects(config.scenes.train, seed=section.seed)
-        pairs, size, border = objects.pairs(), CELL, BORDER
+        images = objects = ObjectImages(config.scenes.train, seed=section.seed)
+        pairs, size, border = objects.build_pairs(), CELL, BORDER
     negatives = read_table(NEGATIVES, INPUTS[2], ["negative_caption"])
-    settings = section.model_dump(exclude={"backend"}) | compute(config.run.device, config.run.precision)
+    settings = section.model_dump(exclude={"backend"}) | resolve_compute(
+        config.run.device, config.run.precision
+    )
     key = compute_fingerprint(
         __name__,
         section.backend,
         settings,
         [size, border, config.synthesize.method, config.scenes.train],
-        [file_hash(p) for p in INPUTS],
+        [compute_file_hash(p) for p in INPUTS],
     )
-    with tracked_training("train_generator", key, settings, INPUTS, Path("data/generator")) as out:
+    with open_training_run("train_generator", key, settings, INPUTS, Path("data/generator")) as out:
         curve = GENERATORS[section.backend](
             pairs,
             images,
@@ -55,9 +57,9 @@ def train_generator(config: Config) -> None:
             border=border,
             scratch=Path("work/train_generator", key),
             out=out.folder,
-            on_points=out.log,
+            on_points=out.log_points,
         )
-        out.finish(curve)
+        out.write_results(curve)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from caramel.config.schema import Config
-from caramel.models.devices import compute
+from caramel.models.devices import resolve_compute
 from caramel.runtime.ray.sharded_map import compute_fingerprint
 from caramel.runtime.stage_runner import run_stage, skip_stage
 from caramel.training.recipes.caption_lm import train_writer as train
-from caramel.training.tracked import tracked_training
+from caramel.training.tracked import open_training_run
 
 FOLDER = "data/writer"
 
@@ -16,17 +16,19 @@ def train_writer(config: Config) -> None:
     """Write data/writer: the model's folder and its curves.csv."""
     section = config.train_writer
     asks = "language_model" in (config.negatives.backend, config.negatives.paraphrases)
-    asked = config.negatives.language_model.target, config.negatives.language_model.paraphraser
-    if not asks or f"local:{FOLDER}" not in asked:
+    targets = config.negatives.language_model.target, config.negatives.language_model.paraphraser
+    if not asks or f"local:{FOLDER}" not in targets:
         reason = f"stage 'train_writer' skipped: no language model of negatives is local:{FOLDER}"
         print(reason)
         skip_stage({FOLDER: None}, reason)
         return
-    settings = section.model_dump() | compute(config.run.device, config.run.precision)
+    settings = section.model_dump() | resolve_compute(config.run.device, config.run.precision)
     key = compute_fingerprint(train.__module__, settings)
-    with tracked_training("train_writer", key, settings, [], Path(FOLDER)) as out:
-        curve = train(**settings, scratch=Path("work/train_writer", key), out=out.folder, on_points=out.log)
-        out.finish(curve)
+    with open_training_run("train_writer", key, settings, [], Path(FOLDER)) as out:
+        curve = train(
+            **settings, scratch=Path("work/train_writer", key), out=out.folder, on_points=out.log_points
+        )
+        out.write_results(curve)
 
 
 if __name__ == "__main__":

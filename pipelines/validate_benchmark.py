@@ -6,7 +6,7 @@ from pathlib import Path
 
 from caramel.config.schema import Config
 from caramel.gates import gates, suites
-from caramel.io.image_store import Pictures
+from caramel.io.image_store import ImageStore
 from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
@@ -27,7 +27,7 @@ def validate_benchmark(config: Config) -> None:
         instances,
         read_table(TRAINING, INPUTS / "training.parquet"),
         images,
-        Pictures(index, images),
+        ImageStore(index, images),
         read_table(SCORES, "data/refine/scores.parquet", only=("negative_id", set(instances["instance_id"]))),
         read_table(SCORES, "data/image_scores/scores.parquet"),
         blind_tolerance=knobs.blind_tolerance,

@@ -80,11 +80,11 @@ def pinned(root: Path) -> None:
     path = root / "data" / "assemble" / "training.parquet"
     rows = [{"id": "a", "stage": "refine", "reason": "surplus", "text": "x"}]
     write_table(REJECTS, build_frame(REJECTS, rows), path)
-    out = {"path": "data/assemble", "md5": pins.dvc_hash(path.parent)}
+    out = {"path": "data/assemble", "md5": pins.compute_dvc_hash(path.parent)}
     lock = {"schema": "2.0", "stages": {"make": {"cmd": "make", "outs": [out]}}}
     (root / "dvc.lock").write_text(json.dumps(lock), encoding="utf-8")
     (root / "params.yaml").write_text("profile: smoke\n", encoding="utf-8")
-    pins.pin("v1.0", root)
+    pins.create_pin("v1.0", root)
 
 
 def small_benchmark(root: Path) -> None:

@@ -13,7 +13,7 @@ from scripts import load_script
 
 from caramel.config.profiles import read_profile
 from caramel.errors import DataError
-from caramel.release.pin import locked_outs
+from caramel.release.pin import read_locked_outputs
 from caramel.report.blocks import Cell, NoteBlock, TableBlock
 from caramel.study.preregistration import hash_plan, read_plan
 
@@ -114,7 +114,7 @@ def test_an_edited_figure_is_seen(blocks: dict[str, str]) -> None:
 
 
 def test_the_figures_are_of_the_outputs_that_dvc_lock_records(kept: dict[str, Any]) -> None:
-    locked = locked_outs(ROOT)
+    locked = read_locked_outputs(ROOT)
     assert kept["outs"]
     assert kept["outs"] == {path: digest for path, digest in locked.items() if path.startswith(tool.READ)}
 

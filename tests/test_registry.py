@@ -15,15 +15,15 @@ from caramel import registry
 from caramel.config.schema import Pretrain, TrainGenerator
 from caramel.errors import BackendError
 from caramel.interfaces.benchmark import Benchmark
-from caramel.interfaces.judge import JudgeMaker
-from caramel.interfaces.language_model import LanguageModelKind
+from caramel.interfaces.judge import JudgeFactory
+from caramel.interfaces.language_model import LanguageModelSpec
 from caramel.interfaces.method import Method
 from caramel.interfaces.model import Family
 from caramel.interfaces.parser import Parser
-from caramel.interfaces.scene_graph import GraphParserKind, ThesaurusMaker
+from caramel.interfaces.scene_graph import GraphParserSpec, ThesaurusFactory
 from caramel.interfaces.scorer import ScorerSpec
 from caramel.interfaces.source import SourceReader
-from caramel.interfaces.text_judge import TextJudgeKind
+from caramel.interfaces.text_judge import TextJudgeSpec
 from caramel.interfaces.trainer import Trainer
 from caramel.interfaces.writer import Writer
 from caramel.registry import SCORERS, SOURCES, Registry
@@ -35,18 +35,18 @@ DESCRIBED = {
     "FAMILIES": Family,
     "BENCHMARKS": Benchmark,
     "METHODS": Method,
-    "LANGUAGE_MODELS": LanguageModelKind,
-    "TEXT_JUDGES": TextJudgeKind,
-    "GRAPH_PARSERS": GraphParserKind,
+    "LANGUAGE_MODELS": LanguageModelSpec,
+    "TEXT_JUDGES": TextJudgeSpec,
+    "GRAPH_PARSERS": GraphParserSpec,
 }
 CALLED = {
     "SOURCES": SourceReader,
     "WRITERS": Writer,
     "GENERATORS": Trainer,
     "BASES": Trainer,
-    "JUDGES": JudgeMaker,
+    "JUDGES": JudgeFactory,
     "PARSERS": Callable[[str], Parser],
-    "THESAURI": ThesaurusMaker,
+    "THESAURI": ThesaurusFactory,
 }
 # What a stage passes on of the params, beside what the Protocol names.
 SETTINGS = {

@@ -405,14 +405,14 @@ def get(
     Example:
         >>> tables = caramel.get("https://example.org/benchmark.git@v1.0", ["instances"], out="v1.0/")
     """
-    from caramel.release.get import get as fetch
-    from caramel.release.pinned_tables import as_dataset, as_frame
+    from caramel.release.get import get_version as fetch
+    from caramel.release.pinned_tables import build_dataset, load_frame
 
     _check_choices("split", [split] if split else [], ("train", "val", "test"))
     _check_choices("form", [form], ("pandas", "datasets"))
     named = _check_names("credentials", credentials)
     got = fetch(source, _check_names("paths", paths), out=Path(out), split=split, credentials=named)
-    read = as_frame if form == "pandas" else as_dataset
+    read = load_frame if form == "pandas" else build_dataset
     return {path: read(Path(out, path)) for path in got.tables}
 
 

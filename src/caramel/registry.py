@@ -16,15 +16,15 @@ from caramel.errors import BackendError
 
 if TYPE_CHECKING:  # a listing of names needs no types, and so not what these import
     from caramel.interfaces.benchmark import Benchmark
-    from caramel.interfaces.judge import JudgeMaker
-    from caramel.interfaces.language_model import LanguageModelKind
+    from caramel.interfaces.judge import JudgeFactory
+    from caramel.interfaces.language_model import LanguageModelSpec
     from caramel.interfaces.method import Method
     from caramel.interfaces.model import Family
     from caramel.interfaces.parser import Parser
-    from caramel.interfaces.scene_graph import GraphParserKind, ThesaurusMaker
+    from caramel.interfaces.scene_graph import GraphParserSpec, ThesaurusFactory
     from caramel.interfaces.scorer import ScorerSpec
     from caramel.interfaces.source import SourceReader
-    from caramel.interfaces.text_judge import TextJudgeKind
+    from caramel.interfaces.text_judge import TextJudgeSpec
     from caramel.interfaces.trainer import Trainer
     from caramel.interfaces.writer import Writer
 
@@ -137,7 +137,7 @@ GENERATORS: Registry[Trainer] = Registry(
     },
 )
 
-LANGUAGE_MODELS: Registry[LanguageModelKind] = Registry(
+LANGUAGE_MODELS: Registry[LanguageModelSpec] = Registry(
     "language model",
     {
         "chat": "caramel.models.llm.chat:CHAT_WRITER",
@@ -146,7 +146,7 @@ LANGUAGE_MODELS: Registry[LanguageModelKind] = Registry(
     check="caramel.models.llm.specs:missing_language_model",
 )
 
-TEXT_JUDGES: Registry[TextJudgeKind] = Registry(
+TEXT_JUDGES: Registry[TextJudgeSpec] = Registry(
     "judge of texts",
     {
         "entailment": "caramel.models.llm.text_judges:ENTAILMENT",
@@ -162,7 +162,7 @@ PARSERS: Registry[Callable[[str], Parser]] = Registry(
     },
 )
 
-GRAPH_PARSERS: Registry[GraphParserKind] = Registry(
+GRAPH_PARSERS: Registry[GraphParserSpec] = Registry(
     "graph parser",
     {
         "phrases": "caramel.crepe.parsers.phrase_parser:PHRASES",
@@ -171,7 +171,7 @@ GRAPH_PARSERS: Registry[GraphParserKind] = Registry(
     },
 )
 
-THESAURI: Registry[ThesaurusMaker] = Registry(
+THESAURI: Registry[ThesaurusFactory] = Registry(
     "thesaurus",
     {
         "wordnet": "caramel.crepe.wordnet_files:wordnet_words",
@@ -179,7 +179,7 @@ THESAURI: Registry[ThesaurusMaker] = Registry(
     },
 )
 
-JUDGES: Registry[JudgeMaker] = Registry(
+JUDGES: Registry[JudgeFactory] = Registry(
     "judge",
     {
         "world": "caramel.sources.images.judges:reading_judge",

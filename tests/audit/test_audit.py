@@ -13,7 +13,7 @@ from caramel.audit.output import format_badge, format_badge_svg, write_audit
 from caramel.blind.scorer_specs import list_scorers
 from caramel.blind.text.attack import BEST, run_caption_attack
 from caramel.errors import BackendError
-from caramel.report.audit_text import audit_text
+from caramel.report.audit_text import format_audit
 from caramel.sources.sugarcrepe_files import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")
@@ -142,7 +142,7 @@ def test_a_threshold_and_the_badge_are_of_the_attack_that_fares_worst():
 
 
 def test_the_table_has_a_line_per_scorer_and_defect_and_what_stands_beside_it():
-    text = audit_text(done(), beside={"add_obj": 0.8125, "all": 0.9}, beside_name="CLIP")
+    text = format_audit(done(), beside={"add_obj": 0.8125, "all": 0.9}, beside_name="CLIP")
     lines = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
     assert lines["scorer"][1:5] == ["micro", "macro", "swap_obj", "add_obj"]
     for name in ("length", "casing", BEST, "negative_equals_caption", "word_order_only"):
@@ -177,7 +177,7 @@ def test_subtypes_that_are_not_of_the_taxonomy_are_audited_alike():
     rows = benchmark().assign(type="all", subtype="all")
     result = done(rows)
     assert list(result.attack.figures[BEST]["by_subtype"]) == ["all"]
-    assert "all" in audit_text(result)
+    assert "all" in format_audit(result)
 
 
 def test_an_unknown_scorer_is_an_error():

@@ -11,7 +11,7 @@ import pytest
 from caramel.audit import set_statistics as set_statistics_module
 from caramel.audit.files.inputs import read_rows
 from caramel.audit.set_statistics import ALL, BOX, COLUMNS, NO_TOPIC, compute_set_statistics
-from caramel.report.sections.statistics_section import statistics_blocks
+from caramel.report.sections.statistics_section import build_statistics_blocks
 
 DATA = os.environ.get("CARAMEL_DATA")
 ROWS = pd.DataFrame(
@@ -57,7 +57,7 @@ def test_of_many_rows_some_are_looked_at_and_all_are_counted(monkeypatch: pytest
     found = figures(ROWS)
     assert [found[ALL, "", "rows", name] for name in ("rows", "images", "looked at")] == [3, 2, 2]
     assert found[ALL, "P1", "rows", "texts"] == 3
-    assert "2 rows that were drawn" in statistics_blocks(compute_set_statistics(ROWS))[0].note
+    assert "2 rows that were drawn" in build_statistics_blocks(compute_set_statistics(ROWS))[0].note
 
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA names no folder with the public files")

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.benchmarks.content import hash_images, hash_texts
-from caramel.benchmarks.tasks import Choice, choices, comparisons, limited
+from caramel.benchmarks.tasks import Choice, build_choices, build_comparisons, limit_instances
 from caramel.interfaces.benchmark import Comparisons, ImageFile, Rankings
 
 IMAGES = [ImageFile("0.jpg"), ImageFile("1.jpg")]
@@ -21,12 +21,12 @@ def pair(caption: str, negative: str, image: int = 0, negative_image: int = -1) 
         "caption": caption,
         "negative_caption": negative,
     }
-    return comparisons([row], IMAGES)
+    return build_comparisons([row], IMAGES)
 
 
 def ranking(options: list[str], direction: str = "i2t", query: str = "0.jpg", true: int = 0) -> Rankings:
     files = [(image.path, image) for image in IMAGES]
-    return choices([Choice("0", "0.jpg", [], direction, query, options, true)], files)  # type: ignore[arg-type]
+    return build_choices([Choice("0", "0.jpg", [], direction, query, options, true)], files)  # type: ignore[arg-type]
 
 
 def test_captions_that_change_or_change_places_have_another_hash() -> None:
@@ -60,7 +60,7 @@ def test_the_first_instances_have_the_hashes_that_they_have_among_all() -> None:
     one = ranking(["a", "b"])
     rows = pd.concat([one.rows, one.rows.assign(instance_id="1", query=1)], ignore_index=True)
     both = replace(one, rows=rows)
-    assert hash_texts(limited(both, 1)) == hash_texts(both)[:1]
-    assert hash_images(limited(both, 1), KEYS[:1]) == hash_images(both, KEYS)[:1]
+    assert hash_texts(limit_instances(both, 1)) == hash_texts(both)[:1]
+    assert hash_images(limit_instances(both, 1), KEYS[:1]) == hash_images(both, KEYS)[:1]
     assert len(set(hash_images(both, KEYS))) == 2
     assert np.unique(hash_texts(both)).size == 1

@@ -13,10 +13,10 @@ from PIL import Image
 from stored_images import stored
 
 from caramel.benchmarks import image_files
-from caramel.benchmarks.image_files import check_images, content_keys, encoded
+from caramel.benchmarks.image_files import check_images, compute_content_keys, read_encoded_images
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import ImageFile
-from caramel.io.keys import KEY_BYTES, content_key
+from caramel.io.keys import KEY_BYTES, compute_image_key
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
@@ -46,16 +46,16 @@ def cell(data: bytes | None) -> dict[str, object]:
 @pytest.fixture
 def fresh() -> None:
     """Nothing that was read before is remembered."""
-    image_files._groups.cache_clear()
-    image_files._column.cache_clear()
-    image_files._store.cache_clear()
+    image_files._count_group_rows.cache_clear()
+    image_files._read_group_column.cache_clear()
+    image_files._load_image_store.cache_clear()
 
 
 def test_a_parquet_file_that_is_written_anew_gives_its_new_images(tmp_path: Path, fresh: None) -> None:
     for seeds in ((1, 2), (3, 4, 5)):
         path = table(tmp_path / "p.parquet", [cell(picture(seed)) for seed in seeds], group=1)
-        keys = content_keys([ImageFile(path, row=n, column="image") for n in range(len(seeds))])
-        assert keys == [content_key(picture(seed), None) for seed in seeds]
+        keys = compute_content_keys([ImageFile(path, row=n, column="image") for n in range(len(seeds))])
+        assert keys == [compute_image_key(picture(seed), None) for seed in seeds]
 
 
 def test_all_bad_images_are_listed_at_once_with_what_is_wrong(tmp_path: Path, fresh: None) -> None:
@@ -112,7 +112,7 @@ def test_good_images_of_all_kinds_pass(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning:PIL.*")  # Pillow's own complaints of what is damaged
 def test_what_passes_the_check_can_be_decoded_and_the_other_way_round(tmp_path: Path) -> None:
     """A check that is quicker than decoding must not differ from it."""
-    from caramel.io.image_codec import open_picture
+    from caramel.io.image_codec import decode_image
 
     rng = np.random.default_rng(0)
     whole = picture(3, "JPEG", exif=b"Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00")
@@ -124,7 +124,7 @@ def test_what_passes_the_check_can_be_decoded_and_the_other_way_round(tmp_path: 
             data[place] = int(rng.integers(0, 256))
         image = file(tmp_path, f"{trial}.jpg", bytes(data))
         try:
-            open_picture(bytes(data), "x")
+            decode_image(bytes(data), "x")
             decodes = True
         except DataError:
             decodes = False
@@ -141,21 +141,21 @@ def test_images_of_a_store_are_found_by_their_names(tmp_path: Path, fresh: None)
     data = {name: picture(n) for n, name in enumerate(("a", "b", "../c"))}
     stored(index, [{"image_id": name, "data": file, **size} for name, file in data.items()])
     images = [ImageFile(str(index), name=name) for name in reversed(data)]
-    assert encoded(images) == list(reversed(data.values()))
-    assert check_images(images, "test") == [content_key(file, None) for file in reversed(data.values())]
+    assert read_encoded_images(images) == list(reversed(data.values()))
+    assert check_images(images, "test") == [compute_image_key(file, None) for file in reversed(data.values())]
     other = [ImageFile(str(index), name="d"), ImageFile(str(tmp_path / "none.parquet"), name="a")]
     with pytest.raises(DataError) as stopped:
         check_images(other, "test")
     assert "images.parquet, image 'd': corrupt (there is no such image)" in str(stopped.value)
     assert "none.parquet, image 'a': missing" in str(stopped.value)
     stored(index, [{"image_id": "a", "data": picture(9), **size}])
-    assert encoded(images[-1:]) == [picture(9)], "what was read of an older table is forgotten"
+    assert read_encoded_images(images[-1:]) == [picture(9)], "what was read of an older table is forgotten"
 
 
 def test_more_bad_images_than_a_message_shows_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(image_files, "_SHOWN", 3)
+    monkeypatch.setattr(image_files, "_MAX_LISTED", 3)
     images = [ImageFile(str(tmp_path / f"{n}.jpg")) for n in range(150)]
     with pytest.raises(DataError, match="150 of 150 images") as stopped:
         check_images(images, "test")
@@ -170,8 +170,8 @@ def test_keys_name_the_content_and_the_box(tmp_path: Path) -> None:
     parquet = ImageFile(table(tmp_path / "p.parquet", [cell(data)]), 0)
     boxed = [ImageFile(one.path, box=box) for box in ((0, 0, 9, 9), (0, 0, 9, 8))]
     keys = check_images([one, two, parquet, other, *boxed], "test")
-    assert keys == content_keys([one, two, parquet, other, *boxed])
-    assert keys[0] == keys[1] == keys[2] == content_key(data, None)
+    assert keys == compute_content_keys([one, two, parquet, other, *boxed])
+    assert keys[0] == keys[1] == keys[2] == compute_image_key(data, None)
     assert len(set(keys)) == 4
     assert all(len(key) == KEY_BYTES for key in keys)
 
@@ -180,15 +180,18 @@ def test_keys_and_files_come_in_the_order_of_the_images(tmp_path: Path) -> None:
     images = [file(tmp_path, f"{n}.png", picture(n, size=(8, 8))) for n in range(200)]
     order = np.random.default_rng(0).permutation(200).tolist()
     asked = [images[n] for n in order]
-    assert encoded(asked) == [picture(n, size=(8, 8)) for n in order]
-    assert check_images(asked, "test") == [content_key(picture(n, size=(8, 8)), None) for n in order]
+    assert read_encoded_images(asked) == [picture(n, size=(8, 8)) for n in order]
+    assert check_images(asked, "test") == [compute_image_key(picture(n, size=(8, 8)), None) for n in order]
 
 
 def test_a_box_is_cut_out_to_the_pixel(tmp_path: Path) -> None:
     data = picture(6)
     image = ImageFile(file(tmp_path, "a.png", data).path, box=(3, 5, 20, 11))
     check_images([image], "test")
-    with Image.open(io.BytesIO(encoded([image])[0])) as part, Image.open(io.BytesIO(data)) as whole:
+    with (
+        Image.open(io.BytesIO(read_encoded_images([image])[0])) as part,
+        Image.open(io.BytesIO(data)) as whole,
+    ):
         assert part.size == (17, 6)
         assert np.array_equal(np.asarray(part), np.asarray(whole)[5:11, 3:20])
 
@@ -218,8 +221,8 @@ def test_cells_are_read_from_any_row_group(kind: pa.DataType, tmp_path: Path, fr
     data = [picture(n, size=(6, 6)) for n in range(11)]
     cells = [cell(d) if kind is IMAGE else d for d in data]
     path = table(tmp_path / "p.parquet", cells, kind, group=4)
-    assert encoded([ImageFile(path, n) for n in range(11)]) == data
-    assert encoded([ImageFile(path, n) for n in reversed(range(11))]) == data[::-1]
+    assert read_encoded_images([ImageFile(path, n) for n in range(11)]) == data
+    assert read_encoded_images([ImageFile(path, n) for n in reversed(range(11))]) == data[::-1]
 
 
 def test_row_groups_are_read_one_at_a_time_and_once(
@@ -252,7 +255,7 @@ def test_an_image_that_went_after_the_check_is_named(tmp_path: Path, fresh: None
     image = file(tmp_path, "a.png", picture(9))
     Path(image.path).unlink()
     empty = ImageFile(table(tmp_path / "p.parquet", [cell(None)]), 0)
-    for function in (encoded, content_keys):
+    for function in (read_encoded_images, compute_content_keys):
         with pytest.raises(DataError, match=r"a\.png"):
             function([image])
         with pytest.raises(DataError, match=r"p\.parquet, row 0"):
@@ -261,9 +264,9 @@ def test_an_image_that_went_after_the_check_is_named(tmp_path: Path, fresh: None
 
 def test_no_part_of_an_image_has_the_key_of_other_bytes() -> None:
     data, box = picture(10), (0, 0, 9, 9)
-    keys = {content_key(data, box), content_key(data, None)}
-    keys |= {content_key(data + tail, None) for tail in (repr(box).encode(), f"{box}\n".encode())}
-    keys |= {content_key(head + data, None) for head in (repr(box).encode(), f"{box}\n".encode())}
+    keys = {compute_image_key(data, box), compute_image_key(data, None)}
+    keys |= {compute_image_key(data + tail, None) for tail in (repr(box).encode(), f"{box}\n".encode())}
+    keys |= {compute_image_key(head + data, None) for head in (repr(box).encode(), f"{box}\n".encode())}
     assert len(keys) == 6
 
 
@@ -281,5 +284,5 @@ def test_a_box_is_of_the_upright_image_in_every_format(kind: str, tmp_path: Path
     exif[0x0112] = 6  # turned by 90 degrees
     image = ImageFile(file(tmp_path, "a", picture(12, kind, exif=exif)).path, box=(0, 35, 20, 40))
     check_images([image], "test")
-    with Image.open(io.BytesIO(encoded([image])[0])) as part:
+    with Image.open(io.BytesIO(read_encoded_images([image])[0])) as part:
         assert part.size == (20, 5)

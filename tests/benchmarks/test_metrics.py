@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caramel.benchmarks.metrics import METRICS, RECALLS, outcomes
+from caramel.benchmarks.metrics import METRICS, RECALLS, compute_outcomes
 from caramel.errors import DataError
 from caramel.schemas.contracts import FLOAT
 from caramel.schemas.evaluation import SIMILARITIES
@@ -96,7 +96,7 @@ def same(value: float, expected: float | None) -> bool:
 @settings(max_examples=150, deadline=None)
 def test_fast_path_agrees_with_the_definitions(rows: list[dict[str, float]]) -> None:
     frame = pd.DataFrame(rows, index=[f"i{n}" for n in range(len(rows))])
-    hits, ties = outcomes(frame, list(METRICS))
+    hits, ties = compute_outcomes(frame, list(METRICS))
     assert list(hits.index) == list(ties.index) == list(frame.index)
     assert list(hits.columns) == list(ties.columns) == list(METRICS)
     for position, row in enumerate(rows):
@@ -115,7 +115,7 @@ def test_recalls_agree_with_the_sorted_list(queries: list[tuple[list[float], lis
         }
         for true, false, missing in queries
     ]
-    hits, ties = outcomes(pd.DataFrame(rows, dtype=float), list(RECALLS))
+    hits, ties = compute_outcomes(pd.DataFrame(rows, dtype=float), list(RECALLS))
     for position, query in enumerate(queries):
         for name, (hit, tie) in oracle_of_ranks(*query).items():
             assert same(hits[name].iloc[position], hit), name
@@ -129,7 +129,7 @@ def test_recalls_of_queries_worked_out_by_hand() -> None:
             "equal": [0, 1, 0, 1, 0, 0, 0, np.nan],
         }
     )
-    hits, ties = outcomes(frame, list(RECALLS))
+    hits, ties = compute_outcomes(frame, list(RECALLS))
     assert hits["recall@1"].tolist()[:-1] == [1, 0, 0, 0, 0, 0, 0]
     assert hits["recall@3"].tolist()[:-1] == [1, 1, 1, 0, 0, 0, 0]
     assert hits["recall@5"].tolist()[:-1] == [1, 1, 1, 1, 1, 0, 0]
@@ -148,19 +148,19 @@ def test_every_metric_has_an_oracle() -> None:
 
 
 def test_a_model_of_constant_similarity_misses_everything_and_ties_everywhere() -> None:
-    hits, ties = outcomes(pd.DataFrame(dict.fromkeys(COLUMNS, np.full(5, 0.3))), list(METRICS))
+    hits, ties = compute_outcomes(pd.DataFrame(dict.fromkeys(COLUMNS, np.full(5, 0.3))), list(METRICS))
     assert not hits.to_numpy(dtype=bool).any()
     assert ties.to_numpy().all()
 
 
 def test_metrics_come_in_the_order_that_they_were_asked_for() -> None:
     frame = pd.DataFrame([dict.fromkeys(COLUMNS, 0.0)])
-    assert list(outcomes(frame, ["group", "accuracy"]).hits.columns) == ["group", "accuracy"]
+    assert list(compute_outcomes(frame, ["group", "accuracy"]).hits.columns) == ["group", "accuracy"]
 
 
 def test_an_unknown_metric_lists_the_choices() -> None:
     with pytest.raises(DataError, match="Unknown metric 'acc'") as stopped:
-        outcomes(pd.DataFrame(), ["acc"])
+        compute_outcomes(pd.DataFrame(), ["acc"])
     assert all(name in str(stopped.value) for name in [*METRICS, *RECALLS])
 
 
@@ -176,7 +176,7 @@ def test_group_match_of_instances_worked_out_by_hand() -> None:
         (0.5, 0.25, 0.5, 0.25),  # equal images, so that they tell nothing: a tie
         (0.9, math.nan, 0.2, 0.8),
     ]
-    hits, ties = outcomes(
+    hits, ties = compute_outcomes(
         build_frame(SIMILARITIES, pd.DataFrame(rows, columns=FOUR)), ["group_match", "group"]
     )
     assert hits["group_match"].tolist()[:5] == [1, 1, 0, 0, 0]
@@ -193,7 +193,7 @@ def test_who_has_group_has_group_match_however_near_or_large_the_scores(
     # The next larger number for the right pairs: a sum of both would round the difference away.
     near = [(math.nextafter(a, math.inf), a, d, math.nextafter(d, math.inf)) for a, _, _, d in rows]
     frame = build_frame(SIMILARITIES, pd.DataFrame([*rows, *near], columns=FOUR))
-    hits, ties = outcomes(frame, ["group_match", "group"])
+    hits, ties = compute_outcomes(frame, ["group_match", "group"])
     assert (hits["group_match"] >= hits["group"]).all()
     assert (hits["group_match"][ties["group_match"]] == 0).all()
 
@@ -202,4 +202,4 @@ def test_who_has_group_has_group_match_however_near_or_large_the_scores(
 def test_chance_is_what_random_similarities_give(name: str) -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((40_000, len(COLUMNS))), columns=COLUMNS)
-    assert outcomes(frame, [name]).hits[name].mean() == pytest.approx(METRICS[name].chance, abs=0.01)
+    assert compute_outcomes(frame, [name]).hits[name].mean() == pytest.approx(METRICS[name].chance, abs=0.01)

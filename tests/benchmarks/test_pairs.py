@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from caramel.benchmarks.pairs import cell_rows, image_names
+from caramel.benchmarks.pairs import list_image_names, read_embedded_rows
 from caramel.errors import DataError
 
 
@@ -34,7 +34,7 @@ def test_a_path_of_an_image_that_is_no_text_is_an_error_that_names_file_and_colu
     struct = pa.struct([("bytes", pa.binary()), ("path", kind)])
     write(tmp_path / "test-0.parquet", [{"bytes": b"1", "path": path}], struct)
     with pytest.raises(DataError, match=r"test-0.parquet': column 'a' has a field 'path' that is .*no text"):
-        cell_rows(tmp_path, ("a", "b"), ("id",), "")
+        read_embedded_rows(tmp_path, ("a", "b"), ("id",), "")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_path_of_an_image_that_is_no_text_is_an_error_that_names_file_and_colu
 def test_a_column_that_cannot_hold_images_is_named(kind: pa.DataType, tmp_path: Path) -> None:
     write(tmp_path / "test-0.parquet", [None], kind)
     with pytest.raises(DataError, match="column 'a' must hold encoded images"):
-        cell_rows(tmp_path, ("a", "b"), ("id",), "")
+        read_embedded_rows(tmp_path, ("a", "b"), ("id",), "")
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.null()])
@@ -65,7 +65,7 @@ def test_images_without_paths_are_named_by_their_content(kind: pa.DataType, tmp_
         None,
     ]
     write(tmp_path / "test-0.parquet", cells, struct)
-    first, same, lacking, none = image_names([tmp_path / "test-0.parquet"], "a")
+    first, same, lacking, none = list_image_names([tmp_path / "test-0.parquet"], "a")
     assert first == same
     assert (lacking, none) == ("row-2", "row-3")
-    assert len(cell_rows(tmp_path, ("a", "b"), ("id",), "")) == len(cells)
+    assert len(read_embedded_rows(tmp_path, ("a", "b"), ("id",), "")) == len(cells)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.benchmarks.tasks import comparisons, limited
+from caramel.benchmarks.tasks import build_comparisons, limit_instances
 from caramel.interfaces.benchmark import ABSENT, RANKING_COLUMNS, Comparisons, ImageFile, Rankings
 
 IMAGES = [ImageFile(f"{n}.jpg") for n in range(6)]
@@ -23,13 +23,13 @@ def row(number: int, **changes: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("caption2", [[None, None], [None, "p"], ["p", None], [float("nan"), "p"]])
 def test_a_caption_that_a_row_lacks_is_none_whatever_the_others_have(caption2: list[object]) -> None:
-    task = comparisons([row(n, caption2=text) for n, text in enumerate(caption2)], IMAGES)
+    task = build_comparisons([row(n, caption2=text) for n, text in enumerate(caption2)], IMAGES)
     assert task.rows["caption2"].tolist() == ["p" if text == "p" else None for text in caption2]
     assert task.rows["negative_caption"].tolist() == [None, None]
 
 
 def test_columns_that_rows_leave_out_are_absent() -> None:
-    task = comparisons([row(0), row(1, negative_image=2)], IMAGES)
+    task = build_comparisons([row(0), row(1, negative_image=2)], IMAGES)
     assert task.rows["negative_image"].tolist() == [ABSENT, 2]
     assert task.rows["image"].dtype == task.rows["negative_image"].dtype == np.int64
     assert task.rows["subsets"].tolist() == [["s"], ["s"]]
@@ -37,7 +37,7 @@ def test_columns_that_rows_leave_out_are_absent() -> None:
 
 def test_a_limit_keeps_the_first_instances_and_their_images() -> None:
     lines = [row(5, negative_image=3), row(0), row(1, image=ABSENT, negative_image=5), row(2)]
-    task = limited(comparisons(lines, IMAGES), 3)
+    task = limit_instances(build_comparisons(lines, IMAGES), 3)
     assert isinstance(task, Comparisons)
     assert task.rows["instance_id"].tolist() == ["i5", "i0", "i1"]
     assert list(task.images) == [IMAGES[0], IMAGES[3], IMAGES[5]]
@@ -48,8 +48,8 @@ def test_a_limit_keeps_the_first_instances_and_their_images() -> None:
 
 @pytest.mark.parametrize("limit", [None, 4, 5])
 def test_no_limit_and_a_high_one_change_nothing(limit: int | None) -> None:
-    task = comparisons([row(n) for n in range(4)], IMAGES)
-    assert limited(task, limit) is task
+    task = build_comparisons([row(n) for n in range(4)], IMAGES)
+    assert limit_instances(task, limit) is task
 
 
 def named(task: Rankings) -> list[tuple[object, list[object], list[object]]]:
@@ -70,7 +70,7 @@ def test_a_limit_keeps_all_candidates_of_a_query_and_nothing_else() -> None:
     pools = [np.array([4, 0]), np.array([3, 4]), np.array([1, 0])]
     task = Rankings(rows, IMAGES, [(f"text {n}",) for n in range(6)], pools)
     for limit, images, texts in ((1, [5], [3, 4]), (2, [3, 4, 5], [2, 3, 4]), (3, [3, 4, 5], [0, 2, 3, 4])):
-        short = limited(task, limit)
+        short = limit_instances(task, limit)
         assert isinstance(short, Rankings)
         assert named(short) == named(task)[:limit]
         assert short.images == [IMAGES[n] for n in images]

@@ -16,7 +16,7 @@ from caramel.blind.scores import compute_blind_accuracy, score_pairs
 from caramel.blind.text.attack_results import compute_attack_metrics
 from caramel.errors import BackendError, DataError
 from caramel.gates.blind_expectation import compute_accuracies
-from caramel.interfaces.scorer import without_model
+from caramel.interfaces.scorer import create_model_free_spec
 from caramel.refine.rows import compute_row_gaps
 from caramel.registry import SCORERS
 from caramel.schemas.columns import SUBTYPES
@@ -276,7 +276,7 @@ def test_the_interval_is_one_and_the_same_in_file_gate_and_audit_for_any_number_
 def test_a_scorer_of_ones_own_that_gives_no_score_is_named_with_text_and_value(given, said, monkeypatch):
     module = types.ModuleType("mine")
     score = lambda positives, negatives, groups, **_: given and ([0.5] * len(positives), given)  # noqa: E731
-    module.MINE = without_model("mine", "of a test", score)
+    module.MINE = create_model_free_spec("mine", "of a test", score)
     monkeypatch.setitem(sys.modules, "mine", module)
     monkeypatch.setitem(SCORERS.targets, "mine", "mine:MINE")
     pairs, negatives = frames(3)

@@ -8,7 +8,7 @@ from caramel.blind import sharded_scores as sharded
 from caramel.blind.scorer_specs import mark_local_scorer
 from caramel.blind.scores import score_pairs
 from caramel.errors import BackendError
-from caramel.io.files import keep
+from caramel.io.files import save_hashed
 from caramel.runtime.ray.file_transfer import LocalFile
 from caramel.schemas.contracts import check_table
 from caramel.schemas.scores import SCORES
@@ -92,7 +92,7 @@ def test_what_is_broken_in_the_text_store_is_said_before_workers_whom_nobody_hea
     monkeypatch.chdir(tmp_path)
     Path("work/scorers/model").mkdir(parents=True)
     Path("work/scorers/model/identity.json").write_text("{}")
-    path = keep(
+    path = save_hashed(
         Path("work/scorers/model/texts/shard.parquet"), lambda temporary: temporary.write_text("vectors")
     )
     path.write_text("broken")

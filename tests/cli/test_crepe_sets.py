@@ -13,8 +13,8 @@ from obliging_writer import obliging
 from small_visual_genome import item, region, wordnet, write
 
 from caramel import cli
-from caramel.benchmarks.crepe_files import regions
-from caramel.io.files import file_hash
+from caramel.benchmarks.crepe_files import read_regions
+from caramel.io.files import compute_file_hash
 from caramel.registry import BENCHMARKS
 
 Call = Callable[..., tuple[int, str]]
@@ -70,10 +70,12 @@ def test_systematicity_is_split_by_the_corpus_and_read_back(call: Call, graphs: 
     splits = {"seen_compounds": ["a blue dog"], "unseen_compounds": ["a green cat", "a black cow"]}
     splits["unseen_atoms"] = ["a red horse", "a blue sheep", "a green zebra"]
     for split, captions in splits.items():
-        rows = regions(out / f"syst_vg_hard_negs_{split}_in_mine.csv", {"comp": "valid_hard_negs_comp"}).kept
+        rows = read_regions(
+            out / f"syst_vg_hard_negs_{split}_in_mine.csv", {"comp": "valid_hard_negs_comp"}
+        ).regions
         assert [row.caption for row in rows] == captions
         assert all(len(set(row.negatives["comp"])) == 6 for row in rows)
-    task = BENCHMARKS["crepe_systematicity"].read(out, tmp_path)
+    task = BENCHMARKS["crepe_systematicity"].load_rows(out, tmp_path)
     assert {s for subsets in task.rows["subsets"] for s in subsets} == {
         f"mine/{split}/{kind}" for split in ("sc", "uc", "ua") for kind in ("atom", "comp", "both")
     }
@@ -100,9 +102,9 @@ def test_productivity_has_five_negatives_a_type_and_is_read_back(
     files = sorted(out.rglob("prod_*.csv"))
     assert {path.parent.name for path in files} == {"atom", "swap", "negate"}
     for path in files:
-        for row in regions(path, {"": "hard_negs"}).kept:
+        for row in read_regions(path, {"": "hard_negs"}).regions:
             assert len({row.caption, *row.negatives[""]}) == 6
-    task = BENCHMARKS["crepe_productivity"].read(out, tmp_path)
+    task = BENCHMARKS["crepe_productivity"].load_rows(out, tmp_path)
     assert {"atom/n7", "swap/n8", "negate/n6", "all_types/n7"} <= {
         s for row in task.rows["subsets"] for s in row
     }
@@ -125,7 +127,7 @@ def test_a_language_model_writes_captions_of_more_than_four_atoms(
     assert code == 0, said
     files = {path.stem.rpartition("_")[2]: path for path in (tmp_path / "set" / "atom").iterdir()}
     for n, path in files.items():
-        for row in regions(path, {"": "hard_negs"}).kept:
+        for row in read_regions(path, {"": "hard_negs"}).regions:
             assert row.caption.startswith("There is") == (int(n) > 4), row.caption
     assert {"4", "7"} <= set(files)
     assert (tmp_path / "work" / "replies" / "replies.sqlite").is_file()
@@ -139,7 +141,7 @@ def test_nothing_is_written_over_what_is_read(call: Call, graphs: Path, tmp_path
     wordnet(words)
     of_words = ["--graphs", graphs, "--words", f"wordnet:{words}"]
     of_index = [*of_words, "--index", tmp_path, "--name", "mine"]
-    before = file_hash(tmp_path)
+    before = compute_file_hash(tmp_path)
     for arguments in (
         ["index", corpus, "--graphs", graphs, "--out", tmp_path],
         ["systematicity", *of_index, "--out", words],
@@ -147,7 +149,7 @@ def test_nothing_is_written_over_what_is_read(call: Call, graphs: Path, tmp_path
     ):
         code, said = call(*arguments)
         assert (code, "nothing is written over an input" in said) == (1, True), said
-    assert file_hash(tmp_path) == before
+    assert compute_file_hash(tmp_path) == before
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from caramel import cli
 from caramel.cli.commands import cli as group
-from caramel.io.files import file_hash
+from caramel.io.files import compute_file_hash
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame, write_table
 
@@ -141,7 +141,7 @@ def test_every_command_that_writes_is_tried() -> None:
 def test_nothing_is_written_over_an_input(
     case: str, spelling: str, inputs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = file_hash(inputs)
+    before = compute_file_hash(inputs)
     read, written = (way(inputs) for way in (str, spellings()[spelling]))
     arguments = [part.format(read) for part in CASES[case]]
     place = arguments.index("--out") + 1
@@ -151,7 +151,7 @@ def test_nothing_is_written_over_an_input(
     said = capsys.readouterr().err
     assert (ended.value.code, "nothing is written over an input" in said) == (1, True), said
     assert Path(arguments[place]).name in said
-    assert file_hash(inputs) == before
+    assert compute_file_hash(inputs) == before
     assert not list(inputs.rglob(".*"))
 
 

@@ -27,7 +27,7 @@ from caramel.blind.scorer_specs import format_scorers_help
 from caramel.cli import commands
 from caramel.config.schema import load_config
 from caramel.errors import GateError
-from caramel.models.specs import families_help
+from caramel.models.specs import format_families_help
 from caramel.release.pin import Pin
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +60,7 @@ def test_the_help_of_every_command_has_an_example(name: str, call: Call) -> None
     assert f"Example:\n    caramel {name}" in said
 
 
-@pytest.mark.parametrize(("name", "listed"), [("eval", families_help), ("audit", format_scorers_help)])
+@pytest.mark.parametrize(("name", "listed"), [("eval", format_families_help), ("audit", format_scorers_help)])
 def test_the_help_lists_what_can_be_named_as_it_describes_itself(
     name: str, listed: Callable[[], list[str]], call: Call
 ) -> None:
@@ -332,14 +332,14 @@ def test_pin_prints_the_citation_and_verify_exits_by_what_it_finds(
     made = Pin.model_construct(
         name="v1", created="2030-01-02", commit="c0ffee-dirty", data="ab" * 32, params={}, outs={}, tables={}
     )
-    monkeypatch.setattr("caramel.release.pin.pin", lambda name, root: made)
+    monkeypatch.setattr("caramel.release.pin.create_pin", lambda name, root: made)
     code, out, err = call("pin", "v1")
     assert code == 0
     assert "@misc{caramel-v1," in out
     assert "Warning: the sources differ" in err
-    monkeypatch.setattr("caramel.release.pin.verify", lambda name, root: [])
+    monkeypatch.setattr("caramel.release.pin.verify_pin", lambda name, root: [])
     assert call("verify", "v1") == (0, "The data set on disk is version v1.\n", "")
-    monkeypatch.setattr("caramel.release.pin.verify", lambda name, root: ["a: missing"])
+    monkeypatch.setattr("caramel.release.pin.verify_pin", lambda name, root: ["a: missing"])
     assert call("verify", "v1") == (1, "The data set on disk is not version v1:\n  - a: missing\n", "")
 
 

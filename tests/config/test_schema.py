@@ -15,7 +15,7 @@ from commands import run_command
 from caramel.config.schema import Config, load_config, parse_config
 from caramel.errors import ConfigError
 from caramel.io.safe_yaml import read_yaml
-from caramel.release.pin import params_in
+from caramel.release.pin import load_params
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = read_yaml(ROOT / "params" / "default.yaml", "")
@@ -241,7 +241,7 @@ def test_a_key_in_an_address_of_the_params_is_refused_and_not_repeated_by_any_co
     values = raw()
     values["negatives"]["language_model"]["target"] = target
     (tmp_path / "params.yaml").write_text(json.dumps(values))
-    for read in (load_config, lambda path: params_in(path.parent)):
+    for read in (load_config, lambda path: load_params(path.parent)):
         with pytest.raises(
             ConfigError, match=r"the address in negatives\.language_model\.target holds"
         ) as caught:

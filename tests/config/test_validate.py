@@ -90,7 +90,7 @@ def test_what_is_not_there_is_named_with_its_key_by_stages_and_doctor(
 ) -> None:
     with pytest.raises(BackendError, match=said):
         check_names(config(**sets))
-    found = settings.backends(config(**sets))
+    found = settings.check_backends(config(**sets))
     assert found.state == FAIL
     assert said.partition(":")[0].partition(" ")[0] in found.text
 

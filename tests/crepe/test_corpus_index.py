@@ -12,10 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from caramel.crepe import corpus_index
-from caramel.crepe.corpus_index import SHARDS, VOCABULARY, build, counts, items_of, seen, split_of
-from caramel.crepe.parsers.phrase_parser import phrase_parser
+from caramel.crepe.corpus_index import (
+    SHARDS,
+    VOCABULARY,
+    assign_split,
+    build_index,
+    count_seen_items,
+    counts,
+    list_items,
+)
+from caramel.crepe.parsers.phrase_parser import build_phrase_parser
 from caramel.errors import BackendError, DataError
-from caramel.interfaces.scene_graph import Atom, Edge, GraphParser, GraphParserKind, Node, SceneGraph
+from caramel.interfaces.scene_graph import Atom, Edge, GraphParser, GraphParserSpec, Node, SceneGraph
 
 ATOMS: frozenset[Atom] = frozenset(
     [
@@ -46,24 +54,24 @@ DOG_ON_GRASS = SceneGraph((Node("dog", ("black", "wet")), Node("grass")), (Edge(
     ],
 )
 def test_phrases_are_read_by_the_words_that_are_looked_for(text: str, graph: SceneGraph) -> None:
-    assert phrase_parser("", ATOMS)([text]) == [graph]
+    assert build_phrase_parser("", ATOMS)([text]) == [graph]
 
 
 def test_a_phrase_is_read_in_one_normal_form() -> None:
-    (graph,) = phrase_parser("", frozenset({("obj", "cafe\u0301")}))(["a caf\u00e9"])
-    (other,) = phrase_parser("", frozenset({("obj", "caf\u00e9")}))(["a cafe\u0301"])
+    (graph,) = build_phrase_parser("", frozenset({("obj", "cafe\u0301")}))(["a caf\u00e9"])
+    (other,) = build_phrase_parser("", frozenset({("obj", "caf\u00e9")}))(["a cafe\u0301"])
     assert graph == SceneGraph((Node("cafe\u0301"),))
     assert other == SceneGraph((Node("caf\u00e9"),))
 
 
 def test_a_word_with_vowel_signs_is_one_word_and_no_other_of_the_same_letters() -> None:
-    parser = phrase_parser("", frozenset({("obj", "लड़का")}))
+    parser = build_phrase_parser("", frozenset({("obj", "लड़का")}))
     assert parser(["एक लड़का", "एक लड़की"]) == [SceneGraph((Node("लड़का"),)), SceneGraph(())]
 
 
 def test_a_plural_that_is_a_word_itself_is_that_word_and_any_other_is_its_singular() -> None:
     known: set[Atom] = {("obj", word) for word in ("dog", "tree", "trees", "y")}
-    (graph,) = phrase_parser("", frozenset(known))(["two dogs by the trees and a tree"])
+    (graph,) = build_phrase_parser("", frozenset(known))(["two dogs by the trees and a tree"])
     assert [node.name for node in graph.nodes] == ["dog", "trees", "tree"]
 
 
@@ -74,8 +82,8 @@ CAPTIONS = ["a black dog", "a dog on grass", "wet grass", "nothing of note", "a 
 def test_the_counts_are_those_of_all_captions_however_they_are_cut_and_kept(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parser = phrase_parser("", ATOMS)
-    wanted = Counter(item for graph in parser(CAPTIONS) for item in items_of(graph))
+    parser = build_phrase_parser("", ATOMS)
+    wanted = Counter(item for graph in parser(CAPTIONS) for item in list_items(graph))
     corpus = tmp_path / f"corpus{suffix}"
     frame = pd.DataFrame({"caption": CAPTIONS})
     if suffix == ".txt":
@@ -94,7 +102,7 @@ def test_the_counts_are_those_of_all_captions_however_they_are_cut_and_kept(
     monkeypatch.setattr(corpus_index, "map_shards", inline)
     monkeypatch.chdir(tmp_path)  # below it the folder's name may look like a URL
     for size in (2, 100):
-        index = build(corpus, ATOMS, column="caption", folder=Path(f"a:{size}"), size=size)
+        index = build_index(corpus, ATOMS, column="caption", folder=Path(f"a:{size}"), size=size)
         found = pd.read_parquet(index)
         assert dict(zip(found["item"], found["count"], strict=True)) == wanted
         assert found["item"].is_monotonic_increasing
@@ -110,14 +118,14 @@ def test_of_what_another_parser_finds_words_that_are_looked_for_are_counted(
         (Node("cat"), Node("dog", ("old", "wet")), Node("grass")),
         (Edge(1, "on", 2), Edge(1, "near", 2), Edge(0, "on", 2)),
     )
-    made = GraphParserKind("made", lambda target, atoms: lambda texts: [said] * len(texts), lambda target: {})
+    made = GraphParserSpec("made", lambda target, atoms: lambda texts: [said] * len(texts), lambda target: {})
     monkeypatch.setattr(corpus_index, "GRAPH_PARSERS", {"made": made})
-    found = pd.read_parquet(build(corpus, ATOMS, column="", folder=tmp_path, parser="made"))
+    found = pd.read_parquet(build_index(corpus, ATOMS, column="", folder=tmp_path, parser="made"))
     known = SceneGraph((Node("dog", ("wet",)), Node("grass")), (Edge(0, "on", 1),))
-    assert dict(zip(found["item"], found["count"], strict=True)) == dict.fromkeys(items_of(known), 2)
+    assert dict(zip(found["item"], found["count"], strict=True)) == dict.fromkeys(list_items(known), 2)
     monkeypatch.undo()
     with pytest.raises(BackendError, match="Did you mean 'phrases'"):
-        build(corpus, ATOMS, column="", folder=tmp_path, parser="phrase")
+        build_index(corpus, ATOMS, column="", folder=tmp_path, parser="phrase")
 
 
 def test_another_version_of_a_parser_counts_again_and_one_for_gpus_asks_for_them(
@@ -129,7 +137,7 @@ def test_another_version_of_a_parser_counts_again_and_one_for_gpus_asks_for_them
 
     def load(target: str, atoms: frozenset[Atom]) -> GraphParser:
         read.append(target)
-        return phrase_parser("", atoms)
+        return build_phrase_parser("", atoms)
 
     def looked_at(*arguments: object, **settings: object) -> list[Path]:
         asked.append(settings["gpus"])
@@ -139,10 +147,10 @@ def test_another_version_of_a_parser_counts_again_and_one_for_gpus_asks_for_them
     monkeypatch.setattr(corpus_index, "map_shards", looked_at)
     monkeypatch.setattr(corpus_index, "resolve_device", lambda device: "cuda")
     for gpu in (False, True):
-        kind = GraphParserKind("made", load, lambda target: dict(versions), gpu)
+        kind = GraphParserSpec("made", load, lambda target: dict(versions), gpu)
         monkeypatch.setattr(corpus_index, "GRAPH_PARSERS", {"made": kind})
         for versions["model"] in ("1", "1", "2"):
-            build(corpus, ATOMS, column="", folder=tmp_path, parser="made:m")
+            build_index(corpus, ATOMS, column="", folder=tmp_path, parser="made:m")
     assert read == ["m"] * 4
     assert asked == [0.0] * 3 + [1.0] * 3
 
@@ -150,16 +158,16 @@ def test_another_version_of_a_parser_counts_again_and_one_for_gpus_asks_for_them
 def test_a_caption_is_of_seen_compounds_of_unseen_ones_or_of_unseen_atoms(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(CAPTIONS))
-    index = build(corpus, ATOMS, column="", folder=tmp_path)
+    index = build_index(corpus, ATOMS, column="", folder=tmp_path)
     graphs = {
         "sc": SceneGraph((Node("dog", ("black",)), Node("grass", ("wet",))), (Edge(0, "on", 1),)),
         "uc": DOG_ON_GRASS,
         "ua": SceneGraph((Node("fire hydrant"),)),
     }
     with pytest.raises(DataError, match=r"'cat' \(obj\), and 0 words more"):
-        seen(index, [*graphs.values(), SceneGraph((Node("cat"),))])
-    known = seen(index, graphs.values())
-    assert {split: split_of(graph, known) for split, graph in graphs.items()} == {s: s for s in graphs}
+        count_seen_items(index, [*graphs.values(), SceneGraph((Node("cat"),))])
+    known = count_seen_items(index, graphs.values())
+    assert {split: assign_split(graph, known) for split, graph in graphs.items()} == {s: s for s in graphs}
     assert known["\x1f".join(("black", "dog"))] == 2
 
 
@@ -176,14 +184,14 @@ def test_a_caption_that_is_no_text_is_an_error_that_names_its_row(
     else:
         pq.write_table(pa.table({"caption": [None, caption]}), corpus)
     with pytest.raises(DataError, match=rf"corpus.*: field 'caption' must be text, not {value}"):
-        build(corpus, ATOMS, column="caption", folder=tmp_path / "out")
+        build_index(corpus, ATOMS, column="caption", folder=tmp_path / "out")
 
 
 @pytest.mark.parametrize("captions", [[1, 2], ["a dog", None], [["a dog"]]])
 def test_a_shard_that_holds_anything_but_texts_is_an_error_that_names_it(
     captions: list[object], tmp_path: Path
 ) -> None:
-    build(_text(tmp_path, "a dog"), ATOMS, column="caption", folder=tmp_path)
+    build_index(_text(tmp_path, "a dog"), ATOMS, column="caption", folder=tmp_path)
     shard, vocabulary = tmp_path / SHARDS / "00000.parquet", tmp_path / VOCABULARY
     pq.write_table(pa.table({"caption": captions}), shard)
     with pytest.raises(DataError, match=r"00000\.parquet' is no shard of captions: column 'caption' holds"):
@@ -207,4 +215,4 @@ def test_a_corpus_of_no_captions_or_of_another_form_is_an_error(tmp_path: Path) 
         (several, r"line 2: field 'caption' must be text, not \['a dog', 'a cat'\]"),
     ):
         with pytest.raises(DataError, match=said):
-            build(path, ATOMS, column="caption", folder=tmp_path / "out")
+            build_index(path, ATOMS, column="caption", folder=tmp_path / "out")

@@ -8,14 +8,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from caramel.crepe.caption_template import by_template, located, named
-from caramel.crepe.foils import Told, atom_foils, negation_foils, swap_foils
-from caramel.crepe.matching import holds
-from caramel.crepe.subgraph_sampling import walk
-from caramel.crepe.world_graphs import WorldWords, graph_of, picture, sample, told
-from caramel.interfaces.scene_graph import Edge, Node, Place, SceneGraph
+from caramel.crepe.caption_template import find_word_spans, locate_atoms, write_template_caption
+from caramel.crepe.foils import (
+    CaptionedGraph,
+    generate_atom_foils,
+    generate_negation_foils,
+    generate_swap_foils,
+)
+from caramel.crepe.matching import is_true_of_graph
+from caramel.crepe.subgraph_sampling import sample_subgraph
+from caramel.crepe.world_graphs import (
+    WorldThesaurus,
+    build_graph,
+    draw_tiled_image,
+    sample_grid_scene,
+    select_pair_relations,
+)
+from caramel.interfaces.scene_graph import Edge, GraphPosition, Node, SceneGraph
 
-WORDS = WorldWords()
+WORDS = WorldThesaurus()
 ON = "above"
 SAID = SceneGraph((Node("car", ("small", "red")), Node("box", ("blue",)), Node("cup")), (Edge(0, ON, 1),))
 
@@ -30,55 +41,63 @@ SAID = SceneGraph((Node("car", ("small", "red")), Node("box", ("blue",)), Node("
     ],
 )
 def test_a_word_is_named_where_it_stands_whole(text: str, word: str, spans: list[tuple[int, int]]) -> None:
-    assert named(text, word) == spans
+    assert find_word_spans(text, word) == spans
 
 
 def test_a_caption_is_by_the_published_template_and_says_where_its_atoms_are() -> None:
-    caption = by_template(SAID)
+    caption = write_template_caption(SAID)
     assert caption.text == "small and red car above blue box and a cup"
     assert {place: [caption.text[a:b] for a, b in spans] for place, spans in caption.spans.items()} == {
-        place: [word] for place, word in SAID.places().items()
+        place: [word] for place, word in SAID.list_positions().items()
     }
 
 
 def test_a_caption_that_is_given_must_name_all_atoms_each_at_a_place_of_its_own() -> None:
-    found = located("There is an old cup; the small red car is above a box that is blue.", SAID)
+    found = locate_atoms("There is an old cup; the small red car is above a box that is blue.", SAID)
     assert not isinstance(found, str)
-    assert found.text[slice(*found.spans[Place("att", 1, 0)][0])] == "blue"
-    assert located("a small car above a blue box and a cup", SAID) == "red"
+    assert found.text[slice(*found.spans[GraphPosition("att", 1, 0)][0])] == "blue"
+    assert locate_atoms("a small car above a blue box and a cup", SAID) == "red"
     twice = SceneGraph((Node("car", ("red",)), Node("box", ("red",))))
-    assert located("a red car and a box", twice) == "red"
+    assert locate_atoms("a red car and a box", twice) == "red"
 
 
 def test_a_graph_holds_with_different_objects_for_what_is_said_and_negated_where_another_object_lacks_it() -> (
     None
 ):
     red, blue = Node("car", ("red",)), Node("car", ("blue",))
-    assert holds(SceneGraph((red,)), SceneGraph((blue, red)), WORDS)
-    assert not holds(SceneGraph((red, red)), SceneGraph((blue, red)), WORDS)
-    assert not holds(SceneGraph((red,)), SceneGraph((red,)), WORDS, negated=Place("att", 0, 0))
-    assert holds(SceneGraph((red,)), SceneGraph((blue, red)), WORDS, negated=Place("att", 0, 0))
+    assert is_true_of_graph(SceneGraph((red,)), SceneGraph((blue, red)), WORDS)
+    assert not is_true_of_graph(SceneGraph((red, red)), SceneGraph((blue, red)), WORDS)
+    assert not is_true_of_graph(
+        SceneGraph((red,)), SceneGraph((red,)), WORDS, negated=GraphPosition("att", 0, 0)
+    )
+    assert is_true_of_graph(
+        SceneGraph((red,)), SceneGraph((blue, red)), WORDS, negated=GraphPosition("att", 0, 0)
+    )
     pair = SceneGraph((Node("car"), Node("box")), (Edge(0, ON, 1),))
-    assert not holds(replace(pair, edges=(Edge(1, ON, 0),)), pair, WORDS)
+    assert not is_true_of_graph(replace(pair, edges=(Edge(1, ON, 0),)), pair, WORDS)
 
 
 def test_an_attribute_is_put_before_an_object_whose_name_has_no_letter() -> None:
     said = SceneGraph((Node("?"), Node("car", ("red",)), Node("box"), Node("cup")))
-    assert "red ? and a car and a box and a cup" in swap_foils(Told(by_template(said), said, said), WORDS)
+    assert "red ? and a car and a box and a cup" in generate_swap_foils(
+        CaptionedGraph(write_template_caption(said), said, said), WORDS
+    )
 
 
-def naively(said: SceneGraph, shown: SceneGraph, negated: Place | None) -> bool:
+def naively(said: SceneGraph, shown: SceneGraph, negated: GraphPosition | None) -> bool:
     """Try all choices of objects, by the definition."""
     for chosen in itertools.permutations(range(len(shown.nodes)), len(said.nodes)):
         facts = {
-            Place("obj", i): node.name == shown.nodes[j].name
+            GraphPosition("obj", i): node.name == shown.nodes[j].name
             for i, (node, j) in enumerate(zip(said.nodes, chosen, strict=True))
         }
-        for place, word in said.places().items():
-            if place.kind == "att":
+        for place, word in said.list_positions().items():
+            if place.atom_type == "att":
                 facts[place] = word in shown.nodes[chosen[place.owner]].attributes
         for k, edge in enumerate(said.edges):
-            facts[Place("rel", k)] = Edge(chosen[edge.subject], edge.name, chosen[edge.object]) in shown.edges
+            facts[GraphPosition("rel", k)] = (
+                Edge(chosen[edge.subject], edge.name, chosen[edge.object]) in shown.edges
+            )
         if all(fact != (place == negated) for place, fact in facts.items()):
             return True
     return False
@@ -98,8 +117,8 @@ def test_what_holds_is_what_some_choice_of_objects_makes_true() -> None:
     for seed in range(150):
         rng = np.random.default_rng(seed)
         said, shown = random_graph(rng, 3, int(rng.integers(3))), random_graph(rng, 5, 8)
-        for negated in (None, *said.places()):
-            answers.append(holds(said, shown, WORDS, negated))
+        for negated in (None, *said.list_positions()):
+            answers.append(is_true_of_graph(said, shown, WORDS, negated))
             assert answers[-1] == naively(said, shown, negated), (said, shown, negated)
     assert 0.1 < np.mean(answers) < 0.9
 
@@ -109,21 +128,21 @@ def test_a_picture_of_many_alike_objects_is_searched_in_no_time() -> None:
     nodes = tuple(Node(name) for name in names for _ in range(8))
     shown = SceneGraph(nodes, tuple(Edge(i, ON, j) for i in range(88) for j in range(i + 8, min(i + 16, 96))))
     chain = SceneGraph(tuple(map(Node, names)), tuple(Edge(i, ON, i + 1) for i in range(11)))
-    assert holds(chain, shown, WORDS)
-    assert not holds(replace(chain, edges=(*chain.edges, Edge(11, ON, 10))), shown, WORDS)
-    assert not holds(SceneGraph((*chain.nodes, Node("z"))), shown, WORDS)
+    assert is_true_of_graph(chain, shown, WORDS)
+    assert not is_true_of_graph(replace(chain, edges=(*chain.edges, Edge(11, ON, 10))), shown, WORDS)
+    assert not is_true_of_graph(SceneGraph((*chain.nodes, Node("z"))), shown, WORDS)
 
 
 def test_of_four_atoms_any_number_may_change_places_and_of_more_only_two() -> None:
     four = SceneGraph(tuple(map(Node, ("car", "box", "cup"))), (Edge(0, ON, 1),))
-    made = set(swap_foils(Told(by_template(four), four, four), WORDS))
+    made = set(generate_swap_foils(CaptionedGraph(write_template_caption(four), four, four), WORDS))
     assert {"box above cup and a car", "cup above car and a box"} <= made
     assert len(made) == 5
 
 
 def foils(whole: SceneGraph, kind: str) -> set[str]:
-    made = {"atom": atom_foils, "swap": swap_foils, "negate": negation_foils}[kind]
-    return set(made(Told(by_template(SAID), SAID, whole), WORDS))
+    made = {"atom": generate_atom_foils, "swap": generate_swap_foils, "negate": generate_negation_foils}[kind]
+    return set(made(CaptionedGraph(write_template_caption(SAID), SAID, whole), WORDS))
 
 
 def test_each_kind_of_negative_is_one_change() -> None:
@@ -158,9 +177,9 @@ def test_each_kind_of_negative_is_one_change() -> None:
 
 
 def test_a_sentence_is_negated_to_sentences() -> None:
-    said = located("A small red car is above a blue box near which a cup stands.", SAID)
+    said = locate_atoms("A small red car is above a blue box near which a cup stands.", SAID)
     assert not isinstance(said, str)
-    assert set(negation_foils(Told(said, SAID, SAID), WORDS)) == {
+    assert set(generate_negation_foils(CaptionedGraph(said, SAID, SAID), WORDS)) == {
         "It is not true that a small red car is above a blue box near which a cup stands.",
         "No small red car is above a blue box near which a cup stands.",
         "A small red car is above no blue box near which a cup stands.",
@@ -184,17 +203,17 @@ def test_what_is_true_of_the_whole_picture_is_no_negative() -> None:
 def test_a_walk_has_just_so_many_atoms_true_of_the_picture_and_no_name_twice(atoms: int) -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        scene = sample(rng, 5)
-        graph = graph_of(scene)
-        found = walk(told(graph, rng), atoms, rng)
+        scene = sample_grid_scene(rng, 5)
+        graph = build_graph(scene)
+        found = sample_subgraph(select_pair_relations(graph, rng), atoms, rng)
         assert found is not None
-        assert len(found.places()) == atoms
-        assert holds(found, graph, WORDS)
+        assert len(found.list_positions()) == atoms
+        assert is_true_of_graph(found, graph, WORDS)
         assert len({node.name for node in found.nodes}) == len(found.nodes)
-    assert picture(scene, rng).shape == (96, 96, 3)
+    assert draw_tiled_image(scene, rng).shape == (96, 96, 3)
 
 
 def test_a_walk_that_runs_out_of_atoms_is_none() -> None:
     graph = SceneGraph((Node("car", ("red",)), Node("car", ("blue",))))
-    assert walk(graph, 3, np.random.default_rng(0)) is None
-    assert walk(SceneGraph(()), 1, np.random.default_rng(0)) is None
+    assert sample_subgraph(graph, 3, np.random.default_rng(0)) is None
+    assert sample_subgraph(SceneGraph(()), 1, np.random.default_rng(0)) is None

@@ -12,17 +12,23 @@ import pytest
 from chat_server import ChatServer, Request, Response
 from obliging_writer import asked, completion, obliging
 
-from caramel.benchmarks.crepe_files import regions
+from caramel.benchmarks.crepe_files import read_regions
 from caramel.crepe.caption_template import Caption
 from caramel.crepe.crops import CropRules
-from caramel.crepe.llm_captions import OMITTED, Tell, templates, told_by
-from caramel.crepe.productivity import Draft, drafts, file_of, make
-from caramel.crepe.visual_genome_graphs import Picture
-from caramel.crepe.world_graphs import PIXELS, WorldWords, graph_of, sample, told
+from caramel.crepe.llm_captions import OMITTED, CaptionWriter, create_caption_writer, write_template_captions
+from caramel.crepe.productivity import Draft, get_file_path, sample_drafts, write_productivity_files
+from caramel.crepe.visual_genome_graphs import ImageGraph
+from caramel.crepe.world_graphs import (
+    PIXELS,
+    WorldThesaurus,
+    build_graph,
+    sample_grid_scene,
+    select_pair_relations,
+)
 from caramel.errors import BackendError, ResourceError
 from caramel.interfaces.benchmark import Reject
 from caramel.interfaces.scene_graph import Edge, Node, SceneGraph
-from caramel.models.llm.chat import load_chat_writer
+from caramel.models.llm.chat import load_chat_model
 from caramel.registry import LANGUAGE_MODELS
 
 SMALL = SceneGraph((Node("car", ("red", "old")), Node("box")))
@@ -37,8 +43,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     server.close()
 
 
-def teller(server: ChatServer, folder: Path, max_requests: int | None = None) -> Tell:
-    return told_by(
+def teller(server: ChatServer, folder: Path, max_requests: int | None = None) -> CaptionWriter:
+    return create_caption_writer(
         LANGUAGE_MODELS["chat"].load(f"m@{server.url}", at_once=2, workers=0),
         folder / "r.sqlite",
         seed=0,
@@ -51,10 +57,10 @@ def test_few_atoms_are_said_by_the_template_and_more_by_the_model_once(
     server: ChatServer, tmp_path: Path
 ) -> None:
     said = teller(server, tmp_path)([SMALL, LARGE, SMALL])
-    assert said[0] == said[2] == templates([SMALL])[0]
+    assert said[0] == said[2] == write_template_captions([SMALL])[0]
     assert isinstance(said[1], Caption)
     assert said[1].text == "There is a red old car, a blue box, the car above box."
-    assert set(said[1].spans) == set(LARGE.places())
+    assert set(said[1].spans) == set(LARGE.list_positions())
     assert [asked(request)[1] for request in server.requests] == [
         {"objects": "car (red, old); box (blue)", "relations": "car above box"}
     ]
@@ -87,20 +93,20 @@ def test_a_server_that_never_replies_is_an_error_before_any_file_is_touched(
         return Response(body=b"no reply")
 
     server.behave = refuses
-    patient = load_chat_writer(f"m@{server.url}", at_once=2, workers=0)
+    patient = load_chat_model(f"m@{server.url}", at_once=2, workers=0)
     hurried = replace(patient, endpoint=replace(patient.endpoint, longest=0.01))
-    kept = file_of(tmp_path / "set", "atom", 7)
+    kept = get_file_path(tmp_path / "set", "atom", 7)
     kept.parent.mkdir(parents=True)
     kept.write_text("of an earlier run")
     drafted = {n: [Draft(str(n), (0, 0, 1, 1), LARGE, LARGE)] for n in (6, 7)}
     with pytest.raises(BackendError, match="replied to nothing that was asked for 2 texts"):
-        make(
+        write_productivity_files(
             drafted,
-            WorldWords(),
+            WorldThesaurus(),
             tmp_path / "set",
             seed=0,
             reject=lambda reject: None,
-            tell=told_by(hurried, tmp_path / "r.sqlite", seed=0, at_once=2),
+            write_captions=create_caption_writer(hurried, tmp_path / "r.sqlite", seed=0, at_once=2),
         )
     assert kept.read_text() == "of an earlier run"
 
@@ -127,18 +133,25 @@ def test_a_set_of_the_models_captions_has_its_negatives_and_is_read_back(
     server: ChatServer, tmp_path: Path
 ) -> None:
     shown = [
-        Picture(str(i), PIXELS, PIXELS, told(graph_of(sample(rng, 4)), rng))
+        ImageGraph(str(i), PIXELS, PIXELS, select_pair_relations(build_graph(sample_grid_scene(rng, 4)), rng))
         for i in range(4)
         for rng in [np.random.default_rng(i)]
     ]
     rules = CropRules(area=0, share=0, narrow=0.01, overlap=2)
     rejects: list[Reject] = []
-    found = drafts(shown, complexities=[4, 6, 9], tries=1, most=4, rules=rules, seed=0, reject=rejects.append)
-    counts = make(
-        found, WorldWords(), tmp_path / "set", seed=0, reject=rejects.append, tell=teller(server, tmp_path)
+    found = sample_drafts(
+        shown, complexities=[4, 6, 9], tries=1, most=4, rules=rules, seed=0, reject=rejects.append
+    )
+    counts = write_productivity_files(
+        found,
+        WorldThesaurus(),
+        tmp_path / "set",
+        seed=0,
+        reject=rejects.append,
+        write_captions=teller(server, tmp_path),
     )
     assert counts["atom", 9] > 0
     for n in (4, 6, 9):
-        for row in regions(file_of(tmp_path / "set", "atom", n), {"": "hard_negs"}).kept:
+        for row in read_regions(get_file_path(tmp_path / "set", "atom", n), {"": "hard_negs"}).regions:
             assert row.caption.startswith("There is") == (n > 4)
             assert len({row.caption, *row.negatives[""]}) == 6

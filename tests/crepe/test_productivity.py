@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from caramel.crepe.caption_template import by_template
+from caramel.crepe.caption_template import write_template_caption
 from caramel.crepe.crops import CropRules
 from caramel.crepe.example_files import WEIGHED
-from caramel.crepe.productivity import drafts, make
-from caramel.crepe.visual_genome_graphs import Picture
-from caramel.crepe.world_graphs import PIXELS, WorldWords, graph_of, sample
+from caramel.crepe.productivity import sample_drafts, write_productivity_files
+from caramel.crepe.visual_genome_graphs import ImageGraph
+from caramel.crepe.world_graphs import PIXELS, WorldThesaurus, build_graph, sample_grid_scene
 
 ANY = CropRules(area=0, share=0, narrow=0.01, overlap=2)
 
@@ -29,18 +29,23 @@ def test_a_swap_that_follows_from_its_caption_is_left_out_and_no_other_type_is_a
         asked.extend(rows)
         return [certainty] * len(rows)
 
-    shown = [Picture("1", PIXELS, PIXELS, graph_of(sample(np.random.default_rng(1), 4)))]
+    shown = [ImageGraph("1", PIXELS, PIXELS, build_graph(sample_grid_scene(np.random.default_rng(1), 4)))]
     made: dict[str, Any] = {"seed": 0, "reject": lambda reject: None}
-    found = drafts(shown, complexities=[9], tries=2, most=2, rules=ANY, **made)
-    counts = make(found, WorldWords(), tmp_path, entailed=entailed, **made)
+    found = sample_drafts(shown, complexities=[9], tries=2, most=2, rules=ANY, **made)
+    counts = write_productivity_files(found, WorldThesaurus(), tmp_path, entailed=entailed, **made)
     assert (counts["swap", 9] > 0, counts["atom", 9] > 0) == (certainty < 0.5, True)
-    assert {premise for premise, _ in asked} == {by_template(draft.graph).text for draft in found[9]}
+    assert {premise for premise, _ in asked} == {
+        write_template_caption(draft.graph).text for draft in found[9]
+    }
     assert len(set(asked)) == len(asked) <= 2 * WEIGHED
 
 
 def test_no_complexity_has_more_captions_than_are_wanted() -> None:
-    shown = [Picture(str(i), PIXELS, PIXELS, graph_of(sample(np.random.default_rng(i), 4))) for i in range(3)]
-    found = drafts(
+    shown = [
+        ImageGraph(str(i), PIXELS, PIXELS, build_graph(sample_grid_scene(np.random.default_rng(i), 4)))
+        for i in range(3)
+    ]
+    found = sample_drafts(
         shown, complexities=[4, 6], tries=7, most=10, rules=ANY, seed=0, reject=lambda reject: None
     )
     assert {n: len(made) for n, made in found.items()} == {4: 10, 6: 10}

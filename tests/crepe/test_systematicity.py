@@ -7,16 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from caramel.crepe.caption_template import by_template, located
+from caramel.crepe.caption_template import locate_atoms, write_template_caption
 from caramel.crepe.crops import CropRules
-from caramel.crepe.example_files import Example, rejected, write
-from caramel.crepe.foils import Told
-from caramel.crepe.systematicity import MOST, UNSAID, comp_foils, described, is_compound
-from caramel.crepe.visual_genome_graphs import Picture, Region
+from caramel.crepe.example_files import Example, open_rejects, write_examples
+from caramel.crepe.foils import CaptionedGraph
+from caramel.crepe.systematicity import (
+    MOST,
+    UNSAID,
+    generate_compound_foils,
+    is_compound,
+    iter_region_examples,
+)
+from caramel.crepe.visual_genome_graphs import ImageGraph, Region
 from caramel.crepe.wordlist_thesaurus import list_words
 from caramel.errors import ConfigError, DataError
 from caramel.interfaces.benchmark import Reject
-from caramel.interfaces.scene_graph import AtomKind, Edge, Node, SceneGraph, Thesaurus
+from caramel.interfaces.scene_graph import AtomType, Edge, Node, SceneGraph, Thesaurus
 
 CAR = SceneGraph((Node("car", ("red",)),))
 
@@ -50,9 +56,11 @@ def test_one_compound_is_that_and_no_loose_object_beside_it(graph: SceneGraph, o
 def test_a_description_is_kept_that_says_its_compound_whatever_else_it_says(
     phrase: str, why: str | None
 ) -> None:
-    picture = Picture("1", 800, 800, CAR, (Region((0, 0, 300, 300), phrase, CAR),))
+    picture = ImageGraph("1", 800, 800, CAR, (Region((0, 0, 300, 300), phrase, CAR),))
     rejects: list[Reject] = []
-    kept = [said.told.caption.text for said in described([picture], rejects.append, CropRules())]
+    kept = [
+        said.captioned.caption.text for said in iter_region_examples([picture], rejects.append, CropRules())
+    ]
     assert kept == ([] if why else [phrase])
     assert [(reject.reason, reject.text) for reject in rejects] == ([(why, phrase)] if why else [])
 
@@ -63,17 +71,19 @@ class Words:
     def __init__(self, number: int) -> None:
         self._number = number
 
-    def foils(self, kind: AtomKind, word: str) -> list[str]:
+    def foils(self, kind: AtomType, word: str) -> list[str]:
         return [f"{kind}{i:03}" for i in range(self._number)]
 
-    def covers(self, kind: AtomKind, general: str, special: str) -> bool:
+    def covers(self, kind: AtomType, general: str, special: str) -> bool:
         return general == special
 
 
 def compounds(text: str, graph: SceneGraph, words: Thesaurus) -> list[str]:
-    caption = located(text, graph)
+    caption = locate_atoms(text, graph)
     assert not isinstance(caption, str)
-    return list(comp_foils(Told(caption, graph, graph), words, np.random.default_rng(0)))
+    return list(
+        generate_compound_foils(CaptionedGraph(caption, graph, graph), words, np.random.default_rng(0))
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,10 +109,10 @@ def test_of_many_pairs_of_foils_some_are_drawn_with_all_foils_among_them() -> No
 
 def test_what_an_earlier_run_wrote_is_gone_where_there_is_nothing_now(tmp_path: Path) -> None:
     path = tmp_path / "set.csv"
-    example = Example("1", (0, 0, 9, 9), by_template(CAR).text, {"hard_negs": ["blue car"]})
-    assert write(path, [example, example]) == 2
+    example = Example("1", (0, 0, 9, 9), write_template_caption(CAR).text, {"hard_negs": ["blue car"]})
+    assert write_examples(path, [example, example]) == 2
     assert path.read_text().splitlines()[0] == "image_id,x,y,width,height,caption,hard_negs"
-    assert write(path, []) == 0
+    assert write_examples(path, []) == 0
     assert not path.exists()
 
 
@@ -111,7 +121,7 @@ def test_rejects_are_whole_also_after_an_error_and_those_before_stay_until_then(
     path.write_text("before")
 
     def fail() -> None:
-        with rejected(path) as (reject, counts):
+        with open_rejects(path) as (reject, counts):
             reject(Reject("here", "no use", "é"))
             assert (path.read_text(), counts["no use"]) == ("before", 1)
             raise DataError("nothing is left")

@@ -12,7 +12,7 @@ import pytest
 from small_visual_genome import item, region, write, write_graphs
 
 from caramel.crepe import json_stream, visual_genome_graphs
-from caramel.crepe.json_stream import json_items
+from caramel.crepe.json_stream import iter_json_items
 from caramel.crepe.visual_genome_graphs import (
     BARE,
     BROKEN,
@@ -20,8 +20,8 @@ from caramel.crepe.visual_genome_graphs import (
     NO_SCENE,
     TWICE,
     UNKNOWN,
-    Picture,
-    pictures,
+    ImageGraph,
+    iter_image_graphs,
 )
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Reject
@@ -30,15 +30,15 @@ from caramel.interfaces.scene_graph import Edge, Node, SceneGraph
 DOG = item(1, [("Dog", ["Brown ", "wet"]), ("grass", ["green"])], [(0, "ON", 1)])
 
 
-def read(folder: Path, *, regions: bool = False) -> tuple[list[Picture], list[Reject]]:
+def read(folder: Path, *, regions: bool = False) -> tuple[list[ImageGraph], list[Reject]]:
     rejects: list[Reject] = []
-    return list(pictures(folder, rejects.append, regions=regions)), rejects
+    return list(iter_image_graphs(folder, rejects.append, regions=regions)), rejects
 
 
 def test_objects_attributes_relations_and_boxes_are_read_in_lower_case(tmp_path: Path) -> None:
     found, rejects = read(write(tmp_path, [DOG], {}))
     nodes = (Node("dog", ("brown", "wet"), (0, 10, 300, 300)), Node("grass", ("green",), (150, 10, 300, 300)))
-    assert found == [Picture("1", 800, 800, SceneGraph(nodes, (Edge(0, "on", 1),)))]
+    assert found == [ImageGraph("1", 800, 800, SceneGraph(nodes, (Edge(0, "on", 1),)))]
     assert rejects == []
 
 
@@ -51,8 +51,8 @@ def test_a_region_has_the_attributes_that_its_phrase_says_whatever_the_order_of_
     regions_of = {picture.image_id: picture.regions for picture in found}
     (wet,), (black,) = regions_of["1"], regions_of["2"]
     assert wet.phrase == "A wet dog on grass."
-    assert wet.graph.compounds() == {("wet", "dog"), ("dog", "on", "grass")}
-    assert black.graph.compounds() == {("black", "cat")}
+    assert wet.graph.list_compounds() == {("wet", "dog"), ("dog", "on", "grass")}
+    assert black.graph.list_compounds() == {("black", "cat")}
     assert rejects == []
 
 
@@ -60,7 +60,7 @@ def test_an_accent_that_is_a_character_of_its_own_makes_no_other_word(tmp_path: 
     cup = item(1, [("cup", ["rose\u0301"])], [])
     regions = {1: [region(cup, "a ros\u00e9 cup", [0])]}
     ((picture,), rejects) = read(write(tmp_path, [cup], regions), regions=True)
-    assert picture.regions[0].graph.compounds() == {("ros\u00e9", "cup")}
+    assert picture.regions[0].graph.list_compounds() == {("ros\u00e9", "cup")}
     assert rejects == []
 
 
@@ -79,13 +79,13 @@ def test_of_sorted_files_one_is_not_read_on_for_an_image_that_it_lacks(
     read_on: list[str] = []
 
     def noted(path: Path) -> Iterator[tuple[str, Any]]:
-        for where, one in json_items(path):
+        for where, one in iter_json_items(path):
             read_on.append(f"{path.stem} {one['image_id']}")
             yield where, one
 
-    monkeypatch.setattr(visual_genome_graphs, "json_items", noted)
+    monkeypatch.setattr(visual_genome_graphs, "iter_json_items", noted)
     rejects: list[Reject] = []
-    found = pictures(write(tmp_path, dogs, said), rejects.append, regions=True)
+    found = iter_image_graphs(write(tmp_path, dogs, said), rejects.append, regions=True)
     assert [next(found).image_id for _ in range(2)] == ["1", "3"]
     assert read_on[-1] == "scene_graphs 3"
     assert {picture.image_id: len(picture.regions) for picture in found} == {
@@ -179,9 +179,9 @@ def test_a_file_that_is_no_list_or_is_cut_off_is_an_error_that_names_it(text: st
     path = tmp_path / "scene_graphs.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError, match=r"scene_graphs\.json"):
-        list(json_items(path))
+        list(iter_json_items(path))
     with pytest.raises(DataError, match="No such file"):
-        list(json_items(tmp_path / "gone.json"))
+        list(iter_json_items(tmp_path / "gone.json"))
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 20])
@@ -192,16 +192,16 @@ def test_items_are_the_same_however_the_file_is_cut(
     values = [12, "é\n", {"a": [1.5, None]}, [], True, 7]
     path = tmp_path / "list.json"
     path.write_text(json.dumps(values, ensure_ascii=False, indent=1), encoding="utf-8")
-    assert [value for _, value in json_items(path)] == values
+    assert [value for _, value in iter_json_items(path)] == values
     path.write_text(" [ ] ")
-    assert list(json_items(path)) == []
+    assert list(iter_json_items(path)) == []
 
 
 def test_a_long_file_is_not_held(tmp_path: Path) -> None:
     path = tmp_path / "list.json"
     path.write_text(json.dumps([{"text": "x" * 1_000}] * 30_000))
     tracemalloc.start()
-    count = sum(1 for _ in json_items(path))
+    count = sum(1 for _ in iter_json_items(path))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert count == 30_000

@@ -50,21 +50,21 @@ def test_a_finding_is_one_line_with_its_cure() -> None:
 
 def test_packages_are_compared_with_the_lock(tmp_path: Path) -> None:
     lock = tmp_path / "requirements.lock"
-    assert machine.packages(tmp_path).state == WARN
+    assert machine.check_packages(tmp_path).state == WARN
     version = metadata.version("click")
     lock.write_text(
         f"# a comment\nclick=={version}\nclick=={version} \\\n    --hash=sha256:0a\nno_such==1 ; sys_platform == 'plan9'\n",
         encoding="utf-8",
     )
-    assert machine.packages(tmp_path) == Finding(OK, "packages", "all 2 as in requirements.lock")
+    assert machine.check_packages(tmp_path) == Finding(OK, "packages", "all 2 as in requirements.lock")
     lock.write_text("click==0.1\n", encoding="utf-8")
-    found = machine.packages(tmp_path)
+    found = machine.check_packages(tmp_path)
     assert (found.state, found.text) == (
         WARN,
         f"1 differ from the lock: click {version} (lock: ==0.1)",
     )
     lock.write_text("no-such-package==1\n", encoding="utf-8")
-    assert machine.packages(tmp_path).state == FAIL
+    assert machine.check_packages(tmp_path).state == FAIL
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_packages_are_compared_with_the_lock(tmp_path: Path) -> None:
 )
 def test_a_broken_requirements_lock_is_said_with_its_cure(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "requirements.lock").write_bytes(content)
-    found = machine.packages(tmp_path)
+    found = machine.check_packages(tmp_path)
     assert (found.state, found.cure) == (FAIL, "git checkout requirements.lock")
 
 
@@ -89,22 +89,22 @@ def test_a_broken_requirements_lock_is_said_with_its_cure(content: bytes, tmp_pa
 def test_little_disk_is_said(free: int, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=free * 2**30)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    assert machine.disk(tmp_path).state == state
+    assert machine.check_disk(tmp_path).state == state
 
 
 def test_params_are_read_and_their_mistakes_told(project: Path) -> None:
-    assert settings.params(project).state == FAIL
+    assert settings.check_params(project).state == FAIL
     config(project)
-    assert settings.params(project) == Finding(OK, "params", "profile 'default', source 'world'")
+    assert settings.check_params(project) == Finding(OK, "params", "profile 'default', source 'world'")
     path = project / "params.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("profile:", "profil:"), encoding="utf-8")
-    assert "did you mean 'profile'" in settings.params(project).text
+    assert "did you mean 'profile'" in settings.check_params(project).text
 
 
 def test_data_that_a_method_lacks_is_told_before_it_trains(
     project: Path, world: object, files: dict[str, bytes], clip_folder: Path
 ) -> None:
-    found = settings.methods(project, config(project))
+    found = settings.check_methods(project, config(project))
     assert (found.state, found.text) == (
         OK,
         "infonce, pairs_unpaired, shuffled, trohn_text, negative_images, trohn_img; pairs and model are not made yet",
@@ -113,15 +113,15 @@ def test_data_that_a_method_lacks_is_told_before_it_trains(
     (project / "data" / "assemble").mkdir()
     rows = training_rows(world, list(files), 8).assign(caption2=None)
     write_table(TRAINING, rows, project / "data" / "assemble" / "training.parquet")
-    assert settings.methods(project, config(project)).text.endswith("their data is there")
-    found = settings.methods(project, config(project, finetune__variants="[infonce, clic]"))
+    assert settings.check_methods(project, config(project)).text.endswith("their data is there")
+    found = settings.check_methods(project, config(project, finetune__variants="[infonce, clic]"))
     assert found.state == FAIL
     assert "None of 8 rows has a caption2, a paraphrase, which method 'clic' trains on" in found.text
 
 
 def test_an_unknown_backend_is_told_before_a_stage_runs(project: Path) -> None:
-    assert settings.backends(config(project)).state == OK
-    found = settings.backends(
+    assert settings.check_backends(config(project)).state == OK
+    found = settings.check_backends(
         config(project, scores__scorers="[length, lenght]", filter_images__judge="clop")
     )
     assert found.state == FAIL
@@ -133,8 +133,8 @@ def test_a_gpu_that_is_asked_for_must_be_there(project: Path, monkeypatch: pytes
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert machine.gpu(config(project)).state == OK
-    assert machine.gpu(config(project, run__device="cuda")).state == FAIL
+    assert machine.check_gpu(config(project)).state == OK
+    assert machine.check_gpu(config(project, run__device="cuda")).state == FAIL
 
 
 def answer_as_grpc(listening: socket.socket) -> None:
@@ -149,47 +149,47 @@ def test_a_cluster_that_cannot_be_reached_is_a_failure(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    assert machine.ray(None).state == OK
+    assert machine.check_ray(None).state == OK
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}"):
             monkeypatch.setenv("RAY_ADDRESS", address)
             answering = threading.Thread(target=answer_as_grpc, args=(listening,))
             answering.start()
-            assert machine.ray(None).state == OK
+            assert machine.check_ray(None).state == OK
             answering.join()
-    found = machine.ray(None)
+    found = machine.check_ray(None)
     assert found.state == FAIL
     assert "cannot be reached" in found.text
     for address in ("nonsense", "127.0.0.1:99999999", "a..b:1"):
         monkeypatch.setenv("RAY_ADDRESS", address)
-        assert machine.ray(None).state == FAIL
+        assert machine.check_ray(None).state == FAIL
 
 
 def test_a_hub_model_needs_the_hub(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named = config(project, pretrain__backend="pretrained", pretrain__pretrained="ViT-B-32:openai")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert settings.hub(config(project)).state == OK
-    found = settings.hub(named)
+    assert settings.check_hub(config(project)).state == OK
+    found = settings.check_hub(named)
     assert found.state == WARN
     assert "'ViT-B-32:openai'" in found.text
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
-    assert settings.hub(named).state == OK
+    assert settings.check_hub(named).state == OK
 
 
 def test_the_dvc_repository_and_its_remote_are_found(tmp_path: Path) -> None:
-    assert versions.dvc_repository(tmp_path).state == FAIL
+    assert versions.check_dvc_repository(tmp_path).state == FAIL
     (tmp_path / ".dvc").mkdir()
     (tmp_path / ".dvc" / "config").write_bytes(b"\xff")
-    found = versions.dvc_repository(tmp_path)
+    found = versions.check_dvc_repository(tmp_path)
     assert (found.state, "settings" in found.text) == (FAIL, True)
     (tmp_path / ".dvc" / "config").write_text("[core]\n    remote = lab\n", encoding="utf-8")
-    assert versions.dvc_repository(tmp_path).state == WARN
+    assert versions.check_dvc_repository(tmp_path).state == WARN
     (tmp_path / ".dvc" / "config.local").write_text(
         "['remote \"lab\"']\n    url = s3://x\n    verify = true\n", encoding="utf-8"
     )
     said = "remote lab; `caramel doctor --remote` tests it"
-    assert versions.dvc_repository(tmp_path) == Finding(OK, "dvc", said)
+    assert versions.check_dvc_repository(tmp_path) == Finding(OK, "dvc", said)
 
 
 def test_a_remote_whose_objects_are_believed_is_a_failure_and_mended_where_it_is_named(
@@ -201,14 +201,14 @@ def test_a_remote_whose_objects_are_believed_is_a_failure_and_mended_where_it_is
     local.write_text(
         "['remote \"lab\"']\n    verify = true\n['remote \"mine\"']\n    url = /x\n", encoding="utf-8"
     )
-    found = versions.dvc_repository(tmp_path)
+    found = versions.check_dvc_repository(tmp_path)
     assert (found.state, found.cure) == (FAIL, "caramel doctor --fix, and commit .dvc/config")
     assert "mine, lab is not checked" in found.text
-    assert list(examination.mend(tmp_path)) == ["what is pulled from mine, lab is checked from now on"]
+    assert list(examination.fix_project(tmp_path)) == ["what is pulled from mine, lab is checked from now on"]
     assert "verify = true" in committed.read_text(encoding="utf-8").lower()
     assert "/x" in local.read_text(encoding="utf-8")
-    assert versions.dvc_repository(tmp_path).state == OK
-    assert list(examination.mend(tmp_path)) == []
+    assert versions.check_dvc_repository(tmp_path).state == OK
+    assert list(examination.fix_project(tmp_path)) == []
 
 
 @pytest.mark.parametrize(
@@ -247,16 +247,16 @@ def test_the_lock_is_current_until_a_source_changes(tmp_path: Path, monkeypatch:
         "stages:\n  copy:\n    cmd: cp a b\n    deps: [a]\n    outs: [b]\n", encoding="utf-8"
     )
     (tmp_path / "a").write_text("1", encoding="utf-8")
-    assert versions.dvc_lock(tmp_path, versions.start_dvc_status(tmp_path)).state == WARN
+    assert versions.check_dvc_lock(tmp_path, versions.start_dvc_status(tmp_path)).state == WARN
     for command in (["init", "--no-scm", "-q"], ["repro", "-q"]):
         subprocess.run([sys.executable, "-m", "dvc", *command], cwd=tmp_path, check=True, capture_output=True)
-    found = versions.dvc_lock(tmp_path, versions.start_dvc_status(tmp_path))
+    found = versions.check_dvc_lock(tmp_path, versions.start_dvc_status(tmp_path))
     assert found == Finding(OK, "dvc.lock", "current")
     (tmp_path / "a").write_text("2", encoding="utf-8")
-    found = versions.dvc_lock(tmp_path, versions.start_dvc_status(tmp_path))
+    found = versions.check_dvc_lock(tmp_path, versions.start_dvc_status(tmp_path))
     assert (found.state, found.text) == (WARN, "1 stages to run, from 'copy' on")
     (tmp_path / "dvc.yaml").write_text("stages: [\n", encoding="utf-8")
-    assert versions.dvc_lock(tmp_path, versions.start_dvc_status(tmp_path)).state == FAIL
+    assert versions.check_dvc_lock(tmp_path, versions.start_dvc_status(tmp_path)).state == FAIL
 
 
 @pytest.mark.parametrize(
@@ -264,19 +264,19 @@ def test_the_lock_is_current_until_a_source_changes(tmp_path: Path, monkeypatch:
 )
 def test_a_broken_lock_or_rwlock_of_dvc_is_a_failure_with_the_cure(text: str, tmp_path: Path) -> None:
     (tmp_path / ".dvc" / "tmp").mkdir(parents=True)
-    assert versions.dvc_repository(tmp_path).state == WARN, "no remote"
+    assert versions.check_dvc_repository(tmp_path).state == WARN, "no remote"
     (tmp_path / ".dvc" / "tmp" / "rwlock").write_text("", encoding="utf-8")
     (tmp_path / "dvc.lock").write_text(text, encoding="utf-8")
     for found in (
-        versions.dvc_repository(tmp_path),
-        versions.dvc_lock(tmp_path, versions.start_dvc_status(tmp_path)),
+        versions.check_dvc_repository(tmp_path),
+        versions.check_dvc_lock(tmp_path, versions.start_dvc_status(tmp_path)),
     ):
         assert found.state == FAIL
         assert found.cure.startswith("caramel doctor --fix")
 
 
 def test_the_store_of_runs_is_counted_or_said_to_be_broken(tmp_path: Path) -> None:
-    assert versions.runs(tmp_path).state == OK
+    assert versions.check_mlflow(tmp_path).state == OK
     database = tmp_path / "mlruns" / "mlflow.db"
     database.parent.mkdir()
     connection = sqlite3.connect(database)
@@ -284,9 +284,9 @@ def test_the_store_of_runs_is_counted_or_said_to_be_broken(tmp_path: Path) -> No
     connection.execute("INSERT INTO runs VALUES ('FINISHED'), ('RUNNING')")
     connection.commit()
     connection.close()
-    assert versions.runs(tmp_path) == Finding(OK, "mlflow", "2 runs, 1 of them running")
+    assert versions.check_mlflow(tmp_path) == Finding(OK, "mlflow", "2 runs, 1 of them running")
     database.write_bytes(b"this is no database, whatever its name may be")
-    assert versions.runs(tmp_path).state == FAIL
+    assert versions.check_mlflow(tmp_path).state == FAIL
 
 
 def test_a_read_only_store_that_is_healthy_is_no_failure(tmp_path: Path, mount: Callable[..., Path]) -> None:
@@ -295,8 +295,8 @@ def test_a_read_only_store_that_is_healthy_is_no_failure(tmp_path: Path, mount: 
         store.execute("PRAGMA journal_mode=WAL")
         store.execute("CREATE TABLE runs (status TEXT)")
     subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
-    assert versions.runs(tmp_path) == Finding(OK, "mlflow", "0 runs, 0 of them running")
-    found = machine.disk(tmp_path)
+    assert versions.check_mlflow(tmp_path) == Finding(OK, "mlflow", "0 runs, 0 of them running")
+    found = machine.check_disk(tmp_path)
     assert found.state == FAIL
     assert f"mlruns cannot be written: its volume {place} is read-only" in found.text
 
@@ -304,7 +304,7 @@ def test_a_read_only_store_that_is_healthy_is_no_failure(tmp_path: Path, mount: 
 def test_an_empty_store_of_runs_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "mlruns").mkdir()
     (tmp_path / "mlruns" / "mlflow.db").touch()
-    found = versions.runs(tmp_path)
+    found = versions.check_mlflow(tmp_path)
     assert found.state == FAIL
     assert "is empty. The runs that it held are gone, unless there is a copy" in found.text
 
@@ -316,7 +316,7 @@ def test_the_whole_examination_opens_no_connection(project: Path, monkeypatch: p
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(socket.socket, "connect", refuse)
     config(project)
-    names = [finding.name for finding in examination.examine(project)]
+    names = [finding.name for finding in examination.examine_project(project)]
     assert names == [
         "python", "packages", "disk", "memory", "cores", "params", "backends", "inputs", "methods",
         "gpu", "ray", "hub", "git", "dvc", "dvc.lock", "mlflow",
@@ -357,24 +357,24 @@ def test_a_fresh_clone_has_no_failure_whichever_profile_was_set(clone: Path) -> 
 
 def test_a_folder_without_captions_is_a_failure_before_the_first_stage(project: Path) -> None:
     asked = load_config(write_profile("files", {}, project))
-    found = settings.inputs(project, asked)
+    found = settings.check_inputs(project, asked)
     assert (found.state, "'inputs' holds no file of captions" in found.text) == (FAIL, True)
     (project / "inputs" / "captions.csv").write_text("filename,caption\n", encoding="utf-8")
-    assert settings.inputs(project, asked).state == OK
+    assert settings.check_inputs(project, asked).state == OK
 
 
 def test_what_the_profile_paper_lacks_is_named_file_by_file(project: Path) -> None:
     asked = load_config(write_profile("paper", {}, project))
-    found = settings.inputs(project, asked)
+    found = settings.check_inputs(project, asked)
     assert found.state == FAIL
     for lacking in ("scenes.files = 'inputs/coco'", "train_generator.pretrained = 'inputs/sdxl-dpo'"):
         assert lacking in found.text
     assert "openai" not in found.text  # a name of open_clip's is fetched
-    said = settings.backends(asked).text
+    said = settings.check_backends(asked).text
     for key in ("evaluate.data = 'inputs/benchmarks'", "evaluate.zero_shot = 'inputs/imagenet'"):
         assert f"{key}: there is no such folder" in said
     for name in ("coco", "sdxl-dpo"):
         (project / "inputs" / name).mkdir()
     (project / "inputs" / "coco" / "captions.json").touch()
-    assert settings.inputs(project, asked).state == OK
-    assert settings.inputs(project, config(project)).text == "none are needed"
+    assert settings.check_inputs(project, asked).state == OK
+    assert settings.check_inputs(project, config(project)).text == "none are needed"

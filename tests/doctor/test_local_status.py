@@ -69,7 +69,7 @@ def test_no_server_that_the_graph_names_is_asked(
             (project / "c.dvc").write_text(text, encoding="utf-8")
         else:
             (project / "dvc.yaml").write_text(graph, encoding="utf-8")
-        found = versions.dvc_lock(project, versions.start_dvc_status(project))
+        found = versions.check_dvc_lock(project, versions.start_dvc_status(project))
         server.setblocking(False)
         with pytest.raises(BlockingIOError):
             server.accept()
@@ -78,7 +78,7 @@ def test_no_server_that_the_graph_names_is_asked(
 
 def test_an_answer_of_dvc_that_is_none_is_a_failure(project: Path) -> None:
     other = subprocess.Popen([sys.executable, "-c", ""], stdout=-1, stderr=-1, text=True)
-    assert versions.dvc_lock(project, other).state == FAIL
+    assert versions.check_dvc_lock(project, other).state == FAIL
 
 
 def test_settings_that_are_a_folder_are_named_without_a_traceback(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from s3_server import BUCKET
 from tracking_servers import free_port
 
 from caramel.doctor.findings import FAIL, OK, WARN
-from caramel.doctor.remote import examine_remotes, find_wrong_objects, mend_remotes
-from caramel.release.pin import dvc_hash
+from caramel.doctor.remote import examine_remotes, find_wrong_objects, fix_remotes
+from caramel.release.pin import compute_dvc_hash
 from caramel.runtime.dvc import remote
 from caramel.runtime.dvc.remote import open_cache
 
@@ -128,7 +128,7 @@ def test_what_is_wrong_in_a_remote_is_named_not_pulled_and_sent_again(
     root = clone(made, tmp_path / "clone")
     done = dvc("pull", root=root, check=False)
     assert done.returncode, "verify: true is committed"
-    assert list(mend_remotes(made)) == ["remote store: 2 objects were sent"]
+    assert list(fix_remotes(made)) == ["remote store: 2 objects were sent"]
     assert [f.state for f in examine_remotes(made)] == [OK, OK, OK]
     dvc("pull", "-q", root=root)
 
@@ -183,7 +183,7 @@ def test_without_verify_dvc_pulls_what_a_remote_flipped_and_calls_it_fine(
     config.write_text(config.read_text(encoding="utf-8").replace("verify = true", "verify = false"))
     dvc("pull", "-q", root=root)
     spoil(s3, there[flipped])  # the same bit: it is whole again
-    hashes = {dvc_hash(path) for path in (root / "data").rglob("*.txt")}
+    hashes = {compute_dvc_hash(path) for path in (root / "data").rglob("*.txt")}
     assert len(hashes) == FILES + 1
     assert flipped not in hashes
     assert "up to date" in dvc("status", root=root).stdout
@@ -247,7 +247,7 @@ def test_a_folder_is_a_remote_too(made: Path, tmp_path: Path) -> None:
     (root / ".dvc" / "config").write_text("\n".join(lines), encoding="utf-8")
     dvc("repro", "-q", root=root)
     assert [f.state for f in examine_remotes(root)] == [WARN, FAIL], "it may be a disk that is not mounted"
-    assert list(mend_remotes(root)) == []
+    assert list(fix_remotes(root)) == []
     assert not (tmp_path / "store").exists()
     (tmp_path / "store").mkdir()
     *_, last = examine_remotes(root)
@@ -259,7 +259,7 @@ def test_a_folder_is_a_remote_too(made: Path, tmp_path: Path) -> None:
     cut.chmod(0o644)
     cut.write_bytes(b"cut")
     assert "not what their names say" in [*examine_remotes(root)][-1].text
-    assert list(mend_remotes(root)) == ["remote store: 1 objects were sent"]
+    assert list(fix_remotes(root)) == ["remote store: 1 objects were sent"]
     assert [f.state for f in examine_remotes(root)] == [OK, OK, OK]
 
 

@@ -10,14 +10,14 @@ from caramel.evaluation.results.run_hits import compute_run_hits
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import build_frame, write_table
-from caramel.sources.world.drawing import draw, to_png
-from caramel.sources.world.scenes import Scene, Thing
+from caramel.sources.world.drawing import draw_scene, encode_png
+from caramel.sources.world.scenes import Scene, SceneObject
 
-CAR, BOX = Thing("car", "red", "small", 0, 0), Thing("box", "blue", "large", 0, 1)
+CAR, BOX = SceneObject("car", "red", "small", 0, 0), SceneObject("box", "blue", "large", 0, 1)
 
 
-def moved(thing: Thing, **changes: object) -> Thing:
-    return Thing(**{**thing.__dict__, **changes})
+def moved(thing: SceneObject, **changes: object) -> SceneObject:
+    return SceneObject(**{**thing.__dict__, **changes})
 
 
 SCENES = {
@@ -26,7 +26,7 @@ SCENES = {
     "colours swapped": (moved(CAR, colour="blue"), moved(BOX, colour="red")),
     "turned": (moved(CAR, column=1), moved(BOX, column=0)),
     "stacked": (CAR, moved(BOX, row=1, column=0)),
-    "three": (CAR, BOX, Thing("cup", "green", "large", 1, 0)),
+    "three": (CAR, BOX, SceneObject("cup", "green", "large", 1, 0)),
 }
 
 
@@ -34,7 +34,12 @@ SCENES = {
 def images(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
     rows = [
-        {"image_id": name, "data": to_png(draw(Scene(things, "white"), rng)), "width": 48, "height": 48}
+        {
+            "image_id": name,
+            "data": encode_png(draw_scene(Scene(things, "white"), rng)),
+            "width": 48,
+            "height": 48,
+        }
         | {"source": "world", "split": "test"}
         for name, things in SCENES.items()
     ]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.evaluation import compatibility
 from caramel.evaluation.compatibility import count_pairs, find_incompatibility
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Comparisons, ImageFile, Rankings
@@ -28,7 +28,7 @@ def compared(**changes: object) -> Comparisons:
         }
         for n in range(2)
     ]
-    return comparisons(rows, IMAGES)
+    return build_comparisons(rows, IMAGES)
 
 
 def retrieval(texts: int, prompts: int = 1) -> Rankings:

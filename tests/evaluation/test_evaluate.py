@@ -243,7 +243,7 @@ def test_the_files_of_a_model_are_hashed_once_for_all_benchmarks(
     source: BenchmarkSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashed: list[str] = []
-    monkeypatch.setattr(evaluating, "content_of", lambda model: hashed.append(model) or "weights")
+    monkeypatch.setattr(evaluating, "hash_content", lambda model: hashed.append(model) or "weights")
     other = BenchmarkSource("sugarcrepe_pp", source.data, source.images)
     for path in Path("data").iterdir():
         rows = json.loads(path.read_text())

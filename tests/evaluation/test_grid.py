@@ -11,7 +11,7 @@ from PIL import Image
 from safetensors.torch import save_file
 from stored_images import stored
 
-from caramel.benchmarks.readers.zero_shot import holds_something
+from caramel.benchmarks.readers.zero_shot import has_content
 from caramel.errors import BackendError, DataError
 from caramel.evaluation import grid
 from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
@@ -21,7 +21,7 @@ from caramel.schemas.evaluation import METRICS
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.schemas.pairs import PAIRS
-from caramel.sources.world.scenes import Scene, Thing
+from caramel.sources.world.scenes import Scene, SceneObject
 
 SETTINGS = {
     "models": [],
@@ -84,7 +84,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, families: None) -
     folder = Path(grid.ASSEMBLED)
     write_table(INSTANCES, build_frame(INSTANCES, rows), folder / "instances.parquet")
     stored(folder / "images.parquet", images())
-    scene = Scene((Thing("ball", "red", "small", 0, 0),), "white").to_json()
+    scene = Scene((SceneObject("ball", "red", "small", 0, 0),), "white").to_json()
     pairs = [
         {"pair_id": f"p{n}", "image_id": f"image{n}", "caption": f"caption {n // 2}", "scene": scene}
         for n in range(6)
@@ -176,7 +176,7 @@ def test_what_a_model_kept_stands_beside_how_far_it_went_from_the_base(workspace
 
 def test_classes_of_a_folder_of_images_are_measured_too(workspace: Path) -> None:
     Path("folder", ".DS_Store").touch()
-    assert not holds_something(Path("folder"))
+    assert not has_content(Path("folder"))
     for name in ("red", "blue"):
         Path("folder", name).mkdir(parents=True)
         Image.new("RGB", (4, 4), name).save(Path("folder", name, "1.png"))

@@ -12,8 +12,8 @@ from commands import run_command, run_eval
 from small_releases import write_sugarcrepe
 
 import caramel
-from caramel.benchmarks.present_images import leave_out_missing
-from caramel.benchmarks.tasks import Choice, choices
+from caramel.benchmarks.present_images import exclude_missing
+from caramel.benchmarks.tasks import Choice, build_choices
 from caramel.errors import ConfigError, DataError
 from caramel.interfaces.benchmark import ImageFile
 
@@ -132,7 +132,7 @@ def test_a_query_among_images_is_left_out_if_any_candidate_is_missing(tmp_path: 
     files = [(name, ImageFile(str(tmp_path / name))) for name in "abc"]
     for name in "ab":
         (tmp_path / name).touch()
-    task = choices(
+    task = build_choices(
         [
             Choice("to texts", "a", [], "i2t", "a", ["x", "y"], 0),
             Choice("of a missing one", "c", [], "i2t", "c", ["x", "y"], 0),
@@ -141,7 +141,7 @@ def test_a_query_among_images_is_left_out_if_any_candidate_is_missing(tmp_path: 
         ],
         files,
     )
-    part = leave_out_missing(task)
+    part = exclude_missing(task)
     assert part.rows["instance_id"].tolist() == ["to texts", "to images"]
     assert part.left_out is not None
     assert part.left_out.rows["instance_id"].tolist() == ["of a missing one", "among a missing one"]

@@ -4,8 +4,8 @@ import pytest
 
 from caramel.evaluation.position_probe import compute_readings, find_relation_word, read_patches
 from caramel.evaluation.results.bound_columns import CELLS, NOUN, RELATION, WORD
-from caramel.sources.world.drawing import draw, to_png
-from caramel.sources.world.scenes import COLOURS, NOUNS, RELATIONS, Scene, Thing
+from caramel.sources.world.drawing import draw_scene, encode_png
+from caramel.sources.world.scenes import COLOURS, NOUNS, RELATIONS, Scene, SceneObject
 
 WIDTH = 96
 
@@ -76,12 +76,12 @@ def test_patches_of_pixels_tell_every_position() -> None:
     rng, scenes = np.random.default_rng(5), sample_scenes(500).assign(word=-1)
     drawn = [
         [
-            Thing(noun, COLOURS[int(rng.integers(8))], "small", *divmod(cell, 2))
+            SceneObject(noun, COLOURS[int(rng.integers(8))], "small", *divmod(cell, 2))
             for noun, cell in zip(*row, strict=True)
         ]
         for row in zip(scenes["nouns"], scenes["cells"], strict=True)
     ]
-    patches = read_patches([to_png(draw(Scene(tuple(things), "white"), rng)) for things in drawn])
+    patches = read_patches([encode_png(draw_scene(Scene(tuple(things), "white"), rng)) for things in drawn])
     shares = compute_shares(patches, patches, scenes)
     assert min(shares.values()) > 0.7
 

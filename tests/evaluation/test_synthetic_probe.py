@@ -90,8 +90,8 @@ def test_pictures_that_differ_by_what_they_are_are_told_by_a_frozen_encoder(
     assert (found["n"] <= 8).all()
     empty = ProbeData("instances", form.learning_rows.iloc[:0], asked, files.__getitem__)
     assert evaluate_form(str(clip_folder), empty, **how).empty
-    monkeypatch.setattr(features, "decode", None)
-    monkeypatch.setattr(features, "tokenize", None)
+    monkeypatch.setattr(features, "decode_images", None)
+    monkeypatch.setattr(features, "tokenize_texts", None)
     assert evaluate_form(str(clip_folder), form, **how).equals(found), "all vectors are in the store"
 
 

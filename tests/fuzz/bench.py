@@ -156,12 +156,12 @@ def _sketches() -> Iterator[None]:
     """Leave figures white: drawing them takes most of an audit's time, so that not every input has them drawn."""
     from corpus import picture
 
-    drawn, blank = plots._png, picture(0, "PNG")
-    plots._png = lambda draw, theme: blank
+    drawn, blank = plots._render_png, picture(0, "PNG")
+    plots._render_png = lambda draw, theme: blank
     try:
         yield
     finally:
-        plots._png = drawn
+        plots._render_png = drawn
 
 
 _SERVING: dict[str, str] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 import small_visual_genome
 from corpus import DATA
 
-from caramel.crepe.corpus_index import build
+from caramel.crepe.corpus_index import build_index
 from caramel.interfaces.scene_graph import Atom
 
 SET = "--graphs data/vg --words wordnet:data/dict --out out"
@@ -34,4 +34,4 @@ def indexed() -> None:
         *(("att", word) for word in (*COLOURS, "snowy")),
         *(("rel", word) for word in ("on top of", "run")),
     ]
-    build(DATA / "corpus.csv", atoms, column="caption", folder=Path(DATA / "index"))
+    build_index(DATA / "corpus.csv", atoms, column="caption", folder=Path(DATA / "index"))

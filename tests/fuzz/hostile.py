@@ -75,9 +75,9 @@ def watched_repository() -> None:
     run("git", "init", "-q", "--template=", root=Path())
     run("git", "add", "-A", root=Path())
     run("git", "commit", "-qm", "data", root=Path())
-    from caramel.release.pin import pin
+    from caramel.release.pin import create_pin
 
-    pin("v1", Path())
+    create_pin("v1", Path())
     plant(Path())
 
 

@@ -21,7 +21,7 @@ from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import build_frame, write_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
-from caramel.sources.world.scenes import Scene, Thing
+from caramel.sources.world.scenes import Scene, SceneObject
 
 HERE = Path()
 
@@ -129,7 +129,7 @@ def scenes() -> None:
     """Tables ``pairs``, with scenes of one object, and ``images``."""
     instances()
     Path("data/instances.parquet").unlink()
-    scene = Scene((Thing("ball", "red", "small", 0, 0),), "white").to_json()
+    scene = Scene((SceneObject("ball", "red", "small", 0, 0),), "white").to_json()
     common = {"scene": scene, "split": "test", "source": "world"}
     rows = [
         {"pair_id": f"p{n}", "image_id": f"i{n // 2}", "caption": caption(n), **common} for n in range(ROWS)
@@ -250,7 +250,7 @@ def params_file(**sections: dict[str, Any]) -> None:
 
 def made() -> None:
     """Data and the ``dvc.lock`` that names them."""
-    from caramel.release.pin import dvc_hash
+    from caramel.release.pin import compute_dvc_hash
 
     refined()
     Path("data/model").mkdir()
@@ -261,17 +261,17 @@ def made() -> None:
     story = ["stages:"]
     for n, out in enumerate(outs):
         lock += [f"  s{n}:", "    cmd: 'true'", "    outs:", f"    - path: {out}", "      hash: md5"]
-        lock += [f"      md5: {dvc_hash(Path(out))}", "      size: 1"]
+        lock += [f"      md5: {compute_dvc_hash(Path(out))}", "      size: 1"]
         story += [f"  s{n}:", "    cmd: 'true'", "    outs:", f"    - {out}"]
     put_text("dvc.lock", "\n".join(lock) + "\n")
     put_text("dvc.yaml", "\n".join(story) + "\n")
 
 
 def pinned() -> None:
-    from caramel.release.pin import pin
+    from caramel.release.pin import create_pin
 
     made()
-    pin("v1", HERE)
+    create_pin("v1", HERE)
 
 
 def pinned_with_run() -> None:
@@ -290,9 +290,9 @@ def pinned_with_run() -> None:
 
 def own_project() -> None:
     """A project that uses caramel as an installed package."""
-    from caramel.project.create import new
+    from caramel.project.create import create_project
 
-    new(Path())
+    create_project(Path())
 
 
 def releasable() -> None:

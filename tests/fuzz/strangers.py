@@ -51,13 +51,13 @@ def leave_special_files(box: Path) -> None:
 
 def registry() -> None:
     """A checkpoint, and the replies of a server that has registered it."""
-    from caramel.io.files import file_hash
+    from caramel.io.files import compute_file_hash
     from caramel.release.publishing_models.model_registry import CONTENT
 
     served.open_clip()
     Path("data/model").rename("model")
     hostile.put_headers()
-    tag = {"key": CONTENT, "value": file_hash(Path("model"))}
+    tag = {"key": CONTENT, "value": compute_file_hash(Path("model"))}
     version = {
         "name": "tuned",
         "version": "@NUMBER@",

@@ -12,7 +12,7 @@ import pytest
 from caramel.errors import GateError
 from caramel.gates.split_leakage import list_text_uses, parse_meaning
 from caramel.gates.suites import ExpectationResult, validate_table
-from caramel.sources.world.grammar import PATTERNS, Reading, read, realise, shape
+from caramel.sources.world.grammar import PATTERNS, Reading, get_pattern_key, parse_caption, realise_caption
 from caramel.sources.world.scenes import sample_meaning, sample_scene
 from caramel.utils.text import extract_words
 
@@ -134,9 +134,9 @@ def test_what_is_found_is_what_comparing_each_text_with_each_finds() -> None:
     made = []
     while len(made) < 240:  # of few scenes, so that much recurs
         said = sample_meaning(
-            rng, sample_scene(np.random.default_rng(len(made) % 30), objects=2, prior=0).things
+            rng, sample_scene(np.random.default_rng(len(made) % 30), num_objects=2, prior=0).things
         )
-        made.append(realise(Reading(said, int(rng.integers(len(PATTERNS[shape(said)]))))))
+        made.append(realise_caption(Reading(said, int(rng.integers(len(PATTERNS[get_pattern_key(said)]))))))
     splits = rng.choice(["train", "val", "test"], size=80)
     names = [str(i) for i in range(80)]
     pairs = pd.DataFrame({"pair_id": names, "caption": made[:80], "split": splits, "scene": "{}"})
@@ -146,7 +146,7 @@ def test_what_is_found_is_what_comparing_each_text_with_each_finds() -> None:
         pairs, pd.DataFrame({"pair_id": names, "negative_caption": made[160:]}), paraphrases
     )
     rows = [
-        (i, row.split, row.scene_known, extract_words(row.text), read(row.text))
+        (i, row.split, row.scene_known, extract_words(row.text), parse_caption(row.text))
         for i, row in zip(found.index, found.itertuples(), strict=True)
     ]
     by_words, by_meaning = [], []
@@ -157,7 +157,7 @@ def test_what_is_found_is_what_comparing_each_text_with_each_finds() -> None:
         assert said2
         if words == words2:
             by_words.append(i)
-        if known and known2 and said.whole.canonical() == said2.whole.canonical():
+        if known and known2 and said.whole.canonicalise() == said2.whole.canonicalise():
             by_meaning.append(i)
     assert 0 < len(set(by_words)) < len(set(by_meaning)) < len(found)
     assert sorted(set(by_words)) == found.index[found["same_words_in"].notna()].tolist()

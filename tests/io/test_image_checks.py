@@ -13,10 +13,10 @@ import pytest
 from PIL import Image
 
 from caramel.errors import DataError
-from caramel.io.image_codec import check_picture, open_picture
-from caramel.training.data.decoding import training_picture
+from caramel.io.image_codec import check_image, decode_image
+from caramel.training.data.decoding import decode_training_image
 
-READERS = (open_picture, check_picture, training_picture)
+READERS = (decode_image, check_image, decode_training_image)
 COARSE = np.random.default_rng(1).integers(0, 255, (15, 20, 3), np.uint8)
 PHOTOGRAPH = Image.fromarray(np.kron(COARSE, np.ones((8, 8, 1), np.uint8)))
 
@@ -163,7 +163,7 @@ def test_other_files_that_are_cut_anywhere_in_their_pixels_are_errors(form) -> N
     whole = encode(form=form)
     for end in range(len(whole) // 5, len(whole) - 40, len(whole) // 50):
         with pytest.raises(DataError, match="'cut'"):
-            open_picture(whole[:end], "cut")
+            decode_image(whole[:end], "cut")
 
 
 def test_a_benchmark_with_damaged_images_is_refused_with_all_their_names(tmp_path: Path) -> None:

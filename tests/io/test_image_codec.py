@@ -10,7 +10,7 @@ import pytest
 from PIL import EpsImagePlugin, Image
 
 from caramel.errors import ConfigError, DataError
-from caramel.io.image_codec import FORMATS, LIMIT, check_picture, open_picture
+from caramel.io.image_codec import FORMATS, LIMIT, check_image, decode_image
 
 GREY = np.array([[0, 1, 128, 129], [255, 256, 257, 40000], [65279, 65280, 65407, 65535]], np.uint16)
 EPS = b"""%!PS-Adobe-3.0 EPSF-3.0
@@ -29,7 +29,7 @@ def encoded(image: Image.Image, kind: str, **options: object) -> bytes:
 
 
 def pixels(data: bytes) -> np.ndarray:
-    return np.asarray(open_picture(data, "x"))
+    return np.asarray(decode_image(data, "x"))
 
 
 def png(width: int, height: int) -> bytes:
@@ -67,7 +67,7 @@ def test_grey_of_16_bits_is_turned_upright() -> None:
 @pytest.mark.parametrize("numbers", [np.float32, np.int32])
 def test_numbers_without_a_range_are_refused(numbers: type) -> None:
     data = encoded(Image.fromarray(GREY.astype(numbers)), "TIFF")
-    for function in (open_picture, check_picture):
+    for function in (decode_image, check_image):
         with pytest.raises(DataError, match=r"'deep\.tif' does not decode .*no range from black to white"):
             function(data, "deep.tif")
 
@@ -78,7 +78,7 @@ def test_grey_of_12_bits_is_refused() -> None:
     place = whole.index(pack("<HHIH", 258, 3, 1, 16))
     whole[place + 8 : place + 10] = pack("<H", 12)
     with pytest.raises(DataError, match="12"):
-        open_picture(bytes(whole) + values, "x")
+        decode_image(bytes(whole) + values, "x")
 
 
 def test_alpha_is_dropped_and_the_colour_beneath_it_stays() -> None:
@@ -102,7 +102,7 @@ def test_other_colours_become_rgb() -> None:
 def test_of_several_frames_the_first_is_read(kind: str) -> None:
     first, second = (Image.new("RGB", (16, 8), colour) for colour in ((250, 0, 0), (0, 0, 250)))
     data = encoded(first, kind, save_all=True, append_images=[second])
-    assert check_picture(data, "x") == (16, 8)
+    assert check_image(data, "x") == (16, 8)
     assert pixels(data)[0, 0, 0] > 200 > 60 > pixels(data)[0, 0, 2]
 
 
@@ -113,7 +113,7 @@ def test_postscript_is_never_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EpsImagePlugin, "Ghostscript", run)
     with Image.open(io.BytesIO(EPS)) as image:  # it is a real one
         assert (image.format, image.size) == ("EPS", (20, 10))
-    for function in (open_picture, check_picture):
+    for function in (decode_image, check_image):
         with pytest.raises(DataError, match=f"'drawn.png'.*none of {', '.join(FORMATS)}"):
             function(EPS, "drawn.png")
 
@@ -121,12 +121,12 @@ def test_postscript_is_never_run(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", ["AVIF", "JPEG2000", "ICO", "PCX", "TGA", "SGI"])
 def test_formats_of_no_data_set_are_refused(kind: str) -> None:
     with pytest.raises(DataError, match="none of JPEG"):
-        open_picture(encoded(Image.new("RGB", (16, 16)), kind), "x")
+        decode_image(encoded(Image.new("RGB", (16, 16)), kind), "x")
 
 
 def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded() -> None:
     for width, height in ((10_000, 10_000), (60_000, 60_000), (2**31 - 1, 2**31 - 1)):
-        for function in (open_picture, check_picture):
+        for function in (decode_image, check_image):
             with pytest.raises(DataError, match=f"'bomb.png' is too large.*{LIMIT}"):
                 function(png(width, height), "bomb.png")
 
@@ -134,21 +134,21 @@ def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded() -> None:
 def test_the_limit_of_pixels_is_a_knob(monkeypatch: pytest.MonkeyPatch) -> None:
     data = encoded(Image.new("RGB", (30, 20)), "PNG")
     monkeypatch.setenv(LIMIT, "600")
-    assert open_picture(data, "x").size == (30, 20)
+    assert decode_image(data, "x").size == (30, 20)
     monkeypatch.setenv(LIMIT, "599")
     with pytest.raises(DataError, match="30 × 20 pixels, and no more than 599 are decoded"):
-        open_picture(data, "x")
+        decode_image(data, "x")
     for wrong in ("", "0", "-1", "many", "1e6", "9" * 5000, "٣"):
         monkeypatch.setenv(LIMIT, wrong)
         with pytest.raises(ConfigError, match=f"{LIMIT} must be a whole number"):
-            open_picture(data, "x")
+            decode_image(data, "x")
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"P6 0 4 255\n", b"P6 4 0 255\n", png(0, 4), b"GIF89a" + bytes(7), b"<html>"]
 )
 def test_empty_pictures_are_errors_that_name_them(data: bytes) -> None:
-    for function in (open_picture, check_picture):
+    for function in (decode_image, check_image):
         with pytest.raises(DataError, match=r"'a\.png'"):
             function(data, "a.png")
 
@@ -159,7 +159,7 @@ def test_cut_pictures_are_errors_that_name_them() -> None:
         data = encoded(noise, kind)
         for length in (len(data) // 20, len(data) // 2, len(data) - 30):
             with pytest.raises(DataError, match=r"'cut'"):
-                check_picture(data[:length], "cut")
+                check_image(data[:length], "cut")
 
 
 def test_no_other_module_opens_images() -> None:
@@ -173,4 +173,4 @@ def test_a_tiff_whose_offsets_are_fractions_is_an_error_that_names_it() -> None:
     entry = data.index(pack("<HH", 273, 4))  # where the pixels begin, a whole number
     data[entry + 2] = 5  # now a fraction, at the place that was the number
     with pytest.raises(DataError, match="'x' does not decode"):
-        open_picture(bytes(data), "x")
+        decode_image(bytes(data), "x")

@@ -19,8 +19,8 @@ from PIL import Image
 from stored_images import COLUMNS, noise, sharded
 
 from caramel.io import image_shards
-from caramel.io.image_shards import places
-from caramel.io.image_store import Pictures
+from caramel.io.image_shards import find_value_offsets
+from caramel.io.image_store import ImageStore
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -37,8 +37,8 @@ VALUES = st.lists(
 ).flatmap(lambda some: st.lists(looks_like_values(some) | st.sampled_from(some), min_size=1, max_size=12))
 
 
-def opened(folder: Path, values: Sequence[bytes]) -> Pictures:
-    return Pictures(*sharded(folder, values))
+def opened(folder: Path, values: Sequence[bytes]) -> ImageStore:
+    return ImageStore(*sharded(folder, values))
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_any_bytes_come_back_by_their_name(tmp_path: Path, small: None, values: 
     pictures = opened(tmp_path, values)
     assert list(pictures) == [f"i{n}" for n in range(len(values))]
     assert [pictures[name] for name in pictures] == values
-    assert [pictures.checked(name) for name in reversed(list(pictures))] == values[::-1]
+    assert [pictures.read_verified(name) for name in reversed(list(pictures))] == values[::-1]
 
 
 @quick
@@ -62,7 +62,7 @@ def test_any_bytes_come_back_by_their_name(tmp_path: Path, small: None, values: 
 def test_values_are_found_between_any_page_headers(values: list[bytes], gaps: list[bytes]) -> None:
     """A gap may look like a value: what is found is a length and the value in any case."""
     chunk = b"".join(gap + struct.pack("<I", len(v)) + v for gap, v in zip(gaps, values, strict=False))
-    found = places(chunk, values)
+    found = find_value_offsets(chunk, values)
     for at, value in zip(found, values, strict=True):
         assert chunk[at - 4 : at + len(value)] == struct.pack("<I", len(value)) + value
     assert found == sorted(found)
@@ -102,7 +102,7 @@ def test_the_index_says_where_each_file_stands_and_what_else_is_known(tmp_path: 
 def test_there_is_a_shard_even_of_no_image(tmp_path: Path) -> None:
     path, rows = sharded(tmp_path, [])
     assert list(rows.columns) == list(COLUMNS)
-    assert len(Pictures(path, rows)) == 0
+    assert len(ImageStore(path, rows)) == 0
     assert pq.read_table(tmp_path / "images" / "00000.parquet").num_rows == 0
 
 

@@ -14,11 +14,11 @@ from stored_images import noise, sharded
 
 from caramel.errors import DataError
 from caramel.io import image_shards, image_store
-from caramel.io.image_store import OnDemand, Pictures, is_shard, referred
+from caramel.io.image_store import ImageStore, LazySequence, is_shard, rewrite_shard_paths
 
 
-def opened(folder: Path, values: Sequence[bytes]) -> Pictures:
-    return Pictures(*sharded(folder, values))
+def opened(folder: Path, values: Sequence[bytes]) -> ImageStore:
+    return ImageStore(*sharded(folder, values))
 
 
 def files_open() -> int:
@@ -36,14 +36,16 @@ def test_an_index_elsewhere_points_to_the_same_shards(tmp_path: Path, small: Non
     values = noise(20)
     path, rows = sharded(tmp_path / "data" / "scenes", values)
     by = tmp_path / "data" / "assemble"  # which need not be there
-    some = referred(rows.iloc[[12, 3]], path.parent, by)
+    some = rewrite_shard_paths(rows.iloc[[12, 3]], path.parent, by)
     assert some["shard"].str.startswith("../scenes/images/").all()
-    pictures = Pictures(by / "images.parquet", some)
+    pictures = ImageStore(by / "images.parquet", some)
     assert [pictures["i12"], pictures["i3"], len(pictures)] == [values[12], values[3], 2]
-    further = Pictures(by.parent / "other" / "images.parquet", referred(some, by, by.parent / "other"))
+    further = ImageStore(
+        by.parent / "other" / "images.parquet", rewrite_shard_paths(some, by, by.parent / "other")
+    )
     assert further["i12"] == values[12]
     assert "i0" not in further
-    assert referred(rows.iloc[:0], path.parent, by).empty
+    assert rewrite_shard_paths(rows.iloc[:0], path.parent, by).empty
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def test_an_index_elsewhere_points_to_the_same_shards(tmp_path: Path, small: Non
 def test_a_shard_that_would_lie_elsewhere_is_refused(shard: str, tmp_path: Path) -> None:
     path, rows = sharded(tmp_path, noise(2))
     with pytest.raises(DataError, match=r"images.parquet' names 1 shards .*\n.*\nRun `dvc repro`"):
-        Pictures(path, rows.assign(shard=[rows["shard"][0], shard]))
+        ImageStore(path, rows.assign(shard=[rows["shard"][0], shard]))
 
 
 def test_threads_read_what_one_reads_with_few_shards_open(
@@ -124,7 +126,7 @@ def test_a_damaged_shard_is_named_with_index_image_and_cure(damage, said, tmp_pa
     path, rows = sharded(tmp_path, noise(40))
     damage(tmp_path / "images" / "00000.parquet")
     with pytest.raises(DataError) as stopped:
-        Pictures(path, rows)["i39"]
+        ImageStore(path, rows)["i39"]
     for part in ("Image 'i39'", f"{path}", f"{tmp_path}/images/00000.parquet", "dvc checkout", "dvc repro"):
         assert part in str(stopped.value)
     assert any(word in str(stopped.value) for word in said.split("|"))
@@ -137,7 +139,7 @@ def test_a_damaged_shard_is_named_with_index_image_and_cure(damage, said, tmp_pa
 def test_an_index_that_lies_is_an_error_and_takes_no_memory(column: str, value: int, tmp_path: Path) -> None:
     path, rows = sharded(tmp_path, noise(3))
     rows.loc[1, column] = value
-    pictures = Pictures(path, rows)
+    pictures = ImageStore(path, rows)
     assert pictures["i0"] == noise(1)[0]
     with pytest.raises(DataError, match=r"Image 'i1' of .* shard "):
         pictures["i1"]
@@ -148,11 +150,11 @@ def test_another_file_of_the_same_length_is_seen_where_a_claim_rests_on_it(tmp_p
     path, rows = sharded(tmp_path, values)
     shard = tmp_path / "images" / "00000.parquet"
     shard.write_bytes(shard.read_bytes().replace(values[1], values[1][::-1]))
-    pictures = Pictures(path, rows)
+    pictures = ImageStore(path, rows)
     assert pictures["i1"] == values[1][::-1]
-    assert pictures.checked("i0") == values[0]
+    assert pictures.read_verified("i0") == values[0]
     with pytest.raises(DataError, match=r"Image 'i1' .* SHA-256 is not the index's\. Run `dvc checkout`"):
-        pictures.checked("i1")
+        pictures.read_verified("i1")
 
 
 def test_a_name_that_the_index_lacks_is_a_key_error(tmp_path: Path) -> None:
@@ -179,7 +181,7 @@ def test_on_demand_reads_what_is_asked_for_and_no_more() -> None:
         read.append(name)
         return name.encode()
 
-    files = OnDemand(take, ["a", "b", "c", "a"])
+    files = LazySequence(take, ["a", "b", "c", "a"])
     part = files[1:3]
     assert (len(files), len(part), read) == (4, 2, [])
     assert part[1] == b"c"

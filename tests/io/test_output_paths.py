@@ -14,7 +14,13 @@ import pytest
 from special_files import REFUSED, describe, make_full, make_null, make_refused, make_socket
 
 from caramel.errors import ConfigError
-from caramel.io.files import discard, empty_folder, keep, keep_inputs, write_atomically
+from caramel.io.files import (
+    create_empty_folder,
+    discard_results,
+    forbid_overwriting_inputs,
+    save_hashed,
+    write_atomically,
+)
 from caramel.io.output_paths import check_folder, remove_file
 
 TEXT = "text\n" * 50_000  # more than a pipe holds
@@ -53,7 +59,7 @@ def test_what_is_no_plain_file_is_refused_by_every_writer_and_stays(what: str, p
         assert describe(place.parent.parent) == before
     if what not in ("folder", "link to a folder"):  # which may be the folder that is written to
         with pytest.raises(ConfigError, match=REFUSED[what]):
-            keep_inputs([place], [])
+            forbid_overwriting_inputs([place], [])
 
 
 def test_nothing_is_computed_for_a_target_that_is_refused(place: Path) -> None:
@@ -63,11 +69,11 @@ def test_nothing_is_computed_for_a_target_that_is_refused(place: Path) -> None:
 
 
 def test_a_result_is_not_kept_over_what_is_no_plain_file(place: Path) -> None:
-    kept = keep(place, write("one"))
+    kept = save_hashed(place, write("one"))
     kept.unlink()
     kept.symlink_to(place.with_name("other"))
     with pytest.raises(ConfigError, match="link"):
-        keep(place, write("one"))
+        save_hashed(place, write("one"))
     assert [*place.parent.iterdir()] == [kept]
 
 
@@ -156,7 +162,7 @@ def test_devices_fifos_and_sockets_are_not_removed_as_results(
 ) -> None:
     make(place)
     before = describe(place.parent)
-    for remove in (empty_folder, lambda path: discard(path, "it is broken")):
+    for remove in (create_empty_folder, lambda path: discard_results(path, "it is broken")):
         with pytest.raises(ConfigError, match="Move it away"):
             remove(place)
     assert describe(place.parent) == before
@@ -175,7 +181,7 @@ def test_a_new_file_has_the_permissions_that_open_gives(
     for name, writer in (("plain", write("text")), ("private", private)):
         write_atomically(place.with_name(name), writer)
         assert stat.S_IMODE(place.with_name(name).stat().st_mode) == 0o666 & ~mask, name
-    assert stat.S_IMODE(keep(place, private).stat().st_mode) == 0o666 & ~mask
+    assert stat.S_IMODE(save_hashed(place, private).stat().st_mode) == 0o666 & ~mask
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o444])

@@ -8,7 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from caramel.errors import DataError, ResourceError
-from caramel.io.readers import csv_rows, json_rows, literal, load_json, parquet, parquet_rows, read_text
+from caramel.io.readers import (
+    iter_csv_rows,
+    iter_parquet_rows,
+    load_json,
+    open_parquet,
+    parse_literal,
+    read_json_rows,
+    read_text,
+)
 
 HEADER = "filename,caption\n"
 
@@ -21,7 +29,7 @@ def put(folder: Path, name: str, data: str | bytes) -> Path:
 
 def test_csv_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
     text = '\ufefffilename,caption\r\n1.png,"A dog, brown\r\nand ""big"""\r\n\r\n2.png,\r\n'
-    found = list(csv_rows(put(tmp_path, "a.csv", text), ["caption"]))
+    found = list(iter_csv_rows(put(tmp_path, "a.csv", text), ["caption"]))
     assert [row for _, row in found] == [
         {"filename": "1.png", "caption": 'A dog, brown\nand "big"'},
         {"filename": "2.png", "caption": ""},
@@ -31,7 +39,7 @@ def test_csv_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 def test_the_index_that_pandas_writes_is_left_out(tmp_path: Path) -> None:
     path = put(tmp_path, "a.csv", ",caption\n0,A dog\n")
-    assert [row for _, row in csv_rows(path)] == [{"caption": "A dog"}]
+    assert [row for _, row in iter_csv_rows(path)] == [{"caption": "A dog"}]
 
 
 @pytest.mark.parametrize(
@@ -62,13 +70,13 @@ def test_csv_that_could_be_misread_is_an_error_that_names_the_row(
 ) -> None:
     path = put(tmp_path, "a.csv", text)
     with pytest.raises(DataError) as error:
-        list(csv_rows(path, ["caption"]))
+        list(iter_csv_rows(path, ["caption"]))
     assert message in str(error.value)
     assert str(path) in str(error.value)
 
 
 def test_csv_rows_come_as_they_are_asked_for(tmp_path: Path) -> None:
-    rows = csv_rows(put(tmp_path, "a.csv", HEADER + "1.png,a\n1.png\n"))
+    rows = iter_csv_rows(put(tmp_path, "a.csv", HEADER + "1.png,a\n1.png\n"))
     assert next(rows)[1] == {"filename": "1.png", "caption": "a"}
     with pytest.raises(DataError, match="row 2"):
         next(rows)
@@ -100,36 +108,39 @@ def test_what_is_no_strict_json_is_an_error(text: str, message: str) -> None:
 def test_a_json_file_of_many_equal_keys_is_refused_at_once(tmp_path: Path) -> None:
     path = put(tmp_path, "a.json", "{" + ",".join(f'"{n % 50_000}": 0' for n in range(100_000)) + "}")
     with pytest.raises(DataError, match="stand twice"):
-        json_rows(path)
+        read_json_rows(path)
 
 
 def test_rows_of_json_and_json_lines_are_named_by_file_and_place(tmp_path: Path) -> None:
     lines = put(tmp_path, "a.jsonl", '\ufeff{"a": 1}\r\n\n"\u2028"\n')
     whole = put(tmp_path, "a.json", json.dumps({"k": 1}))
-    assert json_rows(lines) == [(f"{str(lines)!r}, line 1", {"a": 1}), (f"{str(lines)!r}, line 3", "\u2028")]
-    assert json_rows(whole) == [(f"{str(whole)!r}, row 'k'", 1)]
+    assert read_json_rows(lines) == [
+        (f"{str(lines)!r}, line 1", {"a": 1}),
+        (f"{str(lines)!r}, line 3", "\u2028"),
+    ]
+    assert read_json_rows(whole) == [(f"{str(whole)!r}, row 'k'", 1)]
 
 
 def test_a_folder_in_place_of_a_file_is_an_error(tmp_path: Path) -> None:
     for read in (
         read_text,
-        json_rows,
-        lambda path: list(csv_rows(path)),
-        lambda p: list(parquet_rows(p, [])),
+        read_json_rows,
+        lambda path: list(iter_csv_rows(path)),
+        lambda p: list(iter_parquet_rows(p, [])),
     ):
         with pytest.raises(DataError, match=str(tmp_path)):
             read(tmp_path)
 
 
 def test_a_file_that_is_not_there_is_not_called_damaged(tmp_path: Path) -> None:
-    for read in (read_text, lambda path: list(parquet_rows(path, []))):
+    for read in (read_text, lambda path: list(iter_parquet_rows(path, []))):
         with pytest.raises(DataError, match=r"gone' cannot be read: No such file or directory\.$"):
             read(tmp_path / "gone")
 
 
 def test_a_parquet_file_that_does_not_fit_into_memory_is_not_called_damaged(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(ResourceError, match="does not fit into memory"), parquet(tmp_path / "a.parquet"):
+    with pytest.raises(ResourceError, match="does not fit into memory"), open_parquet(tmp_path / "a.parquet"):
         raise pa.ArrowMemoryError("malloc of size 64 failed")
 
 
@@ -150,20 +161,20 @@ def test_a_parquet_file_that_does_not_fit_into_memory_is_not_called_damaged(tmp_
 )
 def test_what_is_no_literal_is_an_error(text: str) -> None:
     with pytest.raises(DataError, match=r"the row: .* is no Python literal"):
-        literal(text, "the row")
+        parse_literal(text, "the row")
 
 
 def test_a_literal_is_read_without_a_warning() -> None:
-    assert literal(r"['a \d', 'b']", "the row") == ["a \\d", "b"]
+    assert parse_literal(r"['a \d', 'b']", "the row") == ["a \\d", "b"]
 
 
 def test_rows_of_a_parquet_file_have_the_columns_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"a": range(3), "b": ["x", None, "z"]}), path)
-    found = list(parquet_rows(path, ["b"]))
+    found = list(iter_parquet_rows(path, ["b"]))
     assert found == [(f"{str(path)!r}, row {n}", {"b": value}) for n, value in enumerate(["x", None, "z"])]
     with pytest.raises(DataError, match=r"lacks the columns \['c'\]"):
-        list(parquet_rows(path, ["c"]))
+        list(iter_parquet_rows(path, ["c"]))
 
 
 def damaged(path: Path, place: float) -> None:
@@ -180,7 +191,7 @@ def test_a_damaged_parquet_file_is_read_or_refused(tmp_path: Path, place: float)
     damaged(path, place)
     rows, message = [], ""
     try:
-        rows = list(parquet_rows(path, ["b"]))
+        rows = list(iter_parquet_rows(path, ["b"]))
     except DataError as error:
         message = str(error)
     assert str(path) in message if message else len(rows) == 500
@@ -192,19 +203,19 @@ def test_a_parquet_text_that_is_no_unicode_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"b": text}), path)
     with pytest.raises(DataError, match=r"is no Parquet file: .*utf-8"):
-        list(parquet_rows(path, ["b"]))
+        list(iter_parquet_rows(path, ["b"]))
 
 
 def test_a_parquet_column_that_stands_twice_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
     with pytest.raises(DataError, match=r"the columns \['a'\] twice"):
-        list(parquet_rows(path, ["a"]))
+        list(iter_parquet_rows(path, ["a"]))
 
 
 def test_nan_in_json_is_a_missing_value(tmp_path: Path) -> None:
     path = put(tmp_path, "a.json", json.dumps([{"caption": "a", "caption2": math.nan, "s": [1.0, math.nan]}]))
-    assert [row for _, row in json_rows(path)] == [{"caption": "a", "caption2": None, "s": [1.0, None]}]
+    assert [row for _, row in read_json_rows(path)] == [{"caption": "a", "caption2": None, "s": [1.0, None]}]
 
 
 def test_numbers_stay_as_they_are() -> None:

@@ -4,13 +4,13 @@ import pytest
 
 from caramel.errors import DataError
 from caramel.io.validators import (
-    brief,
-    list_field,
-    name_field,
-    number_field,
-    optional_text,
-    stays_inside,
-    text_field,
+    format_value,
+    is_inside_folder,
+    read_list_field,
+    read_name_field,
+    read_number_field,
+    read_optional_text,
+    read_text_field,
 )
 
 
@@ -28,25 +28,25 @@ from caramel.io.validators import (
 )
 def test_a_field_that_is_no_text_is_an_error(row: Any, message: str) -> None:
     with pytest.raises(DataError) as error:
-        text_field(row, "a", "here")
+        read_text_field(row, "a", "here")
     assert message in str(error.value)
 
 
 def test_a_text_may_be_missing_where_that_is_allowed_and_nothing_else() -> None:
-    assert [optional_text({"a": value}, "a", "here") for value in (None, "", "x")] == [None, "", "x"]
+    assert [read_optional_text({"a": value}, "a", "here") for value in (None, "", "x")] == [None, "", "x"]
     for value in (5, ["x"], "\ud800", "\0"):
         with pytest.raises(DataError, match="here: field 'a'"):
-            optional_text({"a": value}, "a", "here")
+            read_optional_text({"a": value}, "a", "here")
 
 
 def test_whole_numbers_and_lists_are_nothing_else() -> None:
-    assert number_field({"a": 5}, "a", "here") == 5
-    assert list_field({"a": [5]}, "a", "here") == [5]
+    assert read_number_field({"a": 5}, "a", "here") == 5
+    assert read_list_field({"a": [5]}, "a", "here") == [5]
     for value in (True, 1.0, "5", None):
         with pytest.raises(DataError, match="field 'a' must be a whole number"):
-            number_field({"a": value}, "a", "here")
+            read_number_field({"a": value}, "a", "here")
         with pytest.raises(DataError, match="field 'a' must be a list"):
-            list_field({"a": value}, "a", "here")
+            read_list_field({"a": value}, "a", "here")
 
 
 OUTSIDE = (
@@ -75,9 +75,9 @@ OUTSIDE = (
 
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_a_name_that_leaves_its_folder_is_an_error(name: str) -> None:
-    assert not stays_inside(name)
+    assert not is_inside_folder(name)
     with pytest.raises(DataError, match="here: field 'a'"):
-        name_field({"a": name}, "a", "here")
+        read_name_field({"a": name}, "a", "here")
 
 
 @pytest.mark.parametrize(
@@ -85,16 +85,16 @@ def test_a_name_that_leaves_its_folder_is_an_error(name: str) -> None:
     ["1.jpg", "a/b c/1.jpg", "./1.jpg", "..1.jpg", "a..b", "é.png", "ab:c.png", "n:1/1.jpg", "x" * 240],
 )
 def test_a_name_inside_of_a_folder_is_taken_as_it_is(name: str) -> None:
-    assert name_field({"a": name}, "a", "here") == name
+    assert read_name_field({"a": name}, "a", "here") == name
 
 
 def test_any_value_can_be_shown_in_a_message() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    assert brief(deep) == "<a list that is too large to show>"
-    assert brief(10**5000) == "<a int that is too large to show>"
-    assert brief("é") == "'\\xe9'"
-    assert len(brief("x" * 500)) == 80
+    assert format_value(deep) == "<a list that is too large to show>"
+    assert format_value(10**5000) == "<a int that is too large to show>"
+    assert format_value("é") == "'\\xe9'"
+    assert len(format_value("x" * 500)) == 80
     while deep:  # taken apart level by level: freed at once, it would exhaust the stack of some versions
         deep = deep.pop()

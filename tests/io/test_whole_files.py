@@ -15,19 +15,19 @@ import pytest
 from caramel.errors import ConfigError, DataError, ResourceError
 from caramel.io import files
 from caramel.io.files import (
-    check,
-    empty_folder,
-    file_hash,
-    hashes,
-    is_whole,
-    keep,
-    kept,
+    compute_file_hash,
+    create_empty_folder,
+    hash_files,
+    load_hashed,
+    remove_damaged,
+    save_hashed,
+    verify_hash,
     write_atomically,
     write_csv,
     write_json,
     write_text,
 )
-from caramel.io.readers import csv_rows
+from caramel.io.readers import iter_csv_rows
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_volume_that_a_library_fills_is_named_though_what_was_half_written_is_
     }
     for name, write in writers.items():
         with pytest.raises(ResourceError, match=f"{name}' was not written: no space left") as stopped:
-            keep(place / name, write)
+            save_hashed(place / name, write)
         # safetensors removes what it has half written itself, before it says so.
         free = 24 if name == "model.safetensors" else 0
         assert f"its volume {place} has {free} MiB free" in str(stopped.value)
@@ -120,16 +120,16 @@ def test_two_writers_of_one_file_have_different_temporary_names(tmp_path: Path) 
 
 def test_what_is_missing_has_no_hash(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is missing"):
-        file_hash(tmp_path / "nothing")
+        compute_file_hash(tmp_path / "nothing")
 
 
 def test_the_hash_of_a_folder_changes_with_names_and_content(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1")
-    one = file_hash(tmp_path)
+    one = compute_file_hash(tmp_path)
     (tmp_path / "a").rename(tmp_path / "b")
-    two = file_hash(tmp_path)
+    two = compute_file_hash(tmp_path)
     (tmp_path / "b").write_text("2")
-    assert len({one, two, file_hash(tmp_path)}) == 3
+    assert len({one, two, compute_file_hash(tmp_path)}) == 3
 
 
 def write(text: str):
@@ -137,12 +137,12 @@ def write(text: str):
 
 
 def test_a_kept_file_is_named_by_its_content_and_found_by_the_name_it_was_given(tmp_path: Path) -> None:
-    one = keep(tmp_path / "a.txt", write("one"))
-    two = keep(tmp_path / "b.txt", write("two"))
-    assert one.name == f"a.{file_hash(one)[:32]}.txt"
-    assert kept(tmp_path, ".txt") == {"a": one, "b": two}
-    assert kept(tmp_path, ".txt", {"b", "c"}) == {"b": two}
-    assert kept(tmp_path / "nowhere", ".txt") == {}
+    one = save_hashed(tmp_path / "a.txt", write("one"))
+    two = save_hashed(tmp_path / "b.txt", write("two"))
+    assert one.name == f"a.{compute_file_hash(one)[:32]}.txt"
+    assert load_hashed(tmp_path, ".txt") == {"a": one, "b": two}
+    assert load_hashed(tmp_path, ".txt", {"b", "c"}) == {"b": two}
+    assert load_hashed(tmp_path / "nowhere", ".txt") == {}
 
 
 def damages(path: Path) -> dict[str, Callable[[], object]]:
@@ -167,11 +167,11 @@ def damages(path: Path) -> dict[str, Callable[[], object]]:
 def test_whatever_happened_to_a_kept_file_is_noticed_said_in_a_line_and_removed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in damages(keep(tmp_path / "x.txt", write("x"))):
+    for name in damages(save_hashed(tmp_path / "x.txt", write("x"))):
         folder = tmp_path / name.replace(" ", "_")
-        path = keep(folder / "a.txt", write("some text"))
+        path = save_hashed(folder / "a.txt", write("some text"))
         damages(path)[name]()
-        assert kept(folder, ".txt") == {}, name
+        assert load_hashed(folder, ".txt") == {}, name
         assert list(folder.iterdir()) == []
         said = capsys.readouterr().err.strip()
         assert said.count("\n") == 0
@@ -182,16 +182,16 @@ def test_whatever_happened_to_a_kept_file_is_noticed_said_in_a_line_and_removed(
 def test_what_another_process_has_just_found_broken_is_not_whole_and_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = keep(tmp_path / "a.txt", write("some text"))
+    path = save_hashed(tmp_path / "a.txt", write("some text"))
     path.write_text("broken")
-    hashed = files.file_hash
+    hashed = files.compute_file_hash
 
     def removed(path: Path) -> str:
         path.unlink()
         return hashed(path)
 
-    monkeypatch.setattr(files, "file_hash", removed)
-    assert not is_whole(path)
+    monkeypatch.setattr(files, "compute_file_hash", removed)
+    assert not verify_hash(path)
     assert capsys.readouterr().err == ""
 
     path.mkdir()
@@ -202,7 +202,7 @@ def test_what_another_process_has_just_found_broken_is_not_whole_and_no_error(
         rmdir(folder)
 
     monkeypatch.setattr(os, "rmdir", twice)
-    assert not is_whole(path)
+    assert not verify_hash(path)
 
 
 def test_a_write_that_is_killed_leaves_nothing_that_is_taken_for_kept(tmp_path: Path) -> None:
@@ -211,26 +211,26 @@ def test_a_write_that_is_killed_leaves_nothing_that_is_taken_for_kept(tmp_path: 
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        keep(tmp_path / "a.txt", killed)
+        save_hashed(tmp_path / "a.txt", killed)
     (tmp_path / ".a.txt.0123456789ab").write_text("half")  # what SIGKILL would leave
-    assert kept(tmp_path, ".txt") == {}
+    assert load_hashed(tmp_path, ".txt") == {}
 
 
 def test_a_check_of_a_folder_removes_what_is_broken_and_touches_nothing_else(tmp_path: Path) -> None:
-    broken, whole = keep(tmp_path / "a.pt", write("1")), keep(tmp_path / "b.pt", write("2"))
+    broken, whole = save_hashed(tmp_path / "a.pt", write("1")), save_hashed(tmp_path / "b.pt", write("2"))
     broken.write_text("3")
     other = tmp_path / "table.parquet"
     other.touch()
-    check(tmp_path)
-    check(tmp_path / "nowhere")
+    remove_damaged(tmp_path)
+    remove_damaged(tmp_path / "nowhere")
     assert sorted(tmp_path.iterdir()) == sorted([whole, other])
 
 
 def test_the_hashes_of_a_folder_leave_out_what_says_its_own(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a").write_text("1")
-    keep(tmp_path / "step.pt", write("1"))
-    assert hashes(tmp_path) == {"sub/a": file_hash(tmp_path / "sub" / "a")}
+    save_hashed(tmp_path / "step.pt", write("1"))
+    assert hash_files(tmp_path) == {"sub/a": compute_file_hash(tmp_path / "sub" / "a")}
 
 
 @pytest.mark.parametrize("left", ["a folder with a file", "a file", "a link", "nothing"])
@@ -245,7 +245,7 @@ def test_an_output_folder_is_empty_whatever_was_left_at_its_place(tmp_path: Path
         place.write_text("old")
     elif left == "a link":
         place.symlink_to(other)
-    assert empty_folder(place) == place
+    assert create_empty_folder(place) == place
     assert place.is_dir()
     assert list(place.iterdir()) == []
     assert (other / "mine").read_text() == "kept"
@@ -257,7 +257,7 @@ def test_a_carriage_return_ends_no_row_of_a_csv_file(tmp_path: Path) -> None:
     with (tmp_path / "file.csv").open(encoding="utf-8", newline="") as file:
         assert list(csv.DictReader(file)) == rows.to_dict("records")
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "file.csv", dtype=str), rows)
-    assert next(row for _, row in csv_rows(tmp_path / "file.csv")) == {"model": "m\n", "n": "1"}
+    assert next(row for _, row in iter_csv_rows(tmp_path / "file.csv")) == {"model": "m\n", "n": "1"}
 
 
 @pytest.mark.parametrize(

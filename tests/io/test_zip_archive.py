@@ -8,8 +8,8 @@ import pytest
 
 from caramel.errors import DataError
 from caramel.io import zip_archive
-from caramel.io.readers import csv_rows
-from caramel.io.zip_archive import ZippedFile, zipped_files
+from caramel.io.readers import iter_csv_rows
+from caramel.io.zip_archive import ZippedFile, list_zipped_files
 
 TEXT = "a,b\n1,é\n"
 
@@ -23,13 +23,13 @@ def archive(path: Path, **members: str) -> Path:
 
 
 def rows(file: ZippedFile) -> list[dict[str, str]]:
-    return [row for _, row in csv_rows(file, ["a", "b"])]
+    return [row for _, row in iter_csv_rows(file, ["a", "b"])]
 
 
 def test_a_member_is_read_as_the_file_that_it_is(tmp_path: Path) -> None:
     archive(tmp_path / "one.zip", **{"deep/er/x.csv": "\ufeff" + TEXT, "deep/": "", "__MACOSX/._x.csv": ""})
     archive(tmp_path / "in" / "two.zip", **{"y.csv": TEXT})
-    files = zipped_files(tmp_path)
+    files = list_zipped_files(tmp_path)
     assert [*files] == ["y.csv", "x.csv"]
     assert rows(files["x.csv"]) == rows(files["y.csv"]) == [{"a": "1", "b": "é"}]
     assert str(files["x.csv"]) == f"{tmp_path}/one.zip/deep/er/x.csv"
@@ -38,7 +38,7 @@ def test_a_member_is_read_as_the_file_that_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../../x.csv", "/x.csv", "a/../../x.csv"])
 def test_a_member_that_is_named_outside_of_the_archive_writes_nothing(name: str, tmp_path: Path) -> None:
     archive(tmp_path / "data" / "one.zip", **{name: TEXT})
-    assert rows(zipped_files(tmp_path / "data")["x.csv"]) == [{"a": "1", "b": "é"}]
+    assert rows(list_zipped_files(tmp_path / "data")["x.csv"]) == [{"a": "1", "b": "é"}]
     assert [path.name for path in tmp_path.rglob("*")] == ["data", "one.zip"]
 
 
@@ -49,7 +49,7 @@ def test_a_member_that_unpacks_to_too_much_is_not_unpacked(
     path = archive(tmp_path / "one.zip", **{"x.csv": TEXT + "0,0\n" * 1000})
     assert path.stat().st_size < 1000
     with pytest.raises(DataError, match=r"one\.zip/x\.csv' unpacks to 4,009 bytes, more than the 1,000"):
-        rows(zipped_files(tmp_path)["x.csv"])
+        rows(list_zipped_files(tmp_path)["x.csv"])
 
 
 def test_a_member_that_is_larger_than_it_says_is_an_error(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_member_that_is_larger_than_it_says_is_an_error(tmp_path: Path) -> Non
     stated = (4009).to_bytes(4, "little")
     path.write_bytes(path.read_bytes().replace(stated, (99).to_bytes(4, "little")))
     with pytest.raises(DataError, match=r"one\.zip/x\.csv' is damaged: .*Download the archive again"):
-        rows(zipped_files(tmp_path)["x.csv"])
+        rows(list_zipped_files(tmp_path)["x.csv"])
 
 
 def test_what_is_no_archive_or_is_damaged_is_an_error(tmp_path: Path) -> None:
@@ -65,10 +65,10 @@ def test_what_is_no_archive_or_is_damaged_is_an_error(tmp_path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:40] + b"\0\0\0\0" + whole[44:])
     with pytest.raises(DataError, match="is damaged"):
-        rows(zipped_files(tmp_path)["x.csv"])
+        rows(list_zipped_files(tmp_path)["x.csv"])
     path.write_bytes(whole[:40])
     with pytest.raises(DataError, match=r"one\.zip' cannot be read as a zip archive"):
-        zipped_files(tmp_path)
+        list_zipped_files(tmp_path)
 
 
 def test_an_encrypted_member_is_an_error(tmp_path: Path) -> None:
@@ -76,11 +76,11 @@ def test_an_encrypted_member_is_an_error(tmp_path: Path) -> None:
     bits = re.compile(rb"(PK\x01\x02....)\x00", re.DOTALL)  # the flags in the list of members
     path.write_bytes(bits.sub(lambda found: found[1] + b"\x01", path.read_bytes()))
     with pytest.raises(DataError, match="is encrypted"):
-        rows(zipped_files(tmp_path)["x.csv"])
+        rows(list_zipped_files(tmp_path)["x.csv"])
 
 
 def test_two_files_of_one_name_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # a message holds the beginning of a long path
     archive(tmp_path / "one.zip", **{"a/x.csv": TEXT, "b/x.csv": TEXT})
     with pytest.raises(DataError, match=r"one\.zip/b/x\.csv' and .*have one name"):
-        zipped_files(Path())
+        list_zipped_files(Path())

@@ -9,7 +9,14 @@ import pytest
 import torch
 
 from caramel.errors import BackendError, ResourceError
-from caramel.models.devices import autocast, fitting, on_device, out_of_memory, resolve_precision, whole_fp32
+from caramel.models.devices import (
+    disable_tf32,
+    is_out_of_memory,
+    move_to_device,
+    resolve_precision,
+    translate_memory_errors,
+    use_precision,
+)
 
 
 @pytest.mark.parametrize(("generation", "expected"), [(7, "fp32"), (8, "bf16"), (9, "bf16")])
@@ -43,12 +50,12 @@ def test_fp32_is_whole_on_a_gpu_and_settings_of_others_stay(chosen: str) -> None
     try:
         before = settings()
         assert "tf32" in before
-        with autocast("cpu", "fp32"):
+        with use_precision("cpu", "fp32"):
             assert settings() == ["ieee"] * 3
         assert settings() == before
-        with autocast("cpu", "bf16"):
+        with use_precision("cpu", "bf16"):
             assert settings() == before
-        with pytest.raises(KeyError), whole_fp32():
+        with pytest.raises(KeyError), disable_tf32():
             raise KeyError
         assert settings() == before
         assert torch.get_float32_matmul_precision() == chosen
@@ -58,7 +65,7 @@ def test_fp32_is_whole_on_a_gpu_and_settings_of_others_stay(chosen: str) -> None
 
 def test_a_device_that_cannot_be_used_is_an_error_that_names_the_choices() -> None:
     with pytest.raises(BackendError, match=r"'meteor' cannot be used: .*Say auto, cpu, cuda or cuda:N"):
-        on_device(torch.nn.Linear(1, 1), "meteor")
+        move_to_device(torch.nn.Linear(1, 1), "meteor")
 
 
 @pytest.mark.parametrize(
@@ -71,9 +78,9 @@ def test_a_device_that_cannot_be_used_is_an_error_that_names_the_choices() -> No
     ],
 )
 def test_what_does_not_fit_is_told_from_other_errors(said: str, full: bool) -> None:
-    assert out_of_memory(RuntimeError(said)) == full
+    assert is_out_of_memory(RuntimeError(said)) == full
     raised = pytest.raises(ResourceError if full else RuntimeError, match=said[:20])
-    with raised as stopped, fitting("The batch", "cuda:1", "Lower it."):
+    with raised as stopped, translate_memory_errors("The batch", "cuda:1", "Lower it."):
         raise RuntimeError(said)
     if full:
         assert str(stopped.value).startswith("The batch does not fit into the memory of 'cuda:1': ")

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from caramel.errors import DataError
-from caramel.io.files import keep
-from caramel.io.keys import pair_key, text_key
-from caramel.models.embedding_cache import Store, Vectors, _scratch, vector_table
+from caramel.io.files import save_hashed
+from caramel.io.keys import compute_pair_key, compute_text_key
+from caramel.models.embedding_cache import EmbeddingCache, Vectors, _create_scratch_map, build_vector_table
 
 MADE: list[str] = []
 WIDTH = 5
@@ -30,17 +30,19 @@ def make(shard: list[str], *, stop_at: str = "") -> pa.Table:
     if stop_at in shard:
         raise KeyboardInterrupt
     MADE.extend(shard)
-    return vector_table([text_key(text) for text in shard], np.stack([vector(text) for text in shard]))
+    return build_vector_table(
+        [compute_text_key(text) for text in shard], np.stack([vector(text) for text in shard])
+    )
 
 
-def ask(store: Store, texts: list[str], size: int = 3, work: Any = make, **settings: Any) -> Any:
+def ask(store: EmbeddingCache, texts: list[str], size: int = 3, work: Any = make, **settings: Any) -> Any:
     def shards(todo: list[int]) -> list[list[str]]:
         names = [texts[i] for i in todo]
         return [names[start : start + size] for start in range(0, len(names), size)]
 
-    return store.vectors(
+    return store.compute_vectors(
         "texts",
-        [text_key(text) for text in texts],
+        [compute_text_key(text) for text in texts],
         work,
         shards,
         settings=settings,
@@ -64,7 +66,7 @@ def texts(start: int, stop: int) -> list[str]:
 
 def test_each_item_is_made_once_and_comes_in_the_order_asked_for(tmp_path: Path) -> None:
     names = texts(0, 20)[::-1]
-    found = ask(Store(tmp_path, {"model": 1}, "c"), names)
+    found = ask(EmbeddingCache(tmp_path, {"model": 1}, "c"), names)
     assert sorted(MADE) == sorted(names)
     assert right(found.vectors, names)
     assert found.new == 20
@@ -72,16 +74,16 @@ def test_each_item_is_made_once_and_comes_in_the_order_asked_for(tmp_path: Path)
 
 
 def test_a_second_call_makes_nothing(tmp_path: Path) -> None:
-    ask(Store(tmp_path, {"model": 1}, "c"), texts(0, 10))
+    ask(EmbeddingCache(tmp_path, {"model": 1}, "c"), texts(0, 10))
     MADE.clear()
-    found = ask(Store(tmp_path, {"model": 1}, "c"), texts(0, 10)[::-1], size=4)
+    found = ask(EmbeddingCache(tmp_path, {"model": 1}, "c"), texts(0, 10)[::-1], size=4)
     assert MADE == []
     assert found.new == 0
     assert right(found.vectors, texts(0, 10)[::-1])
 
 
 def test_tasks_share_what_they_have_in_common(tmp_path: Path) -> None:
-    store = Store(tmp_path, {"model": 1}, "c")
+    store = EmbeddingCache(tmp_path, {"model": 1}, "c")
     ask(store, texts(0, 10))
     MADE.clear()
     mixed = [*texts(5, 15), "another"]
@@ -92,20 +94,23 @@ def test_tasks_share_what_they_have_in_common(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_goes_on_with_what_is_missing(tmp_path: Path) -> None:
-    store = Store(tmp_path, {"model": 1}, "c")
+    store = EmbeddingCache(tmp_path, {"model": 1}, "c")
     with pytest.raises(KeyboardInterrupt):
         ask(store, texts(0, 9), stop_at="text 4")
     assert texts(0, 3) == MADE
     assert not list(store.folder.rglob(".*")), "a file that is not whole was left"
-    found = ask(Store(tmp_path, {"model": 1}, "c"), texts(0, 9))
+    found = ask(EmbeddingCache(tmp_path, {"model": 1}, "c"), texts(0, 9))
     assert texts(0, 9) == MADE
     assert found.new == 6
     assert right(found.vectors, texts(0, 9))
 
 
 def test_another_identity_is_another_folder_and_says_what_it_is(tmp_path: Path) -> None:
-    one, two = Store(tmp_path, {"weights": "a", "n": 1}, "c"), Store(tmp_path, {"weights": "b", "n": 1}, "c")
-    same = Store(tmp_path, {"n": 1, "weights": "a"}, "c")
+    one, two = (
+        EmbeddingCache(tmp_path, {"weights": "a", "n": 1}, "c"),
+        EmbeddingCache(tmp_path, {"weights": "b", "n": 1}, "c"),
+    )
+    same = EmbeddingCache(tmp_path, {"n": 1, "weights": "a"}, "c")
     assert one.folder == same.folder != two.folder
     assert json.loads((one.folder / "identity.json").read_text()) == {
         "weights": "a",
@@ -119,11 +124,11 @@ def test_another_identity_is_another_folder_and_says_what_it_is(tmp_path: Path) 
 
 
 def test_kinds_of_items_are_kept_apart(tmp_path: Path) -> None:
-    store = Store(tmp_path, {"model": 1}, "c")
+    store = EmbeddingCache(tmp_path, {"model": 1}, "c")
     ask(store, texts(0, 3))
     MADE.clear()
-    keys = [text_key(text) for text in texts(0, 3)]
-    store.vectors(
+    keys = [compute_text_key(text) for text in texts(0, 3)]
+    store.compute_vectors(
         "images",
         keys,
         make,
@@ -136,7 +141,7 @@ def test_kinds_of_items_are_kept_apart(tmp_path: Path) -> None:
 
 
 def test_vectors_are_a_memory_map_that_leaves_no_file_and_cannot_be_written(tmp_path: Path) -> None:
-    store = Store(tmp_path, {"model": 1}, "c")
+    store = EmbeddingCache(tmp_path, {"model": 1}, "c")
     found = ask(store, texts(0, 6)).vectors
     assert isinstance(found, np.memmap)
     assert [path.suffix for path in (store.folder / "texts").iterdir()] == [".parquet"] * 2
@@ -150,18 +155,18 @@ def test_a_volume_without_room_for_the_memory_map_is_an_error_and_ends_no_proces
 ) -> None:
     place = mount(tmp_path / "store", 4)
     with pytest.raises(OSError, match="No space left"):
-        _scratch((2**20, 2), np.dtype(np.float32), place)
-    assert _scratch((2**10, 2), np.dtype(np.float32), place).shape == (1024, 2)
+        _create_scratch_map((2**20, 2), np.dtype(np.float32), place)
+    assert _create_scratch_map((2**10, 2), np.dtype(np.float32), place).shape == (1024, 2)
     assert list(place.iterdir()) == []
 
 
 def test_scores_of_pairs_are_kept_to_the_last_bit(tmp_path: Path) -> None:
     scores = np.array([[1 / 3], [np.nextafter(1 / 3, 1)], [np.nan]])
-    keys = [pair_key(b"i" * 16, text) for text in texts(0, 3)]
-    found = Store(tmp_path, {}, "c").vectors(
+    keys = [compute_pair_key(b"i" * 16, text) for text in texts(0, 3)]
+    found = EmbeddingCache(tmp_path, {}, "c").compute_vectors(
         "pairs",
         keys,
-        lambda shard: vector_table(keys, scores),
+        lambda shard: build_vector_table(keys, scores),
         lambda todo: [todo],
         settings={},
         executor="inline",
@@ -172,16 +177,16 @@ def test_scores_of_pairs_are_kept_to_the_last_bit(tmp_path: Path) -> None:
 
 
 def test_keys_name_texts_and_pairs() -> None:
-    assert text_key("a") != text_key("b")
-    keys = {pair_key(image, text) for image in (b"a" * 16, b"b" * 16) for text in ("c", "d")}
+    assert compute_text_key("a") != compute_text_key("b")
+    keys = {compute_pair_key(image, text) for image in (b"a" * 16, b"b" * 16) for text in ("c", "d")}
     assert len(keys) == 4
-    assert {len(key) for key in [*keys, text_key("e")]} == {16}
+    assert {len(key) for key in [*keys, compute_text_key("e")]} == {16}
 
 
 def test_edited_code_never_takes_what_other_code_made(tmp_path: Path) -> None:
-    ask(Store(tmp_path, {"model": 1}, "c"), texts(0, 3))
+    ask(EmbeddingCache(tmp_path, {"model": 1}, "c"), texts(0, 3))
     MADE.clear()
-    assert ask(Store(tmp_path, {"model": 1}, "d"), texts(0, 3)).new == 3
+    assert ask(EmbeddingCache(tmp_path, {"model": 1}, "d"), texts(0, 3)).new == 3
     assert texts(0, 3) == MADE
 
 
@@ -196,7 +201,7 @@ def flipped(content: bytes) -> bytes:
     [flipped, lambda content: content[:-30], lambda content: b"", lambda content: b"not a table"],
 )
 def test_a_broken_file_is_said_and_what_it_held_is_made_again(damage: Any, tmp_path: Path, capsys) -> None:
-    store = Store(tmp_path, {"model": 1}, "c")
+    store = EmbeddingCache(tmp_path, {"model": 1}, "c")
     ask(store, texts(0, 6))
     path = sorted((store.folder / "texts").glob("*.parquet"))[0]
     path.write_bytes(damage(path.read_bytes()))
@@ -210,7 +215,7 @@ def test_a_broken_file_is_said_and_what_it_held_is_made_again(damage: Any, tmp_p
 
 
 def test_a_file_that_was_removed_is_made_again(tmp_path: Path) -> None:
-    store = Store(tmp_path, {"model": 1}, "c")
+    store = EmbeddingCache(tmp_path, {"model": 1}, "c")
     ask(store, texts(0, 6))
     next((store.folder / "texts").glob("*.parquet")).unlink()
     MADE.clear()
@@ -219,20 +224,20 @@ def test_a_file_that_was_removed_is_made_again(tmp_path: Path) -> None:
 
 
 def test_vectors_of_different_sizes_are_an_error(tmp_path: Path) -> None:
-    store = Store(tmp_path, {"model": 1}, "c")
+    store = EmbeddingCache(tmp_path, {"model": 1}, "c")
     ask(store, texts(0, 3))
-    table = vector_table([text_key("x")], np.zeros((1, WIDTH + 1), np.float32))
-    keep(store.folder / "texts" / "other.parquet", lambda path: pq.write_table(table, path))
+    table = build_vector_table([compute_text_key("x")], np.zeros((1, WIDTH + 1), np.float32))
+    save_hashed(store.folder / "texts" / "other.parquet", lambda path: pq.write_table(table, path))
     with pytest.raises(DataError, match=r"dimensions, others of .*Remove the folder"):
         ask(store, [*texts(0, 3), "x"])
 
 
 def test_items_that_stand_in_two_files_are_taken_once(tmp_path: Path) -> None:
     """Two runs at a time may each make the same item."""
-    store = Store(tmp_path, {"model": 1}, "c")
+    store = EmbeddingCache(tmp_path, {"model": 1}, "c")
     ask(store, texts(0, 3))
     other = store.folder / "texts" / "by_another_run.parquet"
-    keep(other, lambda path: pq.write_table(make(texts(2, 5)), path))
+    save_hashed(other, lambda path: pq.write_table(make(texts(2, 5)), path))
     found = ask(store, texts(0, 5))
     assert found.new == 0
     assert right(found.vectors, texts(0, 5))

@@ -6,7 +6,7 @@ import pytest
 
 import caramel
 from caramel.models import identity
-from caramel.models.identity import settings_hash, versions
+from caramel.models.identity import get_package_versions, hash_settings
 from caramel.models.open_clip.loader import load_open_clip
 from caramel.models.transformers.text_encoders import load_text
 
@@ -19,8 +19,8 @@ def test_a_hash_of_settings_leaves_out_where_they_were_written() -> None:
         "transformers_version": "5",
         "inner": {"a": 1, "vocab_file": "y"},
     }
-    assert settings_hash(settings) == settings_hash(recorded)
-    assert settings_hash(settings) != settings_hash({"size": [1, 2], "inner": {"a": 2}})
+    assert hash_settings(settings) == hash_settings(recorded)
+    assert hash_settings(settings) != hash_settings({"size": [1, 2], "inner": {"a": 2}})
 
 
 @pytest.mark.parametrize("library", ["caramel", "torch", "pillow", "transformers"])
@@ -43,4 +43,4 @@ def test_another_version_of_a_library_is_another_identity(
 
 
 def test_the_version_in_an_identity_is_the_one_that_the_package_says() -> None:
-    assert versions()["caramel"] == caramel.__version__
+    assert get_package_versions()["caramel"] == caramel.__version__

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from caramel.errors import ResourceError
-from caramel.models.batching import in_batches
+from caramel.models.batching import run_in_batches
 from caramel.models.open_clip.checkpoints import load_encoder
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
@@ -44,22 +44,22 @@ def holding(mebibytes: int):
 
 def test_a_batch_that_does_not_fit_onto_the_gpu_is_halved(gibibyte: None) -> None:
     forward, tried = holding(100)  # ten of them fit
-    rows = in_batches(list(range(40)), list, forward, batch=32, device="cuda")
+    rows = run_in_batches(list(range(40)), list, forward, batch=32, device="cuda")
     assert rows[:, 0].tolist() == list(range(40))
     assert tried == [32, 16, 8, 8, 8, 8, 8]
 
 
 def test_an_item_that_does_not_fit_onto_the_gpu_is_an_error_that_names_the_cure(gibibyte: None) -> None:
     with pytest.raises(ResourceError, match=r"Not even one item fits into the memory of 'cuda'"):
-        in_batches([1, 2, 3], list, holding(1100)[0], batch=None, device="cuda")
+        run_in_batches([1, 2, 3], list, holding(1100)[0], batch=None, device="cuda")
 
 
 def test_a_token_without_a_row_is_an_error_of_the_files() -> None:
     code = """
 import torch
-from caramel.models.batching import in_batches
+from caramel.models.batching import run_in_batches
 rows = torch.nn.Embedding(4, 2).cuda().requires_grad_(False)
-in_batches([1, 2, 4], list, lambda batch: rows(torch.tensor(batch).cuda()), batch=None, device="cuda")
+run_in_batches([1, 2, 4], list, lambda batch: rows(torch.tensor(batch).cuda()), batch=None, device="cuda")
 """  # in a process of its own: nothing runs on that GPU after it
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "BackendError: The model has no row for a token" in done.stderr

@@ -9,13 +9,13 @@ from tiny_clips import write_json
 from caramel import registry
 from caramel.errors import BackendError
 from caramel.interfaces.model import Family
-from caramel.io.files import file_hash
-from caramel.models.open_clip.activations import quick_gelu_option
+from caramel.io.files import compute_file_hash
+from caramel.models.open_clip.activations import split_quick_gelu_option
 from caramel.models.specs import (
     ModelSpec,
-    content_of,
-    families_help,
-    local,
+    format_families_help,
+    hash_content,
+    mark_local_path,
     missing_of,
     open_model,
     parse_spec,
@@ -52,7 +52,7 @@ DUAL = Family("dual", "dual", "TARGET", "of a test", load_dual, missing_dual)
 
 def test_each_family_is_described_in_a_line_and_in_the_docs():
     docs = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text()
-    lines = families_help()
+    lines = format_families_help()
     for name, line in zip(registry.FAMILIES, lines, strict=True):
         family = registry.FAMILIES[name]
         assert line.split() == [f"{name}:{family.target}", *family.help.split()]
@@ -119,23 +119,26 @@ def test_a_slip_of_the_pen_is_named(text, near) -> None:
 
 
 def test_the_option_is_taken_off_the_end_alone() -> None:
-    assert quick_gelu_option("a:b.pt") == ("a:b.pt", None)
-    assert quick_gelu_option("a:b?c/d.pt") == ("a:b?c/d.pt", None)
-    assert quick_gelu_option("a:b.pt?quick_gelu=true") == ("a:b.pt", True)
-    assert quick_gelu_option("a?quick_gelu=true/b.pt?quick_gelu=false") == ("a?quick_gelu=true/b.pt", False)
+    assert split_quick_gelu_option("a:b.pt") == ("a:b.pt", None)
+    assert split_quick_gelu_option("a:b?c/d.pt") == ("a:b?c/d.pt", None)
+    assert split_quick_gelu_option("a:b.pt?quick_gelu=true") == ("a:b.pt", True)
+    assert split_quick_gelu_option("a?quick_gelu=true/b.pt?quick_gelu=false") == (
+        "a?quick_gelu=true/b.pt",
+        False,
+    )
 
 
 @pytest.mark.parametrize("ending", ["?quick_gelu=True", "?quick_gelu=", "?quick_gelu=1", "?gelu=true"])
 def test_another_option_is_an_error_that_names_the_right_ones(ending) -> None:
     with pytest.raises(BackendError, match=r"is no option. Write \?quick_gelu=true or \?quick_gelu=false"):
-        quick_gelu_option(f"ViT-B-32:a.pt{ending}")
+        split_quick_gelu_option(f"ViT-B-32:a.pt{ending}")
 
 
 def test_the_content_of_a_folder_is_its_hash(folder, tmp_path) -> None:
-    before = content_of(f"name={folder}")
-    assert before == f"{folder} {file_hash(folder)}"
+    before = hash_content(f"name={folder}")
+    assert before == f"{folder} {compute_file_hash(folder)}"
     (tmp_path / "model" / "more").write_text("")
-    assert content_of(folder) != before
+    assert hash_content(folder) != before
 
 
 @pytest.mark.parametrize("ending", ["", "?quick_gelu=true"])
@@ -143,22 +146,22 @@ def test_the_content_of_a_file_is_its_hash_and_that_of_the_config_beside_it(tmp_
     weights = tmp_path / "w.pt"
     weights.write_bytes(b"1")
     spec = f"ViT-B-32:{weights}{ending}"
-    found = [content_of(spec)]
-    assert found[0] == f"{spec} {file_hash(weights)}"
+    found = [hash_content(spec)]
+    assert found[0] == f"{spec} {compute_file_hash(weights)}"
     config = write_json(tmp_path / "open_clip_config.json", {"a": 1})
-    found.append(content_of(spec))
+    found.append(hash_content(spec))
     config.write_text(json.dumps({"a": 2}))
-    found.append(content_of(spec))
+    found.append(hash_content(spec))
     weights.write_bytes(b"2")
-    found.append(content_of(spec))
+    found.append(hash_content(spec))
     assert len(set(found)) == 4
 
 
 def test_the_content_of_a_name_is_the_name(tmp_path, monkeypatch, dual) -> None:
     monkeypatch.chdir(tmp_path)
-    assert content_of("a=ViT-B-32:openai") == "ViT-B-32:openai"
-    assert content_of("hf-hub:me/model") == "hf-hub:me/model"
-    assert content_of("dual:me/model") == "me/model"
+    assert hash_content("a=ViT-B-32:openai") == "ViT-B-32:openai"
+    assert hash_content("hf-hub:me/model") == "hf-hub:me/model"
+    assert hash_content("dual:me/model") == "me/model"
 
 
 def test_the_family_is_asked_what_is_missing_and_to_load(dual) -> None:
@@ -222,11 +225,11 @@ def test_the_file_or_folder_of_a_spec_is_found_where_it_stands_however_it_is_spe
         write_json(folder / "open_clip_config.json", {})
     (tmp_path / "quick").write_bytes(b"weights")
     text, path = text.format(tmp_path), path.format(tmp_path)
-    found = local(text)
+    found = mark_local_path(text)
     assert isinstance(found, LocalFile)
     assert found.path == path
     assert format_as_given(found) == text
-    assert local("ViT-B-32-quickgelu:openai") == "ViT-B-32-quickgelu:openai"
+    assert mark_local_path("ViT-B-32-quickgelu:openai") == "ViT-B-32-quickgelu:openai"
 
 
 def test_a_model_whose_files_were_written_anew_is_loaded_again(folder, dual, tmp_path, monkeypatch):

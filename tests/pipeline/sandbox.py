@@ -21,7 +21,7 @@ import psutil
 from project import Project
 from ruamel.yaml import YAML
 
-from caramel.io.files import file_hash
+from caramel.io.files import compute_file_hash
 from caramel.runtime.dvc.state import read_lock
 
 OF_DVC = re.compile(r"\.[\w-]{22}\.tmp")  # what DVC links, until it has its name
@@ -150,7 +150,7 @@ class Sandbox:
         stages = read_lock(self.folder).get("stages", {}).values()
         outs = [self.folder / out["path"] for stage in stages for out in stage.get("outs", ())]
         return {
-            str(p.relative_to(data)): file_hash(p)
+            str(p.relative_to(data)): compute_file_hash(p)
             for p in sorted(data.rglob("*"))
             if p.is_file()
             and not (OF_DVC.fullmatch(p.name) and not any(p.is_relative_to(out) for out in outs))

@@ -13,7 +13,7 @@ import pytest
 from filelock import FileLock, Timeout
 from project import Project
 
-from caramel.io.files import file_hash
+from caramel.io.files import compute_file_hash
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +76,7 @@ def prepared(smoke, folder: Path, out: str):
 
 
 def same(smoke, project, paths: list[str]) -> bool:
-    return all(file_hash(smoke.folder / p) == file_hash(project.folder / p) for p in paths)
+    return all(compute_file_hash(smoke.folder / p) == compute_file_hash(project.folder / p) for p in paths)
 
 
 DRAWN = [f"data/synthesize/{name}.parquet" for name in ("candidates", "images", "images/00000")]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from caramel.project.project_files import template
+from caramel.project.project_files import read_template
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
@@ -28,8 +28,8 @@ ones = lambda items: np.ones((len(items), 2))
 loaded = caramel.load_benchmark("zero_shot", sys.argv[2])
 scores = caramel.score((ones, ones), loaded, bootstrap=100)
 assert scores.metrics["ties"].max() == len(loaded) == 2
-from caramel.report.paper_table import published_rows
-print(len(published_rows()), "published rows")
+from caramel.report.paper_table import read_published_rows
+print(len(read_published_rows()), "published rows")
 """
 
 
@@ -82,7 +82,7 @@ def test_the_wheel_holds_what_the_package_reads_beside_its_modules(wheel: Path) 
         for path in (ROOT / "src" / "caramel").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    sources |= {f"caramel/project/template/{name}" for name in template()}
+    sources |= {f"caramel/project/template/{name}" for name in read_template()}
     assert sources <= names, sources - names
     assert {name for name in names if name.startswith("caramel/")} == sources
     assert {"caramel/py.typed", "caramel/report/published.csv"} <= names

@@ -16,10 +16,10 @@ import yaml
 from caramel.config.profiles import write_profile
 from caramel.config.schema import load_config
 from caramel.doctor.findings import FAIL, OK
-from caramel.doctor.settings import code
+from caramel.doctor.settings import check_code
 from caramel.errors import CaramelError, ConfigError, ResourceError
-from caramel.io.safe_yaml import flat, read_yaml
-from caramel.project.create import new
+from caramel.io.safe_yaml import flatten_mapping, read_yaml
+from caramel.project.create import create_project
 from caramel.runtime.code_manifest import require_listed
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("projects") / "mine"
-    new(folder)
+    create_project(folder)
     return folder
 
 
@@ -60,7 +60,7 @@ def test_it_is_a_repository_with_params_profiles_and_what_the_readme_calls(made:
 
 
 def test_whatever_the_stages_depend_on_and_do_not_make_is_there(made: Path) -> None:
-    values = flat(read_yaml(made / "params.yaml", ""))
+    values = flatten_mapping(read_yaml(made / "params.yaml", ""))
     stages = yaml.safe_load((made / "dvc.yaml").read_text())["stages"].values()
     named = {re.sub(r"\$\{(.+?)\}", lambda key: values[key[1]], d) for stage in stages for d in stage["deps"]}
     assert {"inputs", "inputs/replies", "params/clip.json"} <= named
@@ -104,7 +104,7 @@ def test_on_a_full_volume_nothing_is_made_and_the_message_does_not_say_that_some
 def test_a_stage_runs_with_the_sources_that_are_listed_and_with_no_others(made: Path, tmp_path: Path) -> None:
     require_listed("scenes", made)
     require_listed("of_ones_own", made)  # which lists none
-    assert code(made).state == OK
+    assert check_code(made).state == OK
     sums = made / "code" / "scenes.txt"
     whole = sums.read_text()
     try:
@@ -113,12 +113,12 @@ def test_a_stage_runs_with_the_sources_that_are_listed_and_with_no_others(made: 
             ConfigError, match=r"(?s)code/scenes.txt lists; .*interfaces/source.py.*caramel upgrade"
         ):
             require_listed("scenes", made)
-        assert (code(made).state, code(made).cure) == (FAIL, "caramel upgrade")
-        assert code(made).text.endswith("lists for scenes")
+        assert (check_code(made).state, check_code(made).cure) == (FAIL, "caramel upgrade")
+        assert check_code(made).text.endswith("lists for scenes")
         sums.write_text("nonsense\n")
         with pytest.raises(CaramelError, match="no sum and name"):
             require_listed("scenes", made)
-        assert code(made).state == FAIL
+        assert check_code(made).state == FAIL
     finally:
         sums.write_text(whole)
 
@@ -129,7 +129,7 @@ def test_what_is_there_already_stays_as_it_is(there: str, said: str, tmp_path: P
     path.parent.mkdir(exist_ok=True)
     path.write_text("x")
     with pytest.raises(ConfigError, match=said):
-        new(tmp_path / there.partition("/")[0])
+        create_project(tmp_path / there.partition("/")[0])
     assert path.read_text() == "x"
 
 
@@ -144,11 +144,11 @@ def test_what_fails_leaves_nothing(
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ResourceError, match=r"git init.* no"):
-        new(folder)
+        create_project(folder)
     assert list(folder.iterdir()) == [] if there else not (tmp_path / name.partition("/")[0]).exists()
     monkeypatch.setenv("PATH", os.devnull)
     with pytest.raises(ResourceError, match="git is not installed"):
-        new(folder)
+        create_project(folder)
 
 
 def test_outside_of_a_project_a_profile_is_told_how_to_make_one(tmp_path: Path) -> None:

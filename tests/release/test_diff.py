@@ -11,11 +11,11 @@ import pandas as pd
 from remote_projects import cached
 
 from caramel.release import pin as pins
-from caramel.release.diff import apart, told
+from caramel.release.diff import diff_versions, format_diff
 from caramel.release.pin_file import read_pin
-from caramel.release.pinned_tables import rows_of
-from caramel.release.resolve import version_of
-from caramel.report.difference_page import difference_page
+from caramel.release.pinned_tables import read_version_table
+from caramel.release.resolve import resolve_version
+from caramel.report.difference_page import render_difference_page
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame, write_table
 from caramel.schemas.negatives import NEGATIVES
@@ -48,13 +48,13 @@ def test_p_is_corrected_over_all_models_and_benchmarks_and_says_so(tmp_path: Pat
     none, rows = build_frame(REJECTS, []), negatives(["a"], "swap_att", 1)
     version(tmp_path, "v1", rows, none, right=0, seed=1, scored=scored(10, 0))
     version(tmp_path, "v2", rows, none, right=0, seed=1, scored=scored(10, 8))
-    found = apart(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
+    found = diff_versions(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
     (figure,) = (row for row in found.metrics if row["subset"] == "all")
     assert figure["model"] == "m0"
     assert figure["tests"] == 30, "of ten models: all instances, their subset, and the mean of subsets"
     assert figure["p_holm"] == min(1.0, 30 * 2 / 2**8), "all signs of eight instances"
-    assert "p by Holm over 30 figures 0.234" in told(found)
-    assert "corrected over all 30 figures" in difference_page(found.as_json(), {})
+    assert "p by Holm over 30 figures 0.234" in format_diff(found)
+    assert "corrected over all 30 figures" in render_difference_page(found.to_dict(), {})
 
 
 def test_a_figure_that_was_not_measured_does_not_differ(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_figure_that_was_not_measured_does_not_differ(tmp_path: Path) -> None:
         subsets = pd.Series([["add_att"]] * 4 + [["swap_att"]] * 36)
         scored = scored.assign(subsets=subsets, s_c0_i0=scored["s_c0_i0"].where(scored.index >= 4))
         version(tmp_path, name, rows, none, right=0, seed=1, scored=scored)
-    found = apart(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
+    found = diff_versions(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
     assert {row["subset"] for row in found.metrics} == {"all", "swap_att", "macro"}
 
 
@@ -72,8 +72,8 @@ def test_the_page_shows_a_small_p_as_a_bound_that_is_not_zero(tmp_path: Path) ->
     none, rows = build_frame(REJECTS, []), negatives(["a"], "swap_att", 1)
     for name, right in (("v1", 2), ("v2", 38)):
         version(tmp_path, name, rows, none, right=right, seed=1)
-    found = apart(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
-    assert "≤ 0.0003" in difference_page(found.as_json(), {})
+    found = diff_versions(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
+    assert "≤ 0.0003" in render_difference_page(found.to_dict(), {})
 
 
 def version(
@@ -91,13 +91,14 @@ def version(
     results = similarities(right) if scored is None else scored
     write_table(SIMILARITIES, results, root / "data" / "evaluate" / "similarities.parquet")
     outs = [
-        {"path": f"data/{out}", "md5": pins.dvc_hash(root / "data" / out)} for out in ("refine", "evaluate")
+        {"path": f"data/{out}", "md5": pins.compute_dvc_hash(root / "data" / out)}
+        for out in ("refine", "evaluate")
     ]
     lock = {"schema": "2.0", "stages": {"all": {"cmd": "x", "outs": outs}}}
     (root / "dvc.lock").write_text(json.dumps(lock), encoding="utf-8")
     params = {"evaluate": {"bootstrap": 100, "seed": 1}, "negatives": {"seed": seed}}
     (root / "params.yaml").write_text(json.dumps(params), encoding="utf-8")
-    pins.pin(name, root)
+    pins.create_pin(name, root)
     cached(root)
 
 
@@ -110,7 +111,7 @@ def test_rows_come_and_go_by_key_with_subtype_and_reason_and_figures_are_paired(
     )
     gone = build_frame(REJECTS, [("c:swap_att", "refine", "surplus", "not c")])
     version(tmp_path, "v2", new, gone, right=30, seed=2)
-    found = apart(read_pin("v1", tmp_path), read_pin("v2", tmp_path), tmp_path)
+    found = diff_versions(read_pin("v1", tmp_path), read_pin("v2", tmp_path), tmp_path)
     assert found.params == {"negatives.seed": [1, 2]}
     assert found.code is None, "it is no repository"
     rows = {table.path: table for table in found.tables}["data/refine/negatives.parquet"]
@@ -120,7 +121,7 @@ def test_rows_come_and_go_by_key_with_subtype_and_reason_and_figures_are_paired(
     (figure,) = (row for row in found.metrics if row["subset"] == "all")
     assert (figure["value_b"], figure["value_a"], figure["difference"]) == (0.25, 0.75, 0.5)
     assert 0 < figure["ci_low"] < 0.5 < figure["ci_high"]
-    text = told(found)
+    text = format_diff(found)
     for said in (
         "negatives.seed: 1 -> 2",
         "swap_att: +0 -1",
@@ -128,8 +129,8 @@ def test_rows_come_and_go_by_key_with_subtype_and_reason_and_figures_are_paired(
         "0.2500 -> 0.7500",
     ):
         assert said in text
-    assert json.loads(json.dumps(found.as_json()))["tables"]
-    same = apart(*[version_of(name, tmp_path) for name in ("v2", ".")], tmp_path)
+    assert json.loads(json.dumps(found.to_dict()))["tables"]
+    same = diff_versions(*[resolve_version(name, tmp_path) for name in ("v2", ".")], tmp_path)
     assert (same.params, same.tables, same.metrics) == ({}, [], [])
 
 
@@ -140,5 +141,5 @@ def test_the_same_rows_written_by_other_software_are_taken_as_the_version_s(tmp_
     pd.read_parquet(path).to_parquet(path, compression="gzip")
     shutil.rmtree(tmp_path / ".dvc" / "cache")
     pinned = read_pin("v1", tmp_path)
-    assert apart(pinned, pinned, tmp_path).tables == []
-    assert len(rows_of(pinned, "data/refine/negatives.parquet", tmp_path)) == 1
+    assert diff_versions(pinned, pinned, tmp_path).tables == []
+    assert len(read_version_table(pinned, "data/refine/negatives.parquet", tmp_path)) == 1

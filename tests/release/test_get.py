@@ -23,11 +23,11 @@ from tracking_servers import free_port
 
 import caramel
 from caramel.errors import BackendError, CaramelError, ConfigError, DataError, ResourceError
-from caramel.io.image_store import Pictures, referred
+from caramel.io.image_store import ImageStore, rewrite_shard_paths
 from caramel.release import pin as pins
 from caramel.release import pin_file
-from caramel.release.get import STAGING, get
-from caramel.release.source import opened
+from caramel.release.get import STAGING, get_version
+from caramel.release.source import open_source
 from caramel.runtime.dvc.state import compute_listing_hash
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
@@ -61,7 +61,7 @@ def write_source(source: Path) -> None:
         shutil.rmtree(source / "scenes" / split)
     index = pd.concat(parts, ignore_index=True)
     write_table(IMAGES, index, source / "scenes" / "images.parquet")
-    some = referred(index.iloc[::2], "data/scenes", "data/assemble")
+    some = rewrite_shard_paths(index.iloc[::2], "data/scenes", "data/assemble")
     write_table(IMAGES, some, source / "assemble" / "images.parquet")
     for folder, rows in (("scenes", index), ("assemble", index.iloc[::2])):
         pairs = [
@@ -89,7 +89,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run("git", "init", "-q", root=root)
     dvc("init", "-q", root=root)
     dvc("repro", "-q", root=root)
-    pins.pin("v1", root)
+    pins.create_pin("v1", root)
     run("git", "add", "-A", root=root)
     run("git", "commit", "-qm", "data", root=root)
     return root
@@ -154,17 +154,20 @@ def test_a_pin_is_found_on_a_branch_and_by_a_tag_that_are_not_the_default(
     shutil.copytree(pushed.removeprefix("file://"), bare)
     run("git", "push", "-q", f"file://{bare}", "camera-ready", "other", "another", "third", root=work)
     for name in ("v2", "v3"):
-        with opened(f"file://{bare}@{name}") as origin:
+        with open_source(f"file://{bare}@{name}") as origin:
             assert origin.pinned.name == name
-    assert get(f"file://{bare}@v2", ["rejects"], out=tmp_path / "out", credentials=reader).files
-    with opened(f"file://{bare}") as origin:
+    assert get_version(f"file://{bare}@v2", ["rejects"], out=tmp_path / "out", credentials=reader).files
+    with open_source(f"file://{bare}") as origin:
         assert origin.pinned.name == "v1", "of the default branch"
     with (
         pytest.raises(DataError, match=r"several pins 'v4'.*refs/heads/another and refs/heads/other"),
-        opened(f"file://{bare}@v4"),
+        open_source(f"file://{bare}@v4"),
     ):
         pass
-    with pytest.raises(DataError, match=r"no pin 'v9'. Pins: v1, v2, v3, v4\."), opened(f"file://{bare}@v9"):
+    with (
+        pytest.raises(DataError, match=r"no pin 'v9'. Pins: v1, v2, v3, v4\."),
+        open_source(f"file://{bare}@v9"),
+    ):
         pass
 
 
@@ -184,11 +187,11 @@ def test_of_a_pin_without_a_name_that_branches_have_of_other_data_none_is_taken(
         run("git", "commit", "-qm", branch, root=root)
         run("git", "checkout", "-q", "main", root=root)
         if branch == "a":
-            with opened(f"file://{root}/.git") as origin:
+            with open_source(f"file://{root}/.git") as origin:
                 assert origin.pinned.created == "2026-01-01"
     with (
         pytest.raises(DataError, match=r"several pins 'v1'.*refs/heads/a and refs/heads/b"),
-        opened(f"file://{root}/.git"),
+        open_source(f"file://{root}/.git"),
     ):
         pass
 
@@ -197,14 +200,14 @@ def test_a_version_comes_back_byte_for_byte_from_a_git_url_alone(
     pushed: str, made: Path, tmp_path: Path, reader: list[str]
 ) -> None:
     out = tmp_path / "out"
-    got = get(f"{pushed}@v1", out=out, credentials=reader)
+    got = get_version(f"{pushed}@v1", out=out, credentials=reader)
     assert len(got.files) == EVERYTHING
     found = contents(out)
     assert found.pop("pins/v1.json") == (made / "pins" / "v1.json").read_bytes()
     assert {name.removeprefix("data/"): data for name, data in found.items()} == contents(made / "data")
-    assert pins.verify("v1", out) == []
+    assert pins.verify_pin("v1", out) == []
     assert not (out / STAGING).exists()
-    assert get(pushed, out=out, credentials=reader) == got, (
+    assert get_version(pushed, out=out, credentials=reader) == got, (
         "what is there already is right, and the only pin needs no name"
     )
 
@@ -214,7 +217,7 @@ def test_what_the_remote_flipped_or_lost_is_named_and_nothing_appears_until_it_i
 ) -> None:
     there, out = in_bucket(s3, "got"), tmp_path / "out"
     shard, index = (
-        pins.dvc_hash(made / "data" / "scenes" / p) for p in ("images/test.parquet", "images.parquet")
+        pins.compute_dvc_hash(made / "data" / "scenes" / p) for p in ("images/test.parquet", "images.parquet")
     )
     keep = {
         oid: s3.client().get_object(Bucket="data", Key=there[oid])["Body"].read() for oid in (shard, index)
@@ -223,19 +226,23 @@ def test_what_the_remote_flipped_or_lost_is_named_and_nothing_appears_until_it_i
     with pytest.raises(
         DataError, match=rf"(?s)1 of .*data/scenes/images/test.parquet: Remote 'store'.*{shard}"
     ):
-        get(pushed, out=out, credentials=reader)
+        get_version(pushed, out=out, credentials=reader)
     s3.client().delete_object(Bucket="data", Key=there[index])
     shutil.rmtree(out)
     with pytest.raises(DataError, match=rf"data/scenes/images.parquet: .* does not have object {index}"):
-        get(pushed, out=out, credentials=reader)
+        get_version(pushed, out=out, credentials=reader)
     assert contents(out) == {}
     for oid, data in keep.items():
         s3.client().put_object(Bucket="data", Key=there[oid], Body=data)
     assert (out / STAGING / "files" / "data" / "model" / "0.bin").exists()
-    s3.client().delete_object(Bucket="data", Key=(other := there[pins.dvc_hash(made / "data/model/0.bin")]))
-    get(pushed, out=out, credentials=reader)  # the same command goes on: what was whole is not fetched again
+    s3.client().delete_object(
+        Bucket="data", Key=(other := there[pins.compute_dvc_hash(made / "data/model/0.bin")])
+    )
+    get_version(
+        pushed, out=out, credentials=reader
+    )  # the same command goes on: what was whole is not fetched again
     s3.client().put_object(Bucket="data", Key=other, Body=(made / "data" / "model" / "0.bin").read_bytes())
-    assert pins.verify("v1", out) == []
+    assert pins.verify_pin("v1", out) == []
 
 
 def test_a_get_that_was_killed_goes_on(pushed: str, tmp_path: Path, reader: list[str]) -> None:
@@ -249,28 +256,28 @@ def test_a_get_that_was_killed_goes_on(pushed: str, tmp_path: Path, reader: list
     assert process.wait() == -signal.SIGKILL
     assert contents(out) == {}
     assert 3 <= len([*(out / STAGING).rglob("*.bin")]) < FILES
-    get(pushed, out=out, credentials=reader)
-    assert pins.verify("v1", out) == []
+    get_version(pushed, out=out, credentials=reader)
+    assert pins.verify_pin("v1", out) == []
 
 
 def test_without_credentials_or_a_remote_it_says_so(
     pushed: str, project: Path, tmp_path: Path, reader: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ResourceError, match=f"refuses access without a login.* --credentials {reader[0]};"):
-        get(pushed, out=tmp_path / "out")
+        get_version(pushed, out=tmp_path / "out")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     with pytest.raises(ResourceError, match="needs credentials"):
-        get(pushed, out=tmp_path / "out", credentials=reader)
+        get_version(pushed, out=tmp_path / "out", credentials=reader)
     with pytest.raises(DataError, match="names no DVC remote"):
-        get(f"file://{project}/.git@v1", out=tmp_path / "out")
+        get_version(f"file://{project}/.git@v1", out=tmp_path / "out")
     with pytest.raises(DataError, match="git cannot fetch it"):
-        get(str(tmp_path / "nowhere"), out=tmp_path / "out")
+        get_version(str(tmp_path / "nowhere"), out=tmp_path / "out")
 
 
 def test_no_message_shows_the_password_of_an_address(tmp_path: Path) -> None:
     for source in (address := f"https://me:secret@127.0.0.1:{free_port()}", f"{address}/x.git@v1"):
         with pytest.raises(DataError, match="git cannot fetch it") as raised:
-            get(source, out=tmp_path / "out")
+            get_version(source, out=tmp_path / "out")
         assert "secret" not in str(raised.value)
 
 
@@ -288,22 +295,22 @@ def test_only_the_address_and_a_committed_login_are_taken_of_a_strangers_remote(
     mine.mkdir()
     (mine / "config").write_text(f"{section}token = secret\nuser = me\n")
     monkeypatch.setenv("DVC_GLOBAL_CONFIG_DIR", str(mine))
-    with opened(f"file://{root}/.git") as origin:
+    with open_source(f"file://{root}/.git") as origin:
         (taken,) = origin._remote_settings["remote"].values()
         assert taken == {"url": "webdav://h/x", "user": "all", "password": "known", "verify": False}
     with pytest.raises(ConfigError, match=r"'store' \(webdav://h/x\): .*requires 'dvc-webdav'"):
-        get(f"file://{root}/.git", out=tmp_path / "out")
+        get_version(f"file://{root}/.git", out=tmp_path / "out")
     (root / ".dvc" / "config.local").write_text(f"{section}user = other\nkey_path = /home/me/key\n")
-    with opened(str(root)) as origin:
+    with open_source(str(root)) as origin:
         (taken,) = origin._remote_settings["remote"].values()
         assert taken == {"url": "webdav://h/x", "user": "other", "password": "known", "verify": False}
 
 
 def test_tables_and_splits_come_with_their_images_and_no_others(made: Path, tmp_path: Path) -> None:
-    got = get(f"{made}@v1", ["assemble/images", "rejects"], out=tmp_path / "some")
+    got = get_version(f"{made}@v1", ["assemble/images", "rejects"], out=tmp_path / "some")
     shards = [f"data/scenes/images/{split}.parquet" for split in ("test", "train")]
     assert got.files == ["data/assemble/images.parquet", "data/rejects.parquet", *shards]
-    got = get(str(made), ["data/assemble", "scenes/pairs"], split="test", out=tmp_path / "test")
+    got = get_version(str(made), ["data/assemble", "scenes/pairs"], split="test", out=tmp_path / "test")
     assert got.files == [
         "data/assemble/images.parquet",
         "data/assemble/pairs.parquet",
@@ -313,10 +320,10 @@ def test_tables_and_splits_come_with_their_images_and_no_others(made: Path, tmp_
     index = tmp_path / "test" / "data" / "assemble" / "images.parquet"
     rows = read_table(IMAGES, index)
     assert set(rows["split"]) == {"test"}
-    pictures = Pictures(index, rows)
-    assert [pictures.checked(name)[0] for name in pictures] == [11, 13]
-    assert len(get(str(made), split="train", out=tmp_path / "train").files) == EVERYTHING - 1
-    assert get(str(made), split="train", out=tmp_path / "train").files, "it is there, and is so again"
+    pictures = ImageStore(index, rows)
+    assert [pictures.read_verified(name)[0] for name in pictures] == [11, 13]
+    assert len(get_version(str(made), split="train", out=tmp_path / "train").files) == EVERYTHING - 1
+    assert get_version(str(made), split="train", out=tmp_path / "train").files, "it is there, and is so again"
 
 
 @pytest.mark.parametrize(
@@ -332,14 +339,14 @@ def test_names_of_nothing_list_what_there_is(
     source: str, paths: list[str], message: str, made: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match=message):
-        get(f"{made}{source}", paths, out=tmp_path / "out")
+        get_version(f"{made}{source}", paths, out=tmp_path / "out")
     assert contents(tmp_path) == {}
 
 
 def test_of_several_pins_one_must_be_named(project: Path, tmp_path: Path) -> None:
-    pins.pin("v2", project)
+    pins.create_pin("v2", project)
     with pytest.raises(ConfigError, match=r"several versions. Name one: .*@v2; v1, v2"):
-        get(str(project), out=tmp_path / "out")
+        get_version(str(project), out=tmp_path / "out")
 
 
 def rewritten(project: Path, change: Callable[[dict[str, Any]], None], *, signed: bool = True) -> Path:
@@ -349,9 +356,9 @@ def rewritten(project: Path, change: Callable[[dict[str, Any]], None], *, signed
     change(fields)
     if signed:
         versions = {p: pin_file.TableVersion(**version) for p, version in fields["tables"].items()}
-        fields["data"] = pin_file.combined_hash(fields["outs"], versions)
+        fields["data"] = pin_file.compute_data_hash(fields["outs"], versions)
         fields.pop("sha256")
-        fields["sha256"] = pin_file._checksum(fields)
+        fields["sha256"] = pin_file._compute_checksum(fields)
     path.write_text(json.dumps(fields), encoding="utf-8")
     return project
 
@@ -361,17 +368,17 @@ def test_a_pin_that_was_edited_or_is_of_a_newer_caramel_is_told(project: Path, t
         fields["tables"]["data/rejects.parquet"]["content"] = "0" * 64
 
     with pytest.raises(DataError, match="one was edited"):
-        get(str(rewritten(project, other_rows, signed=False)), out=tmp_path / "out")
+        get_version(str(rewritten(project, other_rows, signed=False)), out=tmp_path / "out")
     with pytest.raises(DataError, match=r"data/rejects.parquet does not hold the rows that pin 'v1' names"):
-        get(str(rewritten(project, other_rows)), ["rejects"], out=tmp_path / "out")
+        get_version(str(rewritten(project, other_rows)), ["rejects"], out=tmp_path / "out")
     with pytest.raises(DataError, match="licence: a field that this caramel does not know"):
-        get(str(rewritten(project, lambda fields: fields.update(licence="x"))), out=tmp_path / "out")
+        get_version(str(rewritten(project, lambda fields: fields.update(licence="x"))), out=tmp_path / "out")
     assert contents(tmp_path / "out") == {}
 
 
 @pytest.mark.parametrize("name", ["../../../escaped", "/tmp/escaped", "a/../../../escaped", ""])
 def test_a_name_that_leads_out_of_the_folder_is_refused(name: str, project: Path, tmp_path: Path) -> None:
-    digest = pins.dvc_hash(project / "data" / "model" / "0.bin")
+    digest = pins.compute_dvc_hash(project / "data" / "model" / "0.bin")
     oid = compute_listing_hash({name: digest})
     place = project / ".dvc" / "cache" / "files" / "md5" / oid[:2] / oid[2:]
     place.parent.mkdir(exist_ok=True)
@@ -379,11 +386,11 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(name: str, project: Path
     rewritten(project, lambda fields: fields["outs"].update({"data/model": oid}))
     before = contents(tmp_path)
     with pytest.raises(DataError, match="leads out of the folder"):
-        get(str(project), out=tmp_path / "out")
+        get_version(str(project), out=tmp_path / "out")
     assert contents(tmp_path) == before
     rewritten(project, lambda fields: fields["outs"].update({"../x": oid}))
     with pytest.raises(DataError, match="not the plain path"):
-        get(str(project), out=tmp_path / "out")
+        get_version(str(project), out=tmp_path / "out")
 
 
 def test_nothing_is_written_over_nor_through_a_link(made: Path, tmp_path: Path) -> None:
@@ -391,24 +398,24 @@ def test_nothing_is_written_over_nor_through_a_link(made: Path, tmp_path: Path) 
     (out / "data").mkdir(parents=True)
     (out / "data" / "rejects.parquet").write_bytes(b"mine")
     with pytest.raises(DataError, match=r"(?s)1 files .*already with other content.*data/rejects.parquet"):
-        get(str(made), out=out)
+        get_version(str(made), out=out)
     assert contents(out) == {"data/rejects.parquet": b"mine"}
     shutil.rmtree(out)
     out.mkdir()
     (tmp_path / "elsewhere").mkdir()
     (out / "data").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(DataError, match="nothing is written through a link"):
-        get(str(made), ["rejects"], out=out)
+        get_version(str(made), ["rejects"], out=out)
     assert not any((tmp_path / "elsewhere").iterdir())
     with pytest.raises(ConfigError, match="over an input"):
-        get(str(made), out=made)
+        get_version(str(made), out=made)
 
 
 def test_two_gets_into_one_folder_do_not_meet(made: Path, tmp_path: Path) -> None:
     (tmp_path / STAGING).mkdir()
     with FileLock(tmp_path / STAGING / "lock"), pytest.raises(ResourceError, match="Another `caramel get`"):
-        get(str(made), out=tmp_path)
-    get(str(made), out=tmp_path)
+        get_version(str(made), out=tmp_path)
+    get_version(str(made), out=tmp_path)
 
 
 def test_a_full_disk_leaves_nothing_half_written_and_the_same_command_goes_on(
@@ -418,11 +425,11 @@ def test_a_full_disk_leaves_nothing_half_written_and_the_same_command_goes_on(
     filler = out / "filler"
     filler.write_bytes(bytes(shutil.disk_usage(out).free - 20_000))
     with pytest.raises(CaramelError, match="no space left"):
-        get(str(project), out=out)
+        get_version(str(project), out=out)
     assert [*contents(out)] == ["filler"]
     filler.unlink()
-    get(str(project), out=out)
-    assert pins.verify("v1", out) == []
+    get_version(str(project), out=out)
+    assert pins.verify_pin("v1", out) == []
 
 
 def test_the_function_returns_the_tables_as_frames_or_with_pictures(made: Path, tmp_path: Path) -> None:

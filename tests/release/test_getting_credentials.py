@@ -15,7 +15,7 @@ from released_projects import made
 from remote_projects import QUIET, WHO, cached, run
 
 from caramel.errors import ConfigError
-from caramel.release.get import get
+from caramel.release.get import get_version
 
 PLANTED = {
     "AWS_ACCESS_KEY_ID": "AKIAOFTHEREADER",
@@ -241,7 +241,7 @@ def test_a_remote_of_a_kind_that_looks_for_logins_itself_is_not_opened(
         sections += remote_section("webhdfs://127.0.0.1/y", "base")
     source = source_of(published, tmp_path, sections)
     with pytest.raises(ConfigError, match=r"Remote 'store' .* is of a kind that needs a login") as raised:
-        get(f"file://{source}", ["rejects"], out=tmp_path / "out")
+        get_version(f"file://{source}", ["rejects"], out=tmp_path / "out")
     assert f"If you trust it with yours: --credentials {address}; see docs/remote.md." in str(raised.value)
 
 

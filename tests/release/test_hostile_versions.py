@@ -25,8 +25,8 @@ from stored_images import indexed
 from caramel.errors import CaramelError, DataError
 from caramel.release import pin as pins
 from caramel.release import pin_file
-from caramel.release.get import STAGING, get
-from caramel.release.resolve import PicturesOf
+from caramel.release.get import STAGING, get_version
+from caramel.release.resolve import VersionImages
 from caramel.release.version_paths import explain_bad_path, list_bad_files
 
 LISTED = b'{"a": 1}'
@@ -95,7 +95,7 @@ def test_a_listing_that_brings_a_repository_is_refused_by_the_command(out: str, 
 def test_a_bare_repository_among_the_files_is_none(tmp_path: Path) -> None:
     files = GIT | {"config": git_settings(tmp_path / "ran")}
     with pytest.raises(DataError, match="no suffix, which no file of data has"):
-        get(Hostile(tmp_path / "hostile", {"data/x": files}).url, out=tmp_path / "out")
+        get_version(Hostile(tmp_path / "hostile", {"data/x": files}).url, out=tmp_path / "out")
     assert files_of(tmp_path / "out") == {}
 
 
@@ -104,7 +104,7 @@ def test_a_pin_that_names_anything_but_data_is_refused(path: str, tmp_path: Path
     hostile = Hostile(tmp_path / "hostile", {path: LISTED, "data/x": {"a.json": LISTED}})
     before = files_of(tmp_path)
     with pytest.raises(DataError, match=r"Pin 'pins/v1.json' of 'file:.*is broken:\n.*outs: "):
-        get(hostile.url, out=tmp_path / "out")
+        get_version(hostile.url, out=tmp_path / "out")
     assert files_of(tmp_path) == before
     with pytest.raises(DataError, match=r"Take the file back from git"):
         pin_file.read_pin("v1", hostile.root)
@@ -116,7 +116,7 @@ def test_a_listing_that_names_anything_but_files_of_data_is_refused(name: str, t
     with pytest.raises(
         DataError, match=r"files that are no data|leads out of the folder or is not in its plain form"
     ):
-        get(hostile.url, out=tmp_path / "out")
+        get_version(hostile.url, out=tmp_path / "out")
     assert files_of(tmp_path / "out") == {}
 
 
@@ -133,7 +133,7 @@ def test_what_would_be_one_file_on_some_systems_is_refused() -> None:
 def test_two_outputs_that_hold_one_file_are_refused(tmp_path: Path) -> None:
     outs = {"data/x": {"y/a.json": LISTED}, "data/x/y": {"a.json": b"2"}}
     with pytest.raises(DataError, match="in two of its outputs"):
-        get(Hostile(tmp_path / "hostile", outs).url, out=tmp_path / "out")
+        get_version(Hostile(tmp_path / "hostile", outs).url, out=tmp_path / "out")
 
 
 def test_all_outputs_of_this_project_and_of_own_ones_may_be_in_a_version() -> None:
@@ -209,7 +209,7 @@ def test_no_link_is_written_through(link: str, inside: bool, tmp_path: Path) -> 
     (out / link).symlink_to(aim)
     before = files_of(tmp_path / "aim") if not inside else files_of(out)
     with pytest.raises(DataError, match="link"):
-        get(hostile.url, out=out)
+        get_version(hostile.url, out=out)
     assert (files_of(tmp_path / "aim") if not inside else files_of(out)) == before
     assert (out / link).is_symlink()
 
@@ -224,7 +224,7 @@ def test_what_is_no_file_is_not_fetched_into_nor_got(
     (out / STAGING / place).parent.mkdir(parents=True)
     make(out / STAGING / place)
     with pytest.raises(DataError, match="is a device, a FIFO or a socket"):
-        get(hostile.url, out=out)
+        get_version(hostile.url, out=out)
     assert files_of(out) == {}
 
 
@@ -265,13 +265,13 @@ def test_an_index_of_images_that_keeps_no_contract_is_an_error(
     files = {"images.parquet": index_of(**columns), "images/00000.parquet": b"x" * 100}
     hostile = Hostile(tmp_path / "hostile", {"data/x": files})
     with pytest.raises(CaramelError):
-        get(hostile.url, out=tmp_path / "out", split=split)
+        get_version(hostile.url, out=tmp_path / "out", split=split)
     assert files_of(tmp_path / "out") == {}
     pinned = pin_file.read_pin("v1", hostile.root)
     (hostile.root / "data" / "x").mkdir(parents=True)
     (hostile.root / "data" / "x" / "images.parquet").write_bytes(files["images.parquet"])
     with pytest.raises(CaramelError):
-        PicturesOf(pinned, "data/x/images.parquet", hostile.root)["a"]
+        VersionImages(pinned, "data/x/images.parquet", hostile.root)["a"]
 
 
 def test_an_index_without_shards_is_an_error_of_the_command(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def unpacked(tmp_path: Path) -> Path:
     run("git", "add", "-A", root=root)
     run("git", "commit", "-qm", "data", root=root)
     (root / "pins" / "v1.json").unlink()
-    pins.pin("v1", root)
+    pins.create_pin("v1", root)
     lost = run("git", "rev-parse", "HEAD:dvc.lock", root=root).stdout.strip()
     (root / ".git" / "objects" / lost[:2] / lost[2:]).unlink()
     (root / ".git" / "config").write_bytes(git_settings(tmp_path / "ran"))
@@ -337,7 +337,7 @@ def test_a_repository_of_another_user_is_told_with_what_to_do(
     run("git", "add", "-A", root=root)
     run("git", "commit", "-qm", "data", root=root)
     (root / "pins" / "v1.json").unlink()
-    pins.pin("v1", root)
+    pins.create_pin("v1", root)
     done = caramel(*command, root=root, GIT_TEST_ASSUME_DIFFERENT_OWNER="1")
     assert done.returncode == 1
     assert f"`git config --global --add safe.directory {root}`" in done.stderr
@@ -358,7 +358,7 @@ def test_a_version_of_another_users_repository_is_told_with_what_to_do(tmp_path:
 )
 def test_an_address_runs_no_command(source: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="git cannot fetch it"):
-        get(source.format(tmp_path / "ran"), out=tmp_path / "out")
+        get_version(source.format(tmp_path / "ran"), out=tmp_path / "out")
     assert not (tmp_path / "ran").exists()
 
 
@@ -384,10 +384,10 @@ def test_a_project_in_a_subfolder_is_got_by_the_name_of_its_pin(tmp_path: Path) 
     done = caramel("get", f"{hostile.url}@v1", "--out", "out", root=tmp_path)
     assert done.returncode == 1
     assert f"several versions. Name one: {hostile.url}@sets/two/v1; sets/one/v1, sets/two/v1" in done.stderr
-    assert get(f"{hostile.url}@sets/two/v1", out=tmp_path / "two").files == ["data/y/b.json"]
+    assert get_version(f"{hostile.url}@sets/two/v1", out=tmp_path / "two").files == ["data/y/b.json"]
     with pytest.raises(DataError, match=r"no pin 'sets/three/v1'\. Pins: sets/one/v1, sets/two/v1"):
-        get(f"{hostile.url}@sets/three/v1", out=tmp_path / "three")
-    assert get(f"{tmp_path}/many/sets/one@v1", out=tmp_path / "folder").files == ["data/x/a.json"]
+        get_version(f"{hostile.url}@sets/three/v1", out=tmp_path / "three")
+    assert get_version(f"{tmp_path}/many/sets/one@v1", out=tmp_path / "folder").files == ["data/x/a.json"]
 
 
 def test_a_pin_that_is_a_link_in_git_is_none(tmp_path: Path) -> None:
@@ -396,7 +396,7 @@ def test_a_pin_that_is_a_link_in_git_is_none(tmp_path: Path) -> None:
     (hostile.root / "pins" / "v1.json").symlink_to("/etc/passwd")
     run("git", "commit", "-qam", "link", root=hostile.root)
     with pytest.raises(DataError, match="has no pin 'v1'"):
-        get(f"{hostile.url}@v1", out=tmp_path / "out")
+        get_version(f"{hostile.url}@v1", out=tmp_path / "out")
 
 
 def test_a_full_disk_is_the_one_that_is_written_to(tmp_path: Path, mount: Callable[..., Path]) -> None:
@@ -413,11 +413,11 @@ def test_a_folder_on_a_system_without_hard_links_is_filled_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hostile, out = Hostile(tmp_path / "hostile", {"data/x": {"a.json": LISTED}}), tmp_path / "out"
-    get(hostile.url, out=out)
+    get_version(hostile.url, out=out)
 
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
-    assert get(hostile.url, out=out).files == ["data/x/a.json"]
+    assert get_version(hostile.url, out=out).files == ["data/x/a.json"]
     assert json.loads((out / "data" / "x" / "a.json").read_text()) == {"a": 1}

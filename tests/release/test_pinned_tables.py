@@ -24,7 +24,7 @@ def project(made: Path, tmp_path: Path) -> Path:
     """A copy of a small project whose data is pinned as v1."""
     root = tmp_path / "project"
     shutil.copytree(made, root, symlinks=True)
-    pins.pin("v1", root)
+    pins.create_pin("v1", root)
     return root
 
 

@@ -15,8 +15,8 @@ from stored_images import stored
 from caramel.cli.commands import run_cli as caramel
 from caramel.errors import DataError
 from caramel.release import pin as pins
-from caramel.release.diff import apart, pictures_apart
-from caramel.release.resolve import PicturesOf, version_of
+from caramel.release.diff import diff_images, diff_versions
+from caramel.release.resolve import VersionImages, resolve_version
 from caramel.schemas.io import build_frame, write_table
 from caramel.schemas.pairs import PAIRS
 
@@ -41,7 +41,7 @@ def made(root: Path, colours: dict[str, str], seed: int) -> None:
         for n, (name, colour) in enumerate(colours.items())
     ]
     write_table(PAIRS, build_frame(PAIRS, pairs), root / "data" / "scenes" / "pairs.parquet")
-    out = {"path": "data/scenes", "md5": pins.dvc_hash(root / "data" / "scenes")}
+    out = {"path": "data/scenes", "md5": pins.compute_dvc_hash(root / "data" / "scenes")}
     (root / "dvc.lock").write_text(
         json.dumps({"schema": "2.0", "stages": {"scenes": {"cmd": "x", "outs": [out]}}})
     )
@@ -56,7 +56,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     run("git", "init", "-q", root=tmp_path)
     made(tmp_path, {"a": "red", "b": "blue", "c": "green"}, 1)
-    pins.pin("v1", tmp_path)
+    pins.create_pin("v1", tmp_path)
     made(tmp_path, {"a": "red", "b": "yellow", "d": "pink"}, 2)
     return tmp_path
 
@@ -64,18 +64,18 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_revision_is_the_version_that_was_pinned_at_it_although_other_data_lie_on_disk(
     project: Path,
 ) -> None:
-    pinned, revision = version_of("v1", project), version_of("HEAD~1", project)
+    pinned, revision = resolve_version("v1", project), resolve_version("HEAD~1", project)
     assert (revision.outs, revision.tables, revision.params) == (pinned.outs, pinned.tables, pinned.params)
     assert {*revision.tables} == {"data/scenes/images.parquet", "data/scenes/pairs.parquet"}
-    here, head = version_of(".", project), version_of("HEAD", project)
+    here, head = resolve_version(".", project), resolve_version("HEAD", project)
     assert (here.outs, here.tables, here.params) == (head.outs, head.tables, head.params)
     assert here.tables != pinned.tables
 
 
 def test_pictures_that_came_and_went_are_shown_from_disk_and_cache(project: Path) -> None:
-    before, after = version_of("HEAD~1", project), version_of(".", project)
-    found = apart(before, after, project)
-    (shown,) = pictures_apart(before, after, found, project).values()
+    before, after = resolve_version("HEAD~1", project), resolve_version(".", project)
+    found = diff_versions(before, after, project)
+    (shown,) = diff_images(before, after, found, project).values()
     assert shown == {
         "came": [("A yellow <b>thing</b>.", picture("yellow")), ("A pink <b>thing</b>.", picture("pink"))],
         "went": [("A blue <b>thing</b>.", picture("blue")), ("A green <b>thing</b>.", picture("green"))],
@@ -95,8 +95,8 @@ def test_the_page_has_them_and_says_captions_as_text(
 
 
 def test_a_shard_that_is_gone_or_damaged_is_named(project: Path) -> None:
-    before = version_of("HEAD~1", project)
-    pictures = PicturesOf(before, "data/scenes/images.parquet", project)
+    before = resolve_version("HEAD~1", project)
+    pictures = VersionImages(before, "data/scenes/images.parquet", project)
     cache = project / ".dvc" / "cache" / "files" / "md5"
     shard = next(
         path for path in cache.rglob("*") if path.is_file() and picture("green") in path.read_bytes()
@@ -110,16 +110,16 @@ def test_a_shard_that_is_gone_or_damaged_is_named(project: Path) -> None:
     with pytest.raises(
         DataError, match=r"'data/scenes.*' of version 'HEAD~1' is neither on disk nor in DVC's cache"
     ):
-        version_of("HEAD~1", project)
+        resolve_version("HEAD~1", project)
 
 
 @pytest.mark.parametrize("name", ["v9", "HEAD~99", "--help", "", "a b", "origin/none"])
 def test_a_name_of_nothing_is_an_error_that_lists_the_pins(project: Path, name: str) -> None:
     with pytest.raises(DataError, match=r"is no pin and no git revision. Pins: v1; '.' is the data on disk"):
-        version_of(name, project)
+        resolve_version(name, project)
 
 
 def test_a_page_is_not_written_over_data(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert caramel(["diff", "v1", "--page", "pins/v1.json"]) == 1
     assert "pins" in capsys.readouterr().err
-    assert version_of("v1", project).name == "v1"
+    assert resolve_version("v1", project).name == "v1"

@@ -9,7 +9,7 @@ from commands import run_command
 
 from caramel.cli.commands import run_cli as caramel
 from caramel.release import pin as pins
-from caramel.release.runs import runs_of, tag_runs
+from caramel.release.runs import list_runs, tag_runs
 from caramel.runtime.mlflow import tracking
 from caramel.schemas.io import build_frame, write_table
 from caramel.schemas.rejects import REJECTS
@@ -26,7 +26,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         rows = [{"id": name, "stage": "refine", "reason": "surplus", "text": "x"}]
         path = tmp_path / "data" / name / "rejects.parquet"
         write_table(REJECTS, build_frame(REJECTS, rows), path)
-        outs.append({"path": f"data/{name}", "md5": pins.dvc_hash(path.parent)})
+        outs.append({"path": f"data/{name}", "md5": pins.compute_dvc_hash(path.parent)})
     (tmp_path / "params.yaml").write_text("profile: smoke\n", encoding="utf-8")
 
     def lock(outs: list[dict[str, str]]) -> None:
@@ -48,7 +48,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_runs_of_a_pin_are_those_that_read_its_data_and_no_other(project: Path) -> None:
-    found = runs_of(pins.pin("v1", project), project)
+    found = list_runs(pins.create_pin("v1", project), project)
     assert found["name"].tolist() == ["one", "both"]
     assert set(found["stage"]) == {"finetune"}
     assert set(found["seed"]) == {"7"}
@@ -92,7 +92,7 @@ def test_a_project_without_runs_is_pinned_without_making_a_store(
     other = tmp_path_factory.mktemp("other") / "project"
     shutil.copytree(project, other, ignore=shutil.ignore_patterns("mlruns"))
     monkeypatch.chdir(other)
-    assert tag_runs(pins.pin("v1", other), other) == 0
+    assert tag_runs(pins.create_pin("v1", other), other) == 0
     assert caramel(["runs", "v1"]) == 0
     assert not (other / "mlruns").exists()
     assert "No tracked run read the data of version v1 alone." in capsys.readouterr().out

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from stored_images import stored
 
-from caramel.benchmarks.readers.instances import BENCHMARK, subsets_of
+from caramel.benchmarks.readers.instances import BENCHMARK, list_subsets
 from caramel.blind.image.attack import ATTACKERS
 from caramel.blind.image.joint import METRICS
 from caramel.evaluation.bounds import compute_bounds
@@ -22,7 +22,7 @@ from caramel.evaluation.results.standardisation import standardise_compounds
 from caramel.evaluation.results.summary import parse_variant, summarise_similarities, summarise_variants
 from caramel.evaluation.synthetic_probe import CLASSES
 from caramel.evaluation.synthetic_probe_data import PLANTED
-from caramel.io.image_store import is_shard, referred
+from caramel.io.image_store import is_shard, rewrite_shard_paths
 from caramel.report.sections.search_sections import COLUMNS as SEARCHED
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.columns import COMPOUNDS, SUBTYPES, TYPES
@@ -35,8 +35,8 @@ from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.sources.captions.error_rates import CHECK_COLUMNS, NOISE_COLUMNS
 from caramel.sources.captions.failures import FAILURE_COLUMNS
 from caramel.sources.images.generation import NOT_DRAWN
-from caramel.sources.world.drawing import draw, to_png
-from caramel.sources.world.grammar import PATTERNS, Reading, realise, shape
+from caramel.sources.world.drawing import draw_scene, encode_png
+from caramel.sources.world.grammar import PATTERNS, Reading, get_pattern_key, realise_caption
 from caramel.sources.world.scenes import sample_meaning, sample_scene
 
 MODELS = {"base": 0.0, "infonce": 0.02, "trohn_text": 0.1, "trohn_img": 0.14}
@@ -118,10 +118,12 @@ class _Pictures:
 
     def one(self, image_id: str, split: str) -> tuple[dict[str, Any], str]:
         """Return an image, as ``stored`` takes it, and a true caption."""
-        scene = sample_scene(self.rng, objects=int(self.rng.integers(1, 4)), prior=0.5)
+        scene = sample_scene(self.rng, num_objects=int(self.rng.integers(1, 4)), prior=0.5)
         meaning = sample_meaning(self.rng, scene.things)
-        caption = realise(Reading(meaning, int(self.rng.integers(len(PATTERNS[shape(meaning)])))))
-        data = to_png(draw(scene, self.rng))
+        caption = realise_caption(
+            Reading(meaning, int(self.rng.integers(len(PATTERNS[get_pattern_key(meaning)]))))
+        )
+        data = encode_png(draw_scene(scene, self.rng))
         row = {"image_id": image_id, "data": data, "width": 48, "height": 48, "source": "world"}
         return {**row, "split": split}, caption
 
@@ -168,7 +170,7 @@ def _write_index(data: Path, stage: str, named: list[tuple[str, list[str]]]) -> 
     parts = []
     for other, names in named:
         rows = read_table(IMAGES, data / other / "images.parquet")
-        parts.append(referred(rows[rows["image_id"].isin(names)], data / other, data / stage))
+        parts.append(rewrite_shard_paths(rows[rows["image_id"].isin(names)], data / other, data / stage))
     write_table(IMAGES, pd.concat(parts), data / stage / "images.parquet")
 
 
@@ -332,7 +334,7 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
                 values[column] += 0.15 + lift
             named = {name: instances[name] for name in ("instance_id", "image_id")}
             subsets = [
-                subsets_of(*row)
+                list_subsets(*row)
                 for row in instances[["type", "subtype", "compounds"]]
                 .fillna("")
                 .itertuples(index=False, name=None)

@@ -14,7 +14,7 @@ from caramel.audit.set_statistics import compute_set_statistics
 from caramel.audit.similarity.parses import load_parser
 from caramel.errors import DataError
 from caramel.report import audit_figures, plots
-from caramel.report.audit_page import audit_page, write_page
+from caramel.report.audit_page import render_audit_page, write_page
 from caramel.schemas.columns import SUBTYPES
 
 EVIL = "<img src=http://x.org/a.png onerror=alert(1)> & 'so' on"
@@ -55,7 +55,7 @@ def page(written: Path) -> str:
 
 @pytest.fixture
 def blank(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "_png", lambda draw, theme: b"\x89PNG" + bytes(28))
+    monkeypatch.setattr(plots, "_render_png", lambda draw, theme: b"\x89PNG" + bytes(28))
 
 
 def read(folder: Path) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
@@ -153,7 +153,7 @@ def test_the_page_loads_nothing_from_anywhere(page: str) -> None:
 def test_texts_are_escaped(written: Path, blank: None) -> None:
     audit, pairs, rows = read(written)
     rows = rows.assign(caption=EVIL, caption2=EVIL, negative_caption=EVIL, image_id=EVIL)
-    page = audit_page({**audit, "name": EVIL}, pairs, rows, compute_set_statistics(rows))
+    page = render_audit_page({**audit, "name": EVIL}, pairs, rows, compute_set_statistics(rows))
     assert EVIL not in page
     assert page.count(html.escape("<img src=http")) > 30
     assert not re.search(r"<[^>]*(?:src|href)=.?http", page)
@@ -169,20 +169,20 @@ def test_similarity_is_there_where_paraphrases_are(written: Path, page: str, bla
     assert "Here is the lexical part alone" in page
     whole = rows.assign(caption=rows["caption"] + ".")
     whole.loc[:, "negative_caption"] = whole["negative_caption"].str.rstrip(".") + "."
-    parsed = audit_page(
+    parsed = render_audit_page(
         audit, pairs, whole, compute_set_statistics(whole, load_parser("world")), parser=load_parser("world")
     )
     assert "SLS: median and quartiles" in parsed
     assert "SLS over characters" in parsed
     assert "lexical part alone" not in parsed
     alone = rows.assign(caption2=None)
-    assert 'id="similarity"' not in audit_page(audit, pairs, alone, compute_set_statistics(alone))
+    assert 'id="similarity"' not in render_audit_page(audit, pairs, alone, compute_set_statistics(alone))
 
 
 def test_an_audit_that_found_nothing_says_so(written: Path, blank: None) -> None:
     audit, pairs, rows = read(written)
     audit["giveaways"] = {"swap": {"terms": [], "properties": []}}
-    page = audit_page(audit, pairs.iloc[:0], rows, compute_set_statistics(rows))
+    page = render_audit_page(audit, pairs.iloc[:0], rows, compute_set_statistics(rows))
     assert "swap: nothing." in page
     assert "No gaps were written." in page
 
@@ -203,10 +203,10 @@ def test_a_figure_that_the_audit_lacks_is_named(written: Path, blank: None) -> N
     audit, pairs, rows = read(written)
     del audit["best_blind_attacker"]["overall"]["macro"]
     with pytest.raises(DataError, match=r"audit.json lacks the key 'macro'"):
-        audit_page(audit, pairs, rows, compute_set_statistics(rows))
+        render_audit_page(audit, pairs, rows, compute_set_statistics(rows))
 
 
 def test_one_scorer_that_cannot_tell_anything_has_a_figure(written: Path) -> None:
     gaps = pd.DataFrame({"digits": np.zeros(10), "length": np.ones(10)})
-    for draw in (audit_figures.gap_histograms, audit_figures.gap_planes):
+    for draw in (audit_figures.plot_gap_histograms, audit_figures.plot_gap_planes):
         assert draw(gaps).light.startswith(b"\x89PNG")

@@ -159,7 +159,9 @@ def planted_report(text: str, tmp_path: Path, half: str = "") -> Path:
 
 @needs_chromium
 def test_it_is_text_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "_png", lambda draw, theme: b"\x89PNG" + bytes(28))  # drawing takes seconds
+    monkeypatch.setattr(
+        plots, "_render_png", lambda draw, theme: b"\x89PNG" + bytes(28)
+    )  # drawing takes seconds
     assert_it_is_text(planted_report(PLANTED, tmp_path), tmp_path)
 
 
@@ -167,7 +169,7 @@ def test_it_is_text_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_endless_words_and_control_characters_neither_widen_nor_swell_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plots, "_png", lambda draw, theme: b"\x89PNG" + bytes(28))
+    monkeypatch.setattr(plots, "_render_png", lambda draw, theme: b"\x89PNG" + bytes(28))
     page = planted_report(ENDLESS, tmp_path, "\ud800")  # half of a pair: JSON holds it, a table does not
     text = page.read_text(encoding="utf-8")
     assert len(text) < 2_000_000
@@ -186,7 +188,7 @@ def test_endless_words_and_control_characters_neither_widen_nor_swell_the_report
 def test_a_report_fits_a_screen_without_scrolling_a_table_and_a_phone_by_scrolling_only_tables(
     width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plots, "_png", lambda draw, theme: b"\x89PNG" + bytes(28))
+    monkeypatch.setattr(plots, "_render_png", lambda draw, theme: b"\x89PNG" + bytes(28))
     page = planted_report("", tmp_path)
     frame = page.with_name("frame.html")
     frame.write_text(FRAME.format(page=page.name, width=width), encoding="utf-8")

@@ -19,10 +19,10 @@ from caramel.errors import ConfigError, DataError
 from caramel.evaluation.results.plots import plot_subset_bars
 from caramel.report import page as page_module
 from caramel.report import plots
-from caramel.report.blocks import count
+from caramel.report.blocks import format_count
 from caramel.report.page import Report, build_report, write_report
-from caramel.report.sections.attacker_sections import _found
-from caramel.report.sections.data_sections import blind_section
+from caramel.report.sections.attacker_sections import _build_control_cell
+from caramel.report.sections.data_sections import build_blind_section
 from caramel.report.sections.model_rows import MAIN
 from caramel.runtime.stage_runner import skip_stage
 from caramel.schemas.candidates import CHOICES
@@ -49,7 +49,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def data(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy that a test may break, for pages with blank figures: drawing takes seconds."""
-    monkeypatch.setattr(plots, "_png", lambda draw, theme: BLANK)
+    monkeypatch.setattr(plots, "_render_png", lambda draw, theme: BLANK)
     return Path(shutil.copytree(written, tmp_path / "data"))
 
 
@@ -370,7 +370,7 @@ class Elements(HTMLParser):
 def test_no_element_attribute_or_control_character_of_the_page_comes_from_data(
     written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plots, "_png", lambda draw, theme: BLANK)
+    monkeypatch.setattr(plots, "_render_png", lambda draw, theme: BLANK)
     pages = []
     for text in ("plain ", HOSTILE):
         data = Path(shutil.copytree(written, tmp_path / str(len(pages))))
@@ -416,9 +416,9 @@ def test_names_that_are_alike_where_they_are_shortened_keep_their_numbers_apart(
 def test_a_carriage_return_ends_no_row_of_the_texts_statistics(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = page_module.text_statistics(written)
+    rows = page_module.compute_text_statistics(written)
     rows = pd.concat([rows, rows.iloc[-1:].assign(name="a\rb")], ignore_index=True)
-    monkeypatch.setattr(page_module, "text_statistics", lambda data: rows)
+    monkeypatch.setattr(page_module, "compute_text_statistics", lambda data: rows)
     again = pd.read_csv(io.StringIO(build(written).statistics, newline=""), keep_default_na=False)
     assert again["name"].tolist() == rows["name"].tolist()
 
@@ -498,11 +498,11 @@ def test_an_attacker_that_misses_what_was_planted_is_marked(data: Path) -> None:
     assert "A planted shortcut" in Page(build(data).html).sections["picture-bias"]
     path = data / "image_scores/figures.json"
     plots = json.loads(path.read_text(encoding="utf-8"))
-    found = _found(plots["planted"]["pictures"]["network"], "accuracy", path)
+    found = _build_control_cell(plots["planted"]["pictures"]["network"], "accuracy", path)
     assert found.mark == ""
     missed = {"accuracy": 0.52, "ci_low": 0.44, "ci_high": 0.6, "n": 400}
-    assert _found(missed, "accuracy", path).mark == "bad"
-    assert _found({**missed, "n": 0}, "accuracy", path).text == "too few to attack"
+    assert _build_control_cell(missed, "accuracy", path).mark == "bad"
+    assert _build_control_cell({**missed, "n": 0}, "accuracy", path).text == "too few to attack"
 
 
 def test_a_benchmark_without_an_instance_has_no_attackers(data: Path) -> None:
@@ -564,7 +564,7 @@ def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> N
 
 
 def test_a_blind_scorer_that_misses_the_planted_shortcut_is_marked(data: Path) -> None:
-    (_, table) = blind_section(data, exempt=["add"])
+    (_, table) = build_blind_section(data, exempt=["add"])
     row = dict(zip(table.head, table.rows[-1], strict=True))
     assert row["Subset"].text == "a planted shortcut"
     assert {name: row[name].mark for name in ("ngram", "casing")} == {"ngram": "", "casing": "bad"}
@@ -657,11 +657,11 @@ def test_further_models_and_benchmarks_have_a_table_of_their_own(data: Path) -> 
     html = build(data).html
     assert html.count("Further models and benchmarks") == 1
     assert "76.5" in html
-    assert count(7511) in html
+    assert format_count(7511) in html
 
 
 def test_dollar_signs_in_a_name_are_no_formula() -> None:
-    assert plots.yield_figure(pd.Series({"$\\frac$": 0.5, "b$": 0.4})).width > 100
+    assert plots.plot_yield(pd.Series({"$\\frac$": 0.5, "b$": 0.4})).width > 100
     rows = {"metric": "accuracy", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6}
     drawn = plot_subset_bars(pd.DataFrame([{**rows, "subset": "all"}, {**rows, "subset": "$\\frac$"}]))
     drawn.savefig(io.BytesIO(), format="png")

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.metrics import compute_outcomes
 from caramel.errors import DataError
 from caramel.registry import BENCHMARKS
-from caramel.report.paper_table import paper_table
+from caramel.report.paper_table import format_paper_table
 from caramel.report.table_styles import Style
 from caramel.report.whole_sets import read_published_sizes
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
@@ -59,7 +59,7 @@ def table(
     published: bool = False,
     **options: object,
 ) -> str:
-    return paper_table(
+    return format_paper_table(
         pd.concat(runs, ignore_index=True),
         PP,
         metrics=metrics,
@@ -83,7 +83,7 @@ def cells(text: str) -> dict[str, list[str]]:
 def test_values_are_the_shares_of_hits_in_per_cent() -> None:
     rows = scored("m", 0)
     found = cells(table([rows], subsets=("swap_obj", "replace_obj")))
-    hits = outcomes(rows, ("itt", "tot")).hits
+    hits = compute_outcomes(rows, ("itt", "tot")).hits
     places = {"swap_obj": slice(1, None, 2), "replace_obj": slice(0, None, 2)}
     expected = [f"{100 * hits[m].to_numpy()[places[s]].mean():.1f}" for s in places for m in ("itt", "tot")]
     assert found["m"] == expected
@@ -114,7 +114,7 @@ def test_group_match_costs_the_other_columns_no_bold() -> None:
         runs.append(run)
     shown = {
         metrics: cells(
-            paper_table(
+            format_paper_table(
                 pd.concat(runs, ignore_index=True),
                 BENCHMARKS["winoground"],
                 metrics=metrics,
@@ -141,7 +141,7 @@ def test_a_single_model_beats_nobody() -> None:
 
 def test_seeds_are_one_row_where_that_is_asked_for() -> None:
     runs = [scored("tuned-1", 1, lift=1), scored("tuned-2", 2, lift=2)]
-    values = [100 * outcomes(run, ("itt",)).hits["itt"].mean() for run in runs]
+    values = [100 * compute_outcomes(run, ("itt",)).hits["itt"].mean() for run in runs]
     apart = cells(table([*runs, scored("ViT-B-16", 3), scored("ViT-B-32", 4)]))
     assert {"tuned-1", "tuned-2", "ViT-B-16", "ViT-B-32"} <= set(apart)
     text = table(runs, seeds=True)
@@ -308,7 +308,7 @@ def test_rankings_have_the_chance_of_their_candidates() -> None:
             "scored_by": "cosine",
         }
     )
-    text = paper_table(
+    text = format_paper_table(
         build_frame(SIMILARITIES, rows),
         of,
         metrics=("recall@1",),

@@ -10,11 +10,11 @@ import pytest
 
 from caramel.benchmarks.metrics import METRICS, RECALLS
 from caramel.registry import BENCHMARKS, FAMILIES
-from caramel.report.paper_table import PUBLISHED_COLUMNS, published_rows
+from caramel.report.paper_table import PUBLISHED_COLUMNS, read_published_rows
 from caramel.report.whole_sets import read_published_sizes
 
 FIVE = ["swap_obj", "swap_att", "replace_obj", "replace_att", "replace_rel"]
-ROWS = published_rows()
+ROWS = read_published_rows()
 BIVLC_METRICS = ["i2t", "t2i", "group", "i_pos2t", "i_neg2t", "t_pos2i", "t_neg2i"]
 # Instances of BiVLC by type: a quarter of the retrieval examples in Table 1 of its paper.
 BIVLC_SIZES = {"replace": 2099, "swap": 359, "add": 475}

@@ -10,7 +10,7 @@ import pytest
 from remote_projects import QUIET, run
 
 from caramel.errors import ResourceError
-from caramel.release.diff import _code
+from caramel.release.diff import _diff_code
 from caramel.runtime.git import PROTOCOLS, list_changed_files, query_git, read_git_file, run_git
 from caramel.runtime.mlflow.tracking import get_git_commit
 
@@ -87,7 +87,7 @@ def test_no_setting_of_a_repository_makes_git_run_a_program(
     else:
         assert read_git_file("HEAD", "dvc.lock", repository) == b"{}"
     assert get_git_commit(repository) in (new, f"{new}-dirty")
-    assert _code(old, new, repository) == ["src"]
+    assert _diff_code(old, new, repository) == ["src"]
     run_git("clone", "-q", "--bare", str(repository), "to", folder=tmp_path, protocols=PROTOCOLS)
     assert not marker.exists()
 

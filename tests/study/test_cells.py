@@ -9,7 +9,7 @@ import pytest
 from caramel.config.profiles import read_profile
 from caramel.config.schema import Config
 from caramel.errors import ConfigError
-from caramel.study.cells import Cell, cells, check, seeds
+from caramel.study.cells import Cell, check_config, compute_seeds, list_cells
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,14 +19,14 @@ def config(profile: str = "study", **sets: str) -> Config:
 
 
 def test_generators_and_bases_of_a_draw_are_crossed_and_draws_are_not() -> None:
-    assert cells([(2, 1), (1, 2)]) == [Cell(0, 0, 0), Cell(0, 1, 0), Cell(1, 0, 0), Cell(1, 0, 1)]
-    assert len(cells([(2, 2), (3, 1)])) == 7
+    assert list_cells([(2, 1), (1, 2)]) == [Cell(0, 0, 0), Cell(0, 1, 0), Cell(1, 0, 0), Cell(1, 0, 1)]
+    assert len(list_cells([(2, 2), (3, 1)])) == 7
 
 
 def test_no_cell_has_a_seed_of_the_params_on_which_figures_are_known_before_the_study() -> None:
     plain = config().model_dump(mode="json")
-    for cell in cells([(2, 1), (1, 2), (9, 9)]):
-        for key, drawn in seeds(config(), cell).items():
+    for cell in list_cells([(2, 1), (1, 2), (9, 9)]):
+        for key, drawn in compute_seeds(config(), cell).items():
             section, name = key.split(".")
             known, new = (
                 value if isinstance(value, list) else [value] for value in (plain[section][name], drawn)
@@ -36,21 +36,24 @@ def test_no_cell_has_a_seed_of_the_params_on_which_figures_are_known_before_the_
 
 
 def test_cells_share_the_seeds_of_what_they_share_and_no_others() -> None:
-    one, other = seeds(config(), Cell(1, 0, 0)), seeds(config(), Cell(1, 1, 0))
+    one, other = compute_seeds(config(), Cell(1, 0, 0)), compute_seeds(config(), Cell(1, 1, 0))
     assert {key for key in one if one[key] != other[key]} == {"train_generator.seed", "finetune.seeds"}
-    next_draw = seeds(config(), Cell(2, 0, 0))
+    next_draw = compute_seeds(config(), Cell(2, 0, 0))
     assert all(one[key] != next_draw[key] for key in one)
 
 
 def test_seeds_of_different_draws_never_meet() -> None:
     studied = config()
-    drawn = {(cell.scenes, cell.base, seeds(studied, cell)["pretrain.seed"]) for cell in cells([(1, 9)] * 40)}
+    drawn = {
+        (cell.scenes, cell.base, compute_seeds(studied, cell)["pretrain.seed"])
+        for cell in list_cells([(1, 9)] * 40)
+    }
     assert len({seed for *_, seed in drawn}) == len(drawn) == 360
 
 
 def test_no_two_cells_are_fine_tuned_with_one_seed() -> None:
     studied = config()
-    drawn = [seeds(studied, cell)["finetune.seeds"] for cell in cells([(3, 3)] * 20)]
+    drawn = [compute_seeds(studied, cell)["finetune.seeds"] for cell in list_cells([(3, 3)] * 20)]
     assert drawn[0] == [1_000_011, 1_000_012]
     flat = [seed for of_cell in drawn if isinstance(of_cell, list) for seed in of_cell]
     assert len(set(flat)) == len(flat) == 3 * 3 * 20 * 2
@@ -66,12 +69,12 @@ def test_no_two_cells_are_fine_tuned_with_one_seed() -> None:
 )
 def test_what_cannot_be_studied_is_refused(sets: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        check(config(**sets))
+        check_config(config(**sets))
 
 
 def test_a_seed_that_is_too_large_to_be_stepped_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"scenes\.seed = 2147483647"):
-        seeds(config(scenes__seed="2147483647"), Cell(1, 0, 0))
+        compute_seeds(config(scenes__seed="2147483647"), Cell(1, 0, 0))
 
 
 @pytest.mark.parametrize(

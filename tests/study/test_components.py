@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caramel.study.cells import Cell, cells
+from caramel.study.cells import Cell, list_cells
 from caramel.study.components import (
     INSTANCES,
     Factors,
-    components,
-    factors,
-    instances_variance,
-    moments,
+    assign_levels,
+    compute_instance_variance,
+    estimate_components,
+    estimate_variances,
     quadratic_forms,
 )
 from caramel.utils.arrays import Floats
@@ -25,7 +25,7 @@ IN_TURN = [(2, 1), (1, 2), (2, 1), (1, 2)]
 
 
 def layout(draws: list[tuple[int, int]], seeds: int) -> Factors:
-    return factors([(cell, seed) for cell in cells(draws) for seed in range(seeds)])
+    return assign_levels([(cell, seed) for cell in list_cells(draws) for seed in range(seeds)])
 
 
 def simulated(levels: Factors, sd: Floats, times: int, seed: int = 0) -> Floats:
@@ -57,12 +57,14 @@ def test_a_balanced_nested_layout_gives_the_mean_squares_of_the_textbook() -> No
     generators = 2 * y.mean(axis=2).var(axis=1, ddof=1).mean()
     scenes = 4 * y.mean(axis=(1, 2)).var(ddof=1)
     wanted = [(scenes - generators) / 4, (generators - seeds) / 2, seeds]
-    assert moments(values, levels) == pytest.approx(wanted)
+    assert estimate_variances(values, levels) == pytest.approx(wanted)
 
 
 def test_the_level_of_all_values_does_not_matter() -> None:
     levels, values = layout(IN_TURN, 2), np.random.default_rng(2).normal(size=16)
-    assert moments(values + 100.0, levels) == pytest.approx(moments(values, levels), abs=1e-9)
+    assert estimate_variances(values + 100.0, levels) == pytest.approx(
+        estimate_variances(values, levels), abs=1e-9
+    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -72,7 +74,7 @@ def test_shares_are_in_zero_to_one_and_sum_to_one(
 ) -> None:
     levels = layout(draws, 2)
     values = simulated(levels, np.ones(len(levels)), 1, seed)[0]
-    found = components(values, levels, of_instances=of_instances, seed=0)
+    found = estimate_components(values, levels, of_instances=of_instances, seed=0)
     assert sum(part.share for part in found) == pytest.approx(1)
     assert all(0 <= part.share <= 1 and part.variance >= 0 for part in found)
     assert all(part.truncated == (part.moment < 0) for part in found)
@@ -81,7 +83,7 @@ def test_shares_are_in_zero_to_one_and_sum_to_one(
 
 def test_a_negative_estimate_is_zero_and_said() -> None:
     levels = layout([(1, 1), (1, 1)], 2)
-    found = components(np.array([0.0, 1.0, 1.0, 0.0]), levels, of_instances=0.0, seed=0)
+    found = estimate_components(np.array([0.0, 1.0, 1.0, 0.0]), levels, of_instances=0.0, seed=0)
     by_name = {part.name: part for part in found}
     scenes = by_name["scenes + generator + base"]
     assert (scenes.moment, scenes.variance, scenes.truncated) == (pytest.approx(-0.25), 0.0, True)
@@ -90,7 +92,7 @@ def test_a_negative_estimate_is_zero_and_said() -> None:
 
 
 def test_studies_without_any_spread_have_no_shares() -> None:
-    found = components(np.ones(16), layout(IN_TURN, 2), of_instances=0.0, seed=0)
+    found = estimate_components(np.ones(16), layout(IN_TURN, 2), of_instances=0.0, seed=0)
     assert all(part.variance == pytest.approx(0, abs=1e-20) for part in found)
 
 
@@ -100,7 +102,7 @@ def test_intervals_hold_the_truth() -> None:
     studies = simulated(levels, np.sqrt(true), 60, seed=5)
     held = [
         [part.low <= t <= part.high for part, t in zip(found[2:], true[1:], strict=True)]
-        for found in (components(study, levels, of_instances=0.0, seed=0) for study in studies)
+        for found in (estimate_components(study, levels, of_instances=0.0, seed=0) for study in studies)
     ]
     assert (np.mean(held, axis=0) > 0.85).all()
 
@@ -108,7 +110,7 @@ def test_intervals_hold_the_truth() -> None:
 def test_the_scenes_have_no_interval_and_few_levels_of_another_say_next_to_nothing() -> None:
     levels = layout([(2, 1)] * 3, 1)
     values = np.array([0.0, 0.1, 2.0, 2.4, -1.0, -0.9])
-    _, scenes, generator = components(values, levels, of_instances=0.1, seed=0)
+    _, scenes, generator = estimate_components(values, levels, of_instances=0.1, seed=0)
     assert scenes.name == "scenes + base"
     assert scenes.variance > 1
     assert np.isnan([scenes.low, scenes.high]).all()
@@ -127,10 +129,10 @@ def test_only_what_runs_share_counts_as_the_choice_of_instances() -> None:
     for _ in range(200):
         shared = rng.normal(0, 2, 100)
         runs = [(Cell(0, k, 0), hits(shared + rng.normal(0, 5, 100))) for k in range(2)]
-        found.append(instances_variance(runs)[0])
+        found.append(compute_instance_variance(runs)[0])
     assert np.mean(found) == pytest.approx(4 / 100, rel=0.35)  # a tenth of them is cut at 0
     alone = rng.normal(0, 2, 100)
-    assert instances_variance([(Cell(0, 0, 0), hits(alone))]) == (
+    assert compute_instance_variance([(Cell(0, 0, 0), hits(alone))]) == (
         pytest.approx(alone.var(ddof=0) / 99),
         100,
     )
@@ -140,7 +142,7 @@ def test_instances_that_one_run_lacks_add_nothing_to_what_runs_share() -> None:
     values = np.arange(10.0)
     both = [(Cell(0, 0, 0), hits(values)), (Cell(0, 1, 0), hits(values[:6]))]
     products = [(v - values.mean()) / 10 * (v - values[:6].mean()) / 6 for v in values[:6]]
-    assert instances_variance(both) == (pytest.approx(sum(products) * 10 / 9), 8)
+    assert compute_instance_variance(both) == (pytest.approx(sum(products) * 10 / 9), 8)
 
 
 def test_it_is_the_covariance_of_means_where_each_generator_fills_instances_alone() -> None:
@@ -153,7 +155,7 @@ def test_it_is_the_covariance_of_means_where_each_generator_fills_instances_alon
             both.append(
                 (Cell(0, k, 0), filled.set_axis(pd.MultiIndex.from_tuples(names, names=shared.index.names)))
             )
-        found.append(instances_variance(both)[0])
+        found.append(compute_instance_variance(both)[0])
     assert np.mean(found) == pytest.approx(200 * 0.36 / 120**2, rel=0.15)
 
 

@@ -7,7 +7,13 @@ import pytest
 from scipy import stats
 
 from caramel.study.components import Component
-from caramel.study.power import Design, detectable, needed, power, variance_of_mean
+from caramel.study.power import (
+    Design,
+    compute_detectable_effect,
+    compute_power,
+    compute_required_sizes,
+    variance_of_mean,
+)
 
 NAMES = ("instances", "scenes", "generator", "base", "generator × base", "fine-tuning")
 
@@ -48,29 +54,29 @@ def test_more_instances_make_their_own_part_smaller_alone() -> None:
 def test_power_is_that_of_the_noncentral_t(draws: int, effect: float) -> None:
     limit = stats.t.ppf(0.975, draws - 1)
     wanted = stats.nct.sf(limit, draws - 1, effect) + stats.nct.cdf(-limit, draws - 1, effect)
-    assert power(1.0, draws, effect) == pytest.approx(wanted, abs=1e-3)
+    assert compute_power(1.0, draws, effect) == pytest.approx(wanted, abs=1e-3)
 
 
 def test_power_is_how_often_the_t_test_finds_it() -> None:
     rng, draws, effect = np.random.default_rng(0), 4, 2.0
     samples = rng.normal(effect, 2.0**0.5, (20_000, draws))
     found = (stats.ttest_1samp(samples, 0, axis=1).pvalue < 0.05).mean()
-    assert power(2.0 / draws, draws, effect) == pytest.approx(found, abs=0.015)
+    assert compute_power(2.0 / draws, draws, effect) == pytest.approx(found, abs=0.015)
 
 
 def test_the_detectable_effect_is_found_with_a_chance_of_80_per_cent() -> None:
-    assert power(0.3, 4, detectable(0.3, 4)) == pytest.approx(0.8, abs=1e-3)
-    assert power(0.0, 2, 0.01) == 1.0
+    assert compute_power(0.3, 4, compute_detectable_effect(0.3, 4)) == pytest.approx(0.8, abs=1e-3)
+    assert compute_power(0.0, 2, 0.01) == 1.0
 
 
 def test_the_needed_number_is_the_least_that_is_enough() -> None:
     found, design = parts(0.4, 0.2, 0.3, 0.2, 0.0, 0.3), Design(((2, 1), (1, 2)) * 2, 2, 900)
-    wanted = needed(found, design, instances=900, effect=2.0)
+    wanted = compute_required_sizes(found, design, instances=900, effect=2.0)
     number = wanted["scenes"]
     assert number is not None
     for draws, enough in ((number, True), (number - 1, False)):
         size = design._replace(draws=tuple(design.draws[k % 4] for k in range(draws)))
-        chance = power(variance_of_mean(found, size, instances=900), draws, 2.0)
+        chance = compute_power(variance_of_mean(found, size, instances=900), draws, 2.0)
         assert (chance >= 0.8) is enough
     alone = wanted["scenes, one of each"]
     assert alone is not None
@@ -78,7 +84,9 @@ def test_the_needed_number_is_the_least_that_is_enough() -> None:
 
 
 def test_where_the_scenes_alone_are_too_much_no_number_of_others_is_enough() -> None:
-    wanted = needed(parts(0, 9.0, 1, 1, 0, 1), Design(((1, 1),) * 3, 2, 900), instances=900, effect=1.0)
+    wanted = compute_required_sizes(
+        parts(0, 9.0, 1, 1, 0, 1), Design(((1, 1),) * 3, 2, 900), instances=900, effect=1.0
+    )
     assert [wanted[kind] for kind in ("instances", "generator", "base", "fine-tuning")] == [None] * 4
     assert wanted["scenes"] is not None
 

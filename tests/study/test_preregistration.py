@@ -10,7 +10,7 @@ import pytest
 from caramel.config.profiles import read_profile
 from caramel.config.schema import Contrast
 from caramel.errors import ConfigError
-from caramel.study.cells import Cell, seeds
+from caramel.study.cells import Cell, compute_seeds
 from caramel.study.preregistration import RunFacts, check_registration, hash_plan, read_plan
 from caramel.study.study import check_plan
 
@@ -132,7 +132,9 @@ STUDIED = {1, 1_000_001, 2_000_001, 3_000_001}
 
 def test_the_plan_of_the_project_names_the_draws_of_its_study_and_none_that_was_known() -> None:
     _, config = read_profile("study", {}, ROOT)
-    drawn = [seeds(config, Cell(draw, 0, 0))["scenes.seed"] for draw in range(len(config.study.draws))]
+    drawn = [
+        compute_seeds(config, Cell(draw, 0, 0))["scenes.seed"] for draw in range(len(config.study.draws))
+    ]
     assert config.report.plan is not None
     plan = read_plan(ROOT / config.report.plan)
     assert plan.comparison == config.report.contrast

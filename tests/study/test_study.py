@@ -14,11 +14,11 @@ from scipy import stats
 from caramel.config.profiles import read_profile
 from caramel.config.schema import Config
 from caramel.errors import DataError
-from caramel.report.study_page import claim, study_page
+from caramel.report.study_page import format_claim, render_study_page
 from caramel.schemas.study import STUDY
-from caramel.study.cells import Cell, cells
+from caramel.study.cells import Cell, list_cells
 from caramel.study.preregistration import Registration
-from caramel.study.study import Cells, figure, figures, plan, summary
+from caramel.study.study import CellResults, compare_all, compare_variants, plan_study, summarise_study
 from caramel.utils.stats import holm_correction
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ def runs(
 ) -> pd.DataFrame:
     """Return table ``study`` of the cells: images lift every figure, the rest is noise."""
     rng, rows = np.random.default_rng(seed), []
-    for cell in cells(draws or config().study.draws):
+    for cell in list_cells(draws or config().study.draws):
         for variant in VARIANTS:
             for tuned in ("",) if variant == "base" else ("11", "12"):
                 for metric, subset in COLUMNS:
@@ -53,15 +53,15 @@ def runs(
     return pd.DataFrame(rows, columns=list(STUDY.columns))
 
 
-def ran(rows: pd.DataFrame, draws: Draws | None = None) -> Cells:
+def ran(rows: pd.DataFrame, draws: Draws | None = None) -> CellResults:
     rng, names = np.random.default_rng(1), [(f"i{n}", f"i{n}:x") for n in range(80)]
     index = pd.MultiIndex.from_tuples(names, names=["image_id", "instance_id"])
     hits = [
         (cell, pd.Series(rng.integers(-1, 2, 80).astype(float), index=index))
-        for cell in cells(draws or config().study.draws)
+        for cell in list_cells(draws or config().study.draws)
         for _ in range(2)
     ]
-    return Cells(rows, dict.fromkeys(("without_add", "seen", "unseen"), hits))
+    return CellResults(rows, dict.fromkeys(("without_add", "seen", "unseen"), hits))
 
 
 EXPLORATORY = Registration(False, "Exploratory: no plan.")
@@ -76,7 +76,7 @@ def value(rows: pd.DataFrame, **where: object) -> float:
 def test_a_comparison_pairs_runs_of_one_cell_and_seed_and_the_base_with_all_of_its_cell() -> None:
     rows = runs()
     for against in ("base", "infonce"):
-        found = figure(rows, "trohn_img", against, "group", "seen").values
+        found = compare_variants(rows, "trohn_img", against, "group", "seen").values
         assert len(found) == 8 * 2
         for key, difference in found.items():
             cell = dict(zip(Cell._fields, key, strict=False)) | {"metric": "group", "subset": "seen"}
@@ -86,7 +86,7 @@ def test_a_comparison_pairs_runs_of_one_cell_and_seed_and_the_base_with_all_of_i
 
 
 def test_the_interval_and_the_test_are_those_of_the_means_of_the_draws() -> None:
-    found = figure(runs(), "trohn_img", "base", "group", "without_add")
+    found = compare_variants(runs(), "trohn_img", "base", "group", "without_add")
     means = [np.mean([v for key, v in found.values.items() if key[0] == draw]) for draw in range(4)]
     wanted = stats.ttest_1samp(means, 0)
     assert found.p == pytest.approx(wanted.pvalue)
@@ -95,7 +95,7 @@ def test_the_interval_and_the_test_are_those_of_the_means_of_the_draws() -> None
 
 
 def test_the_contrast_stands_first_and_once_and_all_pairs_follow() -> None:
-    found = figures(runs(), config().report.contrast)
+    found = compare_all(runs(), config().report.contrast)
     keys = [(f.variant, f.against, f.metric, f.subset) for f in found]
     assert keys[0] == ("trohn_img", "base", "group", "without_add")
     assert len(set(keys)) == len(keys) == 6 * len(COLUMNS)
@@ -103,28 +103,33 @@ def test_the_contrast_stands_first_and_once_and_all_pairs_follow() -> None:
 
 def test_a_contrast_that_is_named_the_other_way_round_is_compared_once_and_has_its_compounds() -> None:
     turned = config(report__contrast__variant="infonce", report__contrast__against="trohn_img")
-    found = figures(runs(), turned.report.contrast)
+    found = compare_all(runs(), turned.report.contrast)
     pairs = [(frozenset((f.variant, f.against)), f.metric, f.subset) for f in found]
     assert len(set(pairs)) == len(pairs) == 6 * len(COLUMNS)
-    assert list(summary(ran(runs()), turned, "c0ffee", EXPLORATORY)["compounds"]) == ["seen", "unseen"]
+    assert list(summarise_study(ran(runs()), turned, "c0ffee", EXPLORATORY)["compounds"]) == [
+        "seen",
+        "unseen",
+    ]
 
 
 def test_a_difference_below_0_does_not_show_the_claim() -> None:
-    found = summary(ran(runs(lift=-0.05, noise=0.002)), config(), "c0ffee", EXPLORATORY)
+    found = summarise_study(ran(runs(lift=-0.05, noise=0.002)), config(), "c0ffee", EXPLORATORY)
     assert found["contrast"]["p"] < 0.05
     assert found["contrast"]["shown"] is False
-    assert claim(found).startswith("The opposite is shown: trohn_img over base, Group on without_add, −5")
-    assert "opposite is shown" in study_page(found)
+    assert format_claim(found).startswith(
+        "The opposite is shown: trohn_img over base, Group on without_add, −5"
+    )
+    assert "opposite is shown" in render_study_page(found)
 
 
 def test_draws_that_do_not_differ_at_all_show_nothing() -> None:
-    assert figure(runs(noise=0.0), "trohn_img", "base", "group", "seen").p == 1
+    assert compare_variants(runs(noise=0.0), "trohn_img", "base", "group", "seen").p == 1
 
 
 def test_where_no_number_is_enough_the_page_says_how_many_were_looked_at() -> None:
-    found = summary(ran(runs(noise=0.3)), config(study__effect="0.001"), "c0ffee", EXPLORATORY)
+    found = summarise_study(ran(runs(noise=0.3)), config(study__effect="0.001"), "c0ffee", EXPLORATORY)
     assert found["contrast"]["power"]["needed"]["instances"] is None
-    assert "not with 1\u202f000 times as many" in study_page(found)
+    assert "not with 1\u202f000 times as many" in render_study_page(found)
 
 
 def test_a_study_of_one_generator_and_base_in_each_draw_has_its_contrast_and_what_can_be_told_of_its_spread() -> (
@@ -133,16 +138,16 @@ def test_a_study_of_one_generator_and_base_in_each_draw_has_its_contrast_and_wha
     one_each = {"study.draws": str([[1, 1]] * 8), "report.contrast.against": "infonce"}
     asked = read_profile("study", one_each, ROOT)[1]
     rows = runs(draws=asked.study.draws)
-    found = summary(ran(rows, asked.study.draws), asked, "0" * 40, EXPLORATORY)
+    found = summarise_study(ran(rows, asked.study.draws), asked, "0" * 40, EXPLORATORY)
     assert found["contrast"]["against"] == "infonce"
     assert found["contrast"]["shown"]
     assert len(found["contrast"]["cells"]) == 8
     assert sum(part["share"] or 0 for part in found["contrast"]["components"]) == pytest.approx(1)
-    assert "Shown" in study_page(json.loads(json.dumps(found)))
+    assert "Shown" in render_study_page(json.loads(json.dumps(found)))
 
 
 def test_holm_is_over_all_but_the_contrast() -> None:
-    found = summary(ran(runs(lift=0.02)), config(), "c0ffee", EXPLORATORY)
+    found = summarise_study(ran(runs(lift=0.02)), config(), "c0ffee", EXPLORATORY)
     p = np.array([row["p"] for row in found["exploratory"]])
     assert len(p) == 6 * len(COLUMNS) - 1
     assert [row["p_holm"] for row in found["exploratory"]] == pytest.approx(holm_correction(p))
@@ -150,7 +155,9 @@ def test_holm_is_over_all_but_the_contrast() -> None:
 
 
 def test_the_summary_is_json_with_components_that_sum_to_one_seen_and_unseen() -> None:
-    found = json.loads(json.dumps(summary(ran(runs()), config(), "c0ffee", EXPLORATORY), allow_nan=False))
+    found = json.loads(
+        json.dumps(summarise_study(ran(runs()), config(), "c0ffee", EXPLORATORY), allow_nan=False)
+    )
     parts = {"contrast": found["contrast"], **found["compounds"]}
     assert list(parts) == ["contrast", "seen", "unseen"]
     for part in parts.values():
@@ -161,7 +168,7 @@ def test_the_summary_is_json_with_components_that_sum_to_one_seen_and_unseen() -
 
 def test_the_models_figures_are_means_of_draws_and_differ_as_the_comparisons_say() -> None:
     rows = runs()
-    found = summary(ran(rows), config(), "c0ffee", EXPLORATORY)
+    found = summarise_study(ran(rows), config(), "c0ffee", EXPLORATORY)
     of = {(row["variant"], row["metric"], row["subset"]): row for row in found["models"]}
     assert len(of) == 4 * len(COLUMNS)
     base = rows[(rows["variant"] == "base") & (rows["metric"] == "i2t")]
@@ -175,30 +182,36 @@ def test_the_models_figures_are_means_of_draws_and_differ_as_the_comparisons_say
 
 @pytest.mark.parametrize(("lift", "noise", "verdict"), [(0.05, 0.002, "Shown"), (0.0, 0.02, "Not shown")])
 def test_the_page_says_shown_or_not_shown_by_the_rule(lift: float, noise: float, verdict: str) -> None:
-    found = summary(ran(runs(lift=lift, noise=noise, seed=3)), config(), "c0ffee", EXPLORATORY)
+    found = summarise_study(ran(runs(lift=lift, noise=noise, seed=3)), config(), "c0ffee", EXPLORATORY)
     assert found["contrast"]["shown"] is (verdict == "Shown") is (found["contrast"]["p"] < 0.05)
-    assert claim(found).startswith(f"{verdict}: trohn_img over base, Group on without_add,")
-    page = study_page(found).replace("<wbr>", "")
-    for text in (claim(found).split(",")[0], "Variance components", "seeds of fine-tuning", "Holm", "c0ffee"):
+    assert format_claim(found).startswith(f"{verdict}: trohn_img over base, Group on without_add,")
+    page = render_study_page(found).replace("<wbr>", "")
+    for text in (
+        format_claim(found).split(",")[0],
+        "Variance components",
+        "seeds of fine-tuning",
+        "Holm",
+        "c0ffee",
+    ):
         assert text in page
     assert "http" not in page.replace("http-equiv", "")
 
 
 def test_nothing_is_bold_without_a_test_that_shows_it() -> None:
-    found = summary(ran(runs(lift=0.0, noise=0.02, seed=3)), config(), "c0ffee", EXPLORATORY)
+    found = summarise_study(ran(runs(lift=0.0, noise=0.02, seed=3)), config(), "c0ffee", EXPLORATORY)
     assert not any(row["shown"] for row in found["exploratory"])
-    assert 'class="best"' not in study_page(found)
+    assert 'class="best"' not in render_study_page(found)
 
 
 def test_a_figure_that_a_cell_lacks_is_an_error() -> None:
     rows = runs()
     rows.loc[rows["finetune"] == "12", "value"] = np.nan
     with pytest.raises(DataError, match="group on unseen of trohn_img over base"):
-        figure(rows, "trohn_img", "base", "group", "unseen")
+        compare_variants(rows, "trohn_img", "base", "group", "unseen")
 
 
 def test_the_plan_of_the_profile_has_a_cell_for_each_of_eight_draws() -> None:
-    found, todo = plan("study", {}, ROOT)
+    found, todo = plan_study("study", {}, ROOT)
     assert [cell for cell, _ in todo] == [Cell(draw, 0, 0) for draw in range(8)]
     assert found.finetune.seeds == (11, 12)
     assert found.report.contrast.variant in found.finetune.variants

@@ -22,7 +22,7 @@ from caramel.errors import ConfigError, ResourceError
 from caramel.runtime.mlflow.store import count_runs
 from caramel.schemas.io import read_table
 from caramel.schemas.study import STUDY
-from caramel.study.workspace import held, prepare
+from caramel.study.workspace import hold_study_lock, prepare_folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[2]
@@ -237,22 +237,22 @@ def test_a_stage_that_fails_ends_the_study_with_what_it_said(tmp_path: Path) -> 
 
 def test_two_studies_at_once_and_a_folder_that_is_no_project_are_refused(tmp_path: Path) -> None:
     with (
-        held(tmp_path / "work" / "study"),
+        hold_study_lock(tmp_path / "work" / "study"),
         pytest.raises(ResourceError, match="running already"),
-        held(tmp_path / "work" / "study"),
+        hold_study_lock(tmp_path / "work" / "study"),
     ):
         raise AssertionError
     with pytest.raises(ConfigError, match="has no pipelines"):
-        prepare(tmp_path, tmp_path / "work" / "study")
+        prepare_folder(tmp_path, tmp_path / "work" / "study")
 
 
 def test_a_project_that_was_moved_studies_its_own_inputs(tmp_path: Path) -> None:
     (tmp_path / "before").mkdir()
     project = Study(tmp_path / "before").folder
     (project / "work" / "study").mkdir(parents=True)
-    prepare(project, project / "work" / "study")
+    prepare_folder(project, project / "work" / "study")
     moved = project.rename(tmp_path / "after")
-    prepare(moved, moved / "work" / "study")
+    prepare_folder(moved, moved / "work" / "study")
     assert (moved / "work" / "study" / "inputs").resolve() == (moved / "inputs").resolve()
 
 
@@ -265,7 +265,7 @@ def test_what_stands_where_the_link_to_the_inputs_belongs_is_kept(what: str, tmp
     own.parent.mkdir(exist_ok=True)
     own.write_text("mine")
     with pytest.raises(ConfigError, match=rf"study/inputs' is a {what}.*Move it away"):
-        prepare(project, folder)
+        prepare_folder(project, folder)
     assert own.read_text() == "mine"
 
 
@@ -278,9 +278,9 @@ def test_a_study_is_prepared_through_no_link(name: str, tmp_path: Path) -> None:
     mine.mkdir() if inside else mine.write_text("mine")
     (folder / name).symlink_to(mine)
     if name == "pipelines":
-        prepare(project, folder)
+        prepare_folder(project, folder)
         assert (folder / name / "stage.py").is_file()
     else:
         with pytest.raises(ConfigError, match="nothing is written through a link"):
-            prepare(project, folder)
+            prepare_folder(project, folder)
     assert not list(mine.iterdir()) if inside else mine.read_text() == "mine"

@@ -15,7 +15,7 @@ from typing import Any
 
 from PIL import Image
 
-from caramel.models.chat.model import CHAT, Chat, load_chat
+from caramel.models.chat.model import CHAT, ChatModel, load_chat
 
 CLOSE, HANG, DRIP, FLOOD = "close", "hang", "drip", "flood"  # instead of a response; the last two have no end
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255), "green": (0, 128, 0)}
@@ -167,7 +167,7 @@ class ChatServer:
         return Handler
 
 
-def load_quick(target: str, *, device: str, precision: str, name: str) -> Chat:
+def load_quick(target: str, *, device: str, precision: str, name: str) -> ChatModel:
     """The family ``chat``, without long pauses."""
     model = load_chat(target, device=device, precision=precision, name=name)
     return replace(model, endpoint=replace(model.endpoint, pause=0.001, attempts=2, timeout=5))

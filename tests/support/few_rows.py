@@ -10,7 +10,7 @@ from training_rows import training_rows
 
 from caramel.schemas.io import write_table
 from caramel.schemas.training import TRAINING
-from caramel.training.recipes.finetune import finetune
+from caramel.training.recipes.finetune import train_variants
 
 SETTINGS = {"steps": 2, "batch": 8, "lr": 0.001, "warmup": 1, "weight_decay": 0.1, "checkpoint_every": 2}
 SETTINGS |= {"epochs": None, "per_pass": 1, "keep": "best"}
@@ -38,7 +38,7 @@ def tuned(
     **changes: Any,
 ) -> Any:
     """Fine-tune with seed 3 on the rows of a table whose images lie in the folder."""
-    return finetune(
+    return train_variants(
         variants=variants,
         seeds=[3],
         base=str(base),

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from caramel.errors import CaramelError
-from caramel.io.files import file_hash, keep, kept
+from caramel.io.files import compute_file_hash, load_hashed, save_hashed
 from caramel.runtime.environment import be_quiet
 from caramel.runtime.ray.cluster import open_ray_session, share_session
 from caramel.runtime.ray.file_transfer import LocalFile
@@ -52,11 +52,11 @@ def grind(shard: int, *, text: str, seconds: float) -> pa.Table:
 def learn(point: dict[str, int], scratch: str, *, text: str, seconds: float) -> dict[str, Any]:
     """Count to ``STEPS``, keep each number, and go on from the last one that was kept."""
     place = Path(scratch)
-    done = max((int(name) for name in kept(place, ".step")), default=0)
+    done = max((int(name) for name in load_hashed(place, ".step")), default=0)
     note(f"trial {point['n']} from {done}")
     for step in range(done + 1, STEPS + 1):
         time.sleep(seconds)
-        keep(place / f"{step}.step", lambda temporary, step=step: temporary.write_text(f"{step}"))  # type: ignore[misc]
+        save_hashed(place / f"{step}.step", lambda temporary, step=step: temporary.write_text(f"{step}"))  # type: ignore[misc]
     (place / "model").mkdir(exist_ok=True)
     (place / "model" / "weights").write_text(f"{point['n']} {Path(text, 'inner', 'text').read_text()}")
     return {"n": point["n"], "steps": STEPS}
@@ -95,7 +95,7 @@ def drive(kind: str, seconds: float, executor: str) -> None:
     with share_session(), open_ray_session() if executor == "ray" else nullcontext():
         start = time.monotonic()
         if kind == "scores":
-            print(json.dumps([file_hash(path) for path in scored(executor)]))
+            print(json.dumps([compute_file_hash(path) for path in scored(executor)]))
         elif kind in WORK:
             paths = map_shards(WORK[kind], list(range(SHARDS)), **how)
             print(f"seconds {time.monotonic() - start:.1f}")

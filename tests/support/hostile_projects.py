@@ -13,7 +13,7 @@ from pathlib import Path
 from remote_projects import QUIET, run
 
 from caramel.release import pin_file
-from caramel.release.pin import table_version
+from caramel.release.pin import compute_table_version
 from caramel.runtime.dvc.state import compute_listing_hash
 
 
@@ -48,7 +48,7 @@ class Hostile:
         digests = {out: self._put(out, content, tables) for out, content in outs.items()}
         fields = {
             "name": "v1", "created": "2026-01-01", "commit": "0" * 40, "params": {}, "outs": digests, "tables": tables,
-            "data": pin_file.combined_hash(digests, tables),
+            "data": pin_file.compute_data_hash(digests, tables),
         }  # fmt: skip
         pin_file.write_pin(pin_file.Pin.model_construct(**fields), folder / "pins" / "v1.json")
         if not (root / ".git").exists():
@@ -75,7 +75,7 @@ class Hostile:
         place.write_bytes(data)
         folder = str(Path(path).parent)
         if path.endswith(".parquet") and not folder.endswith("images"):
-            tables[path] = table_version(place)
+            tables[path] = compute_table_version(place)
         return digest
 
 

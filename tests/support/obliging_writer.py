@@ -19,8 +19,8 @@ from caramel.schemas.llm import REPLIES
 from caramel.sources.captions.lexicon import RULES
 from caramel.sources.captions.llm.checks import KINDS
 from caramel.sources.captions.llm.writer import language_negatives
-from caramel.sources.captions.prompts.prompt_files import names, prompt
-from caramel.sources.captions.tokenization import apply, scan, sentence
+from caramel.sources.captions.prompts.prompt_files import list_prompt_names, load_prompt
+from caramel.sources.captions.tokenization import apply_edits, parse_sentence, scan_words
 
 MODEL = read_yaml(Path(__file__).parents[2] / "params" / "default.yaml", "")["negatives"]["language_model"]
 BOTH = ("negatives", "paraphrases")
@@ -39,7 +39,7 @@ CAPTIONS = [
 
 @functools.cache
 def tasks() -> dict[str, str]:
-    return {prompt(name).task: name for name in names()}
+    return {load_prompt(name).task: name for name in list_prompt_names()}
 
 
 def asked(request: Request) -> tuple[str, dict[str, str]]:
@@ -71,8 +71,8 @@ def answer(name: str, given: Mapping[str, str], turn: int) -> dict[str, Any]:
     if name.startswith("find_"):
         part = name.partition("_")[2]
         text = given["sentence"]
-        found = [text[f.start : f.end].lower() for f in scan(text) if f.kind == KINDS[part]]
-        return {next(iter(prompt(name).answer)): found}
+        found = [text[f.start : f.end].lower() for f in scan_words(text) if f.word_type == KINDS[part]]
+        return {next(iter(load_prompt(name).answer)): found}
     if name.endswith("_propose"):
         options = NEW[name.split("_")[1]]
         return {"new": options[turn % len(options)]}
@@ -86,7 +86,7 @@ def answer(name: str, given: Mapping[str, str], turn: int) -> dict[str, Any]:
     if name.startswith("swap_"):
         import numpy as np
 
-        edits = RULES[name](sentence(given["sentence"], ()), np.random.default_rng(0))
+        edits = RULES[name](parse_sentence(given["sentence"], ()), np.random.default_rng(0))
         if isinstance(edits, str):
             return {"possible": "no", "first": "", "second": "", "sentence": ""}
         first, second = (given["sentence"][e.start : e.end] for e in edits)
@@ -94,7 +94,7 @@ def answer(name: str, given: Mapping[str, str], turn: int) -> dict[str, Any]:
             "possible": "yes",
             "first": first,
             "second": second,
-            "sentence": apply(given["sentence"], edits),
+            "sentence": apply_edits(given["sentence"], edits),
         }
     if name == "say_graph":
         return {"sentence": said_graph(given["objects"], given["relations"])}

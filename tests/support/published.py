@@ -18,7 +18,7 @@ from encoders import CountingEncoder, CountingMatcher
 from PIL import Image, ImageDraw
 
 from caramel.benchmarks.image_files import check_images
-from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.metrics import compute_outcomes
 from caramel.evaluation.results.summary import summarise_similarities
 from caramel.evaluation.scores.encoding import RunConfig
 from caramel.evaluation.scores.scoring import compute_similarities
@@ -204,7 +204,7 @@ def agree(
     Returns:
         table ``metrics``, and which verdicts occurred.
     """
-    task = benchmark.read(data, images)
+    task = benchmark.load_rows(data, images)
     keys = check_images(task.images, benchmark.name)
     run = RunConfig(spec, "cpu", "fp32", None, str(store), "inline")
     rows = compute_similarities(task, keys, run, benchmark=benchmark.name)
@@ -219,7 +219,7 @@ def agree(
 
     s, t = one_by_one(spec)
     expected = {m: [verdict(m, x, s, t) for x in instances] for m in benchmark.metrics}
-    hits, ties = outcomes(rows, benchmark.metrics)
+    hits, ties = compute_outcomes(rows, benchmark.metrics)
     assert (hits[ties] == 0).to_numpy().sum() == ties.to_numpy().sum(), "a tie is a miss"
     for metric, wanted in expected.items():
         found = [None if math.isnan(value) else bool(value) for value in hits[metric]]
@@ -251,5 +251,5 @@ def listed(benchmark: Benchmark, data: Path, images: Path) -> str:
     from caramel.errors import DataError
 
     with pytest.raises(DataError) as error:
-        check_images(benchmark.read(data, images).images, benchmark.name)
+        check_images(benchmark.load_rows(data, images).images, benchmark.name)
     return str(error.value)

@@ -17,7 +17,7 @@ from PIL import Image
 
 from caramel import registry
 from caramel.benchmarks.image_files import check_images
-from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.metrics import compute_outcomes
 from caramel.evaluation.results.summary import summarise_similarities
 from caramel.evaluation.scores.encoding import RunConfig
 from caramel.evaluation.scores.scoring import compute_similarities
@@ -129,7 +129,7 @@ def part(path: Path, left: float, top: float, width: float, height: float) -> by
 
 def scored(benchmark: Benchmark, data: Path, images: Path, spec: str, store: Path) -> pd.DataFrame:
     """Return table ``similarities`` of the fast path."""
-    task = benchmark.read(data, images)
+    task = benchmark.load_rows(data, images)
     keys = check_images(task.images, benchmark.name)
     run = RunConfig(spec, "cpu", "fp32", 8, str(store), "inline")
     rows = compute_similarities(task, keys, run, benchmark=benchmark.name)
@@ -141,7 +141,7 @@ def agrees(rows: pd.DataFrame, benchmark: Benchmark, verdicts: Sequence[Verdict]
     """Assert that the fast path says of every query, metric and subset what the oracle does."""
     assert rows["subsets"].tolist() == [v.subsets for v in verdicts]
     assert rows["image_id"].tolist() == [v.cluster for v in verdicts]
-    hits, ties = outcomes(rows, benchmark.metrics)
+    hits, ties = compute_outcomes(rows, benchmark.metrics)
     for metric in benchmark.metrics:
         np.testing.assert_array_equal(hits[metric], [v.value(metric) for v in verdicts], metric)
         assert ties[metric].tolist() == [v.tie(metric) for v in verdicts], metric

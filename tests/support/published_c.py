@@ -16,7 +16,7 @@ from encoders import CountingEncoder, CountingMatcher, family
 
 from caramel import registry
 from caramel.benchmarks.image_files import check_images
-from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.metrics import compute_outcomes
 from caramel.evaluation.results.summary import summarise_similarities
 from caramel.evaluation.scores.encoding import RunConfig
 from caramel.evaluation.scores.scoring import compute_similarities
@@ -107,7 +107,7 @@ def scored(
 
 def agrees(benchmark: Benchmark, rows: pd.DataFrame, expected: Mapping[str, Sequence[Verdict]]) -> None:
     """Check each verdict and each metric against the oracle's; ``expected``: metric -> verdict per row."""
-    found = outcomes(rows, benchmark.metrics)
+    found = compute_outcomes(rows, benchmark.metrics)
     assert list(expected) == list(benchmark.metrics)
     for metric, verdicts in expected.items():
         assert len(verdicts) == len(rows)

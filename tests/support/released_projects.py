@@ -12,7 +12,7 @@ import pandas as pd
 from PIL import Image
 from stored_images import stored
 
-from caramel.io.image_store import referred
+from caramel.io.image_store import rewrite_shard_paths
 from caramel.release import pin as pins
 from caramel.release.publishing.questions import QUESTIONS
 from caramel.schemas.evaluation import METRICS
@@ -120,7 +120,11 @@ def made(root: Path) -> Path:
     ]
     stored(data / "scenes" / "images.parquet", images)
     index = read_table(IMAGES, data / "scenes" / "images.parquet")
-    write_table(IMAGES, referred(index, "data/scenes", "data/assemble"), data / "assemble" / "images.parquet")
+    write_table(
+        IMAGES,
+        rewrite_shard_paths(index, "data/scenes", "data/assemble"),
+        data / "assemble" / "images.parquet",
+    )
     write_table(INSTANCES, place, data / "assemble" / "instances.parquet")
     write_table(INSTANCES, place, data / "assemble" / "instances_source.parquet")
     write_table(TRAINING, train, data / "assemble" / "training.parquet")
@@ -135,7 +139,7 @@ def made(root: Path) -> Path:
 def pinned(root: Path, name: str, **params: Any) -> None:
     """Pin what lies in the project's folders, with further sections of the params."""
     outs = [
-        {"path": f"data/{out}", "md5": pins.dvc_hash(root / "data" / out)}
+        {"path": f"data/{out}", "md5": pins.compute_dvc_hash(root / "data" / out)}
         for out in sorted(path.name for path in (root / "data").iterdir())
     ]
     lock = {"schema": "2.0", "stages": {"all": {"cmd": "x", "outs": outs}}}
@@ -143,4 +147,4 @@ def pinned(root: Path, name: str, **params: Any) -> None:
     (root / "params.yaml").write_text(
         json.dumps({"evaluate": {"bootstrap": 100, "seed": 1}, **params}), encoding="utf-8"
     )
-    pins.pin(name, root)
+    pins.create_pin(name, root)

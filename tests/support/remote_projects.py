@@ -35,7 +35,7 @@ def dvc(
 
 def cached(root: Path) -> None:
     """Put all outputs that ``dvc.lock`` names into DVC's cache, as DVC would have, and make it a project of DVC."""
-    from caramel.release.pin import dvc_hash, locked_outs
+    from caramel.release.pin import compute_dvc_hash, read_locked_outputs
 
     objects = root / ".dvc" / "cache" / "files" / "md5"
 
@@ -43,16 +43,18 @@ def cached(root: Path) -> None:
         (objects / oid[:2]).mkdir(parents=True, exist_ok=True)
         (objects / oid[:2] / oid[2:]).write_bytes(data)
 
-    for out, oid in locked_outs(root).items():
+    for out, oid in read_locked_outputs(root).items():
         files = (
             [root / out]
             if (root / out).is_file()
             else sorted(p for p in (root / out).rglob("*") if p.is_file())
         )
         for path in files:
-            put(dvc_hash(path), path.read_bytes())
+            put(compute_dvc_hash(path), path.read_bytes())
         if oid.endswith(".dir"):
-            names = sorted((path.relative_to(root / out).as_posix(), dvc_hash(path)) for path in files)
+            names = sorted(
+                (path.relative_to(root / out).as_posix(), compute_dvc_hash(path)) for path in files
+            )
             rows = [{"md5": digest, "relpath": name} for name, digest in names]
             put(oid, json.dumps(rows, sort_keys=True).encode())
 

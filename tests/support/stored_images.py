@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from caramel.io.image_shards import ShardWriter
-from caramel.io.image_store import Pictures
+from caramel.io.image_store import ImageStore
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
 
@@ -29,7 +29,7 @@ class Taken:
         self.rows.append({"image_id": image_id, **known})
 
 
-def stored(index: Path, rows: Iterable[Mapping[str, Any]]) -> Pictures:
+def stored(index: Path, rows: Iterable[Mapping[str, Any]]) -> ImageStore:
     """Write images into the shards beside an index, and the index; return them.
 
     Each row has the ``image_id``, the encoded file ``data``, and ``width``, ``height``, ``source`` and ``split``.
@@ -37,9 +37,9 @@ def stored(index: Path, rows: Iterable[Mapping[str, Any]]) -> Pictures:
     with ShardWriter(index.with_suffix("")) as shards:
         for row in rows:
             known = {name: value for name, value in row.items() if name not in ("image_id", "data")}
-            shards.add(row["image_id"], row["data"], f"{row['image_id']}.png", **known)
-    write_table(IMAGES, build_frame(IMAGES, shards.index()), index)
-    return Pictures(index, read_table(IMAGES, index))
+            shards.add_image(row["image_id"], row["data"], f"{row['image_id']}.png", **known)
+    write_table(IMAGES, build_frame(IMAGES, shards.build_index()), index)
+    return ImageStore(index, read_table(IMAGES, index))
 
 
 def indexed(names: Iterable[str], **known: Any) -> pd.DataFrame:
@@ -54,8 +54,8 @@ def sharded(folder: Path, values: Iterable[bytes]) -> tuple[Path, pd.DataFrame]:
     """Write images i0, i1 … into the shards beside ``images.parquet``; return its path and its rows."""
     with ShardWriter(folder / "images") as shards:
         for n, value in enumerate(values):
-            shards.add(f"i{n}", value, f"i{n}.png", split="test")
-    return folder / "images.parquet", pd.DataFrame(shards.index(), columns=list(COLUMNS))
+            shards.add_image(f"i{n}", value, f"i{n}.png", split="test")
+    return folder / "images.parquet", pd.DataFrame(shards.build_index(), columns=list(COLUMNS))
 
 
 def noise(count: int) -> list[bytes]:

@@ -7,14 +7,14 @@ from dataclasses import replace
 import torch
 from torch.nn.functional import normalize
 
-from caramel.interfaces.method import Encoded, Method
+from caramel.interfaces.method import Features, Method
 
 KINDS = 3
 
 
 def made_up(
     seed: int, n: int = 4, k: int = 3, d: int = 5, *, missing: float = 0.3, shared: bool = True
-) -> Encoded:
+) -> Features:
     """Return an encoding in float64 of n rows with k negatives, some of which are missing, some rows of one image."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -24,18 +24,18 @@ def made_up(
     def some(*shape: int) -> torch.Tensor:
         return torch.rand(*shape, generator=generator) >= missing
 
-    def once() -> Encoded:
-        return Encoded(
-            images=vectors(n),
-            texts=vectors(n),
-            image_of=torch.randint(0, n - 1 if shared else 10**9, (n,), generator=generator),
-            scale=torch.tensor(4.0, dtype=torch.float64),
-            bias=torch.tensor(-2.0, dtype=torch.float64),
+    def once() -> Features:
+        return Features(
+            image_features=vectors(n),
+            text_features=vectors(n),
+            image_ids=torch.randint(0, n - 1 if shared else 10**9, (n,), generator=generator),
+            logit_scale=torch.tensor(4.0, dtype=torch.float64),
+            logit_bias=torch.tensor(-2.0, dtype=torch.float64),
             negative_texts=vectors(n, k),
-            there=some(n, k),
-            kinds=torch.randint(0, KINDS, (n, k), generator=generator),
+            negative_mask=some(n, k),
+            negative_types=torch.randint(0, KINDS, (n, k), generator=generator),
             negative_images=vectors(n, k),
-            negative_image_of=100
+            negative_image_ids=100
             + torch.randint(0, n * k - 1 if shared else 10**9, (n, k), generator=generator),
             paraphrases=vectors(n),
             paraphrased=some(n),
@@ -49,6 +49,6 @@ def made_up(
     return replace(once(), teacher=teacher)
 
 
-def loss_of(method: Method, encoded: Encoded, step: int = 0) -> torch.Tensor:
+def loss_of(method: Method, encoded: Features, step: int = 0) -> torch.Tensor:
     """Return the loss with the method's own weights."""
     return method.loss(encoded, step, **method.weights)

@@ -18,7 +18,7 @@ from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training.data.examples import load_examples
 from caramel.training.loop import contrastive
-from caramel.training.loop.contrastive import fit
+from caramel.training.loop.contrastive import train_clip
 
 ROWS, BATCH = 48, 8
 STEPS = ROWS // BATCH
@@ -80,7 +80,7 @@ def ours(pairs: pd.DataFrame, files: Any, clip_folder: Path, tmp_path: Path, mon
     torch.manual_seed(HOW["seed"])  # as the program does, right before its loader
     loader = torch.utils.data.DataLoader(range(ROWS), BATCH, shuffle=True)
     order = [rows.numpy() for rows in loader]
-    monkeypatch.setattr(contrastive, "rows_of", lambda *args: np.array(order[args[-1]]))
+    monkeypatch.setattr(contrastive, "draw_step_rows", lambda *args: np.array(order[args[-1]]))
 
     def losses(**changes: Any) -> list[float]:
         clip = load_checkpoint(clip_folder)
@@ -89,7 +89,7 @@ def ours(pairs: pd.DataFrame, files: Any, clip_folder: Path, tmp_path: Path, mon
             **HOW, "steps": STEPS, "batch": BATCH, "weight_decay": 0.1, "checkpoint_every": 1, "device": "cpu",
             "precision": "fp32", "workers": 0, "scratch": tmp_path / str(changes), "title": "test", **changes,
         }  # fmt: skip
-        return [value for _, name, value in fit(clip, rows, [], **how) if name == "loss"]
+        return [value for _, name, value in train_clip(clip, rows, [], **how) if name == "loss"]
 
     return losses
 

@@ -21,9 +21,9 @@ from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training import distributed as module
 from caramel.training.data.examples import load_examples
-from caramel.training.distributed import ALONE, Group, as_sent, together
-from caramel.training.loop.contrastive import fit
-from caramel.training.objective import with_bias
+from caramel.training.distributed import ALONE, DistContext, launch, make_picklable
+from caramel.training.loop.contrastive import train_clip
+from caramel.training.objective import add_logit_bias
 
 HOW = {
     "seed": 1, "steps": 4, "batch": 24, "lr": 0.003, "warmup": 2, "weight_decay": 0.1, "checkpoint_every": 2,
@@ -39,19 +39,19 @@ PLANS = {**{name: (name, {}) for name in METHODS}, **FURTHER}
 KILLED = "trohn_img"
 
 
-def learn(plan: str, group: Group, folder: str, given: dict[str, Any], **changes: Any) -> list[float]:
+def learn(plan: str, group: DistContext, folder: str, given: dict[str, Any], **changes: Any) -> list[float]:
     """Train by a plan into a folder; write the weights that this process ends with, and return the losses."""
     name, how = PLANS[plan]
     method, clip = METHODS[name], load_checkpoint(given["clip"])
-    clip = with_bias(clip) if method.bias else clip
+    clip = add_logit_bias(clip) if method.bias else clip
     examples = load_examples(clip, given["rows"], given["files"], method=method)
     place = Path(folder, plan)
-    curve = fit(clip, examples, [], **HOW, **how, scratch=place, group=group, **changes)
+    curve = train_clip(clip, examples, [], **HOW, **how, scratch=place, group=group, **changes)
     torch.save(clip.model.state_dict(), place / f"weights-{group.rank}.pt")
     return [value for _, metric, value in curve if metric == "loss"]
 
 
-def all_plans(group: Group, tell: Any, *, folder: str, given: dict[str, Any]) -> dict[str, list[float]]:
+def all_plans(group: DistContext, tell: Any, *, folder: str, given: dict[str, Any]) -> dict[str, list[float]]:
     """Train by all plans, and by one once more, in which the first process stops at step 4, once."""
     torch.set_num_threads(1)
     found = {plan: learn(plan, group, folder, given) for plan in PLANS}
@@ -94,7 +94,7 @@ def test_two_processes_train_as_one_does_also_where_one_is_killed(
             )
         os.kill(members["training 1"].pid, signal.SIGKILL)
 
-    both = together(all_plans, {"folder": str(tmp_path / "two"), "given": given}, 2, kill)
+    both = launch(all_plans, {"folder": str(tmp_path / "two"), "given": given}, 2, kill)
     assert (
         "'training 1' ended: killed by SIGKILL. The training goes on from its last" in capfd.readouterr().err
     )
@@ -140,9 +140,9 @@ def test_what_one_process_raises_is_raised_while_the_others_wait(error: Exceptio
     monkeypatch.setattr(module, "DYING", 0.01)
     members = iter([Member(("points", [(1, "loss", 2.0)])), Member(("error", error))])
     started: list[Member] = []
-    monkeypatch.setattr(module, "_Member", lambda *args: started.append(next(members)) or started[-1])
+    monkeypatch.setattr(module, "_WorkerProcess", lambda *args: started.append(next(members)) or started[-1])
     with pytest.raises(type(error), match=str(error)):
-        together(print, {}, 2, lambda points: None)
+        launch(print, {}, 2, lambda points: None)
     assert [member.ended for member in started] == [True, True]
 
 
@@ -150,30 +150,30 @@ def test_a_process_that_keeps_dying_is_named_with_what_to_lower(monkeypatch: Any
     """The first one says that it lost the connection, which is not why."""
     started: list[Member] = []
 
-    def start(work: Any, settings: Any, group: Group, meeting: str) -> Member:
+    def start(work: Any, settings: Any, group: DistContext, meeting: str) -> Member:
         lost = Member(("error", RuntimeError("Connection closed by peer")))
         started.append(Member(code=-9) if group.rank else lost)
         return started[-1]
 
-    monkeypatch.setattr(module, "_Member", start)
+    monkeypatch.setattr(module, "_WorkerProcess", start)
     said = r"(?s)'training 1' ended: killed by SIGKILL.*4th time.*finetune.processes \(2\)"
     with pytest.raises(ResourceError, match=said):
-        together(print, {}, 2, print)
+        launch(print, {}, 2, print)
     assert [member.ended for member in started] == [True] * 8
 
 
 def test_each_process_has_its_share_and_of_several_gpus_its_own(monkeypatch: Any) -> None:
-    shares = [Group(rank, 3).own(6) for rank in range(3)]
+    shares = [DistContext(rank, 3).get_local_rows(6) for rank in range(3)]
     assert shares == [slice(0, 2), slice(2, 4), slice(4, 6)]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert [Group(rank, 3).device("cuda") for rank in range(3)] == ["cuda:0", "cuda:1", "cuda:0"]
-    assert (ALONE.device("cuda"), Group(1, 2).device("cpu")) == ("cuda", "cpu")
+    assert [DistContext(rank, 3).select_device("cuda") for rank in range(3)] == ["cuda:0", "cuda:1", "cuda:0"]
+    assert (ALONE.select_device("cuda"), DistContext(1, 2).select_device("cpu")) == ("cuda", "cpu")
 
 
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"group": Group(0, 2)}, r"finetune.processes = 2: .*'visual.norm'.*its share.*Take 1"),
+        ({"group": DistContext(0, 2)}, r"finetune.processes = 2: .*'visual.norm'.*its share.*Take 1"),
         ({"rows_at_once": 3}, r"finetune.rows_at_once = 3: .*'visual.norm'.*a part.*Take null"),
     ],
 )
@@ -184,7 +184,7 @@ def test_a_model_that_normalises_over_a_batch_is_neither_shared_nor_encoded_in_p
     clip.model.visual.add_module("norm", torch.nn.BatchNorm1d(4))
     examples = load_examples(clip, given["rows"], given["files"], method=METHODS["infonce"])
     with pytest.raises(ConfigError, match=message):
-        fit(clip, examples, [], **HOW, **how, scratch=tmp_path)
+        train_clip(clip, examples, [], **HOW, **how, scratch=tmp_path)
 
 
 class Particular(Exception):
@@ -195,15 +195,15 @@ class Particular(Exception):
 
 
 def test_an_error_that_cannot_be_sent_is_sent_in_words() -> None:
-    assert str(as_sent(Particular("nothing", "home"))) == "Particular: nothing at home"
+    assert str(make_picklable(Particular("nothing", "home"))) == "Particular: nothing at home"
     error = DataError("none")
-    assert as_sent(error) is error
+    assert make_picklable(error) is error
 
 
-def count_ranks(group: Group, tell: Any) -> float:
+def count_ranks(group: DistContext, tell: Any) -> float:
     """Return the sum of all ranks, which every process adds its own to."""
     total = [torch.tensor([float(group.rank)])]
-    group.add_up(total)
+    group.all_reduce_gradients(total)
     return float(total[0])
 
 
@@ -213,5 +213,5 @@ def test_processes_meet_in_a_temporary_folder_of_any_name_and_nowhere_else(
     folder = tmp_path / "a?b%41#c;d"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    assert together(count_ranks, {}, 2, lambda points: None) == 1.0
+    assert launch(count_ranks, {}, 2, lambda points: None) == 1.0
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]

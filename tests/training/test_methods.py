@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from training_encodings import loss_of, made_up
 
-from caramel.interfaces.method import Encoded
+from caramel.interfaces.method import Features
 from caramel.registry import METHODS
 
 PAGE = Path(__file__).parents[2] / "docs" / "graph.md"
-ROWWISE = [f.name for f in fields(Encoded) if f.name not in ("scale", "bias", "state", "teacher")]
+ROWWISE = [f.name for f in fields(Features) if f.name not in ("scale", "bias", "state", "teacher")]
 OF_NEGATIVES = ["negative_texts", "there", "kinds", "negative_images", "negative_image_of"]
 SMALL = {"n": 3, "k": 2, "d": 3}
 
@@ -28,7 +28,7 @@ batches = st.builds(
 several = settings(max_examples=20)
 
 
-def changed(encoded: Encoded, change) -> Encoded:
+def changed(encoded: Features, change) -> Features:
     """Return the encoding, and that of its teacher, with what ``change`` gives for it."""
     teacher = encoded.teacher and replace(encoded.teacher, **change(encoded.teacher))
     return replace(encoded, **change(encoded), teacher=teacher)
@@ -71,8 +71,8 @@ def test_the_gradient_through_words_and_patches_is_that_at_fixed_weights() -> No
 @pytest.mark.parametrize("name", METHODS)
 @several
 @given(encoded=batches, seed=st.integers(0, 100))
-def test_the_order_of_the_batch_changes_nothing(name: str, encoded: Encoded, seed: int) -> None:
-    order = torch.randperm(len(encoded.images), generator=torch.Generator().manual_seed(seed))
+def test_the_order_of_the_batch_changes_nothing(name: str, encoded: Features, seed: int) -> None:
+    order = torch.randperm(len(encoded.image_features), generator=torch.Generator().manual_seed(seed))
     turned = changed(encoded, lambda e: {field: getattr(e, field)[order] for field in ROWWISE})
     assert torch.isclose(loss_of(METHODS[name], turned), loss_of(METHODS[name], encoded), rtol=1e-9)
 
@@ -80,14 +80,14 @@ def test_the_order_of_the_batch_changes_nothing(name: str, encoded: Encoded, see
 @pytest.mark.parametrize("name", METHODS)
 @several
 @given(encoded=batches, seed=st.integers(0, 100))
-def test_the_order_of_a_rows_negatives_changes_nothing(name: str, encoded: Encoded, seed: int) -> None:
-    n, k = encoded.there.shape
+def test_the_order_of_a_rows_negatives_changes_nothing(name: str, encoded: Features, seed: int) -> None:
+    n, k = encoded.negative_mask.shape
     generator = torch.Generator().manual_seed(seed)
     order = torch.stack([torch.randperm(k, generator=generator) for _ in range(n)])
     rows = torch.arange(n)[:, None]
     with_caption = torch.cat([torch.zeros(n, 1, dtype=torch.long), order + 1], 1)
 
-    def permuted(e: Encoded) -> dict[str, torch.Tensor]:
+    def permuted(e: Features) -> dict[str, torch.Tensor]:
         found = {field: getattr(e, field)[rows, order] for field in OF_NEGATIVES}
         return found | {field: getattr(e, field)[rows, with_caption] for field in ("words", "is_word")}
 
@@ -98,17 +98,17 @@ def test_the_order_of_a_rows_negatives_changes_nothing(name: str, encoded: Encod
 @pytest.mark.parametrize("name", METHODS)
 @several
 @given(encoded=batches)
-def test_what_is_not_there_changes_nothing_and_is_not_learnt(name: str, encoded: Encoded) -> None:
+def test_what_is_not_there_changes_nothing_and_is_not_learnt(name: str, encoded: Features) -> None:
     """Neither what stands in its place nor how much of it there is."""
     method = METHODS[name]
-    other = made_up(7, *encoded.there.shape)
+    other = made_up(7, *encoded.negative_mask.shape)
 
-    def filled(e: Encoded) -> dict[str, torch.Tensor]:
-        gone, behind = ~encoded.there, torch.nn.functional.pad(~encoded.there, (1, 0))
+    def filled(e: Features) -> dict[str, torch.Tensor]:
+        gone, behind = ~encoded.negative_mask, torch.nn.functional.pad(~encoded.negative_mask, (1, 0))
         found = {}
         for field in ("negative_texts", "negative_images"):
             found[field] = torch.where(gone[..., None], getattr(other, field), getattr(e, field))
-        found["kinds"] = torch.where(gone, other.kinds, e.kinds)
+        found["kinds"] = torch.where(gone, other.negative_types, e.negative_types)
         found["words"] = torch.where(behind[..., None, None], other.words, e.words)
         found["paraphrases"] = torch.where(encoded.paraphrased[:, None], e.paraphrases, other.paraphrases)
         return found
@@ -125,7 +125,7 @@ def test_what_is_not_there_changes_nothing_and_is_not_learnt(name: str, encoded:
         if found.requires_grad
         else []
     )
-    gone = [~encoded.there, ~encoded.there, ~encoded.paraphrased]
+    gone = [~encoded.negative_mask, ~encoded.negative_mask, ~encoded.paraphrased]
     for gradient, rows in zip(gradients, gone, strict=bool(gradients)):
         assert torch.isfinite(gradient).all()
         assert (gradient[rows] == 0).all()
@@ -134,8 +134,8 @@ def test_what_is_not_there_changes_nothing_and_is_not_learnt(name: str, encoded:
 @pytest.mark.parametrize("name", METHODS)
 @several
 @given(encoded=batches, seed=st.integers(0, 100))
-def test_all_vectors_may_be_turned_together(name: str, encoded: Encoded, seed: int) -> None:
-    d = encoded.images.shape[-1]
+def test_all_vectors_may_be_turned_together(name: str, encoded: Features, seed: int) -> None:
+    d = encoded.image_features.shape[-1]
     generator = torch.Generator().manual_seed(seed)
     rotation, _ = torch.linalg.qr(torch.randn(d, d, generator=generator, dtype=torch.float64))
     vectors = ["images", "texts", "negative_texts", "negative_images", "paraphrases", "patches", "words"]
@@ -147,7 +147,7 @@ def test_all_vectors_may_be_turned_together(name: str, encoded: Encoded, seed: i
 @several
 @given(encoded=batches, factor=st.floats(0.5, 3))
 def test_patches_and_words_count_by_their_directions_alone_and_lengths_of_words_not_at_all(
-    name: str, encoded: Encoded, factor: float
+    name: str, encoded: Features, factor: float
 ) -> None:
     longer = replace(encoded, words=factor * encoded.words, patches=factor * encoded.patches)
     assert torch.isclose(loss_of(METHODS[name], longer), loss_of(METHODS[name], encoded), rtol=1e-8)
@@ -156,14 +156,16 @@ def test_patches_and_words_count_by_their_directions_alone_and_lengths_of_words_
 @pytest.mark.parametrize("name", sorted({*METHODS} - {"siglip"}))
 @several
 @given(encoded=batches)
-def test_at_scale_0_all_columns_are_alike(name: str, encoded: Encoded) -> None:
+def test_at_scale_0_all_columns_are_alike(name: str, encoded: Features) -> None:
     """So that the contrastive part is the logarithm of their number; a vector is then nothing that could change it."""
-    flat = changed(encoded, lambda e: {"scale": e.scale * 0})
-    other = made_up(5, *encoded.there.shape)
-    moved = changed(flat, lambda e: {"images": other.images, "negative_images": other.negative_images})
+    flat = changed(encoded, lambda e: {"scale": e.logit_scale * 0})
+    other = made_up(5, *encoded.negative_mask.shape)
+    moved = changed(
+        flat, lambda e: {"images": other.image_features, "negative_images": other.negative_images}
+    )
     if name == "degla":  # its distance to the teacher, the same for both, is of vectors
-        moved = replace(moved, teacher=replace(moved.teacher, images=other.images))
-        flat = replace(flat, teacher=replace(flat.teacher, images=flat.images))
+        moved = replace(moved, teacher=replace(moved.teacher, images=other.image_features))
+        flat = replace(flat, teacher=replace(flat.teacher, images=flat.image_features))
     assert torch.isclose(loss_of(METHODS[name], moved), loss_of(METHODS[name], flat), rtol=1e-9)
 
 
@@ -171,16 +173,16 @@ def test_at_scale_0_all_columns_are_alike(name: str, encoded: Encoded) -> None:
 def test_captions_of_one_image_are_no_negatives_of_each_other(name: str) -> None:
     """Of two rows of one image, neither is pushed from the other's caption."""
     encoded = made_up(1, shared=False)
-    encoded = replace(encoded, image_of=torch.tensor([1, 1, 2, 3]))
-    texts = encoded.texts.clone().requires_grad_()
-    again = replace(encoded, texts=texts, images=encoded.images.clone())
+    encoded = replace(encoded, image_ids=torch.tensor([1, 1, 2, 3]))
+    texts = encoded.text_features.clone().requires_grad_()
+    again = replace(encoded, text_features=texts, image_features=encoded.image_features.clone())
     loss = loss_of(METHODS[name], again, step=1)
-    apart = loss_of(METHODS[name], replace(again, image_of=torch.arange(4)), step=1)
+    apart = loss_of(METHODS[name], replace(again, image_ids=torch.arange(4)), step=1)
     assert apart > loss
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_batch_without_a_single_negative_or_paraphrase_has_a_finite_loss(name: str) -> None:
     encoded = made_up(2, missing=1.1)
-    assert not encoded.there.any()
+    assert not encoded.negative_mask.any()
     assert torch.isfinite(loss_of(METHODS[name], encoded))

@@ -7,7 +7,13 @@ import tiny_clips
 import torch
 
 from caramel.errors import ConfigError
-from caramel.training.trainable import add_corrections, freeze, merge, plain_state, to_training_mode
+from caramel.training.trainable import (
+    add_lora,
+    get_merged_state,
+    merge_lora,
+    set_trainable_params,
+    set_training_mode,
+)
 
 LORA = {
     "rank": 2,
@@ -38,7 +44,7 @@ def stepped(model, rate: float = 0.1) -> None:
 
 def learning(kind: str, trained: str, layers: int = 1) -> set[str]:
     model = tiny_clips.build(kind)
-    freeze(model, trained, layers=layers, lora=LORA, seed=1)
+    set_trainable_params(model, trained, layers=layers, lora=LORA, seed=1)
     return {name for name, value in model.named_parameters() if value.requires_grad}
 
 
@@ -74,13 +80,13 @@ def test_towers_without_such_layers_have_no_last_ones(kind: str) -> None:
 
 def test_what_is_frozen_keeps_its_statistics() -> None:
     model = tiny_clips.build("resnet")
-    freeze(model, "text", layers=1, lora=LORA, seed=1)
-    to_training_mode(model)
+    set_trainable_params(model, "text", layers=1, lora=LORA, seed=1)
+    set_training_mode(model)
     assert not model.visual.training
     assert not any(module.training for module in model.visual.modules())
     assert model.transformer.training
-    freeze(model, "image", layers=1, lora=LORA, seed=1)
-    to_training_mode(model)
+    set_trainable_params(model, "image", layers=1, lora=LORA, seed=1)
+    set_training_mode(model)
     assert model.visual.bn1.training
 
 
@@ -94,18 +100,18 @@ def test_corrections_change_nothing_at_first_and_are_plain_weights_at_last(kind:
         if kind == "siglip"
         else {**LORA, "targets": [*LORA["targets"], "visual.conv1.weight"]}
     )
-    freeze(model, "lora", layers=1, lora=lora, seed=1)
+    set_trainable_params(model, "lora", layers=1, lora=lora, seed=1)
     # The weights are the same bit for bit; sums over them may be taken in another order where a gradient flows elsewhere.
     assert torch.allclose(vectors(model), before, atol=1e-6)
     assert kind == "siglip" or torch.equal(vectors(model), before)
-    plain = plain_state(model)
+    plain = get_merged_state(model)
     assert all(torch.equal(plain[name], value) for name, value in weights.items())
     stepped(model)
     stepped(model)
     after = vectors(model).detach()
     assert not torch.allclose(after, before, atol=1e-4)
-    plain = {name: value.clone() for name, value in plain_state(model).items()}
-    merge(model)
+    plain = {name: value.clone() for name, value in get_merged_state(model).items()}
+    merge_lora(model)
     assert {name for name, _ in model.named_parameters()} == names
     assert set(model.state_dict()) == set(weights) == set(plain)
     assert torch.allclose(vectors(model), after, atol=1e-6)
@@ -121,7 +127,7 @@ def test_corrections_change_nothing_at_first_and_are_plain_weights_at_last(kind:
 def test_a_correction_is_alpha_by_rank_times_a_matrix_of_that_rank() -> None:
     model = tiny_clips.build("clip")
     before = model.transformer.resblocks[0].mlp.c_fc.weight.detach().clone()
-    add_corrections(model, rank=2, alpha=6.0, targets=["transformer.*.mlp.c_fc.weight"], seed=1)
+    add_lora(model, rank=2, alpha=6.0, targets=["transformer.*.mlp.c_fc.weight"], seed=1)
     correction = model.transformer.resblocks[0].mlp.c_fc.parametrizations.weight[0]
     assert correction.a.shape == (2, 32)
     assert correction.b.shape == (128, 2)
@@ -131,7 +137,7 @@ def test_a_correction_is_alpha_by_rank_times_a_matrix_of_that_rank() -> None:
         expected = before + 3 * correction.b @ correction.a
         assert torch.allclose(model.transformer.resblocks[0].mlp.c_fc.weight, expected, atol=1e-6)
     other = tiny_clips.build("clip")
-    add_corrections(other, rank=2, alpha=6.0, targets=["transformer.*.mlp.c_fc.weight"], seed=1)
+    add_lora(other, rank=2, alpha=6.0, targets=["transformer.*.mlp.c_fc.weight"], seed=1)
     assert torch.equal(other.transformer.resblocks[0].mlp.c_fc.parametrizations.weight[0].a, correction.a)
 
 
@@ -139,7 +145,7 @@ def test_a_target_that_names_nothing_is_named_with_what_there_is() -> None:
     with pytest.raises(
         ConfigError, match=r"(?s)1 of 2 name no weight.*'\*.attention.\*'.*It has, among others:.*visual"
     ):
-        add_corrections(
+        add_lora(
             copy.deepcopy(tiny_clips.build("clip")),
             rank=2,
             alpha=2.0,

@@ -13,8 +13,8 @@ from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training.data.examples import load_examples
 from caramel.training.loop import contrastive
-from caramel.training.loop.contrastive import fit
-from caramel.training.objective import with_bias
+from caramel.training.loop.contrastive import train_clip
+from caramel.training.objective import add_logit_bias
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 HOW = {
@@ -41,9 +41,9 @@ def trained(clip_folder, rows, files, scratch, precision, method, kill_at=None, 
     """Return the weights after training on the GPU; killed at a step, and started again, where one is given."""
     while True:
         clip = load_checkpoint(clip_folder)
-        clip = with_bias(clip) if METHODS[method].bias else clip
+        clip = add_logit_bias(clip) if METHODS[method].bias else clip
         examples = load_examples(clip, rows, files, method=METHODS[method])
-        rows_of = contrastive.rows_of
+        rows_of = contrastive.draw_step_rows
 
         def killed(*args, at=kill_at, draw=rows_of):
             if args[-1] == at:
@@ -51,7 +51,7 @@ def trained(clip_folder, rows, files, scratch, precision, method, kill_at=None, 
             return draw(*args)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(contrastive, "rows_of", killed)
+            patch.setattr(contrastive, "draw_step_rows", killed)
             try:
                 how = {
                     **HOW,
@@ -62,7 +62,7 @@ def trained(clip_folder, rows, files, scratch, precision, method, kill_at=None, 
                     "title": "t",
                     **changes,
                 }
-                curve = fit(clip, examples, [examples], **how)
+                curve = train_clip(clip, examples, [examples], **how)
             except Killed:
                 kill_at = None
                 continue

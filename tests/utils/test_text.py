@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from caramel.sources.sugarcrepe_files import read_captions
-from caramel.utils.text import extract_words, is_of_word, normalise_text, split_words, tokenize_text
+from caramel.utils.text import extract_words, is_word_character, normalise_text, split_words, tokenize_text
 
 BOY, GIRL = "एक लड़का लाल कुर्सी पर बैठा है", "एक लड़की लाल कुर्सी पर बैठी है"
 
@@ -35,8 +35,8 @@ def test_marks_without_a_letter_are_no_word() -> None:
 
 
 def test_a_mark_is_of_a_word_and_punctuation_is_not() -> None:
-    assert all(map(is_of_word, ("ै", "a", "7")))
-    assert not any(map(is_of_word, ("", ".", "।", " ")))
+    assert all(map(is_word_character, ("ै", "a", "7")))
+    assert not any(map(is_word_character, ("", ".", "।", " ")))
 
 
 def test_words_of_the_public_captions_are_those_of_letters_and_digits() -> None:

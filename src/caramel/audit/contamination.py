@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError
-from caramel.io.readers import csv_rows, json_lines, parquet_rows, text_lines
-from caramel.io.validators import optional_text
+from caramel.io.readers import iter_csv_rows, iter_json_lines, iter_lines, iter_parquet_rows
+from caramel.io.validators import read_optional_text
 from caramel.utils.minhash import (
     Index,
     build_shingles,
@@ -132,9 +132,9 @@ def _read_texts(path: Path, column: str) -> Iterator[str | None]:
         what = "is not there" if not path.is_file() else "is of no known format"
         raise DataError(f"The corpus {str(path)!r} {what}. Known formats: {', '.join(SUFFIXES)}.")
     if path.suffix == ".txt":
-        return (line.strip() for line in text_lines(path))
-    rows = json_lines(path) if path.suffix == ".jsonl" else COLUMNAR[path.suffix](path, [column])
-    return _check_some(path, column, (optional_text(row, column, where) for where, row in rows))
+        return (line.strip() for line in iter_lines(path))
+    rows = iter_json_lines(path) if path.suffix == ".jsonl" else COLUMNAR[path.suffix](path, [column])
+    return _check_some(path, column, (read_optional_text(row, column, where) for where, row in rows))
 
 
 def _check_some(path: Path, column: str, texts: Iterator[str | None]) -> Iterator[str | None]:
@@ -149,5 +149,5 @@ def _check_some(path: Path, column: str, texts: Iterator[str | None]) -> Iterato
         )
 
 
-COLUMNAR = {".csv": csv_rows, ".parquet": parquet_rows}
+COLUMNAR = {".csv": iter_csv_rows, ".parquet": iter_parquet_rows}
 SUFFIXES = (".txt", ".jsonl", *COLUMNAR)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from caramel.audit.audit import Audit, audit_rows, find_leaks
 from caramel.audit.files.inputs import AuditRows
-from caramel.benchmarks.image_files import encoded_file
+from caramel.benchmarks.image_files import read_encoded_image
 from caramel.blind.image.shortcuts import ImageShortcuts, find_image_shortcuts
 from caramel.blind.text.attack import Attack
 from caramel.blind.text.text_tasks import Source
-from caramel.io.image_store import OnDemand
+from caramel.io.image_store import LazySequence
 from caramel.utils.grouping import group_rows
 
 
@@ -79,7 +79,7 @@ def _find_image_shortcuts(data_set: AuditRows, folds: int, seed: int) -> ImageSh
     if rows.empty:
         return None
     files = [
-        OnDemand(encoded_file, [data_set.images[key] for key in rows[side]])
+        LazySequence(read_encoded_image, [data_set.images[key] for key in rows[side]])
         for side in ("image", "negative_image")
     ]
     return find_image_shortcuts(files[0], files[1], group_rows(rows).names, rows, folds=folds, seed=seed)

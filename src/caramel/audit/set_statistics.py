@@ -15,8 +15,8 @@ import pandas as pd
 
 from caramel.audit.similarity.lexical import compute_sls
 from caramel.interfaces.parser import Parser
-from caramel.sources.captions.tokenization import scan
-from caramel.sources.captions.word_classes import WORD_CLASSES, WordClass, word_classes
+from caramel.sources.captions.tokenization import scan_words
+from caramel.sources.captions.word_classes import WORD_CLASSES, WordClass, assign_word_classes
 from caramel.sources.captions.words import NOUNS
 from caramel.utils.hashing import compute_stable_keys
 from caramel.utils.text import extract_words
@@ -91,9 +91,9 @@ def compute_set_statistics(rows: pd.DataFrame, parser: Parser | None = None) -> 
 def extract_facts(text: str) -> TextFacts:
     """Return what is known of a text."""
     words = extract_words(text)
-    classes = word_classes(words)
+    classes = assign_word_classes(words)
     nouns = frozenset(w for w, c in zip(words, classes, strict=True) if c == "noun")
-    topics = {match.group for match in scan(text) if match.kind == "noun"}
+    topics = {match.group for match in scan_words(text) if match.word_type == "noun"}
     topics |= {WIDER[noun] for noun in nouns if noun in WIDER}
     return TextFacts(len(words), Counter(classes), frozenset(topics), nouns)
 

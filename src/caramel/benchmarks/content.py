@@ -15,7 +15,7 @@ TEXTS_HASH, IMAGES_HASH = "texts_hash", "images_hash"  # columns of ``similariti
 
 def hash_captions(caption: str | None, negative_caption: str | None, caption2: str | None) -> str:
     """Return the hash of an instance's captions, each in its part, as 32 hexadecimal digits."""
-    return _hash([caption, negative_caption, caption2])
+    return _hash_parts([caption, negative_caption, caption2])
 
 
 def hash_texts(task: Task) -> list[str]:
@@ -36,7 +36,7 @@ def hash_images(task: Task, image_keys: Sequence[bytes]) -> list[str]:
     keys = [key.hex() for key in image_keys]
     if isinstance(task, Comparisons):
         pairs = zip(task.rows["image"], task.rows["negative_image"], strict=True)
-        return [_hash([None if place == ABSENT else keys[place] for place in pair]) for pair in pairs]
+        return [_hash_parts([None if index == ABSENT else keys[index] for index in pair]) for pair in pairs]
     return _hash_rankings(task, "t2i", keys)
 
 
@@ -44,19 +44,19 @@ def _hash_rankings(task: Rankings, candidates_in: str, items: Sequence[object]) 
     """Return the hash of each row's items: true ones and pool where these are the candidates, else the query."""
 
     @cache
-    def pool(place: int) -> str:
-        return _hash(sorted(json.dumps(items[item]) for item in task.pools[place]))
+    def hash_pool(index: int) -> str:
+        return _hash_parts(sorted(json.dumps(items[item]) for item in task.pools[index]))
 
     rows = task.rows
     return [
-        _hash([pool(place), sorted(json.dumps(items[item]) for item in true)])
+        _hash_parts([hash_pool(pool_index), sorted(json.dumps(items[item]) for item in true)])
         if direction == candidates_in
-        else _hash([items[query]])
-        for direction, query, place, true in zip(
+        else _hash_parts([items[query]])
+        for direction, query, pool_index, true in zip(
             rows["direction"], rows["query"], rows["pool"], rows["true"], strict=True
         )
     ]
 
 
-def _hash(parts: Sequence[object]) -> str:
+def _hash_parts(parts: Sequence[object]) -> str:
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=KEY_BYTES).hexdigest()

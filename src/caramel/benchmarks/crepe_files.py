@@ -9,12 +9,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.visual_genome import Box, region, vg_file
+from caramel.benchmarks.visual_genome import Box, locate_vg_image, read_box
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import RANKING_COLUMNS, ImageFile, Index, Rankings, Reject
-from caramel.io.readers import TextFile, csv_rows, literal
-from caramel.io.validators import brief, name_field, text_field
-from caramel.io.zip_archive import zipped_files
+from caramel.io.readers import TextFile, iter_csv_rows, parse_literal
+from caramel.io.validators import format_value, read_name_field, read_text_field
+from caramel.io.zip_archive import list_zipped_files
 
 BOX = ("x", "y", "width", "height")
 COLUMNS = ("image_id", *BOX, "caption")
@@ -34,10 +34,10 @@ class Region(NamedTuple):
     number: int = 0  # of the row in its file, from 0
 
 
-class Regions(NamedTuple):
+class ParsedRegions(NamedTuple):
     """The rows of a file, and what of them is of no use."""
 
-    kept: list[Region]
+    regions: list[Region]
     rejects: list[Reject]
 
 
@@ -49,7 +49,9 @@ class Query(NamedTuple):
     types: tuple[str, ...]
 
 
-def released_files(data: Path, named: Callable[[str], T | None], layout: str) -> list[tuple[T, TextFile]]:
+def list_release_files(
+    data: Path, parse_name: Callable[[str], T | None], layout: str
+) -> list[tuple[T, TextFile]]:
     """Return the CSV files of a release, each with what its name says, by their names.
 
     The authors publish zip archives. A file lies in the folder, in a folder in it, or in an archive in either; one that is
@@ -65,24 +67,24 @@ def released_files(data: Path, named: Callable[[str], T | None], layout: str) ->
     """
     unpacked: dict[str, TextFile] = {}
     for path in sorted([*data.glob("*.csv"), *data.glob("*/*.csv")]):
-        if path.name in unpacked and named(path.name) is not None:
+        if path.name in unpacked and parse_name(path.name) is not None:
             raise DataError(
                 f"{str(path)!r} and {str(unpacked[path.name])!r} have one name. Leave one of them there."
             )
         unpacked[path.name] = path
-    files = sorted((zipped_files(data) | unpacked).items())
-    found = [(what, file) for name, file in files if (what := named(name)) is not None]
-    if not found:
+    files = sorted((list_zipped_files(data) | unpacked).items())
+    matches = [(what, file) for name, file in files if (what := parse_name(name)) is not None]
+    if not matches:
         raise DataError(
             f"{str(data)!r} holds no file of the release, and neither do zip archives in it. Expected layout:\n{layout}\n"
             f"Give the folder that holds it with --data."
         )
-    return found
+    return matches
 
 
-def regions(
+def read_regions(
     path: TextFile, negatives: Mapping[str, str], optional: Mapping[str, str] | None = None
-) -> Regions:
+) -> ParsedRegions:
     """Return the rows of a file; a cell of negatives that is empty or broken is a reject, and the row's others stay.
 
     Args:
@@ -93,48 +95,48 @@ def regions(
     Raises:
         DataError: the file is broken or has no row, a box is no box, or none of its rows has a hard negative.
     """
-    rows = list(csv_rows(path, [*COLUMNS, *negatives.values()]))
+    rows = list(iter_csv_rows(path, [*COLUMNS, *negatives.values()]))
     if not rows:
         raise DataError(f"{str(path)!r} holds no row. Download it again.")
     columns = {**negatives, **{k: c for k, c in (optional or {}).items() if c in rows[0][1]}}
-    found = Regions([], [])
+    parsed = ParsedRegions([], [])
     for number, (where, row) in enumerate(rows):
         lists: dict[str, tuple[str, ...]] = {}
-        for kind, column in columns.items():
-            read = _negatives(row[column], f"{where}, column {column!r}")
+        for negative_type, column in columns.items():
+            read = _parse_negatives(row[column], f"{where}, column {column!r}")
             if isinstance(read, Reject):
-                found.rejects.append(read)
+                parsed.rejects.append(read)
             else:
-                lists[kind] = read
-        shown = Region(
-            name_field(row, "image_id", where),
-            region(row, BOX, where),
-            text_field(row, "caption", where),
+                lists[negative_type] = read
+        parsed_region = Region(
+            read_name_field(row, "image_id", where),
+            read_box(row, BOX, where),
+            read_text_field(row, "caption", where),
             lists,
             number,
         )
         if lists or not columns:
-            found.kept.append(shown)
-    if not found.kept:
-        raise DataError(f"{str(path)!r} holds no row with hard negatives. The first: {found.rejects[0]}.")
-    return found
+            parsed.regions.append(parsed_region)
+    if not parsed.regions:
+        raise DataError(f"{str(path)!r} holds no row with hard negatives. The first: {parsed.rejects[0]}.")
+    return parsed
 
 
-def _negatives(text: str, where: str) -> tuple[str, ...] | Reject:
+def _parse_negatives(text: str, where: str) -> tuple[str, ...] | Reject:
     """Return the captions in a cell; those of a set, which has no order, by name."""
     try:
-        found = literal(text, where)
-        if not isinstance(found, list | tuple | set):
-            return Reject(where, BROKEN, brief(text))
-        negatives = tuple(text_field({"": negative}, "", where) for negative in found)
+        value = parse_literal(text, where)
+        if not isinstance(value, list | tuple | set):
+            return Reject(where, BROKEN, format_value(text))
+        negatives = tuple(read_text_field({"": negative}, "", where) for negative in value)
     except DataError:
-        return Reject(where, BROKEN, brief(text))
+        return Reject(where, BROKEN, format_value(text))
     if not negatives:
-        return Reject(where, EMPTY, brief(text))
-    return tuple(sorted(negatives)) if isinstance(found, set) else negatives
+        return Reject(where, EMPTY, format_value(text))
+    return tuple(sorted(negatives)) if isinstance(value, set) else negatives
 
 
-def among_negatives(
+def build_negative_rankings(
     retrievals: Iterable[tuple[Region, Sequence[Query]]], images: Path, rejects: Sequence[Reject]
 ) -> Rankings:
     """Return the task in which each region, an image, is the query and has a pool of its own.
@@ -149,21 +151,23 @@ def among_negatives(
     rows: list[tuple[object, ...]] = []
     texts: list[tuple[str, ...]] = []
     pools: list[Index] = []
-    places: dict[ImageFile, int] = {}
+    image_indices: dict[ImageFile, int] = {}
     files: dict[str, str] = {}
-    for shown, queries in retrievals:
-        file = files.get(shown.image_id) or files.setdefault(shown.image_id, vg_file(images, shown.image_id))
-        image = places.setdefault(ImageFile(file, box=shown.box), len(places))
+    for region, queries in retrievals:
+        file = files.get(region.image_id) or files.setdefault(
+            region.image_id, locate_vg_image(images, region.image_id)
+        )
+        image = image_indices.setdefault(ImageFile(file, box=region.box), len(image_indices))
         true = len(texts)
-        texts.append((shown.caption,))
+        texts.append((region.caption,))
         by_type = {}
-        for kind, negatives in shown.negatives.items():
-            by_type[kind] = np.arange(len(texts), len(texts) + len(negatives))
+        for negative_type, negatives in region.negatives.items():
+            by_type[negative_type] = np.arange(len(texts), len(texts) + len(negatives))
             texts += [(negative,) for negative in negatives]
         for query in queries:
-            row = (query.instance_id, shown.image_id, query.subsets, "i2t", image, len(pools), [true])
+            row = (query.instance_id, region.image_id, query.subsets, "i2t", image, len(pools), [true])
             rows.append(row)
-            pools.append(np.concatenate([[true], *(by_type[kind] for kind in query.types)]))
+            pools.append(np.concatenate([[true], *(by_type[negative_type] for negative_type in query.types)]))
     return Rankings(
-        pd.DataFrame(rows, columns=list(RANKING_COLUMNS)), list(places), texts, pools, tuple(rejects)
+        pd.DataFrame(rows, columns=list(RANKING_COLUMNS)), list(image_indices), texts, pools, tuple(rejects)
     )

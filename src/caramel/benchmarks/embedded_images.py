@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import ImageFile
-from caramel.io.readers import parquet
-from caramel.io.validators import brief, checked_text, stays_inside
+from caramel.io.readers import open_parquet
+from caramel.io.validators import format_value, is_inside_folder, validate_text
 
 _VERDICTS = frozenset(("true", "1", "1.0", "yes", "false", "0", "0.0", "no"))
 _EMPTY = frozenset(("", "nan", "none", "null"))
@@ -43,7 +43,7 @@ def read_embedded_images(path: Path, columns: Sequence[str]) -> dict[str, list[I
     Raises:
         DataError: the file is broken, or a path in it is no text.
     """
-    with parquet(path) as file:
+    with open_parquet(path) as file:
         schema = file.schema_arrow
     where, embedded = repr(str(path)), {}
     for column in columns:
@@ -52,7 +52,7 @@ def read_embedded_images(path: Path, columns: Sequence[str]) -> dict[str, list[I
             cells = read_image_cells(path, column)
             names = name_cells(cells, column, where)
             embedded[column] = [
-                _reference(name, cell, ImageFile(str(path), n, column))
+                _build_reference(name, cell, ImageFile(str(path), n, column))
                 for n, (name, cell) in enumerate(zip(names, cells, strict=True))
             ]
     return embedded
@@ -64,12 +64,12 @@ def embed_values(values: Sequence[Any], column: str, where: str) -> list[Any]:
     Raises:
         DataError: a value is an object of something else.
     """
-    cells = [_cell(value, column, where) for value in values]
+    cells = [_parse_cell(value, column, where) for value in values]
     if not any(cells):
         return list(values)
     names = name_cells([cell or ImageCell(None, None) for cell in cells], column, where)
     return [
-        value if cell is None else _reference(name, cell, None)
+        value if cell is None else _build_reference(name, cell, None)
         for value, cell, name in zip(values, cells, names, strict=True)
     ]
 
@@ -84,30 +84,30 @@ def check_no_verdicts(names: Sequence[object], column: str, where: str) -> None:
         )
 
 
-def is_encoded(kind: pa.DataType) -> bool:
+def is_encoded(data_type: pa.DataType) -> bool:
     """Return whether a column of this type holds bytes, or structs with a field ``bytes``."""
-    structs = pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0
-    return bool(structs or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    structs = pa.types.is_struct(data_type) and data_type.get_field_index("bytes") >= 0
+    return bool(structs or pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type))
 
 
-def check_image_type(kind: pa.DataType, column: str, where: str) -> None:
+def check_image_type(data_type: pa.DataType, column: str, where: str) -> None:
     """Raise DataError unless a column of this type can hold encoded images."""
-    if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
-        fields = {field.name: field.type for field in kind}
-        kind, path = fields["bytes"], fields.get("path", pa.null())
+    if pa.types.is_struct(data_type) and data_type.get_field_index("bytes") >= 0:
+        fields = {field.name: field.type for field in data_type}
+        data_type, path = fields["bytes"], fields.get("path", pa.null())
         if not any(is_so(path) for is_so in (pa.types.is_string, pa.types.is_large_string, pa.types.is_null)):
             raise DataError(f"{where}: column {column!r} has a field 'path' that is {path}, no text.")
-    if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+    if not (pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type)):
         raise DataError(
             f"{where}: column {column!r} must hold encoded images, as bytes or as a struct with a "
-            f"field 'bytes', not {kind}."
+            f"field 'bytes', not {data_type}."
         )
 
 
 def read_image_cells(path: Path, column: str) -> list[ImageCell]:
     """Return what each cell of a column of encoded images says; it is read one row group at a time."""
     cells: list[ImageCell] = []
-    with parquet(path, [column]) as file:
+    with open_parquet(path, [column]) as file:
         for group in range(file.metadata.num_row_groups):
             for chunk in file.read_row_group(group, columns=[column]).column(column).chunks:
                 structs = pa.types.is_struct(chunk.type)
@@ -131,7 +131,7 @@ def name_cells(cells: Sequence[ImageCell], column: str, where: str) -> list[str 
     images = {cell for cell in cells if cell.key or cell.path}
     paths = {cell.path for cell in images}
     distinct = len(images) == len({cell.key for cell in images}) == len(paths) and all(paths)
-    return [_name(cell, distinct, column, where) for cell in cells]
+    return [_name_cell(cell, distinct, column, where) for cell in cells]
 
 
 def hash_image(data: Any) -> str:
@@ -139,13 +139,13 @@ def hash_image(data: Any) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
-def _name(cell: ImageCell, distinct: bool, column: str, where: str) -> str | None:
+def _name_cell(cell: ImageCell, distinct: bool, column: str, where: str) -> str | None:
     if cell.key and not distinct:
         return cell.key
-    return checked_text(cell.path, column, where) if cell.path else None
+    return validate_text(cell.path, column, where) if cell.path else None
 
 
-def _cell(value: Any, column: str, where: str) -> ImageCell | None:
+def _parse_cell(value: Any, column: str, where: str) -> ImageCell | None:
     """Return what an encoded image says, None of any other value."""
     if isinstance(value, bytes):
         return ImageCell(hash_image(value), None) if value else ImageCell(None, None)
@@ -156,15 +156,15 @@ def _cell(value: Any, column: str, where: str) -> ImageCell | None:
     if not known or not isinstance(data, bytes | None) or not isinstance(path, str | None):
         raise DataError(
             f"{where}: column {column!r} must hold names of images, encoded images, or structs of 'bytes' and "
-            f"'path', not {brief(value)}. Write one of these, or rename the column."
+            f"'path', not {format_value(value)}. Write one of these, or rename the column."
         )
     return ImageCell(hash_image(data) if data else None, path)
 
 
-def _reference(name: str | None, cell: ImageCell, file: ImageFile | None) -> ImageReference | None:
+def _build_reference(name: str | None, cell: ImageCell, file: ImageFile | None) -> ImageReference | None:
     """Return an image by its name; ``file`` holds its bytes, if any."""
     if name is None:
         return None
     if file is not None and cell.key is not None:
         return ImageReference(name, file)
-    return ImageReference(name, cell.path if cell.path and stays_inside(cell.path) else None)
+    return ImageReference(name, cell.path if cell.path and is_inside_folder(cell.path) else None)

@@ -14,9 +14,9 @@ from tqdm import tqdm
 
 from caramel.errors import DataError, format_items
 from caramel.interfaces.benchmark import ImageFile
-from caramel.io.image_codec import check_picture, max_pixels, open_picture
-from caramel.io.image_store import Pictures
-from caramel.io.keys import content_key
+from caramel.io.image_codec import check_image, decode_image, get_max_pixels
+from caramel.io.image_store import ImageStore
+from caramel.io.keys import compute_image_key
 from caramel.io.suggestions import NearNames
 from caramel.runtime.last_result import stamp_files
 from caramel.runtime.ray.sharded_map import map_in_threads
@@ -24,37 +24,37 @@ from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 
 MISSING = "missing"
-_SHOWN = 1000  # bad images that a message lists
-_CHECKED = 64  # images that are looked at together
+_MAX_LISTED = 1000  # bad images that a message lists
+_BATCH_SIZE = 64  # images that are looked at together
 _reading = threading.Lock()  # threads that want one row group would each read it
 
 
-def encoded(images: Sequence[ImageFile]) -> list[bytes]:
+def read_encoded_images(images: Sequence[ImageFile]) -> list[bytes]:
     """Return the encoded file of each image; a part of an image as PPM, which costs nothing to decode.
 
     Raises:
         DataError: a file cannot be read or a part of it cut out.
     """
-    stamps = _stamps(images)
-    return map_in_threads(lambda image: cut(_present(image, stamps), image.box, str(image)), images)
+    stamps = _stamp_tables(images)
+    return map_in_threads(lambda image: crop_image(_read_image(image, stamps), image.box, str(image)), images)
 
 
-def encoded_file(image: ImageFile) -> bytes:
+def read_encoded_image(image: ImageFile) -> bytes:
     """Return the encoded file of one image; see ``encoded``."""
-    return cut(_present(image, _stamps([image])), image.box, str(image))
+    return crop_image(_read_image(image, _stamp_tables([image])), image.box, str(image))
 
 
-def whole_files(images: Sequence[ImageFile]) -> list[bytes]:
+def read_whole_files(images: Sequence[ImageFile]) -> list[bytes]:
     """Return the encoded file of each image; of a part of an image, that of the whole.
 
     Raises:
         DataError: a file cannot be read.
     """
-    stamps = _stamps(images)
-    return map_in_threads(lambda image: _present(image, stamps), images)
+    stamps = _stamp_tables(images)
+    return map_in_threads(lambda image: _read_image(image, stamps), images)
 
 
-def cut(data: bytes, box: tuple[int, int, int, int] | None, name: str) -> bytes:
+def crop_image(data: bytes, box: tuple[int, int, int, int] | None, name: str) -> bytes:
     """Return the part of an encoded file that is meant, as PPM; without a box, the file.
 
     Raises:
@@ -63,7 +63,7 @@ def cut(data: bytes, box: tuple[int, int, int, int] | None, name: str) -> bytes:
     if box is None:
         return data
     part = io.BytesIO()
-    open_picture(data, name).crop(box).save(part, "PPM")
+    decode_image(data, name).crop(box).save(part, "PPM")
     return part.getvalue()
 
 
@@ -77,19 +77,19 @@ def check_images(images: Sequence[ImageFile], where: str) -> list[bytes]:
     bad: list[tuple[ImageFile, str]] = []
     bar = tqdm(total=len(images), desc=f"check images of {where}", unit="image", disable=None)
     with bar:
-        for start in range(0, len(images), _CHECKED):
-            some = images[start : start + _CHECKED]
-            look = functools.partial(_checked, stamps=_stamps(some))
-            for image, found in zip(some, map_in_threads(look, some), strict=True):
-                if isinstance(found, str):
-                    bad.append((image, found))
+        for start in range(0, len(images), _BATCH_SIZE):
+            some = images[start : start + _BATCH_SIZE]
+            look = functools.partial(_check_image, stamps=_stamp_tables(some))
+            for image, result in zip(some, map_in_threads(look, some), strict=True):
+                if isinstance(result, str):
+                    bad.append((image, result))
                 else:
-                    keys.append(found)
+                    keys.append(result)
                 bar.update()
     if bad:
         raise DataError(
             f"{where}: {len(bad)} of {len(images)} images are missing or corrupt; nothing was scored.\n"
-            f"{format_items(_explain_problems(bad), _SHOWN)}\nDownload them again, or give the right folder with --images. "
+            f"{format_items(_explain_problems(bad), _MAX_LISTED)}\nDownload them again, or give the right folder with --images. "
             f"With --missing skip, instances with a missing image have no score, and the others are scored."
         )
     return keys
@@ -104,66 +104,66 @@ def _explain_problems(problems: Sequence[tuple[ImageFile, str]]) -> list[str]:
     ]
 
 
-def content_keys(images: Sequence[ImageFile]) -> list[bytes]:
+def compute_content_keys(images: Sequence[ImageFile]) -> list[bytes]:
     """Return the content key of each image, without decoding any: they have been checked.
 
     Raises:
         DataError: a file cannot be read.
     """
-    stamps = _stamps(images)
-    return map_in_threads(lambda image: content_key(_present(image, stamps), image.box), images)
+    stamps = _stamp_tables(images)
+    return map_in_threads(lambda image: compute_image_key(_read_image(image, stamps), image.box), images)
 
 
-def _stamps(images: Sequence[ImageFile]) -> dict[str, str]:
+def _stamp_tables(images: Sequence[ImageFile]) -> dict[str, str]:
     """Return the stamp of each table that holds some of the images: it is looked at once for all of them."""
     paths = {image.path for image in images if image.name is not None or image.row is not None}
     return {path: stamp_files(path) for path in paths}
 
 
-def _checked(image: ImageFile, stamps: Mapping[str, str]) -> bytes | str:
+def _check_image(image: ImageFile, stamps: Mapping[str, str]) -> bytes | str:
     """Return the image's content key, or what is wrong with it."""
     try:
-        data = _file(image, stamps)
-        size = check_picture(data, image.path)
+        data = _read_file_or_cell(image, stamps)
+        size = check_image(data, image.path)
     except FileNotFoundError:
         return MISSING
     except (DataError, OSError, pa.ArrowInvalid) as error:
         return f"corrupt ({error})"
-    if image.box and not _overlaps(image.box, size):
+    if image.box and not _has_overlap(image.box, size):
         return f"the box lies outside the image, which is {size[0]} × {size[1]} pixels"
-    if image.box and (image.box[2] - image.box[0]) * (image.box[3] - image.box[1]) > max_pixels():
+    if image.box and (image.box[2] - image.box[0]) * (image.box[3] - image.box[1]) > get_max_pixels():
         return f"the box is too large; the image has {size[0]} × {size[1]} pixels"
-    return content_key(data, image.box)
+    return compute_image_key(data, image.box)
 
 
-def _overlaps(box: tuple[int, int, int, int], size: tuple[int, int]) -> bool:
+def _has_overlap(box: tuple[int, int, int, int], size: tuple[int, int]) -> bool:
     """Return whether the box holds any of the image; what reaches out of it is black, as Pillow has it."""
     left, top, right, bottom = box
     return max(left, 0) < min(right, size[0]) and max(top, 0) < min(bottom, size[1])
 
 
-def _present(image: ImageFile, stamps: Mapping[str, str]) -> bytes:
+def _read_image(image: ImageFile, stamps: Mapping[str, str]) -> bytes:
     """Return the bytes of the image's file or cell; a DataError names an image that cannot be read."""
     try:
-        return _file(image, stamps)
+        return _read_file_or_cell(image, stamps)
     except (DataError, OSError, pa.ArrowInvalid) as error:
         raise DataError(f"Image {image} cannot be read: {error}.") from error
 
 
-def _file(image: ImageFile, stamps: Mapping[str, str]) -> bytes:
+def _read_file_or_cell(image: ImageFile, stamps: Mapping[str, str]) -> bytes:
     """Return the bytes of the image's file or cell."""
     if image.name is not None:
         Path(image.path).stat()  # what is missing is no broken table
-        pictures = _store(image.path, stamps[image.path])
+        pictures = _load_image_store(image.path, stamps[image.path])
         if image.name not in pictures:
             raise DataError("there is no such image")
         return pictures[image.name]
     if image.row is None:
         return Path(image.path).read_bytes()
     stamp = stamps[image.path]
-    group, offset = _place(image.path, stamp, image.row)
+    group, offset = _locate_row(image.path, stamp, image.row)
     with _reading:
-        cells = _column(image.path, stamp, group, image.column)
+        cells = _read_group_column(image.path, stamp, group, image.column)
     cell = cells[offset].as_py()
     data = cell.get("bytes") if isinstance(cell, dict) else cell
     if not data:
@@ -172,14 +172,14 @@ def _file(image: ImageFile, stamps: Mapping[str, str]) -> bytes:
 
 
 @functools.lru_cache(8)
-def _store(path: str, stamp: str) -> Pictures:
+def _load_image_store(path: str, stamp: str) -> ImageStore:
     """Return the images of a table ``images``, as it was written with a stamp of ``stamp_files``."""
-    return Pictures(path, read_table(IMAGES, path))
+    return ImageStore(path, read_table(IMAGES, path))
 
 
-def _place(path: str, stamp: str, row: int) -> tuple[int, int]:
+def _locate_row(path: str, stamp: str, row: int) -> tuple[int, int]:
     """Return row group and place in it of a row."""
-    for group, size in enumerate(_groups(path, stamp)):
+    for group, size in enumerate(_count_group_rows(path, stamp)):
         if row < size:
             return group, row
         row -= size
@@ -187,7 +187,7 @@ def _place(path: str, stamp: str, row: int) -> tuple[int, int]:
 
 
 @functools.lru_cache(64)
-def _groups(path: str, stamp: str) -> tuple[int, ...]:
+def _count_group_rows(path: str, stamp: str) -> tuple[int, ...]:
     """Return the number of rows of each row group."""
     try:
         metadata = pq.read_metadata(Path(path).absolute())  # a:b/c would be taken for a URL
@@ -197,7 +197,7 @@ def _groups(path: str, stamp: str) -> tuple[int, ...]:
 
 
 @functools.lru_cache(4)  # images are read in the order of their rows
-def _column(path: str, stamp: str, group: int, column: str) -> pa.ChunkedArray:
+def _read_group_column(path: str, stamp: str, group: int, column: str) -> pa.ChunkedArray:
     """Return one column of one row group."""
     with pq.ParquetFile(Path(path).absolute()) as file:
         if column not in file.schema_arrow.names:

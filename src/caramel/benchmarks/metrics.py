@@ -105,7 +105,7 @@ class Outcomes(NamedTuple):
     ties: pd.DataFrame  # bool: scored, and an equality decides (of comparisons: there is one)
 
 
-def outcomes(similarities: pd.DataFrame, metrics: Sequence[str]) -> Outcomes:
+def compute_outcomes(similarities: pd.DataFrame, metrics: Sequence[str]) -> Outcomes:
     """Return hit and tie of each metric for every row of table ``similarities``.
 
     Raises:
@@ -114,9 +114,9 @@ def outcomes(similarities: pd.DataFrame, metrics: Sequence[str]) -> Outcomes:
     hits, ties = {}, {}
     for name in metrics:
         if name in RECALLS:
-            hits[name], ties[name] = _recalled(RECALLS[name], similarities)
+            hits[name], ties[name] = _score_rankings(RECALLS[name], similarities)
         elif name in METRICS:
-            hits[name], ties[name] = _compared(METRICS[name], similarities)
+            hits[name], ties[name] = _score_comparisons(METRICS[name], similarities)
         else:
             raise DataError(f"Unknown metric {name!r}. Choices: {', '.join([*METRICS, *RECALLS])}.")
     return Outcomes(
@@ -124,7 +124,7 @@ def outcomes(similarities: pd.DataFrame, metrics: Sequence[str]) -> Outcomes:
     )
 
 
-def _compared(metric: Metric, similarities: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _score_comparisons(metric: Metric, similarities: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return (hit, tie) of a metric of comparisons."""
     columns = sorted({c for pair in metric.greater for c in pair} | set(metric.needs))
     scored: npt.NDArray[np.bool_] = similarities[columns].notna().all(axis=1).to_numpy()
@@ -141,7 +141,7 @@ def _compared(metric: Metric, similarities: pd.DataFrame) -> tuple[Floats, npt.N
     return np.where(scored, hit.astype(float), np.nan), tie & scored
 
 
-def _recalled(metric: Recall, similarities: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _score_rankings(metric: Recall, similarities: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return (hit, tie) of a metric of rankings."""
     above = similarities["above"].to_numpy(float)
     equal = similarities["equal"].to_numpy(float)

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from caramel.benchmarks.embedded_images import check_image_type, name_cells, read_image_cells
-from caramel.benchmarks.public_files import locate_files, parquet_files
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.public_files import list_parquet_files, locate_files
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Comparisons, ImageFile
-from caramel.io.readers import parquet, parquet_rows
-from caramel.io.validators import text_field
+from caramel.io.readers import iter_parquet_rows, open_parquet
+from caramel.io.validators import read_text_field
 
 METRICS = ("i2t", "t2i", "group", "group_match")  # Winoground's text, image and group score, and GroupMatch
 
@@ -39,7 +39,7 @@ class Row(NamedTuple):
     image_id: str
 
 
-def release_folder(data: Path, patterns: Sequence[str], folders: Sequence[str], layout: str) -> Path:
+def find_release_folder(data: Path, patterns: Sequence[str], folders: Sequence[str], layout: str) -> Path:
     """Return ``data`` or the first of these folders below it that holds a file of one of the patterns.
 
     Raises:
@@ -54,7 +54,7 @@ def release_folder(data: Path, patterns: Sequence[str], folders: Sequence[str], 
     )
 
 
-def cell_rows(
+def read_embedded_rows(
     folder: Path,
     images: tuple[str, str],
     fields: Sequence[str],
@@ -75,21 +75,21 @@ def cell_rows(
     Raises:
         DataError: there is no file, one is broken, or a column is missing or of the wrong type.
     """
-    files = parquet_files(folder, pattern, [*images, *fields], layout)
-    schemas = [_schema(path, images) for path in files]
-    names = iter(image_names(files, images[0]))
+    files = list_parquet_files(folder, pattern, [*images, *fields], layout)
+    schemas = [_read_schema(path, images) for path in files]
+    names = iter(list_image_names(files, images[0]))
     firsts: dict[str, ImageFile] = {}
     rows = []
     for path, schema in zip(files, schemas, strict=True):
-        there = [name for name in optional if name in schema.names]
-        for n, (where, values) in enumerate(parquet_rows(path, [*fields, *there])):
+        present = [name for name in optional if name in schema.names]
+        for n, (where, values) in enumerate(iter_parquet_rows(path, [*fields, *present])):
             name = next(names)
             first = firsts.setdefault(name, ImageFile(str(path), n, images[0]))
             rows.append(Row(where, values, (first, ImageFile(str(path), n, images[1])), name))
     return rows
 
 
-def image_names(files: Sequence[Path], column: str) -> list[str]:
+def list_image_names(files: Sequence[Path], column: str) -> list[str]:
     """Return the name of each row's image over all files: equal names mean equal images.
 
     See ``name_cells``. An image that is missing is named by its row.
@@ -99,12 +99,12 @@ def image_names(files: Sequence[Path], column: str) -> list[str]:
     return [f"row-{n}" if name is None else name for n, name in enumerate(names)]
 
 
-def image_places(release: Path, images: Path, folders: Sequence[str]) -> list[Path]:
+def list_image_folders(release: Path, images: Path, folders: Sequence[str]) -> list[Path]:
     """Return where images may lie: in the user's folder or the release's, or in one of these below them."""
     return [root / name for root in (images, release) for name in ("", *folders)]
 
 
-def file_rows(
+def build_file_rows(
     rows: Iterable[tuple[str, Mapping[str, Any], str, str]],
     release: Path,
     images: Path,
@@ -120,14 +120,16 @@ def file_rows(
     """
     listed = list(rows)
     names = [name for *_, first, second in listed for name in (first, second)]
-    paths = locate_files(image_places(release, images, folders), names) or [images / name for name in names]
+    paths = locate_files(list_image_folders(release, images, folders), names) or [
+        images / name for name in names
+    ]
     files = {name: ImageFile(str(path)) for name, path in zip(names, paths, strict=True)}
     return [
         Row(where, fields, (files[first], files[second]), first) for where, fields, first, second in listed
     ]
 
 
-def pair_task(
+def build_pair_task(
     rows: Sequence[Row],
     captions: tuple[str, str],
     name: Callable[[int, Row], str],
@@ -148,25 +150,25 @@ def pair_task(
     """
     if not rows:
         raise DataError(f"The release in {str(where)!r} holds no row. Download it again.")
-    places: dict[ImageFile, int] = {}
+    image_indices: dict[ImageFile, int] = {}
     instances = [
         {
             "instance_id": name(n, row),
             "image_id": row.image_id,
             "subsets": subsets(row),
-            "image": places.setdefault(row.images[0], len(places)),
-            "negative_image": places.setdefault(row.images[1], len(places)),
-            "caption": text_field(row.fields, captions[0], row.where),
-            "negative_caption": text_field(row.fields, captions[1], row.where),
+            "image": image_indices.setdefault(row.images[0], len(image_indices)),
+            "negative_image": image_indices.setdefault(row.images[1], len(image_indices)),
+            "caption": read_text_field(row.fields, captions[0], row.where),
+            "negative_caption": read_text_field(row.fields, captions[1], row.where),
         }
         for n, row in enumerate(rows)
     ]
-    return comparisons(instances, list(places))
+    return build_comparisons(instances, list(image_indices))
 
 
-def _schema(path: Path, images: Sequence[str]) -> pa.Schema:
+def _read_schema(path: Path, images: Sequence[str]) -> pa.Schema:
     """Return the columns of a file, after checking that those of the images can hold encoded images."""
-    with parquet(path, images) as file:
+    with open_parquet(path, images) as file:
         schema = file.schema_arrow
     for name in images:
         check_image_type(schema.field(name).type, name, repr(str(path)))

@@ -10,11 +10,11 @@ import numpy as np
 
 from caramel.benchmarks.content import hash_texts
 from caramel.benchmarks.tasks import select_rows
-from caramel.interfaces.benchmark import ABSENT, ImageFile, LeftOut, Rankings, Task
+from caramel.interfaces.benchmark import ABSENT, Exclusion, ImageFile, Rankings, Task
 from caramel.utils.arrays import Bools
 
 
-def leave_out_missing(task: Task) -> Task:
+def exclude_missing(task: Task) -> Task:
     """Return the task of the instances whose images are all there; the others are its ``left_out``.
 
     A query among images is left out if any candidate is missing: the ones that stay are as hard as they were. Where no
@@ -25,13 +25,13 @@ def leave_out_missing(task: Task) -> Task:
     if complete.all() or not complete.any():
         return task
     texts_hash = [text for text, whole in zip(hash_texts(task), complete, strict=True) if not whole]
-    left_out = LeftOut(
+    left_out = Exclusion(
         task.rows[~complete].reset_index(drop=True), texts_hash, int((~present).sum()), len(present)
     )
     return replace(select_rows(task, task.rows[complete].reset_index(drop=True)), left_out=left_out)
 
 
-def format_left_out(left_out: LeftOut, name: str, scored: int) -> str:
+def format_exclusion(left_out: Exclusion, name: str, scored: int) -> str:
     """Return a line on the images of a benchmark that are missing, and on what has no score for it."""
     instances = len(left_out.rows)
     return (
@@ -57,8 +57,8 @@ def _is_complete(task: Task, present: Bools) -> Bools:
                 pools[pool] = bool(present[task.pools[pool]].all())
             complete.append(pools[pool] if direction == "t2i" else present[query])
         return np.array(complete, bool)
-    places = task.rows[["image", "negative_image"]].to_numpy(np.int64)
+    positions = task.rows[["image", "negative_image"]].to_numpy(np.int64)
     extended = np.append(present, True)  # for ABSENT
     assert ABSENT == -1
-    whole: Bools = extended[places].all(axis=1)
+    whole: Bools = extended[positions].all(axis=1)
     return whole

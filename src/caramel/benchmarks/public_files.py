@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from caramel.errors import DataError, format_items
-from caramel.io.readers import parquet
-from caramel.io.validators import brief
+from caramel.io.readers import open_parquet
+from caramel.io.validators import format_value
 
 
-def found(folder: Path, names: Iterable[str], layout: str) -> list[Path]:
+def find_release_files(folder: Path, names: Iterable[str], layout: str) -> list[Path]:
     """Return those of the named files that the folder holds.
 
     Raises:
@@ -27,7 +27,7 @@ def found(folder: Path, names: Iterable[str], layout: str) -> list[Path]:
     return files
 
 
-def parquet_files(folder: Path, pattern: str, columns: Sequence[str], layout: str) -> list[Path]:
+def list_parquet_files(folder: Path, pattern: str, columns: Sequence[str], layout: str) -> list[Path]:
     """Return the Parquet files of a pattern, in order of their names; each has at least these columns.
 
     Raises:
@@ -37,7 +37,7 @@ def parquet_files(folder: Path, pattern: str, columns: Sequence[str], layout: st
     if not files:
         raise DataError(f"{str(folder)!r} holds no {pattern}. Expected layout:\n{layout}")
     for path in files:
-        with parquet(path, columns):
+        with open_parquet(path, columns):
             pass
     return files
 
@@ -67,7 +67,7 @@ def locate_files(folders: Sequence[Path], names: Sequence[str]) -> list[Path] | 
         for name in dict.fromkeys(names)
     }
     clashes = [
-        f"{brief(name)}: {paths[0]} and {other}"
+        f"{format_value(name)}: {paths[0]} and {other}"
         for name, paths in copies.items()
         for other in paths[1:]
         if not _is_same(paths[0], other)

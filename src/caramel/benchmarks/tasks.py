@@ -45,7 +45,7 @@ class Choice(NamedTuple):
     true: int
 
 
-def comparisons(rows: Sequence[dict[str, object]], images: Sequence[ImageFile]) -> Comparisons:
+def build_comparisons(rows: Sequence[dict[str, object]], images: Sequence[ImageFile]) -> Comparisons:
     """Return the task of the rows; columns that a row leaves out are absent."""
     absent = {"negative_image": ABSENT, "image": ABSENT, "caption2": None, "negative_caption": None}
     # Columns of type str would turn None into NaN, which is no text and no absence.
@@ -54,7 +54,7 @@ def comparisons(rows: Sequence[dict[str, object]], images: Sequence[ImageFile]) 
     return Comparisons(frame.astype({"image": np.int64, "negative_image": np.int64}), images)
 
 
-def choices(rows: Sequence[Choice], files: Sequence[tuple[str, ImageFile]]) -> Rankings:
+def build_choices(rows: Sequence[Choice], files: Sequence[tuple[str, ImageFile]]) -> Rankings:
     """Return the task of queries with options.
 
     Every text of an option is a candidate of its own: one that equals the true option ties with it.
@@ -63,10 +63,10 @@ def choices(rows: Sequence[Choice], files: Sequence[tuple[str, ImageFile]]) -> R
         rows: queries.
         files: distinct names of images, each with its file.
     """
-    images = {name: place for place, (name, _) in enumerate(files)}
+    images = {name: index for index, (name, _) in enumerate(files)}
     texts: list[tuple[str, ...]] = []
     pools: list[Index] = []
-    found: list[tuple[object, ...]] = []
+    ranking_rows: list[tuple[object, ...]] = []
     for row in rows:
         if row.direction == "i2t":
             query, start = images[row.query], len(texts)
@@ -77,13 +77,13 @@ def choices(rows: Sequence[Choice], files: Sequence[tuple[str, ImageFile]]) -> R
             texts.append((row.query,))
             pool = np.array([images[name] for name in row.options], np.int64)
         true = [int(pool[row.true])]
-        found.append((*row[:4], query, len(pools), true))
+        ranking_rows.append((*row[:4], query, len(pools), true))
         pools.append(pool)
-    frame = pd.DataFrame(found, columns=list(RANKING_COLUMNS))
+    frame = pd.DataFrame(ranking_rows, columns=list(RANKING_COLUMNS))
     return Rankings(frame, [file for _, file in files], texts, pools)
 
 
-def limited(task: Task, limit: int | None) -> Task:
+def limit_instances(task: Task, limit: int | None) -> Task:
     """Return the task's first ``limit`` instances and the images and texts that they need; None: all.
 
     The candidates of a query stay: it is as hard as it was.
@@ -100,8 +100,8 @@ def select_rows(task: Task, rows: pd.DataFrame) -> Task:
     used = np.unique(rows[["image", "negative_image"]].to_numpy())
     used = used[used != ABSENT]
     moved = dict(zip(used.tolist(), range(len(used)), strict=True)) | {ABSENT: ABSENT}
-    places = {name: rows[name].map(moved).astype(np.int64) for name in ("image", "negative_image")}
-    return Comparisons(rows.assign(**places), [task.images[i] for i in used.tolist()])
+    indices = {name: rows[name].map(moved).astype(np.int64) for name in ("image", "negative_image")}
+    return Comparisons(rows.assign(**indices), [task.images[i] for i in used.tolist()])
 
 
 def _select_ranked_rows(rows: pd.DataFrame, task: Rankings) -> Rankings:
@@ -112,12 +112,12 @@ def _select_ranked_rows(rows: pd.DataFrame, task: Rankings) -> Rankings:
     to_text = (rows["direction"] == "i2t").to_numpy()
     queries = rows["query"].to_numpy(np.int64)
 
-    def used(direction: str, asking: Index) -> Index:
+    def find_used(direction: str, asking: Index) -> Index:
         return np.unique(
             np.concatenate([asking, *(pool for key, pool in pools.items() if key[0] == direction)])
         )
 
-    texts, images = used("i2t", queries[~to_text]), used("t2i", queries[to_text])
+    texts, images = find_used("i2t", queries[~to_text]), find_used("t2i", queries[to_text])
     candidates = {"i2t": texts, "t2i": images}
     number = {key: i for i, key in enumerate(pools)}
     moved = rows.assign(
@@ -137,12 +137,12 @@ def _select_ranked_rows(rows: pd.DataFrame, task: Rankings) -> Rankings:
     )
 
 
-def rejects_of(task: Task) -> Sequence[Reject]:
+def list_rejects(task: Task) -> Sequence[Reject]:
     """Return what of a task's files asks nothing."""
     return task.rejects if isinstance(task, Rankings) else ()
 
 
-def rejects_text(rejects: Sequence[Reject], name: str) -> str:
+def format_rejects(rejects: Sequence[Reject], name: str) -> str:
     """Return a line on what is left out of a benchmark, by reason, with the first place of each."""
     first: dict[str, str] = {}
     for reject in rejects:

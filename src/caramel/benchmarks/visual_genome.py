@@ -9,7 +9,7 @@ from typing import Any
 
 from caramel.benchmarks.public_files import locate_files
 from caramel.errors import DataError
-from caramel.io.validators import brief
+from caramel.io.validators import format_value
 
 Box = tuple[int, int, int, int]
 FARTHEST = 4_000  # pixels, several times those of its largest images: a region is cut out in memory
@@ -17,7 +17,7 @@ FARTHEST = 4_000  # pixels, several times those of its largest images: a region 
 FOLDERS = ("VG_100K", "VG_100K_2", "vg/VG_100K", "vg/VG_100K_2")
 
 
-def region(row: Mapping[str, Any], fields: Sequence[str], where: str) -> Box:
+def read_box(row: Mapping[str, Any], fields: Sequence[str], where: str) -> Box:
     """Return (left, top, right, bottom) in pixels of a region given by left, top, width and height.
 
     The edges are rounded as Pillow's ``crop`` does, by which the authors cut regions out. A box may reach
@@ -31,14 +31,14 @@ def region(row: Mapping[str, Any], fields: Sequence[str], where: str) -> Box:
     Raises:
         DataError: a field is missing, no number or farther than any image reaches, or the region is empty.
     """
-    left, top, width, height = (_number(row.get(field), field, where) for field in fields)
+    left, top, width, height = (_parse_number(row.get(field), field, where) for field in fields)
     box = (round(left), round(top), round(left + width), round(top + height))
     if box[2] <= box[0] or box[3] <= box[1]:
-        raise DataError(f"{where}: the region {brief([row[field] for field in fields])} is empty.")
+        raise DataError(f"{where}: the region {format_value([row[field] for field in fields])} is empty.")
     return box
 
 
-def vg_file(images: Path, image_id: str) -> str:
+def locate_vg_image(images: Path, image_id: str) -> str:
     """Return the path of an image in one of ``FOLDERS`` or in ``images`` itself; it may be missing.
 
     Raises:
@@ -49,7 +49,7 @@ def vg_file(images: Path, image_id: str) -> str:
     return str(paths[0] if paths else images / FOLDERS[0] / name)
 
 
-def _number(value: Any, field: str, where: str) -> float:
+def _parse_number(value: Any, field: str, where: str) -> float:
     plain = isinstance(value, int | float | str) and not isinstance(value, bool) and "_" not in str(value)
     try:
         number = float(value) if plain else math.nan
@@ -57,6 +57,6 @@ def _number(value: Any, field: str, where: str) -> float:
         number = math.nan
     if not abs(number) <= FARTHEST:
         raise DataError(
-            f"{where}: field {field!r} must be a number of pixels, {FARTHEST} at most, not {brief(value)}."
+            f"{where}: field {field!r} must be a number of pixels, {FARTHEST} at most, not {format_value(value)}."
         )
     return number

@@ -12,7 +12,7 @@ import click
 from caramel.cli.options import FOLDER, SEED, acceptances, build_listing_command, folded
 from caramel.cli.output import echo
 from caramel.errors import DataError
-from caramel.io.files import keep_inputs
+from caramel.io.files import forbid_overwriting_inputs
 
 BESIDE = "CLIP ViT-B/32"  # whose published accuracy stands beside the audit's
 RELEASED = {"sugarcrepe": 7511, "sugarcrepe_pp": 4757}  # rows of the releases that those figures are of
@@ -130,10 +130,10 @@ def audit(
     from caramel.blind.scorer_specs import list_default_scorers
     from caramel.blind.text.text_tasks import Source
     from caramel.report.audit_page import PAGE, STATISTICS, write_page
-    from caramel.report.audit_text import audit_text
+    from caramel.report.audit_text import format_audit
 
     inputs = [path, *learn_from, *(p for p in (corpus, training) if p)]
-    keep_inputs([out / name for name in (*output.FILES, PAGE, STATISTICS)], inputs)
+    forbid_overwriting_inputs([out / name for name in (*output.FILES, PAGE, STATISTICS)], inputs)
     parse = None if parser is None else parsers.load_parser(parser)
     data_set = read_rows(path, images=images, name=kind)
     for note in data_set.notes:
@@ -155,7 +155,7 @@ def audit(
         else None
     )
     beside_name = f"{BESIDE}, sees images (published)"
-    echo(audit_text(result, beside=beside, beside_name=beside_name))
+    echo(format_audit(result, beside=beside, beside_name=beside_name))
     limit = output.TOLERATED if max_accuracy is None else max_accuracy
     output.write_audit(result, out, limit=limit)
     write_page(out, beside=beside, beside_name=beside_name, parser=parse)
@@ -176,9 +176,9 @@ def audit(
 
 def read_published_accuracy(benchmark: str) -> dict[str, float]:
     """Return the published accuracy in [0, 1] of ``BESIDE`` on a benchmark, by subset."""
-    from caramel.report.paper_table import published_rows
+    from caramel.report.paper_table import read_published_rows
 
-    rows = published_rows()
+    rows = read_published_rows()
     matches = rows[
         (rows["model"] == BESIDE) & (rows["benchmark"] == benchmark) & (rows["metric"] == "accuracy")
     ]

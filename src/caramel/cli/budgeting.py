@@ -32,7 +32,7 @@ def budget(sample: int) -> None:
     from caramel.interfaces.writer import Part
     from caramel.schemas.io import read_table
     from caramel.schemas.pairs import PAIRS
-    from caramel.sources.captions.cost_estimate import forecast
+    from caramel.sources.captions.cost_estimate import estimate_cost
 
     config = load_config()
     check_language_model(config)
@@ -49,7 +49,7 @@ def budget(sample: int) -> None:
         )
     pairs = read_table(PAIRS, "data/scenes/pairs.parquet")
     settings = section.language_model.model_dump()
-    estimate = forecast(
+    estimate = estimate_cost(
         pairs, seed=section.seed, attempts=section.attempts, parts=parts, model=settings, sample=sample
     )
     echo(f"texts       {estimate.texts:>15,}  {' and '.join(parts)} of {len(pairs):,} captions")
@@ -59,6 +59,6 @@ def budget(sample: int) -> None:
     echo(f"tokens out  {estimate.tokens_out:>15,}")
     echo(f"cost        {estimate.cost:>15,.2f}  by price_in and price_out")
     echo(
-        f"Reckoned from {estimate.looked_at:,} texts. What fails is asked for again, up to {section.attempts} times "
+        f"Reckoned from {estimate.num_sampled:,} texts. What fails is asked for again, up to {section.attempts} times "
         f"(negatives.attempts)."
     )

@@ -8,7 +8,7 @@ import click
 
 from caramel.cli.options import FOLDER, bootstraps, seeded
 from caramel.cli.output import echo
-from caramel.io.files import keep_inputs, write_csv, write_text
+from caramel.io.files import forbid_overwriting_inputs, write_csv, write_text
 
 COMPARISON = "comparison.csv"  # what is written
 RUN = click.Path(exists=True, path_type=Path)
@@ -36,15 +36,15 @@ def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, 
     from caramel.evaluation.external import run_files
     from caramel.evaluation.external.runs import compute_file_metrics, list_result_files
     from caramel.registry import BENCHMARKS
-    from caramel.report.terminal import metrics_text
+    from caramel.report.terminal import format_metrics
 
-    keep_inputs(
+    forbid_overwriting_inputs(
         [out / name for name in run_files.METRICS],
         [file for path in files for file in list_result_files(path)],
     )
     result = compute_file_metrics(list(files), BENCHMARKS[benchmark], bootstrap=bootstrap, seed=seed)
     run_files.write_metrics(result, out)
-    echo(metrics_text(result))
+    echo(format_metrics(result))
     for note in result.attrs["notes"]:
         echo(f"Note: {note}")
     echo(f"\nWritten to {out}.")
@@ -72,14 +72,16 @@ def compare(a: str, b: str, out: Path | None, bootstrap: int, seed: int) -> None
     """
     from caramel.evaluation.external.runs import read_runs, run_file
     from caramel.evaluation.results.comparison import compare_models as compared
-    from caramel.report.terminal import comparison_text
+    from caramel.report.terminal import format_comparison
 
     if out is not None:
-        keep_inputs([out / COMPARISON], [run_file(text) for side in (a, b) for text in side.split(",")])
+        forbid_overwriting_inputs(
+            [out / COMPARISON], [run_file(text) for side in (a, b) for text in side.split(",")]
+        )
     comparison = compared(read_runs(a.split(",")), read_runs(b.split(",")), resamples=bootstrap, seed=seed)
     if out is not None:
         write_csv(out / COMPARISON, comparison)
-    echo(comparison_text(comparison, a, b))
+    echo(format_comparison(comparison, a, b))
 
 
 @click.command()
@@ -124,16 +126,16 @@ def table(
     from caramel.evaluation.external import run_files
     from caramel.evaluation.external.runs import ANSWERS, run_file
     from caramel.registry import BENCHMARKS
-    from caramel.report.paper_table import paper_table
+    from caramel.report.paper_table import format_paper_table
 
     if out is not None:
         read = [
             file for run in runs for file in (run_file(str(run)), run / ANSWERS, run / run_files.METRICS[0])
         ]
-        keep_inputs([out], read)
+        forbid_overwriting_inputs([out], read)
     similarities = run_files.read_similarities(runs)
     notes = run_files.check_releases(runs, benchmark)
-    text = paper_table(
+    text = format_paper_table(
         similarities,
         BENCHMARKS[benchmark],
         metrics=metrics,

@@ -14,8 +14,8 @@ from caramel.errors import ConfigError
 
 if TYPE_CHECKING:
     from caramel.crepe.crops import CropRules
-    from caramel.crepe.example_files import Plausible
-    from caramel.crepe.llm_captions import Tell
+    from caramel.crepe.example_files import PlausibilityScorer
+    from caramel.crepe.llm_captions import CaptionWriter
     from caramel.interfaces.scene_graph import Thesaurus
 
 Command = Callable[..., Any]
@@ -93,21 +93,23 @@ def index(corpus: Path, graphs: Path, out: Path, column: str, parser: str) -> No
     Example:
       caramel crepe index cc3m.csv --graphs vg/ --out cc3m_index/
     """
-    from caramel.crepe.corpus_index import FOLDERS, NAME, SHARDS, VOCABULARY, build
-    from caramel.io.files import keep_inputs
+    from caramel.crepe.corpus_index import FOLDERS, NAME, SHARDS, VOCABULARY, build_index
+    from caramel.io.files import forbid_overwriting_inputs
     from caramel.io.output_paths import check_folder
 
     for name in FOLDERS:
         check_folder(out / name)
-    keep_inputs(
+    forbid_overwriting_inputs(
         [out / NAME, out / VOCABULARY, *(out / SHARDS).glob("*.parquet")], [corpus, *_list_inputs(graphs)]
     )
     atoms = {
-        atom for region in _iter_regions(graphs, lambda reject: None) for atom in region.told.graph.atoms()
+        atom
+        for region in _iter_regions(graphs, lambda reject: None)
+        for atom in region.captioned.graph.list_atoms()
     }
     if not atoms:
         raise ConfigError(f"--graphs {str(graphs)!r} has no region of one compound.")
-    path = build(corpus, atoms, column=column, folder=out, parser=parser)
+    path = build_index(corpus, atoms, column=column, folder=out, parser=parser)
     echo(f"Looked for {len(atoms):,} words. Written to {path}.")
 
 
@@ -136,22 +138,22 @@ def systematicity(
       caramel crepe systematicity --graphs vg/ --index cc3m_index/ --name cc3m --words wordnet:dict/ --out data/crepe_systematicity
     """
     from caramel.crepe.corpus_index import NAME, VOCABULARY
-    from caramel.crepe.example_files import rejected
-    from caramel.crepe.systematicity import files, make
-    from caramel.io.files import keep_inputs
+    from caramel.crepe.example_files import open_rejects
+    from caramel.crepe.systematicity import get_file_paths, write_systematicity_files
+    from caramel.io.files import forbid_overwriting_inputs
 
     if not name.replace("-", "").replace("_", "").isalnum():
         raise ConfigError(
             f"--name {name!r} must be of letters, digits, - and _: it is part of a file's name."
         )
-    keep_inputs(
-        [out / REJECTS, *files(out, name).values()],
+    forbid_overwriting_inputs(
+        [out / REJECTS, *get_file_paths(out, name).values()],
         [*_list_inputs(graphs, words, sensible), seen / NAME, seen / VOCABULARY],
     )
     known, rules = _load_thesaurus(words), _build_crop_rules(min_area)
     calls = iter(range(2))
-    with rejected(out / REJECTS) as (reject, reasons):
-        counts = make(
+    with open_rejects(out / REJECTS) as (reject, reasons):
+        counts = write_systematicity_files(
             lambda: _iter_regions(graphs, reject if next(calls) else lambda row: None, rules),
             known,
             seen / NAME,
@@ -220,21 +222,27 @@ def productivity(
     Example:
       caramel crepe productivity --graphs vg/ --words wordnet:dict/ --out data/crepe_productivity
     """
-    from caramel.crepe.example_files import rejected
-    from caramel.crepe.productivity import COMPLEXITIES, FOILS, drafts, file_of, make
-    from caramel.crepe.visual_genome_graphs import pictures
-    from caramel.io.files import keep_inputs
+    from caramel.crepe.example_files import open_rejects
+    from caramel.crepe.productivity import (
+        COMPLEXITIES,
+        FOILS,
+        get_file_path,
+        sample_drafts,
+        write_productivity_files,
+    )
+    from caramel.crepe.visual_genome_graphs import iter_image_graphs
+    from caramel.io.files import forbid_overwriting_inputs
     from caramel.registry import TEXT_JUDGES
 
-    written = [file_of(out, negative_type, n) for negative_type in FOILS for n in COMPLEXITIES]
-    keep_inputs(
+    written = [get_file_path(out, negative_type, n) for negative_type in FOILS for n in COMPLEXITIES]
+    forbid_overwriting_inputs(
         [out / REJECTS, *written],
         [*_list_inputs(graphs, words, sensible), *([entailment] if entailment else [])],
     )
     known, rules = _load_thesaurus(words), _build_crop_rules(min_area)
-    with rejected(out / REJECTS) as (reject, reasons):
-        drafted = drafts(
-            pictures(graphs, reject, regions=False),
+    with open_rejects(out / REJECTS) as (reject, reasons):
+        drafted = sample_drafts(
+            iter_image_graphs(graphs, reject, regions=False),
             complexities=COMPLEXITIES,
             tries=walks,
             most=each,
@@ -242,17 +250,17 @@ def productivity(
             seed=seed,
             reject=reject,
         )
-        counts = make(
+        counts = write_productivity_files(
             drafted,
             known,
             out,
             seed=seed,
             reject=reject,
             plausible=_load_plausibility_scorer(sensible),
-            tell=_build_caption_writer(writer, seed, at_once, max_requests),
+            write_captions=_build_caption_writer(writer, seed, at_once, max_requests),
             entailed=None
             if entailment is None
-            else TEXT_JUDGES["entailment"].load(str(entailment)).probabilities,
+            else TEXT_JUDGES["entailment"].load(str(entailment)).predict_probabilities,
         )
     _print_counts(
         {f"{negative_type}, {n} atoms": count for (negative_type, n), count in counts.items()}, reasons, out
@@ -261,10 +269,12 @@ def productivity(
 
 def _iter_regions(graphs: Path, reject: Callable[[Any], object], rules: CropRules | None = None) -> Any:
     from caramel.crepe.crops import CropRules
-    from caramel.crepe.systematicity import described
-    from caramel.crepe.visual_genome_graphs import pictures
+    from caramel.crepe.systematicity import iter_region_examples
+    from caramel.crepe.visual_genome_graphs import iter_image_graphs
 
-    return described(pictures(graphs, reject, regions=True), reject, rules or CropRules(area=0))
+    return iter_region_examples(
+        iter_image_graphs(graphs, reject, regions=True), reject, rules or CropRules(area=0)
+    )
 
 
 def _list_inputs(graphs: Path, words: str = "", sensible: Path | None = None) -> list[Path]:
@@ -292,7 +302,7 @@ def _load_thesaurus(spec: str) -> Thesaurus:
     return THESAURI[name](target)
 
 
-def _load_plausibility_scorer(folder: Path | None) -> Plausible | None:
+def _load_plausibility_scorer(folder: Path | None) -> PlausibilityScorer | None:
     """Return what scores how sensible texts are, by the masked language model of a folder."""
     if folder is None:
         return None
@@ -302,16 +312,18 @@ def _load_plausibility_scorer(folder: Path | None) -> Plausible | None:
     return lambda texts: [float(value) for value in model.values(texts)]
 
 
-def _build_caption_writer(spec: str | None, seed: int, at_once: int, max_requests: int | None) -> Tell:
+def _build_caption_writer(
+    spec: str | None, seed: int, at_once: int, max_requests: int | None
+) -> CaptionWriter:
     """Return what writes captions: the template, or a language model."""
-    from caramel.crepe.llm_captions import templates, told_by
+    from caramel.crepe.llm_captions import create_caption_writer, write_template_captions
     from caramel.registry import LANGUAGE_MODELS
     from caramel.sources.captions.llm.writer import STORE
 
     if spec is None:
-        return templates
+        return write_template_captions
     family, _, target = spec.partition(":")
-    return told_by(
+    return create_caption_writer(
         LANGUAGE_MODELS[family].load(target, at_once=at_once, workers=0),
         STORE,
         seed=seed,

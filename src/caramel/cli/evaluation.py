@@ -32,9 +32,9 @@ class _BatchSize(click.ParamType):  # type: ignore[type-arg]
 
 
 def _list_family_help() -> list[str]:
-    from caramel.models.specs import families_help
+    from caramel.models.specs import format_families_help
 
-    return families_help()
+    return format_families_help()
 
 
 @click.command("eval", cls=build_listing_command(_list_family_help))
@@ -126,11 +126,11 @@ def evaluate(
     from caramel.evaluation import evaluate as library
     from caramel.evaluation.external import run_files
     from caramel.evaluation.preflight import find_problems as find_missing
-    from caramel.release.publishing_models.model_registry import resolved
-    from caramel.report.terminal import metrics_text
+    from caramel.release.publishing_models.model_registry import resolve_spec
+    from caramel.report.terminal import format_metrics
 
     _check_addresses(models)
-    models = tuple(map(resolved, models))
+    models = tuple(map(resolve_spec, models))
     sources = _locate_sources(benchmarks, data, images, missing)
     if dry_run:
         lines = find_missing(models, sources, limit)
@@ -151,7 +151,7 @@ def evaluate(
         limit=limit,
     )
     run_files.write_run(out, *result)
-    echo(metrics_text(result.metrics))
+    echo(format_metrics(result.metrics))
     if limit is not None:
         echo(f"Of each benchmark the first {limit} instances were scored (--limit).")
     echo(f"\nWritten to {out}.")

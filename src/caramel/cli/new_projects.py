@@ -19,7 +19,7 @@ def new(folder: Path) -> None:
     Example:
       caramel new my_benchmark
     """
-    from caramel.project.create import new as make
+    from caramel.project.create import create_project as make
     from caramel.project.project_files import LATEST
     from caramel.runtime.installation import format_local_warning
 
@@ -45,7 +45,7 @@ def upgrade() -> None:
     """
     from caramel.project.project_files import LATEST
     from caramel.project.upgrade import ASIDE
-    from caramel.project.upgrade import upgrade as bring
+    from caramel.project.upgrade import upgrade_project as bring
     from caramel.runtime.installation import format_local_warning
 
     done = bring(Path())
@@ -53,13 +53,13 @@ def upgrade() -> None:
         echo(f"wrote {name}")
     if LATEST in done.written and (note := format_local_warning()):
         echo(f"{LATEST}: {note}")
-    for name in done.kept:
+    for name in done.conflicts:
         echo(
             f"kept {name}, which you changed and caramel did too; its new form is {ASIDE / name}: take what you want"
         )
     for name in done.dropped:
         echo(f"{name} is no longer part of caramel: delete it, unless you use it")
-    if any(name.startswith("params/") for name in (*done.written, *done.kept)):
+    if any(name.startswith("params/") for name in (*done.written, *done.conflicts)):
         echo(
             "params.yaml stays as it is: call `caramel profile NAME`, with the --set that you use, before `dvc repro`."
         )

@@ -37,15 +37,15 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
       caramel profile default --set scenes.train=2000 --set "finetune.seeds=[11, 12]"
     """
     from caramel.config.profiles import write_profile
-    from caramel.io.safe_yaml import flat, read_yaml
+    from caramel.io.safe_yaml import flatten_mapping, read_yaml
 
     path = Path("params.yaml")
     try:
-        before = flat(read_yaml(path, ""))
+        before = flatten_mapping(read_yaml(path, ""))
     except ConfigError:
         before = {}  # missing or broken: this command is how to mend it
     write_profile(name, parse_set_options(sets), Path())
-    after = flat(read_yaml(path, ""))
+    after = flatten_mapping(read_yaml(path, ""))
     for key in [*after, *(k for k in before if k not in after)]:
         if before.get(key) != after.get(key):
             echo(f"{key}: {before.get(key)!r} -> {after.get(key)!r}")
@@ -75,14 +75,14 @@ def doctor(fix: bool, cluster: bool, remote: bool) -> None:
     """
     from caramel.doctor.cluster import examine_cluster
     from caramel.doctor.findings import FAIL
-    from caramel.doctor.local import examine, mend
-    from caramel.doctor.remote import examine_remotes, mend_remotes
+    from caramel.doctor.local import examine_project, fix_project
+    from caramel.doctor.remote import examine_remotes, fix_remotes
 
     if cluster and remote:
         raise ConfigError("--cluster and --remote are two examinations: call the doctor for each.")
-    for done in (mend_remotes if remote else mend)(Path()) if fix else ():
+    for done in (fix_remotes if remote else fix_project)(Path()) if fix else ():
         echo(f"fixed {done}.")
-    findings = examine_cluster() if cluster else (examine_remotes if remote else examine)(Path())
+    findings = examine_cluster() if cluster else (examine_remotes if remote else examine_project)(Path())
     failed = False
     for finding in findings:
         echo(str(finding))

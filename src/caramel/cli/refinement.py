@@ -13,7 +13,7 @@ import click
 
 from caramel.cli.options import FOLDER, SEED, acceptances, folded, gridded
 from caramel.cli.output import echo
-from caramel.io.files import keep_inputs
+from caramel.io.files import forbid_overwriting_inputs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +106,7 @@ def refine(
         seed=seed,
     )
     given = read_rows(path, name=kind).rows
-    keep_inputs(output.list_output_files(out, given["subtype"].unique()), [path])
+    forbid_overwriting_inputs(output.list_output_files(out, given["subtype"].unique()), [path])
     tried = refining.build_candidate_set(given, settings, repr(str(path)))
     output.write_curve(tried.curve, out)
     echo(_format_curve(tried.curve, target))
@@ -196,7 +196,7 @@ def select(
     from caramel.refine import output, selection
 
     given = read_rows(path, name=kind).rows
-    keep_inputs(output.list_output_files(out, given["subtype"].unique()), [path])
+    forbid_overwriting_inputs(output.list_output_files(out, given["subtype"].unique()), [path])
     alike = None if similarity is None else selection.compute_cosines(given, similarity)
     positive, negative = selection.score_rows(given, scorers, folds=folds, seed=seed, folder=out / "scores")
     settings = {"scorers": scorers, "percentile": percentile, "cell": cell, "within": within, "seed": seed}

@@ -54,7 +54,7 @@ def release(name: str, out: Path, about: Path | None, strict: bool, since: str |
       caramel release v1.0 --out release/v1.0
       caramel release v1.1 --out release/v1.1 --since v1.0 --strict
     """
-    from caramel.release.publishing.build import release as write
+    from caramel.release.publishing.build import build_release as write
 
     add = _write_audit if audited else None
     result = write(name, Path(), out=out, about=about, strict=strict, since=since, add=add)
@@ -132,7 +132,7 @@ def register(run: str, name: str, pin: str | None) -> None:
       caramel register trohn_img-11 --name trohn
       caramel eval --model models:/trohn/1 --benchmark sugarcrepe --data benchmarks/ --out results/trohn
     """
-    from caramel.release.publishing_models.model_registry import register as put
+    from caramel.release.publishing_models.model_registry import register_model as put
 
     result = put(run, Path(), name=name, pin=pin)
     echo(

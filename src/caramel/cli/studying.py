@@ -34,20 +34,20 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
       caramel study --set "study.draws=[[2, 2], [2, 2]]" --out study-of-two
       caramel study --dry-run
     """
-    from caramel.doctor.local import mend
-    from caramel.io.files import keep_inputs, write_text
-    from caramel.report.study_page import claim, study_page
+    from caramel.doctor.local import fix_project
+    from caramel.io.files import forbid_overwriting_inputs, write_text
+    from caramel.report.study_page import format_claim, render_study_page
     from caramel.runtime.mlflow.tracking import get_git_commit
     from caramel.schemas.io import write_table
     from caramel.schemas.study import STUDY
     from caramel.study import workspace
     from caramel.study.code_hash import hash_fixed
-    from caramel.study.study import check_plan, plan, run_cells, summary
+    from caramel.study.study import check_plan, plan_study, run_cells, summarise_study
 
     names = [out / name for name in ("study.json", "study.parquet", "study.html")]
-    keep_inputs(names, [Path("params"), Path("dvc.yaml")])
+    forbid_overwriting_inputs(names, [Path("params"), Path("dvc.yaml")])
     plan_arguments = (profile, parse_set_options(sets), Path())
-    config, todo = plan(*plan_arguments)
+    config, todo = plan_study(*plan_arguments)
     if dry_run:
         for number, (_, seeds) in enumerate(todo, start=1):
             drawn = ", ".join(f"{key} {seed}" for key, seed in seeds.items())
@@ -55,14 +55,14 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
         echo(f"sources and settings, as entry code of a plan: {hash_fixed(Path(), config)}")
         return
     commit = get_git_commit(Path())  # before the run: its sources are copied now
-    with workspace.held(workspace.FOLDER):
+    with workspace.hold_study_lock(workspace.FOLDER):
         registration = check_plan(config, Path(), workspace.read_begin(workspace.FOLDER))
-        for done in mend(workspace.FOLDER):
+        for done in fix_project(workspace.FOLDER):
             echo(f"fixed in {workspace.FOLDER}: {done}.")
         ran = run_cells(*plan_arguments, workspace.FOLDER)
-    result = summary(ran, config, commit, registration)
+    result = summarise_study(ran, config, commit, registration)
     write_table(STUDY, ran.runs, names[1])
-    texts = json.dumps(result, indent=2) + "\n", study_page(result)
+    texts = json.dumps(result, indent=2) + "\n", render_study_page(result)
     for path, text in zip((names[0], names[2]), texts, strict=True):
         write_text(path, text)
-    echo(f"{claim(result)}\nWritten to {out}.")
+    echo(f"{format_claim(result)}\nWritten to {out}.")

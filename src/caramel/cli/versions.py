@@ -22,14 +22,14 @@ def pin(name: str) -> None:
       caramel pin v1.0
     """
     from caramel.release import pin as pins
-    from caramel.release.runs import tag_runs, tagged
+    from caramel.release.runs import format_tag, tag_runs
 
-    pinned = pins.pin(name, Path())
-    for warning in pins.warnings(pinned):
+    pinned = pins.create_pin(name, Path())
+    for warning in pins.list_warnings(pinned):
         echo(f"Warning: {warning}", err=True)
-    echo(f"Wrote pins/{name}.json.\n\n{pins.bibtex(pinned)}\n\n{pins.statement(pinned)}")
+    echo(f"Wrote pins/{name}.json.\n\n{pins.format_bibtex(pinned)}\n\n{pins.format_data_statement(pinned)}")
     if count := tag_runs(pinned, Path()):
-        echo(f"\n{count} tracked runs read this version's data; they have the tag {tagged(pinned)!r}.")
+        echo(f"\n{count} tracked runs read this version's data; they have the tag {format_tag(pinned)!r}.")
 
 
 @click.command()
@@ -45,7 +45,7 @@ def verify(name: str, deep: bool) -> None:
     """
     from caramel.release import pin as pins
 
-    differences = pins.verify(name, Path())
+    differences = pins.verify_pin(name, Path())
     echo(
         f"The data set on disk is {'not ' if differences else ''}version {name}{':' if differences else '.'}"
     )
@@ -59,9 +59,9 @@ def verify(name: str, deep: bool) -> None:
 
 def _verify_rescoring(name: str) -> list[str]:
     """Say whether the figures of the version come out of its similarities; return how they do not."""
-    from caramel.release.rescoring import rescore
+    from caramel.release.rescoring import rescore_version
 
-    again = rescore(name, Path())
+    again = rescore_version(name, Path())
     if not again.differences:
         echo(
             f"Its table of results, {again.rows:,} rows of figures, comes out of its similarities to the last digit."
@@ -87,13 +87,13 @@ def runs(name: str, out: Path | None) -> None:
       caramel runs v1.0
       caramel runs v1.0 --out runs.csv
     """
-    from caramel.io.files import keep_inputs, write_csv
+    from caramel.io.files import forbid_overwriting_inputs, write_csv
     from caramel.release.pin_file import read_pin
-    from caramel.release.runs import runs_of
+    from caramel.release.runs import list_runs
 
     if out is not None:
-        keep_inputs([out], [Path("pins"), Path("mlruns")])
-    matches = runs_of(read_pin(name, Path()), Path())
+        forbid_overwriting_inputs([out], [Path("pins"), Path("mlruns")])
+    matches = list_runs(read_pin(name, Path()), Path())
     if out is not None:
         write_csv(out, matches)
         echo(f"{len(matches)} runs of version {name}: {str(out)!r}.")
@@ -137,7 +137,7 @@ def get(
       caramel get ../benchmark@v1.0 instances evaluate/metrics --out tables/
       caramel get https://example.org/benchmark.git@v1.0 --out v1.0/ --credentials https://s3.example.org
     """
-    from caramel.release.get import get as fetch
+    from caramel.release.get import get_version as fetch
 
     got = fetch(source, paths, out=out, split=split, credentials=credentials)
     rows = sum(got.pinned.tables[path].rows for path in got.tables)
@@ -169,17 +169,23 @@ def diff(old: str, new: str, as_json: bool, page: Path | None) -> None:
     """
     import json
 
-    from caramel.io.files import keep_inputs, write_text
-    from caramel.release.diff import apart, pictures_apart, told
-    from caramel.release.resolve import version_of
-    from caramel.report.difference_page import difference_page
+    from caramel.io.files import forbid_overwriting_inputs, write_text
+    from caramel.release.diff import diff_images, diff_versions, format_diff
+    from caramel.release.resolve import resolve_version
+    from caramel.report.difference_page import render_difference_page
 
     if page is not None:
-        keep_inputs([page], [Path("data"), Path("pins")])
-    before, after = version_of(old, Path()), version_of(new, Path())
-    version_diff = apart(before, after, Path())
-    echo(json.dumps(version_diff.as_json(), indent=2, ensure_ascii=False) if as_json else told(version_diff))
+        forbid_overwriting_inputs([page], [Path("data"), Path("pins")])
+    before, after = resolve_version(old, Path()), resolve_version(new, Path())
+    version_diff = diff_versions(before, after, Path())
+    echo(
+        json.dumps(version_diff.to_dict(), indent=2, ensure_ascii=False)
+        if as_json
+        else format_diff(version_diff)
+    )
     if page is not None:
-        text = difference_page(version_diff.as_json(), pictures_apart(before, after, version_diff, Path()))
+        text = render_difference_page(
+            version_diff.to_dict(), diff_images(before, after, version_diff, Path())
+        )
         write_text(page, text)
         echo(f"Page: {page}", err=True)

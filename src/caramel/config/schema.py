@@ -150,7 +150,7 @@ class Scenes(Section):
 
     @field_validator("held_out")
     @classmethod
-    def _leave_some_to_train(cls, shares: tuple[float, float]) -> tuple[float, float]:
+    def _check_held_out(cls, shares: tuple[float, float]) -> tuple[float, float]:
         if sum(shares) >= 1:
             raise ValueError("two shares that leave some images to train on")
         return shares
@@ -354,14 +354,14 @@ class Search(Section):
 
     @field_validator("space")
     @classmethod
-    def _try_something(cls, space: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    def _check_space(cls, space: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
         if empty := [variant for variant, tried in space.items() if not tried]:
             raise ValueError(f"{empty[0]}: there is nothing to try")
         return space
 
     @field_validator("draws")
     @classmethod
-    def _draw_if_there_is_what(cls, draws: int | None, info: ValidationInfo) -> int | None:
+    def _check_draws(cls, draws: int | None, info: ValidationInfo) -> int | None:
         spaces = info.data.get("space")
         if (
             draws is not None
@@ -483,7 +483,7 @@ class Contrast(Section):
 
     @field_validator("against")
     @classmethod
-    def _be_another_model(cls, against: str, info: ValidationInfo) -> str:
+    def _check_against(cls, against: str, info: ValidationInfo) -> str:
         if against != "base":
             _check_method(against)
         if against == info.data.get("variant"):

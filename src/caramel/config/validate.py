@@ -12,7 +12,7 @@ from pathlib import Path
 
 from caramel.config.schema import Config
 from caramel.errors import BackendError, CaramelError, DataError, format_items
-from caramel.io.files import parquet_files
+from caramel.io.files import list_parquet_files
 from caramel.registry import (
     BASES,
     BENCHMARKS,
@@ -103,7 +103,7 @@ def _iter_model_problems(config: Config) -> Iterator[str]:
         yield f"{key}.target is not set, and negatives asks for a language model: chat:MODEL@URL or local:FOLDER"
     known = False  # replies; if they are, no model need be at hand
     try:
-        known = is_there(model.replies) and bool(parquet_files(Path(model.replies)))
+        known = is_there(model.replies) and bool(list_parquet_files(Path(model.replies)))
     except DataError as error:
         yield f"{key}.replies: {error}"
     for name, spec in (("target", model.target), ("paraphraser", model.paraphraser)):

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from caramel.interfaces.scene_graph import Place, SceneGraph
-from caramel.sources.captions.words import article
-from caramel.utils.text import is_of_word
+from caramel.interfaces.scene_graph import GraphPosition, SceneGraph
+from caramel.sources.captions.words import choose_article
+from caramel.utils.text import is_word_character
 
 Span = tuple[int, int]  # text[start:end]
 
@@ -17,99 +17,105 @@ class Caption(NamedTuple):
     """A caption, and where it names each atom of its graph: once at least."""
 
     text: str
-    spans: Mapping[Place, tuple[Span, ...]]
+    spans: Mapping[GraphPosition, tuple[Span, ...]]
 
 
-class _Writer:
+class _CaptionBuilder:
     """Text that is written from left to right, and where each atom was put."""
 
     def __init__(self) -> None:
         self.text = ""
-        self.spans: dict[Place, tuple[Span, ...]] = {}
+        self.spans: dict[GraphPosition, tuple[Span, ...]] = {}
 
-    def add(self, text: str, place: Place | None = None) -> None:
+    def add_text(self, text: str, position: GraphPosition | None = None) -> None:
         self.text += " " if self.text else ""
-        if place is not None:
+        if position is not None:
             span = (len(self.text), len(self.text) + len(text))
-            self.spans[place] = (*self.spans.get(place, ()), span)
+            self.spans[position] = (*self.spans.get(position, ()), span)
         self.text += text
 
 
-def by_template(graph: SceneGraph) -> Caption:
+def write_template_caption(graph: SceneGraph) -> Caption:
     """Return a caption: attributes before objects, subject, relation and object in their order, the rest by "and a".
 
     An object that was named before is named again by "the". For example "tall and blue boy on green grass and a bench".
     """
-    writer, named = _Writer(), set[int]()
+    writer, named = _CaptionBuilder(), set[int]()
     last = -1
     for number, edge in enumerate(graph.edges):
         if edge.subject != last:
             if named:
-                writer.add("and")
-            _name(writer, graph, edge.subject, named, bool(named))
-        writer.add(edge.name, Place("rel", number))
+                writer.add_text("and")
+            _write_name(writer, graph, edge.subject, named, bool(named))
+        writer.add_text(edge.name, GraphPosition("rel", number))
         last = edge.object
-        _name(writer, graph, edge.object, named, False)
+        _write_name(writer, graph, edge.object, named, False)
     for number in range(len(graph.nodes)):
         if number not in named:
             if named:
-                writer.add("and")
-            _name(writer, graph, number, named, bool(named))
+                writer.add_text("and")
+            _write_name(writer, graph, number, named, bool(named))
     return Caption(writer.text, writer.spans)
 
 
-def _name(writer: _Writer, graph: SceneGraph, number: int, named: set[int], loose: bool) -> None:
+def _write_name(
+    writer: _CaptionBuilder, graph: SceneGraph, number: int, named: set[int], loose: bool
+) -> None:
     node = graph.nodes[number]
     if number in named:
-        writer.add("the")
-        writer.add(node.name, Place("obj", number))
+        writer.add_text("the")
+        writer.add_text(node.name, GraphPosition("obj", number))
         return
     named.add(number)
     if loose:
-        writer.add(article(node.attributes[0] if node.attributes else node.name))
+        writer.add_text(choose_article(node.attributes[0] if node.attributes else node.name))
     for rank, word in enumerate(node.attributes):
         if rank:
-            writer.add("and")
-        writer.add(word, Place("att", number, rank))
-    writer.add(node.name, Place("obj", number))
+            writer.add_text("and")
+        writer.add_text(word, GraphPosition("att", number, rank))
+    writer.add_text(node.name, GraphPosition("obj", number))
 
 
-def located(text: str, graph: SceneGraph) -> Caption | str:
+def locate_atoms(text: str, graph: SceneGraph) -> Caption | str:
     """Return a caption with where it names each atom, or the first word that it leaves out: CREPE's coverage check.
 
     Objects have different names. An attribute is looked for right before its object, then behind; a relation between
     its ends, then anywhere. No two atoms stand at one place.
     """
-    spans: dict[Place, tuple[Span, ...]] = {}
-    for place, word in sorted(
-        graph.places().items(), key=lambda item: (item[0].kind != "obj", -len(item[1]))
+    spans: dict[GraphPosition, tuple[Span, ...]] = {}
+    for position, word in sorted(
+        graph.list_positions().items(), key=lambda item: (item[0].atom_type != "obj", -len(item[1]))
     ):
         taken = [span for known in spans.values() for span in known]
-        free = [s for s in named(text, word) if not any(s[0] < end and start < s[1] for start, end in taken)]
+        free = [
+            s
+            for s in find_word_spans(text, word)
+            if not any(s[0] < end and start < s[1] for start, end in taken)
+        ]
         if not free:
             return word
-        if place.kind == "obj":
-            spans[place] = tuple(free)
-        elif place.kind == "att":
-            noun = spans[Place("obj", place.owner)][0]
+        if position.atom_type == "obj":
+            spans[position] = tuple(free)
+        elif position.atom_type == "att":
+            noun = spans[GraphPosition("obj", position.owner)][0]
             before = [s for s in free if s[1] <= noun[0]]
-            spans[place] = ((before or free[:1])[-1],)
+            spans[position] = ((before or free[:1])[-1],)
         else:
-            edge = graph.edges[place.owner]
-            ends = sorted(spans[Place("obj", end)][0] for end in (edge.subject, edge.object))
+            edge = graph.edges[position.owner]
+            ends = sorted(spans[GraphPosition("obj", end)][0] for end in (edge.subject, edge.object))
             between = [s for s in free if ends[0][1] <= s[0] and s[1] <= ends[1][0]]
-            spans[place] = ((between or free)[0],)
+            spans[position] = ((between or free)[0],)
     return Caption(text, spans)
 
 
-def named(text: str, word: str) -> list[Span]:
+def find_word_spans(text: str, word: str) -> list[Span]:
     """Return where a text has a word, whatever its case, not as a part of another, to which its marks belong."""
-    found: list[Span] = []
+    spans: list[Span] = []
     pattern, at = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE), 0
     while match := pattern.search(text, at):
         start, end = match.span()
         at = start + 1
-        if not (is_of_word(text[max(start - 1, 0) : start]) or is_of_word(text[end : end + 1])):
-            found.append((start, end))
+        if not (is_word_character(text[max(start - 1, 0) : start]) or is_word_character(text[end : end + 1])):
+            spans.append((start, end))
             at = max(end, at)
-    return found
+    return spans

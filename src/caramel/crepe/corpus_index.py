@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from caramel.errors import DataError
-from caramel.interfaces.scene_graph import Atom, AtomKind, Edge, Node, SceneGraph
+from caramel.interfaces.scene_graph import Atom, AtomType, Edge, Node, SceneGraph
 from caramel.io.files import write_atomically
-from caramel.io.readers import csv_rows, json_lines, parquet, parquet_rows, text_lines
-from caramel.io.validators import optional_text
-from caramel.models.devices import gpus_of, resolve_device
+from caramel.io.readers import iter_csv_rows, iter_json_lines, iter_lines, iter_parquet_rows, open_parquet
+from caramel.io.validators import read_optional_text
+from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.registry import GRAPH_PARSERS
 from caramel.runtime.ray.file_transfer import LocalFile
 from caramel.runtime.ray.sharded_map import map_shards
@@ -34,12 +34,12 @@ ROWS = 100_000  # of the index that are held at a time
 SCHEMA = pa.schema([("item", pa.string()), ("count", pa.int64())])
 NAME, VOCABULARY = "index.parquet", "vocabulary.json"
 FOLDERS = SHARDS, COUNTS = "captions", "counts"  # beside both, what is kept of a run
-KINDS: tuple[AtomKind, ...] = ("obj", "att", "rel")
+KINDS: tuple[AtomType, ...] = ("obj", "att", "rel")
 SUFFIXES = (".txt", ".csv", ".jsonl", ".parquet")
 _BETWEEN = "\x1f"  # the words of an item, which hold none
 
 
-def build(
+def build_index(
     corpus: Path,
     atoms: Iterable[Atom],
     *,
@@ -63,12 +63,12 @@ def build(
         DataError: the corpus cannot be read, or has no caption.
     """
     known = sorted(set(atoms))
-    shards = [LocalFile(str(path)) for path in _shards(corpus, column, folder / SHARDS, size)]
+    shards = [LocalFile(str(path)) for path in _write_shards(corpus, column, folder / SHARDS, size)]
     if not shards:
         raise DataError(f"{str(corpus)!r} holds no caption in column {column!r}.")
     name, _, target = parser.partition(":")
-    kind = GRAPH_PARSERS[name]
-    device = resolve_device("auto") if kind.gpu else "cpu"
+    parser_spec = GRAPH_PARSERS[name]
+    device = resolve_device("auto") if parser_spec.gpu else "cpu"
     vocabulary = folder / VOCABULARY
     write_atomically(vocabulary, lambda path: path.write_text(json.dumps(known), encoding="utf-8"))
     counted = map_shards(
@@ -76,16 +76,16 @@ def build(
         shards,
         settings={
             "vocabulary": LocalFile(str(vocabulary)),
-            "parser": _spec(parser),
-            "made_by": {"device": device, **kind.versions(target)},
+            "parser": _resolve_parser_spec(parser),
+            "made_by": {"device": device, **parser_spec.versions(target)},
         },
         folder=folder / COUNTS,
         executor="ray" if len(shards) > 1 else "inline",
         title="corpus",
-        gpus=gpus_of(1.0, device) if kind.gpu else 0.0,
+        gpus=get_gpus_per_worker(1.0, device) if parser_spec.gpu else 0.0,
     )
     out = folder / NAME
-    write_atomically(out, lambda path: _merge(counted, path))
+    write_atomically(out, lambda path: _merge_counts(counted, path))
     return out
 
 
@@ -94,11 +94,11 @@ def counts(shard: str, *, vocabulary: str, parser: str, made_by: Mapping[str, st
 
     ``made_by``: device and versions of packages, by which counts of others are told from these.
     """
-    known = _vocabulary(Path(vocabulary))
+    known = _read_vocabulary(Path(vocabulary))
     name, _, target = parser.partition(":")
     parse = GRAPH_PARSERS[name].load(target, known)
-    found: Counter[str] = Counter()
-    with parquet(Path(shard), ["caption"]) as file:  # read_table takes a folder such as "a:b" for a URL
+    item_counts: Counter[str] = Counter()
+    with open_parquet(Path(shard), ["caption"]) as file:  # read_table takes a folder such as "a:b" for a URL
         texts = file.read(["caption"])["caption"]
     if texts.type != pa.string() or texts.null_count:
         raise DataError(
@@ -106,47 +106,49 @@ def counts(shard: str, *, vocabulary: str, parser: str, made_by: Mapping[str, st
             f"alone. Remove its folder, and run `caramel crepe index` again."
         )
     for graph in parse(texts.to_pylist()):
-        found.update(items_of(_part(graph, known)))
-    names = sorted(found)
+        item_counts.update(list_items(_filter_graph(graph, known)))
+    names = sorted(item_counts)
     return pa.table(
-        [pa.array(names, pa.string()), pa.array([found[n] for n in names], pa.int64())], schema=SCHEMA
+        [pa.array(names, pa.string()), pa.array([item_counts[n] for n in names], pa.int64())], schema=SCHEMA
     )
 
 
-def _part(graph: SceneGraph, known: frozenset[Atom]) -> SceneGraph:
+def _filter_graph(graph: SceneGraph, known: frozenset[Atom]) -> SceneGraph:
     """Return what a graph says by known words alone."""
-    kept = [i for i, node in enumerate(graph.nodes) if ("obj", node.name) in known]
+    node_indices = [i for i, node in enumerate(graph.nodes) if ("obj", node.name) in known]
     nodes = (
         Node(graph.nodes[i].name, tuple(w for w in graph.nodes[i].attributes if ("att", w) in known))
-        for i in kept
+        for i in node_indices
     )
     edges = (
-        Edge(kept.index(e.subject), e.name, kept.index(e.object))
+        Edge(node_indices.index(e.subject), e.name, node_indices.index(e.object))
         for e in graph.edges
-        if ("rel", e.name) in known and e.subject in kept and e.object in kept
+        if ("rel", e.name) in known and e.subject in node_indices and e.object in node_indices
     )
     return SceneGraph(tuple(nodes), tuple(edges))
 
 
-def _spec(parser: str) -> str | LocalFile:
+def _resolve_parser_spec(parser: str) -> str | LocalFile:
     """Return a parser's spec; a folder that it names stands for its content, and is brought to other machines."""
     name, _, target = parser.partition(":")
     return LocalFile(target, before=f"{name}:") if target and Path(target).exists() else parser
 
 
-def _vocabulary(path: Path) -> frozenset[Atom]:
+def _read_vocabulary(path: Path) -> frozenset[Atom]:
     try:
-        return frozenset((kind, word) for kind, word in json.loads(path.read_text(encoding="utf-8")))
+        return frozenset(
+            (atom_type, word) for atom_type, word in json.loads(path.read_text(encoding="utf-8"))
+        )
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{str(path)!r} is no vocabulary of `caramel crepe index`: {error}.") from error
 
 
-def items_of(graph: SceneGraph) -> list[str]:
+def list_items(graph: SceneGraph) -> list[str]:
     """Return the names of a graph's atoms and compounds, as they stand in an index."""
-    return [_BETWEEN.join(item) for item in (*graph.atoms(), *graph.compounds())]
+    return [_BETWEEN.join(item) for item in (*graph.list_atoms(), *graph.list_compounds())]
 
 
-def seen(index: Path, graphs: Iterable[SceneGraph]) -> dict[str, int]:
+def count_seen_items(index: Path, graphs: Iterable[SceneGraph]) -> dict[str, int]:
     """Return in how many captions each item of some graphs stands; only those that an index has.
 
     Raises:
@@ -155,33 +157,33 @@ def seen(index: Path, graphs: Iterable[SceneGraph]) -> dict[str, int]:
     items: set[str] = set()
     atoms: set[Atom] = set()
     for graph in graphs:
-        items.update(items_of(graph))
-        atoms |= graph.atoms()
-    if unknown := sorted(atoms - _vocabulary(index.with_name(VOCABULARY))):
-        kind, word = unknown[0]
+        items.update(list_items(graph))
+        atoms |= graph.list_atoms()
+    if unknown := sorted(atoms - _read_vocabulary(index.with_name(VOCABULARY))):
+        atom_type, word = unknown[0]
         raise DataError(
-            f"{str(index)!r} was made of other graphs: {word!r} ({kind}), and {len(unknown) - 1} words more of these, were "
+            f"{str(index)!r} was made of other graphs: {word!r} ({atom_type}), and {len(unknown) - 1} words more of these, were "
             f"not looked for. Run `caramel crepe index` with the same --graphs."
         )
     wanted = pa.array(sorted(items), pa.string())
-    found: dict[str, int] = {}
-    with parquet(index, SCHEMA.names) as file:
+    item_counts: dict[str, int] = {}
+    with open_parquet(index, SCHEMA.names) as file:
         for batch in file.iter_batches(ROWS):
-            kept = batch.filter(pc.is_in(batch["item"], wanted))
-            found.update(zip(kept["item"].to_pylist(), kept["count"].to_pylist(), strict=True))
-    return found
+            rows = batch.filter(pc.is_in(batch["item"], wanted))
+            item_counts.update(zip(rows["item"].to_pylist(), rows["count"].to_pylist(), strict=True))
+    return item_counts
 
 
-def split_of(graph: SceneGraph, known: Mapping[str, int]) -> str:
+def assign_split(graph: SceneGraph, known: Mapping[str, int]) -> str:
     """Return ``sc`` where all compounds are known, ``uc`` where all atoms are, ``ua`` where one is not."""
-    if any(_BETWEEN.join(atom) not in known for atom in graph.atoms()):
+    if any(_BETWEEN.join(atom) not in known for atom in graph.list_atoms()):
         return "ua"
-    return "sc" if all(_BETWEEN.join(compound) in known for compound in graph.compounds()) else "uc"
+    return "sc" if all(_BETWEEN.join(compound) in known for compound in graph.list_compounds()) else "uc"
 
 
-def _shards(corpus: Path, column: str, folder: Path, size: int) -> Iterator[Path]:
+def _write_shards(corpus: Path, column: str, folder: Path, size: int) -> Iterator[Path]:
     """Write the captions of a corpus in shards, and yield their files."""
-    rows = _captions(corpus, column)
+    rows = _iter_captions(corpus, column)
     for number in itertools.count():
         part = list(itertools.islice(rows, size))
         if not part:
@@ -192,7 +194,7 @@ def _shards(corpus: Path, column: str, folder: Path, size: int) -> Iterator[Path
         yield path
 
 
-def _captions(path: Path, column: str) -> Iterator[str]:
+def _iter_captions(path: Path, column: str) -> Iterator[str]:
     """Yield the captions of a corpus; empty ones are left out.
 
     Raises:
@@ -201,26 +203,26 @@ def _captions(path: Path, column: str) -> Iterator[str]:
     if path.suffix not in SUFFIXES or not path.is_file():
         raise DataError(f"{str(path)!r} must be a file of captions: {', '.join(SUFFIXES)}.")
     if path.suffix == ".txt":
-        yield from (line.strip() for line in text_lines(path) if line.strip())
+        yield from (line.strip() for line in iter_lines(path) if line.strip())
         return
     rows = (
-        json_lines(path)
+        iter_json_lines(path)
         if path.suffix == ".jsonl"
-        else csv_rows(path, [column])
+        else iter_csv_rows(path, [column])
         if path.suffix == ".csv"
-        else parquet_rows(path, [column])
+        else iter_parquet_rows(path, [column])
     )
     for where, row in rows:
         if not isinstance(row, dict) or column not in row:
             raise DataError(f"{where} has no field {column!r}.")
-        text = optional_text(row, column, where)
+        text = read_optional_text(row, column, where)
         if text is not None and text.strip():
             yield text
 
 
-def _merge(parts: Sequence[Path], out: Path) -> None:
+def _merge_counts(parts: Sequence[Path], out: Path) -> None:
     """Write the sums of sorted parts, sorted; a batch of each part is held."""
-    ordered = heapq.merge(*(_rows(path) for path in parts))
+    ordered = heapq.merge(*(_iter_rows(path) for path in parts))
     sums = (
         (item, sum(count for _, count in same))
         for item, same in itertools.groupby(ordered, lambda row: row[0])
@@ -231,7 +233,7 @@ def _merge(parts: Sequence[Path], out: Path) -> None:
             writer.write_table(pa.table([pa.array(items), pa.array(totals)], schema=SCHEMA))
 
 
-def _rows(path: Path) -> Iterator[tuple[str, int]]:
-    with parquet(path, SCHEMA.names) as file:
+def _iter_rows(path: Path) -> Iterator[tuple[str, int]]:
+    with open_parquet(path, SCHEMA.names) as file:
         for batch in file.iter_batches(max(1_000, ROWS // 100)):
             yield from zip(batch["item"].to_pylist(), batch["count"].to_pylist(), strict=True)

@@ -31,7 +31,7 @@ SMALL, THIN, FORM = (
 )
 
 
-def unfit(box: Box, width: int, height: int, rules: CropRules) -> str | None:
+def find_crop_problem(box: Box, width: int, height: int, rules: CropRules) -> str | None:
     """Return why a crop of a picture of that size is of no use; None where it is."""
     area = box[2] * box[3]
     if box[2] <= 0 or box[3] <= 0 or area < rules.area:
@@ -41,7 +41,7 @@ def unfit(box: Box, width: int, height: int, rules: CropRules) -> str | None:
     return None if rules.narrow <= box[2] / box[3] <= 1 / rules.narrow else FORM
 
 
-def overlap(a: Box, b: Box) -> float:
+def compute_iou(a: Box, b: Box) -> float:
     """Return the share of two boxes' union that both cover, in [0, 1]."""
     width = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
     height = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])

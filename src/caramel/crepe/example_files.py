@@ -20,8 +20,8 @@ from caramel.interfaces.scene_graph import Box
 from caramel.io.files import write_atomically
 from caramel.io.output_paths import remove_file
 
-Plausible = Callable[[Sequence[str]], Sequence[float]]
-Entailed = Callable[
+PlausibilityScorer = Callable[[Sequence[str]], Sequence[float]]
+EntailmentScorer = Callable[
     [Sequence[tuple[str, ...]]], Sequence[float]
 ]  # (caption, text) -> how surely it follows, in [0, 1]
 WEIGHED = 40  # negatives of a caption that are given to a model of what is sensible, or of what follows
@@ -38,13 +38,13 @@ class Example:
     negatives: Mapping[str, Sequence[str]]
 
 
-def chosen(
+def select_negatives(
     texts: Iterable[str],
     caption: str,
     number: int,
     rng: np.random.Generator,
-    plausible: Plausible | None = None,
-    entailed: Entailed | None = None,
+    plausible: PlausibilityScorer | None = None,
+    entailed: EntailmentScorer | None = None,
 ) -> list[str]:
     """Return so many different texts, fewer where there are fewer: drawn, or the most sensible of those that are drawn.
 
@@ -69,7 +69,7 @@ def chosen(
     return [text for _, text in sorted(zip(scores, drawn, strict=True), key=lambda row: -row[0])][:number]
 
 
-def write(path: Path, examples: Iterable[Example]) -> int:
+def write_examples(path: Path, examples: Iterable[Example]) -> int:
     """Write a file of examples, which have the same columns of negatives, and return how many there were.
 
     None: no file, and that of an earlier run is gone.
@@ -81,43 +81,43 @@ def write(path: Path, examples: Iterable[Example]) -> int:
         return 0
     count = 0
 
-    def put(temporary: Path) -> None:
+    def write_rows(temporary: Path) -> None:
         nonlocal count
         with temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, [*COLUMNS, *first[0].negatives])
             writer.writeheader()
-            for row in _rows([*first, *rows]):
+            for row in _iter_rows([*first, *rows]):
                 writer.writerow(row)
                 count += 1
 
-    write_atomically(path, put)
+    write_atomically(path, write_rows)
     return count
 
 
 @contextmanager
-def rejected(path: Path) -> Iterator[tuple[Callable[[Reject], None], Counter[str]]]:
+def open_rejects(path: Path) -> Iterator[tuple[Callable[[Reject], None], Counter[str]]]:
     """Give what writes a reject as a row of a CSV file (place, reason, text) and counts it, and the counts by reason."""
     counts: Counter[str] = Counter()
     with TemporaryFile("w+", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(Reject._fields)
 
-        def reject(found: Reject) -> None:
-            counts[found.reason] += 1
-            writer.writerow(found)
+        def record_reject(row: Reject) -> None:
+            counts[row.reason] += 1
+            writer.writerow(row)
 
-        def put(temporary: Path) -> None:
+        def copy_rows(temporary: Path) -> None:
             file.seek(0)
             with temporary.open("w", newline="", encoding="utf-8") as whole:
                 shutil.copyfileobj(file, whole)
 
         try:
-            yield reject, counts
+            yield record_reject, counts
         finally:  # an error may be that all are rejects
-            write_atomically(path, put)
+            write_atomically(path, copy_rows)
 
 
-def _rows(examples: Iterable[Example]) -> Iterator[dict[str, object]]:
+def _iter_rows(examples: Iterable[Example]) -> Iterator[dict[str, object]]:
     for one in examples:
         sides = dict(zip(BOX, (round(side) for side in one.box), strict=True))
         negatives = {column: str(list(texts)) for column, texts in one.negatives.items()}

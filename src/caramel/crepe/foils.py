@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from caramel.crepe.caption_template import Caption, by_template
-from caramel.crepe.matching import holds
-from caramel.interfaces.scene_graph import Node, Place, SceneGraph, Thesaurus
-from caramel.sources.captions.tokenization import Edit, apply
+from caramel.crepe.caption_template import Caption, write_template_caption
+from caramel.crepe.matching import is_true_of_graph
+from caramel.interfaces.scene_graph import GraphPosition, Node, SceneGraph, Thesaurus
+from caramel.sources.captions.tokenization import Edit, apply_edits
 
 SIMPLE = 4  # atoms of a caption in which all atoms of one kind may be permuted
 _WORD = re.compile(r"\w+")
 _ARTICLE = re.compile(r"(?:^|(?<=\s))(?:an?|the) $", re.IGNORECASE)
 
 
-class Told(NamedTuple):
+class CaptionedGraph(NamedTuple):
     """A caption, its graph, and the graph of the whole picture that it is said of."""
 
     caption: Caption
@@ -30,136 +30,161 @@ class Told(NamedTuple):
     whole: SceneGraph
 
 
-def atom_foils(told: Told, words: Thesaurus) -> Iterator[str]:
+def generate_atom_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator[str]:
     """Yield captions with one atom replaced by one that excludes it, and is false in its place."""
-    said = told.graph.places()
-    for place, word in said.items():
+    atoms = captioned.graph.list_positions()
+    for position, word in atoms.items():
         known = {
             w
-            for p, w in said.items()
-            if p.kind == place.kind and (place.kind == "obj" or p.owner == place.owner)
+            for p, w in atoms.items()
+            if p.atom_type == position.atom_type
+            and (position.atom_type == "obj" or p.owner == position.owner)
         }
-        for foil in words.foils(place.kind, word):
-            if foil not in known and not holds(with_words(told.graph, {place: foil}), told.whole, words):
-                yield edited(told.caption, {place: foil})
+        for foil in words.list_foils(position.atom_type, word):
+            if foil not in known and not is_true_of_graph(
+                replace_graph_words(captioned.graph, {position: foil}), captioned.whole, words
+            ):
+                yield replace_caption_words(captioned.caption, {position: foil})
 
 
-def swap_foils(told: Told, words: Thesaurus) -> Iterator[str]:
+def generate_swap_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator[str]:
     """Yield captions in which atoms of one kind have changed places, or an attribute has gone to another object.
 
     Two atoms, or, where the caption is of four at the most, any number of them.
     """
-    graph, caption = told.graph, told.caption
-    places = graph.places()
-    for changes in _exchanges(graph):
-        changed = with_words(graph, changes)
+    graph, caption = captioned.graph, captioned.caption
+    positions = graph.list_positions()
+    for changes in _iter_exchanges(graph):
+        changed = replace_graph_words(graph, changes)
         once = all(len(set(node.attributes)) == len(node.attributes) for node in changed.nodes)
-        if once and changed.canonical() != graph.canonical() and not holds(changed, told.whole, words):
-            yield edited(caption, changes)
-    for a in [place for place in places if place.kind == "att"]:
+        if (
+            once
+            and changed.canonicalise() != graph.canonicalise()
+            and not is_true_of_graph(changed, captioned.whole, words)
+        ):
+            yield replace_caption_words(caption, changes)
+    for a in [position for position in positions if position.atom_type == "att"]:
         for other, node in enumerate(graph.nodes):
-            if other != a.owner and places[a] not in node.attributes:
-                moved = _moved(graph, a, other)
-                if not holds(moved, told.whole, words):
-                    yield apply(
+            if other != a.owner and positions[a] not in node.attributes:
+                moved = _move_attribute(graph, a, other)
+                if not is_true_of_graph(moved, captioned.whole, words):
+                    yield apply_edits(
                         caption.text,
-                        [*_without(caption, graph, a), *_before(caption, graph, other, places[a])],
+                        [
+                            *_build_removal_edits(caption, graph, a),
+                            *_build_insertion_edits(caption, graph, other, positions[a]),
+                        ],
                     )
 
 
-def negation_foils(told: Told, words: Thesaurus) -> Iterator[str]:
+def generate_negation_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator[str]:
     """Yield captions that are negated as a whole, or in one atom, such that nothing else keeps them true.
 
     A caption of the template is a phrase, one of a language model a sentence.
     """
-    caption, graph = told.caption, told.graph
-    if caption == by_template(graph):
+    caption, graph = captioned.caption, captioned.graph
+    if caption == write_template_caption(graph):
         yield f"there is no {re.sub(r'^(?:an? |the )', '', caption.text)}"
     else:
         yield f"It is not true that {caption.text[:1].lower()}{caption.text[1:]}"
-    for place, word in graph.places().items():
-        if holds(graph, told.whole, words, negated=place):
+    for position, word in graph.list_positions().items():
+        if is_true_of_graph(graph, captioned.whole, words, negated=position):
             continue
-        start, end = caption.spans[place][0]
-        if place.kind == "rel":
+        start, end = caption.spans[position][0]
+        if position.atom_type == "rel":
             edits = [Edit(start, start, "not ")]
-        elif place.kind == "obj":
-            start = _phrase_start(caption, graph, place.owner)
+        elif position.atom_type == "obj":
+            start = _find_phrase_start(caption, graph, position.owner)
             article = _ARTICLE.search(caption.text[:start])
             edits = [Edit(article.start() if article else start, start, "no ")]
         else:
-            noun = caption.spans[Place("obj", place.owner)][0]
+            noun = caption.spans[GraphPosition("obj", position.owner)][0]
             if start > noun[0]:
                 edits = [Edit(start, end, f"not {word}")]
             else:
-                edits = [*_without(caption, graph, place), Edit(noun[1], noun[1], f" that is not {word}")]
-        yield apply(caption.text, edits)
+                edits = [
+                    *_build_removal_edits(caption, graph, position),
+                    Edit(noun[1], noun[1], f" that is not {word}"),
+                ]
+        yield apply_edits(caption.text, edits)
 
 
-def with_words(graph: SceneGraph, changes: Mapping[Place, str]) -> SceneGraph:
+def replace_graph_words(graph: SceneGraph, changes: Mapping[GraphPosition, str]) -> SceneGraph:
     """Return the graph with other words at some places."""
     nodes = tuple(
         replace(
             node,
-            name=changes.get(Place("obj", i), node.name),
-            attributes=tuple(changes.get(Place("att", i, k), w) for k, w in enumerate(node.attributes)),
+            name=changes.get(GraphPosition("obj", i), node.name),
+            attributes=tuple(
+                changes.get(GraphPosition("att", i, k), w) for k, w in enumerate(node.attributes)
+            ),
         )
         for i, node in enumerate(graph.nodes)
     )
-    edges = tuple(replace(e, name=changes.get(Place("rel", i), e.name)) for i, e in enumerate(graph.edges))
+    edges = tuple(
+        replace(e, name=changes.get(GraphPosition("rel", i), e.name)) for i, e in enumerate(graph.edges)
+    )
     return SceneGraph(nodes, edges)
 
 
-def edited(caption: Caption, changes: Mapping[Place, str]) -> str:
+def replace_caption_words(caption: Caption, changes: Mapping[GraphPosition, str]) -> str:
     """Return the text with other words at some places, wherever they are named; articles agree."""
-    edits = [Edit(start, end, word) for place, word in changes.items() for start, end in caption.spans[place]]
-    return apply(caption.text, edits)
+    edits = [
+        Edit(start, end, word) for position, word in changes.items() for start, end in caption.spans[position]
+    ]
+    return apply_edits(caption.text, edits)
 
 
-def _exchanges(graph: SceneGraph) -> Iterator[dict[Place, str]]:
+def _iter_exchanges(graph: SceneGraph) -> Iterator[dict[GraphPosition, str]]:
     """Yield place -> its new word, of atoms of one kind that change places."""
-    places = graph.places()
-    few = len(places) <= SIMPLE
-    for kind in ("obj", "att", "rel") if few else ("obj", "att"):
-        own = [place for place in places if place.kind == kind]
-        for chosen in [own] if few else itertools.combinations(own, 2):
+    positions = graph.list_positions()
+    few = len(positions) <= SIMPLE
+    for atom_type in ("obj", "att", "rel") if few else ("obj", "att"):
+        candidates = [position for position in positions if position.atom_type == atom_type]
+        for chosen in [candidates] if few else itertools.combinations(candidates, 2):
             for order in itertools.islice(itertools.permutations(chosen), 1, None):
                 pairs = zip(chosen, order, strict=True)
-                yield {place: places[other] for place, other in pairs if places[place] != places[other]}
+                yield {
+                    position: positions[other]
+                    for position, other in pairs
+                    if positions[position] != positions[other]
+                }
 
 
-def _moved(graph: SceneGraph, place: Place, to: int) -> SceneGraph:
+def _move_attribute(graph: SceneGraph, position: GraphPosition, to: int) -> SceneGraph:
     """Return the graph with an attribute at another object."""
 
-    def attributes(i: int, node: Node) -> tuple[str, ...]:
+    def list_attributes(i: int, node: Node) -> tuple[str, ...]:
         if i == to:
-            return (*node.attributes, graph.nodes[place.owner].attributes[place.rank])
-        return tuple(w for k, w in enumerate(node.attributes) if Place("att", i, k) != place)
+            return (*node.attributes, graph.nodes[position.owner].attributes[position.rank])
+        return tuple(w for k, w in enumerate(node.attributes) if GraphPosition("att", i, k) != position)
 
     return replace(
-        graph, nodes=tuple(replace(n, attributes=attributes(i, n)) for i, n in enumerate(graph.nodes))
+        graph, nodes=tuple(replace(n, attributes=list_attributes(i, n)) for i, n in enumerate(graph.nodes))
     )
 
 
-def _own(caption: Caption, graph: SceneGraph, node: int) -> Sequence[tuple[int, int]]:
+def _list_phrase_spans(caption: Caption, graph: SceneGraph, node: int) -> Sequence[tuple[int, int]]:
     """Return where the attributes of an object stand that stand before it, and where it stands itself, in order."""
-    noun = caption.spans[Place("obj", node)][0]
-    spans = [caption.spans[Place("att", node, k)][0] for k in range(len(graph.nodes[node].attributes))]
+    noun = caption.spans[GraphPosition("obj", node)][0]
+    spans = [
+        caption.spans[GraphPosition("att", node, k)][0] for k in range(len(graph.nodes[node].attributes))
+    ]
     return [*sorted(span for span in spans if span[1] <= noun[0]), noun]
 
 
-def _phrase_start(caption: Caption, graph: SceneGraph, node: int) -> int:
-    return _own(caption, graph, node)[0][0]
+def _find_phrase_start(caption: Caption, graph: SceneGraph, node: int) -> int:
+    return _list_phrase_spans(caption, graph, node)[0][0]
 
 
-def _without(caption: Caption, graph: SceneGraph, place: Place) -> list[Edit]:
+def _build_removal_edits(caption: Caption, graph: SceneGraph, position: GraphPosition) -> list[Edit]:
     """Return the edit that takes an attribute away, with the "and" or the space that binds it.
 
     It ends behind the next word, so that an article before agrees with that.
     """
-    start, end = caption.spans[place][0]
-    before = [span for span in _own(caption, graph, place.owner) if span[1] <= start]
-    behind = [span for span in _own(caption, graph, place.owner) if span[0] >= end]
+    start, end = caption.spans[position][0]
+    before = [span for span in _list_phrase_spans(caption, graph, position.owner) if span[1] <= start]
+    behind = [span for span in _list_phrase_spans(caption, graph, position.owner) if span[0] >= end]
     if behind and (before == [] or len(behind) > 1):  # another attribute, or its object, follows
         end = behind[0][0]
     elif before:
@@ -169,11 +194,11 @@ def _without(caption: Caption, graph: SceneGraph, place: Place) -> list[Edit]:
     return [Edit(start, following.end(), following.group()) if following else Edit(start, end, "")]
 
 
-def _before(caption: Caption, graph: SceneGraph, node: int, word: str) -> list[Edit]:
+def _build_insertion_edits(caption: Caption, graph: SceneGraph, node: int, word: str) -> list[Edit]:
     """Return the edit that puts an attribute before an object's phrase."""
-    own = _own(caption, graph, node)
-    start = own[0][0]
+    spans = _list_phrase_spans(caption, graph, node)
+    start = spans[0][0]
     # An article before agrees with what is edited; a name such as "?" has no word.
     first = _WORD.match(caption.text, start)
     end, rest = (first.end(), first.group()) if first else (start, "")
-    return [Edit(start, end, f"{word} {'and ' if len(own) > 1 else ''}{rest}")]
+    return [Edit(start, end, f"{word} {'and ' if len(spans) > 1 else ''}{rest}")]

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from caramel.errors import DataError
-from caramel.io.validators import brief
+from caramel.io.validators import format_value
 
 CHUNK = 1 << 20  # bytes that are read at a time
 LONGEST = 1 << 26  # characters of one item: the longest of Visual Genome has about 2 ** 18
 _SPACE = " \t\n\r"
 
 
-class _Text:
+class _TextBuffer:
     """What is known of a file's text from some place on: the rest of it is read when it is needed."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -24,39 +24,39 @@ class _Text:
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
         self.text, self.at = "", 0
 
-    def more(self) -> bool:
+    def read_more(self) -> bool:
         """Read on, at least as much as is known; return whether there was anything."""
         data = self._file.read(max(CHUNK, len(self.text) - self.at))
         self.text = self.text[self.at :] + self._decoder.decode(data, final=not data)
         self.at = 0
         return bool(data)
 
-    def sign(self) -> str:
+    def find_next_character(self) -> str:
         """Return the next sign that is no white space; "" at the end."""
         while True:
             while self.at < len(self.text) and self.text[self.at] in _SPACE:
                 self.at += 1
             if self.at < len(self.text):
                 return self.text[self.at]
-            if not self.more():
+            if not self.read_more():
                 return ""
 
-    def value(self) -> Any:
+    def read_value(self) -> Any:
         """Return the next value and go behind it; ValueError where there is none."""
         decoder = json.JSONDecoder()
         while True:
             try:
-                found, end = decoder.raw_decode(self.text, self.at)
+                item, end = decoder.raw_decode(self.text, self.at)
             except ValueError:
-                if len(self.text) - self.at > LONGEST or not self.more():
+                if len(self.text) - self.at > LONGEST or not self.read_more():
                     raise
                 continue
-            if end < len(self.text) or not self.more():  # at the end of what is known a number may go on
+            if end < len(self.text) or not self.read_more():  # at the end of what is known a number may go on
                 self.at = end
-                return found
+                return item
 
 
-def json_items(path: Path) -> Iterator[tuple[str, Any]]:
+def iter_json_items(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield (where, item) of a file that is one JSON list, as they are asked for; no more than a few items are held.
 
     Raises:
@@ -65,25 +65,25 @@ def json_items(path: Path) -> Iterator[tuple[str, Any]]:
     number = 0
     try:
         with path.open("rb") as file:
-            text = _Text(file)
-            if text.sign() != "[":
+            text = _TextBuffer(file)
+            if text.find_next_character() != "[":
                 raise DataError(
-                    f"{str(path)!r} must be a JSON list, and begins with {brief(text.text[:20])}."
+                    f"{str(path)!r} must be a JSON list, and begins with {format_value(text.text[:20])}."
                 )
             text.at += 1
-            while not (number == 0 and text.sign() == "]"):
-                text.sign()
-                yield f"{str(path)!r}, item {number}", text.value()
+            while not (number == 0 and text.find_next_character() == "]"):
+                text.find_next_character()
+                yield f"{str(path)!r}, item {number}", text.read_value()
                 number += 1
-                sign = text.sign()
+                character = text.find_next_character()
                 text.at += 1
-                if sign == "]":
+                if character == "]":
                     break
-                if sign != ",":
-                    raise ValueError(f"a comma or a bracket is expected, not {sign!r}")
+                if character != ",":
+                    raise ValueError(f"a comma or a bracket is expected, not {character!r}")
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         raise DataError(
-            f"{str(path)!r}, item {number}: not valid JSON, or the file is cut off: {brief(str(error))}. Download it again."
+            f"{str(path)!r}, item {number}: not valid JSON, or the file is cut off: {format_value(str(error))}. Download it again."
         ) from error
     except OSError as error:
         raise DataError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error

@@ -9,16 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from caramel.crepe.caption_template import Caption, by_template, located
+from caramel.crepe.caption_template import Caption, locate_atoms, write_template_caption
 from caramel.errors import ResourceError
 from caramel.interfaces.language_model import LanguageModel
 from caramel.interfaces.scene_graph import SceneGraph
-from caramel.sources.captions.llm.budget import Budget, Spent
-from caramel.sources.captions.llm.conversation import Ask, Outcome, Script, answered, field
-from caramel.sources.captions.llm.models import Named, canonical
+from caramel.sources.captions.llm.budget import Budget, Usage
+from caramel.sources.captions.llm.conversation import (
+    Outcome,
+    PromptInput,
+    Script,
+    ask_until_valid,
+    get_text_field,
+)
+from caramel.sources.captions.llm.models import NamedModel, dump_canonical_json
 from caramel.sources.captions.llm.response_cache import open_replies
-from caramel.sources.captions.llm.scheduler import Asking, Manner
-from caramel.sources.captions.prompts.prompt_files import OF_GRAPHS, Failed
+from caramel.sources.captions.llm.scheduler import RequestSettings, Scheduler
+from caramel.sources.captions.prompts.prompt_files import OF_GRAPHS, FailedAnswer
 
 TEMPLATE = 4  # atoms that the template says
 SHOWN = 5  # examples
@@ -27,31 +33,33 @@ MAX_TOKENS = 200  # of an answer
 AGAIN = 1.0  # temperature after the first attempt: at 0 the same would come
 OMITTED = "the model's caption omits an atom"
 
-Tell = Callable[[Sequence[SceneGraph]], list[Caption | str]]  # a caption of each graph, or why there is none
+CaptionWriter = Callable[
+    [Sequence[SceneGraph]], list[Caption | str]
+]  # a caption of each graph, or why there is none
 
 
-def templates(graphs: Sequence[SceneGraph]) -> list[Caption | str]:
+def write_template_captions(graphs: Sequence[SceneGraph]) -> list[Caption | str]:
     """Return the caption of each graph by the template."""
-    return [by_template(graph) for graph in graphs]
+    return [write_template_caption(graph) for graph in graphs]
 
 
-def say(graph: SceneGraph) -> Script:
+def ask_for_caption(graph: SceneGraph) -> Script:
     """Ask for a caption of a graph until one says all of its atoms."""
-    failed: tuple[Failed, ...] = ()
+    failed: tuple[FailedAnswer, ...] = ()
     for attempt in range(1, ATTEMPTS + 1):
-        ask = Ask(OF_GRAPHS, listed(graph), attempt, AGAIN if failed else 0.0, failed)
-        answer = yield from answered(ask)
+        prompt_input = PromptInput(OF_GRAPHS, format_graph(graph), attempt, AGAIN if failed else 0.0, failed)
+        answer = yield from ask_until_valid(prompt_input)
         if isinstance(answer, str):
             return Outcome(None, attempt, answer, ())
-        text = field(answer, "sentence")
-        found = located(text, graph)
-        if isinstance(found, Caption):
+        text = get_text_field(answer, "sentence")
+        caption = locate_atoms(text, graph)
+        if isinstance(caption, Caption):
             return Outcome(text, attempt, "", ())
-        failed = (*failed, Failed(text, f"it does not say {found!r}"))
+        failed = (*failed, FailedAnswer(text, f"it does not say {caption!r}"))
     return Outcome(None, ATTEMPTS, OMITTED, ())
 
 
-def listed(graph: SceneGraph) -> dict[str, str]:
+def format_graph(graph: SceneGraph) -> dict[str, str]:
     """Return what the prompt gives: "car (red, small); box" and "car above box"."""
     objects = [
         f"{node.name} ({', '.join(node.attributes)})" if node.attributes else node.name
@@ -61,9 +69,9 @@ def listed(graph: SceneGraph) -> dict[str, str]:
     return {"objects": "; ".join(objects), "relations": "; ".join(relations) or "none"}
 
 
-def told_by(
+def create_caption_writer(
     model: LanguageModel, store: Path, *, seed: int, at_once: int, max_requests: int | None = None
-) -> Tell:
+) -> CaptionWriter:
     """Return what writes captions of more than ``TEMPLATE`` atoms by a model, and others by the template.
 
     Args:
@@ -77,34 +85,36 @@ def told_by(
         BackendError: when it is called: the model refuses, or does not answer; what came is kept.
         ResourceError: when it is called: ``max_requests`` is reached; what came is kept.
     """
-    own = Named(canonical(model.identity), lambda: model)
-    manner = Manner(own.name, seed, SHOWN, MAX_TOKENS, False, at_once)
+    named_model = NamedModel(dump_canonical_json(model.identity), lambda: model)
+    request_settings = RequestSettings(named_model.name, seed, SHOWN, MAX_TOKENS, False, at_once)
 
-    def tell(graphs: Sequence[SceneGraph]) -> list[Caption | str]:
-        asked = [graph for graph in graphs if len(graph.places()) > TEMPLATE]
+    def write_captions(graphs: Sequence[SceneGraph]) -> list[Caption | str]:
+        llm_graphs = [graph for graph in graphs if len(graph.list_positions()) > TEMPLATE]
         with open_replies(store) as replies:
-            asking = Asking(
-                (say(graph) for graph in asked),
-                len(asked),
-                manner=manner,
+            scheduler = Scheduler(
+                (ask_for_caption(graph) for graph in llm_graphs),
+                len(llm_graphs),
+                request_settings=request_settings,
                 judges={},
                 store=replies,
-                spent=Spent(Budget(0.0, 0.0, max_requests, None, None)),
+                spent=Usage(Budget(0.0, 0.0, max_requests, None, None)),
                 title="captions",
             )
             try:
-                outcomes = asking.run(own)
+                outcomes = scheduler.run(named_model)
             except ResourceError as error:  # which names the cap as the stage's params do
                 name = "budget negatives.language_model.max_requests ="
                 raise ResourceError(str(error).replace(name, "cap --max-requests")) from error
-        said = (outcomes[place] for place in range(len(asked)))
+        llm_outcomes = (outcomes[index] for index in range(len(llm_graphs)))
         return [
-            _caption(next(said), graph) if len(graph.places()) > TEMPLATE else by_template(graph)
+            _locate_caption(next(llm_outcomes), graph)
+            if len(graph.list_positions()) > TEMPLATE
+            else write_template_caption(graph)
             for graph in graphs
         ]
 
-    return tell
+    return write_captions
 
 
-def _caption(outcome: Outcome, graph: SceneGraph) -> Caption | str:
-    return outcome.reason if outcome.text is None else located(outcome.text, graph)
+def _locate_caption(outcome: Outcome, graph: SceneGraph) -> Caption | str:
+    return outcome.reason if outcome.text is None else locate_atoms(outcome.text, graph)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from caramel.interfaces.scene_graph import Place, SceneGraph, Thesaurus
+from caramel.interfaces.scene_graph import GraphPosition, SceneGraph, Thesaurus
 
 Choices = Mapping[int, frozenset[int]]  # node that is said -> nodes that it may be of those that are shown
 
 
-def holds(said: SceneGraph, shown: SceneGraph, words: Thesaurus, negated: Place | None = None) -> bool:
+def is_true_of_graph(
+    caption_graph: SceneGraph, image_graph: SceneGraph, words: Thesaurus, negated: GraphPosition | None = None
+) -> bool:
     """Return whether the objects that are said can be found among those shown, each another one, as they are said to be.
 
     A word is true of whatever it covers: "animal" of a dog. What is not annotated counts as false. Nodes that neither a
@@ -23,69 +25,79 @@ def holds(said: SceneGraph, shown: SceneGraph, words: Thesaurus, negated: Place 
             without the relation.
     """
     choices = {
-        i: frozenset(j for j in range(len(shown.nodes)) if _fits(said, shown, words, negated, i, j))
-        for i in range(len(said.nodes))
+        i: frozenset(
+            j
+            for j in range(len(image_graph.nodes))
+            if _is_node_match(caption_graph, image_graph, words, negated, i, j)
+        )
+        for i in range(len(caption_graph.nodes))
     }
     related = [
-        {(e.subject, e.object) for e in shown.edges if words.covers("rel", edge.name, e.name)}
-        for edge in said.edges
+        {(e.subject, e.object) for e in image_graph.edges if words.is_more_general("rel", edge.name, e.name)}
+        for edge in caption_graph.edges
     ]
 
-    def joined(number: int, a: int, b: int) -> bool:
+    def is_related(number: int, a: int, b: int) -> bool:
         """Return whether two objects that are shown are related as a relation is said to be."""
-        return a != b and ((a, b) in related[number]) != (negated == Place("rel", number))
+        return a != b and ((a, b) in related[number]) != (negated == GraphPosition("rel", number))
 
-    def narrowed(choices: Choices) -> Choices | None:
+    def prune_choices(choices: Choices) -> Choices | None:
         """Return the choices that a partner is left for, and no other node needs; None where a node has none."""
         while True:
             left = dict(choices)
-            for number, edge in enumerate(said.edges):
+            for number, edge in enumerate(caption_graph.edges):
                 a, b = edge.subject, edge.object
                 if a in left:
-                    left[a] = frozenset(i for i in left[a] if any(joined(number, i, j) for j in left[b]))
-                    left[b] = frozenset(j for j in left[b] if any(joined(number, i, j) for i in left[a]))
-            for node, own in left.items():
-                if len(own) == 1:
-                    left = {n: c if n == node else c - own for n, c in left.items()}
+                    left[a] = frozenset(i for i in left[a] if any(is_related(number, i, j) for j in left[b]))
+                    left[b] = frozenset(j for j in left[b] if any(is_related(number, i, j) for i in left[a]))
+            for node, candidates in left.items():
+                if len(candidates) == 1:
+                    left = {n: c if n == node else c - candidates for n, c in left.items()}
             if not all(left.values()) or len(frozenset[int]().union(*left.values())) < len(left):
                 return None
             if left == choices:
                 return left
             choices = left
 
-    def possible(choices: Choices) -> bool:
-        left = narrowed(choices)
+    def has_solution(choices: Choices) -> bool:
+        left = prune_choices(choices)
         if left is None:
             return False
-        undecided = [node for node, own in left.items() if len(own) > 1]
+        undecided = [node for node, candidates in left.items() if len(candidates) > 1]
         if not undecided:
             return True
         node = min(undecided, key=lambda n: len(left[n]))  # the most constrained first
-        return any(possible({**left, node: frozenset((choice,))}) for choice in sorted(left[node]))
+        return any(has_solution({**left, node: frozenset((choice,))}) for choice in sorted(left[node]))
 
-    pairs = [(edge.subject, edge.object) for edge in said.edges]
+    pairs = [(edge.subject, edge.object) for edge in caption_graph.edges]
     shared = [(a, b) for a in choices for b in choices if a < b and choices[a] & choices[b]]
     return all(  # what is impossible by itself need not be looked for with the rest
-        possible({node: choices[node] for node in part})
+        has_solution({node: choices[node] for node in part})
         for joins in (pairs, [*pairs, *shared])
-        for part in _parts(choices, joins)
+        for part in _iter_components(choices, joins)
     )
 
 
-def _fits(
-    said: SceneGraph, shown: SceneGraph, words: Thesaurus, negated: Place | None, i: int, j: int
+def _is_node_match(
+    caption_graph: SceneGraph,
+    image_graph: SceneGraph,
+    words: Thesaurus,
+    negated: GraphPosition | None,
+    i: int,
+    j: int,
 ) -> bool:
     """Return whether an object is named, and has the attributes, as it is said."""
-    node, other = said.nodes[i], shown.nodes[j]
-    if words.covers("obj", node.name, other.name) == (negated == Place("obj", i)):
+    node, other = caption_graph.nodes[i], image_graph.nodes[j]
+    if words.is_more_general("obj", node.name, other.name) == (negated == GraphPosition("obj", i)):
         return False
     return all(
-        any(words.covers("att", word, has) for has in other.attributes) != (negated == Place("att", i, k))
+        any(words.is_more_general("att", word, has) for has in other.attributes)
+        != (negated == GraphPosition("att", i, k))
         for k, word in enumerate(node.attributes)
     )
 
 
-def _parts(nodes: Iterable[int], joins: Iterable[tuple[int, int]]) -> Iterator[frozenset[int]]:
+def _iter_components(nodes: Iterable[int], joins: Iterable[tuple[int, int]]) -> Iterator[frozenset[int]]:
     """Yield the connected parts of some nodes."""
     part = {node: frozenset((node,)) for node in nodes}
     for a, b in joins:

@@ -12,20 +12,31 @@ from typing import NamedTuple
 
 import numpy as np
 
-from caramel.crepe.crops import CropRules, overlap, unfit
-from caramel.crepe.example_files import Entailed, Example, Plausible, chosen, write
-from caramel.crepe.foils import Told, atom_foils, negation_foils, swap_foils
-from caramel.crepe.llm_captions import Tell, templates
-from caramel.crepe.subgraph_sampling import union, walk
+from caramel.crepe.crops import CropRules, compute_iou, find_crop_problem
+from caramel.crepe.example_files import (
+    EntailmentScorer,
+    Example,
+    PlausibilityScorer,
+    select_negatives,
+    write_examples,
+)
+from caramel.crepe.foils import (
+    CaptionedGraph,
+    generate_atom_foils,
+    generate_negation_foils,
+    generate_swap_foils,
+)
+from caramel.crepe.llm_captions import CaptionWriter, write_template_captions
+from caramel.crepe.subgraph_sampling import compute_bounding_box, sample_subgraph
 from caramel.crepe.systematicity import FEW, SAME
-from caramel.crepe.visual_genome_graphs import OnReject, Picture
+from caramel.crepe.visual_genome_graphs import ImageGraph, OnReject
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Reject
 from caramel.interfaces.scene_graph import Box, SceneGraph, Thesaurus
 from caramel.utils.hashing import compute_stable_keys
 
 COMPLEXITIES = range(4, 13)
-FOILS = {"atom": atom_foils, "swap": swap_foils, "negate": negation_foils}
+FOILS = {"atom": generate_atom_foils, "swap": generate_swap_foils, "negate": generate_negation_foils}
 NUMBER = 5  # negatives of each type
 SHORT = "the walk ends before it has all atoms"
 LONE = "what is said has no compound"
@@ -41,8 +52,8 @@ class Draft(NamedTuple):
     whole: SceneGraph
 
 
-def drafts(
-    pictures: Iterable[Picture],
+def sample_drafts(
+    images: Iterable[ImageGraph],
     *,
     complexities: Sequence[int],
     tries: int,
@@ -62,49 +73,49 @@ def drafts(
         seed: a walk depends on this, the image, its number and the complexity alone.
         reject: is called with each.
     """
-    found: dict[int, list[Draft]] = {n: [] for n in complexities}
+    drafts_by_complexity: dict[int, list[Draft]] = {n: [] for n in complexities}
     known: set[tuple[object, ...]] = set()
-    for picture in pictures:
-        if all(len(made) >= most for made in found.values()):
+    for image in images:
+        if all(len(samples) >= most for samples in drafts_by_complexity.values()):
             break
         for n in complexities:
             boxes: list[Box] = []
             for number in range(tries):
-                if len(found[n]) >= most:
+                if len(drafts_by_complexity[n]) >= most:
                     break
-                key = int(compute_stable_keys([f"{picture.image_id} {n} {number}"], seed)[0])
-                graph = walk(picture.graph, n, np.random.default_rng(key))
-                box = union(graph) if graph else None
+                key = int(compute_stable_keys([f"{image.image_id} {n} {number}"], seed)[0])
+                graph = sample_subgraph(image.graph, n, np.random.default_rng(key))
+                box = compute_bounding_box(graph) if graph else None
                 why = SHORT if graph is None or box is None else None
                 if graph and box:
-                    why = unfit(box, picture.width, picture.height, rules)
-                    why = why or (LONE if not graph.compounds() else None)
-                    why = why or (SAME if graph.canonical() in known else None)
-                    why = why or (NEAR if any(overlap(box, b) >= rules.overlap for b in boxes) else None)
+                    why = find_crop_problem(box, image.width, image.height, rules)
+                    why = why or (LONE if not graph.list_compounds() else None)
+                    why = why or (SAME if graph.canonicalise() in known else None)
+                    why = why or (NEAR if any(compute_iou(box, b) >= rules.overlap for b in boxes) else None)
                 if why or graph is None or box is None:
-                    reject(Reject(f"image {picture.image_id}, {n} atoms, walk {number}", why or SHORT, ""))
+                    reject(Reject(f"image {image.image_id}, {n} atoms, walk {number}", why or SHORT, ""))
                     continue
-                known.add(graph.canonical())
+                known.add(graph.canonicalise())
                 boxes.append(box)
-                found[n].append(Draft(picture.image_id, box, graph, picture.graph))
-    return found
+                drafts_by_complexity[n].append(Draft(image.image_id, box, graph, image.graph))
+    return drafts_by_complexity
 
 
-def file_of(out: Path, kind: str, n: int) -> Path:
+def get_file_path(out: Path, negative_type: str, n: int) -> Path:
     """Return the file of a type of hard negative and a complexity."""
-    return out / kind / f"prod_vg_hard_negs_{kind}_complexity_{n}.csv"
+    return out / negative_type / f"prod_vg_hard_negs_{negative_type}_complexity_{n}.csv"
 
 
-def make(
+def write_productivity_files(
     drafted: dict[int, list[Draft]],
     words: Thesaurus,
     out: Path,
     *,
     seed: int,
     reject: OnReject,
-    plausible: Plausible | None = None,
-    tell: Tell = templates,
-    entailed: Entailed | None = None,
+    plausible: PlausibilityScorer | None = None,
+    write_captions: CaptionWriter = write_template_captions,
+    entailed: EntailmentScorer | None = None,
 ) -> dict[tuple[str, int], int]:
     """Write the set's files into a folder; return (type, complexity) -> how many examples it has.
 
@@ -124,30 +135,32 @@ def make(
     Errors of ``tell`` come before any file is written.
     """
     counts: dict[tuple[str, int], int] = {}
-    captions = iter(tell([draft.graph for made in drafted.values() for draft in made]))
-    for n, made in drafted.items():
-        examples: dict[str, list[Example]] = {kind: [] for kind in FOILS}
-        for draft in made:
+    captions = iter(write_captions([draft.graph for samples in drafted.values() for draft in samples]))
+    for n, samples in drafted.items():
+        examples: dict[str, list[Example]] = {negative_type: [] for negative_type in FOILS}
+        for draft in samples:
             caption = next(captions)
             where = f"image {draft.image_id}, {n} atoms"
             if isinstance(caption, str):
                 reject(Reject(where, caption, ""))
                 continue
-            told = Told(caption, draft.graph, draft.whole)
+            captioned = CaptionedGraph(caption, draft.graph, draft.whole)
             rng = np.random.default_rng(
                 int(compute_stable_keys([f"{draft.image_id} {caption.text}"], seed)[0])
             )
-            for kind, foils in FOILS.items():
-                judge = entailed if kind == "swap" else None
-                negatives = chosen(foils(told, words), caption.text, NUMBER, rng, plausible, judge)
+            for negative_type, foils in FOILS.items():
+                judge = entailed if negative_type == "swap" else None
+                negatives = select_negatives(
+                    foils(captioned, words), caption.text, NUMBER, rng, plausible, judge
+                )
                 if len(negatives) < NUMBER:
-                    reject(Reject(f"{where}, {kind}", FEW, caption.text))
+                    reject(Reject(f"{where}, {negative_type}", FEW, caption.text))
                 else:
-                    examples[kind].append(
+                    examples[negative_type].append(
                         Example(draft.image_id, draft.box, caption.text, {"hard_negs": negatives})
                     )
-        for kind, kept in examples.items():
-            counts[kind, n] = write(file_of(out, kind, n), kept)
+        for negative_type, selected in examples.items():
+            counts[negative_type, n] = write_examples(get_file_path(out, negative_type, n), selected)
     if not any(counts.values()):
         raise DataError("No caption with hard negatives is left: the rejects say why.")
     return counts

@@ -13,17 +13,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from caramel.crepe.caption_template import located
-from caramel.crepe.corpus_index import seen, split_of
-from caramel.crepe.crops import CropRules, unfit
-from caramel.crepe.example_files import Example, Plausible, chosen, write
-from caramel.crepe.foils import Told, atom_foils, edited, with_words
-from caramel.crepe.matching import holds
-from caramel.crepe.visual_genome_graphs import OnReject, Picture
+from caramel.crepe.caption_template import locate_atoms
+from caramel.crepe.corpus_index import assign_split, count_seen_items
+from caramel.crepe.crops import CropRules, find_crop_problem
+from caramel.crepe.example_files import Example, PlausibilityScorer, select_negatives, write_examples
+from caramel.crepe.foils import (
+    CaptionedGraph,
+    generate_atom_foils,
+    replace_caption_words,
+    replace_graph_words,
+)
+from caramel.crepe.matching import is_true_of_graph
+from caramel.crepe.visual_genome_graphs import ImageGraph, OnReject
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Reject
-from caramel.interfaces.scene_graph import Box, Place, SceneGraph, Thesaurus
-from caramel.sources.captions.words import DETERMINERS, article
+from caramel.interfaces.scene_graph import Box, GraphPosition, SceneGraph, Thesaurus
+from caramel.sources.captions.words import DETERMINERS, choose_article
 from caramel.utils.hashing import compute_stable_keys
 
 ATOM, COMP = "valid_hard_negs_atom", "valid_hard_negs_comp"
@@ -36,82 +41,91 @@ FEW = "there are too few hard negatives"
 MOST = 1_000  # pairs of foils of two atoms that are looked at
 
 
-class Said(NamedTuple):
+class RegionExample(NamedTuple):
     """A region of one compound: image, crop, caption with its graph."""
 
     image_id: str
     box: Box
-    told: Told
+    captioned: CaptionedGraph
 
 
-def described(pictures: Iterable[Picture], reject: OnReject, rules: CropRules) -> Iterator[Said]:
+def iter_region_examples(
+    images: Iterable[ImageGraph], reject: OnReject, rules: CropRules
+) -> Iterator[RegionExample]:
     """Yield the regions that make an example: one compound, said by the description, in a crop that is fit; each once.
 
     Descriptions that say the same by their graphs are one, the first.
     """
     known: set[tuple[object, ...]] = set()
-    for picture in pictures:
-        for region in picture.regions:
-            where = f"image {picture.image_id}"
+    for image in images:
+        for region in image.regions:
+            where = f"image {image.image_id}"
             graph = region.graph
-            told = located(region.phrase, graph)
-            why = unfit(region.box, picture.width, picture.height, rules)
+            caption = locate_atoms(region.phrase, graph)
+            why = find_crop_problem(region.box, image.width, image.height, rules)
             if not is_compound(graph):
                 why = NOT_ONE
-            elif isinstance(told, str):
+            elif isinstance(caption, str):
                 why = UNSAID
-            elif why is None and graph.canonical() in known:
+            elif why is None and graph.canonicalise() in known:
                 why = SAME
-            if why is None and not isinstance(told, str):
-                known.add(graph.canonical())
-                yield Said(picture.image_id, region.box, Told(told, graph, picture.graph))
+            if why is None and not isinstance(caption, str):
+                known.add(graph.canonicalise())
+                yield RegionExample(image.image_id, region.box, CaptionedGraph(caption, graph, image.graph))
             else:
                 reject(Reject(where, why or UNSAID, region.phrase))
 
 
 def is_compound(graph: SceneGraph) -> bool:
     """Return whether a graph is one compound and nothing else."""
-    return sorted(place.kind for place in graph.places()) in (["att", "obj"], ["obj", "obj", "rel"])
+    return sorted(position.atom_type for position in graph.list_positions()) in (
+        ["att", "obj"],
+        ["obj", "obj", "rel"],
+    )
 
 
-def comp_foils(told: Told, words: Thesaurus, rng: np.random.Generator) -> Iterator[str]:
+def generate_compound_foils(
+    captioned: CaptionedGraph, words: Thesaurus, rng: np.random.Generator
+) -> Iterator[str]:
     """Yield captions of two compounds, each with another atom of the caption's one replaced, both false.
 
     Of many pairs of foils some are drawn.
     """
-    places = told.graph.places()
-    foiled: dict[Place, list[str]] = {
-        place: [
-            edited(told.caption, {place: foil})
-            for foil in words.foils(place.kind, word)
-            if foil not in places.values()
-            and not holds(with_words(told.graph, {place: foil}), told.whole, words)
+    positions = captioned.graph.list_positions()
+    foiled: dict[GraphPosition, list[str]] = {
+        position: [
+            replace_caption_words(captioned.caption, {position: foil})
+            for foil in words.list_foils(position.atom_type, word)
+            if foil not in positions.values()
+            and not is_true_of_graph(
+                replace_graph_words(captioned.graph, {position: foil}), captioned.whole, words
+            )
         ]
-        for place, word in places.items()
+        for position, word in positions.items()
     }
     for a, b in itertools.permutations(foiled, 2):
         number = len(foiled[a]) * len(foiled[b])
         for pair in rng.permutation(number)[:MOST].tolist():
             first, second = pair // len(foiled[b]), pair % len(foiled[b])
-            yield _joined(foiled[a][first], foiled[b][second])
+            yield _join_phrases(foiled[a][first], foiled[b][second])
 
 
-def _joined(first: str, second: str) -> str:
+def _join_phrases(first: str, second: str) -> str:
     """Return two phrases as one: the second with an article, and what ends it at the end."""
-    said = first.rstrip(".! ")
+    start = first.rstrip(".! ")
     opening = second.split(maxsplit=1)[0].lower()
     if opening in DETERMINERS or opening == "there":
-        return f"{said} and {second[0].lower()}{second[1:]}"
-    return f"{said} and {article(second)} {second}"
+        return f"{start} and {second[0].lower()}{second[1:]}"
+    return f"{start} and {choose_article(second)} {second}"
 
 
-def files(out: Path, name: str) -> dict[str, Path]:
+def get_file_paths(out: Path, name: str) -> dict[str, Path]:
     """Return split -> its file, of the set for a corpus of some name."""
     return {split: out / f"syst_vg_hard_negs_{words}_in_{name}.csv" for split, words in SPLITS.items()}
 
 
-def make(
-    regions: Callable[[], Iterable[Said]],
+def write_systematicity_files(
+    regions: Callable[[], Iterable[RegionExample]],
     words: Thesaurus,
     index: Path,
     out: Path,
@@ -119,7 +133,7 @@ def make(
     name: str,
     seed: int,
     reject: OnReject,
-    plausible: Plausible | None = None,
+    plausible: PlausibilityScorer | None = None,
 ) -> dict[str, int]:
     """Write the set's files for one corpus into a folder; return how many examples each split has.
 
@@ -136,24 +150,29 @@ def make(
     Raises:
         DataError: no region is left.
     """
-    known = seen(index, (said.told.graph for said in regions()))
-    found: dict[str, list[Example]] = {split: [] for split in SPLITS}
-    for said in regions():
-        split = split_of(said.told.graph, known)
+    known = count_seen_items(index, (region.captioned.graph for region in regions()))
+    examples_by_split: dict[str, list[Example]] = {split: [] for split in SPLITS}
+    for region in regions():
+        split = assign_split(region.captioned.graph, known)
         rng = np.random.default_rng(
-            int(compute_stable_keys([f"{said.image_id} {said.told.caption.text}"], seed)[0])
+            int(compute_stable_keys([f"{region.image_id} {region.captioned.caption.text}"], seed)[0])
         )
-        made = {ATOM: atom_foils(said.told, words), COMP: comp_foils(said.told, words, rng)}
+        foils = {
+            ATOM: generate_atom_foils(region.captioned, words),
+            COMP: generate_compound_foils(region.captioned, words, rng),
+        }
         negatives = {
-            column: chosen(texts, said.told.caption.text, NUMBERS[column], rng, plausible)
-            for column, texts in made.items()
+            column: select_negatives(texts, region.captioned.caption.text, NUMBERS[column], rng, plausible)
+            for column, texts in foils.items()
         }
         if any(len(negatives[column]) < number for column, number in NUMBERS.items()):
-            reject(Reject(f"image {said.image_id}", FEW, said.told.caption.text))
+            reject(Reject(f"image {region.image_id}", FEW, region.captioned.caption.text))
         else:
-            found[split].append(Example(said.image_id, said.box, said.told.caption.text, negatives))
-    names = files(out, name)
-    counts = {split: write(names[split], examples) for split, examples in found.items()}
+            examples_by_split[split].append(
+                Example(region.image_id, region.box, region.captioned.caption.text, negatives)
+            )
+    names = get_file_paths(out, name)
+    counts = {split: write_examples(names[split], examples) for split, examples in examples_by_split.items()}
     if not any(counts.values()):
         raise DataError("No region of one compound with hard negatives is left: the rejects say why.")
     return counts

@@ -18,12 +18,18 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from caramel.crepe.caption_template import named
-from caramel.crepe.json_stream import json_items
+from caramel.crepe.caption_template import find_word_spans
+from caramel.crepe.json_stream import iter_json_items
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Reject
 from caramel.interfaces.scene_graph import Box, Edge, Node, SceneGraph
-from caramel.io.validators import brief, list_field, number_field, optional_text, text_field
+from caramel.io.validators import (
+    format_value,
+    read_list_field,
+    read_number_field,
+    read_optional_text,
+    read_text_field,
+)
 
 OnReject = Callable[[Reject], object]  # is called with each reject
 FILES = ("image_data.json", "scene_graphs.json", "region_graphs.json")
@@ -43,7 +49,7 @@ class Region(NamedTuple):
     graph: SceneGraph
 
 
-class Picture(NamedTuple):
+class ImageGraph(NamedTuple):
     """A picture, its graph, and its regions, where they are asked for."""
 
     image_id: str
@@ -53,7 +59,7 @@ class Picture(NamedTuple):
     regions: tuple[Region, ...] = ()
 
 
-def pictures(folder: Path, reject: OnReject, *, regions: bool) -> Iterator[Picture]:
+def iter_image_graphs(folder: Path, reject: OnReject, *, regions: bool) -> Iterator[ImageGraph]:
     """Yield the pictures of the release; what is of no use goes to ``reject``.
 
     They come in the order of ``scene_graphs.json``, and those at the end that ``region_graphs.json`` has later, or not.
@@ -67,133 +73,137 @@ def pictures(folder: Path, reject: OnReject, *, regions: bool) -> Iterator[Pictu
     Raises:
         DataError: a file is missing, or no JSON list.
     """
-    sizes = _sizes(folder / FILES[0])
-    waiting = _by_image(folder / FILES[2], "regions") if regions else None
+    sizes = _read_sizes(folder / FILES[0])
+    waiting = _iter_by_image(folder / FILES[2], "regions") if regions else None
     early: dict[str, tuple[str, Any]] = {}
     late: dict[
-        str, tuple[Picture, dict[int, int]]
+        str, tuple[ImageGraph, dict[int, int]]
     ] = {}  # what region_graphs.json, if it is sorted, does not have
     last = 0  # image that was read of it
-    seen: set[str] = set()
-    for where, item in json_items(folder / FILES[1]):
+    seen_ids: set[str] = set()
+    for where, item in iter_json_items(folder / FILES[1]):
         try:
-            image = number_field(item, "image_id", where)
+            image = read_number_field(item, "image_id", where)
             name = str(image)
-            if name in seen:
+            if name in seen_ids:
                 reject(Reject(where, TWICE, name))
                 continue
-            seen.add(name)
+            seen_ids.add(name)
             if name not in sizes:
                 reject(Reject(where, UNKNOWN, name))
                 continue
-            graph, places = _graph(item, where)
+            graph, node_indices = _parse_graph(item, where)
         except DataError as error:
             reject(Reject(where, BROKEN, str(error)))
             continue
         if not graph.nodes:
             reject(Reject(where, EMPTY, name))
             continue
-        shown = Picture(name, *sizes[name], graph)
+        image_graph = ImageGraph(name, *sizes[name], graph)
         while waiting and name not in early and last <= image and (other := next(waiting, None)):
             last = int(other[0])
             early.setdefault(other[0], other[1:])
         if waiting is None:
-            yield shown
+            yield image_graph
         elif name in early:
-            yield _described(shown, early.pop(name), places, reject)
+            yield _add_regions(image_graph, early.pop(name), node_indices, reject)
         else:
-            late[name] = shown, places
-    for name, *regional in itertools.chain(((n, *found) for n, found in early.items()), waiting or ()):
+            late[name] = image_graph, node_indices
+    for name, *regional in itertools.chain(((n, *entry) for n, entry in early.items()), waiting or ()):
         if name in late:
-            yield _described(late[name][0], (regional[0], regional[1]), late.pop(name)[1], reject)
-        elif name not in seen:
+            yield _add_regions(late[name][0], (regional[0], regional[1]), late.pop(name)[1], reject)
+        elif name not in seen_ids:
             reject(Reject(regional[0], NO_SCENE, name))
-    yield from (shown for shown, _ in late.values())
+    yield from (image_graph for image_graph, _ in late.values())
 
 
-def _described(
-    shown: Picture, regional: tuple[str, Any], places: Mapping[int, int], reject: OnReject
-) -> Picture:
-    return shown._replace(regions=tuple(_regions(*regional, shown.graph, places, reject)))
+def _add_regions(
+    image_graph: ImageGraph, regional: tuple[str, Any], node_indices: Mapping[int, int], reject: OnReject
+) -> ImageGraph:
+    return image_graph._replace(
+        regions=tuple(_iter_regions(*regional, image_graph.graph, node_indices, reject))
+    )
 
 
-def _sizes(path: Path) -> dict[str, tuple[int, int]]:
+def _read_sizes(path: Path) -> dict[str, tuple[int, int]]:
     """Return image -> (width, height) in pixels."""
     return {
-        str(number_field(item, "image_id", where)): (
-            number_field(item, "width", where),
-            number_field(item, "height", where),
+        str(read_number_field(item, "image_id", where)): (
+            read_number_field(item, "width", where),
+            read_number_field(item, "height", where),
         )
-        for where, item in json_items(path)
+        for where, item in iter_json_items(path)
     }
 
 
-def _by_image(path: Path, field: str) -> Iterator[tuple[str, str, Any]]:
+def _iter_by_image(path: Path, field: str) -> Iterator[tuple[str, str, Any]]:
     """Yield (image, where, list of a field) of the items."""
-    for where, item in json_items(path):
-        yield str(number_field(item, "image_id", where)), where, list_field(item, field, where)
+    for where, item in iter_json_items(path):
+        yield str(read_number_field(item, "image_id", where)), where, read_list_field(item, field, where)
 
 
-def _graph(item: Any, where: str) -> tuple[SceneGraph, dict[int, int]]:
+def _parse_graph(item: Any, where: str) -> tuple[SceneGraph, dict[int, int]]:
     """Return the graph of an item, and object_id -> node; a relation of an object that is not there is left out.
 
     Raises:
         DataError: an object stands twice, or something is not of its type.
     """
     nodes: list[Node] = []
-    places: dict[int, int] = {}
-    for thing in list_field(item, "objects", where):
-        number = number_field(thing, "object_id", where)
-        if number in places:
+    node_indices: dict[int, int] = {}
+    for entry in read_list_field(item, "objects", where):
+        number = read_number_field(entry, "object_id", where)
+        if number in node_indices:
             raise DataError(f"{where}: object {number} stands twice.")
-        names = list_field(thing, "names", where)
-        name = _word(text_field({"names": names[0] if names else ""}, "names", where))
-        words = [] if thing.get("attributes") is None else list_field(thing, "attributes", where)
-        said = [optional_text({"": word}, "", where) or "" for word in words]
-        x, y, w, h = (number_field(thing, field, where) for field in ("x", "y", "w", "h"))
-        places[number] = len(nodes)
-        attributes = dict.fromkeys(word for text in said if (word := _word(text)))
+        names = read_list_field(entry, "names", where)
+        name = _normalise_word(read_text_field({"names": names[0] if names else ""}, "names", where))
+        words = [] if entry.get("attributes") is None else read_list_field(entry, "attributes", where)
+        texts = [read_optional_text({"": word}, "", where) or "" for word in words]
+        x, y, w, h = (read_number_field(entry, field, where) for field in ("x", "y", "w", "h"))
+        node_indices[number] = len(nodes)
+        attributes = dict.fromkeys(word for text in texts if (word := _normalise_word(text)))
         nodes.append(Node(name, tuple(attributes), (x, y, w, h)))
-    return SceneGraph(tuple(nodes), _edges(item, places, where)), places
+    return SceneGraph(tuple(nodes), _parse_edges(item, node_indices, where)), node_indices
 
 
-def _edges(item: Any, places: Mapping[int, int], where: str) -> tuple[Edge, ...]:
+def _parse_edges(item: Any, node_indices: Mapping[int, int], where: str) -> tuple[Edge, ...]:
     """Return the relations between known objects, each once."""
-    found: dict[Edge, None] = {}
-    for relation in list_field(item, "relationships", where):
-        ends = [number_field(relation, field, where) for field in ("subject_id", "object_id")]
-        name = _word(optional_text(relation, "predicate", where) or "")
-        if name and ends[0] != ends[1] and all(end in places for end in ends):
-            found[Edge(places[ends[0]], name, places[ends[1]])] = None
-    return tuple(found)
+    edges: dict[Edge, None] = {}
+    for relation in read_list_field(item, "relationships", where):
+        ends = [read_number_field(relation, field, where) for field in ("subject_id", "object_id")]
+        name = _normalise_word(read_optional_text(relation, "predicate", where) or "")
+        if name and ends[0] != ends[1] and all(end in node_indices for end in ends):
+            edges[Edge(node_indices[ends[0]], name, node_indices[ends[1]])] = None
+    return tuple(edges)
 
 
-def _regions(
-    where: str, items: Any, whole: SceneGraph, places: Mapping[int, int], reject: OnReject
+def _iter_regions(
+    where: str, items: Any, whole: SceneGraph, node_indices: Mapping[int, int], reject: OnReject
 ) -> Iterator[Region]:
     """Yield the regions of an image: their objects, the attributes of these that the phrase says, and their relations."""
     for number, item in enumerate(items):
         spot = f"{where}, region {number}"
         try:
-            phrase = " ".join(unicodedata.normalize("NFC", text_field(item, "phrase", spot)).split())
-            x, y, w, h = (number_field(item, field, spot) for field in ("x", "y", "width", "height"))
+            phrase = " ".join(unicodedata.normalize("NFC", read_text_field(item, "phrase", spot)).split())
+            x, y, w, h = (read_number_field(item, field, spot) for field in ("x", "y", "width", "height"))
             ids = dict.fromkeys(
-                number_field(thing, "object_id", spot) for thing in list_field(item, "objects", spot)
+                read_number_field(entry, "object_id", spot)
+                for entry in read_list_field(item, "objects", spot)
             )
-            known = {i: k for k, i in enumerate(i for i in ids if i in places)}
-            nodes = [whole.nodes[places[i]] for i in known]
-            said = tuple(
-                Node(n.name, tuple(a for a in n.attributes if named(phrase, a)), n.box) for n in nodes
+            known = {i: k for k, i in enumerate(i for i in ids if i in node_indices)}
+            nodes = [whole.nodes[node_indices[i]] for i in known]
+            region_nodes = tuple(
+                Node(n.name, tuple(a for a in n.attributes if find_word_spans(phrase, a)), n.box)
+                for n in nodes
             )
-            graph = SceneGraph(said, _edges(item, known, spot))
+            graph = SceneGraph(region_nodes, _parse_edges(item, known, spot))
         except DataError as error:
             reject(Reject(spot, BROKEN, str(error)))
             continue
         if graph.nodes:
             yield Region((x, y, w, h), phrase, graph)
         else:
-            reject(Reject(spot, BARE, brief(phrase)))
+            reject(Reject(spot, BARE, format_value(phrase)))
 
 
-def _word(text: str) -> str:
+def _normalise_word(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text.lower()).split())

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from caramel.errors import ConfigError
-from caramel.interfaces.scene_graph import AtomKind
+from caramel.interfaces.scene_graph import AtomType
 from caramel.sources.captions import words
 
 
-class ListWords:
+class WordListThesaurus:
     """Words of one group of the lists exclude each other."""
 
-    def foils(self, kind: AtomKind, word: str) -> list[str]:
+    def list_foils(self, atom_type: AtomType, word: str) -> list[str]:
         """Return the other words of its group; of a relation the one that excludes it."""
-        if kind == "rel":
+        if atom_type == "rel":
             return [words.CONTRARY[word]] if word in words.CONTRARY else []
         same, groups = (
-            (words.SAME, words.NOUNS) if kind == "obj" else (words.SAME_ADJECTIVE, words.ADJECTIVES)
+            (words.SAME, words.NOUNS) if atom_type == "obj" else (words.SAME_ADJECTIVE, words.ADJECTIVES)
         )
         meant = same.get(word, word)
         return [other for group in groups.values() if meant in group for other in group if other != meant]
 
-    def covers(self, kind: AtomKind, general: str, special: str) -> bool:
+    def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
         """Return whether both are the same word of the lists."""
         same = words.SAME | words.SAME_ADJECTIVE
         return same.get(general, general) == same.get(special, special)
 
 
-def list_words(target: str) -> ListWords:
+def list_words(target: str) -> WordListThesaurus:
     """Return the thesaurus of the lists.
 
     Raises:
@@ -34,4 +34,4 @@ def list_words(target: str) -> ListWords:
     """
     if target:
         raise ConfigError(f"The lists are one and need no target, but {target!r} is given: write lists.")
-    return ListWords()
+    return WordListThesaurus()

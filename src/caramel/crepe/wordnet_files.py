@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from caramel.errors import DataError
-from caramel.interfaces.scene_graph import AtomKind
-from caramel.io.readers import text_lines
-from caramel.io.validators import brief
-from caramel.sources.captions.words import CONTRARY, plural
+from caramel.interfaces.scene_graph import AtomType
+from caramel.io.readers import iter_lines
+from caramel.io.validators import format_value
+from caramel.sources.captions.words import CONTRARY, get_plural
 
-PARTS: dict[AtomKind, str] = {"obj": "noun", "att": "adj", "rel": "verb"}
+PARTS: dict[AtomType, str] = {"obj": "noun", "att": "adj", "rel": "verb"}
 # Endings of plurals and what they stand for; plurals of other forms are in noun.exc. Neither words in "ss" nor words of two
 # letters have an ending (manual page morphy(7WN), and WordNet's morph.c).
 ENDINGS = {"s": "", "ses": "s", "xes": "x", "zes": "z", "ches": "ch", "shes": "sh", "men": "man", "ies": "y"}
@@ -42,7 +42,7 @@ class Synset(NamedTuple):
     plural: bool
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """A word in the index.
 
     Attributes:
@@ -50,11 +50,11 @@ class Entry(NamedTuple):
         tagged: number of its senses that WordNet's authors found in texts.
     """
 
-    places: tuple[int, ...]
+    offsets: tuple[int, ...]
     tagged: int
 
 
-class Part:
+class PartOfSpeechReader:
     """The words of one part of speech."""
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -62,33 +62,35 @@ class Part:
         self._irregular = folder / f"{name}.exc" if name == PARTS["obj"] else None
 
     @cached_property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, IndexEntry]:
         """Word -> its entry in the index."""
-        found = {}
-        for line in text_lines(self._index):
+        entries = {}
+        for line in iter_lines(self._index):
             if line.startswith(" "):  # the licence
                 continue
             fields = line.split()
             try:
                 count, pointers = int(fields[2]), int(fields[3])
-                places = tuple(int(field) for field in fields[6 + pointers : 6 + pointers + count])
-                found[_spoken(fields[0])] = Entry(places, int(fields[5 + pointers]))
+                offsets = tuple(int(field) for field in fields[6 + pointers : 6 + pointers + count])
+                entries[_normalise_lemma(fields[0])] = IndexEntry(offsets, int(fields[5 + pointers]))
             except (IndexError, ValueError):
-                raise DataError(f"{str(self._index)!r} is no index of WordNet: {brief(line)}.") from None
-        return found
+                raise DataError(
+                    f"{str(self._index)!r} is no index of WordNet: {format_value(line)}."
+                ) from None
+        return entries
 
     @lru_cache(65_536)  # noqa: B019  (a part lives as long as the program)
-    def synset(self, place: int) -> Synset:
+    def read_synset(self, offset: int) -> Synset:
         """Return the synset at a place of the data file."""
         try:
             with self._data.open("rb") as file:
-                file.seek(place)
+                file.seek(offset)
                 line, _, gloss = file.readline().decode("utf-8").partition("|")
             fields = line.split()
             count = int(fields[3], 16)
-            words = tuple(_spoken(fields[4 + 2 * i]) for i in range(count))
+            words = tuple(_normalise_lemma(fields[4 + 2 * i]) for i in range(count))
             rest = fields[5 + 2 * count :]
-            assert int(fields[0]) == place, place
+            assert int(fields[0]) == offset, offset
             return Synset(
                 words,
                 tuple(
@@ -99,7 +101,7 @@ class Part:
             )
         except (OSError, IndexError, ValueError, AssertionError) as error:
             raise DataError(
-                f"{str(self._data)!r} holds no synset of WordNet at byte {place}: {error}. Take index and data of one "
+                f"{str(self._data)!r} holds no synset of WordNet at byte {offset}: {error}. Take index and data of one "
                 f"version of WordNet."
             ) from error
 
@@ -108,10 +110,10 @@ class Part:
         """Irregular plural -> its singular."""
         if self._irregular is None:
             return {}
-        rows = (line.split() for line in text_lines(self._irregular))
-        return {_spoken(row[0]): _spoken(row[1]) for row in rows if len(row) > 1}
+        rows = (line.split() for line in iter_lines(self._irregular))
+        return {_normalise_lemma(row[0]): _normalise_lemma(row[1]) for row in rows if len(row) > 1}
 
-    def base(self, word: str) -> str:
+    def find_singular(self, word: str) -> str:
         """Return the singular of a plural, and any other word as it is.
 
         The singular comes first, as in morphy(7WN): "men" are no work force and "shoes" no situation, though both have such
@@ -125,17 +127,17 @@ class Part:
         if len(word) > 2 and not word.endswith("ss"):
             forms += [word.removesuffix(end) + put for end, put in ENDINGS.items() if word.endswith(end)]
         singular = next((form for form in forms if form != word and form in self.entries), word)
-        return word if self._is_own_noun(word, singular) else singular
+        return word if self._is_separate_noun(word, singular) else singular
 
-    def _is_own_noun(self, word: str, singular: str) -> bool:
+    def _is_separate_noun(self, word: str, singular: str) -> bool:
         """Return whether a plural is a noun of its own, and no form of the singular."""
         entry = self.entries.get(word)
         if entry is None:
             return False
         other = self.entries[singular]
-        first = [self.synset(place) for place in other.places[:1]]  # a damaged index may name none
-        named = any(kind == INSTANCE for synset in first for kind, *_ in synset.pointers)
-        is_plural = any(self.synset(place).plural for place in entry.places[:1])
+        first = [self.read_synset(offset) for offset in other.offsets[:1]]  # a damaged index may name none
+        named = any(symbol == INSTANCE for synset in first for symbol, *_ in synset.pointers)
+        is_plural = any(self.read_synset(offset).plural for offset in entry.offsets[:1])
         return is_plural or entry.tagged > other.tagged or named
 
     @cached_property
@@ -143,74 +145,74 @@ class Part:
         """Singular -> its irregular plural, the first."""
         return {single: many for many, single in reversed(self.irregular.items())}
 
-    def senses(self, word: str) -> tuple[int, ...]:
+    def list_senses(self, word: str) -> tuple[int, ...]:
         """Return the synsets of a word's most frequent senses, of a plural those of its singular."""
-        entry = self.entries.get(self.base(word))
-        return entry.places[:SENSES] if entry else ()
+        entry = self.entries.get(self.find_singular(word))
+        return entry.offsets[:SENSES] if entry else ()
 
-    def follow(self, place: int, *kinds: str) -> Iterator[int]:
+    def follow_pointers(self, offset: int, *symbols: str) -> Iterator[int]:
         """Yield the synsets of this part of speech to which a synset points."""
-        own = self._data.suffix[1]  # n, v, a
-        for kind, other, part in self.synset(place).pointers:
-            if kind in kinds and part.replace("s", "a") == own:
+        part_of_speech = self._data.suffix[1]  # n, v, a
+        for symbol, other, part in self.read_synset(offset).pointers:
+            if symbol in symbols and part.replace("s", "a") == part_of_speech:
                 yield other
 
 
-class WordNet:
+class WordNetThesaurus:
     """A thesaurus of WordNet's files; relations that it does not know, such as "on top of", are of a list."""
 
     def __init__(self, folder: Path) -> None:
-        self._parts = {kind: Part(folder, name) for kind, name in PARTS.items()}
+        self._parts = {atom_type: PartOfSpeechReader(folder, name) for atom_type, name in PARTS.items()}
 
-    def foils(self, kind: AtomKind, word: str) -> list[str]:
+    def list_foils(self, atom_type: AtomType, word: str) -> list[str]:
         """Return antonyms, and words that share a grand-hypernym with a word and are neither its synonyms nor cover it.
 
         Adjectives have no hypernyms: they share that of the noun that they are, as colours do. Of plurals they are plurals.
         """
-        found = dict.fromkeys([CONTRARY[word]] if kind == "rel" and word in CONTRARY else [])
-        part = self._parts[kind]
-        for sense in part.senses(word):
-            near = [sense, *part.follow(sense, SIMILAR)]
-            found |= dict.fromkeys(
-                w for s in near for o in part.follow(s, ANTONYM) for w in part.synset(o).words
+        candidates = dict.fromkeys([CONTRARY[word]] if atom_type == "rel" and word in CONTRARY else [])
+        part = self._parts[atom_type]
+        for sense in part.list_senses(word):
+            near = [sense, *part.follow_pointers(sense, SIMILAR)]
+            candidates |= dict.fromkeys(
+                w for s in near for o in part.follow_pointers(s, ANTONYM) for w in part.read_synset(o).words
             )
-        tree = self._parts["obj"] if kind == "att" else part
-        for sense in tree.senses(word):
-            for parent in tree.follow(sense, HYPERNYM):
-                for grand in tree.follow(parent, HYPERNYM):
-                    for aunt in tree.follow(grand, HYPONYM):
-                        for cousin in tree.follow(aunt, HYPONYM):
-                            found |= dict.fromkeys(tree.synset(cousin).words)
-        many = kind == "obj" and part.base(word) != word
+        tree = self._parts["obj"] if atom_type == "att" else part
+        for sense in tree.list_senses(word):
+            for parent in tree.follow_pointers(sense, HYPERNYM):
+                for grand in tree.follow_pointers(parent, HYPERNYM):
+                    for aunt in tree.follow_pointers(grand, HYPONYM):
+                        for cousin in tree.follow_pointers(aunt, HYPONYM):
+                            candidates |= dict.fromkeys(tree.read_synset(cousin).words)
+        many = atom_type == "obj" and part.find_singular(word) != word
         return [
-            part.plurals.get(foil, plural(foil)) if many else foil
-            for foil in found
-            if not self.covers(kind, foil, word)
-            and not self.covers(kind, word, foil)
-            and (kind != "att" or foil in part.entries)
+            part.plurals.get(foil, get_plural(foil)) if many else foil
+            for foil in candidates
+            if not self.is_more_general(atom_type, foil, word)
+            and not self.is_more_general(atom_type, word, foil)
+            and (atom_type != "att" or foil in part.entries)
         ]
 
-    def covers(self, kind: AtomKind, general: str, special: str) -> bool:
+    def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
         """Return whether a word is the other one, its synonym, or, of nouns and verbs, above it."""
-        part = self._parts[kind]
-        return general == special or part.base(general) in _above(part, special)
+        part = self._parts[atom_type]
+        return general == special or part.find_singular(general) in _list_hypernyms(part, special)
 
 
 @lru_cache(65_536)
-def _above(part: Part, word: str) -> frozenset[str]:
+def _list_hypernyms(part: PartOfSpeechReader, word: str) -> frozenset[str]:
     """Return the synonyms of a word's senses, and all words above these."""
     words: set[str] = set()
-    todo, seen = list(part.senses(word)), set[int]()
+    todo, visited = list(part.list_senses(word)), set[int]()
     while todo:
-        place = todo.pop()
-        if place not in seen:
-            seen.add(place)
-            words.update(part.synset(place).words)
-            todo += part.follow(place, HYPERNYM)
+        offset = todo.pop()
+        if offset not in visited:
+            visited.add(offset)
+            words.update(part.read_synset(offset).words)
+            todo += part.follow_pointers(offset, HYPERNYM)
     return frozenset(words)
 
 
-def wordnet_words(target: str) -> WordNet:
+def wordnet_words(target: str) -> WordNetThesaurus:
     """Return the thesaurus of the folder of WordNet's files, ``index.noun``, ``data.noun`` …
 
     Raises:
@@ -218,19 +220,19 @@ def wordnet_words(target: str) -> WordNet:
     """
     folder = Path(target)
     lacking = [
-        f"{kind}.{name}"
+        f"{file_type}.{name}"
         for name in PARTS.values()
-        for kind in ("index", "data")
-        if not (folder / f"{kind}.{name}").is_file()
+        for file_type in ("index", "data")
+        if not (folder / f"{file_type}.{name}").is_file()
     ]
     lacking += [] if (folder / "noun.exc").is_file() else ["noun.exc"]
     if lacking:
         raise DataError(
             f"{target!r} lacks {', '.join(lacking)}: give the folder dict of WordNet 3.0 or 3.1 (wordnet.princeton.edu)."
         )
-    return WordNet(folder)
+    return WordNetThesaurus(folder)
 
 
-def _spoken(lemma: str) -> str:
+def _normalise_lemma(lemma: str) -> str:
     """Return a lemma as it is said: without underscores and the marker of an adjective's place."""
     return lemma.partition("(")[0].replace("_", " ").lower()

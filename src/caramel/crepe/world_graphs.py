@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from caramel.interfaces.scene_graph import AtomKind, Compound, Edge, Node, SceneGraph
-from caramel.sources.world.drawing import CELL, draw
+from caramel.interfaces.scene_graph import AtomType, Compound, Edge, Node, SceneGraph
+from caramel.sources.world.drawing import CELL, draw_scene
 from caramel.sources.world.grammar import PREPOSITION
 from caramel.sources.world.scenes import (
     BACKGROUNDS,
@@ -23,8 +23,8 @@ from caramel.sources.world.scenes import (
     RELATIONS,
     SIZES,
     Scene,
-    Thing,
-    related,
+    SceneObject,
+    has_relation,
 )
 
 SIDE = 2 * GRID  # cells
@@ -32,7 +32,7 @@ PIXELS = SIDE * CELL
 TRIES = 100_000
 
 
-def sample(
+def sample_grid_scene(
     rng: np.random.Generator,
     objects: int,
     *,
@@ -51,8 +51,8 @@ def sample(
     for _ in range(TRIES):
         names = rng.choice(len(nouns), objects, replace=False).tolist()
         cells = rng.choice(SIDE * SIDE, objects, replace=False).tolist()
-        things = tuple(
-            Thing(
+        scene_objects = tuple(
+            SceneObject(
                 nouns[name],
                 colours[int(rng.integers(len(colours)))],
                 SIZES[int(rng.integers(len(SIZES)))],
@@ -60,17 +60,17 @@ def sample(
             )
             for name, cell in zip(names, cells, strict=True)
         )
-        scene = Scene(things, BACKGROUNDS[int(rng.integers(len(BACKGROUNDS)))])
-        if not any(compound in without for compound in graph_of(scene).compounds()):
+        scene = Scene(scene_objects, BACKGROUNDS[int(rng.integers(len(BACKGROUNDS)))])
+        if not any(compound in without for compound in build_graph(scene).list_compounds()):
             return scene
     raise AssertionError(f"no scene of {objects} objects in {TRIES} draws")
 
 
-def picture(scene: Scene, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
+def draw_tiled_image(scene: Scene, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
     """Return the picture of a scene, (96, 96, 3)."""
     tiles = [
         [
-            draw(
+            draw_scene(
                 Scene(
                     tuple(
                         replace(t, row=t.row % GRID, column=t.column % GRID)
@@ -88,21 +88,21 @@ def picture(scene: Scene, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
     return np.concatenate([np.concatenate(row, axis=1) for row in tiles], axis=0)
 
 
-def graph_of(scene: Scene) -> SceneGraph:
+def build_graph(scene: Scene) -> SceneGraph:
     """Return all that is true of a scene: name, colour, size and cell of each object, and how each pair lies."""
     nodes = tuple(
         Node(t.noun, (t.size, t.colour), (t.column * CELL, t.row * CELL, CELL, CELL)) for t in scene.things
     )
     edges = tuple(
-        Edge(i, PREPOSITION[kind], j)
+        Edge(i, PREPOSITION[relation], j)
         for i, j in itertools.permutations(range(len(nodes)), 2)
-        for kind in RELATIONS
-        if related(scene.things[i], kind, scene.things[j])
+        for relation in RELATIONS
+        if has_relation(scene.things[i], relation, scene.things[j])
     )
     return SceneGraph(nodes, edges)
 
 
-def told(graph: SceneGraph, rng: np.random.Generator) -> SceneGraph:
+def select_pair_relations(graph: SceneGraph, rng: np.random.Generator) -> SceneGraph:
     """Return the graph with one relation of each pair: what is said of a scene without saying it twice."""
     order = rng.permutation(len(graph.edges)).tolist()
     pairs: dict[frozenset[int], Edge] = {}
@@ -112,18 +112,18 @@ def told(graph: SceneGraph, rng: np.random.Generator) -> SceneGraph:
     return replace(graph, edges=tuple(pairs.values()))
 
 
-class WorldWords:
+class WorldThesaurus:
     """The words of the world: those of one kind exclude each other, and none means what another means."""
 
-    def foils(self, kind: AtomKind, word: str) -> list[str]:
+    def list_foils(self, atom_type: AtomType, word: str) -> list[str]:
         """Return the other words of its kind."""
-        groups: dict[AtomKind, list[Sequence[str]]] = {
+        groups: dict[AtomType, list[Sequence[str]]] = {
             "obj": [NOUNS],
             "att": [COLOURS, SIZES],
             "rel": [tuple(PREPOSITION.values())],
         }
-        return [other for group in groups[kind] if word in group for other in group if other != word]
+        return [other for group in groups[atom_type] if word in group for other in group if other != word]
 
-    def covers(self, kind: AtomKind, general: str, special: str) -> bool:
+    def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
         """Return whether they are the same word."""
         return general == special

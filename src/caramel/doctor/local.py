@@ -17,39 +17,39 @@ from caramel.runtime.dvc import cache, state
 from caramel.runtime.dvc import settings as dvc_settings
 
 
-def examine(root: Path) -> Iterator[Finding]:
+def examine_project(root: Path) -> Iterator[Finding]:
     """Yield every finding on this machine and the project at ``root``."""
-    repository = versions.dvc_repository(root)  # before DVC runs: it writes what is looked at here
+    repository = versions.check_dvc_repository(root)  # before DVC runs: it writes what is looked at here
     status = versions.start_dvc_status(root)
     try:
-        yield machine.python()
-        yield machine.packages(root)
-        yield machine.disk(root)
-        yield machine.memory()
-        yield machine.cores()
-        found = settings.params(root)
-        yield found
-        config = load_config(root / "params.yaml") if found.state != FAIL else None
+        yield machine.check_python()
+        yield machine.check_packages(root)
+        yield machine.check_disk(root)
+        yield machine.check_memory()
+        yield machine.check_cores()
+        params_finding = settings.check_params(root)
+        yield params_finding
+        config = load_config(root / "params.yaml") if params_finding.state != FAIL else None
         if config is not None:
-            yield settings.backends(config)
-            yield settings.inputs(root, config)
-            yield settings.methods(root, config)
+            yield settings.check_backends(config)
+            yield settings.check_inputs(root, config)
+            yield settings.check_methods(root, config)
         if (root / code_manifest.CODE).is_dir():
-            yield settings.code(root)
-        yield machine.gpu(config)
-        yield machine.ray(config)
-        yield settings.hub(config)
+            yield settings.check_code(root)
+        yield machine.check_gpu(config)
+        yield machine.check_ray(config)
+        yield settings.check_hub(config)
         yield versions.check_git(root)
         yield repository
         if repository.state != FAIL:
             yield versions.check_site_cache(root)
-        yield versions.dvc_lock(root, status)
-        yield versions.runs(root)
+        yield versions.check_dvc_lock(root, status)
+        yield versions.check_mlflow(root)
     finally:
         versions.stop_dvc_status(status)
 
 
-def mend(root: Path) -> Iterator[str]:
+def fix_project(root: Path) -> Iterator[str]:
     """Mend what a killed process left of DVC's files, where that loses no finished work, and have pulls checked.
 
     Yields what was done.
@@ -59,10 +59,10 @@ def mend(root: Path) -> Iterator[str]:
     """
     if state.find_rwlock_problem(root):
         yield state.mend_rwlock(root)
-    if versions.lock_trouble(root):
+    if versions.find_lock_problem(root):
         yield state.mend_lock(root)
-    if found := cache.find_broken_entries(root, whole=True):
+    if broken_entries := cache.find_broken_entries(root, whole=True):
         state.refuse_beside(root)
-        yield cache.remove_entries(found)
+        yield cache.remove_entries(broken_entries)
     if careless := dvc_settings.find_unverified_remotes(root):
         yield dvc_settings.verify_pulls(root, careless)

@@ -34,8 +34,8 @@ def main() -> int:
 
     try:
         with suppress(DvcException), Repo() as repo:  # what is broken DVC says itself, below
-            if found := sorted({*find_addresses(repo.index.stages)}):
-                print(", ".join(found), file=sys.stderr)
+            if addresses := sorted({*find_addresses(repo.index.stages)}):
+                print(", ".join(addresses), file=sys.stderr)
                 return ELSEWHERE
         return int(dvc(["status", "--json"]))
     except Exception as error:  # noqa: BLE001 - DVC's readers raise many kinds of settings and repositories that are none

@@ -12,18 +12,18 @@ from pathlib import Path
 
 from caramel.config.schema import Config
 from caramel.doctor.findings import FAIL, GIB, OK, WARN, Finding
-from caramel.io.disk_space import room, trouble, volume_of
+from caramel.io.disk_space import find_volume, find_volume_problem, suggest_cleanup
 from caramel.io.regular_files import read_plain_text
 from caramel.runtime.ray.cluster import find_connection_problem, get_cluster_address
 
 
-def python() -> Finding:
+def check_python() -> Finding:
     """The Python that runs this."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     return Finding(OK, "python", f"{version} in {sys.prefix}")
 
 
-def packages(root: Path) -> Finding:
+def check_packages(root: Path) -> Finding:
     """Installed versions against ``requirements.lock``."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
@@ -35,18 +35,18 @@ def packages(root: Path) -> Finding:
         text = re.sub(r"\\\n|--hash=\S+", "", read_plain_text(lock))
         lines = [line.partition("#")[0].strip() for line in text.splitlines()]
         pins = [Requirement(line) for line in lines if line]
-        here = [pin for pin in pins if pin.marker is None or pin.marker.evaluate()]
+        required = [pin for pin in pins if pin.marker is None or pin.marker.evaluate()]
     except (OSError, ValueError) as error:  # ValueError: no text, or no requirement
-        said = " ".join(str(error).split())[:200]
+        reason = " ".join(str(error).split())[:200]
         return Finding(
-            FAIL, "packages", f"requirements.lock is broken: {said}", "git checkout requirements.lock"
+            FAIL, "packages", f"requirements.lock is broken: {reason}", "git checkout requirements.lock"
         )
-    if not here:
+    if not required:
         return Finding(FAIL, "packages", "requirements.lock names none", "git checkout requirements.lock")
     names = [(d.metadata["Name"], d.version) for d in metadata.distributions()]
     installed = {canonicalize_name(name): version for name, version in names if name}
     missing, other = [], []
-    for pin in here:
+    for pin in required:
         version = installed.get(canonicalize_name(pin.name))
         if version is None:
             missing.append(pin.name)
@@ -57,21 +57,21 @@ def packages(root: Path) -> Finding:
         return Finding(FAIL, "packages", f"{len(missing)} missing: {', '.join(missing[:5])}", cure)
     if other:
         return Finding(WARN, "packages", f"{len(other)} differ from the lock: {', '.join(other[:5])}", cure)
-    return Finding(OK, "packages", f"all {len(here)} as in requirements.lock")
+    return Finding(OK, "packages", f"all {len(required)} as in requirements.lock")
 
 
-def disk(root: Path) -> Finding:
+def check_disk(root: Path) -> Finding:
     """Free space on each volume that data, cache, results and runs go to, and whether it can be written."""
     written = [root / name for name in (".", "data", "work", "mlruns", ".dvc")]
-    stuck = [said for path in written if (said := trouble(path))]
+    stuck = [problem for path in written if (problem := find_volume_problem(path))]
     if stuck:
         return Finding(FAIL, "disk", " ".join(dict.fromkeys(stuck)))
-    free = {volume_of(path): shutil.disk_usage(volume_of(path)).free / GIB for path in written}
+    free = {find_volume(path): shutil.disk_usage(find_volume(path)).free / GIB for path in written}
     least = min(free, key=lambda volume: free[volume])
     text = f"{free[least]:.0f} GiB free" + (
         f" on {least}, the fullest of {len(free)}" if len(free) > 1 else ""
     )
-    cure = room(least) or "make room there"
+    cure = suggest_cleanup(least) or "make room there"
     if free[least] < 2:
         return Finding(FAIL, "disk", text, cure)
     if free[least] < 10:
@@ -79,7 +79,7 @@ def disk(root: Path) -> Finding:
     return Finding(OK, "disk", text)
 
 
-def memory() -> Finding:
+def check_memory() -> Finding:
     """Memory of this machine."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
     if total < 6:
@@ -89,13 +89,13 @@ def memory() -> Finding:
     return Finding(OK, "memory", f"{total:.0f} GiB")
 
 
-def cores() -> Finding:
+def check_cores() -> Finding:
     """Processors that this process may use."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Finding(OK, "cores", str(usable))
 
 
-def gpu(config: Config | None) -> Finding:
+def check_gpu(config: Config | None) -> Finding:
     """GPUs that torch can use."""
     try:
         import torch
@@ -110,7 +110,7 @@ def gpu(config: Config | None) -> Finding:
     return Finding(OK, "gpu", "none: models are trained on the processor")
 
 
-def ray(config: Config | None) -> Finding:
+def check_ray(config: Config | None) -> Finding:
     """Ray, and the cluster that RAY_ADDRESS names."""
     if find_spec("ray") is None:
         inline = config is not None and config.run.executor == "inline"
@@ -118,7 +118,7 @@ def ray(config: Config | None) -> Finding:
     address = get_cluster_address()
     if not address:
         return Finding(OK, "ray", "this machine (RAY_ADDRESS names no other)")
-    if said := find_connection_problem(address):
+    if problem := find_connection_problem(address):
         cure = "unset it, or start the cluster"
-        return Finding(FAIL, "ray", f"RAY_ADDRESS={address!r} cannot be reached: {said}", cure)
+        return Finding(FAIL, "ray", f"RAY_ADDRESS={address!r} cannot be reached: {problem}", cure)
     return Finding(OK, "ray", f"cluster at {address}")

@@ -130,7 +130,7 @@ def find_wrong_objects(
     return sorted(cut | (wrong if len(wrong) < len(etags) else set()))
 
 
-def mend_remotes(root: Path) -> Iterator[str]:
+def fix_remotes(root: Path) -> Iterator[str]:
     """Send what the remotes lack, or have wrong, of what ``dvc.lock`` needs and the project's cache has; yield what was done.
 
     The folder of a remote is not made: where it is missing, the disk is likely not mounted.

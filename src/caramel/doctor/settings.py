@@ -13,7 +13,7 @@ from caramel.errors import CaramelError, format_items
 from caramel.runtime import code_manifest
 
 
-def params(root: Path) -> Finding:
+def check_params(root: Path) -> Finding:
     """Whether ``params.yaml`` can be read, and its profile."""
     try:
         config = load_config(root / "params.yaml")
@@ -22,16 +22,16 @@ def params(root: Path) -> Finding:
     return Finding(OK, "params", f"profile {config.profile!r}, source {config.scenes.source!r}")
 
 
-def backends(config: Config) -> Finding:
+def check_backends(config: Config) -> Finding:
     """Whether all backends, scorers, models and benchmarks that the params name are there."""
-    found = [line.replace("\n", " ") for line in iter_unmet_names(config)]
-    if found:
+    unmet_names = [line.replace("\n", " ") for line in iter_unmet_names(config)]
+    if unmet_names:
         cure = f"put there what is named, or set these keys: caramel profile {config.profile} --set KEY=VALUE"
-        return Finding(FAIL, "backends", f"not there:\n{format_items(found, 20)}", cure)
+        return Finding(FAIL, "backends", f"not there:\n{format_items(unmet_names, 20)}", cure)
     return Finding(OK, "backends", "all that the params name are there")
 
 
-def inputs(root: Path, config: Config) -> Finding:
+def check_inputs(root: Path, config: Config) -> Finding:
     """Whether the folders of the user's own that the params name are there; a hub name is none."""
     named = {
         key: name
@@ -48,20 +48,22 @@ def inputs(root: Path, config: Config) -> Finding:
     if config.scenes.source == "files":
         named = {"scenes.files": config.scenes.files, **named}
     lacking = [f"{key} = {name!r}" for key, name in named.items() if not (root / name).exists()]
-    if "scenes.files" in named and not lacking and not _holds_captions(root / config.scenes.files):
+    if "scenes.files" in named and not lacking and not _has_captions(root / config.scenes.files):
         lacking.append(f"captions: scenes.files = {config.scenes.files!r} holds no file of captions")
     if lacking:
-        said = f"not there:\n{format_items(lacking)}"
-        return Finding(FAIL, "inputs", said, "put them there, or set these keys; see the profile's comments")
+        message = f"not there:\n{format_items(lacking)}"
+        return Finding(
+            FAIL, "inputs", message, "put them there, or set these keys; see the profile's comments"
+        )
     return Finding(OK, "inputs", ", ".join(named.values()) or "none are needed")
 
 
-def _holds_captions(folder: Path) -> bool:
+def _has_captions(folder: Path) -> bool:
     """Return whether a folder holds what stage ``scenes`` reads: a table of captions, or SugarCrepe's files."""
     from caramel.sources.folders import READERS
-    from caramel.sources.sugarcrepe_files import subtype_files
+    from caramel.sources.sugarcrepe_files import list_subtype_files
 
-    return any((folder / name).is_file() for name in READERS) or bool(subtype_files(folder))
+    return any((folder / name).is_file() for name in READERS) or bool(list_subtype_files(folder))
 
 
 def _is_path(root: Path, name: str) -> bool:
@@ -69,7 +71,7 @@ def _is_path(root: Path, name: str) -> bool:
     return Path(name).is_absolute() or (len(Path(name).parts) > 1 and (root / Path(name).parts[0]).is_dir())
 
 
-def methods(root: Path, config: Config) -> Finding:
+def check_methods(root: Path, config: Config) -> Finding:
     """Whether the pairs and the model have what the methods of ``finetune.variants`` train on, as far as they are made."""
     from caramel.training.variants import check_data, check_settings, split_rows
 
@@ -81,14 +83,14 @@ def methods(root: Path, config: Config) -> Finding:
         train_rows, _ = split_rows(rows)
         check_data(config.finetune.variants, train_rows, base)
         for variant in config.finetune.variants:
-            mine = {**config.finetune.model_dump(), **config.finetune.own.get(variant, {})}
-            check_settings(variant, mine, len(train_rows), config.finetune.processes)
+            variant_settings = {**config.finetune.model_dump(), **config.finetune.own.get(variant, {})}
+            check_settings(variant, variant_settings, len(train_rows), config.finetune.processes)
     except CaramelError as error:
         return Finding(FAIL, "methods", str(error))
     return Finding(OK, "methods", f"{names}; their data is there")
 
 
-def code(root: Path) -> Finding:
+def check_code(root: Path) -> Finding:
     """Whether the files of ``code/`` list the sources of the installed caramel, or of this repository."""
     version = metadata.version("caramel")
     try:
@@ -102,10 +104,10 @@ def code(root: Path) -> Finding:
     return Finding(OK, "code", f"that of caramel {version}, as code/ lists it")
 
 
-def hub(config: Config | None) -> Finding:
+def check_hub(config: Config | None) -> Finding:
     """Whether models may be fetched, and whether the params ask for it."""
     offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON")
-    named = [p for p in _pretrained(config) if not (is_there(p) or _is_path(Path(), p))]
+    named = [p for p in _list_pretrained(config) if not (is_there(p) or _is_path(Path(), p))]
     if named and offline:
         return Finding(
             WARN,
@@ -116,7 +118,7 @@ def hub(config: Config | None) -> Finding:
     return Finding(OK, "hub", "offline: nothing is fetched" if offline else "models may be fetched")
 
 
-def _pretrained(config: Config | None) -> list[str]:
+def _list_pretrained(config: Config | None) -> list[str]:
     """Return the pretrained models that the params ask for."""
     if config is None:
         return []

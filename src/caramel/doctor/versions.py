@@ -24,7 +24,7 @@ SLOW = 8.0  # seconds that DVC may take before its finding is given up
 ENDING = 5.0  # seconds that it has to end by itself, then
 
 
-def dvc_repository(root: Path) -> Finding:
+def check_dvc_repository(root: Path) -> Finding:
     """The DVC repository and its remote."""
     if not (root / ".dvc").is_dir():
         return Finding(
@@ -32,8 +32,8 @@ def dvc_repository(root: Path) -> Finding:
         )
     if trouble := state.find_rwlock_problem(root):
         return Finding(FAIL, "dvc", f"{trouble}; no command of DVC runs", "caramel doctor --fix")
-    if found := cache.find_broken_entries(root, whole=False):
-        text = f"{len(found)} broken entries in its cache: stages fail, or run each time again"
+    if broken_entries := cache.find_broken_entries(root, whole=False):
+        text = f"{len(broken_entries)} broken entries in its cache: stages fail, or run each time again"
         return Finding(FAIL, "dvc", text, "caramel doctor --fix")
     try:
         remotes = list(settings.list_remotes(settings.load_settings(root)))
@@ -114,7 +114,7 @@ def stop_dvc_status(status: subprocess.Popen[str] | None) -> None:
                 status.kill()
 
 
-def lock_trouble(root: Path) -> str:
+def find_lock_problem(root: Path) -> str:
     """Return why DVC would refuse ``dvc.lock``, nothing if it is missing or whole.
 
     Raises:
@@ -127,16 +127,16 @@ def lock_trouble(root: Path) -> str:
     return ""
 
 
-def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
+def check_dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
     """Whether ``dvc.lock`` is what the sources and params would make, and whether its outputs are in the project."""
     try:
         if status is None:
             in_git = state.lock_in_git(root) is not None
-            said, cure = (
+            message, cure = (
                 ("git has it", "git checkout dvc.lock") if in_git else ("nothing was made yet", "dvc repro")
             )
-            return Finding(WARN, "dvc.lock", f"missing: {said}", cure)
-        if broken := lock_trouble(root):
+            return Finding(WARN, "dvc.lock", f"missing: {message}", cure)
+        if broken := find_lock_problem(root):
             return Finding(FAIL, "dvc.lock", broken, "caramel doctor --fix, then dvc repro")
         output, errors = status.communicate(timeout=SLOW)
         changes = json.loads(output) if status.returncode == 0 else {}
@@ -149,8 +149,8 @@ def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
     if "Unable to acquire lock" in errors:
         return Finding(WARN, "dvc.lock", "not known: another DVC process is running", "wait for it")
     if status.returncode == local_status.ELSEWHERE:
-        said = f"not known: the graph names {redact_secrets(errors.strip())[:300]}, and nothing is asked of other machines"
-        return Finding(WARN, "dvc.lock", said, "dvc status, which asks them by your logins")
+        message = f"not known: the graph names {redact_secrets(errors.strip())[:300]}, and nothing is asked of other machines"
+        return Finding(WARN, "dvc.lock", message, "dvc status, which asks them by your logins")
     if status.returncode:
         lines = [line.strip() for line in errors.splitlines() if line.strip()]
         text = " ".join(lines)[:300] or "DVC failed"
@@ -163,7 +163,7 @@ def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
         for out in stage.get("outs", ())
     ]
     stale = [stage for stage, entries in changes.items() if _is_stale(entries, outputs)]
-    absent = [stage for stage, entries in changes.items() if _lacks_outputs(entries)]
+    absent = [stage for stage, entries in changes.items() if _has_missing_outputs(entries)]
     text = f"{len(stale)} stages to run, from {stale[0]!r} on" if stale else "current"
     if absent:
         text += f"; outputs of {len(absent)} stages are not here"
@@ -185,13 +185,13 @@ def _is_stale(entries: list[str | dict[str, dict[str, object]]], outputs: list[s
     return False
 
 
-def _lacks_outputs(entries: list[str | dict[str, dict[str, object]]]) -> bool:
+def _has_missing_outputs(entries: list[str | dict[str, dict[str, object]]]) -> bool:
     """Return whether an output of a stage is not in the project."""
     outputs = [entry.get("changed outs", {}) for entry in entries if not isinstance(entry, str)]
     return any(change in ABSENT for changed in outputs for change in changed.values())
 
 
-def runs(root: Path) -> Finding:
+def check_mlflow(root: Path) -> Finding:
     """The store of tracked runs, or the server they go to."""
     try:
         require_server()

@@ -16,12 +16,12 @@ import numpy as np
 
 from caramel.errors import BackendError, ConfigError
 from caramel.interfaces.model import Embeddings
-from caramel.io.image_codec import open_picture
-from caramel.models.batching import in_batches
+from caramel.io.image_codec import decode_image
+from caramel.models.batching import run_in_batches
 from caramel.models.devices import resolve_precision
 from caramel.models.loading.files import PICTURE
 from caramel.models.open_clip.config import Clip
-from caramel.models.open_clip.encoder import ClipEncoder, decode
+from caramel.models.open_clip.encoder import ClipEncoder, decode_images
 from caramel.models.transformers.transformers_dual import TransformersDual
 from caramel.models.transformers.transformers_files import MODEL_TYPES
 from caramel.runtime.ray.sharded_map import map_in_threads
@@ -131,18 +131,18 @@ class _FunctionEncoder:
     def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
         """Return unit vectors (n, d) of encoded image files."""
         forward = partial(_compute_unit_vectors, self._images, "images")
-        return in_batches(images, _open_images, forward, batch=batch, device="cpu")
+        return run_in_batches(images, _open_images, forward, batch=batch, device="cpu")
 
     def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
         """Return unit vectors (n, d)."""
-        return in_batches(
+        return run_in_batches(
             texts, list, partial(_compute_unit_vectors, self._texts, "texts"), batch=batch, device="cpu"
         )
 
 
 def _open_images(files: Sequence[bytes]) -> list[Image.Image]:
     """Return encoded image files as RGB pictures."""
-    return map_in_threads(lambda data: open_picture(data, "of the benchmark"), files)
+    return map_in_threads(lambda data: decode_image(data, "of the benchmark"), files)
 
 
 def _compute_unit_vectors(function: Callable[..., Any], what: str, items: list[Any]) -> torch.Tensor:
@@ -185,7 +185,7 @@ def _build_clip(model: Any, tokenizer: Any, preprocess: Any) -> Clip:
     padding = getattr(getattr(tokenizer, "tokenizer", None), "pad_token_id", None) or 0
     mean, std = tuple(steps[-1].mean), tuple(steps[-1].std)
     clip = Clip(model, tokenizer, apply_steps, mean, std, {}, None, padding)
-    if any((decode(clip, [PICTURE]) != decode(clip, [PICTURE])).any() for _ in range(TRIALS)):
+    if any((decode_images(clip, [PICTURE]) != decode_images(clip, [PICTURE])).any() for _ in range(TRIALS)):
         raise ConfigError(
             "preprocess= changes the same picture by chance: it is the one for training. Give the one for evaluation, "
             "the last that open_clip.create_model_and_transforms returns."

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from caramel.benchmarks.image_files import content_keys
-from caramel.benchmarks.present_images import leave_out_missing
-from caramel.benchmarks.tasks import limited, rejects_of
+from caramel.benchmarks.image_files import compute_content_keys
+from caramel.benchmarks.present_images import exclude_missing
+from caramel.benchmarks.tasks import limit_instances, list_rejects
 from caramel.errors import DataError, format_items
 from caramel.interfaces.benchmark import Rankings, Task
-from caramel.io.validators import brief
+from caramel.io.validators import format_value
 from caramel.registry import BENCHMARKS
 from caramel.schemas.io import build_frame
 from caramel.schemas.rejects import REJECTS
@@ -76,13 +76,13 @@ def read_task(source: BenchmarkSource, limit: int | None = None) -> Task:
             f"Benchmark {source.benchmark!r}: there is no folder {source.data!r}. Expected layout:\n"
             f"{BENCHMARKS[source.benchmark].layout}"
         )
-    read = BENCHMARKS[source.benchmark].read
-    return limited(read(Path(source.data), Path(source.images), **source.options), limit)
+    read = BENCHMARKS[source.benchmark].load_rows
+    return limit_instances(read(Path(source.data), Path(source.images), **source.options), limit)
 
 
 def select_scorable(task: Task, source: BenchmarkSource, with_images: bool) -> Task:
     """Return the task without instances whose images are missing, where the source says so and images are looked at."""
-    return leave_out_missing(task) if with_images and source.missing == "skip" else task
+    return exclude_missing(task) if with_images and source.missing == "skip" else task
 
 
 def check_instances(task: Task, source: BenchmarkSource) -> None:
@@ -91,7 +91,7 @@ def check_instances(task: Task, source: BenchmarkSource) -> None:
     if len(twice):
         raise DataError(
             f"Benchmark {source.benchmark!r}: {len(twice)} instances stand twice:\n"
-            f"{format_items([brief(name) for name in twice])}"
+            f"{format_items([format_value(name) for name in twice])}"
         )
 
 
@@ -99,14 +99,18 @@ def build_rejects(task: Task, benchmark: str) -> pd.DataFrame:
     """Return table ``rejects`` of what of a benchmark's files asks nothing; its stage is the benchmark."""
     rows = [
         {"id": reject.place, "stage": benchmark, "reason": reject.reason, "text": reject.text}
-        for reject in rejects_of(task)
+        for reject in list_rejects(task)
     ]
     return build_frame(REJECTS, rows)
 
 
 def list_image_keys(task: Task, with_images: bool) -> list[bytes]:
     """Return the content key of each image; its number where no image is looked at."""
-    return content_keys(task.images) if with_images else [str(i).encode() for i in range(len(task.images))]
+    return (
+        compute_content_keys(task.images)
+        if with_images
+        else [str(i).encode() for i in range(len(task.images))]
+    )
 
 
 def hash_task(task: Task) -> bytes:

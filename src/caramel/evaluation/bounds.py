@@ -20,18 +20,18 @@ import pandas as pd
 from caramel.evaluation.results.bound_columns import BOUND_COLUMNS
 from caramel.evaluation.results.run_hits import RunHits
 from caramel.evaluation.results.summary import BASE, build_subset_masks
-from caramel.io.image_codec import pixels
-from caramel.io.image_store import Pictures
+from caramel.io.image_codec import decode_center_crop
+from caramel.io.image_store import ImageStore
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
 from caramel.sources.world.drawing import CANVAS
-from caramel.sources.world.exact_reader import read_pictures
-from caramel.sources.world.grammar import read
-from caramel.sources.world.scenes import Meaning, Thing, holds, list_positions
+from caramel.sources.world.exact_reader import read_images
+from caramel.sources.world.grammar import parse_caption
+from caramel.sources.world.scenes import Meaning, SceneObject, is_true_of_objects, list_positions
 from caramel.utils.arrays import Bools, Floats
 
-Reader = Callable[[Meaning, tuple[Thing, ...]], bool]
+Reader = Callable[[Meaning, tuple[SceneObject, ...]], bool]
 
 
 def compute_bounds(runs: RunHits, assembled: Path, *, further_objects: bool) -> pd.DataFrame:
@@ -78,7 +78,7 @@ def read_group(instances: pd.DataFrame, images: Path, *, further_objects: bool) 
         further_objects: as in ``compute_bounds``.
     """
     captions = instances[["caption", "negative_caption"]].to_numpy()
-    readings = [[read(str(text)) for text in pair] for pair in captions]
+    readings = [[parse_caption(str(text)) for text in pair] for pair in captions]
     if not all(reading for pair in readings for reading in pair):
         return np.full(len(instances), np.nan), np.full(len(instances), np.nan)
     names = instances[["image_id", "negative_image_id"]].to_numpy()
@@ -98,26 +98,26 @@ def read_group(instances: pd.DataFrame, images: Path, *, further_objects: bool) 
     return expected[0], expected[1]
 
 
-def _read_images(names: Sequence[str], images: Path) -> dict[str, tuple[Thing, ...] | None]:
+def _read_images(names: Sequence[str], images: Path) -> dict[str, tuple[SceneObject, ...] | None]:
     """Return the objects of each image; None where a cell cannot be read."""
-    known = Pictures(images, read_table(IMAGES, images))
-    readings = read_pictures(np.stack([pixels(known[name], name, CANVAS) for name in names]))
+    known = ImageStore(images, read_table(IMAGES, images))
+    readings = read_images(np.stack([decode_center_crop(known[name], name, CANVAS) for name in names]))
     return {
         name: None if of.unreadable else of.scene.things for name, of in zip(names, readings, strict=True)
     }
 
 
-def _is_true(meaning: Meaning, objects: tuple[Thing, ...]) -> bool:
-    return holds(meaning, objects, exactly=False)
+def _is_true(meaning: Meaning, objects: tuple[SceneObject, ...]) -> bool:
+    return is_true_of_objects(meaning, objects, exactly=False)
 
 
-def has_words(meaning: Meaning, objects: tuple[Thing, ...]) -> bool:
+def has_words(meaning: Meaning, objects: tuple[SceneObject, ...]) -> bool:
     """Return whether each word of a caption, by itself and as often as it is said, is true of something that is shown."""
     mentions, pairs = meaning.mentions, list(itertools.combinations(objects, 2))
     beside, above = (
         any(getattr(a, axis) != getattr(b, axis) for a, b in pairs) for axis in ("column", "row")
     )
-    related = all(beside if r.kind in ("left", "right") else above for r in meaning.relations)
+    related = all(beside if r.predicate in ("left", "right") else above for r in meaning.relations)
     words = Counter(w for m in mentions for w in (m.noun, m.colour, m.size, m.position) if w is not None)
     image_words = Counter(w for t in objects for w in (t.noun, t.colour, t.size, *list_positions(t)))
     return related and words <= image_words

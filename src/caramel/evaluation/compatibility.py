@@ -5,7 +5,7 @@ from __future__ import annotations
 from caramel.benchmarks.metrics import METRICS
 from caramel.evaluation.scores.multiple_choice import can_ask_choices
 from caramel.interfaces.benchmark import ABSENT, Benchmark, Comparisons, Task
-from caramel.models.specs import family_of
+from caramel.models.specs import get_family
 
 MOST_PAIRS = 10_000_000  # of a matcher, each a pass of its own: Flickr30K has 5 million, COCO 125
 
@@ -16,7 +16,7 @@ def find_incompatibility(model: str, benchmark: Benchmark, task: Task) -> str | 
     Raises:
         BackendError: the spec's family cannot be told.
     """
-    form = family_of(model).form
+    form = get_family(model).form
     reason = None
     if form == "chooser" and not can_ask_choices(task):
         reason = (

@@ -17,9 +17,9 @@ from caramel.evaluation.preflight import find_duplicate_names, hash_contents
 from caramel.evaluation.results.summary import select_overall_metrics, summarise_similarities
 from caramel.evaluation.scores.encoding import RunConfig, compute_model_code_version
 from caramel.evaluation.scores.scoring import compute_similarities
-from caramel.models.devices import gpus_of, resolve_device
+from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.models.embedding_cache import check_stores
-from caramel.models.specs import content_of, family_of, open_model, parse_spec
+from caramel.models.specs import get_family, hash_content, open_model, parse_spec
 from caramel.registry import BENCHMARKS
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.mlflow.server import require_server
@@ -92,14 +92,14 @@ def run_evaluation(
     if repeated := find_duplicate_names(models, sources):
         raise ConfigError("\n".join(repeated))
     content_hashes, rejects = hash_contents(models, sources, limit)
-    weights = {model: content_of(model) for model in models}
+    weights = {model: hash_content(model) for model in models}
     points = [
         {
             "model": model,
             "weights": weights[model],
             "tags": dict((tags or {}).get(parse_spec(model).name, {})),
             "source": asdict(source),
-            "content": content_hashes[source.benchmark, family_of(model).looks_at_images],
+            "content": content_hashes[source.benchmark, get_family(model).looks_at_images],
         }
         for model in models
         for source in sources
@@ -107,7 +107,7 @@ def run_evaluation(
     of_trials, of_shards = trials.select_executors(executor, len(points))
     if of_trials == "ray":
         check_stores(store, {compute_model_code_version(model) for model in models})
-    order = take_turns(len(models), len(sources), trials.count_at_once(gpus_of(gpus, device)))
+    order = take_turns(len(models), len(sources), trials.count_at_once(get_gpus_per_worker(gpus, device)))
     results = trials.tune_grid(
         evaluate_model,
         [points[entry] for entry in order],
@@ -122,12 +122,12 @@ def run_evaluation(
         folder=folder,
         executor=of_trials,
         title="evaluate",
-        gpus=gpus_of(gpus, device),
+        gpus=get_gpus_per_worker(gpus, device),
         should_rerun=lambda result: result["failed"] > 0,  # the next run asks those questions again
         plan=lambda point, name: {
             "planned": _plan_run(point, name, precision=precision, batch=batch, limit=limit),
             "executor": of_shards,
-            "gpus": gpus_of(gpus, device),
+            "gpus": get_gpus_per_worker(gpus, device),
             "store": os.path.realpath(store),
         },
     )
@@ -197,7 +197,7 @@ def evaluate_model(
 
     source = BenchmarkSource(**point["source"])
     benchmark = BENCHMARKS[source.benchmark]
-    with_images = family_of(point["model"]).looks_at_images
+    with_images = get_family(point["model"]).looks_at_images
     task = select_scorable(read_task(source, limit), source, with_images)
     keys = list_image_keys(task, with_images)
     device = resolve_device(device)  # here: nodes of a cluster may have another one

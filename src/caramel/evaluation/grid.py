@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from caramel.benchmarks.readers.held_out import single_objects
-from caramel.benchmarks.readers.zero_shot import holds_something
+from caramel.benchmarks.readers.held_out import select_single_object_pairs
+from caramel.benchmarks.readers.zero_shot import has_content
 from caramel.errors import BackendError
 from caramel.evaluation.benchmark_source import BenchmarkSource, locate_benchmark
 from caramel.evaluation.bounds import compute_bounds
@@ -22,7 +22,7 @@ from caramel.evaluation.results.standardisation import standardise_compounds
 from caramel.evaluation.results.summary import BASE, summarise_variants
 from caramel.evaluation.scores.encoding import RunConfig
 from caramel.evaluation.weight_distance import compute_distances
-from caramel.models.devices import gpus_of, resolve_device
+from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.registry import BENCHMARKS
 from caramel.runtime.ray import sharded_map
 
@@ -101,7 +101,7 @@ def evaluate_models(
     ]
     held_out = _list_retention_sources(split, retrieval, seed)
     sources += held_out
-    if holds_something(Path(zero_shot)):
+    if has_content(Path(zero_shot)):
         sources.append(locate_benchmark(ZERO_SHOT, Path(zero_shot), None))
     for name in benchmarks:
         assert data is not None, "caramel.config.validate says so before the first stage"
@@ -138,7 +138,13 @@ def evaluate_models(
     compounds = [standardise_compounds(runs, **drawn) for runs in headlines]
     bounds = [compute_bounds(runs, Path(ASSEMBLED), further_objects=further_objects) for runs in headlines]
     run = RunConfig(
-        BASE, resolve_device(device), precision, batch, str(store), executor, gpus_of(gpus, device)
+        BASE,
+        resolve_device(device),
+        precision,
+        batch,
+        str(store),
+        executor,
+        get_gpus_per_worker(gpus, device),
     )
     distance = compute_distances(folders, BASE, held_out[0], run, folder)
     retention = compute_retention(
@@ -158,7 +164,10 @@ def evaluate_models(
 def _list_retention_sources(split: str, count: int, seed: int) -> list[BenchmarkSource]:
     """Return the benchmarks of what was kept on the pairs of the source; classes where there are pictures of them."""
     options = {"split": split, "count": count, "seed": seed}
-    names = [RETRIEVAL, *([CLASSES] if len(single_objects(Path(SCENES), split, count, seed)) else [])]
+    names = [
+        RETRIEVAL,
+        *([CLASSES] if len(select_single_object_pairs(Path(SCENES), split, count, seed)) else []),
+    ]
     return [BenchmarkSource(name, SCENES, SCENES, options, dvc=(SCENES,)) for name in names]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from caramel.interfaces.benchmark import LeftOut
+from caramel.interfaces.benchmark import Exclusion
 from caramel.runtime.mlflow import tracking
 
 _INVALID_CHARACTER = re.compile(r"[^\w./ -]")  # of a name in MLflow
@@ -19,7 +19,9 @@ _MAX_LENGTH = 250  # signs of one
 HEADLINE = ("without_add", "all")  # subsets; the first that a metric has
 
 
-def log_run(metrics: pd.DataFrame, planned: tracking.PlannedRun, *, left_out: LeftOut | None = None) -> None:
+def log_run(
+    metrics: pd.DataFrame, planned: tracking.PlannedRun, *, left_out: Exclusion | None = None
+) -> None:
     """Log the metrics, by subset, and their figure to a run; and how many images and instances are left out, if any.
 
     Each metric's value on its headline subset is also logged by the metric's bare name, which MLflow's pages show in a section

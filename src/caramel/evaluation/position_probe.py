@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.image_files import content_keys, encoded
+from caramel.benchmarks.image_files import compute_content_keys, read_encoded_images
 from caramel.evaluation.results.bound_columns import CELLS, NOUN, PIXELS, PROBE_COLUMNS, RELATION, WORD
 from caramel.evaluation.results.summary import parse_variant
 from caramel.evaluation.scores.encoding import RunConfig, encode_items
 from caramel.evaluation.scores.item_scores import DualEncoderScores
 from caramel.interfaces.benchmark import ImageFile, Index
 from caramel.interfaces.model import DualEncoder
-from caramel.io.image_codec import pixels
-from caramel.models.devices import gpus_of, resolve_device
+from caramel.io.image_codec import decode_center_crop
+from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.models.specs import open_model
 from caramel.runtime.ray.sharded_map import Executor
 from caramel.runtime.ray.trials import select_executors
@@ -36,7 +36,7 @@ from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.drawing import CANVAS
-from caramel.sources.world.grammar import read
+from caramel.sources.world.grammar import parse_caption
 from caramel.sources.world.scenes import GRID, NOUNS, RELATIONS, Scene
 from caramel.utils.arrays import Floats, Ints
 from caramel.utils.stats import wilson_interval
@@ -90,7 +90,7 @@ def probe_positions(
     if len(scenes) < LEAST:
         return pd.DataFrame(columns=list(PROBE_COLUMNS))
     images = [ImageFile(str(data / "images.parquet"), name=name) for name in scenes["image_id"]]
-    keys, texts = content_keys(images), list(dict.fromkeys(scenes["caption"]))
+    keys, texts = compute_content_keys(images), list(dict.fromkeys(scenes["caption"]))
     at_text = [texts.index(caption) for caption in scenes["caption"]]
     device, store = resolve_device(device), str(folder / "embeddings")
     first: dict[str, str] = {}
@@ -98,12 +98,12 @@ def probe_positions(
         first.setdefault(parse_variant(name), name)
     _, of_shards = select_executors(executor, len(first))
     control = compute_readings(
-        read_patches(encoded(images)), np.zeros((len(scenes), 1)), scenes.assign(word=-1)
+        read_patches(read_encoded_images(images)), np.zeros((len(scenes), 1)), scenes.assign(word=-1)
     )
     rows = _build_rows(PIXELS, control)
     for name in first.values():
         spec = f"{name}=open_clip:{folders[name]}"
-        run = RunConfig(spec, device, "fp32", batch, store, of_shards, gpus_of(gpus, device))
+        run = RunConfig(spec, device, "fp32", batch, store, of_shards, get_gpus_per_worker(gpus, device))
         model = open_model(spec, device, "fp32")
         assert isinstance(model, DualEncoder)
         vectors = encode_items(images, keys, texts, _build_empty_pairs, run, model)
@@ -142,7 +142,7 @@ def read_scenes(data: Path, split: str) -> pd.DataFrame:
 
 def find_relation_word(caption: str) -> int:
     """Return the place in ``RELATIONS`` of the word by which a caption says its only relation; -1 if it says not one."""
-    parsed = read(caption)
+    parsed = parse_caption(caption)
     words = re.findall(rf"\b({'|'.join(RELATIONS)})\b", caption)
     if parsed is None or len(parsed.whole.relations) != 1 or len(words) != 1:
         return -1
@@ -218,7 +218,9 @@ def fit_scores(vectors: Floats, labels: Ints, count: int, folds: Ints) -> Floats
 def read_patches(files: Sequence[bytes]) -> Floats:
     """Return how far the mean colour of each patch of encoded images is from the background, (n, patches · 3)."""
     side = CANVAS // PATCH
-    stack = np.stack([pixels(data, f"number {index}", CANVAS) for index, data in enumerate(files)])
+    stack = np.stack(
+        [decode_center_crop(data, f"number {index}", CANVAS) for index, data in enumerate(files)]
+    )
     colours = stack.astype(float)
     distances = np.abs(colours - np.median(colours.reshape(len(stack), -1, 3), axis=1)[:, None, None])
     patches = distances.reshape(len(stack), side, PATCH, side, PATCH, 3).mean((2, 4))

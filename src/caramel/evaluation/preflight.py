@@ -10,8 +10,8 @@ import pandas as pd
 from tqdm import tqdm
 
 from caramel.benchmarks.image_files import check_images
-from caramel.benchmarks.present_images import format_left_out
-from caramel.benchmarks.tasks import rejects_of, rejects_text
+from caramel.benchmarks.present_images import format_exclusion
+from caramel.benchmarks.tasks import format_rejects, list_rejects
 from caramel.errors import BackendError, CaramelError
 from caramel.evaluation.benchmark_source import (
     BenchmarkSource,
@@ -23,7 +23,7 @@ from caramel.evaluation.benchmark_source import (
 )
 from caramel.evaluation.compatibility import find_incompatibility
 from caramel.interfaces.benchmark import Task
-from caramel.models.specs import family_of, missing_of, parse_spec
+from caramel.models.specs import get_family, missing_of, parse_spec
 from caramel.registry import BENCHMARKS
 from caramel.schemas.io import build_frame
 from caramel.schemas.rejects import REJECTS
@@ -45,7 +45,7 @@ def find_problems(
             task = read_task(source, limit)
             check_instances(task, source)
             problems += _find_incompatibilities(known, source, task)
-            if any(family_of(model).looks_at_images for model in known):
+            if any(get_family(model).looks_at_images for model in known):
                 check_images(select_scorable(task, source, True).images, source.benchmark)
         except CaramelError as error:
             problems.append(f"benchmark {source.benchmark!r}: {error}")
@@ -86,23 +86,23 @@ def hash_contents(
         DataError: captions or images are missing or broken.
         BackendError: a model cannot be scored on a benchmark.
     """
-    with_images = {family_of(model).looks_at_images for model in models}
+    with_images = {get_family(model).looks_at_images for model in models}
     hashes: dict[tuple[str, bool], str] = {}
     problems: list[str] = []
     rejects: list[pd.DataFrame] = []
     for source in sources:
         task = read_task(source, limit)
         check_instances(task, source)
-        left_out = rejects_of(task)
+        left_out = list_rejects(task)
         if left_out:
-            tqdm.write(rejects_text(left_out, source.benchmark), file=sys.stderr)
+            tqdm.write(format_rejects(left_out, source.benchmark), file=sys.stderr)
         rejects.append(build_rejects(task, source.benchmark))
         problems += _find_incompatibilities(models, source, task)
         if not problems:
             for looking in with_images:
                 part = select_scorable(task, source, looking)
                 if part.left_out is not None:
-                    line = format_left_out(part.left_out, source.benchmark, len(part.rows))
+                    line = format_exclusion(part.left_out, source.benchmark, len(part.rows))
                     tqdm.write(line, file=sys.stderr)
                 keys = check_images(part.images, source.benchmark) if looking else []
                 whole = hashlib.sha256(b"".join([*keys, hash_task(part)])).hexdigest()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.image_files import check_images, encoded
+from caramel.benchmarks.image_files import check_images, read_encoded_images
 from caramel.errors import BackendError, ConfigError
 from caramel.evaluation.adapters import LiveModel
 from caramel.evaluation.benchmark_source import (
@@ -172,7 +172,10 @@ def compute_live_similarities(model: LiveModel, on: LoadedBenchmark, batch: int 
 
 def _encode_images(model: LiveModel, images: list[ImageFile], batch: int | None) -> Embeddings:
     """Return the vectors (n, d) of distinct images."""
-    parts = [model.encode_images(encoded(part), batch) for part in split_chunks(images, IMAGES_PER_SHARD)]
+    parts = [
+        model.encode_images(read_encoded_images(part), batch)
+        for part in split_chunks(images, IMAGES_PER_SHARD)
+    ]
     embeddings: Embeddings = check_finite(np.concatenate(parts), model.name)
     return embeddings
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.benchmarks.metrics import Outcomes
-from caramel.benchmarks.readers.instances import subsets_of
+from caramel.benchmarks.readers.instances import list_subsets
 from caramel.evaluation.external.detector_files import IMAGE, LABEL, TEXT, compute_detector_outcomes
 from caramel.evaluation.results.summary import compute_metrics
 from caramel.evaluation.scores.features import encode_projected
@@ -33,8 +33,8 @@ from caramel.evaluation.synthetic_probe_data import (
     plant_artifacts,
 )
 from caramel.interfaces.benchmark import Index
-from caramel.io.image_store import shards_of
-from caramel.models.devices import gpus_of, resolve_device
+from caramel.io.image_store import list_shards
+from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.runtime.ray.file_transfer import LocalFile
 from caramel.runtime.ray.trials import tune_grid
 from caramel.schemas.columns import SUBTYPES
@@ -101,7 +101,7 @@ def evaluate_detectors(
         folder=folder,
         executor="inline",  # the forms share what is encoded, and a head is trained in no time
         title="detectors",
-        gpus=gpus_of(gpus, device),
+        gpus=get_gpus_per_worker(gpus, device),
         plan=lambda point, name: {"store": os.path.realpath(Path(folder, "embeddings"))},
     )
     parts = [read_table(METRICS_TABLE, trial.folder / METRICS) for trial in trials]
@@ -110,7 +110,7 @@ def evaluate_detectors(
 
 def _locate_index(path: Path) -> LocalFile:
     """Return an index of images with the shards that it refers to."""
-    return LocalFile(str(path), around=tuple(shards_of(path, read_table(IMAGES, path))))
+    return LocalFile(str(path), around=tuple(list_shards(path, read_table(IMAGES, path))))
 
 
 def detect_on(
@@ -168,7 +168,7 @@ def evaluate_form(
         _predict_probabilities(base, form, device=resolve_device(device), batch=batch, seed=seed, store=store)
     )
     named = form.judged_rows[["type", "subtype", "compounds"]].fillna("").itertuples(index=False, name=None)
-    subsets: Any = [subsets_of(*row) for row in named]
+    subsets: Any = [list_subsets(*row) for row in named]
     rows = form.judged_rows[["image_id"]].assign(subsets=subsets).reset_index(drop=True)
     metrics = compute_metrics(rows, outcomes, SUBTYPES.__contains__, bootstrap, seed)
     return build_frame(METRICS_TABLE, metrics.assign(model=MODEL, benchmark=form.name))

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from caramel.io.image_codec import open_picture
-from caramel.io.image_store import Pictures
+from caramel.io.image_codec import decode_image
+from caramel.io.image_store import ImageStore
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
@@ -57,7 +57,7 @@ def load_probe_data(
         indices: paths of the tables of images; where two have an image, that of the first is taken.
         split: of the instances that are judged.
     """
-    known = [Pictures(path, read_table(IMAGES, path)) for path in indices]
+    known = [ImageStore(path, read_table(IMAGES, path)) for path in indices]
     source = read_table(PAIRS, pairs)
     image_ids = dict(zip(source["pair_id"].astype(str), source["image_id"].astype(str), strict=True))
     rows = read_table(INSTANCES, instances)
@@ -126,7 +126,7 @@ def _find_unused_prefix(form: ProbeData) -> str:
 
 
 def _fill_half_black(data: bytes) -> bytes:
-    image = open_picture(data, PLANTED)
+    image = decode_image(data, PLANTED)
     image.paste((0, 0, 0), (0, image.height // 2, image.width, image.height))
     file = io.BytesIO()
     image.save(file, "PNG")

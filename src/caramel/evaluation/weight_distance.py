@@ -20,7 +20,7 @@ from caramel.evaluation.scores.item_scores import DualEncoderScores
 from caramel.interfaces.benchmark import ImageFile, Index, Rankings
 from caramel.models.loading.state_dicts import read_state
 from caramel.models.open_clip.checkpoints import WEIGHTS
-from caramel.models.specs import content_of, open_model
+from caramel.models.specs import hash_content, open_model
 from caramel.runtime.ray.trials import select_executors, tune_grid
 
 TEMPERATURE = ("logit_scale", "logit_bias")
@@ -47,7 +47,7 @@ def compute_distances(
     """
     task = read_task(source)
     specs = {name: f"{name}=open_clip:{path}" for name, path in folders.items()}
-    weights = {name: content_of(spec) for name, spec in specs.items()}
+    weights = {name: hash_content(spec) for name, spec in specs.items()}
     _, of_shards = select_executors(run.executor, len(specs))
     trials = tune_grid(
         distance,

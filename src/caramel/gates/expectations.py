@@ -47,7 +47,7 @@ from great_expectations.expectations.metrics.map_metric_provider import (
 
 from caramel.gates.blind_expectation import ExpectBlindAccuracyToBeAtMost
 from caramel.utils.stats import wilson_interval
-from caramel.utils.text import extract_words, is_of_word, normalise_text
+from caramel.utils.text import extract_words, is_word_character, normalise_text
 
 __all__ = [
     "ExpectBlindAccuracyToBeAtMost",
@@ -70,7 +70,7 @@ IGNORE = "either_value_is_missing"
 def describe_format(text: str) -> tuple[bool, str, bool]:
     """Return a text's form: a lower-case letter first, the sign that ends it, and irregular white space."""
     end = text.rstrip()[-1:]
-    return text.lstrip()[:1].islower(), "" if is_of_word(end) else end, text != " ".join(text.split())
+    return text.lstrip()[:1].islower(), "" if is_word_character(end) else end, text != " ".join(text.split())
 
 
 def _evaluate_rows(column_A: pd.Series, column_B: pd.Series, holds: Callable[[str, str], bool]) -> pd.Series:

@@ -22,8 +22,8 @@ from caramel.gates.blind_expectation import GAP
 from caramel.gates.near_duplicate_images import PHOTOGRAPHS, compute_perceptual_hash, find_near_duplicates
 from caramel.gates.split_leakage import list_text_uses
 from caramel.gates.suites import SuiteSummary, validate_table
-from caramel.io.image_codec import open_picture
-from caramel.io.image_store import Pictures
+from caramel.io.image_codec import decode_image
+from caramel.io.image_store import ImageStore
 from caramel.utils.acceptance import Acceptance
 from caramel.utils.arrays import Floats, find_indices
 from caramel.utils.grouping import merge_groups
@@ -84,7 +84,7 @@ def validate_benchmark(
     instances: pd.DataFrame,
     training: pd.DataFrame,
     images: pd.DataFrame,
-    pictures: Pictures,
+    pictures: ImageStore,
     scores: pd.DataFrame,
     image_scores: pd.DataFrame,
     *,
@@ -240,7 +240,7 @@ def list_image_uses(instances: pd.DataFrame, trained: pd.DataFrame, images: pd.D
     return table.assign(missing_image=table["image_id"].mask(known))
 
 
-def add_image_checks(images: pd.DataFrame, image_store: Pictures) -> pd.DataFrame:
+def add_image_checks(images: pd.DataFrame, image_store: ImageStore) -> pd.DataFrame:
     """Return the images with ``image_ok``: it decodes to its row's size, and photographs with ``perceptual_hash``.
 
     Raises:
@@ -248,7 +248,7 @@ def add_image_checks(images: pd.DataFrame, image_store: Pictures) -> pd.DataFram
     """
     rows = images[["image_id", "width", "height", "source"]].itertuples(index=False, name=None)
     checks = [
-        _inspect_image(image_store.checked(name), (width, height), source == PHOTOGRAPHS)
+        _inspect_image(image_store.read_verified(name), (width, height), source == PHOTOGRAPHS)
         for name, width, height, source in rows
     ]
     opened = pd.DataFrame(checks, index=images.index, columns=["image_ok", "perceptual_hash"])
@@ -260,7 +260,7 @@ def add_image_checks(images: pd.DataFrame, image_store: Pictures) -> pd.DataFram
 def _inspect_image(data: bytes, size: tuple[int, int], hashed: bool) -> tuple[bool, bytes | None]:
     """Return whether an encoded file decodes to a picture of a size, and the hash of that if it is asked for."""
     try:
-        image = open_picture(data, "")
+        image = decode_image(data, "")
     except DataError:
         return False, None
     return image.size == size, compute_perceptual_hash(image) if hashed else None

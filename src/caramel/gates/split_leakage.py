@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from caramel.sources.world.grammar import read
+from caramel.sources.world.grammar import parse_caption
 from caramel.sources.world.scenes import COLOURS, NOUNS, SIZES
 from caramel.utils.arrays import Ints, factorize_texts, find_indices
 from caramel.utils.text import extract_words, normalise_text
@@ -65,8 +65,8 @@ def parse_meaning(text: str) -> str | None:
 
     That nothing else is there every caption says.
     """
-    parsed = read(text)
-    return None if parsed is None else repr(parsed.whole.canonical())
+    parsed = parse_caption(text)
+    return None if parsed is None else repr(parsed.whole.canonicalise())
 
 
 def find_in_other_split(uses: pd.DataFrame, column: str, key: Ints) -> pd.Series:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.errors import DataError, format_items
-from caramel.io.validators import brief, stays_inside
+from caramel.io.validators import format_value, is_inside_folder
 
 Index = npt.NDArray[np.int64]
 ABSENT = -1  # place of an item that the instance does not have
@@ -55,11 +55,11 @@ class ImageFile:
 
     def __str__(self) -> str:
         cell = "" if self.row is None else f", row {self.row}, column {self.column!r}"
-        cell = cell if self.name is None else f", image {brief(self.name)}"
+        cell = cell if self.name is None else f", image {format_value(self.name)}"
         return f"{self.path}{cell}{f', box {self.box}' if self.box else ''}"
 
 
-class LeftOut(NamedTuple):
+class Exclusion(NamedTuple):
     """Instances of a task that cannot be scored, since images of theirs are missing.
 
     Attributes:
@@ -90,7 +90,7 @@ class Comparisons:
 
     rows: pd.DataFrame
     images: Sequence[ImageFile]
-    left_out: LeftOut | None = None
+    left_out: Exclusion | None = None
 
 
 class Reject(NamedTuple):
@@ -123,13 +123,13 @@ class Rankings:
     texts: Sequence[tuple[str, ...]]
     pools: Sequence[Index]
     rejects: Sequence[Reject] = ()
-    left_out: LeftOut | None = None
+    left_out: Exclusion | None = None
 
 
 Task = Comparisons | Rankings
 
 
-def _none(subset: str) -> bool:
+def _select_none(subset: str) -> bool:
     return False
 
 
@@ -154,11 +154,11 @@ class Benchmark:
     reader: Callable[..., Task]
     metrics: tuple[str, ...]
     confirmed: str
-    macro: Callable[[str], bool] = _none
+    macro: Callable[[str], bool] = _select_none
     any_folder: bool = False
     means: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def read(self, data: Path, images: Path, **options: Any) -> Task:
+    def load_rows(self, data: Path, images: Path, **options: Any) -> Task:
         """Return the task of the files in ``data``; ``options`` are the reader's own.
 
         Raises:
@@ -166,19 +166,22 @@ class Benchmark:
         """
         task = self.reader(data, images, **options)
         outside = [
-            path for path in {image.path for image in task.images} if not _inside(path, (data, images))
+            path
+            for path in {image.path for image in task.images}
+            if not _is_inside_folders(path, (data, images))
         ]
         if outside:
             raise DataError(
                 f"Benchmark {self.name!r} names {len(outside)} images outside of {str(data)!r} and {str(images)!r}, "
-                f"which are not read:\n{format_items(sorted(map(brief, outside)))}\nCorrect these names in its files."
+                f"which are not read:\n{format_items(sorted(map(format_value, outside)))}\nCorrect these names in its files."
             )
         return task
 
 
-def _inside(path: str, folders: Sequence[Path]) -> bool:
+def _is_inside_folders(path: str, folders: Sequence[Path]) -> bool:
     """Return whether a path is one of the folders followed by the name of a file inside of it."""
     whole = PurePath(path)
     return any(
-        whole.is_relative_to(folder) and stays_inside(str(whole.relative_to(folder))) for folder in folders
+        whole.is_relative_to(folder) and is_inside_folder(str(whole.relative_to(folder)))
+        for folder in folders
     )

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-Fit = npt.NDArray[np.float64]
+MatchScores = npt.NDArray[np.float64]
 
 
 class Judge(Protocol):
@@ -16,19 +16,21 @@ class Judge(Protocol):
 
     name: str
 
-    def fit(self, pictures: Sequence[bytes], captions: Sequence[str]) -> Fit:
+    def score_match(self, images: Sequence[bytes], captions: Sequence[str]) -> MatchScores:
         """Return the fit of picture i and caption i, shape (n,); 1 is perfect, below 0.5 is no fit.
 
         Pictures may be more than fit into memory: each is read when it is asked for.
         """
         ...
 
-    def ambiguous(self, negative: Fit, positive: Fit, margin: float) -> npt.NDArray[np.bool_]:
+    def is_ambiguous(
+        self, negative: MatchScores, positive: MatchScores, margin: float
+    ) -> npt.NDArray[np.bool_]:
         """Return whether the positive caption is true of the picture as well, from both fits."""
         ...
 
 
-class JudgeMaker(Protocol):
+class JudgeFactory(Protocol):
     """Makes a judge; one that is no model takes and ignores the settings."""
 
     def __call__(self, *, checkpoint: str, device: str, further_objects: bool) -> Judge:

@@ -22,7 +22,7 @@ class Request(NamedTuple):
     schema: str | None  # JSON schema, as text, that the answer must keep, where the server sees to it
 
 
-class Said(NamedTuple):
+class ModelOutput(NamedTuple):
     """What a model said to a request, as it came; None if no reply came, and why."""
 
     text: str | None
@@ -33,8 +33,8 @@ class Said(NamedTuple):
     problem: str = ""
 
 
-Waiting = Callable[[int], list[tuple[str, Request]]]
-Heard = Callable[[str, Said], None]
+NextRequests = Callable[[int], list[tuple[str, Request]]]
+OnResponse = Callable[[str, ModelOutput], None]
 FAILED = "failed"  # the finish of a request without a reply
 
 
@@ -46,7 +46,7 @@ class LanguageModel(Protocol):
         """All that determines its replies beside the request, JSON-like."""
         ...
 
-    def answer(self, waiting: Waiting, heard: Heard) -> None:
+    def answer_requests(self, next_requests: NextRequests, on_response: OnResponse) -> None:
         """Answer requests until none is waiting and none is under way.
 
         Args:
@@ -78,7 +78,7 @@ class LanguageModelLoader(Protocol):
 
 
 @dataclass(frozen=True)
-class LanguageModelKind:
+class LanguageModelSpec:
     """Language models that are loaded alike.
 
     Attributes:

@@ -17,7 +17,7 @@ Pairing = Literal["own", "other", "apart"]
 
 
 @dataclass(frozen=True)
-class Encoded:
+class Features:
     """What a step encodes, once: n rows with up to K negatives each, in d dimensions; vectors are of unit length.
 
     What a method does not ask for is None. Rows are the first dimension of all but ``scale``, ``bias`` and ``state``.
@@ -42,22 +42,22 @@ class Encoded:
         state: what the method carries from step to step.
     """
 
-    images: torch.Tensor
-    texts: torch.Tensor
-    image_of: torch.Tensor
-    scale: torch.Tensor
-    bias: torch.Tensor | None = None
+    image_features: torch.Tensor
+    text_features: torch.Tensor
+    image_ids: torch.Tensor
+    logit_scale: torch.Tensor
+    logit_bias: torch.Tensor | None = None
     negative_texts: torch.Tensor | None = None
-    there: torch.Tensor | None = None
-    kinds: torch.Tensor | None = None
+    negative_mask: torch.Tensor | None = None
+    negative_types: torch.Tensor | None = None
     negative_images: torch.Tensor | None = None
-    negative_image_of: torch.Tensor | None = None
+    negative_image_ids: torch.Tensor | None = None
     paraphrases: torch.Tensor | None = None
     paraphrased: torch.Tensor | None = None
     patches: torch.Tensor | None = None
     words: torch.Tensor | None = None
     is_word: torch.Tensor | None = None
-    teacher: Encoded | None = None
+    teacher: Features | None = None
     state: torch.Tensor | None = None
 
 
@@ -71,7 +71,7 @@ class State:
     """
 
     start: Callable[[int], torch.Tensor]
-    after: Callable[[Encoded, Mapping[str, float]], torch.Tensor]
+    after: Callable[[Features, Mapping[str, float]], torch.Tensor]
 
 
 @dataclass(frozen=True)

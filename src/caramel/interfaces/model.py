@@ -69,7 +69,7 @@ class Matcher(Protocol):
     @property
     def identity(self) -> Identity: ...  # noqa: D102
 
-    def match(
+    def match_pairs(
         self,
         images: Sequence[bytes],
         texts: Sequence[str],
@@ -142,7 +142,7 @@ class Chooser(Protocol):
     @property
     def identity(self) -> Identity: ...  # noqa: D102
 
-    def ask(self, questions: Sequence[Question], heard: Callable[[int, Reply], None]) -> None:
+    def answer_questions(self, questions: Sequence[Question], on_reply: Callable[[int, Reply], None]) -> None:
         """Ask all questions; ``heard`` is called with place and reply of each, one at a time, in any order."""
         ...
 

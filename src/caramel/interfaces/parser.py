@@ -15,9 +15,11 @@ class Tree:
     children: tuple[Tree, ...] = ()
     word: str = ""
 
-    def words(self) -> list[str]:
+    def list_words(self) -> list[str]:
         """Return the words below the node, from left to right."""
-        return [self.word] if not self.children else [w for child in self.children for w in child.words()]
+        return (
+            [self.word] if not self.children else [w for child in self.children for w in child.list_words()]
+        )
 
 
 Parse = tuple[Tree, ...]  # of one text: a tree for each of its sentences, at least one

@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
-AtomKind = Literal["obj", "att", "rel"]
-Atom = tuple[AtomKind, str]
+AtomType = Literal["obj", "att", "rel"]
+Atom = tuple[AtomType, str]
 Compound = tuple[str, ...]  # (attribute, object) or (subject, relation, object)
 Box = tuple[float, float, float, float]  # left, top, width and height, in pixels
 
 
-class Place(NamedTuple):
+class GraphPosition(NamedTuple):
     """Where an atom stands in a graph: a node, an edge, or one of a node's attributes."""
 
-    kind: AtomKind
+    atom_type: AtomType
     owner: int  # of ``nodes``; of a relation, of ``edges``
     rank: int = 0  # of the attribute within its node
 
@@ -49,30 +49,30 @@ class SceneGraph:
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...] = ()
 
-    def places(self) -> dict[Place, str]:
+    def list_positions(self) -> dict[GraphPosition, str]:
         """Return where each atom stands -> its word; there are as many as the graph is complex."""
-        found = {Place("obj", i): node.name for i, node in enumerate(self.nodes)}
-        found |= {
-            Place("att", i, k): word
+        words = {GraphPosition("obj", i): node.name for i, node in enumerate(self.nodes)}
+        words |= {
+            GraphPosition("att", i, k): word
             for i, node in enumerate(self.nodes)
             for k, word in enumerate(node.attributes)
         }
-        return found | {Place("rel", i): edge.name for i, edge in enumerate(self.edges)}
+        return words | {GraphPosition("rel", i): edge.name for i, edge in enumerate(self.edges)}
 
-    def atoms(self) -> frozenset[Atom]:
+    def list_atoms(self) -> frozenset[Atom]:
         """Return the different atoms."""
-        return frozenset((place.kind, word) for place, word in self.places().items())
+        return frozenset((position.atom_type, word) for position, word in self.list_positions().items())
 
-    def compounds(self) -> frozenset[Compound]:
+    def list_compounds(self) -> frozenset[Compound]:
         """Return the different compounds."""
-        found: set[Compound] = {(word, node.name) for node in self.nodes for word in node.attributes}
-        found |= {(self.nodes[e.subject].name, e.name, self.nodes[e.object].name) for e in self.edges}
-        return frozenset(found)
+        compounds: set[Compound] = {(word, node.name) for node in self.nodes for word in node.attributes}
+        compounds |= {(self.nodes[e.subject].name, e.name, self.nodes[e.object].name) for e in self.edges}
+        return frozenset(compounds)
 
-    def canonical(self) -> tuple[object, ...]:
+    def canonicalise(self) -> tuple[object, ...]:
         """Return a form that is equal for graphs that say the same of objects of different names."""
         nodes = sorted((node.name, tuple(sorted(node.attributes))) for node in self.nodes)
-        return tuple(nodes), tuple(sorted(c for c in self.compounds() if len(c) == 3))
+        return tuple(nodes), tuple(sorted(c for c in self.list_compounds() if len(c) == 3))
 
 
 class GraphParser(Protocol):
@@ -83,7 +83,7 @@ class GraphParser(Protocol):
         ...
 
 
-class GraphParserMaker(Protocol):
+class GraphParserFactory(Protocol):
     """Makes a parser."""
 
     def __call__(self, target: str, atoms: frozenset[Atom]) -> GraphParser:
@@ -100,7 +100,7 @@ class GraphParserMaker(Protocol):
 
 
 @dataclass(frozen=True)
-class GraphParserKind:
+class GraphParserSpec:
     """Parsers that are made alike.
 
     Attributes:
@@ -111,7 +111,7 @@ class GraphParserKind:
     """
 
     name: str
-    load: GraphParserMaker
+    load: GraphParserFactory
     versions: Callable[[str], Mapping[str, str]]
     gpu: bool = False
 
@@ -119,13 +119,13 @@ class GraphParserKind:
 class Thesaurus(Protocol):
     """Knows which words exclude each other, and which mean the same or more."""
 
-    def foils(self, kind: AtomKind, word: str) -> list[str]:
+    def list_foils(self, atom_type: AtomType, word: str) -> list[str]:
         """Return words that can stand for a word and are false where it is true, in a fixed order; there may be none."""
         ...
 
-    def covers(self, kind: AtomKind, general: str, special: str) -> bool:
+    def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
         """Return whether what ``special`` names is also called ``general``: a dog is a hound and an animal."""
         ...
 
 
-ThesaurusMaker = Callable[[str], Thesaurus]  # of the target of a spec, NAME:TARGET
+ThesaurusFactory = Callable[[str], Thesaurus]  # of the target of a spec, NAME:TARGET

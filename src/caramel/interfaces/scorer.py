@@ -61,6 +61,6 @@ class ScorerSpec:
     sees_both: bool = False
 
 
-def without_model(name: str, help: str, scorer: Scorer, *, sees_both: bool = False) -> ScorerSpec:
+def create_model_free_spec(name: str, help: str, scorer: Scorer, *, sees_both: bool = False) -> ScorerSpec:
     """Return the description of a scorer that is there without any model."""
     return ScorerSpec(name, help, lambda target: scorer, sees_both=sees_both)

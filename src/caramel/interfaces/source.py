@@ -15,7 +15,7 @@ class Source(NamedTuple):
     rejects: pd.DataFrame
 
 
-class Put(Protocol):
+class SaveImage(Protocol):
     """Takes the images of a source, one at a time: ``add`` of a ``ShardWriter``."""
 
     def __call__(
@@ -41,7 +41,7 @@ class SourceReader(Protocol):
         files: str,
         held_out: tuple[float, float],
         seed: int,
-        put: Put,
+        put: SaveImage,
     ) -> Source:
         """Return the pairs, split by image, after handing over the images; equal settings give equal ones.
 

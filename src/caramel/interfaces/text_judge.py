@@ -17,13 +17,13 @@ class TextJudge(Protocol):
         """All that determines its probabilities, JSON-like."""
         ...
 
-    def probabilities(self, rows: Sequence[tuple[str, ...]]) -> list[float]:
+    def predict_probabilities(self, rows: Sequence[tuple[str, ...]]) -> list[float]:
         """Return the probability in [0, 1] of each row, which has as many texts as this judge reads."""
         ...
 
 
 @dataclass(frozen=True)
-class TextJudgeKind:
+class TextJudgeSpec:
     """Judges of texts that are loaded alike.
 
     Attributes:

@@ -10,7 +10,7 @@ import pandas as pd
 Part = Literal["negatives", "paraphrases"]
 
 
-class Written(NamedTuple):
+class WrittenCaption(NamedTuple):
     """Hard negatives, paraphrases, and what could not be made, each keeping its contract.
 
     Writers that ask a model give its replies, too, in parts that are taken once, and what was thought of each draft.
@@ -36,7 +36,7 @@ class Writer(Protocol):
         further_objects: bool,
         parts: Collection[Part],
         model: Mapping[str, Any],
-    ) -> Written:
+    ) -> WrittenCaption:
         """Return what was written of the pairs; equal arguments give equal tables.
 
         Args:

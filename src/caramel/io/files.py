@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from caramel.errors import ConfigError, DataError, ResourceError
-from caramel.io.disk_space import blamed
+from caramel.io.disk_space import explain_disk_error
 from caramel.io.output_paths import (
-    adopt_mode,
+    apply_mode,
     check_target,
     copy_into_stream,
     is_stream,
@@ -49,7 +49,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     if is_stream(path):
         _write_stream(path, write)
     else:
-        _put(path, write, lambda _: path)
+        _write_and_rename(path, write, lambda _: path)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -75,7 +75,7 @@ def format_csv(rows: pd.DataFrame) -> str:
     return text
 
 
-def keep(path: Path, write: Callable[[Path], object]) -> Path:
+def save_hashed(path: Path, write: Callable[[Path], object]) -> Path:
     """Write a result that will be used again, as ``write_atomically`` does; return where it lies.
 
     ``folder/name.suffix`` becomes ``folder/name.HASH.suffix``. Content and checksum come into being by one
@@ -85,10 +85,12 @@ def keep(path: Path, write: Callable[[Path], object]) -> Path:
         ConfigError: at that place is something else than a plain file.
         ResourceError: the volume is full or read-only.
     """
-    return _put(path, write, lambda t: path.with_name(f"{path.stem}.{file_hash(t)[:DIGITS]}{path.suffix}"))
+    return _write_and_rename(
+        path, write, lambda t: path.with_name(f"{path.stem}.{compute_file_hash(t)[:DIGITS]}{path.suffix}")
+    )
 
 
-def kept(folder: Path, suffix: str, names: Container[str] | None = None) -> dict[str, Path]:
+def load_hashed(folder: Path, suffix: str, names: Container[str] | None = None) -> dict[str, Path]:
     """Return name -> file of what ``keep`` wrote into a folder and is whole; see ``is_whole``.
 
     Args:
@@ -96,34 +98,34 @@ def kept(folder: Path, suffix: str, names: Container[str] | None = None) -> dict
         suffix: of the files, with its dot.
         names: those that are wanted; None: all.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for path in sorted(folder.glob(f"*{suffix}")):
         name = path.stem.rpartition(".")[0]
-        if (names is None or name in names) and is_whole(path):
-            found[name] = path
-    return found
+        if (names is None or name in names) and verify_hash(path):
+            files[name] = path
+    return files
 
 
-def is_whole(path: Path) -> bool:
+def verify_hash(path: Path) -> bool:
     """Return whether a kept file is as it was written; if not, say so in a line and remove it."""
     try:
-        if path.is_file() and file_hash(path)[:DIGITS] == path.stem.rpartition(".")[2]:
+        if path.is_file() and compute_file_hash(path)[:DIGITS] == path.stem.rpartition(".")[2]:
             return True
     except (DataError, FileNotFoundError):  # another process has just found it broken
         return False
     if path.exists():
-        discard(path, "it is not as it was written")
+        discard_results(path, "it is not as it was written")
     return False
 
 
-def check(folder: Path) -> None:
+def remove_damaged(folder: Path) -> None:
     """Remove what ``keep`` wrote into a folder and is not whole; see ``is_whole``."""
     for path in sorted(folder.glob("*")):
-        if is_kept(path):
-            is_whole(path)
+        if has_hashed_name(path):
+            verify_hash(path)
 
 
-def discard(path: Path, reason: str) -> None:
+def discard_results(path: Path, reason: str) -> None:
     """Remove a file or folder of results, and say in a line why.
 
     Raises:
@@ -133,7 +135,7 @@ def discard(path: Path, reason: str) -> None:
     print(f"\nRemoved {str(path)!r}: {reason}. What it held is made again.", file=sys.stderr)
 
 
-def empty_folder(folder: Path) -> Path:
+def create_empty_folder(folder: Path) -> Path:
     """Make the folder, empty, whatever an earlier run left at its place; return it.
 
     Raises:
@@ -144,28 +146,28 @@ def empty_folder(folder: Path) -> Path:
     return folder
 
 
-def hashes(folder: Path) -> dict[str, str]:
+def hash_files(folder: Path) -> dict[str, str]:
     """Return path in the folder -> SHA-256 of all files in it but those that ``keep`` wrote."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and not is_kept(path))
-    return {str(path.relative_to(folder)): file_hash(path) for path in files}
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not has_hashed_name(path))
+    return {str(path.relative_to(folder)): compute_file_hash(path) for path in files}
 
 
-def parquet_files(place: Path) -> list[Path]:
+def list_parquet_files(source: Path) -> list[Path]:
     """Return a file that is called .parquet, or those of a folder, in order; none where there is nothing.
 
     Raises:
         DataError: it is a file that is called otherwise.
     """
-    if place.is_dir():
-        return sorted(path for path in place.glob("*") if path.suffix.lower() == ".parquet")
-    if place.suffix.lower() == ".parquet":
-        return [place]
-    if place.exists():
-        raise DataError(f"{str(place)!r} is no table: tables are files of Parquet, called .parquet.")
+    if source.is_dir():
+        return sorted(path for path in source.glob("*") if path.suffix.lower() == ".parquet")
+    if source.suffix.lower() == ".parquet":
+        return [source]
+    if source.exists():
+        raise DataError(f"{str(source)!r} is no table: tables are files of Parquet, called .parquet.")
     return []
 
 
-def is_kept(path: Path) -> bool:
+def has_hashed_name(path: Path) -> bool:
     """Return whether a file has a name that ``keep`` gives."""
     digits = path.stem.rpartition(".")[2]
     return len(digits) == DIGITS and set(digits) <= set("0123456789abcdef")
@@ -183,7 +185,9 @@ def _name_temporary(path: Path) -> Path:
     return path.absolute().with_name(f".{path.name}.{secrets.token_hex(RANDOM)}")
 
 
-def _put(path: Path, write: Callable[[Path], object], place: Callable[[Path], Path]) -> Path:
+def _write_and_rename(
+    path: Path, write: Callable[[Path], object], choose_target: Callable[[Path], Path]
+) -> Path:
     """Write under a temporary name beside ``path``, then rename to the place that the file is given."""
     path.parent.mkdir(parents=True, exist_ok=True)
     check_target(path)
@@ -191,18 +195,18 @@ def _put(path: Path, write: Callable[[Path], object], place: Callable[[Path], Pa
     try:
         fresh_mode = measure_fresh_mode(temporary)
         write(temporary)
-        final = place(temporary)
+        final = choose_target(temporary)
         check_target(final)
-        adopt_mode(temporary, final, fresh_mode)
-        _sync(temporary)
+        apply_mode(temporary, final, fresh_mode)
+        _sync_path(temporary)
         os.replace(temporary, final)
-        _sync(path.parent)
+        _sync_path(path.parent)
     except Exception as error:
         _name_file(error, temporary, path)
         # Asked while what is half written is still there: without it the volume has room again.
-        if said := blamed(error, [path.parent]):
+        if message := explain_disk_error(error, [path.parent]):
             raise ResourceError(
-                f"{str(path)!r} was not written: {said} Then run the same command again."
+                f"{str(path)!r} was not written: {message} Then run the same command again."
             ) from error
         raise
     finally:
@@ -217,9 +221,9 @@ def _write_stream(path: Path, write: Callable[[Path], object]) -> None:
         try:
             write(temporary)
         except Exception as error:
-            if said := blamed(error, [temporary]):
+            if message := explain_disk_error(error, [temporary]):
                 raise ResourceError(
-                    f"{str(path)!r} was not written: {said} Then run the same command again."
+                    f"{str(path)!r} was not written: {message} Then run the same command again."
                 ) from error
             raise
         copy_into_stream(temporary, path)
@@ -234,7 +238,7 @@ def _name_file(error: Exception, temporary: Path, path: Path) -> None:
             error.filename2 = str(path)
 
 
-def keep_inputs(written: Iterable[Path], read: Iterable[Path]) -> None:
+def forbid_overwriting_inputs(written: Iterable[Path], read: Iterable[Path]) -> None:
     """Raise if something that will be written is a file that is read, or lies in a folder that is.
 
     A folder further inside is free where it is new, or holds nothing but what is written: no reader looks there.
@@ -251,7 +255,7 @@ def keep_inputs(written: Iterable[Path], read: Iterable[Path]) -> None:
         for source in sources:
             if whole.exists() and whole.samefile(source):
                 what = "is read"
-            elif _inside(whole, source) and not _is_room(whole.parent, source, targets):
+            elif _is_inside(whole, source) and not _is_room(whole.parent, source, targets):
                 what = f"lies in {str(source)!r}, which is read"
             else:
                 continue
@@ -263,8 +267,8 @@ def keep_inputs(written: Iterable[Path], read: Iterable[Path]) -> None:
             check_target(target)
 
 
-def _inside(path: Path, folder: Path) -> bool:
-    return any(place.exists() and place.samefile(folder) for place in path.parents)
+def _is_inside(path: Path, folder: Path) -> bool:
+    return any(parent.exists() and parent.samefile(folder) for parent in path.parents)
 
 
 def _is_room(folder: Path, source: Path, targets: Container[Path]) -> bool:
@@ -276,7 +280,7 @@ def _is_room(folder: Path, source: Path, targets: Container[Path]) -> bool:
     )
 
 
-def _sync(path: Path) -> None:
+def _sync_path(path: Path) -> None:
     """Have the system write a file or the names of a folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -288,7 +292,7 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def file_hash(path: str | Path) -> str:
+def compute_file_hash(path: str | Path) -> str:
     """Return the SHA-256 of a file, or of all files of a folder with their names.
 
     Raises:
@@ -301,5 +305,5 @@ def file_hash(path: str | Path) -> str:
     if not path.is_dir():
         raise DataError(f"{str(path)!r} is missing. Run `dvc repro` to make it.")
     names = sorted(p for p in path.rglob("*") if p.is_file())
-    listing = "".join(f"{p.relative_to(path)} {file_hash(p)}\n" for p in names)
+    listing = "".join(f"{p.relative_to(path)} {compute_file_hash(p)}\n" for p in names)
     return hashlib.sha256(listing.encode()).hexdigest()

@@ -9,7 +9,7 @@ from caramel.errors import DataError
 FRAME = "The data frame"  # what messages call it
 
 
-def named_only(frame: pd.DataFrame) -> pd.DataFrame:
+def select_named_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the columns of a frame that have a text for a name; rows keep their labels.
 
     Raises:

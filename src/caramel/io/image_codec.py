@@ -57,7 +57,7 @@ ORIENTATION = 0x0112  # EXIF: how the camera was held
 _BITS, _PHOTOMETRIC = 258, 262  # tags of TIFF; a photometric value of 0: white is zero
 
 
-def max_pixels() -> int:
+def get_max_pixels() -> int:
     """Return how many pixels a picture has at most.
 
     Raises:
@@ -71,7 +71,7 @@ def max_pixels() -> int:
 
 
 @contextmanager
-def opened(data: bytes, name: str) -> Iterator[Image.Image]:
+def open_encoded_image(data: bytes, name: str) -> Iterator[Image.Image]:
     """Give the file as Pillow opens it, not decoded yet; what is raised within on a broken file is explained.
 
     Raises:
@@ -80,7 +80,7 @@ def opened(data: bytes, name: str) -> Iterator[Image.Image]:
     """
     from PIL import Image, UnidentifiedImageError
 
-    limit = max_pixels()
+    limit = get_max_pixels()
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             if min(image.size) < 1:
@@ -103,35 +103,35 @@ def opened(data: bytes, name: str) -> Iterator[Image.Image]:
         ) from error
 
 
-def open_picture(data: bytes, name: str) -> Image.Image:
+def decode_image(data: bytes, name: str) -> Image.Image:
     """Return the picture as RGB, upright; see the module. Errors as in ``opened``."""
     from PIL import ImageOps
 
-    with opened(data, name) as image:
+    with open_encoded_image(data, name) as image:
         if image.format in JPEGS:
             check_jpeg(data)
         elif image.format == "PNG":
             check_png(data)
         upright = ImageOps.exif_transpose(image)
-        return (_eight_bits(upright, image) if _is_deep(image) else upright).convert("RGB")
+        return (_convert_to_eight_bits(upright, image) if _is_deep(image) else upright).convert("RGB")
 
 
-def check_picture(data: bytes, name: str) -> tuple[int, int]:
+def check_image(data: bytes, name: str) -> tuple[int, int]:
     """Return width and height of the upright picture, after decoding it; errors as in ``opened``.
 
     A JPEG is decoded whole, but to an eighth of its size: it shows damage in a third of the time.
     """
-    with opened(data, name) as image:
+    with open_encoded_image(data, name) as image:
         if image.format in JPEGS and check_jpeg(data):
             return image.size[::-1] if image.getexif().get(ORIENTATION) in _TURNED else image.size
-    return open_picture(data, name).size
+    return decode_image(data, name).size
 
 
-def pixels(data: bytes, name: str, size: int) -> npt.NDArray[np.uint8]:
+def decode_center_crop(data: bytes, name: str, size: int) -> npt.NDArray[np.uint8]:
     """Return the picture's centre square, shape (size, size, 3); errors as in ``opened``."""
     from PIL import Image, ImageOps
 
-    picture = open_picture(data, name)
+    picture = decode_image(data, name)
     if picture.size != (size, size):
         picture = ImageOps.fit(picture, (size, size), Image.Resampling.BICUBIC)
     return np.asarray(picture, np.uint8)
@@ -150,7 +150,7 @@ def _is_deep(image: Image.Image) -> bool:
     return image.mode.startswith("I;16")
 
 
-def _eight_bits(upright: Image.Image, image: Image.Image) -> Image.Image:
+def _convert_to_eight_bits(upright: Image.Image, image: Image.Image) -> Image.Image:
     """Return the upright picture, of 16 bits, as grey of 8; ``image`` is what was opened."""
     from PIL import Image
 

@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from caramel.io.files import empty_folder, write_atomically
+from caramel.io.files import create_empty_folder, write_atomically
 from caramel.io.image_store import PREFIX
 
 SHARD_BYTES = 64 << 20  # of encoded files, from which on a shard is full
@@ -46,14 +46,14 @@ class ShardWriter:
         self._bytes = self._shards = 0
 
     def __enter__(self) -> Self:
-        empty_folder(self._folder)
+        create_empty_folder(self._folder)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *unused: object) -> None:
-        if kind is None and (self._waiting or not self._shards):
-            self._write()
+    def __exit__(self, error_type: type[BaseException] | None, *unused: object) -> None:
+        if error_type is None and (self._waiting or not self._shards):
+            self._write_shard()
 
-    def add(self, image_id: str, data: bytes, path: str, **known: object) -> None:
+    def add_image(self, image_id: str, data: bytes, path: str, **known: object) -> None:
         """Add the encoded file of an image.
 
         Args:
@@ -67,7 +67,7 @@ class ShardWriter:
         """
         row = {
             "image_id": image_id,
-            "shard": f"{self._folder.name}/{_name(self._shards)}",
+            "shard": f"{self._folder.name}/{_format_shard_name(self._shards)}",
             "length": len(data),
             "sha256": hashlib.sha256(data).hexdigest(),
             **known,
@@ -77,40 +77,40 @@ class ShardWriter:
         self._waiting.append((image_id, data, path))
         self._bytes += len(data)
         if self._bytes >= SHARD_BYTES:
-            self._write()
+            self._write_shard()
 
-    def index(self) -> pd.DataFrame:
+    def build_index(self) -> pd.DataFrame:
         """Return the rows of all images that were written, in their order, for an index beside the folder."""
         return pd.DataFrame({**self._columns, "offset": self._offsets})
 
-    def _write(self) -> None:
+    def _write_shard(self) -> None:
         """Write what is waiting as one shard, and note where each file stands in it."""
 
-        def write(temporary: Path) -> None:
+        def write_parquet(temporary: Path) -> None:
             with pq.ParquetWriter(
                 temporary, _SCHEMA, compression="none", use_dictionary=False, write_statistics=False
             ) as writer:
                 for start in range(0, len(self._waiting), GROUP):
-                    writer.write_table(_table(self._waiting[start : start + GROUP]))
-            self._offsets += _offsets(temporary, [data for _, data, _ in self._waiting])
+                    writer.write_table(_build_table(self._waiting[start : start + GROUP]))
+            self._offsets += _find_image_offsets(temporary, [data for _, data, _ in self._waiting])
 
-        write_atomically(self._folder / _name(self._shards), write)
+        write_atomically(self._folder / _format_shard_name(self._shards), write_parquet)
         self._waiting, self._bytes = [], 0
         self._shards += 1
 
 
-def _name(number: int) -> str:
+def _format_shard_name(number: int) -> str:
     return f"{number:05}.parquet"
 
 
-def _table(rows: Sequence[tuple[str, bytes, str]]) -> pa.Table:
+def _build_table(rows: Sequence[tuple[str, bytes, str]]) -> pa.Table:
     cells = [{"bytes": data, "path": path} for _, data, path in rows]
     return pa.table([[name for name, _, _ in rows], cells], schema=_SCHEMA)
 
 
-def _offsets(shard: Path, values: Sequence[bytes]) -> list[int]:
+def _find_image_offsets(shard: Path, values: Sequence[bytes]) -> list[int]:
     """Return the byte of a shard at which each encoded file begins, in the order of its rows."""
-    found: list[int] = []
+    offsets: list[int] = []
     metadata = pq.read_metadata(shard)
     with shard.open("rb") as stream:
         for group in (metadata.row_group(number) for number in range(metadata.num_row_groups)):
@@ -118,18 +118,18 @@ def _offsets(shard: Path, values: Sequence[bytes]) -> list[int]:
             column = next(column for column in columns if column.path_in_schema == _BYTES)
             stream.seek(column.data_page_offset)
             chunk = stream.read(column.total_compressed_size)
-            part = values[len(found) : len(found) + group.num_rows]
-            found += [column.data_page_offset + place for place in places(chunk, part)]
-    return found
+            part = values[len(offsets) : len(offsets) + group.num_rows]
+            offsets += [column.data_page_offset + position for position in find_value_offsets(chunk, part)]
+    return offsets
 
 
-def places(chunk: bytes, values: Sequence[bytes]) -> list[int]:
+def find_value_offsets(chunk: bytes, values: Sequence[bytes]) -> list[int]:
     """Return where each value begins in a column chunk of PLAIN values, which stand in their order between page headers.
 
     Each is looked for from the end of the last one on. Bytes that look like it before it stands there would do as well:
     they are equal to it, and end no later than it does, so that all others are still to come.
     """
-    found, at = [], 0
+    offsets, at = [], 0
     for value in values:
         head = len(value).to_bytes(PREFIX, "little") + value[:64]
         at = chunk.find(head, at)
@@ -137,6 +137,6 @@ def places(chunk: bytes, values: Sequence[bytes]) -> list[int]:
             at = chunk.find(head, at + 1)
         assert at >= 0, "the shard was not written as PLAIN values"
         at += PREFIX
-        found.append(at)
+        offsets.append(at)
         at += len(value)
-    return found
+    return offsets

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError, format_items
-from caramel.io.validators import brief, stays_inside
+from caramel.io.validators import format_value, is_inside_folder
 
 PREFIX = 4  # bytes before each value: its length, little-endian
 MOST_OPEN = 128  # shards that are held open; most systems allow a process 1,024 files
@@ -28,7 +28,7 @@ CURE = "Run `dvc checkout` to get the shard back as it was, or `dvc repro` to ma
 Key = TypeVar("Key")
 
 
-class Pictures(Mapping[str, bytes]):
+class ImageStore(Mapping[str, bytes]):
     """image_id -> encoded file of the images of an index, each read from its shard when it is asked for.
 
     It can be used in threads, after a fork, and pickled: then shards are opened anew.
@@ -46,12 +46,12 @@ class Pictures(Mapping[str, bytes]):
         """
         self._index = str(index)
         shard, names = pd.factorize(rows["shard"])
-        if outside := [brief(name) for name in names if not _is_near(name)]:
+        if outside := [format_value(name) for name in names if not _is_near(name)]:
             raise DataError(
                 f"{self._index!r} names {len(outside)} shards that are no Parquet files below its folder or the folder "
                 f"around it, and are not read:\n{format_items(outside)}\nRun `dvc repro` to make it again."
             )
-        self._shards = _places(index, names)
+        self._shards = _list_shard_paths(index, names)
         self._number = {name: number for number, name in enumerate(rows["image_id"])}
         self._shard = shard.astype(np.int32)
         self._offset, self._length = (rows[name].to_numpy(np.int64) for name in ("offset", "length"))
@@ -77,20 +77,22 @@ class Pictures(Mapping[str, bytes]):
         number = self._number[image_id]
         offset, length = int(self._offset[number]), int(self._length[number])
         try:
-            place = int(self._shard[number])
-            shard = self._open.get(place) or self._opened(place)
+            shard_number = int(self._shard[number])
+            shard = self._open.get(shard_number) or self._open_shard(shard_number)
             if not PREFIX <= offset <= offset + length <= shard.size:
-                raise self._wrong(image_id, f"has {shard.size} bytes, too few for byte {offset} + {length}")
+                raise self._build_error(
+                    image_id, f"has {shard.size} bytes, too few for byte {offset} + {length}"
+                )
             data = os.pread(shard.descriptor, PREFIX + length, offset - PREFIX)
         except OSError as error:
             missing = isinstance(error, FileNotFoundError)
-            said = "is missing" if missing else f"cannot be read: {error.strerror}"
-            raise self._wrong(image_id, said) from error
+            problem = "is missing" if missing else f"cannot be read: {error.strerror}"
+            raise self._build_error(image_id, problem) from error
         if len(data) < PREFIX + length or int.from_bytes(data[:PREFIX], "little") != length:
-            raise self._wrong(image_id, f"does not hold it at byte {offset}, as the index says")
+            raise self._build_error(image_id, f"does not hold it at byte {offset}, as the index says")
         return data[PREFIX:]
 
-    def checked(self, image_id: str) -> bytes:
+    def read_verified(self, image_id: str) -> bytes:
         """Return the encoded file of an image after comparing it with its SHA-256; errors as in ``[image_id]``.
 
         Raises:
@@ -98,26 +100,28 @@ class Pictures(Mapping[str, bytes]):
         """
         data = self[image_id]
         if hashlib.sha256(data).hexdigest() != self._sha256[self._number[image_id]]:
-            raise self._wrong(image_id, "holds another file in its place: its SHA-256 is not the index's")
+            raise self._build_error(
+                image_id, "holds another file in its place: its SHA-256 is not the index's"
+            )
         return data
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_open": {}}
 
-    def _opened(self, place: int) -> _Shard:
+    def _open_shard(self, shard_number: int) -> _Shard:
         """Open a shard, and let go of the oldest ones. Without a lock, which a fork could leave locked.
 
         Two threads may open one shard: the one that is forgotten is closed when nobody reads from it.
         """
-        shard = _Shard(os.open(self._shards[place], os.O_RDONLY))
+        shard = _Shard(os.open(self._shards[shard_number], os.O_RDONLY))
         for old in list(self._open)[: -(MOST_OPEN - 1)]:
             self._open.pop(old, None)
-        self._open[place] = shard
+        self._open[shard_number] = shard
         return shard
 
-    def _wrong(self, image_id: str, what: str) -> DataError:
+    def _build_error(self, image_id: str, what: str) -> DataError:
         shard = self._shards[self._shard[self._number[image_id]]]
-        return DataError(f"Image {brief(image_id)} of {self._index!r}: shard {shard!r} {what}. {CURE}")
+        return DataError(f"Image {format_value(image_id)} of {self._index!r}: shard {shard!r} {what}. {CURE}")
 
 
 class _Shard:
@@ -135,21 +139,21 @@ class _Shard:
 def _is_near(shard: str) -> bool:
     """Return whether a path, put after a folder, is that of a Parquet file below it or below the folder around it."""
     inner = shard.removeprefix("../")
-    return stays_inside(inner) and inner.endswith(".parquet")
+    return is_inside_folder(inner) and inner.endswith(".parquet")
 
 
-def referred(rows: pd.DataFrame, of: str | Path, by: str | Path) -> pd.DataFrame:
+def rewrite_shard_paths(rows: pd.DataFrame, of: str | Path, by: str | Path) -> pd.DataFrame:
     """Return rows of the index in folder ``of`` for an index in folder ``by``: the same places in the same shards."""
     moved = {shard: Path(os.path.relpath(Path(of, shard), by)).as_posix() for shard in rows["shard"].unique()}
     return rows.assign(shard=rows["shard"].map(moved))
 
 
-def shards_of(index: str | Path, rows: pd.DataFrame) -> list[str]:
+def list_shards(index: str | Path, rows: pd.DataFrame) -> list[str]:
     """Return the paths of the shards that an index refers to."""
-    return _places(index, rows["shard"].unique())
+    return _list_shard_paths(index, rows["shard"].unique())
 
 
-def _places(index: str | Path, names: Iterable[str]) -> list[str]:
+def _list_shard_paths(index: str | Path, names: Iterable[str]) -> list[str]:
     folder = Path(index).absolute().parent
     return [os.path.normpath(folder / name) for name in names]
 
@@ -159,7 +163,7 @@ def is_shard(path: Path) -> bool:
     return path.parent.with_name(f"{path.parent.name}.parquet").is_file()
 
 
-class OnDemand(Sequence[bytes], Generic[Key]):
+class LazySequence(Sequence[bytes], Generic[Key]):
     """Encoded files in an order of their own, each read when it is asked for; a slice reads none."""
 
     def __init__(self, read: Callable[[Key], bytes], keys: Sequence[Key]) -> None:
@@ -169,10 +173,10 @@ class OnDemand(Sequence[bytes], Generic[Key]):
         return len(self._keys)
 
     @overload
-    def __getitem__(self, place: int) -> bytes: ...
+    def __getitem__(self, index: int) -> bytes: ...
     @overload
-    def __getitem__(self, place: slice) -> OnDemand[Key]: ...
-    def __getitem__(self, place: int | slice) -> bytes | OnDemand[Key]:
-        if isinstance(place, slice):
-            return OnDemand(self._read, self._keys[place])
-        return self._read(self._keys[place])
+    def __getitem__(self, index: slice) -> LazySequence[Key]: ...
+    def __getitem__(self, index: int | slice) -> bytes | LazySequence[Key]:
+        if isinstance(index, slice):
+            return LazySequence(self._read, self._keys[index])
+        return self._read(self._keys[index])

@@ -7,7 +7,7 @@ import hashlib
 KEY_BYTES = 16
 
 
-def content_key(data: bytes, box: tuple[int, int, int, int] | None) -> bytes:
+def compute_image_key(data: bytes, box: tuple[int, int, int, int] | None) -> bytes:
     """Return 16 bytes that name the image by its content; no part of one image has the name of another."""
     if box is None:
         return hashlib.blake2b(data, digest_size=KEY_BYTES).digest()
@@ -17,11 +17,11 @@ def content_key(data: bytes, box: tuple[int, int, int, int] | None) -> bytes:
     return digest.digest()
 
 
-def text_key(text: str) -> bytes:
+def compute_text_key(text: str) -> bytes:
     """Return the 16 bytes that name a text."""
     return hashlib.blake2b(text.encode(), digest_size=KEY_BYTES).digest()
 
 
-def pair_key(image: bytes, text: str) -> bytes:
+def compute_pair_key(image: bytes, text: str) -> bytes:
     """Return the 16 bytes that name an image, given by its key, with a text."""
     return hashlib.blake2b(image + text.encode(), digest_size=KEY_BYTES).digest()

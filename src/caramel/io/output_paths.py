@@ -33,7 +33,7 @@ def check_target(path: Path) -> None:
     Raises:
         ConfigError: there is a folder, a link, a block device or a socket.
     """
-    if (mode := _mode_of(path)) is None or stat.S_ISREG(mode) or is_stream(path):
+    if (mode := _read_mode(path)) is None or stat.S_ISREG(mode) or is_stream(path):
         return
     if stat.S_ISLNK(mode):
         # A dangling link and one that leads to itself have no path at their end.
@@ -62,7 +62,7 @@ def check_folder(path: Path) -> None:
 
 def is_stream(path: Path) -> bool:
     """Return whether a path is written into and not replaced: a character device, a FIFO, a descriptor of this process."""
-    mode = _mode_of(path)
+    mode = _read_mode(path)
     return mode is not None and (
         stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or _find_descriptor(path) is not None
     )
@@ -105,7 +105,7 @@ def remove_results(path: Path) -> None:
     Raises:
         ConfigError: there is a device, a FIFO or a socket.
     """
-    if (mode := _mode_of(path)) is None:
+    if (mode := _read_mode(path)) is None:
         return
     if stat.S_ISDIR(mode):
         with suppress(FileNotFoundError):  # another process removes it too
@@ -118,7 +118,7 @@ def remove_results(path: Path) -> None:
         )
 
 
-def adopt_mode(new: Path, old: Path, fresh_mode: int) -> None:
+def apply_mode(new: Path, old: Path, fresh_mode: int) -> None:
     """Give a file the permissions of the plain file that it will replace; those of a fresh file where there is none.
 
     What root writes stays with its owner. A file with several names keeps its permissions: they are those of its other
@@ -129,15 +129,15 @@ def adopt_mode(new: Path, old: Path, fresh_mode: int) -> None:
         old: the path that it will have.
         fresh_mode: permissions that ``open`` gives a new file in that folder.
     """
-    found = new.stat()
-    if found.st_nlink > 1:
+    status = new.stat()
+    if status.st_nlink > 1:
         return
     with suppress(FileNotFoundError):
         replaced = old.stat()
         fresh_mode = stat.S_IMODE(replaced.st_mode) & 0o777
-        if os.geteuid() == 0 and (found.st_uid, found.st_gid) != (replaced.st_uid, replaced.st_gid):
+        if os.geteuid() == 0 and (status.st_uid, status.st_gid) != (replaced.st_uid, replaced.st_gid):
             _give_to(new, replaced.st_uid, replaced.st_gid)
-    if stat.S_IMODE(found.st_mode) != fresh_mode:
+    if stat.S_IMODE(status.st_mode) != fresh_mode:
         new.chmod(fresh_mode)
 
 
@@ -159,7 +159,7 @@ def measure_fresh_mode(path: Path) -> int:
         path.unlink()
 
 
-def _mode_of(path: Path) -> int | None:
+def _read_mode(path: Path) -> int | None:
     """Return type and permissions of what a path names, a link not followed; None where there is nothing."""
     try:
         return path.lstat().st_mode

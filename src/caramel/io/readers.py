@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from caramel.errors import DataError, ResourceError
-from caramel.io.validators import brief
+from caramel.io.validators import format_value
 from caramel.io.zip_archive import ZippedFile
 
 TextFile = Path | ZippedFile
@@ -35,10 +35,10 @@ def read_text(path: TextFile) -> str:
     Raises:
         DataError: it cannot be read, is not UTF-8, or holds a NUL.
     """
-    return "".join(text_lines(path))
+    return "".join(iter_lines(path))
 
 
-def text_lines(path: TextFile) -> Iterator[str]:
+def iter_lines(path: TextFile) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, each with its line end as ``\\n``; errors as in ``read_text``."""
     try:
         with path.open(encoding="utf-8-sig") as file:
@@ -56,7 +56,7 @@ def text_lines(path: TextFile) -> Iterator[str]:
         raise DataError(f"{str(path)!r} is damaged: {error}. Download the archive again.") from error
 
 
-def csv_rows(path: TextFile, columns: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
+def iter_csv_rows(path: TextFile, columns: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield (where, row) of a CSV file that has at least these columns; the file is read as rows are asked for.
 
     Empty lines do not count. The first column may be without a name, as pandas writes its index, and is then left out.
@@ -65,7 +65,7 @@ def csv_rows(path: TextFile, columns: Sequence[str] = ()) -> Iterator[tuple[str,
         DataError: it is no CSV, its header holds a name twice or an empty one or lacks a column, or a row has more or
             fewer fields than the header.
     """
-    reader = csv.reader(text_lines(path), strict=True)
+    reader = csv.reader(iter_lines(path), strict=True)
     number = 0
     try:
         header = next(filter(None, reader), [])
@@ -74,7 +74,7 @@ def csv_rows(path: TextFile, columns: Sequence[str] = ()) -> Iterator[tuple[str,
             where = f"{str(path)!r}, row {number} (line {reader.line_num})"
             if len(row) != len(header):
                 raise DataError(
-                    f"{where} has {len(row)} fields, and the header {len(header)}: {brief(row)}. Put a field that "
+                    f"{where} has {len(row)} fields, and the header {len(header)}: {format_value(row)}. Put a field that "
                     f'holds a comma, a quote or a line end in quotes, as in "A dog, brown and big", and write '
                     f"empty fields out."
                 )
@@ -90,7 +90,7 @@ def _check_header(header: list[str], columns: Sequence[str], path: TextFile) -> 
     """Raise DataError where the names of a file's columns are not what they should be."""
     if not header:
         raise DataError(f"{str(path)!r} is empty: its first line must name the columns.")
-    nameless = [place for place, name in enumerate(header, 1) if not name.strip() and place > 1]
+    nameless = [number for number, name in enumerate(header, 1) if not name.strip() and number > 1]
     if nameless:
         raise DataError(f"{str(path)!r}: column {nameless[0]} of the header has no name. Name or remove it.")
     _check_columns(header, columns, path)
@@ -100,10 +100,10 @@ def _check_columns(names: Sequence[str], columns: Sequence[str], path: TextFile)
     """Raise DataError where a name stands twice, or one of these columns is not among them."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise DataError(f"{str(path)!r} has the columns {brief(twice)} twice. Give each its own name.")
+        raise DataError(f"{str(path)!r} has the columns {format_value(twice)} twice. Give each its own name.")
     lacking = [name for name in columns if name not in names]
     if lacking:
-        raise DataError(f"{str(path)!r} lacks the columns {lacking}; it has {brief(list(names))}.")
+        raise DataError(f"{str(path)!r} lacks the columns {lacking}; it has {format_value(list(names))}.")
 
 
 def load_json(text: str, where: str) -> Any:
@@ -115,13 +115,16 @@ def load_json(text: str, where: str) -> Any:
     """
     try:
         return json.loads(
-            text, object_pairs_hook=_no_key_twice, parse_constant=_no_constant, parse_float=_finite
+            text,
+            object_pairs_hook=_reject_duplicate_keys,
+            parse_constant=_reject_constant,
+            parse_float=_parse_finite,
         )
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where} is not valid JSON: {error}. Download or write it again.") from error
 
 
-def json_or_none(text: str | bytes) -> Any:
+def try_parse_json(text: str | bytes) -> Any:
     """Return the JSON value of a text; None for what is none."""
     try:
         return json.loads(text)
@@ -129,25 +132,25 @@ def json_or_none(text: str | bytes) -> Any:
         return None
 
 
-def _no_key_twice(items: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the object; the standard reader would keep the last of equal keys in silence."""
-    found = dict(items)
-    if len(found) < len(items):
-        seen: set[str] = set()
-        twice = {key for key, _ in items if key in seen or seen.add(key)}  # type: ignore[func-returns-value]
-        raise ValueError(f"the keys {brief(sorted(twice))} stand twice in one object")
-    return found
+    values = dict(items)
+    if len(values) < len(items):
+        known_keys: set[str] = set()
+        twice = {key for key, _ in items if key in known_keys or known_keys.add(key)}  # type: ignore[func-returns-value]
+        raise ValueError(f"the keys {format_value(sorted(twice))} stand twice in one object")
+    return values
 
 
-def _no_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     if name != "NaN":
         raise ValueError(f"{name} is no number of JSON")
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"the number {brief(text)} is too large")
+        raise ValueError(f"the number {format_value(text)} is too large")
     return number
 
 
@@ -156,31 +159,31 @@ def read_json(path: Path) -> Any:
     return load_json(read_text(path), repr(str(path)))
 
 
-def json_lines(path: Path) -> Iterator[tuple[str, Any]]:
+def iter_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield (where, row) of the lines that are not empty, as they are asked for; errors as in ``load_json``."""
-    for number, line in enumerate(text_lines(path), 1):
+    for number, line in enumerate(iter_lines(path), 1):
         if line.strip():
             where = f"{str(path)!r}, line {number}"
             yield where, load_json(line, where)
 
 
-def json_rows(path: Path) -> list[tuple[str, Any]]:
+def read_json_rows(path: Path) -> list[tuple[str, Any]]:
     """Return (where, row) of a JSON file that is a list or an object of rows, or of JSON Lines (``.jsonl``).
 
     Raises:
         DataError: it is neither.
     """
     if path.suffix == ".jsonl":
-        return list(json_lines(path))
+        return list(iter_json_lines(path))
     data = read_json(path)
     if isinstance(data, dict):
-        return [(f"{str(path)!r}, row {brief(key)}", row) for key, row in data.items()]
+        return [(f"{str(path)!r}, row {format_value(key)}", row) for key, row in data.items()]
     if isinstance(data, list):
         return [(f"{str(path)!r}, row {n}", row) for n, row in enumerate(data)]
-    raise DataError(f"{str(path)!r} must be a list or an object of rows, not {brief(data)}.")
+    raise DataError(f"{str(path)!r} must be a list or an object of rows, not {format_value(data)}.")
 
 
-def literal(text: str, where: str) -> Any:
+def parse_literal(text: str, where: str) -> Any:
     """Return the value of a Python literal; nothing is evaluated.
 
     Raises:
@@ -191,11 +194,11 @@ def literal(text: str, where: str) -> Any:
             warnings.simplefilter("ignore")  # "\d" is read as it stands, as the releases' own code reads it
             return ast.literal_eval(text)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
-        raise DataError(f"{where}: {brief(text)} is no Python literal: {error}.") from error
+        raise DataError(f"{where}: {format_value(text)} is no Python literal: {error}.") from error
 
 
 @contextmanager
-def parquet(path: Path, columns: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+def open_parquet(path: Path, columns: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
     """Give a Parquet file that has at least these columns; what goes wrong while it is read is explained.
 
     Raises:
@@ -214,10 +217,10 @@ def parquet(path: Path, columns: Sequence[str] = ()) -> Iterator[pq.ParquetFile]
         raise DataError(f"{str(path)!r} is no Parquet file: {error}. Download or write it again.") from error
 
 
-def parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def iter_parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (where, row) of these columns of a Parquet file, a batch at a time; errors as in ``parquet``."""
     number = 0
-    with parquet(path, columns) as file:
+    with open_parquet(path, columns) as file:
         for batch in file.iter_batches(columns=list(columns)):
             for row in batch.to_pylist():
                 yield f"{str(path)!r}, row {number}", row

@@ -52,22 +52,22 @@ def parse_yaml(text: str, where: str) -> Any:
         # Its nodes are counted first: what aliases and merge keys stand for is made only if it is little.
         yaml = YAML(typ="safe", pure=True)
         document = yaml.compose(text)
-        count, _ = _entries(document, {})
+        count, _ = _count_entries(document, {})
         if count > MOST_ENTRIES:
             raise ConfigError(
                 f"{where} stands for {count:,} entries, its aliases written out; {MOST_ENTRIES:,} are allowed."
             )
         value = None if document is None else yaml.constructor.construct_document(document)
     except MarkedYAMLError as error:
-        place = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        said = ", ".join(filter(None, (error.context, error.problem)))
-        raise ConfigError(f"{where} is not valid YAML: {said}{place}.") from error
+        location = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        message = ", ".join(filter(None, (error.context, error.problem)))
+        raise ConfigError(f"{where} is not valid YAML: {message}{location}.") from error
     except RecursionError:
         raise ConfigError(f"{where} is not valid YAML here: it is nested too deeply.") from None
     # The constructors of !!int, !!bool and dates raise what Python's own conversions do.
     except (YAMLError, ValueError, LookupError, TypeError) as error:
         raise ConfigError(f"{where} is not valid YAML: {error}") from error
-    odd = list(_odd(value, ""))
+    odd = list(_iter_non_plain(value, ""))
     if odd:
         raise ConfigError(
             f"{where} holds what is no plain value:\n{format_items(odd)}\nQuote it if text is meant."
@@ -75,7 +75,7 @@ def parse_yaml(text: str, where: str) -> Any:
     return value
 
 
-def _entries(node: Any, seen: dict[int, tuple[int, int]], depth: int = 0) -> tuple[int, int]:
+def _count_entries(node: Any, counted: dict[int, tuple[int, int]], depth: int = 0) -> tuple[int, int]:
     """Return how many entries a node stands for, aliases written out, and how deep; ``seen`` holds those of others.
 
     Raises:
@@ -85,28 +85,31 @@ def _entries(node: Any, seen: dict[int, tuple[int, int]], depth: int = 0) -> tup
 
     if not isinstance(node, MappingNode | SequenceNode):
         return 1, 0
-    if id(node) not in seen and depth <= DEEPEST:
+    if id(node) not in counted and depth <= DEEPEST:
         pairs = isinstance(node, MappingNode)
         parts = [part for pair in node.value for part in pair] if pairs else node.value
-        found = [_entries(part, seen, depth + 1) for part in parts]
-        seen[id(node)] = 1 + sum(n for n, _ in found), 1 + max((height for _, height in found), default=0)
-    if id(node) not in seen or depth + seen[id(node)][1] > DEEPEST:
+        counts = [_count_entries(part, counted, depth + 1) for part in parts]
+        counted[id(node)] = (
+            1 + sum(n for n, _ in counts),
+            1 + max((height for _, height in counts), default=0),
+        )
+    if id(node) not in counted or depth + counted[id(node)][1] > DEEPEST:
         raise ValueError(f"it is nested more than {DEEPEST} deep, or holds itself by an alias")
-    return seen[id(node)]
+    return counted[id(node)]
 
 
-def _odd(value: Any, key: str) -> Iterator[str]:
+def _iter_non_plain(value: Any, key: str) -> Iterator[str]:
     """Yield one line for each value that is not plain: its key and itself."""
     if type(value) is dict:
         for name, part in value.items():
             if type(name) is str:
-                yield from _odd(name, key)
-                yield from _odd(part, f"{key}.{name}".lstrip("."))
+                yield from _iter_non_plain(name, key)
+                yield from _iter_non_plain(part, f"{key}.{name}".lstrip("."))
             else:
                 yield f"{key or 'top'}: the key {name!r:.{_TEXT}} is not text"
     elif type(value) is list:
         for part in value:
-            yield from _odd(part, key)
+            yield from _iter_non_plain(part, key)
     elif type(value) is str:
         if any("\ud800" <= sign <= "\udfff" or sign == "\0" for sign in value):
             yield f"{key} = {value!r:.{_TEXT}}: a NUL or half of a surrogate pair, which is no text"
@@ -117,12 +120,14 @@ def _odd(value: Any, key: str) -> Iterator[str]:
         yield f"{key or 'top'} = {value!r:.{_TEXT}}: {type(value).__name__}"
 
 
-def flat(values: Any, prefix: str = "") -> dict[str, Any]:
+def flatten_mapping(values: Any, prefix: str = "") -> dict[str, Any]:
     """Return nested mappings as one, by dotted key."""
     if not isinstance(values, Mapping):
         return {prefix: values}
     return {
-        k: v for name, part in values.items() for k, v in flat(part, f"{prefix}.{name}".lstrip(".")).items()
+        k: v
+        for name, part in values.items()
+        for k, v in flatten_mapping(part, f"{prefix}.{name}".lstrip(".")).items()
     }
 
 
@@ -132,7 +137,7 @@ def refuse_secrets(values: Mapping[str, Any], where: str) -> None:
     Raises:
         ConfigError: one does. Git, ``dvc.lock``, pins, tracked runs and releases repeat the params.
     """
-    keys = [key for key, value in flat(values).items() if redact_secrets(str(value)) != str(value)]
+    keys = [key for key, value in flatten_mapping(values).items() if redact_secrets(str(value)) != str(value)]
     if keys:
         raise ConfigError(
             f"{where}: the address in {', '.join(keys)} holds a password or key, which git, dvc.lock, pins and tracked runs would repeat. "

@@ -30,9 +30,9 @@ class NearNames:
         if base is None:
             return "missing"
         if base not in self._files:
-            self._files[base] = _index_files(base)
+            self._files[base] = _group_by_key(base)
         files, wanted = self._files[base], path.relative_to(base)
-        key = _normalize_path(wanted)
+        key = _normalise_path(wanted)
         near = [*files.get(key, ()), *(files.get((key[-1],), ()) if _NUMBER.fullmatch(key[-1]) else ())]
         if not near:
             return "missing"
@@ -42,11 +42,11 @@ class NearNames:
         )
 
 
-def _index_files(base: Path) -> dict[Key, list[Path]]:
+def _group_by_key(base: Path) -> dict[Key, list[Path]]:
     """Return key -> files below a folder; COCO's also by their number alone, in whichever folder they lie."""
     files: dict[Key, list[Path]] = {}
     for path in _iter_files(base, DEPTH):
-        key = _normalize_path(path.relative_to(base))
+        key = _normalise_path(path.relative_to(base))
         files.setdefault(key, []).append(path)
         if len(key) > 1 and _NUMBER.fullmatch(key[-1]):
             files.setdefault(key[-1:], []).append(path)
@@ -67,7 +67,7 @@ def _iter_files(folder: Path, depth: int) -> Iterator[Path]:
             yield from _iter_files(folder / name, depth - 1)
 
 
-def _normalize_path(path: PurePath) -> Key:
+def _normalise_path(path: PurePath) -> Key:
     """Return the parts of a path without what nearly equal names differ in."""
     *folders, last = (unicodedata.normalize("NFC", part).casefold() for part in path.parts)
     return (*folders, _COCO.sub("", PurePath(last).stem))

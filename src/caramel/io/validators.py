@@ -15,27 +15,29 @@ LONGEST_NAME = 240  # bytes of one part of a file's name: file systems allow 255
 LONGEST_PATH = 1000  # bytes of the whole name
 
 
-def text_field(row: Any, field: str, where: str) -> str:
+def read_text_field(row: Any, field: str, where: str) -> str:
     """Return a field of a row that must be text and more than white space.
 
     Raises:
         DataError: the row is no object, or the field is missing, not text, empty, or not Unicode.
     """
-    value = _field(row, field, where)
+    value = _read_field(row, field, where)
     if not isinstance(value, str) or not value.strip():
-        raise DataError(f"{where}: field {field!r} must be text that is not empty, not {brief(value)}.")
-    return checked_text(value, field, where)
+        raise DataError(
+            f"{where}: field {field!r} must be text that is not empty, not {format_value(value)}."
+        )
+    return validate_text(value, field, where)
 
 
-def optional_text(row: Any, field: str, where: str) -> str | None:
+def read_optional_text(row: Any, field: str, where: str) -> str | None:
     """Return a field of a row that must be text, which may be empty, or None; errors as in ``text_field``."""
-    value = _field(row, field, where)
+    value = _read_field(row, field, where)
     if value is not None and not isinstance(value, str):
-        raise DataError(f"{where}: field {field!r} must be text, not {brief(value)}.")
-    return value if value is None else checked_text(value, field, where)
+        raise DataError(f"{where}: field {field!r} must be text, not {format_value(value)}.")
+    return value if value is None else validate_text(value, field, where)
 
 
-def checked_text(value: str, field: str, where: str) -> str:
+def validate_text(value: str, field: str, where: str) -> str:
     """Return a text, which may be empty.
 
     Raises:
@@ -43,69 +45,69 @@ def checked_text(value: str, field: str, where: str) -> str:
     """
     if not value.isascii() and any("\ud800" <= sign <= "\udfff" for sign in value):
         raise DataError(
-            f"{where}: field {field!r} holds half a surrogate pair, no Unicode text: {brief(value)}."
+            f"{where}: field {field!r} holds half a surrogate pair, no Unicode text: {format_value(value)}."
         )
     if "\0" in value:
-        raise DataError(f"{where}: field {field!r} holds a NUL: {brief(value)}.")
+        raise DataError(f"{where}: field {field!r} holds a NUL: {format_value(value)}.")
     return value
 
 
-def number_field(row: Any, field: str, where: str) -> int:
+def read_number_field(row: Any, field: str, where: str) -> int:
     """Return a field of a row that must be a whole number.
 
     Raises:
         DataError: the row is no object, or the field is missing or something else.
     """
-    value = _field(row, field, where)
+    value = _read_field(row, field, where)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise DataError(f"{where}: field {field!r} must be a whole number, not {brief(value)}.")
+        raise DataError(f"{where}: field {field!r} must be a whole number, not {format_value(value)}.")
     return value
 
 
-def list_field(row: Any, field: str, where: str) -> list[Any]:
+def read_list_field(row: Any, field: str, where: str) -> list[Any]:
     """Return a field of a row that must be a list.
 
     Raises:
         DataError: the row is no object, or the field is missing or something else.
     """
-    value = _field(row, field, where)
+    value = _read_field(row, field, where)
     if not isinstance(value, list):
-        raise DataError(f"{where}: field {field!r} must be a list, not {brief(value)}.")
+        raise DataError(f"{where}: field {field!r} must be a list, not {format_value(value)}.")
     return value
 
 
-def _field(row: Any, field: str, where: str) -> Any:
+def _read_field(row: Any, field: str, where: str) -> Any:
     if not isinstance(row, Mapping):
-        raise DataError(f"{where} must be an object with fields, not {brief(row)}.")
+        raise DataError(f"{where} must be an object with fields, not {format_value(row)}.")
     if field not in row:
-        raise DataError(f"{where} has no field {field!r}; it has {brief(sorted(map(str, row)))}.")
+        raise DataError(f"{where} has no field {field!r}; it has {format_value(sorted(map(str, row)))}.")
     return row[field]
 
 
-def name_field(row: Any, field: str, where: str) -> str:
+def read_name_field(row: Any, field: str, where: str) -> str:
     """Return a field of a row that must name a file inside of a folder, see ``stays_inside``.
 
     Raises:
         DataError: it is no such name; errors as in ``text_field``.
     """
-    return checked_name(text_field(row, field, where), field, where)
+    return validate_name(read_text_field(row, field, where), field, where)
 
 
-def checked_name(name: str, field: str, where: str) -> str:
+def validate_name(name: str, field: str, where: str) -> str:
     """Return the name of a file inside of a folder.
 
     Raises:
         DataError: it is the name of something else.
     """
-    if not stays_inside(name):
+    if not is_inside_folder(name):
         raise DataError(
             f"{where}: field {field!r} must name a file inside of its folder, with neither an absolute path nor "
-            f"'..' and at most {LONGEST_NAME} bytes long, not {brief(name)}. Nothing outside of the folder is read."
+            f"'..' and at most {LONGEST_NAME} bytes long, not {format_value(name)}. Nothing outside of the folder is read."
         )
     return name
 
 
-def stays_inside(name: str) -> bool:
+def is_inside_folder(name: str) -> bool:
     """Return whether a name, put after a folder, is that of a file inside of it: on this system, and on Windows.
 
     A colon alone, as in ``n:1``, is part of a name: listed folders are called so.
@@ -126,10 +128,15 @@ def is_plain_path(path: str) -> bool:
 
     ``a//b``, ``./a``, ``a/.`` and ``a/`` are other forms of a path, under which it would pass a comparison with what is known.
     """
-    return path.isprintable() and "\\" not in path and stays_inside(path) and str(PurePosixPath(path)) == path
+    return (
+        path.isprintable()
+        and "\\" not in path
+        and is_inside_folder(path)
+        and str(PurePosixPath(path)) == path
+    )
 
 
-def brief(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a value for a message: ASCII, cut at 80 signs."""
     try:
         text = ascii(value)

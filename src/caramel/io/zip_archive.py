@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TextIO
 
 from caramel.errors import DataError
-from caramel.io.validators import brief
+from caramel.io.validators import format_value
 
 LARGEST = (
     1 << 29
@@ -61,25 +61,25 @@ class ZippedFile:
                 yield text
 
 
-def zipped_files(folder: Path) -> dict[str, ZippedFile]:
+def list_zipped_files(folder: Path) -> dict[str, ZippedFile]:
     """Return name without folders -> file, of all files in the zip archives of a folder and of the folders in it.
 
     Raises:
         DataError: an archive cannot be read, or two files have one name.
     """
-    found: dict[str, ZippedFile] = {}
+    files: dict[str, ZippedFile] = {}
     for path in sorted([*folder.glob("*.zip"), *folder.glob("*/*.zip")]):
-        for member in _members(path):
+        for member in _list_members(path):
             file = ZippedFile(path, member)
-            if file.name in found:
+            if file.name in files:
                 raise DataError(
-                    f"{brief(str(file))} and {brief(str(found[file.name]))} have one name. Leave one of them there."
+                    f"{format_value(str(file))} and {format_value(str(files[file.name]))} have one name. Leave one of them there."
                 )
-            found[file.name] = file
-    return found
+            files[file.name] = file
+    return files
 
 
-def _members(path: Path) -> list[str]:
+def _list_members(path: Path) -> list[str]:
     """Return the names of an archive's files; those of folders and of macOS's own notes are none."""
     try:
         with zipfile.ZipFile(path) as archive:

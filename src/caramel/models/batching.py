@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.errors import BackendError, ResourceError
-from caramel.models.devices import out_of_memory
+from caramel.models.devices import is_out_of_memory
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +24,7 @@ LEAST, OF_A_THREAD = 16, 4
 NO_ROW = ("out of range in self", "device-side assert")  # what an embedding says, on a processor and on a GPU
 
 
-def in_batches(
+def run_in_batches(
     items: Sequence[Item],
     prepare: Callable[[Sequence[Item]], Ready],
     forward: Callable[[Ready], torch.Tensor],
@@ -55,18 +55,18 @@ def in_batches(
         BackendError: an item has a token that the model does not know.
     """
     size = batch or LARGEST.get(device.partition(":")[0], LARGEST["cpu"])
-    least = _least_rows() if fill and device == "cpu" else 1
+    least = _compute_min_rows() if fill and device == "cpu" else 1
     out: list[npt.NDArray[np.float32]] = []
     start = 0
-    with ThreadPoolExecutor(1) as ahead:
-        coming = ahead.submit(prepare, _filled(items[:size], least))
+    with ThreadPoolExecutor(1) as executor:
+        coming = executor.submit(prepare, _pad_items(items[:size], least))
         while start < len(items):
             ready = coming.result()
             stop = min(start + size, len(items))
             following: Future[Ready] | None = None
             if stop < len(items):
-                following = ahead.submit(prepare, _filled(items[stop : stop + size], least))
-            rows = _rows(forward, ready, name)
+                following = executor.submit(prepare, _pad_items(items[stop : stop + size], least))
+            rows = _run_forward(forward, ready, name)
             if rows is not None:
                 out.append(rows[: stop - start])
                 start = stop
@@ -79,15 +79,15 @@ def in_batches(
                     f"--precision bf16 or a smaller model."
                 )
             if device.startswith("cuda"):
-                _release()
+                _release_gpu_cache()
             size, least = (stop - start) // 2, 1
             if following is not None:
                 following.cancel()
-            coming = ahead.submit(prepare, items[start : start + size])
+            coming = executor.submit(prepare, items[start : start + size])
     return np.concatenate(out)
 
 
-def in_batches_by_length(
+def run_in_batches_by_length(
     items: Sequence[Item],
     lengths: Sequence[int],
     prepare: Callable[[Sequence[Item]], Ready],
@@ -111,7 +111,7 @@ def in_batches_by_length(
         of_length.setdefault(length, []).append(index)
     order = [of_length[length] for length in sorted(of_length)]
     parts = [
-        in_batches(
+        run_in_batches(
             [items[i] for i in group], prepare, forward, batch=batch, device=device, fill=True, name=name
         )
         for group in order
@@ -121,20 +121,20 @@ def in_batches_by_length(
     return rows
 
 
-def _least_rows() -> int:
+def _compute_min_rows() -> int:
     """Return how many rows a batch has at least, where it is filled up."""
     import torch
 
     return max(LEAST, OF_A_THREAD * torch.get_num_threads())
 
 
-def _filled(items: Sequence[Item], least: int) -> Sequence[Item]:
+def _pad_items(items: Sequence[Item], least: int) -> Sequence[Item]:
     """Return the items, the last one repeated up to a least number."""
     short = least - len(items)
     return [*items, *[items[-1]] * short] if short > 0 else items
 
 
-def _rows(
+def _run_forward(
     forward: Callable[[Ready], torch.Tensor], ready: Ready, name: str
 ) -> npt.NDArray[np.float32] | None:
     """Return the rows, or None where they did not fit; what the pass held is free again after that."""
@@ -147,12 +147,12 @@ def _rows(
                 f"{f'Model {name!r}' if name else 'The model'} has no row for a token of its tokenizer: its files do not fit "
                 f"together. Fetch all of them again."
             ) from error
-        if not out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         return None
 
 
-def _release() -> None:
+def _release_gpu_cache() -> None:
     """Give cached blocks back to the GPU."""
     import torch
 

@@ -30,7 +30,7 @@ def resolve_device(device: str) -> str:
     return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 
 
-def gpus_of(share: float, device: str) -> float:
+def get_gpus_per_worker(share: float, device: str) -> float:
     """Return how many GPUs a worker needs on a device: none on a processor."""
     return share if resolve_device(device).startswith("cuda") else 0.0
 
@@ -52,10 +52,10 @@ def resolve_precision(precision: str, device: str) -> str:
         return precision
     if device.startswith("cuda"):
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
-    return "bf16" if _processor_gains_by_bf16() else "fp32"
+    return "bf16" if _is_bf16_faster() else "fp32"
 
 
-def _processor_gains_by_bf16() -> bool:
+def _is_bf16_faster() -> bool:
     """Return whether bf16 products are the faster ones on this processor.
 
     With AMX they are. AVX-512's instruction for them runs at full speed on AMD's; on Intel's, where a virtual
@@ -70,14 +70,14 @@ def _processor_gains_by_bf16() -> bool:
     return amd and torch.cpu._is_avx512_bf16_supported()
 
 
-def compute(device: str, precision: str) -> dict[str, str]:
+def resolve_compute(device: str, precision: str) -> dict[str, str]:
     """Return the device and the precision that training here means: they are part of its result."""
     device = resolve_device(device)
     return {"device": device, "precision": resolve_precision(precision, device)}
 
 
 @contextmanager
-def autocast(device: str, precision: str) -> Iterator[None]:
+def use_precision(device: str, precision: str) -> Iterator[None]:
     """Run the block's forward passes in the precision.
 
     fp32 is IEEE's on a GPU too, where torch computes convolutions with ten bits of mantissa (TF32) by default.
@@ -88,7 +88,7 @@ def autocast(device: str, precision: str) -> Iterator[None]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     if precision == "fp32":
-        with whole_fp32():
+        with disable_tf32():
             yield
         return
     plain = sdpa_kernel(SDPBackend.MATH) if device == "cpu" else nullcontext()
@@ -98,7 +98,7 @@ def autocast(device: str, precision: str) -> Iterator[None]:
 
 
 @contextmanager
-def whole_fp32() -> Iterator[None]:
+def disable_tf32() -> Iterator[None]:
     """Keep a GPU from shortening the factors of fp32 products; after the block torch's settings are as before."""
     import torch
 
@@ -107,43 +107,43 @@ def whole_fp32() -> Iterator[None]:
     new = hasattr(cudnn, "conv")  # since torch 2.9
     key, whole = ("fp32_precision", "ieee") if new else ("allow_tf32", False)
     before = [
-        (place, getattr(place, key))
-        for place in ((matmul, cudnn.conv, cudnn.rnn) if new else (matmul, cudnn))
+        (backend, getattr(backend, key))
+        for backend in ((matmul, cudnn.conv, cudnn.rnn) if new else (matmul, cudnn))
     ]
     try:
-        for place, _ in before:
-            setattr(place, key, whole)
+        for backend, _ in before:
+            setattr(backend, key, whole)
         yield
     finally:
-        for place, value in before:
-            setattr(place, key, value)
+        for backend, value in before:
+            setattr(backend, key, value)
 
 
-def on_device(model: Model, device: str) -> Model:
+def move_to_device(model: Model, device: str) -> Model:
     """Return the model on the device, in evaluation mode.
 
     Raises:
         BackendError: the device cannot be used.
         ResourceError: the model does not fit onto it.
     """
-    with usable("The model", device):
+    with translate_device_errors("The model", device):
         return model.to(device).eval()
 
 
 @contextmanager
-def usable(what: str, device: str) -> Iterator[None]:
+def translate_device_errors(what: str, device: str) -> Iterator[None]:
     """Say of a block that moves something to a device why that cannot be; errors as in ``on_device``."""
     try:
-        with fitting(what, device, "Free it, or take another device or a smaller model."):
+        with translate_memory_errors(what, device, "Free it, or take another device or a smaller model."):
             yield
     except (RuntimeError, AssertionError) as error:  # the latter where torch was built without it
         raise BackendError(
-            f"Device {device!r} cannot be used: {_said(error)}. Say auto, cpu, cuda or cuda:N."
+            f"Device {device!r} cannot be used: {_format_error(error)}. Say auto, cpu, cuda or cuda:N."
         ) from error
 
 
 @contextmanager
-def fitting(what: str, device: str, cure: str) -> Iterator[None]:
+def translate_memory_errors(what: str, device: str, cure: str) -> Iterator[None]:
     """Say of a block that runs out of memory what does, and what to do.
 
     Args:
@@ -157,19 +157,19 @@ def fitting(what: str, device: str, cure: str) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:  # torch.OutOfMemoryError is one, the CPU allocator has no own
-        if not out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         raise ResourceError(
-            f"{what} does not fit into the memory of {device!r}: {_said(error)}. {cure}"
+            f"{what} does not fit into the memory of {device!r}: {_format_error(error)}. {cure}"
         ) from error
 
 
-def out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """Return whether torch ran out of memory, on a GPU or in main memory."""
     import torch
 
     return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in FULL)
 
 
-def _said(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     return str(error).strip().partition("\n")[0].rstrip(".")

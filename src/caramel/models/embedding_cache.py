@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from caramel.errors import DataError
 from caramel.interfaces.model import Identity
-from caramel.io.files import check, kept, write_atomically
+from caramel.io.files import load_hashed, remove_damaged, write_atomically
 from caramel.io.keys import KEY_BYTES
 from caramel.runtime.ray import sharded_map
 from caramel.runtime.ray.sharded_map import Executor
@@ -39,14 +39,14 @@ KEY = pa.binary(KEY_BYTES)
 Vectors = npt.NDArray[Any]  # float32 embeddings or float64 scores, (n, d)
 
 
-class Stored(NamedTuple):
+class StoredVectors(NamedTuple):
     """Vectors of items, in the order in which they were asked for."""
 
     vectors: Vectors  # (n, d), a read-only memory map
     new: int  # how many of them had to be made
 
 
-class Store:
+class EmbeddingCache:
     """The vectors of one model.
 
     Args:
@@ -63,9 +63,9 @@ class Store:
         if not path.is_file() or path.read_bytes() != text.encode():
             write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
-    def vectors(
+    def compute_vectors(
         self,
-        kind: str,
+        item_type: str,
         keys: Sequence[bytes],
         work: Callable[..., pa.Table],
         shards: Callable[[list[int]], list[Any]],
@@ -75,7 +75,7 @@ class Store:
         executor: Executor,
         title: str,
         gpus: float = 0.0,
-    ) -> Stored:
+    ) -> StoredVectors:
         """Return the vectors of distinct items; those that are not there yet are made first.
 
         Args:
@@ -91,12 +91,14 @@ class Store:
         Raises:
             DataError: two files hold vectors of different sizes.
         """
-        folder = self.folder / kind
+        folder = self.folder / item_type
         wanted = pa.array(keys, KEY)
-        files = [*kept(folder, ".parquet").values()]
-        parts = [_read(path, "key") for path in files]
-        found = pa.concat_arrays(parts) if parts else pa.array([], KEY)
-        missing = pc.is_null(pc.index_in(wanted, value_set=found)) if len(found) else [True] * len(keys)
+        files = [*load_hashed(folder, ".parquet").values()]
+        parts = [_read_column(path, "key") for path in files]
+        stored_keys = pa.concat_arrays(parts) if parts else pa.array([], KEY)
+        missing = (
+            pc.is_null(pc.index_in(wanted, value_set=stored_keys)) if len(stored_keys) else [True] * len(keys)
+        )
         todo = np.flatnonzero(np.asarray(missing)).tolist()
         if todo:
             files += sharded_map.map_shards(
@@ -109,26 +111,26 @@ class Store:
                 gpus=gpus,
                 bring=bring,
             )
-        return Stored(self._gathered(files, wanted), len(todo))
+        return StoredVectors(self._gather_vectors(files, wanted), len(todo))
 
-    def _gathered(self, files: Sequence[Path], wanted: pa.Array) -> Vectors:
+    def _gather_vectors(self, files: Sequence[Path], wanted: pa.Array) -> Vectors:
         """Return the vectors of the wanted keys as a memory map of a file that is already unlinked."""
         result: Vectors | None = None
         filled = np.zeros(len(wanted), bool)
         for path in files:
-            places = pc.index_in(wanted, value_set=_read(path, "key"))
-            here = np.asarray(places.is_valid()) & ~filled
+            indices = pc.index_in(wanted, value_set=_read_column(path, "key"))
+            here = np.asarray(indices.is_valid()) & ~filled
             if not here.any():
                 continue
-            rows = _vectors(_read(path, "vector"))
+            rows = _flatten_lists(_read_column(path, "vector"))
             if result is None:
-                result = _scratch((len(wanted), rows.shape[1]), rows.dtype, path.parent)
+                result = _create_scratch_map((len(wanted), rows.shape[1]), rows.dtype, path.parent)
             elif result.shape[1] != rows.shape[1]:
                 raise DataError(
                     f"{str(path)!r} holds vectors of {rows.shape[1]} dimensions, others of {result.shape[1]}. "
                     f"Remove the folder {str(self.folder)!r}."
                 )
-            result[here] = rows[np.asarray(places.filter(pa.array(here)), np.int64)]
+            result[here] = rows[np.asarray(indices.filter(pa.array(here)), np.int64)]
             filled |= here
         assert result is not None
         assert filled.all()
@@ -141,18 +143,18 @@ def check_stores(root: str | Path, codes: Collection[str] = ("",)) -> None:
     for path in sorted(Path(root).glob("*/identity.json")):
         text = path.read_text(encoding="utf-8", errors="replace")
         if any(code in text for code in codes):
-            for kind in ("images", "pairs", "texts"):
-                check(path.parent / kind)
+            for item_type in ("images", "pairs", "texts"):
+                remove_damaged(path.parent / item_type)
 
 
-def vector_table(keys: Sequence[bytes], vectors: Vectors) -> pa.Table:
+def build_vector_table(keys: Sequence[bytes], vectors: Vectors) -> pa.Table:
     """Return the table that ``work`` gives for one shard."""
     flat = pa.array(vectors.reshape(-1))
     column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
     return pa.table({"key": pa.array(keys, KEY), "vector": column})
 
 
-def _scratch(shape: tuple[int, int], dtype: np.dtype[Any], folder: Path) -> Vectors:
+def _create_scratch_map(shape: tuple[int, int], dtype: np.dtype[Any], folder: Path) -> Vectors:
     """Return a memory map whose file has no name any more: it goes with its last user.
 
     Its room is taken at once: on a full volume a write to a map of a file with holes would end the process.
@@ -166,12 +168,12 @@ def _scratch(shape: tuple[int, int], dtype: np.dtype[Any], folder: Path) -> Vect
         return np.memmap(file, dtype, "w+", shape=shape)
 
 
-def _vectors(array: pa.FixedSizeListArray) -> Vectors:
+def _flatten_lists(array: pa.FixedSizeListArray) -> Vectors:
     """Return fixed-size lists as (n, d)."""
     values: Vectors = array.flatten().to_numpy(zero_copy_only=False)
     return values.reshape(len(array), array.type.list_size)
 
 
-def _read(path: Path, column: Literal["key", "vector"]) -> pa.Array:
+def _read_column(path: Path, column: Literal["key", "vector"]) -> pa.Array:
     """Return one column of a file."""
     return pq.read_table(path, columns=[column]).column(column).combine_chunks()

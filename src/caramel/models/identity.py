@@ -21,12 +21,12 @@ _RECORDED = re.compile(
 )
 
 
-def versions(*packages: str) -> dict[str, str]:
+def get_package_versions(*packages: str) -> dict[str, str]:
     """Return the versions of caramel, of these packages and of those that every model computes with."""
     return {name: metadata.version(name) for name in ("caramel", "torch", "pillow", *packages)}
 
 
-def weights_hash(model: torch.nn.Module) -> str:
+def hash_weights(model: torch.nn.Module) -> str:
     """Return the SHA-256 of all weights and buffers, with their names, types and shapes."""
     import torch
 
@@ -40,13 +40,13 @@ def weights_hash(model: torch.nn.Module) -> str:
     return digest.hexdigest()
 
 
-def settings_hash(settings: Any) -> str:
+def hash_settings(settings: Any) -> str:
     """Return the SHA-256 of JSON-like settings, without paths and versions of who wrote them."""
-    text = json.dumps(_clean(settings), sort_keys=True, default=str)
+    text = json.dumps(_clean_settings(settings), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def settings_of(part: Any) -> Any:
+def get_processor_settings(part: Any) -> Any:
     """Return all that a tokenizer or an image processor of transformers does, JSON-like."""
     if not hasattr(part, "get_vocab"):
         return part.to_dict()
@@ -62,10 +62,10 @@ def settings_of(part: Any) -> Any:
     return {**settings, "class": type(part).__name__, "length": part.model_max_length, "rules": rules}
 
 
-def _clean(settings: Any) -> Any:
+def _clean_settings(settings: Any) -> Any:
     """Return the settings without what does not change a result."""
     if isinstance(settings, Mapping):
-        return {str(k): _clean(v) for k, v in settings.items() if not _RECORDED.fullmatch(str(k))}
+        return {str(k): _clean_settings(v) for k, v in settings.items() if not _RECORDED.fullmatch(str(k))}
     if isinstance(settings, list | tuple):
-        return [_clean(v) for v in settings]
+        return [_clean_settings(v) for v in settings]
     return settings

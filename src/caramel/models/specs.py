@@ -33,7 +33,7 @@ from pathlib import Path
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import Family, Model
-from caramel.io.files import file_hash
+from caramel.io.files import compute_file_hash
 from caramel.models.open_clip.activations import OPTION
 from caramel.registry import FAMILIES
 from caramel.runtime.last_result import keep_last, stamp_files
@@ -66,7 +66,7 @@ def parse_spec(text: str) -> ModelSpec:
     if family == "hf-hub" or _is_folder(rest) or _is_named(family, target):
         return ModelSpec("open_clip", rest, name)
     raise BackendError(
-        f"Model {text!r}: its family cannot be told.{_near(family)} Write FAMILY:TARGET with one of "
+        f"Model {text!r}: its family cannot be told.{_format_suggestion(family)} Write FAMILY:TARGET with one of "
         f"{', '.join(FAMILIES)}; see `caramel eval --help`."
     )
 
@@ -86,7 +86,7 @@ def _is_named(family: str, target: str) -> bool:
     return family in open_clip.list_models()
 
 
-def _near(family: str) -> str:
+def _format_suggestion(family: str) -> str:
     """Return a hint at families and open_clip names that are written alike."""
     import open_clip
 
@@ -97,8 +97,8 @@ def _near(family: str) -> str:
 def _stamp_local_part(text: str, device: str, precision: str) -> str:
     """Return what changes when the spec's files are written; of a name on a hub or a server, the name."""
     target = parse_spec(text).target
-    part = _local_part(target)
-    return target if part is None else " ".join(map(stamp_files, _with_config(Path(part))))
+    part = _find_local_part(target)
+    return target if part is None else " ".join(map(stamp_files, _list_weight_files(Path(part))))
 
 
 @keep_last(_stamp_local_part)
@@ -120,7 +120,7 @@ def open_model(text: str, device: str, precision: str) -> Model:
     return load(spec.target, device=resolve_device(device), precision=precision, name=spec.name)
 
 
-def family_of(text: str) -> Family:
+def get_family(text: str) -> Family:
     """Return the family of a spec, without loading the model.
 
     Raises:
@@ -129,7 +129,7 @@ def family_of(text: str) -> Family:
     return FAMILIES[parse_spec(text).family]
 
 
-def families_help() -> list[str]:
+def format_families_help() -> list[str]:
     """Return a line of help for each family: its spec, and what belongs to it."""
     families = [FAMILIES[name] for name in FAMILIES]
     specs = [f"{family.name}:{family.target}" for family in families]
@@ -137,38 +137,38 @@ def families_help() -> list[str]:
     return [f"{spec:{width}}  {family.help}" for spec, family in zip(specs, families, strict=True)]
 
 
-def content_of(text: str) -> str:
+def hash_content(text: str) -> str:
     """Return a hash of the spec's file or folder; of a name on a hub or a server, the name.
 
     Of a file, the config beside it counts as well.
     """
     target = parse_spec(text).target
-    part = _local_part(target)
+    part = _find_local_part(target)
     if part is None:
         return target
-    return " ".join([target, *map(file_hash, _with_config(Path(part)))])
+    return " ".join([target, *map(compute_file_hash, _list_weight_files(Path(part)))])
 
 
-def _with_config(path: Path) -> list[Path]:
+def _list_weight_files(path: Path) -> list[Path]:
     """Return a file or folder of weights, and the config beside a file, if there is one."""
     beside = path.with_name(CONFIG)
     return [path, beside] if path.is_file() and beside.is_file() else [path]
 
 
-def _local_part(target: str) -> str | None:
+def _find_local_part(target: str) -> str | None:
     """Return what of a target names a file or folder: the whole or what follows its first colon, without an option."""
     plain = target if Path(target).exists() else target.partition("?")[0]
     return next((part for part in (plain, plain.partition(":")[2]) if part and Path(part).exists()), None)
 
 
-def local(text: str) -> str | LocalFile:
+def mark_local_path(text: str) -> str | LocalFile:
     """Return the spec as work on any machine takes it: one that names a file or folder of this one says so."""
     target = parse_spec(text).target
-    part = _local_part(target)
+    part = _find_local_part(target)
     if part is None:
         return text
     start = len(text) - len(target) + target.index(part)
-    around = tuple(map(str, _with_config(Path(part))[1:]))
+    around = tuple(map(str, _list_weight_files(Path(part))[1:]))
     return LocalFile(part, text[:start], text[start + len(part) :], around)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from caramel.errors import ConfigError, ResourceError
 from caramel.io.files import write_atomically
-from caramel.project.project_files import contents
+from caramel.project.project_files import build_project_files
 from caramel.runtime.code_manifest import CODE, format_sums, hash_sources, load_stages
 from caramel.runtime.git import run_git
 
@@ -19,7 +19,7 @@ INPUTS = "inputs/"
 OWN = ("params.yaml", "README.md", ".gitignore", ".dvc/", INPUTS, "mlruns/")  # the user's from then on
 
 
-def new(folder: Path) -> None:
+def create_project(folder: Path) -> None:
     """Make a project in a folder that is new or empty, as a git repository without a commit yet.
 
     Raises:
@@ -37,28 +37,28 @@ def new(folder: Path) -> None:
         raise ResourceError("git is not installed, and a project is a git repository. Install git first.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        made = contents()
-        write(made, folder)
+        files = build_project_files()
+        write_files(files, folder)
         for stage in load_stages(folder):
             sums = hash_sources(folder / "pipelines" / f"{stage}.py")
-            write({f"{CODE}/{stage}.txt": format_sums(sums).encode()}, folder)
-        write({SUMS: format_sums(sums_of(made)).encode()}, folder)
+            write_files({f"{CODE}/{stage}.txt": format_sums(sums).encode()}, folder)
+        write_files({SUMS: format_sums(hash_managed_files(files)).encode()}, folder)
         done = run_git("init", "--quiet", folder=folder)
         if done.returncode:
             message = done.stderr.decode(errors="replace").strip()[:300]
             raise ResourceError(f"`git init` failed in {str(folder)!r}: {message}")
     except BaseException:
-        _clear(folder, lacking)
+        _remove_created(folder, lacking)
         raise
 
 
-def write(files: Mapping[str, bytes], folder: Path) -> None:
+def write_files(files: Mapping[str, bytes], folder: Path) -> None:
     """Write files into a folder, each whole or not at all."""
     for name, content in files.items():
         write_atomically(folder / name, lambda temporary, content=content: temporary.write_bytes(content))  # type: ignore[misc]
 
 
-def sums_of(files: Mapping[str, bytes]) -> dict[str, str]:
+def hash_managed_files(files: Mapping[str, bytes]) -> dict[str, str]:
     """Return path -> SHA-256 of those files that an upgrade brings up to date."""
     return {
         name: hashlib.sha256(content).hexdigest()
@@ -67,10 +67,10 @@ def sums_of(files: Mapping[str, bytes]) -> dict[str, str]:
     }
 
 
-def _clear(folder: Path, made: Iterable[Path]) -> None:
+def _remove_created(folder: Path, new_folders: Iterable[Path]) -> None:
     """Remove what was made in a folder that was empty before, then folders that were not there, the innermost first."""
     for path in folder.iterdir() if folder.is_dir() else ():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    for path in made:
+    for path in new_folders:
         with suppress(OSError):  # it was not made yet, or holds something of others by now
             path.rmdir()

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 LATEST = "requirements.txt"
 
 
-def template() -> dict[str, bytes]:
+def read_template() -> dict[str, bytes]:
     """Return path -> content of the files that come from caramel's repository, as they are there."""
     folder = HERE / "template"
     if not folder.is_dir():
@@ -26,12 +26,12 @@ def template() -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def contents() -> dict[str, bytes]:
+def build_project_files() -> dict[str, bytes]:
     """Return path -> content of all files of a new project but those of ``code/``, which depend on its scripts."""
-    found = template()
+    template_files = read_template()
     return {
-        **found,
-        "params.yaml": found["params/default.yaml"],
+        **template_files,
+        "params.yaml": template_files["params/default.yaml"],
         "README.md": (HERE / "README.md").read_bytes(),
         LATEST: f"# caramel {metadata.version('caramel')}\n{get_requirement()}\n".encode(),
     }

@@ -14,9 +14,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from caramel.errors import ConfigError
-from caramel.io.files import empty_folder, file_hash
-from caramel.project.create import INPUTS, SUMS, sums_of, write
-from caramel.project.project_files import contents
+from caramel.io.files import compute_file_hash, create_empty_folder
+from caramel.project.create import INPUTS, SUMS, hash_managed_files, write_files
+from caramel.project.project_files import build_project_files
 from caramel.runtime.code_deps import CARAMEL, Package
 from caramel.runtime.code_manifest import (
     CODE,
@@ -35,17 +35,21 @@ BEFORE = WORK / "upgrade_from"  # the graph and code/ as they were, until an upg
 
 
 @dataclass(frozen=True)
-class Upgraded:
+class UpgradeResult:
     """What an upgrade did to a project."""
 
     written: tuple[str, ...]  # files that were brought up to date
-    kept: tuple[str, ...]  # files that the user changed and caramel did too; the new forms are in ``ASIDE``
+    conflicts: tuple[
+        str, ...
+    ]  # files that the user changed and caramel did too; the new forms are in ``ASIDE``
     dropped: tuple[str, ...]  # files that caramel wrote once and that are no longer part of it; they stay
     rerun: Mapping[str, tuple[str, ...]]  # stage -> what it depends on that is not as it was
     after: tuple[str, ...]  # stages that read what these make, directly or not
 
 
-def upgrade(root: Path, package: Package = CARAMEL, files: Mapping[str, bytes] | None = None) -> Upgraded:
+def upgrade_project(
+    root: Path, package: Package = CARAMEL, files: Mapping[str, bytes] | None = None
+) -> UpgradeResult:
     """Bring a project up to date with the installed caramel, and say which stages `dvc repro` would run again.
 
     Where an earlier upgrade was cut off, what it did counts as of this one.
@@ -63,28 +67,34 @@ def upgrade(root: Path, package: Package = CARAMEL, files: Mapping[str, bytes] |
     if not (root / CODE).is_dir() or holds_sources(root, package):
         what = f"has no folder {CODE}/" if not (root / CODE).is_dir() else "is caramel's own repository"
         raise ConfigError(f"{root.resolve()} {what}: it is no project that `caramel new` made.")
-    files = contents() if files is None else files
-    _refuse_linked_folders(root, [f"{CODE}/STAGE.txt", *sums_of(files)])
-    old = _kept_until_done(root)
+    files = build_project_files() if files is None else files
+    _refuse_linked_folders(root, [f"{CODE}/STAGE.txt", *hash_managed_files(files)])
+    old = _save_previous_graph(root)
     known = read_sums(old / SUMS)
-    written, kept = _renewed(root, files, known)
+    written, conflicts = _update_files(root, files, known)
     after = load_stages(root)
     code = hash_stage_sources(after, root, package)
-    rerun = _rerun(after, written, code, old)
+    rerun = _find_stale_stages(after, written, code, old)
     lists = {f"{CODE}/{name}.txt": format_sums(sums).encode() for name, sums in code.items()}
     dropped = {*known, *(f"{CODE}/{name}.txt" for name in load_stages(old))} - {*files, *lists}
-    write({**lists, SUMS: format_sums(sums_of(files)).encode()}, root)
+    write_files({**lists, SUMS: format_sums(hash_managed_files(files)).encode()}, root)
     shutil.rmtree(root / BEFORE)
-    there = tuple(name for name in sorted(dropped) if (root / name).is_file())
-    return Upgraded(tuple(written), tuple(kept), there, rerun, tuple(_after(rerun, after)))
+    existing_dropped = tuple(name for name in sorted(dropped) if (root / name).is_file())
+    return UpgradeResult(
+        tuple(written),
+        tuple(conflicts),
+        existing_dropped,
+        rerun,
+        tuple(_iter_downstream_stages(rerun, after)),
+    )
 
 
 def _refuse_linked_folders(root: Path, names: Iterable[str]) -> None:
     """Raise a ConfigError if a folder of files that caramel writes into a project is a link: files would change elsewhere."""
     folders = {folder for name in names for folder in PurePosixPath(name).parents if folder.parts}
     # work/ itself may be a volume of its own.
-    places = [*folders, BEFORE, ASIDE, *(ASIDE / folder for folder in folders)]
-    for path in sorted(root / place for place in places):
+    targets = [*folders, BEFORE, ASIDE, *(ASIDE / folder for folder in folders)]
+    for path in sorted(root / target for target in targets):
         if path.is_symlink():
             raise ConfigError(
                 f"{str(path)!r} is a link to {os.path.realpath(path)!r}, and an upgrade writes into this folder. Nothing was "
@@ -92,20 +102,20 @@ def _refuse_linked_folders(root: Path, names: Iterable[str]) -> None:
             )
 
 
-def _kept_until_done(root: Path) -> Path:
+def _save_previous_graph(root: Path) -> Path:
     """Return a copy of the graph and of ``code/`` as they were when this upgrade, or one that was cut off, began."""
-    place = root / BEFORE
-    if not place.is_dir():
+    backup = root / BEFORE
+    if not backup.is_dir():
         for path in (root / SUMS, *(root / CODE).glob("*.txt")):
             read_sums(path)  # what is broken is said, not kept
-        scratch = empty_folder(place.with_name(f"{place.name}.new"))
+        scratch = create_empty_folder(backup.with_name(f"{backup.name}.new"))
         shutil.copy(root / GRAPH, scratch / GRAPH)
         shutil.copytree(root / CODE, scratch / CODE)
-        scratch.rename(place)
-    return place
+        scratch.rename(backup)
+    return backup
 
 
-def _rerun(
+def _find_stale_stages(
     graph: Mapping[str, dict[str, Any]],
     written: Sequence[str],
     code: Mapping[str, Mapping[str, str]],
@@ -115,7 +125,7 @@ def _rerun(
     before = load_stages(old)
     rerun = {}
     for name, stage in graph.items():
-        why = [path for path in written if _covers(stage.get("deps", ()), path)]
+        why = [path for path in written if _has_path(stage.get("deps", ()), path)]
         why += ["dvc.yaml"] if stage != before.get(name) else []
         sources = read_sums(old / CODE / f"{name}.txt")
         why += sorted(source for source, _ in sources.items() ^ code.get(name, sources).items())
@@ -124,37 +134,39 @@ def _rerun(
     return rerun
 
 
-def _renewed(root: Path, files: Mapping[str, bytes], old: Mapping[str, str]) -> tuple[list[str], list[str]]:
+def _update_files(
+    root: Path, files: Mapping[str, bytes], old: Mapping[str, str]
+) -> tuple[list[str], list[str]]:
     """Write what nobody changed since caramel wrote it; return what was written, and what both changed."""
     written: list[str] = []
-    kept: list[str] = []
-    for name, digest in sums_of(files).items():
+    conflicts: list[str] = []
+    for name, digest in hash_managed_files(files).items():
         path = root / name
-        here = file_hash(path) if path.is_file() else None
+        here = compute_file_hash(path) if path.is_file() else None
         if digest == old.get(name):
             continue  # only the user changed it, if anybody
         changed = here not in (old.get(name), digest)
-        (kept if changed else written).append(name)
+        (conflicts if changed else written).append(name)
         if here != digest:
-            write({name: files[name]}, root / ASIDE if changed else root)
+            write_files({name: files[name]}, root / ASIDE if changed else root)
     lacking = [name for name in files if name.startswith(INPUTS) and not (root / name).parent.is_dir()]
     written += lacking  # a folder that stages read has to be there; what is in it is the user's
-    write({name: files[name] for name in lacking}, root)
-    return written, kept
+    write_files({name: files[name] for name in lacking}, root)
+    return written, conflicts
 
 
-def _covers(deps: Collection[str], path: str) -> bool:
+def _has_path(deps: Collection[str], path: str) -> bool:
     """Return whether a file is one of the dependencies or lies in one."""
     return any(path == dep or path.startswith(f"{dep}/") for dep in deps)
 
 
-def _after(first: Collection[str], graph: Mapping[str, dict[str, Any]]) -> Iterator[str]:
+def _iter_downstream_stages(first: Collection[str], graph: Mapping[str, dict[str, Any]]) -> Iterator[str]:
     """Yield the stages that read what some stages make, or what such a stage makes, in the graph's order."""
-    made = {path for name in first for path in iter_outputs(graph[name])}
+    outputs = {path for name in first for path in iter_outputs(graph[name])}
     for name, stage in graph.items():
         read = any(
-            _covers([dep], out) or _covers([out], dep) for dep in stage.get("deps", ()) for out in made
+            _has_path([dep], out) or _has_path([out], dep) for dep in stage.get("deps", ()) for out in outputs
         )
         if name not in first and read:
-            made |= {*iter_outputs(stage)}
+            outputs |= {*iter_outputs(stage)}
             yield name

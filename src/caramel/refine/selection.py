@@ -23,8 +23,8 @@ from caramel.blind.sharded_scores import SHARD, compute_sharded_scores
 from caramel.blind.text.text_embedding_cache import compute_text_vectors
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.interfaces.model import DualEncoder, TextEncoder
-from caramel.io.keys import text_key
-from caramel.models.embedding_cache import vector_table
+from caramel.io.keys import compute_text_key
+from caramel.models.embedding_cache import build_vector_table
 from caramel.models.specs import open_model
 from caramel.refine.adversarial import NO_WORDS, UNBALANCED, Within, check_grid, get_strata
 from caramel.refine.mirrored_grid import UNIT, KeepMask, select_balanced
@@ -107,7 +107,9 @@ def compute_cosines(rows: pd.DataFrame, model: str) -> Floats:
 
 def embedded(texts: Sequence[str], *, model: str) -> pa.Table:
     """Return the ``vector_table`` of the texts' embeddings."""
-    return vector_table([text_key(text) for text in texts], _open_encoder(model).encode_texts(texts, None))
+    return build_vector_table(
+        [compute_text_key(text) for text in texts], _open_encoder(model).encode_texts(texts, None)
+    )
 
 
 def _open_encoder(spec: str) -> DualEncoder | TextEncoder:

@@ -28,13 +28,13 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from caramel.errors import CaramelError, DataError, ResourceError, format_items, redact_secrets
-from caramel.io.files import keep_inputs, write_atomically
-from caramel.io.image_store import Pictures
-from caramel.io.readers import parquet
-from caramel.release.pin import table_version
-from caramel.release.pin_file import Pin, pin_path
-from caramel.release.resolve import listed_shard
-from caramel.release.source import Origin, opened
+from caramel.io.files import forbid_overwriting_inputs, write_atomically
+from caramel.io.image_store import ImageStore
+from caramel.io.readers import open_parquet
+from caramel.release.pin import compute_table_version
+from caramel.release.pin_file import Pin, get_pin_path
+from caramel.release.resolve import is_listed_shard
+from caramel.release.source import VersionSource, open_source
 from caramel.release.version_paths import list_bad_files
 from caramel.runtime.dvc.remote import compute_md5, read_listing
 from caramel.schemas.contracts import check_table
@@ -44,7 +44,7 @@ STAGING = ".caramel-get"  # in the folder that is filled; gone when it is
 AT_ONCE = 8  # objects that are fetched at the same time
 
 
-class Got(NamedTuple):
+class FetchedVersion(NamedTuple):
     """What was got: the version, and the paths in the folder of all files, of tables among them."""
 
     pinned: Pin
@@ -52,14 +52,14 @@ class Got(NamedTuple):
     tables: list[str]
 
 
-def get(
+def get_version(
     source: str,
     paths: Sequence[str] = (),
     *,
     out: Path,
     split: str | None = None,
     credentials: Sequence[str] = (),
-) -> Got:
+) -> FetchedVersion:
     """Put the files of a pinned version into a folder, all or some of them; see the module.
 
     Args:
@@ -77,28 +77,28 @@ def get(
             something else lies in the folder, or a file is none that a version may have.
         ResourceError: a remote cannot be reached, the disk is full, or another get fills the folder.
     """
-    with opened(source, credentials) as origin, _staging(out, origin) as staging:
+    with open_source(source, credentials) as origin, _open_staging(out, origin) as staging:
         pin = {f"pins/{origin.pinned.name}.json": staging / "pin.json"}
-        text = pin_path(origin.pinned.name, origin.root).read_bytes()
+        text = get_pin_path(origin.pinned.name, origin.root).read_bytes()
         write_atomically(staging / "pin.json", lambda temporary: temporary.write_bytes(text))
         _check_free(pin, out)
-        files = _files(origin, staging)
-        wanted = _chosen(paths, files, origin.pinned)
-        stage = _Stage(origin, files, staging / "files", out)
-        stage.fetch([path for path in wanted if not (split and listed_shard(path, files))])
-        split_rows = {} if split is None else _split_rows(stage, wanted, split, staging / "split")
-        shards = _shards(stage, split_rows)
-        stage.fetch(shards)
-        _check(stage, split_rows)
+        files = _list_files(origin, staging)
+        wanted = _select_files(paths, files, origin.pinned)
+        stage = _StagedFiles(origin, files, staging / "files", out)
+        stage.fetch_files([path for path in wanted if not (split and is_listed_shard(path, files))])
+        split_rows = {} if split is None else _write_split(stage, wanted, split, staging / "split")
+        shards = _list_shards(stage, split_rows)
+        stage.fetch_files(shards)
+        _check_content(stage, split_rows)
         got = sorted(stage.paths)
-        _appear({path: split_rows.get(path, stage.folder / path) for path in got} | pin, out)
-        return Got(origin.pinned, got, [path for path in got if path in origin.pinned.tables])
+        _move_files({path: split_rows.get(path, stage.folder / path) for path in got} | pin, out)
+        return FetchedVersion(origin.pinned, got, [path for path in got if path in origin.pinned.tables])
 
 
 @contextmanager
-def _staging(out: Path, origin: Origin) -> Iterator[Path]:
+def _open_staging(out: Path, origin: VersionSource) -> Iterator[Path]:
     """Give the folder that is fetched into, to one get at a time; it is gone at the end, and stays after an error."""
-    keep_inputs([out], [origin.root])
+    forbid_overwriting_inputs([out], [origin.root])
     folder = out / STAGING
     # What is there was perhaps not left by a get: whoever filled the folder may have put it there.
     for path in (folder, *folder.rglob("*")):
@@ -118,41 +118,41 @@ def _staging(out: Path, origin: Origin) -> Iterator[Path]:
         ) from error
 
 
-def _files(origin: Origin, staging: Path) -> dict[str, str]:
+def _list_files(origin: VersionSource, staging: Path) -> dict[str, str]:
     """Return path -> object of all files of the version.
 
     Raises:
         DataError: a list of files is missing or broken, or is not of the tables that the pin names, or names a file that no
             version may have.
     """
-    found: dict[str, str] = {}
+    all_files: dict[str, str] = {}
     for out, oid in origin.pinned.outs.items():
         if not oid.endswith(".dir"):
             files = {out: oid}
         else:
             to = staging / "lists" / oid
             if not (to.is_file() and compute_md5(to) == oid.removesuffix(".dir")):
-                origin.fetch(oid, out, to)
+                origin.fetch_object(oid, out, to)
             files = {f"{out}/{name}": digest for name, digest in read_listing(to, oid).items()}
-        if twice := sorted(files.keys() & found.keys()):
+        if twice := sorted(files.keys() & all_files.keys()):
             raise DataError(
                 f"Pin {origin.pinned.name!r} has files in two of its outputs:\n{format_items(twice)}"
             )
-        found |= files
-    if bad := list_bad_files(found):
+        all_files |= files
+    if bad := list_bad_files(all_files):
         raise DataError(
             f"Version {origin.pinned.name!r} of {redact_secrets(origin.source)!r} names {len(bad)} files that are no data, and "
             f"might be run on this machine. Nothing was written:\n{format_items(bad)}"
         )
-    unlike = [path for path, version in origin.pinned.tables.items() if found.get(path) != version.md5]
+    unlike = [path for path, version in origin.pinned.tables.items() if all_files.get(path) != version.md5]
     if unlike:
         raise DataError(
             f"Pin {origin.pinned.name!r} names tables that its outputs do not hold:\n{format_items(unlike)}"
         )
-    return found
+    return all_files
 
 
-def _chosen(paths: Sequence[str], files: Mapping[str, str], pinned: Pin) -> list[str]:
+def _select_files(paths: Sequence[str], files: Mapping[str, str], pinned: Pin) -> list[str]:
     """Return the files that are asked for: by their path or that of a folder, or by the end of an output's or table's.
 
     Raises:
@@ -160,36 +160,36 @@ def _chosen(paths: Sequence[str], files: Mapping[str, str], pinned: Pin) -> list
     """
     if not paths:
         return list(files)
-    found: list[str] = []
-    for asked in paths:
-        plain = asked.removesuffix("/").removesuffix(".parquet")
-        if not (inside := _below(plain, files)):
+    selected: list[str] = []
+    for requested in paths:
+        plain = requested.removesuffix("/").removesuffix(".parquet")
+        if not (inside := _expand_path(plain, files)):
             parts = PurePosixPath(plain).parts
             names = dict.fromkeys(p.removesuffix(".parquet") for p in (*pinned.outs, *pinned.tables))
             ends = [name for name in names if parts and PurePosixPath(name).parts[-len(parts) :] == parts]
             if len(ends) != 1:
-                what = f"several tables {asked!r}" if ends else f"nothing that is called {asked!r}"
+                what = f"several tables {requested!r}" if ends else f"nothing that is called {requested!r}"
                 raise DataError(
                     f"Pin {pinned.name!r} has {what}. Name one of:\n{format_items(ends or [*names], 100)}"
                 )
-            inside = _below(ends[0], files)
-        found += inside
-    return list(dict.fromkeys(found))
+            inside = _expand_path(ends[0], files)
+        selected += inside
+    return list(dict.fromkeys(selected))
 
 
-def _below(plain: str, files: Iterable[str]) -> list[str]:
+def _expand_path(plain: str, files: Iterable[str]) -> list[str]:
     """Return a file, with or without its suffix, or the files of a folder."""
     return [path for path in files if path in (plain, f"{plain}.parquet") or path.startswith(f"{plain}/")]
 
 
-class _Stage:
+class _StagedFiles:
     """Files of a version that were fetched, each whole."""
 
-    def __init__(self, origin: Origin, files: Mapping[str, str], folder: Path, out: Path) -> None:
+    def __init__(self, origin: VersionSource, files: Mapping[str, str], folder: Path, out: Path) -> None:
         self.origin, self.files, self.folder, self._out = origin, files, folder, out
         self.paths: list[str] = []
 
-    def fetch(self, paths: Sequence[str]) -> None:
+    def fetch_files(self, paths: Sequence[str]) -> None:
         """Fetch what is not here yet, several at a time; all errors are told together.
 
         Raises:
@@ -202,7 +202,7 @@ class _Stage:
             ThreadPoolExecutor(AT_ONCE) as pool,
             tqdm(total=len(new), desc="get", unit="file", disable=None) as bar,
         ):
-            for error in pool.map(self._one, new):
+            for error in pool.map(self._fetch_file, new):
                 errors += [error] if error else []
                 bar.update()
         if errors:
@@ -213,20 +213,20 @@ class _Stage:
             )
         self.paths += new
 
-    def _one(self, path: str) -> CaramelError | None:
+    def _fetch_file(self, path: str) -> CaramelError | None:
         oid, to = self.files[path], self.folder / path
         try:
             for old in (to, self._out / path):
                 if old.is_file() and not old.is_symlink() and compute_md5(old) == oid:
-                    if old != to and not _linked(old, to):
+                    if old != to and not _try_hard_link(old, to):
                         break
                     return None
-            self.origin.fetch(oid, path, to)
+            self.origin.fetch_object(oid, path, to)
         except CaramelError as error:
             return error
         return None
 
-    def index(self, path: str) -> pd.DataFrame | None:
+    def read_image_index(self, path: str) -> pd.DataFrame | None:
         """Return the rows of a table ``images``, None of any other file.
 
         Raises:
@@ -234,7 +234,7 @@ class _Stage:
         """
         if path not in self.origin.pinned.tables:
             return None
-        with parquet(self.folder / path) as file:
+        with open_parquet(self.folder / path) as file:
             if file.schema_arrow.names != list(IMAGES.columns):
                 return None
             rows: pd.DataFrame = file.read().to_pandas()
@@ -242,60 +242,60 @@ class _Stage:
         return rows
 
 
-def _split_rows(stage: _Stage, wanted: Sequence[str], split: str, folder: Path) -> dict[str, Path]:
+def _write_split(stage: _StagedFiles, wanted: Sequence[str], split: str, folder: Path) -> dict[str, Path]:
     """Write the rows of one split of each table that has splits; return the files by path."""
-    found: dict[str, Path] = {}
+    split_files: dict[str, Path] = {}
     for path in (path for path in wanted if path in stage.origin.pinned.tables):
-        with parquet(stage.folder / path) as file:
+        with open_parquet(stage.folder / path) as file:
             if "split" not in file.schema_arrow.names:
                 continue
             rows = file.read()
-        if not pa.types.is_string(kind := rows.schema.field("split").type):
-            raise DataError(f"{path}: column 'split' is of type {kind}, and must be text.")
-        kept = rows.filter(pc.equal(rows["split"], split))
-        found[path] = folder / path
-        write_atomically(found[path], partial(pq.write_table, kept, compression="zstd"))
-    return found
+        if not pa.types.is_string(column_type := rows.schema.field("split").type):
+            raise DataError(f"{path}: column 'split' is of type {column_type}, and must be text.")
+        selected = rows.filter(pc.equal(rows["split"], split))
+        split_files[path] = folder / path
+        write_atomically(split_files[path], partial(pq.write_table, selected, compression="zstd"))
+    return split_files
 
 
-def _shards(stage: _Stage, split_rows: Mapping[str, Path]) -> list[str]:
+def _list_shards(stage: _StagedFiles, split_rows: Mapping[str, Path]) -> list[str]:
     """Return the shards of all images of the indices that were fetched.
 
     Raises:
         DataError: an index names a shard that the version does not have.
     """
-    found: list[str] = []
+    shards: list[str] = []
     for path in stage.paths:
-        if (rows := stage.index(path)) is None:
+        if (rows := stage.read_image_index(path)) is None:
             continue
         if path in split_rows:
             rows = pd.read_parquet(split_rows[path].absolute())
         folder = PurePosixPath(path).parent
         named = {shard: os.path.normpath(folder / shard) for shard in rows["shard"].unique()}
-        if lacking := [shard for shard, place in named.items() if place not in stage.files]:
+        if lacking := [shard for shard, shard_path in named.items() if shard_path not in stage.files]:
             raise DataError(f"{path} names shards that the version does not have:\n{format_items(lacking)}")
-        found += named.values()
-    return found
+        shards += named.values()
+    return shards
 
 
-def _check(stage: _Stage, split_rows: Mapping[str, Path]) -> None:
+def _check_content(stage: _StagedFiles, split_rows: Mapping[str, Path]) -> None:
     """Raise a DataError unless tables hold the rows of the pin, and images are what their index says.
 
     MD5 tells damage, and would not tell what was made to have the same one.
     """
     for path in stage.paths:
         version = stage.origin.pinned.tables.get(path)
-        if version is not None and table_version(stage.folder / path) != version:
+        if version is not None and compute_table_version(stage.folder / path) != version:
             raise DataError(f"{path} does not hold the rows that pin {stage.origin.pinned.name!r} names.")
-        if (rows := stage.index(path)) is not None:
+        if (rows := stage.read_image_index(path)) is not None:
             if path in split_rows:
                 rows = pd.read_parquet(split_rows[path].absolute())
-            pictures = Pictures(stage.folder / path, rows)
+            pictures = ImageStore(stage.folder / path, rows)
             for image_id in pictures:
-                pictures.checked(image_id)
+                pictures.read_verified(image_id)
 
 
-def _appear(files: Mapping[str, Path], out: Path) -> None:
+def _move_files(files: Mapping[str, Path], out: Path) -> None:
     """Move files into their places below the folder.
 
     Raises:
@@ -303,16 +303,18 @@ def _appear(files: Mapping[str, Path], out: Path) -> None:
     """
     _check_free(files, out)
     for path, new in files.items():
-        place = out / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(new, place)
+        target = out / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(new, target)
 
 
 def _check_free(files: Mapping[str, Path], out: Path) -> None:
     """Raise a DataError if something else lies at the place of a file, or a link on the way there."""
     _refuse_links(files, out)
     taken = [
-        path for path, new in files.items() if os.path.lexists(out / path) and not _same(out / path, new)
+        path
+        for path, new in files.items()
+        if os.path.lexists(out / path) and not _has_same_content(out / path, new)
     ]
     if taken:
         raise DataError(
@@ -337,7 +339,7 @@ def _is_other(folder: Path) -> bool:
     return folder.exists() and not folder.is_dir()
 
 
-def _linked(old: Path, to: Path) -> bool:
+def _try_hard_link(old: Path, to: Path) -> bool:
     """Give a file a second name; return whether the file system can."""
     to.parent.mkdir(parents=True, exist_ok=True)
     to.unlink(missing_ok=True)
@@ -350,5 +352,5 @@ def _linked(old: Path, to: Path) -> bool:
     return True
 
 
-def _same(old: Path, new: Path) -> bool:
+def _has_same_content(old: Path, new: Path) -> bool:
     return old.is_file() and not old.is_symlink() and compute_md5(old) == compute_md5(new)

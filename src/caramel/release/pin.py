@@ -17,19 +17,19 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from caramel.errors import ConfigError, DataError, format_items
-from caramel.io.image_store import Pictures, is_shard
-from caramel.io.readers import parquet
+from caramel.io.image_store import ImageStore, is_shard
+from caramel.io.readers import open_parquet
 from caramel.io.safe_yaml import read_yaml, refuse_secrets
 from caramel.release.pin_file import (
     Outs,
     Pin,
     TableVersion,
-    broken,
-    combined_hash,
-    pin_path,
+    build_pin_error,
+    compute_data_hash,
+    format_field_errors,
+    get_pin_path,
     read_pin,
     write_pin,
-    wrong_fields,
 )
 from caramel.release.version_paths import list_bad_files
 from caramel.runtime.dvc.state import compute_listing_hash, parse_lock, read_lock
@@ -41,7 +41,7 @@ from caramel.schemas.io import hash_content, read_table
 REPORT = "report"  # stage whose output is no data
 
 
-def pin(name: str, root: Path) -> Pin:
+def create_pin(name: str, root: Path) -> Pin:
     """Write ``pins/NAME.json`` for the data on disk and return it; an equal pin is left as it is.
 
     Raises:
@@ -50,39 +50,39 @@ def pin(name: str, root: Path) -> Pin:
             file is none that a version may have (``version_paths``).
         ResourceError: git fails.
     """
-    path = pin_path(name, root)
-    outs = locked_outs(root)
+    path = get_pin_path(name, root)
+    outs = read_locked_outputs(root)
     _check_disk(outs, root)
-    if bad := list_bad_files(path for out in outs for path in _files_in(out, root)):
+    if bad := list_bad_files(path for out in outs for path in _list_files(out, root)):
         raise DataError(
             f"The data cannot be pinned: a version holds files of data alone, since `caramel get` writes them on the machine "
             f"of a reader:\n{format_items(bad)}\nHave the stage write something else, or below work/."
         )
-    found = {p: table_version(root / p) for out in outs for p in tables_in(out, root)}
-    if damage := [line for path in found if (line := _damaged(root / path))]:
+    tables = {p: compute_table_version(root / p) for out in outs for p in list_tables(out, root)}
+    if damage := [line for path in tables if (line := _find_damaged_image(root / path))]:
         raise DataError(f"The data cannot be pinned:\n{format_items(damage)}")
-    made = Pin(
+    new_pin = Pin(
         name=name,
         created=datetime.now(UTC).date().isoformat(),
         commit=get_git_commit(root),
-        data=combined_hash(outs, found),
-        params=params_in(root),
+        data=compute_data_hash(outs, tables),
+        params=load_params(root),
         outs=outs,
-        tables=found,
+        tables=tables,
     )
     if path.exists():
         old = read_pin(name, root)
-        if (old.data, old.params) != (made.data, made.params):
+        if (old.data, old.params) != (new_pin.data, new_pin.params):
             raise ConfigError(
-                f"Pin {name!r} exists with other content ({path}; data {old.data[:12]}, now {made.data[:12]}). "
+                f"Pin {name!r} exists with other content ({path}; data {old.data[:12]}, now {new_pin.data[:12]}). "
                 f"What was cited is never overwritten: choose another name."
             )
         return old
-    write_pin(made, path)
-    return made
+    write_pin(new_pin, path)
+    return new_pin
 
 
-def params_in(root: Path) -> dict[str, Any]:
+def load_params(root: Path) -> dict[str, Any]:
     """Return ``params.yaml`` as JSON holds it."""
     path = root / "params.yaml"
     try:
@@ -95,7 +95,7 @@ def params_in(root: Path) -> dict[str, Any]:
     return held
 
 
-def verify(name: str, root: Path) -> list[str]:
+def verify_pin(name: str, root: Path) -> list[str]:
     """Return how the data on disk differs from the pinned version, one line each; none: it is that version.
 
     The pin is checked first: by itself, against the outputs that ``dvc.lock`` had at its commit, where git
@@ -107,43 +107,43 @@ def verify(name: str, root: Path) -> list[str]:
     pinned = read_pin(name, root)
     problems = [
         f"outs: {out}: missing, but dvc.lock of its commit has it"
-        for out in outs_at(pinned.commit, root)
+        for out in read_commit_outputs(pinned.commit, root)
         if out not in pinned.outs
     ]
     lines = []
     for out in pinned.outs:
-        if (root / out).exists() and dvc_hash(root / out) == pinned.outs[out]:
-            unlike = set(tables_in(out, root)) ^ set(_tables_of(out, pinned))
+        if (root / out).exists() and compute_dvc_hash(root / out) == pinned.outs[out]:
+            unlike = set(list_tables(out, root)) ^ set(_select_tables(out, pinned))
             problems += [f"tables: {path}: not those of {out}" for path in sorted(unlike)]
         else:
-            lines += _differences(out, pinned, root)
+            lines += _list_differences(out, pinned, root)
     if problems:
-        raise broken(repr(str(pin_path(name, root))), problems)
-    new = [out for out in _recorded(root / "dvc.lock") if out not in pinned.outs]
+        raise build_pin_error(repr(str(get_pin_path(name, root))), problems)
+    new = [out for out in _read_recorded_outputs(root / "dvc.lock") if out not in pinned.outs]
     return lines + [f"{out}: not in the pinned version" for out in new]
 
 
-def _tables_of(out: str, pinned: Pin) -> dict[str, TableVersion]:
+def _select_tables(out: str, pinned: Pin) -> dict[str, TableVersion]:
     return {p: t for p, t in pinned.tables.items() if p == out or p.startswith(f"{out}/")}
 
 
-def _differences(out: str, pinned: Pin, root: Path) -> list[str]:
+def _list_differences(out: str, pinned: Pin, root: Path) -> list[str]:
     """Return how an output that is not as it was pinned differs, table by table where it holds tables."""
     if not (root / out).exists():
         return [f"{out}: missing; run `dvc checkout` or `dvc repro`"]
-    old = _tables_of(out, pinned)
-    lines = [_difference(path, version, root) for path, version in old.items()]
-    on_disk = tables_in(out, root)
+    old = _select_tables(out, pinned)
+    lines = [_compare_table(path, version, root) for path, version in old.items()]
+    on_disk = list_tables(out, root)
     lines += [f"{path}: not in the pinned version" for path in on_disk if path not in old]
-    lines += [f"{path}: {damage}" for path in on_disk if (damage := _damaged(root / path))]
+    lines += [f"{path}: {damage}" for path in on_disk if (damage := _find_damaged_image(root / path))]
     return [line for line in lines if line] or [f"{out}: changed"]
 
 
-def _difference(path: str, old: TableVersion, root: Path) -> str:
+def _compare_table(path: str, old: TableVersion, root: Path) -> str:
     """Return how one table differs, or nothing."""
     if not (root / path).exists():
         return f"{path}: missing; run `dvc checkout` or `dvc repro`"
-    new = table_version(root / path)
+    new = compute_table_version(root / path)
     if new == old:
         return ""
     if new.content == old.content:
@@ -153,24 +153,24 @@ def _difference(path: str, old: TableVersion, root: Path) -> str:
     return f"{path}: other rows; {new.rows} on disk, {old.rows} pinned"
 
 
-def _damaged(path: Path) -> str:
+def _find_damaged_image(path: Path) -> str:
     """Return what is wrong with the first image of a table that is not what its SHA-256 says; "" if none is.
 
     Images are read one at a time; a table that is not ``images`` has none.
     """
     try:
-        with parquet(path) as file:
+        with open_parquet(path) as file:
             if file.schema_arrow.names != list(IMAGES.columns):
                 return ""
-        pictures = Pictures(path, read_table(IMAGES, path))
+        pictures = ImageStore(path, read_table(IMAGES, path))
         for image_id in pictures:
-            pictures.checked(image_id)
+            pictures.read_verified(image_id)
     except DataError as error:
         return str(error)
     return ""
 
 
-def locked_outs(root: Path) -> dict[str, str]:
+def read_locked_outputs(root: Path) -> dict[str, str]:
     """Return DVC's hash of every output in ``dvc.lock``, by path, but for the report's.
 
     The report is a view of the data, and tells when and from what commit it was made.
@@ -179,17 +179,17 @@ def locked_outs(root: Path) -> dict[str, str]:
         DataError: nothing was ever made, or the file is broken.
     """
     lock = root / "dvc.lock"
-    if outs := _recorded(lock):
+    if outs := _read_recorded_outputs(lock):
         return outs
     raise DataError(f"There is no data to pin: {lock} records no outputs. Run `dvc repro`.")
 
 
-def _recorded(lock: Path) -> dict[str, str]:
+def _read_recorded_outputs(lock: Path) -> dict[str, str]:
     """Return what ``locked_outs`` does, or nothing where nothing is recorded."""
-    return _outs(read_lock(lock.parent), str(lock))
+    return _parse_outputs(read_lock(lock.parent), str(lock))
 
 
-def outs_at(commit: str, root: Path) -> dict[str, str]:
+def read_commit_outputs(commit: str, root: Path) -> dict[str, str]:
     """Return the outputs in ``dvc.lock`` of a commit; none where git does not have it, or it was edited.
 
     Raises:
@@ -202,10 +202,10 @@ def outs_at(commit: str, root: Path) -> dict[str, str]:
     if content is None:
         return {}
     where = f"dvc.lock of commit {commit}"
-    return _outs(parse_lock(content, where), where)
+    return _parse_outputs(parse_lock(content, where), where)
 
 
-def _outs(lock: Mapping[str, Any], where: str) -> dict[str, str]:
+def _parse_outputs(lock: Mapping[str, Any], where: str) -> dict[str, str]:
     """Return the outputs in what ``dvc.lock`` holds, by path.
 
     Raises:
@@ -218,7 +218,7 @@ def _outs(lock: Mapping[str, Any], where: str) -> dict[str, str]:
     try:
         return dict(sorted(TypeAdapter(Outs).validate_python(outs, strict=True).items()))
     except ValidationError as error:
-        raise DataError(f"{where} has wrong outputs:\n{format_items(wrong_fields(error))}") from error
+        raise DataError(f"{where} has wrong outputs:\n{format_items(format_field_errors(error))}") from error
 
 
 def _check_disk(outs: Mapping[str, str], root: Path) -> None:
@@ -229,7 +229,7 @@ def _check_disk(outs: Mapping[str, str], root: Path) -> None:
             f"{len(missing)} of {len(outs)} outputs in dvc.lock are missing:\n{format_items(missing)}\n"
             f"Run `dvc repro` (or `dvc pull`, where there is a remote)."
         )
-    changed = [out for out, digest in outs.items() if dvc_hash(root / out) != digest]
+    changed = [out for out, digest in outs.items() if compute_dvc_hash(root / out) != digest]
     if changed:
         raise DataError(
             f"{len(changed)} of {len(outs)} outputs are not what dvc.lock records:\n{format_items(changed)}\n"
@@ -237,32 +237,32 @@ def _check_disk(outs: Mapping[str, str], root: Path) -> None:
         )
 
 
-def dvc_hash(path: Path) -> str:
+def compute_dvc_hash(path: Path) -> str:
     """Return DVC's hash of a file, or of a folder: the MD5 of its sorted listing, and ``.dir``."""
     if path.is_file():
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     return compute_listing_hash(
-        {p.relative_to(path).as_posix(): dvc_hash(p) for p in path.rglob("*") if p.is_file()}
+        {p.relative_to(path).as_posix(): compute_dvc_hash(p) for p in path.rglob("*") if p.is_file()}
     )
 
 
-def _files_in(out: str, root: Path) -> list[str]:
+def _list_files(out: str, root: Path) -> list[str]:
     """Return the paths of the files of an output, which may be one or a folder of them."""
     if not (root / out).is_dir():
         return [out]
     return sorted(p.relative_to(root).as_posix() for p in (root / out).rglob("*") if p.is_file())
 
 
-def tables_in(out: str, root: Path) -> list[str]:
+def list_tables(out: str, root: Path) -> list[str]:
     """Return the tables of an output, which may be one or a folder of them; shards of images are none."""
     if (root / out).is_dir():
-        found = (p for p in (root / out).rglob("*.parquet") if not is_shard(p))
-        return sorted(p.relative_to(root).as_posix() for p in found)
+        table_paths = (p for p in (root / out).rglob("*.parquet") if not is_shard(p))
+        return sorted(p.relative_to(root).as_posix() for p in table_paths)
     return [out] if out.endswith(".parquet") else []
 
 
-def table_version(path: Path) -> TableVersion:
+def compute_table_version(path: Path) -> TableVersion:
     """Return what a table is now.
 
     Raises:
@@ -273,14 +273,14 @@ def table_version(path: Path) -> TableVersion:
 
     try:
         rows = pq.read_metadata(path.absolute()).num_rows  # a:b/c would be taken for a URL
-        return TableVersion(rows=rows, content=hash_content(path), md5=dvc_hash(path))
+        return TableVersion(rows=rows, content=hash_content(path), md5=compute_dvc_hash(path))
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"Table {str(path)!r} cannot be read: {error}. Remove it and run `dvc repro`."
         ) from error
 
 
-def warnings(pinned: Pin) -> list[str]:
+def list_warnings(pinned: Pin) -> list[str]:
     """Return what a reader would stumble over when rebuilding this version."""
     if pinned.commit == "unknown":
         return ["this is not a git repository: the pin names no sources. Run `git init` and commit."]
@@ -289,7 +289,7 @@ def warnings(pinned: Pin) -> list[str]:
     return []
 
 
-def bibtex(pinned: Pin) -> str:
+def format_bibtex(pinned: Pin) -> str:
     """Return a BibTeX entry that names version, commit and data."""
     return (
         f"@misc{{caramel-{pinned.name},\n"
@@ -301,7 +301,7 @@ def bibtex(pinned: Pin) -> str:
     )
 
 
-def statement(pinned: Pin) -> str:
+def format_data_statement(pinned: Pin) -> str:
     """Return a one-line data statement for a paper."""
     rows = sum(version.rows for version in pinned.tables.values())
     return (

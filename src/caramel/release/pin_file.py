@@ -27,22 +27,22 @@ FROM_GIT = "Take the file back from git."
 CHECKSUM = "sha256"  # field of a pin's file: the hash of the others
 
 
-def _inside(path: str) -> str:
+def _validate_path(path: str) -> str:
     if problem := explain_bad_path(path):
         raise ValueError(problem)
     return path
 
 
-def _day(text: str) -> str:
+def _validate_date(text: str) -> str:
     if str(date.fromisoformat(text)) != text:
         raise ValueError("not a day as in 2026-11-21")
     return text
 
 
-Place = Annotated[str, AfterValidator(_inside)]
+DataPath = Annotated[str, AfterValidator(_validate_path)]
 Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 DvcHash = Annotated[str, Field(pattern=r"^[0-9a-f]{32}(\.dir)?$")]
-Outs = dict[Place, DvcHash]
+Outs = dict[DataPath, DvcHash]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -62,15 +62,15 @@ class Pin(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: str
-    created: Annotated[str, AfterValidator(_day)]
+    created: Annotated[str, AfterValidator(_validate_date)]
     commit: str = Field(pattern=r"^([0-9a-f]{40}(-dirty)?|unknown)$")
     data: Sha256
     params: dict[str, Any]
     outs: Outs = Field(min_length=1)
-    tables: dict[Place, TableVersion]
+    tables: dict[DataPath, TableVersion]
 
 
-def pin_path(name: str, root: Path) -> Path:
+def get_pin_path(name: str, root: Path) -> Path:
     """Return the file of a pin.
 
     Raises:
@@ -95,7 +95,7 @@ def read_pin(name: str, root: Path, source: str | None = None) -> Pin:
         DataError: there is none of that name, or the file is broken: no JSON, a field of another
             form, a hash that is not that of what it names, or a table that belongs to no output.
     """
-    path = pin_path(name, root)
+    path = get_pin_path(name, root)
     label = f"{str(path)!r}" if source is None else f"'pins/{name}.json' of {source!r}"
     cure = FROM_GIT if source is None else "Whoever made it has to say which is right. Nothing was written."
     if not path.exists():
@@ -105,48 +105,48 @@ def read_pin(name: str, root: Path, source: str | None = None) -> Pin:
         )
     try:
         text = read_plain_text(path)
-        raw = json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_number)
+        raw = json.loads(text, object_pairs_hook=_reject_duplicate_fields, parse_constant=_reject_constant)
         if not isinstance(raw, dict):
             raise ValueError(f"an object of fields is expected, not {type(raw).__name__}")
         checksum = raw.pop(CHECKSUM, None)
-        found = Pin.model_validate(raw)
-        problems = _contradictions(found, name)
+        pinned = Pin.model_validate(raw)
+        problems = _find_contradictions(pinned, name)
     except ValidationError as error:
-        raise broken(label, wrong_fields(error), cure) from error
+        raise build_pin_error(label, format_field_errors(error), cure) from error
     except (ValueError, RecursionError) as error:
-        raise broken(label, [str(error)], cure) from error
+        raise build_pin_error(label, [str(error)], cure) from error
     if checksum is None and not problems:
         raise DataError(
             f"Pin {label} has no {CHECKSUM}: an older caramel made it, and nothing tells whether it was edited "
             f"since. Pin the data again under another name with `caramel pin`."
         )
-    if problems := [*problems, *_edited(raw, checksum)]:
-        raise broken(label, problems, cure)
-    return found
+    if problems := [*problems, *_find_checksum_problems(raw, checksum)]:
+        raise build_pin_error(label, problems, cure)
+    return pinned
 
 
-def _distinct(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(fields)
-    if len(found) < len(fields):
+def _reject_duplicate_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(fields)
+    if len(values) < len(fields):
         raise ValueError(f"a field stands twice among {[key for key, _ in fields][:5]!r}")
-    return found
+    return values
 
 
-def _no_number(text: str) -> Any:
+def _reject_constant(text: str) -> Any:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def broken(label: str, problems: Sequence[str], cure: str = FROM_GIT) -> DataError:
+def build_pin_error(label: str, problems: Sequence[str], cure: str = FROM_GIT) -> DataError:
     """Return the error that says what is wrong with a pin's file, which messages call ``label``, and what to do."""
     return DataError(f"Pin {label} is broken:\n{format_items(list(problems))}\n{cure}")
 
 
-def wrong_fields(error: ValidationError) -> list[str]:
+def format_field_errors(error: ValidationError) -> list[str]:
     """Return one line for each field that has not the right form."""
-    return [_problem(dict(e)) for e in error.errors()]
+    return [_format_field_error(dict(e)) for e in error.errors()]
 
 
-def _problem(error: dict[str, Any]) -> str:
+def _format_field_error(error: dict[str, Any]) -> str:
     key = ": ".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
         return (
@@ -155,50 +155,52 @@ def _problem(error: dict[str, Any]) -> str:
     return (
         f"{key}: missing"
         if error["type"] == "missing"
-        else f"{key}: {error['msg']}, not {_short(error['input'])}"
+        else f"{key}: {error['msg']}, not {_shorten_value(error['input'])}"
     )
 
 
-def _short(value: object) -> str:
+def _shorten_value(value: object) -> str:
     return textwrap.shorten(repr(value), 80)
 
 
-def _edited(fields: Mapping[str, Any], checksum: object) -> list[str]:
+def _find_checksum_problems(fields: Mapping[str, Any], checksum: object) -> list[str]:
     """Return that the fields are not those that were written, if so."""
-    if checksum == (right := _checksum(fields)):
+    if checksum == (right := _compute_checksum(fields)):
         return []
-    return [f"{CHECKSUM}: {_short(checksum)} is not the hash of the other fields, {right!r}: one was edited"]
+    return [
+        f"{CHECKSUM}: {_shorten_value(checksum)} is not the hash of the other fields, {right!r}: one was edited"
+    ]
 
 
-def _contradictions(found: Pin, name: str) -> list[str]:
+def _find_contradictions(pinned: Pin, name: str) -> list[str]:
     """Return what cannot be of a pin whose fields have the right form."""
-    problems = [] if found.name == name else [f"name: {found.name!r} in the file of {name!r}"]
-    if found.data != (data := combined_hash(found.outs, found.tables)):
-        problems.append(f"data: {found.data!r} is not the hash of outs and tables, {data!r}")
-    for path, version in found.tables.items():
-        out = next((out for out in found.outs if path == out or path.startswith(f"{out}/")), None)
+    problems = [] if pinned.name == name else [f"name: {pinned.name!r} in the file of {name!r}"]
+    if pinned.data != (data := compute_data_hash(pinned.outs, pinned.tables)):
+        problems.append(f"data: {pinned.data!r} is not the hash of outs and tables, {data!r}")
+    for path, version in pinned.tables.items():
+        out = next((out for out in pinned.outs if path == out or path.startswith(f"{out}/")), None)
         if out is None:
             problems.append(f"tables: {path}: in none of the outs")
-        elif path == out and version.md5 != found.outs[out]:
-            problems.append(f"tables: {path}: md5: {version.md5!r}, but {found.outs[out]!r} in outs")
-    single = {out for out in found.outs if out.endswith(".parquet")}
-    return problems + [f"tables: {path}: missing" for path in sorted(single - set(found.tables))]
+        elif path == out and version.md5 != pinned.outs[out]:
+            problems.append(f"tables: {path}: md5: {version.md5!r}, but {pinned.outs[out]!r} in outs")
+    single = {out for out in pinned.outs if out.endswith(".parquet")}
+    return problems + [f"tables: {path}: missing" for path in sorted(single - set(pinned.tables))]
 
 
-def write_pin(made: Pin, path: Path) -> None:
+def write_pin(pinned: Pin, path: Path) -> None:
     """Write a pin and the hash of its fields."""
-    fields = made.model_dump()
-    text = json.dumps(fields | {CHECKSUM: _checksum(fields)}, indent=1, ensure_ascii=False) + "\n"
+    fields = pinned.model_dump()
+    text = json.dumps(fields | {CHECKSUM: _compute_checksum(fields)}, indent=1, ensure_ascii=False) + "\n"
     write_text(path, text)
 
 
-def combined_hash(outs: Mapping[str, str], found: Mapping[str, TableVersion]) -> str:
+def compute_data_hash(outs: Mapping[str, str], tables: Mapping[str, TableVersion]) -> str:
     """Return one SHA-256 over all: tables by content, everything else by DVC's hash."""
-    covered = {out for out in outs if out in found}
-    parts = {path: version.content for path, version in found.items()}
+    covered = {out for out in outs if out in tables}
+    parts = {path: version.content for path, version in tables.items()}
     parts |= {out: digest for out, digest in outs.items() if out not in covered}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _checksum(fields: Mapping[str, Any]) -> str:
+def _compute_checksum(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

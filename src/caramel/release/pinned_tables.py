@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from caramel.errors import BackendError, DataError, format_items
-from caramel.io.image_store import Pictures
-from caramel.io.readers import parquet
-from caramel.release.pin import dvc_hash, table_version
+from caramel.io.image_store import ImageStore
+from caramel.io.readers import open_parquet
+from caramel.release.pin import compute_dvc_hash, compute_table_version
 from caramel.release.pin_file import Pin, TableVersion, read_pin
 from caramel.runtime.dvc.cache import OBJECTS
 from caramel.schemas.images import IMAGES
@@ -31,32 +31,32 @@ def read_pinned(version: str, table: str, root: Path) -> pd.DataFrame:
             neither on disk nor in DVC's cache of the project.
     """
     pinned = read_pin(version, root)
-    return rows_of(pinned, _named(table, pinned), root)
+    return read_version_table(pinned, _find_table(table, pinned), root)
 
 
-def rows_of(pinned: Pin, path: str, root: Path) -> pd.DataFrame:
+def read_version_table(pinned: Pin, path: str, root: Path) -> pd.DataFrame:
     """Return a table of a version by its path; otherwise as ``read_pinned``.
 
     Raises:
         DataError: its rows are neither on disk nor in DVC's cache of the project.
     """
-    return as_frame(_file(root, path, pinned.tables[path], pinned))
+    return load_frame(_find_file(root, path, pinned.tables[path], pinned))
 
 
-def at_hand(path: str, md5: str, root: Path) -> Path | None:
+def find_local_file(path: str, md5: str, root: Path) -> Path | None:
     """Return a file of a project that has this content: at its path, or in DVC's cache; None if neither does."""
-    places = (root / path, root / OBJECTS / md5[:2] / md5[2:])
-    return next((file for file in places if file.is_file() and dvc_hash(file) == md5), None)
+    candidates = (root / path, root / OBJECTS / md5[:2] / md5[2:])
+    return next((file for file in candidates if file.is_file() and compute_dvc_hash(file) == md5), None)
 
 
-def as_frame(path: Path) -> pd.DataFrame:
+def load_frame(path: Path) -> pd.DataFrame:
     """Return a table that was got, with the columns that it had when it was pinned."""
-    with parquet(path) as file:
-        found: pd.DataFrame = file.read().to_pandas()
-    return found
+    with open_parquet(path) as file:
+        frame: pd.DataFrame = file.read().to_pandas()
+    return frame
 
 
-def as_dataset(path: Path) -> Any:
+def build_dataset(path: Path) -> Any:
     """Return a table that was got as a ``datasets.Dataset``; an index of images has column ``image``, its pictures.
 
     Raises:
@@ -66,38 +66,38 @@ def as_dataset(path: Path) -> Any:
         import datasets
     except ImportError as error:
         raise BackendError("form='datasets' needs the library: pip install datasets.") from error
-    rows = as_frame(path)
-    found = datasets.Dataset.from_pandas(rows, preserve_index=False)
+    rows = load_frame(path)
+    dataset = datasets.Dataset.from_pandas(rows, preserve_index=False)
     if list(rows.columns) != list(IMAGES.columns):
-        return found
-    pictures = Pictures(path, rows)
+        return dataset
+    pictures = ImageStore(path, rows)
 
-    def with_picture(row: dict[str, Any]) -> dict[str, Any]:
+    def add_image(row: dict[str, Any]) -> dict[str, Any]:
         return {"image": {"bytes": pictures[row["image_id"]], "path": None}}
 
-    features = datasets.Features({**found.features, "image": datasets.Image()})
-    return found.map(with_picture, features=features)
+    features = datasets.Features({**dataset.features, "image": datasets.Image()})
+    return dataset.map(add_image, features=features)
 
 
-def _named(table: str, pinned: Pin) -> str:
+def _find_table(table: str, pinned: Pin) -> str:
     """Return the path of the one table of a pin whose path ends so."""
     wanted = PurePosixPath(table.removesuffix(".parquet")).parts
     ends = {path: PurePosixPath(path.removesuffix(".parquet")).parts for path in pinned.tables}
-    found = [path for path, parts in ends.items() if wanted and parts[-len(wanted) :] == wanted]
-    exact = [path for path in found if ends[path] == wanted]
-    if len(found) == 1 or exact:
-        return (exact or found)[0]
-    what = "several tables" if found else "no table"
+    matches = [path for path, parts in ends.items() if wanted and parts[-len(wanted) :] == wanted]
+    exact = [path for path in matches if ends[path] == wanted]
+    if len(matches) == 1 or exact:
+        return (exact or matches)[0]
+    what = "several tables" if matches else "no table"
     raise DataError(
-        f"Pin {pinned.name!r} has {what} {table!r}. Name one of:\n{format_items(found or list(pinned.tables), 100)}"
+        f"Pin {pinned.name!r} has {what} {table!r}. Name one of:\n{format_items(matches or list(pinned.tables), 100)}"
     )
 
 
-def _file(root: Path, path: str, version: TableVersion, pinned: Pin) -> Path:
+def _find_file(root: Path, path: str, version: TableVersion, pinned: Pin) -> Path:
     """Return a file that holds the pinned rows."""
-    if found := at_hand(path, version.md5, root):
-        return found
-    if (root / path).is_file() and table_version(root / path).content == version.content:
+    if file := find_local_file(path, version.md5, root):
+        return file
+    if (root / path).is_file() and compute_table_version(root / path).content == version.content:
         return root / path  # the same rows, written by other software
     raise DataError(
         f"The {version.rows} rows of {path!r} that version {pinned.name!r} cites are neither on disk nor in DVC's cache "

@@ -21,14 +21,14 @@ KEY = ["model", "benchmark", "subset", "metric"]
 FIGURES = ["value", "ci_low", "ci_high", "n", "ties", "unscored"]
 
 
-class Rescored(NamedTuple):
+class RescoreResult(NamedTuple):
     """What came of it: how many rows of figures were compared, and a line for each that is another one."""
 
     rows: int
     differences: list[str]
 
 
-def rescore(version: str, root: Path) -> Rescored:
+def rescore_version(version: str, root: Path) -> RescoreResult:
     """Compute the pin's table ``metrics`` from its similarities and answers, and compare them to the last digit.
 
     The resamples and their seed are those of its params. Equal figures say that the table is what the rows give by the
@@ -42,25 +42,25 @@ def rescore(version: str, root: Path) -> Rescored:
         DataError: there is no such pin, it has no results, or their rows are not at hand.
         BackendError: a benchmark is not known to this caramel.
     """
-    resamples, seed = scoring(read_pin(version, root))
+    resamples, seed = get_scoring_settings(read_pin(version, root))
     similarities, answers, pinned = (
         read_pinned(version, f"{FOLDER}/{name}", root) for name in ("similarities", "answers", "metrics")
     )
     parts = [
-        judged(
+        summarise(
             rows,
             {name: BENCHMARKS[name] for name in rows["benchmark"].unique()},
             bootstrap=resamples,
             seed=seed,
         )
-        for judged, rows in ((summarise_similarities, similarities), (summarise_answers, answers))
+        for summarise, rows in ((summarise_similarities, similarities), (summarise_answers, answers))
         if len(rows)
     ]
-    found = pd.concat(parts, ignore_index=True) if parts else build_frame(METRICS, [])
-    return Rescored(len(pinned), _differences(pinned, found))
+    metrics = pd.concat(parts, ignore_index=True) if parts else build_frame(METRICS, [])
+    return RescoreResult(len(pinned), _list_differences(pinned, metrics))
 
 
-def scoring(pinned: Pin) -> tuple[int, int]:
+def get_scoring_settings(pinned: Pin) -> tuple[int, int]:
     """Return the number of resamples and their seed by which a version was scored.
 
     Raises:
@@ -70,13 +70,13 @@ def scoring(pinned: Pin) -> tuple[int, int]:
     try:
         return int(settings["bootstrap"]), int(settings["seed"])
     except (KeyError, TypeError, ValueError) as error:
-        said = f"The params of pin {pinned.name!r} do not say how it was scored: evaluate.{error}."
-        raise DataError(said) from error
+        message = f"The params of pin {pinned.name!r} do not say how it was scored: evaluate.{error}."
+        raise DataError(message) from error
 
 
-def _differences(pinned: pd.DataFrame, found: pd.DataFrame) -> list[str]:
+def _list_differences(pinned: pd.DataFrame, rescored: pd.DataFrame) -> list[str]:
     """Return a line for each row of figures that is in one table alone, or not the same in both."""
-    joined = pinned.merge(found, on=KEY, how="outer", suffixes=("", "_again"), indicator=True, sort=True)
+    joined = pinned.merge(rescored, on=KEY, how="outer", suffixes=("", "_again"), indicator=True, sort=True)
     lines = []
     for row in joined.to_dict("records"):
         what = f"{row['metric']} of {row['model']} on {row['benchmark']}, {row['subset']}"

@@ -12,9 +12,15 @@ from typing import Any
 
 from caramel.errors import DataError
 from caramel.io.safe_yaml import parse_yaml
-from caramel.release.pin import dvc_hash, locked_outs, outs_at, params_in, table_version
-from caramel.release.pin_file import NAME, Pin, TableVersion, combined_hash, pin_path, read_pin
-from caramel.release.pinned_tables import at_hand, rows_of
+from caramel.release.pin import (
+    compute_dvc_hash,
+    compute_table_version,
+    load_params,
+    read_commit_outputs,
+    read_locked_outputs,
+)
+from caramel.release.pin_file import NAME, Pin, TableVersion, compute_data_hash, get_pin_path, read_pin
+from caramel.release.pinned_tables import find_local_file, read_version_table
 from caramel.runtime.dvc.cache import OBJECTS
 from caramel.runtime.dvc.remote import read_listing
 from caramel.runtime.git import query_git, read_git_file
@@ -25,7 +31,7 @@ from caramel.schemas.images import IMAGES
 HERE = "."
 
 
-def version_of(name: str, root: Path) -> Pin:
+def resolve_version(name: str, root: Path) -> Pin:
     """Return a version as a pin would hold it.
 
     Args:
@@ -36,14 +42,16 @@ def version_of(name: str, root: Path) -> Pin:
         DataError: there is none of that name, or its tables are neither on disk nor in DVC's cache.
         ResourceError: git fails, which does not say that there is none.
     """
-    if NAME.fullmatch(name) and pin_path(name, root).exists():
+    if NAME.fullmatch(name) and get_pin_path(name, root).exists():
         return read_pin(name, root)
     if name == HERE:
-        outs = {out: dvc_hash(root / out) for out in locked_outs(root) if (root / out).exists()}
-        return _version(name, get_git_commit(root), outs, params_in(root), root)
+        outs = {
+            out: compute_dvc_hash(root / out) for out in read_locked_outputs(root) if (root / out).exists()
+        }
+        return _build_version(name, get_git_commit(root), outs, load_params(root), root)
     command = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     commit = (query_git(*command, folder=root) or b"").decode().strip()
-    outs = outs_at(commit, root) if commit else {}
+    outs = read_commit_outputs(commit, root) if commit else {}
     if not outs:
         names = sorted(p.stem for p in (root / "pins").glob("*.json"))
         what = "is a git revision without outputs in dvc.lock" if commit else "is no pin and no git revision"
@@ -51,10 +59,10 @@ def version_of(name: str, root: Path) -> Pin:
     where = f"params.yaml of {name}"
     text = (read_git_file(commit, "params.yaml", root) or b"").decode(errors="replace")
     params = json.loads(json.dumps(parse_yaml(text, where) or {}))
-    return _version(name, commit, outs, params, root)
+    return _build_version(name, commit, outs, params, root)
 
 
-class PicturesOf:
+class VersionImages:
     """The encoded files of an index ``images`` of a version, by their place in it.
 
     Args:
@@ -64,7 +72,7 @@ class PicturesOf:
     """
 
     def __init__(self, pinned: Pin, index: str, root: Path) -> None:
-        rows = rows_of(pinned, index, root)
+        rows = read_version_table(pinned, index, root)
         check_table(IMAGES, rows, f"{index} of version {pinned.name!r}")
         self.rows = rows.set_index("image_id")
         self._places = {str(row["image_id"]): row for row in self.rows.reset_index().to_dict("records")}
@@ -80,28 +88,30 @@ class PicturesOf:
         row = self._places[image_id]
         named = str(row["shard"])
         if named not in self._shards:
-            self._shards[named] = self._shard(named)
+            self._shards[named] = self._find_shard(named)
         file = self._shards[named]
         with file.open("rb") as stream:
             stream.seek(int(row["offset"]))
-            found = stream.read(int(row["length"]))
-        if hashlib.sha256(found).hexdigest() != row["sha256"]:
+            data = stream.read(int(row["length"]))
+        if hashlib.sha256(data).hexdigest() != row["sha256"]:
             raise DataError(
                 f"Image {image_id!r} in {str(file)!r} is not what its SHA-256 says. Run `caramel doctor --fix`."
             )
-        return found
+        return data
 
-    def _shard(self, named: str) -> Path:
+    def _find_shard(self, named: str) -> Path:
         """Return a file that holds a shard."""
         name = self._pinned.name
         path = posixpath.normpath(posixpath.join(posixpath.dirname(self._index), named))
         for out, digest in self._pinned.outs.items():
-            if path.startswith(f"{out}/") and path in (files := files_of(out, digest, name, self._root)):
-                return _file(path, files[path], name, self._root)
+            if path.startswith(f"{out}/") and path in (
+                files := list_output_files(out, digest, name, self._root)
+            ):
+                return _find_file(path, files[path], name, self._root)
         raise DataError(f"{self._index!r} names the shard {path!r}, which version {name!r} lacks.")
 
 
-def files_of(out: str, digest: str, name: str, root: Path) -> dict[str, str]:
+def list_output_files(out: str, digest: str, name: str, root: Path) -> dict[str, str]:
     """Return path -> MD5 of the files of an output with this hash, by DVC's listing of it, or those on disk.
 
     Raises:
@@ -109,42 +119,46 @@ def files_of(out: str, digest: str, name: str, root: Path) -> dict[str, str]:
     """
     if not digest.endswith(".dir"):
         return {out: digest}
-    kept = root / OBJECTS / digest[:2] / digest[2:]
-    if kept.is_file():
-        return {f"{out}/{path}": md5 for path, md5 in read_listing(kept, digest).items()}
-    if (root / out).is_dir() and dvc_hash(root / out) == digest:
-        return {p.relative_to(root).as_posix(): dvc_hash(p) for p in (root / out).rglob("*") if p.is_file()}
-    raise _away(out, name)
+    listing_path = root / OBJECTS / digest[:2] / digest[2:]
+    if listing_path.is_file():
+        return {f"{out}/{path}": md5 for path, md5 in read_listing(listing_path, digest).items()}
+    if (root / out).is_dir() and compute_dvc_hash(root / out) == digest:
+        return {
+            p.relative_to(root).as_posix(): compute_dvc_hash(p)
+            for p in (root / out).rglob("*")
+            if p.is_file()
+        }
+    raise _build_missing_error(out, name)
 
 
-def listed_shard(path: str, files: Container[str]) -> bool:
+def is_listed_shard(path: str, files: Container[str]) -> bool:
     """Return whether one of a version's files is a shard of images: the index of its folder's name is another."""
     return path.endswith(".parquet") and f"{PurePosixPath(path).parent}.parquet" in files
 
 
-def _file(path: str, md5: str, name: str, root: Path) -> Path:
+def _find_file(path: str, md5: str, name: str, root: Path) -> Path:
     """Return a file with this content; a DataError where there is none."""
-    if found := at_hand(path, md5, root):
-        return found
-    raise _away(path, name)
+    if file := find_local_file(path, md5, root):
+        return file
+    raise _build_missing_error(path, name)
 
 
-def _away(path: str, name: str) -> DataError:
+def _build_missing_error(path: str, name: str) -> DataError:
     return DataError(
         f"{path!r} of version {name!r} is neither on disk nor in DVC's cache. Run `dvc fetch --all-commits`, where there is a "
         f"remote, or `dvc repro` at that version."
     )
 
 
-def _version(name: str, commit: str, outs: dict[str, str], params: dict[str, Any], root: Path) -> Pin:
+def _build_version(name: str, commit: str, outs: dict[str, str], params: dict[str, Any], root: Path) -> Pin:
     """Return a version of these outputs, whose tables are read for their content."""
-    found: dict[str, TableVersion] = {}
+    tables: dict[str, TableVersion] = {}
     for out, digest in outs.items():
-        files = files_of(out, digest, name, root)
+        files = list_output_files(out, digest, name, root)
         for path, md5 in files.items():
-            if path.endswith(".parquet") and not listed_shard(path, files):
-                found[path] = table_version(_file(path, md5, name, root))
+            if path.endswith(".parquet") and not is_listed_shard(path, files):
+                tables[path] = compute_table_version(_find_file(path, md5, name, root))
     return Pin(
-        name=name, created=datetime.now(UTC).date().isoformat(), commit=commit, data=combined_hash(outs, found),
-        params=params, outs=outs, tables=found,
+        name=name, created=datetime.now(UTC).date().isoformat(), commit=commit, data=compute_data_hash(outs, tables),
+        params=params, outs=outs, tables=tables,
     )  # fmt: skip

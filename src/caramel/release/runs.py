@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 COLUMNS = ("run", "name", "stage", "variant", "seed", "benchmark", "commit")
 
 
-def tagged(pinned: Pin) -> str:
+def format_tag(pinned: Pin) -> str:
     """Return the tag that runs of a version carry, with the start of the version's hash as its value."""
     return f"pin.{pinned.name}"
 
 
-def runs_of(pinned: Pin, root: Path) -> pd.DataFrame:
+def list_runs(pinned: Pin, root: Path) -> pd.DataFrame:
     """Return the tracked runs that read nothing but this version's data, as their inputs say: ``COLUMNS``, oldest first.
 
     Raises:
         ConfigError, DataError, ResourceError: the store cannot be read; see ``tracking.plan``.
     """
-    return pd.DataFrame([_row(run) for run in tracked(pinned, root)], columns=list(COLUMNS))
+    return pd.DataFrame([_build_row(run) for run in find_tracked_runs(pinned, root)], columns=list(COLUMNS))
 
 
 def tag_runs(pinned: Pin, root: Path) -> int:
@@ -40,15 +40,15 @@ def tag_runs(pinned: Pin, root: Path) -> int:
     Raises:
         ConfigError, DataError, ResourceError: as in ``runs_of``.
     """
-    if not (found := tracked(pinned, root)):
+    if not (runs := find_tracked_runs(pinned, root)):
         return 0
     with open_store(root) as (client, _):
-        for run in found:
-            client.set_tag(run.info.run_id, tagged(pinned), pinned.data[:16])
-    return len(found)
+        for run in runs:
+            client.set_tag(run.info.run_id, format_tag(pinned), pinned.data[:16])
+    return len(runs)
 
 
-def tracked(pinned: Pin, root: Path) -> list[Run]:
+def find_tracked_runs(pinned: Pin, root: Path) -> list[Run]:
     """Return the runs all of whose inputs are outputs of the version; where none was ever tracked, no store is made."""
     if not os.environ.get(NAME) and not (root / "mlruns" / DATABASE).exists():
         return []
@@ -57,15 +57,15 @@ def tracked(pinned: Pin, root: Path) -> list[Run]:
         order = ["attributes.start_time ASC"]
         runs = list(iter_pages(client.search_runs, experiment_ids=[experiment], order_by=order))
 
-    def of_it(run: Run) -> bool:
-        inputs = [each.dataset for each in run.inputs.dataset_inputs]
-        return bool(inputs) and all(digests.get(each.name) == each.digest for each in inputs)
+    def is_of_version(run: Run) -> bool:
+        inputs = [item.dataset for item in run.inputs.dataset_inputs]
+        return bool(inputs) and all(digests.get(item.name) == item.digest for item in inputs)
 
-    return [run for run in runs if of_it(run)]
+    return [run for run in runs if is_of_version(run)]
 
 
-def _row(run: Run) -> tuple[Any, ...]:
+def _build_row(run: Run) -> tuple[Any, ...]:
     """Return what ``COLUMNS`` say of a run; what it does not have is empty."""
     tags, params = run.data.tags, run.data.params
-    said = [tags.get(name) or params.get(name, "") for name in ("stage", "variant", "seed", "benchmark")]
-    return (run.info.run_id, run.info.run_name, *said, tags.get("git.commit", "")[:12])
+    values = [tags.get(name) or params.get(name, "") for name in ("stage", "variant", "seed", "benchmark")]
+    return (run.info.run_id, run.info.run_name, *values, tags.get("git.commit", "")[:12])

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, redact_secrets
 from caramel.io.validators import is_plain_path
-from caramel.release.pin_file import NAME, Pin, pin_path, read_pin
+from caramel.release.pin_file import NAME, Pin, get_pin_path, read_pin
 from caramel.runtime.dvc.credentials import load_user_logins, select_allowed_settings
 from caramel.runtime.dvc.remote import Store, open_cache, open_remote
 from caramel.runtime.dvc.settings import FOLDER, list_remotes, load_settings
@@ -21,7 +21,7 @@ from caramel.runtime.git import PROTOCOLS, run_git
 GIT_FOLDER = "git"  # the clone, in a temporary folder
 
 
-class Origin:
+class VersionSource:
     """One pinned version where it is kept; a remote is looked for when something is not in a cache at hand."""
 
     def __init__(
@@ -30,7 +30,7 @@ class Origin:
         self.source, self.root, self.pinned = source, root, pinned
         self._at_hand, self._credentials = at_hand, credentials
 
-    def _stores(self) -> Iterator[Store]:
+    def _iter_stores(self) -> Iterator[Store]:
         if self._at_hand:
             yield open_cache(self.root)
         yield from self._remotes
@@ -63,7 +63,7 @@ class Origin:
             )
         return opened
 
-    def fetch(self, oid: str, path: str, to: Path) -> None:
+    def fetch_object(self, oid: str, path: str, to: Path) -> None:
         """Write one object of the version to a file; the file is there only if it is whole.
 
         Args:
@@ -76,7 +76,7 @@ class Origin:
             ResourceError: a store cannot be reached or refuses, or the disk is full.
         """
         errors: list[CaramelError] = []
-        for store in self._stores():
+        for store in self._iter_stores():
             try:
                 store.fetch_object(oid, to)
                 return
@@ -86,7 +86,7 @@ class Origin:
         raise (ResourceError if refused else DataError)(f"{path}: {' '.join(map(str, errors))}")
 
 
-class _Pinned(NamedTuple):
+class _PinFile(NamedTuple):
     """The file of a pin in a repository."""
 
     revision: str
@@ -95,7 +95,7 @@ class _Pinned(NamedTuple):
 
 
 @contextmanager
-def opened(source: str, credentials: Sequence[str] = ()) -> Iterator[Origin]:
+def open_source(source: str, credentials: Sequence[str] = ()) -> Iterator[VersionSource]:
     """Give the version that ``SOURCE[@PIN]`` names; without ``@PIN`` the only one that is there.
 
     A project may lie in a subfolder of a repository. Where several have a pin of that name, ``FOLDER/PIN`` says which.
@@ -109,18 +109,18 @@ def opened(source: str, credentials: Sequence[str] = ()) -> Iterator[Origin]:
         DataError: there is no such repository or pin, or the pin is broken, or there are several of its name that differ.
         ResourceError: git is not installed, or does not read a repository of another user.
     """
-    place, name = _parted(source)
-    called = redact_secrets(place)
+    repository, name = _split_source(source)
+    called = redact_secrets(repository)
     with TemporaryDirectory(prefix="caramel-get-") as temporary:
-        if (Path(place) / ".dvc").is_dir():
-            pins = {p.stem: [""] for p in sorted((Path(place) / "pins").glob("*.json"))}
-            name = _choose(pins, name, called)
-            pinned = read_pin(name, Path(place))
-            yield Origin(place, Path(place), pinned, at_hand=True, credentials=credentials)
+        if (Path(repository) / ".dvc").is_dir():
+            pins = {p.stem: [""] for p in sorted((Path(repository) / "pins").glob("*.json"))}
+            name = _choose_pin(pins, name, called)
+            pinned = read_pin(name, Path(repository))
+            yield VersionSource(repository, Path(repository), pinned, at_hand=True, credentials=credentials)
             return
         root = Path(temporary)
-        cloned = _cloned(place, root, name)
-        wanted = _choose(cloned, name, called)
+        cloned = _fetch_pins(repository, root, name)
+        wanted = _choose_pin(cloned, name, called)
         first, *others = cloned[wanted]
         if others:
             raise DataError(
@@ -128,16 +128,20 @@ def opened(source: str, credentials: Sequence[str] = ()) -> Iterator[Origin]:
                 f"Whoever made it has to say which is meant."
             )
         name = wanted.rpartition("/")[2]
-        pin_path(name, root).parent.mkdir()
-        pin_path(name, root).write_bytes(_git("cat-file", "blob", first.blob, folder=root, url=place))
+        get_pin_path(name, root).parent.mkdir()
+        get_pin_path(name, root).write_bytes(
+            _read_git("cat-file", "blob", first.blob, folder=root, url=repository)
+        )
         (root / ".dvc").mkdir()
-        config = _listed(root, first.revision, place).get(f"{first.folder}.dvc/config")
-        text = _git("cat-file", "blob", config, folder=root, url=place) if config else b""
+        config = _list_blobs(root, first.revision, repository).get(f"{first.folder}.dvc/config")
+        text = _read_git("cat-file", "blob", config, folder=root, url=repository) if config else b""
         (root / ".dvc" / "config").write_bytes(text)
-        yield Origin(place, root, read_pin(name, root, called), at_hand=False, credentials=credentials)
+        yield VersionSource(
+            repository, root, read_pin(name, root, called), at_hand=False, credentials=credentials
+        )
 
 
-def _choose(pins: Mapping[str, object], name: str | None, called: str) -> str:
+def _choose_pin(pins: Mapping[str, object], name: str | None, called: str) -> str:
     """Return the pin of this name, or the only one; in a subfolder its name alone suffices where no other has it."""
     names = [*pins]
     matches = [pin for pin in names if name is None or pin == name] or [
@@ -153,70 +157,70 @@ def _choose(pins: Mapping[str, object], name: str | None, called: str) -> str:
     return matches[0]
 
 
-def _parted(source: str) -> tuple[str, str | None]:
+def _split_source(source: str) -> tuple[str, str | None]:
     """Return the place and the pin's name; what stands after the last @ is a name if it can be one."""
-    place, sign, name = source.rpartition("@")
-    login = "://" in place and "/" not in place.partition("://")[2]  # https://ME:SECRET@HOST
-    if Path(source).exists() or login or not (sign and place):
+    repository, sign, name = source.rpartition("@")
+    login = "://" in repository and "/" not in repository.partition("://")[2]  # https://ME:SECRET@HOST
+    if Path(source).exists() or login or not (sign and repository):
         return source, None
     folder, _, last = name.rpartition("/")
     is_name = NAME.fullmatch(last) and (not folder or is_plain_path(folder)) and ":" not in folder
-    return (place, name) if is_name else (source, None)
+    return (repository, name) if is_name else (source, None)
 
 
-def _cloned(url: str, folder: Path, name: str | None) -> dict[str, list[_Pinned]]:
+def _fetch_pins(url: str, folder: Path, name: str | None) -> dict[str, list[_PinFile]]:
     """Fetch the newest commit of a repository; return each pin in it -> its files, one for each that differs.
 
     Where the default branch has no such pin, those of all branches and tags are fetched and named.
     """
     address = str(Path(url).absolute()) if Path(url).exists() else url
     clone = ("clone", "--quiet", "--bare", "--depth", "1", "--", address, GIT_FOLDER)
-    _fetch(*clone, folder=folder, url=url)
-    at_head = _pins(folder, "HEAD", url)
+    _run_fetch(*clone, folder=folder, url=url)
+    at_head = _list_pins(folder, "HEAD", url)
     if at_head and (name is None or any(name in (pin, pin.rpartition("/")[2]) for pin in at_head)):
         return {pin: [file] for pin, file in at_head.items()}
     every = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
     fetch = (f"--git-dir={GIT_FOLDER}", "fetch", "--quiet", "--depth", "1", "origin", *every)
-    _fetch(*fetch, folder=folder, url=url)
-    refs = _git("for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags", folder=folder, url=url)
-    pins: dict[str, dict[str, _Pinned]] = {pin: {file.blob: file} for pin, file in at_head.items()}
+    _run_fetch(*fetch, folder=folder, url=url)
+    refs = _read_git("for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags", folder=folder, url=url)
+    pins: dict[str, dict[str, _PinFile]] = {pin: {file.blob: file} for pin, file in at_head.items()}
     for ref in refs.decode(errors="replace").split():
-        for pin, file in _pins(folder, ref, url).items():
+        for pin, file in _list_pins(folder, ref, url).items():
             pins.setdefault(pin, {}).setdefault(file.blob, file)
     return {pin: [*files.values()] for pin, files in sorted(pins.items())}
 
 
-def _pins(folder: Path, revision: str, url: str) -> dict[str, _Pinned]:
+def _list_pins(folder: Path, revision: str, url: str) -> dict[str, _PinFile]:
     """Return the pins of a revision by name; in a subfolder, which is a project if it has DVC's settings, with that before it."""
-    files = _listed(folder, revision, url)
+    files = _list_blobs(folder, revision, url)
     pins = {}
     for path, blob in sorted(files.items()):
         parts = PurePosixPath(path)
         project = path.removesuffix(f"pins/{parts.name}")
         named = parts.parent.name == "pins" and parts.suffix == ".json" and NAME.fullmatch(parts.stem)
         if named and (not project or f"{project}.dvc/config" in files):
-            pins[f"{project}{parts.stem}"] = _Pinned(revision, project, blob)
+            pins[f"{project}{parts.stem}"] = _PinFile(revision, project, blob)
     return pins
 
 
-def _listed(folder: Path, revision: str, url: str) -> dict[str, str]:
+def _list_blobs(folder: Path, revision: str, url: str) -> dict[str, str]:
     """Return path -> git's hash of the plain files of a revision; links are none."""
-    listed = _git("ls-tree", "-r", "-z", revision, folder=folder, url=url)
+    listed = _read_git("ls-tree", "-r", "-z", revision, folder=folder, url=url)
     lines = [line.partition("\t") for line in listed.decode(errors="replace").split("\0") if line]
     return {path: about.split()[2] for about, _, path in lines if about.startswith("100")}
 
 
-def _git(*arguments: str, folder: Path, url: str) -> bytes:
+def _read_git(*arguments: str, folder: Path, url: str) -> bytes:
     """Return what git says of the repository that was cloned into a folder."""
-    return _checked(run_git(f"--git-dir={GIT_FOLDER}", *arguments, folder=folder), url)
+    return _require_success(run_git(f"--git-dir={GIT_FOLDER}", *arguments, folder=folder), url)
 
 
-def _fetch(*arguments: str, folder: Path, url: str) -> bytes:
+def _run_fetch(*arguments: str, folder: Path, url: str) -> bytes:
     """Run what git fetches with, from the address that the user named, by the user's own settings and login."""
-    return _checked(run_git(*arguments, folder=folder, protocols=PROTOCOLS), url)
+    return _require_success(run_git(*arguments, folder=folder, protocols=PROTOCOLS), url)
 
 
-def _checked(done: subprocess.CompletedProcess[bytes], url: str) -> bytes:
+def _require_success(done: subprocess.CompletedProcess[bytes], url: str) -> bytes:
     if done.returncode:
         message = redact_secrets(" ".join(done.stderr.decode(errors="replace").split()))[-300:]
         raise DataError(

@@ -52,21 +52,21 @@ def list_bad_files(paths: Iterable[str]) -> list[str]:
     Paths that differ in case or in the form of their Unicode alone are one file on some systems.
     """
     paths = list(paths)
-    files = {_folded(path): path for path in paths}
+    files = {_normalise_path(path): path for path in paths}
     problems = []
     for path in paths:
         suffix = PurePosixPath(path).suffix.lower()
-        folders = [str(folder) for folder in PurePosixPath(_folded(path)).parents]
+        folders = [str(folder) for folder in PurePosixPath(_normalise_path(path)).parents]
         if problem := explain_bad_path(path):
             problems.append(f"{path!r}: {problem}")
         elif suffix not in SUFFIXES:
             problems.append(f"{path!r}: {suffix or 'no suffix'}, which no file of data has")
-        elif files[_folded(path)] != path:
-            problems.append(f"{path!r}: the same file as {files[_folded(path)]!r} on some systems")
+        elif files[_normalise_path(path)] != path:
+            problems.append(f"{path!r}: the same file as {files[_normalise_path(path)]!r} on some systems")
         elif folder := next((files[folder] for folder in folders if folder in files), None):
             problems.append(f"{path!r}: lies in {folder!r}, which is a file")
     return problems
 
 
-def _folded(path: str) -> str:
+def _normalise_path(path: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.report.blocks import Picture
-from caramel.report.plots import Theme, panel_grid, picture
+from caramel.report.blocks import ThemedFigure
+from caramel.report.plots import Theme, create_panel_grid, render_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +20,7 @@ BINS = 40  # over the width of a histogram; even, so that a bin ends at 0
 REACH = 99.5  # per cent of the rows that a histogram's width holds; the others are at its edge
 
 
-def gap_histograms(gaps: pd.DataFrame) -> Picture:
+def plot_gap_histograms(gaps: pd.DataFrame) -> ThemedFigure:
     """Return a histogram of each scorer's gaps, right and wrong rows in two colours.
 
     Ties would hide the rest where there are many, so they are counted in the title and not drawn.
@@ -29,11 +29,11 @@ def gap_histograms(gaps: pd.DataFrame) -> Picture:
         gaps: one column per scorer: gaps in [-1, 1], true caption less negative.
     """
 
-    def draw(theme: Theme) -> Figure:
-        figure, panels = panel_grid(len(gaps.columns), columns=3, width=9, height=1.75)
+    def draw_figure(theme: Theme) -> Figure:
+        figure, panels = create_panel_grid(len(gaps.columns), columns=3, width=9, height=1.75)
         for axes, name in zip(panels, gaps.columns, strict=True):
             values = gaps[name].to_numpy()
-            edges = _edges(values)
+            edges = _compute_bin_edges(values)
             inside = np.clip(values, edges[0], edges[-1])
             for rows, colour, label in (
                 (inside[values < 0], theme.series[2], "negative preferred"),
@@ -49,10 +49,10 @@ def gap_histograms(gaps: pd.DataFrame) -> Picture:
         figure.legend(handles, labels, loc="outside upper center", ncols=2)
         return figure
 
-    return picture(draw)
+    return render_figure(draw_figure)
 
 
-def gap_planes(gaps: pd.DataFrame) -> Picture:
+def plot_gap_planes(gaps: pd.DataFrame) -> ThemedFigure:
     """Return a histogram over the plane for each pair of scorers; darker (lighter on dark pages) is more rows.
 
     Args:
@@ -62,12 +62,12 @@ def gap_planes(gaps: pd.DataFrame) -> Picture:
 
     pairs = list(combinations(gaps.columns, 2))
 
-    def draw(theme: Theme) -> Figure:
+    def draw_figure(theme: Theme) -> Figure:
         colours = LinearSegmentedColormap.from_list("rows", [theme.faint, theme.series[1], theme.ink])
-        figure, panels = panel_grid(len(pairs), columns=3, width=3 * min(3, len(pairs)), height=2.9)
+        figure, panels = create_panel_grid(len(pairs), columns=3, width=3 * min(3, len(pairs)), height=2.9)
         for axes, names in zip(panels, pairs, strict=True):
             x, y = (gaps[name].to_numpy() for name in names)
-            across, up = _edges(x), _edges(y)
+            across, up = _compute_bin_edges(x), _compute_bin_edges(y)
             x, y = np.clip(x, across[0], across[-1]), np.clip(y, up[0], up[-1])
             axes.hist2d(
                 x, y, bins=(across, up), cmap=colours, norm=LogNorm(1, max(2, len(gaps) / 20)), cmin=1
@@ -78,40 +78,44 @@ def gap_planes(gaps: pd.DataFrame) -> Picture:
             axes.locator_params(nbins=4)
         return figure
 
-    return picture(draw)
+    return render_figure(draw_figure)
 
 
-def _edges(values: npt.NDArray[np.float64]) -> list[float]:
+def _compute_bin_edges(values: npt.NDArray[np.float64]) -> list[float]:
     """Return the edges of bins about 0 that hold nearly all values."""
     reach = float(np.percentile(np.abs(values), REACH)) or 1.0
     edges: list[float] = (np.linspace(-1, 1, BINS + 1) * reach).tolist()
     return edges
 
 
-def quantile_boxes(panels_of: Mapping[str, Mapping[str, Sequence[float]]]) -> Picture:
+def plot_quantile_boxes(panels_of: Mapping[str, Mapping[str, Sequence[float]]]) -> ThemedFigure:
     """Return box plots by their quantiles.
 
     Args:
         panels_of: title -> pair of texts -> five similarities in [0, 1]: ends of the whiskers and of the box, the median third.
     """
 
-    def draw(theme: Theme) -> Figure:
-        figure, panels = panel_grid(len(panels_of), columns=4, width=2.4 * min(4, len(panels_of)), height=2)
+    def draw_figure(theme: Theme) -> Figure:
+        figure, panels = create_panel_grid(
+            len(panels_of), columns=4, width=2.4 * min(4, len(panels_of)), height=2
+        )
         for axes, (title, boxes) in zip(panels, panels_of.items(), strict=True):
             ends = ("whislo", "q1", "med", "q3", "whishi")
             stats = [
                 {"label": name, **dict(zip(ends, values, strict=True))} for name, values in boxes.items()
             ]
-            drawn = axes.bxp(stats, widths=0.55, patch_artist=True, showfliers=False, **_strokes(theme))
-            _filled(drawn["boxes"], theme)
+            drawn = axes.bxp(
+                stats, widths=0.55, patch_artist=True, showfliers=False, **_build_box_style(theme)
+            )
+            _fill_boxes(drawn["boxes"], theme)
             axes.set(title=title, ylim=(-0.02, 1.02))
             axes.grid(axis="y", alpha=0.5)
         return figure
 
-    return picture(draw)
+    return render_figure(draw_figure)
 
 
-def _strokes(theme: Theme) -> Any:  # keywords of Axes.boxplot and bxp
+def _build_box_style(theme: Theme) -> Any:  # keywords of Axes.boxplot and bxp
     """Return how the lines of a box plot look."""
     line = {"color": theme.ink, "linewidth": 1}
     return {
@@ -122,28 +126,30 @@ def _strokes(theme: Theme) -> Any:  # keywords of Axes.boxplot and bxp
     }
 
 
-def _filled(boxes: Sequence[Any], theme: Theme) -> None:
+def _fill_boxes(boxes: Sequence[Any], theme: Theme) -> None:
     """Give each box its colour."""
     for box, colour in zip(boxes, theme.series[1:], strict=False):
         box.set_facecolor(colour)
 
 
-def similarity_boxes(panels_of: Mapping[str, Mapping[str, Sequence[float]]]) -> Picture:
+def plot_similarity_boxes(panels_of: Mapping[str, Mapping[str, Sequence[float]]]) -> ThemedFigure:
     """Return box plots as Figure 6 of SugarCrepe++ (Dumpala et al. 2024); whiskers reach 1.5 × the box.
 
     Args:
         panels_of: title -> pair of texts -> similarities in [0, 1].
     """
 
-    def draw(theme: Theme) -> Figure:
-        figure, panels = panel_grid(len(panels_of), columns=3, width=3 * min(3, len(panels_of)), height=2.8)
+    def draw_figure(theme: Theme) -> Figure:
+        figure, panels = create_panel_grid(
+            len(panels_of), columns=3, width=3 * min(3, len(panels_of)), height=2.8
+        )
         for axes, (title, boxes) in zip(panels, panels_of.items(), strict=True):
             drawn = axes.boxplot(
                 [list(values) for values in boxes.values()],
                 tick_labels=list(boxes),
                 widths=0.55,
                 patch_artist=True,
-                **_strokes(theme),
+                **_build_box_style(theme),
                 flierprops={
                     "marker": ".",
                     "markersize": 3,
@@ -151,9 +157,9 @@ def similarity_boxes(panels_of: Mapping[str, Mapping[str, Sequence[float]]]) -> 
                     "markerfacecolor": theme.series[0],
                 },
             )
-            _filled(drawn["boxes"], theme)
+            _fill_boxes(drawn["boxes"], theme)
             axes.set(title=title, ylim=(-0.02, 1.02))
             axes.grid(axis="y", alpha=0.5)
         return figure
 
-    return picture(draw)
+    return render_figure(draw_figure)

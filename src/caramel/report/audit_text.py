@@ -10,11 +10,11 @@ from caramel.audit.exploitability import compute_exploitability, format_source, 
 from caramel.blind.image.attack import FEWEST
 from caramel.blind.image.shortcuts import ImageShortcuts
 from caramel.blind.text.attack import BEST
-from caramel.report.terminal import aligned, in_line
+from caramel.report.terminal import align_columns, format_inline
 from caramel.utils.stats import LEAST_GUESS_P, format_p
 
 
-def audit_text(result: Audit, *, beside: Mapping[str, float] | None = None, beside_name: str = "") -> str:
+def format_audit(result: Audit, *, beside: Mapping[str, float] | None = None, beside_name: str = "") -> str:
     """Return the audit for the terminal: per cent per scorer and subtype, what gives away, defects.
 
     Args:
@@ -33,8 +33,10 @@ def audit_text(result: Audit, *, beside: Mapping[str, float] | None = None, besi
         tail = [interval, format_p(overall["p_value"], ".4f", least=LEAST_GUESS_P), str(overall["ties"])]
         lines.append([name, *map(format_percent, shares), *tail])
     if beside:
-        shown = [beside.get(key) for key in ("all", "macro", *subtypes)]
-        lines.append([beside_name, *("–" if v is None else format_percent(v) for v in shown), "", "", ""])
+        beside_values = [beside.get(key) for key in ("all", "macro", *subtypes)]
+        lines.append(
+            [beside_name, *("–" if v is None else format_percent(v) for v in beside_values), "", "", ""]
+        )
     attacked = (
         "" if len(result.attack.rows) == len(result.rows) else f", {len(result.attack.rows)} of them attacked"
     )
@@ -44,20 +46,20 @@ def audit_text(result: Audit, *, beside: Mapping[str, float] | None = None, besi
             f"{result.attack.grouped_by}",
             "Blind accuracy in per cent (chance 50, a tie counts half), 95 % interval and p-value of micro",
             "",
-            aligned(lines),
+            align_columns(lines),
             "",
-            *_tasks(result),
+            *_format_tasks(result),
             "",
-            *_given_away(result.giveaways),
+            *_format_artifacts(result.giveaways),
             "",
             f"Defects: {result.faulty} rows (word_order_only is what a swap should be)",
-            *(f"  {name:28}{len(ids):>6}{_examples(ids)}" for name, ids in result.defects.items()),
-            *_beside_texts(result),
+            *(f"  {name:28}{len(ids):>6}{_format_examples(ids)}" for name, ids in result.defects.items()),
+            *_format_images_and_leaks(result),
         ]
     )
 
 
-def _tasks(result: Audit) -> list[str]:
+def _format_tasks(result: Audit) -> list[str]:
     """Return a table of who does what on each task, and which hole is the largest."""
     lines = [["task", "learned_from", "chance", "all", "interval", "excess", "strongest", "alone", "seconds"]]
     for attack in result.attacks:
@@ -65,7 +67,7 @@ def _tasks(result: Audit) -> list[str]:
         lines.append(
             [
                 attack.task.name,
-                in_line(format_source(attack.source)),
+                format_inline(format_source(attack.source)),
                 format_percent(attack.task.chance),
                 format_percent(overall["micro"]),
                 f"{format_percent(overall['ci_low'])}–{format_percent(overall['ci_high'])}",
@@ -80,51 +82,51 @@ def _tasks(result: Audit) -> list[str]:
         "The best blind attacker on each task, in per cent; excess: of the way from chance to always right; strongest: of all "
         "attackers, chosen by the figure that is shown, which flatters it",
         "",
-        aligned(lines),
+        align_columns(lines),
         "",
-        f"Largest hole: {largest.task}, learned from {in_line(format_source(largest.source))}: {format_percent(largest.accuracy)} % "
+        f"Largest hole: {largest.task}, learned from {format_inline(format_source(largest.source))}: {format_percent(largest.accuracy)} % "
         f"[{format_percent(largest.ci_low)}, {format_percent(largest.ci_high)}], chance {format_percent(largest.chance)}",
     ]
 
 
-def _beside_texts(result: Audit) -> list[str]:
+def _format_images_and_leaks(result: Audit) -> list[str]:
     """Return lines on images and on the training corpus, where they were looked at."""
     lines = []
     if result.images is not None:
-        lines += ["", *_images(result.images)]
+        lines += ["", *_format_image_shortcuts(result.images)]
     if result.leaks is not None:
-        exact, near = (int((result.leaks["kind"] == kind).sum()) for kind in ("exact", "near"))
+        exact, near = (int((result.leaks["kind"] == match_type).sum()) for match_type in ("exact", "near"))
         lines += ["", f"In the training corpus: {exact} texts exactly, {near} nearly"]
     return lines
 
 
-def _images(found: ImageShortcuts) -> list[str]:
+def _format_image_shortcuts(shortcuts: ImageShortcuts) -> list[str]:
     """Return a line for each attacker that sees the images alone, and one on the most telling feature."""
-    if not found.figures:
+    if not shortcuts.figures:
         return [f"Images alone: too few to attack (a type needs {FEWEST} groups of them)"]
-    first = found.features.iloc[0]
-    overall = {name: figures["overall"] for name, figures in found.figures.items()}
+    first = shortcuts.features.iloc[0]
+    overall = {name: figures["overall"] for name, figures in shortcuts.figures.items()}
     return [
         *(
-            f"Images alone tell the true one by {name} on {format_percent(told['micro'])} % [{format_percent(told['ci_low'])}, "
-            f"{format_percent(told['ci_high'])}] of {len(found.rows)} rows, p {format_p(told['p_value'], '.4f', least=LEAST_GUESS_P)}"
-            for name, told in overall.items()
+            f"Images alone tell the true one by {name} on {format_percent(summary['micro'])} % [{format_percent(summary['ci_low'])}, "
+            f"{format_percent(summary['ci_high'])}] of {len(shortcuts.rows)} rows, p {format_p(summary['p_value'], '.4f', least=LEAST_GUESS_P)}"
+            for name, summary in overall.items()
         ),
         f"  the most telling feature is {first['feature']} ({format_percent(first['accuracy'])} %)",
     ]
 
 
-def _given_away(found: Artifacts) -> list[str]:
+def _format_artifacts(artifacts: Artifacts) -> list[str]:
     """Return a line for each type: the properties, and the first terms either way."""
     lines = ["What gives the true caption away"]
-    for kind, parts in found.items():
+    for negative_type, parts in artifacts.items():
         ways = [p["true_caption_is"] for p in parts["properties"][:3]]
         terms = [f"{t['term']!r} {'+' if t['weight'] > 0 else '-'}" for t in parts["terms"][:6]]
         lines.append(
-            f"  {in_line(kind):12}{'; '.join(ways) or 'no property'}; terms {', '.join(terms) or 'none'}"
+            f"  {format_inline(negative_type):12}{'; '.join(ways) or 'no property'}; terms {', '.join(terms) or 'none'}"
         )
     return lines
 
 
-def _examples(ids: Sequence[str]) -> str:
-    return f"   {', '.join(map(in_line, ids[:3]))}{', …' if len(ids) > 3 else ''}" if ids else ""
+def _format_examples(ids: Sequence[str]) -> str:
+    return f"   {', '.join(map(format_inline, ids[:3]))}{', …' if len(ids) > 3 else ''}" if ids else ""

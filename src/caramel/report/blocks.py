@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from caramel.io.image_codec import open_picture
+from caramel.io.image_codec import decode_image
 
 THUMBNAIL = 192  # pixels of the longer side; smaller pictures are kept as they are
 MISSING = "–"  # shown for a number that there is not
@@ -40,7 +40,7 @@ class TableBlock:
 
 
 @dataclass(frozen=True)
-class Picture:
+class ThemedFigure:
     """One figure as PNG files for light and for dark pages, and its width in CSS pixels."""
 
     light: bytes
@@ -54,13 +54,13 @@ class FigureBlock:
 
     kind: ClassVar[str] = "figure"
     name: str
-    picture: Picture
+    picture: ThemedFigure
     caption: str
     alt: str
 
 
 @dataclass(frozen=True)
-class Thumb:
+class Thumbnail:
     """A picture on a contact sheet: encoded file, a line of text, and its mark."""
 
     image: bytes
@@ -75,7 +75,7 @@ class SheetRow:
 
     heading: str
     detail: str
-    thumbs: Sequence[Thumb]
+    thumbs: Sequence[Thumbnail]
 
 
 @dataclass(frozen=True)
@@ -111,12 +111,12 @@ class Section:
     blocks: Sequence[Block] = field(default_factory=tuple)
 
 
-def percent(value: float, digits: int = 1) -> str:
+def format_percent(value: float, digits: int = 1) -> str:
     """Return a fraction in [0, 1] as a number of per cent, without the sign; a dash for NaN."""
     return MISSING if math.isnan(value) else f"{100 * value:.{digits}f}"
 
 
-def signed(value: float) -> str:
+def format_signed(value: float) -> str:
     """Return a difference of fractions in points, with its sign unless it is 0.0; a dash for NaN."""
     if math.isnan(value):
         return MISSING
@@ -124,34 +124,34 @@ def signed(value: float) -> str:
     return "0.0" if text[1:] == "0.0" else text
 
 
-def interval(low: float, high: float, *, difference: bool = False) -> str:
+def format_interval(low: float, high: float, *, difference: bool = False) -> str:
     """Return "[low, high]" in per cent; nothing where either is NaN."""
     if math.isnan(low) or math.isnan(high):
         return ""
-    text = signed if difference else percent
+    text = format_signed if difference else format_percent
     return f"[{text(low)}, {text(high)}]"
 
 
-def count(value: float) -> str:
+def format_count(value: float) -> str:
     """Return a whole number with thin spaces between thousands; a dash for NaN."""
     return MISSING if math.isnan(value) else f"{round(value):,}".replace(",", "\u202f")
 
 
-def data_uri(image: bytes) -> str:
+def encode_data_uri(image: bytes) -> str:
     """Return an encoded picture as a data URI."""
-    kind = "png" if image.startswith(b"\x89PNG") else "jpeg"
-    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
+    image_type = "png" if image.startswith(b"\x89PNG") else "jpeg"
+    return f"data:image/{image_type};base64,{base64.b64encode(image).decode()}"
 
 
-def thumbnail(image: bytes, name: str) -> bytes:
+def make_thumbnail(image: bytes, name: str) -> bytes:
     """Return the picture as PNG, or as JPEG of at most ``THUMBNAIL`` pixels if it is larger.
 
     Raises:
         DataError: it cannot be decoded.
     """
-    picture = open_picture(image, name)
-    small = max(picture.size) <= THUMBNAIL
-    picture.thumbnail((THUMBNAIL, THUMBNAIL))
+    opened = decode_image(image, name)
+    small = max(opened.size) <= THUMBNAIL
+    opened.thumbnail((THUMBNAIL, THUMBNAIL))
     stream = io.BytesIO()
-    picture.save(stream, **({"format": "PNG"} if small else {"format": "JPEG", "quality": 85}))
+    opened.save(stream, **({"format": "PNG"} if small else {"format": "JPEG", "quality": 85}))
     return stream.getvalue()

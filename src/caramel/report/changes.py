@@ -12,8 +12,8 @@ from caramel.errors import DataError
 from caramel.evaluation.results.forgetting import RETAINED_COLUMNS, RETENTION_MEASURES
 from caramel.io.regular_files import read_plain_text
 from caramel.report.blocks import Block, Cell, NoteBlock, TableBlock
-from caramel.report.inputs import Skipped, number, read_csv, read_json
-from caramel.report.sections.data_sections import blind_frame
+from caramel.report.inputs import StageSkipped, get_number, read_csv, read_json
+from caramel.report.sections.data_sections import read_blind_rows
 from caramel.report.sections.model_rows import MAIN, read_variants
 from caramel.schemas.columns import SPLITS, TYPES
 from caramel.schemas.instances import INSTANCES
@@ -22,7 +22,7 @@ from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 
 
-def key_numbers(data: Path) -> dict[str, float]:
+def collect_key_numbers(data: Path) -> dict[str, float]:
     """Return the figures that a reader would compare between two reports, by name.
 
     Skipped stages have none. Shares are fractions in [0, 1], to six decimals.
@@ -30,51 +30,57 @@ def key_numbers(data: Path) -> dict[str, float]:
     Raises:
         DataError: a file is missing or broken.
     """
-    parts: list[Callable[[Path], dict[str, float]]] = [_counts, _blind, _images, _models, _retained]
+    parts: list[Callable[[Path], dict[str, float]]] = [
+        _count_rows,
+        _collect_blind,
+        _collect_image_yields,
+        _collect_model_scores,
+        _collect_retention,
+    ]
     numbers: dict[str, float] = {}
     for part in parts:
         try:
             numbers |= part(data)
-        except Skipped:
+        except StageSkipped:
             continue
     return {name: round(n, 6) for name, n in numbers.items() if not math.isnan(n)}
 
 
-def _counts(data: Path) -> dict[str, float]:
+def _count_rows(data: Path) -> dict[str, float]:
     pairs = read_table(PAIRS, data / "scenes/pairs.parquet", ["split"])
-    kept = read_table(NEGATIVES, data / "refine/negatives.parquet", ["subtype"])
+    refined = read_table(NEGATIVES, data / "refine/negatives.parquet", ["subtype"])
     instances = read_table(INSTANCES, data / "assemble/instances.parquet", ["split"])
-    counts = {"rows/pairs": len(pairs), "rows/refined negatives": len(kept)}
+    counts = {"rows/pairs": len(pairs), "rows/refined negatives": len(refined)}
     counts |= {f"rows/instances {s}": int((instances["split"] == s).sum()) for s in SPLITS}
     return {name: float(n) for name, n in counts.items()}
 
 
-def _blind(data: Path) -> dict[str, float]:
+def _collect_blind(data: Path) -> dict[str, float]:
     numbers: dict[str, float] = {}
     for stage, word in (("scores", "before"), ("refine", "after")):
-        rows = blind_frame(data / stage / "blind.json")
+        rows = read_blind_rows(data / stage / "blind.json")
         rows = rows[rows["subset"].isin(("all", *TYPES))]
         for scorer, subset, accuracy in zip(rows["scorer"], rows["subset"], rows["accuracy"], strict=True):
             numbers[f"blind accuracy {word}/{scorer} on {subset}"] = float(accuracy)
     return numbers
 
 
-def _images(data: Path) -> dict[str, float]:
+def _collect_image_yields(data: Path) -> dict[str, float]:
     path = data / "filter_images/metrics.json"
     raw = read_json(path)
     return {
-        "images/faithful share": number(raw, "candidates", "faithful", where=path),
-        "images/negatives kept": number(raw, "negatives", "kept", where=path),
+        "images/faithful share": get_number(raw, "candidates", "faithful", where=path),
+        "images/negatives kept": get_number(raw, "negatives", "kept", where=path),
     }
 
 
-def _models(data: Path) -> dict[str, float]:
+def _collect_model_scores(data: Path) -> dict[str, float]:
     variants = read_variants(data).set_index(["variant", "subset", "metric"])["mean"]
     names = dict.fromkeys(variants.index.get_level_values("variant"))
     return {f"{c.title}/{name}": float(variants[name, c.subset, c.metric]) for name in names for c in MAIN}
 
 
-def _retained(data: Path) -> dict[str, float]:
+def _collect_retention(data: Path) -> dict[str, float]:
     rows = read_csv(data / "evaluate/retained.csv", RETAINED_COLUMNS)
     return {
         f"{RETENTION_MEASURES[str(measure)].title}/{name}": float(of["value"].mean())
@@ -99,7 +105,9 @@ def read_last(path: Path) -> dict[str, Any] | None:
         raise DataError(f"{path} is broken ({error!r}). Remove it: it only holds the last report.") from error
 
 
-def changes_blocks(last: Mapping[str, Any] | None, numbers: Mapping[str, float], profile: str) -> list[Block]:
+def build_changes_blocks(
+    last: Mapping[str, Any] | None, numbers: Mapping[str, float], profile: str
+) -> list[Block]:
     """Return old → new for every key number that changed."""
     if last is None:
         return [NoteBlock("This is the first report here: there is nothing to compare with.")]
@@ -113,8 +121,8 @@ def changes_blocks(last: Mapping[str, Any] | None, numbers: Mapping[str, float],
     rows = [
         [
             Cell(name.replace("/", ": ")),
-            Cell(_text(name, old.get(name))),
-            Cell(_text(name, numbers.get(name))),
+            Cell(_format_value(name, old.get(name))),
+            Cell(_format_value(name, numbers.get(name))),
         ]
         for name in names
     ]
@@ -123,7 +131,7 @@ def changes_blocks(last: Mapping[str, Any] | None, numbers: Mapping[str, float],
     return [TableBlock("Old → new", ("Figure", "last report", "this report"), rows, note=note)]
 
 
-def _text(name: str, value: float | None) -> str:
+def _format_value(name: str, value: float | None) -> str:
     """Return a count as it is, a share in per cent, and a dash for none."""
     if value is None:
         return "–"

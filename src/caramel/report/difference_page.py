@@ -13,18 +13,18 @@ from caramel.report.blocks import (
     SheetBlock,
     SheetRow,
     TableBlock,
-    Thumb,
-    interval,
-    percent,
-    signed,
+    Thumbnail,
+    format_interval,
+    format_percent,
+    format_signed,
 )
-from caramel.report.rendering import render
+from caramel.report.rendering import render_page
 from caramel.utils.stats import format_p
 
-Shown = Mapping[str, Mapping[str, Sequence[tuple[str, bytes]]]]
+ShownImages = Mapping[str, Mapping[str, Sequence[tuple[str, bytes]]]]
 
 
-def difference_page(found: Mapping[str, Any], pictures: Shown) -> str:
+def render_difference_page(difference: Mapping[str, Any], images: ShownImages) -> str:
     """Return the page.
 
     Args:
@@ -32,63 +32,71 @@ def difference_page(found: Mapping[str, Any], pictures: Shown) -> str:
         pictures: index of images -> "came" and "went" -> text and encoded file of some of them.
     """
     sections = [
-        Section("params", "Parameters", "", [_params(found)]),
-        Section("code", "Code", "Files that git has otherwise at the two commits.", [_code(found)]),
-        Section("tables", "Tables", "Rows by their key.", _tables(found)),
-        Section("pictures", "Pictures", "Some of those that came and went.", _pictures(found, pictures)),
-        Section("figures", "Figures", "Paired on the instances that both versions scored; per cent, differences in points.", _figures(found)),
+        Section("params", "Parameters", "", [_build_params_block(difference)]),
+        Section("code", "Code", "Files that git has otherwise at the two commits.", [_build_code_block(difference)]),
+        Section("tables", "Tables", "Rows by their key.", _build_table_blocks(difference)),
+        Section("pictures", "Pictures", "Some of those that came and went.", _build_image_blocks(difference, images)),
+        Section("figures", "Figures", "Paired on the instances that both versions scored; per cent, differences in points.", _build_figure_blocks(difference)),
     ]  # fmt: skip
     cards = [
-        (f"{sum(table[what] for table in found['tables']):,}", f"rows {what}")
+        (f"{sum(table[what] for table in difference['tables']):,}", f"rows {what}")
         for what in ("added", "removed", "changed")
     ]
-    return render("difference.html", sections=sections, cards=cards, old=found["old"], new=found["new"])
+    return render_page(
+        "difference.html", sections=sections, cards=cards, old=difference["old"], new=difference["new"]
+    )
 
 
-def _none(what: str) -> NoteBlock:
+def _build_empty_note(what: str) -> NoteBlock:
     return NoteBlock(f"No {what} differ.", "skipped")
 
 
-def _params(found: Mapping[str, Any]) -> Block:
-    rows = [[Cell(key), Cell(str(old)), Cell(str(new))] for key, (old, new) in found["params"].items()]
+def _build_params_block(difference: Mapping[str, Any]) -> Block:
+    rows = [[Cell(key), Cell(str(old)), Cell(str(new))] for key, (old, new) in difference["params"].items()]
     return (
-        TableBlock("", ["key", found["old"], found["new"]], rows, labels=3) if rows else _none("parameters")
+        TableBlock("", ["key", difference["old"], difference["new"]], rows, labels=3)
+        if rows
+        else _build_empty_note("parameters")
     )
 
 
-def _code(found: Mapping[str, Any]) -> Block:
-    if found["code"] is None:
+def _build_code_block(difference: Mapping[str, Any]) -> Block:
+    if difference["code"] is None:
         return NoteBlock("git does not know both commits.", "skipped")
-    rows = [[Cell(path)] for path in found["code"]]
+    rows = [[Cell(path)] for path in difference["code"]]
     return (
         TableBlock(f"{len(rows):,} files", ["file"], rows, folded=len(rows) > 20)
         if rows
-        else _none("files of code")
+        else _build_empty_note("files of code")
     )
 
 
-def _tables(found: Mapping[str, Any]) -> list[Block]:
+def _build_table_blocks(difference: Mapping[str, Any]) -> list[Block]:
     rows = [
         [Cell(t["path"], note=", ".join(f"{name} in {count:,}" for name, count in t["columns"].items())),
          *(Cell(f"{t[what]:,}") for what in ("added", "removed", "changed"))]
-        for t in found["tables"]
+        for t in difference["tables"]
     ]  # fmt: skip
     rows += [
-        [Cell(path, note=f"only in {found[side]}"), *[Cell("")] * 3]
+        [Cell(path, note=f"only in {difference[side]}"), *[Cell("")] * 3]
         for side in ("old", "new")
-        for path in found[f"only_{side}"]
+        for path in difference[f"only_{side}"]
     ]
     blocks: list[Block] = (
-        [TableBlock("", ["table", "added", "removed", "changed"], rows)] if rows else [_none("tables")]
+        [TableBlock("", ["table", "added", "removed", "changed"], rows)]
+        if rows
+        else [_build_empty_note("tables")]
     )
-    for table in found["tables"]:
-        kinds = [
+    for table in difference["tables"]:
+        subtype_rows = [
             [Cell(name), Cell(f"{more:,}"), Cell(f"{less:,}")]
             for name, (more, less) in table["by_subtype"].items()
         ]
         why = [[Cell(reason), Cell(f"{count:,}")] for reason, count in table["reasons"].items()]
-        if kinds:
-            blocks.append(TableBlock(f"{table['path']}, by subtype", ["subtype", "added", "removed"], kinds))
+        if subtype_rows:
+            blocks.append(
+                TableBlock(f"{table['path']}, by subtype", ["subtype", "added", "removed"], subtype_rows)
+            )
         if why:
             blocks.append(
                 TableBlock(f"{table['path']}, why rows are gone", ["stage and reason", "rows"], why)
@@ -96,33 +104,44 @@ def _tables(found: Mapping[str, Any]) -> list[Block]:
     return blocks
 
 
-def _pictures(found: Mapping[str, Any], pictures: Shown) -> list[Block]:
-    sides = {"came": f"only in {found['new']}", "went": f"only in {found['old']}"}
+def _build_image_blocks(difference: Mapping[str, Any], images: ShownImages) -> list[Block]:
+    sides = {"came": f"only in {difference['new']}", "went": f"only in {difference['old']}"}
     blocks: list[Block] = []
-    for index, both in pictures.items():
+    for index, both in images.items():
         rows = [
-            SheetRow(said, f"{len(both[side])} shown", [Thumb(image, text) for text, image in both[side]])
-            for side, said in sides.items()
+            SheetRow(
+                heading, f"{len(both[side])} shown", [Thumbnail(image, text) for text, image in both[side]]
+            )
+            for side, heading in sides.items()
             if both[side]
         ]
         if rows:
             blocks.append(SheetBlock(index, rows))
-    return blocks or [_none("pictures")]
+    return blocks or [_build_empty_note("pictures")]
 
 
-def _figures(found: Mapping[str, Any]) -> list[Block]:
+def _build_figure_blocks(difference: Mapping[str, Any]) -> list[Block]:
     rows = [
-        (row["subset"], [Cell(row["model"]), Cell(row["benchmark"]), Cell(row["subset"]), Cell(row["metric"]), Cell(percent(row["value_b"])),
-         Cell(percent(row["value_a"])), Cell(signed(row["difference"]), note=interval(row["ci_low"], row["ci_high"], difference=True)),
+        (row["subset"], [Cell(row["model"]), Cell(row["benchmark"]), Cell(row["subset"]), Cell(row["metric"]), Cell(format_percent(row["value_b"])),
+         Cell(format_percent(row["value_a"])), Cell(format_signed(row["difference"]), note=format_interval(row["ci_low"], row["ci_high"], difference=True)),
          Cell(format_p(row["p_holm"], ".4f", least=row["p_least"], uncorrected=row["p"]))])
-        for row in found["metrics"]
+        for row in difference["metrics"]
     ]  # fmt: skip
-    head = ["model", "benchmark", "subset", "metric", found["old"], found["new"], "difference", "p (Holm)"]
+    head = [
+        "model",
+        "benchmark",
+        "subset",
+        "metric",
+        difference["old"],
+        difference["new"],
+        "difference",
+        "p (Holm)",
+    ]
     over_all, by_subset = (
         [cells for subset, cells in rows if (subset == "all") == whole] for whole in (True, False)
     )
     note = (
-        f"p (Holm): corrected over all {found['metrics'][0]['tests']:,} figures that both versions have, of all models and benchmarks."
+        f"p (Holm): corrected over all {difference['metrics'][0]['tests']:,} figures that both versions have, of all models and benchmarks."
         if rows
         else ""
     )
@@ -135,4 +154,4 @@ def _figures(found: Mapping[str, Any]) -> list[Block]:
                 f"By subset ({len(by_subset):,} figures)", head, by_subset, note=note, labels=4, folded=True
             )
         )
-    return blocks or [_none("figures of instances that both scored")]
+    return blocks or [_build_empty_note("figures of instances that both scored")]

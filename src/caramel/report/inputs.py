@@ -10,13 +10,13 @@ from typing import Any
 import pandas as pd
 
 from caramel.errors import DataError
-from caramel.io.image_store import Pictures
+from caramel.io.image_store import ImageStore
 from caramel.io.regular_files import read_plain_text
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 
 
-class Skipped(Exception):
+class StageSkipped(Exception):
     """A stage did not apply; the text is the reason that it wrote."""
 
 
@@ -36,7 +36,7 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise DataError(f"{path} must hold a JSON object, not {type(data).__name__}.")
     if "skipped" in data:
-        raise Skipped(str(data["skipped"]))
+        raise StageSkipped(str(data["skipped"]))
     return data
 
 
@@ -49,7 +49,7 @@ def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """
     for folder in (path, path.parent):  # a stage leaves the reason in each folder that it did not fill
         if (folder / "SKIPPED.txt").is_file():
-            raise Skipped((folder / "SKIPPED.txt").read_text(encoding="utf-8").strip())
+            raise StageSkipped((folder / "SKIPPED.txt").read_text(encoding="utf-8").strip())
     try:
         rows = pd.read_csv(path, keep_default_na=False, na_values=[""])  # a model may be called NA
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is not valid CSV: {error}. Remove it and run `dvc repro`.") from error
     if list(rows.columns) == ["skipped"]:
-        raise Skipped(str(rows["skipped"].iloc[0]) if len(rows) else "no reason given")
+        raise StageSkipped(str(rows["skipped"].iloc[0]) if len(rows) else "no reason given")
     lacking = [c for c in columns if c not in rows.columns]
     if lacking:
         raise DataError(f"{path} lacks the columns {lacking}; it has {list(rows.columns)}.")
@@ -70,13 +70,13 @@ def read_images(path: Path, image_ids: Sequence[str]) -> dict[str, bytes]:
     Raises:
         DataError: the table or a shard is missing or broken, or the table lacks one of them.
     """
-    pictures = Pictures(path, read_table(IMAGES, path))
+    pictures = ImageStore(path, read_table(IMAGES, path))
     if lacking := sorted(set(image_ids) - set(pictures)):
         raise DataError(f"{path} lacks {len(lacking)} images, such as {lacking[0]!r}. Run `dvc repro`.")
     return {name: pictures[name] for name in image_ids}
 
 
-def value(data: Any, *keys: str, where: Path) -> Any:
+def get_value(data: Any, *keys: str, where: Path) -> Any:
     """Return ``data[key][key]…``.
 
     Raises:
@@ -89,15 +89,15 @@ def value(data: Any, *keys: str, where: Path) -> Any:
     return data
 
 
-def number(data: Any, *keys: str, where: Path) -> float:
+def get_number(data: Any, *keys: str, where: Path) -> float:
     """Return a number at a path of keys, NaN for null.
 
     Raises:
         DataError: a key is missing, or its value is no number.
     """
-    found = value(data, *keys, where=where)
-    if found is None:
+    entry = get_value(data, *keys, where=where)
+    if entry is None:
         return float("nan")
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        raise DataError(f"{where}: {'.'.join(keys)!r} must be a number, not {found!r}.")
-    return float(found)
+    if isinstance(entry, bool) or not isinstance(entry, int | float):
+        raise DataError(f"{where}: {'.'.join(keys)!r} must be a number, not {entry!r}.")
+    return float(entry)

@@ -11,12 +11,12 @@ from typing import Any
 
 from caramel.io.files import format_csv, write_atomically, write_text
 from caramel.report import changes
-from caramel.report.blocks import FigureBlock, NoteBlock, Section, interval, signed
-from caramel.report.inputs import Skipped
+from caramel.report.blocks import FigureBlock, NoteBlock, Section, format_interval, format_signed
+from caramel.report.inputs import StageSkipped
 from caramel.report.reading_order import Make, list_sections
-from caramel.report.rendering import render, shorten, shorten_names
+from caramel.report.rendering import render_page, shorten_names, shorten_value
 from caramel.report.sections import claim_sections
-from caramel.report.sections.statistics_section import text_statistics
+from caramel.report.sections.statistics_section import compute_text_statistics
 from caramel.schemas.columns import TYPES
 from caramel.study.preregistration import Registration
 
@@ -60,41 +60,41 @@ def build_report(
     Raises:
         DataError: a file is missing or broken. A skipped stage is no error: its section says why.
     """
-    numbers = changes.key_numbers(data)
-    changed = changes.changes_blocks(changes.read_last(last), numbers, profile)
-    statistics = text_statistics(data)
+    numbers = changes.collect_key_numbers(data)
+    changed = changes.build_changes_blocks(changes.read_last(last), numbers, profile)
+    statistics = compute_text_statistics(data)
     parts = list_sections(data, examples, exempt, contrast, registration, statistics, changed)
-    sections = [_section(*part) for part in parts]
+    sections = [_build_section(*part) for part in parts]
     try:
-        claim = claim_sections.claim_of(data, contrast)
-    except Skipped:
+        claim = claim_sections.compute_claim(data, contrast)
+    except StageSkipped:
         claim = None
     figures = [b for s in sections for b in s.blocks if isinstance(b, FigureBlock)]
     return Report(
-        html=render(
+        html=render_page(
             "report.html",
             sections=sections,
             profile=profile,
             commit=commit,
             versions=versions,
-            cards=_cards(numbers, exempt, claim),
+            cards=_build_cards(numbers, exempt, claim),
         ),
         plots={figure.name: figure.picture.light for figure in figures},
         numbers=numbers,
         claim=claim and {**claim, "confirmatory": registration.confirmatory},
-        statistics=format_csv(statistics.map(shorten)),
+        statistics=format_csv(statistics.map(shorten_value)),
     )
 
 
-def _section(name: str, title: str, lead: str, make: Make) -> Section:
+def _build_section(name: str, title: str, lead: str, make: Make) -> Section:
     """Return the section; a skipped stage's reason stands in place of its blocks."""
     try:
         return Section(name, title, lead, make())
-    except Skipped as reason:
+    except StageSkipped as reason:
         return Section(name, title, lead, [NoteBlock(f"Nothing to show: {reason}.", "skipped")])
 
 
-def _cards(
+def _build_cards(
     numbers: Mapping[str, float], exempt: Sequence[str], claim: Mapping[str, Any] | None
 ) -> list[tuple[str, str]]:
     """Return the headline figures that there are: (value, label)."""
@@ -102,7 +102,9 @@ def _cards(
     if instances := numbers.get("rows/instances test"):
         cards.append((f"{instances:,.0f}", "test instances"))
     refined = [t for t in TYPES if t not in exempt]
-    blind = [numbers.get(f"blind accuracy after/{s} on {t}", 0.0) for s in _scorers(numbers) for t in refined]
+    blind = [
+        numbers.get(f"blind accuracy after/{s} on {t}", 0.0) for s in _list_scorers(numbers) for t in refined
+    ]
     if blind:
         cards.append(
             (f"{100 * max(blind):.1f} %", f"best blind scorer on {' or '.join(refined)} (chance 50)")
@@ -110,15 +112,15 @@ def _cards(
     if "images/faithful share" in numbers:
         cards.append((f"{100 * numbers['images/faithful share']:.0f} %", "candidates judged faithful"))
     if claim is not None:
-        size = f"{signed(claim['difference'])} {interval(claim['ci_low'], claim['ci_high'], difference=True)}"
-        verdict = claim_sections.verdict(claim).lower()
+        size = f"{format_signed(claim['difference'])} {format_interval(claim['ci_low'], claim['ci_high'], difference=True)}"
+        verdict = claim_sections.format_verdict(claim).lower()
         cards.append(
             (size, f"the claim, {verdict}: {claim['variant']} over {claim['against']}, {claim['metric']}")
         )
     return cards
 
 
-def _scorers(numbers: Mapping[str, float]) -> list[str]:
+def _list_scorers(numbers: Mapping[str, float]) -> list[str]:
     start = "blind accuracy after/"
     return [n.removeprefix(start).partition(" on ")[0] for n in numbers if n.startswith(start)]
 
@@ -134,12 +136,12 @@ def write_report(report: Report, folder: Path, *, last: Path, profile: str, comm
     write_text(folder / "report.html", report.html)
     write_text(folder / "statistics.csv", report.statistics)
     summary = {"profile": profile, "numbers": dict(report.numbers)}
-    shown = {
-        "contrast": report.claim and {name: shorten(value) for name, value in report.claim.items()},
-        "profile": shorten(profile),
+    shortened = {
+        "contrast": report.claim and {name: shorten_value(value) for name, value in report.claim.items()},
+        "profile": shorten_value(profile),
         "numbers": shorten_names(report.numbers),
     }
-    text = json.dumps(shown, indent=2, sort_keys=True) + "\n"
+    text = json.dumps(shortened, indent=2, sort_keys=True) + "\n"
     write_text(folder / "summary.json", text)
     remembered = json.dumps({**summary, "commit": commit}, indent=2, sort_keys=True) + "\n"
     write_text(last, remembered)

@@ -13,7 +13,7 @@ from caramel.errors import DataError, format_items
 from caramel.evaluation.results.comparison import compare_models, find_leaders
 from caramel.evaluation.results.summary import compute_metrics, parse_variant, summarise_similarities
 from caramel.interfaces.benchmark import Benchmark
-from caramel.report.table_styles import Grid, Line, Shown, Style, rendered
+from caramel.report.table_styles import Grid, Style, TableCell, TableLine, render_table
 from caramel.report.whole_sets import read_published_sizes
 from caramel.utils.stats import summarise_seeds
 
@@ -33,7 +33,7 @@ Column = tuple[str, str]  # subset, metric
 Seeds = Mapping[str, Sequence[str]]  # name of a row -> its models
 
 
-def paper_table(
+def format_paper_table(
     similarities: pd.DataFrame,
     benchmark: Benchmark,
     *,
@@ -86,35 +86,42 @@ def paper_table(
     if measured is None:
         raise DataError(f"Nothing was measured on benchmark {benchmark.name!r}: there is nothing to show.")
     _check_once(measured)
-    columns = _columns(measured, metrics, subsets)
-    rows = _seeds(list(dict.fromkeys(measured["model"].astype(str))), seeds)
-    known = _published(benchmark.name, columns) if published else pd.DataFrame(columns=PUBLISHED_COLUMNS)
+    columns = _select_columns(measured, metrics, subsets)
+    rows = _group_seeds(list(dict.fromkeys(measured["model"].astype(str))), seeds)
+    known = (
+        _select_published(benchmark.name, columns) if published else pd.DataFrame(columns=PUBLISHED_COLUMNS)
+    )
     sizes = read_published_sizes()
-    counts = {column: _counts(measured, column) for column in columns}
+    counts = {column: _count_instances(measured, column) for column in columns}
     partial = [c for c in columns if {sizes.get((benchmark.name, c[0]))} != counts[c]]
     cells = zip(known["subset"], known["metric"], strict=True)
     is_part = pd.Series([cell in partial for cell in cells], index=known.index, dtype=bool)
     left_for_size, known = known[is_part], known[~is_part]
-    comparable = known["score"].isin(["", *_rules(scores, measured)])
+    comparable = known["score"].isin(["", *_list_score_types(scores, measured)])
     left_out, known = known[~comparable], known[comparable]
     digits = 2 if len(known) else 1  # papers print two
-    bold = _best(measured, scores, rows, columns, benchmark, resamples=resamples, seed=seed)
+    bold = _find_best_columns(measured, scores, rows, columns, benchmark, resamples=resamples, seed=seed)
     lines = [
-        Line(
-            _title(name, models),
-            _measured_cells(measured, models, columns, digits, intervals, bold.get(name, ())),
+        TableLine(
+            _format_title(name, models),
+            _format_measured_cells(measured, models, columns, digits, intervals, bold.get(name, ())),
         )
         for name, models in rows.items()
     ]
     first = [
-        _count_line(benchmark.name, counts, {column: _totals(measured, column) for column in columns}, sizes),
-        *_chance_line(scores, benchmark, columns, digits),
+        _build_count_line(
+            benchmark.name,
+            counts,
+            {column: _count_total_instances(measured, column) for column in columns},
+            sizes,
+        ),
+        *_build_chance_line(scores, benchmark, columns, digits),
     ]
     grid = Grid(
         tuple(columns),
-        (tuple(first), tuple(lines), tuple(_published_lines(known, columns))),
+        (tuple(first), tuple(lines), tuple(_build_published_lines(known, columns))),
         (
-            *_notes(
+            *_list_notes(
                 rows,
                 known,
                 left_out,
@@ -124,10 +131,10 @@ def paper_table(
             *notes,
         ),
     )
-    return rendered(grid, style)
+    return render_table(grid, style)
 
 
-def published_rows() -> pd.DataFrame:
+def read_published_rows() -> pd.DataFrame:
     """Return what the papers print, ``PUBLISHED_COLUMNS``: value is per cent as text, as printed.
 
     Score is the rule that the figure was measured by, named as in table ``similarities``, and empty for people.
@@ -147,19 +154,19 @@ def _check_once(measured: pd.DataFrame) -> None:
         )
 
 
-def _columns(measured: pd.DataFrame, metrics: Sequence[str], subsets: Sequence[str]) -> list[Column]:
+def _select_columns(measured: pd.DataFrame, metrics: Sequence[str], subsets: Sequence[str]) -> list[Column]:
     """Return the columns: subsets and, in each, metrics.
 
     Raises:
         DataError: a metric or subset does not occur.
     """
     scored = measured[measured["n"] > 0]
-    for what, asked in (("metric", metrics), ("subset", subsets)):
-        there = list(dict.fromkeys(scored[what].astype(str)))
-        unknown = [name for name in asked if name not in there]
+    for what, requested in (("metric", metrics), ("subset", subsets)):
+        available = list(dict.fromkeys(scored[what].astype(str)))
+        unknown = [name for name in requested if name not in available]
         if unknown:
             raise DataError(
-                f"No {what} {unknown[0]!r} was scored. There are:\n{format_items(there, limit=50)}"
+                f"No {what} {unknown[0]!r} was scored. There are:\n{format_items(available, limit=50)}"
             )
     metrics = metrics or list(dict.fromkeys(scored["metric"].astype(str)))
     subsets = subsets or list(dict.fromkeys(scored["subset"].astype(str)))
@@ -167,38 +174,38 @@ def _columns(measured: pd.DataFrame, metrics: Sequence[str], subsets: Sequence[s
     return [(subset, metric) for subset in subsets for metric in metrics if (subset, metric) in pairs]
 
 
-def _seeds(models: Sequence[str], together: bool) -> Seeds:
+def _group_seeds(models: Sequence[str], by_variant: bool) -> Seeds:
     """Return the models of each row: those of one variant together, or each alone."""
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for model in models:
-        found.setdefault(parse_variant(model) if together else model, []).append(model)
-    return {(name if len(group) > 1 else group[0]): group for name, group in found.items()}
+        groups.setdefault(parse_variant(model) if by_variant else model, []).append(model)
+    return {(name if len(group) > 1 else group[0]): group for name, group in groups.items()}
 
 
-def _title(name: str, models: Sequence[str]) -> str:
+def _format_title(name: str, models: Sequence[str]) -> str:
     return name if len(models) == 1 else f"{name} ({len(models)} seeds)"
 
 
-def _values(measured: pd.DataFrame, models: Sequence[str], column: Column) -> pd.DataFrame:
+def _select_values(measured: pd.DataFrame, models: Sequence[str], column: Column) -> pd.DataFrame:
     """Return the row of table ``metrics`` of each model, without those that were not scored."""
     subset, metric = column
     chosen = (measured["subset"] == subset) & (measured["metric"] == metric) & measured["model"].isin(models)
     return measured[chosen].dropna(subset=["value"])
 
 
-def _measured_cells(
+def _format_measured_cells(
     measured: pd.DataFrame,
     models: Sequence[str],
     columns: Sequence[Column],
     digits: int,
     intervals: bool,
     bold: Sequence[Column],
-) -> tuple[Shown, ...]:
+) -> tuple[TableCell, ...]:
     cells = []
     for column in columns:
-        values = 100 * _values(measured, models, column)[["value", "ci_low", "ci_high"]]
+        values = 100 * _select_values(measured, models, column)[["value", "ci_low", "ci_high"]]
         if values.empty:
-            cells.append(Shown("–"))
+            cells.append(TableCell("–"))
             continue
         mean, sd, *_ = summarise_seeds(values["value"].to_numpy(float))
         text = f"{mean:.{digits}f}"
@@ -207,11 +214,11 @@ def _measured_cells(
         elif intervals:
             low, high = values.iloc[0][["ci_low", "ci_high"]]
             text += f" [{low:.{digits}f}, {high:.{digits}f}]"
-        cells.append(Shown(text, column in bold))
+        cells.append(TableCell(text, column in bold))
     return tuple(cells)
 
 
-def _best(
+def _find_best_columns(
     measured: pd.DataFrame,
     scores: pd.DataFrame,
     rows: Seeds,
@@ -227,47 +234,49 @@ def _best(
         for name, models in rows.items()
     }
     means = {
-        column: {name: _values(measured, models, column)["value"].mean() for name, models in rows.items()}
+        column: {
+            name: _select_values(measured, models, column)["value"].mean() for name, models in rows.items()
+        }
         for column in columns
     }
     compared: dict[tuple[str, str], pd.Series] = {}
 
-    def tested(best: str, other: str, column: Column) -> float:
+    def compute_p(best: str, other: str, column: Column) -> float:
         if any(run.empty for run in (*runs[best], *runs[other])):
             return 1.0
         if (best, other) not in compared:
-            found = compare_models(
+            comparison = compare_models(
                 runs[best], runs[other], {benchmark.name: benchmark}, resamples=resamples, seed=seed
             )
-            compared[best, other] = found.set_index(["subset", "metric"])["p"]
+            compared[best, other] = comparison.set_index(["subset", "metric"])["p"]
         return float(compared[best, other].get(column, 1.0))
 
     bold: dict[str, list[Column]] = {}
-    for name, column in find_leaders(means, tested):
+    for name, column in find_leaders(means, compute_p):
         bold.setdefault(name, []).append(column)
     return bold
 
 
-def _counts(measured: pd.DataFrame, column: Column) -> set[int]:
+def _count_instances(measured: pd.DataFrame, column: Column) -> set[int]:
     """Return the numbers of instances that the measured figures of a column are of."""
     subset, metric = column
     rows = measured[(measured["subset"] == subset) & (measured["metric"] == metric)]
     return {int(n) for n in rows.dropna(subset=["value"])["n"]}
 
 
-def _totals(measured: pd.DataFrame, column: Column) -> int:
+def _count_total_instances(measured: pd.DataFrame, column: Column) -> int:
     """Return the most instances that a measured figure of a column is of, those without a score among them."""
     subset, metric = column
     rows = measured[(measured["subset"] == subset) & (measured["metric"] == metric)].dropna(subset=["value"])
     return int((rows["n"] + rows["unscored"]).max()) if len(rows) else 0
 
 
-def _count_line(
+def _build_count_line(
     benchmark: str,
     counts: Mapping[Column, set[int]],
     totals: Mapping[Column, int],
     sizes: Mapping[tuple[str, str], int],
-) -> Line:
+) -> TableLine:
     """Return the row of what was measured: the instances of each column, and of how many.
 
     That is the size of the release where it is known, else of what was to be scored, if some of it has no score.
@@ -276,13 +285,13 @@ def _count_line(
     for column, ns in counts.items():
         text = "–".join(f"{n:,}" for n in dict.fromkeys((min(ns), max(ns)))) if ns else "–"
         size = sizes.get((benchmark, column[0]), totals[column] or None)
-        cells.append(Shown(text if size is None or ns == {size} else f"{text} of {size:,}"))
-    return Line("Instances", tuple(cells))
+        cells.append(TableCell(text if size is None or ns == {size} else f"{text} of {size:,}"))
+    return TableLine("Instances", tuple(cells))
 
 
-def _chance_line(
+def _build_chance_line(
     scores: pd.DataFrame, benchmark: Benchmark, columns: Sequence[Column], digits: int
-) -> list[Line]:
+) -> list[TableLine]:
     """Return the row of a model that guesses, if it is known for any column."""
     values: dict[Column, float] = {c: METRICS[c[1]].chance for c in columns if c[1] in METRICS}
     recalls = [name for name in benchmark.metrics if name in RECALLS]
@@ -292,38 +301,40 @@ def _chance_line(
         hits = pd.DataFrame(
             {name: np.mean([np.minimum(k / sizes, 1) for k in RECALLS[name].ks], axis=0) for name in recalls}
         )
-        found = compute_metrics(one, Outcomes(hits, hits.isna() & False), benchmark.macro, 1, 0)
-        values |= dict(zip(zip(found["subset"], found["metric"], strict=True), found["value"], strict=True))
-    cells = tuple(Shown(f"{100 * values[c]:.{digits}f}" if c in values else "–") for c in columns)
-    return [Line("Chance", cells)] if any(c in values for c in columns) else []
+        summary = compute_metrics(one, Outcomes(hits, hits.isna() & False), benchmark.macro, 1, 0)
+        values |= dict(
+            zip(zip(summary["subset"], summary["metric"], strict=True), summary["value"], strict=True)
+        )
+    cells = tuple(TableCell(f"{100 * values[c]:.{digits}f}" if c in values else "–") for c in columns)
+    return [TableLine("Chance", cells)] if any(c in values for c in columns) else []
 
 
-def _published(name: str, columns: Sequence[Column]) -> pd.DataFrame:
+def _select_published(name: str, columns: Sequence[Column]) -> pd.DataFrame:
     """Return the published figures of the columns."""
-    rows = published_rows()
+    rows = read_published_rows()
     wanted = {(name, *column) for column in columns}
     cells = zip(rows["benchmark"], rows["subset"], rows["metric"], strict=True)
     return rows[[cell in wanted for cell in cells]]
 
 
-def _rules(scores: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
+def _list_score_types(scores: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
     """Return the rules by which models were scored, as far as they are known; who answers in words has no scores."""
     in_words = measured["metric"].str.startswith("choice_").any()
     return [*scores["scored_by"].dropna().unique(), *(["choice"] if in_words else [])]
 
 
-def _published_lines(known: pd.DataFrame, columns: Sequence[Column]) -> list[Line]:
+def _build_published_lines(known: pd.DataFrame, columns: Sequence[Column]) -> list[TableLine]:
     """Return a row per model, paper and score."""
     lines = []
     for (model, paper, score), rows in known.groupby(["model", "paper", "score"], sort=False):
         cells = {(row.subset, row.metric): row.value for row in rows.itertuples()}
-        places = dict.fromkeys(f"{row.table}, row {row.row}" for row in rows.itertuples())
-        source = f"{paper}: {'; '.join(places)}{f' (by {score})' if score else ''}"
-        lines.append(Line(str(model), tuple(Shown(str(cells.get(c, "–"))) for c in columns), source))
+        locations = dict.fromkeys(f"{row.table}, row {row.row}" for row in rows.itertuples())
+        source = f"{paper}: {'; '.join(locations)}{f' (by {score})' if score else ''}"
+        lines.append(TableLine(str(model), tuple(TableCell(str(cells.get(c, "–"))) for c in columns), source))
     return lines
 
 
-def _notes(
+def _list_notes(
     rows: Seeds, known: pd.DataFrame, left_out: pd.DataFrame, partial: Sequence[str], intervals: bool
 ) -> list[str]:
     notes = ["In per cent; a tie counts as a miss."]
@@ -346,6 +357,6 @@ def _notes(
         subsets = ", ".join(dict.fromkeys(partial))
         notes.append(f"Left out are published figures of what was not measured whole: {subsets}.")
     for (paper, note), group in known[known["note"] != ""].groupby(["paper", "note"], sort=False):
-        places = [*dict.fromkeys(group["table"]), *dict.fromkeys(group["subset"])]
-        notes.append(f"{paper}, {', '.join(places)}: {note}.")
+        locations = [*dict.fromkeys(group["table"]), *dict.fromkeys(group["subset"])]
+        notes.append(f"{paper}, {', '.join(locations)}: {note}.")
     return notes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from caramel.report.blocks import Picture
+from caramel.report.blocks import ThemedFigure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,14 +38,14 @@ DARK = Theme(
 )
 
 
-def picture(draw: Callable[[Theme], Figure]) -> Picture:
+def render_figure(draw: Callable[[Theme], Figure]) -> ThemedFigure:
     """Return a figure in both themes, as PNG files whose bytes depend on nothing else."""
-    light = _png(draw, LIGHT)
+    light = _render_png(draw, LIGHT)
     pixels = int.from_bytes(light[16:20])  # width in the header of a PNG file
-    return Picture(light, _png(draw, DARK), width=pixels * 96 // DPI)
+    return ThemedFigure(light, _render_png(draw, DARK), width=pixels * 96 // DPI)
 
 
-def _png(draw: Callable[[Theme], Figure], theme: Theme) -> bytes:
+def _render_png(draw: Callable[[Theme], Figure], theme: Theme) -> bytes:
     import matplotlib as mpl
 
     style: dict[Any, Any] = {
@@ -71,7 +71,7 @@ def _png(draw: Callable[[Theme], Figure], theme: Theme) -> bytes:
     return stream.getvalue()
 
 
-def panel_grid(count: int, *, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+def create_panel_grid(count: int, *, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
     """Return a figure of ``count`` panels in rows of ``columns``; sizes in inches."""
     from matplotlib.figure import Figure
 
@@ -84,7 +84,7 @@ def panel_grid(count: int, *, columns: int, width: float, height: float) -> tupl
     return figure, axes[:count]
 
 
-def blind_figure(before: pd.DataFrame, after: pd.DataFrame) -> Picture:
+def plot_blind_accuracy(before: pd.DataFrame, after: pd.DataFrame) -> ThemedFigure:
     """Return dots of blind accuracy before and after refinement, one panel per scorer.
 
     Args:
@@ -93,17 +93,17 @@ def blind_figure(before: pd.DataFrame, after: pd.DataFrame) -> Picture:
     """
     scorers, subsets = list(dict.fromkeys(after["scorer"])), list(dict.fromkeys(after["subset"]))
 
-    def draw(theme: Theme) -> Figure:
-        figure, panels = panel_grid(len(scorers), columns=3, width=9, height=0.8 + 0.26 * len(subsets))
+    def draw_figure(theme: Theme) -> Figure:
+        figure, panels = create_panel_grid(len(scorers), columns=3, width=9, height=0.8 + 0.26 * len(subsets))
         for index, (axes, scorer) in enumerate(zip(panels, scorers, strict=True)):
             for rows, colour, shift, label in (
                 (before, theme.series[0], -0.14, "before"),
                 (after, theme.series[2], 0.14, "after"),
             ):
-                mine = rows[rows["scorer"] == scorer].set_index("subset").reindex(subsets)
+                scorer_rows = rows[rows["scorer"] == scorer].set_index("subset").reindex(subsets)
                 at = np.arange(len(subsets)) + shift
-                axes.hlines(at, mine["ci_low"], mine["ci_high"], color=colour, linewidth=1.5)
-                axes.plot(mine["accuracy"], at, "o", color=colour, markersize=5, label=label)
+                axes.hlines(at, scorer_rows["ci_low"], scorer_rows["ci_high"], color=colour, linewidth=1.5)
+                axes.plot(scorer_rows["accuracy"], at, "o", color=colour, markersize=5, label=label)
             axes.axvline(0.5, color=theme.ink, linewidth=0.8, linestyle=":")
             axes.set(title=scorer, xlim=(-0.02, 1.02), ylim=(len(subsets) - 0.5, -0.5))
             axes.set_yticks(range(len(subsets)), subsets if index % 3 == 0 else [""] * len(subsets))
@@ -114,12 +114,12 @@ def blind_figure(before: pd.DataFrame, after: pd.DataFrame) -> Picture:
         figure.legend(handles, labels, loc="outside lower center", ncols=2)
         return figure
 
-    return picture(draw)
+    return render_figure(draw_figure)
 
 
-def bars_figure(
+def plot_bars(
     panels_of: Mapping[str, pd.DataFrame], errors: Mapping[str, pd.DataFrame], chance: Mapping[str, float]
-) -> Picture:
+) -> ThemedFigure:
     """Return grouped bars, one panel per metric.
 
     Args:
@@ -128,8 +128,8 @@ def bars_figure(
         chance: metric -> dotted line.
     """
 
-    def draw(theme: Theme) -> Figure:
-        figure, panels = panel_grid(len(panels_of), columns=1, width=9, height=2.1)
+    def draw_figure(theme: Theme) -> Figure:
+        figure, panels = create_panel_grid(len(panels_of), columns=1, width=9, height=2.1)
         for axes, (metric, values) in zip(panels, panels_of.items(), strict=True):
             width = 0.84 / len(values.columns)
             for i, model in enumerate(values.columns):
@@ -145,24 +145,24 @@ def bars_figure(
         figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
         return figure
 
-    return picture(draw)
+    return render_figure(draw_figure)
 
 
-def yield_figure(shares: pd.Series[float]) -> Picture:
+def plot_yield(shares: pd.Series[float]) -> ThemedFigure:
     """Return horizontal bars of shares in [0, 1], labelled by the series' index."""
 
-    def draw(theme: Theme) -> Figure:
-        figure, (axes,) = panel_grid(1, columns=1, width=6, height=0.7 + 0.3 * len(shares))
+    def draw_figure(theme: Theme) -> Figure:
+        figure, (axes,) = create_panel_grid(1, columns=1, width=6, height=0.7 + 0.3 * len(shares))
         bars = axes.barh(range(len(shares)), shares.to_numpy(), 0.66, color=theme.series[1])
         axes.bar_label(bars, [f"{100 * v:.0f} %" for v in shares], padding=4, color=theme.ink)
         axes.set_yticks(range(len(shares)), shares.index)
         axes.set(xlim=(0, 1.08), ylim=(len(shares) - 0.5, -0.5), xlabel="share of candidates")
         return figure
 
-    return picture(draw)
+    return render_figure(draw_figure)
 
 
-def curves_figure(curves: pd.DataFrame, groups: Sequence[str]) -> Picture:
+def plot_learning_curves(curves: pd.DataFrame, groups: Sequence[str]) -> ThemedFigure:
     """Return learning curves, one panel per metric; runs of one group share a colour.
 
     Args:
@@ -171,8 +171,8 @@ def curves_figure(curves: pd.DataFrame, groups: Sequence[str]) -> Picture:
     """
     metrics = list(dict.fromkeys(curves["metric"]))
 
-    def draw(theme: Theme) -> Figure:
-        figure, panels = panel_grid(len(metrics), columns=3, width=9, height=2.4)
+    def draw_figure(theme: Theme) -> Figure:
+        figure, panels = create_panel_grid(len(metrics), columns=3, width=9, height=2.4)
         for axes, metric in zip(panels, metrics, strict=True):
             for (_, group), rows in curves[curves["metric"] == metric].groupby(
                 ["model", "group"], sort=False
@@ -203,4 +203,4 @@ def curves_figure(curves: pd.DataFrame, groups: Sequence[str]) -> Picture:
             )
         return figure
 
-    return picture(draw)
+    return render_figure(draw_figure)

@@ -12,17 +12,17 @@ from caramel.report.blocks import (
     NoteBlock,
     Section,
     TableBlock,
-    count,
-    interval,
-    percent,
-    signed,
+    format_count,
+    format_interval,
+    format_percent,
+    format_signed,
 )
-from caramel.report.rendering import render
-from caramel.report.sections.claim_sections import verdict
+from caramel.report.rendering import render_page
+from caramel.report.sections.claim_sections import format_verdict
 from caramel.study.components import INSTANCES
 from caramel.study.power import MOST
 
-KINDS = {
+UNITS = {
     INSTANCES: "test instances, in all",
     "scenes": "draws of the scenes, in all",
     "generator": "generators per draw",
@@ -34,103 +34,119 @@ TITLES = {"accuracy": "SugarCrepe", "i2t": "I2T", "t2i": "T2I", "group": "Group"
 Row = Mapping[str, Any]
 
 
-def claim(found: Row) -> str:
+def format_claim(study: Row) -> str:
     """Return the outcome of the contrast in words."""
-    one = found["contrast"]
+    one = study["contrast"]
     return (
-        f"{verdict(one)}: {one['variant']} over {one['against']}, {TITLES[one['metric']]} on {one['subset']}, "
-        f"{signed(one['mean'])} points {_between(one)}, p = {one['p']:.3g}. The interval counts scenes, instances, generator, "
-        f"base and fine-tuning, by {len(found['draws'])} draws of the scenes; the rule is p < 0.05 of this one test. "
-        f"{found['registration']['reason']}"
+        f"{format_verdict(one)}: {one['variant']} over {one['against']}, {TITLES[one['metric']]} on {one['subset']}, "
+        f"{format_signed(one['mean'])} points {_format_interval(one)}, p = {one['p']:.3g}. The interval counts scenes, instances, generator, "
+        f"base and fine-tuning, by {len(study['draws'])} draws of the scenes; the rule is p < 0.05 of this one test. "
+        f"{study['registration']['reason']}"
     )
 
 
-def build_study_sections(found: Row) -> list[Section]:
+def build_study_sections(study: Row) -> list[Section]:
     """Return what is told of ``study.json``, in the order of the page."""
     return [
-        Section("claim", "The claim", found["registration"]["reason"], _claim(found)),
+        Section("claim", "The claim", study["registration"]["reason"], _build_claim_blocks(study)),
         Section(
-            "components", "Where the spread comes from", "Variance components of one run.", _parts(found)
+            "components",
+            "Where the spread comes from",
+            "Variance components of one run.",
+            _build_component_blocks(study),
         ),
-        Section("power", "Power", "What a study of another size would see.", _power(found)),
-        Section("models", "Models", "The base and its variants over all cells.", _models(found["models"])),
-        Section("others", "All other comparisons", "Explorations.", _others(found["exploratory"])),
+        Section("power", "Power", "What a study of another size would see.", _build_power_blocks(study)),
+        Section(
+            "models",
+            "Models",
+            "The base and its variants over all cells.",
+            _build_model_blocks(study["models"]),
+        ),
+        Section(
+            "others", "All other comparisons", "Explorations.", _build_other_blocks(study["exploratory"])
+        ),
     ]
 
 
-def study_page(found: Row) -> str:
+def render_study_page(study: Row) -> str:
     """Return the page of what ``study.json`` holds."""
-    cells = len(found["contrast"]["cells"])
-    return render(
+    cells = len(study["contrast"]["cells"])
+    return render_page(
         "study.html",
-        sections=build_study_sections(found),
+        sections=build_study_sections(study),
         cards=[
-            (f"{signed(found['contrast']['mean'])}", f"points {_between(found['contrast'])}"),
-            (verdict(found["contrast"]).lower(), f"p = {found['contrast']['p']:.3g}"),
+            (f"{format_signed(study['contrast']['mean'])}", f"points {_format_interval(study['contrast'])}"),
+            (format_verdict(study["contrast"]).lower(), f"p = {study['contrast']['p']:.3g}"),
             (
-                f"{percent(found['contrast']['power']['power'], 0)} %",
-                f"power for {_points(found['effect'])} points",
+                f"{format_percent(study['contrast']['power']['power'], 0)} %",
+                f"power for {_format_points(study['effect'])} points",
             ),
         ],
-        profile=found["profile"],
-        commit=found["commit"],
-        about=f"{cells} cells in {len(found['draws'])} draws of the scenes, {found['seeds']} seeds of fine-tuning in each.",
+        profile=study["profile"],
+        commit=study["commit"],
+        about=f"{cells} cells in {len(study['draws'])} draws of the scenes, {study['seeds']} seeds of fine-tuning in each.",
     )
 
 
-def _between(row: Row) -> str:
-    return interval(_or_nan(row["low"]), _or_nan(row["high"]), difference=True)
+def _format_interval(row: Row) -> str:
+    return format_interval(_replace_none(row["low"]), _replace_none(row["high"]), difference=True)
 
 
-def _or_nan(value: float | None) -> float:
+def _replace_none(value: float | None) -> float:
     return nan if value is None else value
 
 
-def _points(effect: float) -> str:
+def _format_points(effect: float) -> str:
     return f"{100 * effect:g}"
 
 
-def _looked_at(found: Row) -> dict[str, Row]:
+def _collect_contrasts(study: Row) -> dict[str, Row]:
     """Return what components there are: of the contrast, and of it by compounds."""
-    return {str(found["contrast"]["subset"]): found["contrast"], **found["compounds"]}
+    return {str(study["contrast"]["subset"]): study["contrast"], **study["compounds"]}
 
 
-def _claim(found: Row) -> list[Block]:
-    parts = _looked_at(found)
-    places = [
-        tuple(cell[kind] for kind in ("scenes", "generator", "base")) for cell in found["contrast"]["cells"]
+def _build_claim_blocks(study: Row) -> list[Block]:
+    parts = _collect_contrasts(study)
+    cell_indices = [
+        tuple(cell[factor] for factor in ("scenes", "generator", "base"))
+        for cell in study["contrast"]["cells"]
     ]
     rows = []
-    for number, place in enumerate(places):
+    for number, indices in enumerate(cell_indices):
         cells = [part["cells"][number] for part in parts.values()]
-        labels = [Cell(str(each + 1)) for each in place]
-        values = [Cell(signed(c["mean"]), f"{signed(c['min'])} to {signed(c['max'])}") for c in cells]
+        labels = [Cell(str(index + 1)) for index in indices]
+        values = [
+            Cell(format_signed(c["mean"]), f"{format_signed(c['min'])} to {format_signed(c['max'])}")
+            for c in cells
+        ]
         rows.append([*labels, *values])
     head = ("Scenes", "Generator", "Base", *parts)
     note = (
         "Percentage points: mean over the seeds of fine-tuning, below it the least and the largest of them."
     )
     return [
-        NoteBlock(claim(found), "good" if found["contrast"]["shown"] else "plain"),
-        *_build_subtype_table(found),
+        NoteBlock(format_claim(study), "good" if study["contrast"]["shown"] else "plain"),
+        *_build_subtype_table(study),
         TableBlock("By cell", head, rows, note=note, labels=3),
     ]
 
 
-def _build_subtype_table(found: Row) -> list[Block]:
-    one = found["contrast"]
+def _build_subtype_table(study: Row) -> list[Block]:
+    one = study["contrast"]
     lines = [
         [
             Cell(part["subtype"]),
-            Cell(count(round(part["n"]))),
-            *(Cell(percent(part[name])) for name in ("value_against", "value")),
-            Cell(signed(part["difference"])),
+            Cell(format_count(round(part["n"]))),
+            *(Cell(format_percent(part[name])) for name in ("value_against", "value")),
+            Cell(format_signed(part["difference"])),
             Cell(
-                signed(part["part"]),
-                interval(_or_nan(part["part_low"]), _or_nan(part["part_high"]), difference=True),
+                format_signed(part["part"]),
+                format_interval(
+                    _replace_none(part["part_low"]), _replace_none(part["part_high"]), difference=True
+                ),
             ),
         ]
-        for part in found["parts"]
+        for part in study["parts"]
     ]
     head = ("Subtype", "Instances", one["against"], one["variant"], "Difference", "Part of the claim")
     note = (
@@ -140,12 +156,12 @@ def _build_subtype_table(found: Row) -> list[Block]:
     return [TableBlock("By subtype", head, lines, note=note)] if lines else []
 
 
-def _parts(found: Row) -> list[Block]:
+def _build_component_blocks(study: Row) -> list[Block]:
     blocks: list[Block] = [
         TableBlock(
-            f"Of {TITLES[found['contrast']['metric']]} on {subset}",
+            f"Of {TITLES[study['contrast']['metric']]} on {subset}",
             ("Component", "Standard deviation", "Share"),
-            [_part(part) for part in one["components"]],
+            [_build_component_row(part) for part in one["components"]],
             folded=number > 0,
             note=""
             if number
@@ -155,44 +171,55 @@ def _parts(found: Row) -> list[Block]:
                 "Factors joined by + change together in this layout and cannot be told apart."
             ),
         )
-        for number, (subset, one) in enumerate(_looked_at(found).items())
+        for number, (subset, one) in enumerate(_collect_contrasts(study).items())
     ]
     return blocks
 
 
-def _part(part: Row) -> list[Cell]:
-    low, high = (_or_nan(part[end]) ** 0.5 for end in ("low", "high"))
+def _build_component_row(part: Row) -> list[Cell]:
+    low, high = (_replace_none(part[end]) ** 0.5 for end in ("low", "high"))
     note = "estimate below 0, taken as 0" if part["truncated"] else ""
-    size = Cell(percent(part["variance"] ** 0.5, 2), interval(low, high))
-    return [Cell(part["name"], note), size, Cell(f"{percent(_or_nan(part['share']), 0)} %")]
+    size = Cell(format_percent(part["variance"] ** 0.5, 2), format_interval(low, high))
+    return [Cell(part["name"], note), size, Cell(f"{format_percent(_replace_none(part['share']), 0)} %")]
 
 
-def _power(found: Row) -> list[Block]:
-    one = found["contrast"]
-    generators, bases = ("/".join(str(pair[k]) for pair in found["draws"]) for k in (0, 1))
-    now = (count(one["instances"]), str(len(found["draws"])), generators, bases, str(found["seeds"]), "–")
+def _build_power_blocks(study: Row) -> list[Block]:
+    one = study["contrast"]
+    generators, bases = ("/".join(str(pair[k]) for pair in study["draws"]) for k in (0, 1))
+    now = (
+        format_count(one["instances"]),
+        str(len(study["draws"])),
+        generators,
+        bases,
+        str(study["seeds"]),
+        "–",
+    )
     rows = [
-        [Cell(KINDS[kind]), Cell(have), Cell(_more_than(kind) if wanted is None else count(wanted))]
-        for have, (kind, wanted) in zip(now, one["power"]["needed"].items(), strict=True)
+        [
+            Cell(UNITS[unit]),
+            Cell(have),
+            Cell(_format_out_of_reach(unit) if wanted is None else format_count(wanted)),
+        ]
+        for have, (unit, wanted) in zip(now, one["power"]["needed"].items(), strict=True)
     ]
-    points = _points(found["effect"])
+    points = _format_points(study["effect"])
     note = (
-        f"This study finds {points} points with a chance of {percent(one['power']['power'], 0)} %, and with one of 80 % "
-        f"{percent(one['power']['detectable'])} points, if the components are as estimated. Each row changes one number alone."
+        f"This study finds {points} points with a chance of {format_percent(one['power']['power'], 0)} %, and with one of 80 % "
+        f"{format_percent(one['power']['detectable'])} points, if the components are as estimated. Each row changes one number alone."
     )
     return [TableBlock("", ("Of", "This study", f"Needed for {points} points at 80 %"), rows, note=note)]
 
 
-def _more_than(kind: str) -> str:
+def _format_out_of_reach(unit: str) -> str:
     """Return what is said where no number that was looked at is enough."""
-    return f"not with {count(MOST)}{' times as many' if kind == INSTANCES else ''}"
+    return f"not with {format_count(MOST)}{' times as many' if unit == INSTANCES else ''}"
 
 
-def _models(rows: Sequence[Row]) -> list[Block]:
+def _build_model_blocks(rows: Sequence[Row]) -> list[Block]:
     columns = list(dict.fromkeys((row["metric"], row["subset"]) for row in rows))
-    found = {(row["variant"], row["metric"], row["subset"]): row for row in rows}
+    rows_by_key = {(row["variant"], row["metric"], row["subset"]): row for row in rows}
     lines = [
-        [Cell(name), *(_figure(found[name, *column]) for column in columns)]
+        [Cell(name), *(_build_cell(rows_by_key[name, *column]) for column in columns)]
         for name in dict.fromkeys(row["variant"] for row in rows)
     ]
     head = ("Model", *(f"{TITLES[metric]}, {subset}" for metric, subset in columns))
@@ -203,18 +230,18 @@ def _models(rows: Sequence[Row]) -> list[Block]:
     return [TableBlock("", head, lines, note=note)]
 
 
-def _figure(row: Row) -> Cell:
-    text = f"{percent(row['mean'])} ± {percent(_or_nan(row['sd']))}"
-    return Cell(text, interval(_or_nan(row["low"]), _or_nan(row["high"])))
+def _build_cell(row: Row) -> Cell:
+    text = f"{format_percent(row['mean'])} ± {format_percent(_replace_none(row['sd']))}"
+    return Cell(text, format_interval(_replace_none(row["low"]), _replace_none(row["high"])))
 
 
-def _others(rows: Sequence[Row]) -> list[Block]:
+def _build_other_blocks(rows: Sequence[Row]) -> list[Block]:
     columns = list(dict.fromkeys((row["metric"], row["subset"]) for row in rows))
     lines: dict[str, dict[tuple[str, str], Cell]] = {}
     for row in rows:
         line = lines.setdefault(f"{row['variant']} − {row['against']}", {})
         line[row["metric"], row["subset"]] = Cell(
-            signed(row["mean"]), _between(row), "best" if row["shown"] else ""
+            format_signed(row["mean"]), _format_interval(row), "best" if row["shown"] else ""
         )
     head = ("Difference", *(f"{TITLES[metric]}, {subset}" for metric, subset in columns))
     note = (

@@ -16,7 +16,7 @@ Style = Literal["markdown", "latex", "csv"]
 
 
 @dataclass(frozen=True)
-class Shown:
+class TableCell:
     """A cell: its text, and whether it is bold."""
 
     text: str
@@ -24,11 +24,11 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """A row: its name, its cells and where they come from (empty: measured)."""
 
     name: str
-    cells: tuple[Shown, ...]
+    cells: tuple[TableCell, ...]
     source: str = ""
 
 
@@ -37,7 +37,7 @@ class Grid:
     """A table: (subset, metric) of each column, parts of rows between which a rule stands, and notes."""
 
     columns: tuple[tuple[str, str], ...]
-    parts: tuple[tuple[Line, ...], ...]
+    parts: tuple[tuple[TableLine, ...], ...]
     notes: tuple[str, ...]
 
     @property
@@ -49,62 +49,70 @@ class Grid:
         return [subset if len(metrics) == 1 else f"{subset} {metric}" for subset, metric in self.columns]
 
     @property
-    def sourced(self) -> bool:
+    def has_source(self) -> bool:
         """Whether any row has a source."""
         return any(line.source for part in self.parts for line in part)
 
     @property
     def head(self) -> list[str]:
         """The titles of all columns."""
-        return ["Model", *self.titles, *(["Source"] if self.sourced else [])]
+        return ["Model", *self.titles, *(["Source"] if self.has_source else [])]
 
 
-def rendered(grid: Grid, style: Style) -> str:
+def render_table(grid: Grid, style: Style) -> str:
     """Return the table in a style, without a line break at its end."""
-    styles: Mapping[Style, Callable[[Grid], str]] = {"markdown": _markdown, "latex": _latex, "csv": _csv}
+    styles: Mapping[Style, Callable[[Grid], str]] = {
+        "markdown": _render_markdown,
+        "latex": _render_latex,
+        "csv": _render_csv,
+    }
     return styles[style](grid)
 
 
-def _csv(grid: Grid) -> str:
+def _render_csv(grid: Grid) -> str:
     rows = []
     for line in (line for part in grid.parts for line in part):
-        source = [line.source] if grid.sourced else []
+        source = [line.source] if grid.has_source else []
         rows.append([line.name, *(cell.text for cell in line.cells), *source])
     return format_csv(pd.DataFrame(rows, columns=grid.head)).rstrip("\r\n")
 
 
-def _markdown(grid: Grid) -> str:
-    def row(cells: Sequence[str]) -> str:
+def _render_markdown(grid: Grid) -> str:
+    def format_row(cells: Sequence[str]) -> str:
         return f"| {' | '.join(cells)} |"
 
-    rule = [":--", *["--:"] * len(grid.columns), *([":--"] if grid.sourced else [])]
-    lines = [row([_in_markdown(title) for title in grid.head]), row(rule)]
+    rule = [":--", *["--:"] * len(grid.columns), *([":--"] if grid.has_source else [])]
+    lines = [format_row([_escape_markdown(title) for title in grid.head]), format_row(rule)]
     for line in (line for part in grid.parts for line in part):
-        cells = [f"**{_in_markdown(c.text)}**" if c.bold else _in_markdown(c.text) for c in line.cells]
-        source = [_in_markdown(line.source)] if grid.sourced else []
-        lines.append(row([_in_markdown(line.name), *cells, *source]))
-    return "\n".join([*lines, "", *(f"{_in_markdown(note)}  " for note in grid.notes)]).rstrip()
+        cells = [
+            f"**{_escape_markdown(c.text)}**" if c.bold else _escape_markdown(c.text) for c in line.cells
+        ]
+        source = [_escape_markdown(line.source)] if grid.has_source else []
+        lines.append(format_row([_escape_markdown(line.name), *cells, *source]))
+    return "\n".join([*lines, "", *(f"{_escape_markdown(note)}  " for note in grid.notes)]).rstrip()
 
 
-def _in_markdown(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """Return the text with every sign that Markdown would take for its own escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", " ".join(text.split()))
 
 
-def _latex(grid: Grid) -> str:
-    shape = "l" + "r" * len(grid.columns) + ("l" if grid.sourced else "")
+def _render_latex(grid: Grid) -> str:
+    shape = "l" + "r" * len(grid.columns) + ("l" if grid.has_source else "")
     body = [
-        "\\midrule\n" + "\n".join(_latex_line(grid, line) for line in part) for part in grid.parts if part
+        "\\midrule\n" + "\n".join(_render_latex_line(grid, line) for line in part)
+        for part in grid.parts
+        if part
     ]
     return "\n".join(
         [
             "% needs \\usepackage{booktabs}",
             "\\begin{table}",
             "\\centering",
-            f"\\caption{{{_in_latex(' '.join(grid.notes))}}}",
+            f"\\caption{{{_escape_latex(' '.join(grid.notes))}}}",
             f"\\begin{{tabular}}{{{shape}}}",
             "\\toprule",
-            *_latex_head(grid),
+            *_render_latex_head(grid),
             *body,
             "\\bottomrule",
             "\\end{tabular}",
@@ -113,29 +121,29 @@ def _latex(grid: Grid) -> str:
     )
 
 
-def _latex_head(grid: Grid) -> list[str]:
+def _render_latex_head(grid: Grid) -> list[str]:
     """Return the lines of the head: subsets over metrics, if there are several of both."""
     subsets = [(subset, len(list(group))) for subset, group in groupby(subset for subset, _ in grid.columns)]
     if len(subsets) == 1 or all(size == 1 for _, size in subsets):
-        return [" & ".join(_in_latex(title) for title in grid.head) + " \\\\"]
+        return [" & ".join(_escape_latex(title) for title in grid.head) + " \\\\"]
     over, rules, start = [], [], 2
     for subset, size in subsets:
-        over.append(f"\\multicolumn{{{size}}}{{c}}{{{_in_latex(subset)}}}")
+        over.append(f"\\multicolumn{{{size}}}{{c}}{{{_escape_latex(subset)}}}")
         rules.append(f"\\cmidrule(lr){{{start}-{start + size - 1}}}")
         start += size
-    last = [""] if grid.sourced else []
-    names = ["Model", *(metric for _, metric in grid.columns), *(["Source"] if grid.sourced else [])]
+    last = [""] if grid.has_source else []
+    names = ["Model", *(metric for _, metric in grid.columns), *(["Source"] if grid.has_source else [])]
     return [
         " & ".join(["", *over, *last]) + " \\\\",
         " ".join(rules),
-        " & ".join(_in_latex(name) for name in names) + " \\\\",
+        " & ".join(_escape_latex(name) for name in names) + " \\\\",
     ]
 
 
-def _latex_line(grid: Grid, line: Line) -> str:
-    cells = [f"\\textbf{{{_in_latex(c.text)}}}" if c.bold else _in_latex(c.text) for c in line.cells]
-    source = [_in_latex(line.source)] if grid.sourced else []
-    return " & ".join([_in_latex(line.name), *cells, *source]) + " \\\\"
+def _render_latex_line(grid: Grid, line: TableLine) -> str:
+    cells = [f"\\textbf{{{_escape_latex(c.text)}}}" if c.bold else _escape_latex(c.text) for c in line.cells]
+    source = [_escape_latex(line.source)] if grid.has_source else []
+    return " & ".join([_escape_latex(line.name), *cells, *source]) + " \\\\"
 
 
 _LATEX = {
@@ -159,6 +167,6 @@ _LATEX = {
 }
 
 
-def _in_latex(text: str) -> str:
+def _escape_latex(text: str) -> str:
     """Return the text with every sign that LaTeX would take for its own escaped."""
     return "".join(_LATEX.get(sign, sign) for sign in " ".join(text.split()))

@@ -14,7 +14,7 @@ from caramel.utils.stats import format_p
 WIDEST = 40  # characters of a name
 
 
-def metrics_text(metrics: pd.DataFrame) -> str:
+def format_metrics(metrics: pd.DataFrame) -> str:
     """Return table ``metrics`` by model and benchmark: subsets down, metrics across, in per cent.
 
     A cell is the value with its 95 % interval; a dash where nothing was scored.
@@ -26,10 +26,10 @@ def metrics_text(metrics: pd.DataFrame) -> str:
         lines = [[f"{benchmark}", *names, "n", "ties", "unscored"]]
         for subset in dict.fromkeys(rows["subset"]):
             of_subset = [cells.loc[(subset, name)] for name in names if (subset, name) in cells.index]
-            counts = (_range([row[c] for row in of_subset]) for c in ("n", "ties", "unscored"))
-            shown = {row.name[1]: _cell(row) for row in of_subset}
-            lines.append([str(subset), *(shown.get(name, "") for name in names), *counts])
-        parts.append(f"{model}\n{aligned(lines)}")
+            counts = (_format_range([row[c] for row in of_subset]) for c in ("n", "ties", "unscored"))
+            cell_texts = {row.name[1]: _format_cell(row) for row in of_subset}
+            lines.append([str(subset), *(cell_texts.get(name, "") for name in names), *counts])
+        parts.append(f"{model}\n{align_columns(lines)}")
     notes = [
         "In per cent; 95 % intervals clustered on the image; ties count as misses.",
         *(
@@ -42,7 +42,7 @@ def metrics_text(metrics: pd.DataFrame) -> str:
     return "\n\n".join([*parts, "\n".join(notes)])
 
 
-def comparison_text(rows: pd.DataFrame, a: str, b: str) -> str:
+def format_comparison(rows: pd.DataFrame, a: str, b: str) -> str:
     """Return what ``comparison.compare`` gives, one line per benchmark, subset and metric."""
     head = [
         "benchmark",
@@ -63,12 +63,12 @@ def comparison_text(rows: pd.DataFrame, a: str, b: str) -> str:
         lines.append(
             [
                 *(str(row[name]) for name in ("benchmark", "subset", "metric")),
-                *(_number(100 * row[name], ".1f") for name in ("value_a", "value_b")),
-                f"{_number(100 * row['difference'], '+.1f')}{mark}",
-                f"[{_number(100 * row['ci_low'], '+.1f')}, {_number(100 * row['ci_high'], '+.1f')}]",
+                *(_format_number(100 * row[name], ".1f") for name in ("value_a", "value_b")),
+                f"{_format_number(100 * row['difference'], '+.1f')}{mark}",
+                f"[{_format_number(100 * row['ci_low'], '+.1f')}, {_format_number(100 * row['ci_high'], '+.1f')}]",
                 format_p(row["p_holm"], ".4f", least=row["p_least"], uncorrected=row["p"]),
-                _number(row["effect"], "+.2f"),
-                _number(100 * row["detectable"], ".1f"),
+                _format_number(row["effect"], "+.2f"),
+                _format_number(100 * row["detectable"], ".1f"),
                 str(row["n"]),
             ]
         )
@@ -80,10 +80,10 @@ def comparison_text(rows: pd.DataFrame, a: str, b: str) -> str:
         *format_partial_subsets(find_partial_subsets(rows)),
         *(f"Note: {note}" for note in rows.attrs.get("notes", [])),
     ]
-    return "\n".join([aligned(lines), "", *notes])
+    return "\n".join([align_columns(lines), "", *notes])
 
 
-def _cell(row: pd.Series) -> str:
+def _format_cell(row: pd.Series) -> str:
     if pd.isna(row["value"]):
         return "–"
     if pd.isna(row["ci_low"]):
@@ -91,19 +91,19 @@ def _cell(row: pd.Series) -> str:
     return f"{100 * row['value']:.1f} [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
 
 
-def _number(value: float, form: str) -> str:
+def _format_number(value: float, form: str) -> str:
     """Return a number, a dash for NaN."""
     return "–" if math.isnan(value) else format(value, form)
 
 
-def _range(values: list[int]) -> str:
+def _format_range(values: list[int]) -> str:
     low, high = min(values), max(values)
     return str(low) if low == high else f"{low}–{high}"
 
 
-def aligned(lines: Sequence[Sequence[str]]) -> str:
+def align_columns(lines: Sequence[Sequence[str]]) -> str:
     """Return the lines with columns aligned, the first to the left, the others to the right; long cells are cut."""
-    cut = [[in_line(cell) for cell in line] for line in lines]
+    cut = [[format_inline(cell) for cell in line] for line in lines]
     widths = [max(len(line[i]) for line in cut) for i in range(len(cut[0]))]
     return "\n".join(
         "  ".join(
@@ -114,7 +114,7 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
     )
 
 
-def in_line(cell: str) -> str:
+def format_inline(cell: str) -> str:
     """Return a text, which may be a user's, as it can stand in a line: without signs that steer, and cut."""
     text = escape_unprintable(cell).replace("\n", "\\n")
     return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"

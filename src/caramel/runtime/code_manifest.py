@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import ConfigError, DataError, format_items
-from caramel.io.files import file_hash, write_text
+from caramel.io.files import compute_file_hash, write_text
 from caramel.io.regular_files import read_plain_text
 from caramel.io.safe_yaml import read_yaml
 from caramel.runtime.code_deps import CARAMEL, Package, find_dependencies
@@ -35,7 +35,9 @@ def hash_sources(script: Path, package: Package = CARAMEL) -> dict[str, str]:
     except (OSError, ValueError, SyntaxError) as error:
         raise DataError(f"{script} cannot be read as a stage's script: {error}") from error
     files = {file for module in filter(None, modules) for file in (module, *data_beside(module))}
-    return {file.relative_to(package.folder.parent).as_posix(): file_hash(file) for file in sorted(files)}
+    return {
+        file.relative_to(package.folder.parent).as_posix(): compute_file_hash(file) for file in sorted(files)
+    }
 
 
 def data_beside(module: Path) -> set[Path]:
@@ -152,7 +154,9 @@ def require_listed(stage: str, root: Path, package: Package = CARAMEL) -> None:
     """
     sums = read_sums(root / CODE / f"{stage}.txt")
     files = {name: package.folder.parent / name for name in sums}
-    other = [name for name, file in files.items() if not file.is_file() or file_hash(file) != sums[name]]
+    other = [
+        name for name, file in files.items() if not file.is_file() or compute_file_hash(file) != sums[name]
+    ]
     if not other:
         return
     if holds_sources(root, package):

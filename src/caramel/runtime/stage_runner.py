@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 from caramel.config.schema import Config, load_config
 from caramel.config.validate import check_names
 from caramel.errors import CaramelError, ResourceError, escape_unprintable, redact_secrets
-from caramel.io.disk_space import blamed, require
+from caramel.io.disk_space import explain_disk_error, require_writable
 from caramel.io.files import remove_temporaries, write_text
 from caramel.io.regular_files import append_plain, require_plain
 from caramel.runtime import code_manifest
@@ -86,7 +86,7 @@ def run_stage(main: Callable[[Config], None], *, images_needed: Outputs | None =
         )  # first: after an upgrade the params may lack what it asks for
         config = load_config()
         check_names(config)
-        require(list_output_folders(config))
+        require_writable(list_output_folders(config))
         require_server()
         if config.run.executor == "ray":
             require_cluster()  # also where this stage has no use for it: a later one would say so after hours
@@ -117,7 +117,7 @@ def run_stage(main: Callable[[Config], None], *, images_needed: Outputs | None =
     except CaramelError as error:
         _stop_with_error(error)
     except Exception as error:
-        message = blamed(error, list_output_folders(config))
+        message = explain_disk_error(error, list_output_folders(config))
         if message is None:
             raise
         _stop_with_error(

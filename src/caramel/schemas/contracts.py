@@ -65,10 +65,10 @@ def check_table(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
     # Nullable first: pyarrow's own complaint about a null is a bare ValueError.
     lenient = pa.schema([field.with_nullable(True) for field in table.schema])
     types = {name: _infer_type(rows[name], table, where) for name in table.columns}
-    for name, found in types.items():
-        check_type(table, name, found, where)
+    for name, dtype in types.items():
+        check_type(table, name, dtype, where)
     # Empty columns that pandas made numbers of could not become lists.
-    empty: dict[str, Any] = {name: "object" for name, found in types.items() if pa.types.is_null(found)}
+    empty: dict[str, Any] = {name: "object" for name, dtype in types.items() if pa.types.is_null(dtype)}
     try:
         arrow = pa.Table.from_pandas(rows.astype(empty), schema=lenient, preserve_index=False)
     except pa.ArrowException as error:

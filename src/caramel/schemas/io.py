@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from caramel.errors import ContractError, DataError
 from caramel.io.files import write_atomically
-from caramel.io.readers import parquet
+from caramel.io.readers import open_parquet
 from caramel.schemas.columns import LAYOUT
 from caramel.schemas.contracts import TEXT, Table, cast_column, check_key, check_table, check_values
 
@@ -51,26 +51,26 @@ def write_table_parts(table: Table, parts: Iterable[pd.DataFrame], path: str | P
     Raises:
         ContractError: a part breaks the contract, or two have a value in common.
     """
-    path, seen = Path(path), set[object]()
+    path, previous_values = Path(path), set[object]()
 
-    def put(new: Path) -> None:
+    def write_rows(new: Path) -> None:
         rest = table.schema.empty_table()
         with pq.ParquetWriter(new, table.schema, compression="zstd") as file:
             for part in parts:
                 arrow = check_table(table, part, str(path))
                 values = set(arrow.column(by).unique().to_pylist())
-                if again := sorted(map(str, seen & values)):
+                if again := sorted(map(str, previous_values & values)):
                     raise ContractError(f"Table {table.name!r} at {path}: two parts hold {by} {again[0]!r}.")
-                seen.update(values)
+                previous_values.update(values)
                 rest = pa.concat_tables([rest, arrow])
                 whole = len(rest) // GROUP * GROUP
                 if whole:
                     file.write_table(rest.slice(0, whole), row_group_size=GROUP)
                 rest = rest.take(pa.array(range(whole, len(rest)), pa.int64()))  # a slice would keep all
-            if len(rest) or not seen:
+            if len(rest) or not previous_values:
                 file.write_table(rest, row_group_size=GROUP)
 
-    write_atomically(path, put)
+    write_atomically(path, write_rows)
     return path
 
 
@@ -93,7 +93,7 @@ def read_table(
     if not path.exists():
         raise DataError(f"Table {table.name!r} is missing: {str(path)!r}. Run `dvc repro` to make it.")
     try:
-        with parquet(path) as file:
+        with open_parquet(path) as file:
             names = file.schema_arrow.names
             if names != list(table.columns):
                 raise ContractError(
@@ -146,7 +146,7 @@ def hash_content(path: str | Path) -> str:
         DataError: it is no Parquet file.
     """
     digests = []
-    with parquet(Path(path)) as file:
+    with open_parquet(Path(path)) as file:
         names = file.schema_arrow.names
         counted = [name for name in names if not (set(LAYOUT) <= set(names) and name in LAYOUT)]
         for batch in file.iter_batches(columns=counted):

@@ -14,20 +14,22 @@ from typing import Any
 import pandas as pd
 
 from caramel.errors import ConfigError, DataError, format_items
-from caramel.interfaces.source import Put, Source
-from caramel.io.image_codec import check_picture
-from caramel.io.readers import csv_rows, json_lines, read_json
+from caramel.interfaces.source import SaveImage, Source
+from caramel.io.image_codec import check_image
+from caramel.io.readers import iter_csv_rows, iter_json_lines, read_json
 from caramel.io.suggestions import NearNames
-from caramel.io.validators import LONGEST_NAME, brief, stays_inside, text_field
+from caramel.io.validators import LONGEST_NAME, format_value, is_inside_folder, read_text_field
 from caramel.schemas.io import build_frame
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
-from caramel.sources.sugarcrepe_files import read_captions, subtype_files
+from caramel.sources.sugarcrepe_files import list_subtype_files, read_captions
 
 STAGE = "scenes"
 
 
-def read_pairs(*, files: str, held_out: tuple[float, float], seed: int, put: Put, **unused: object) -> Source:
+def read_pairs(
+    *, files: str, held_out: tuple[float, float], seed: int, put: SaveImage, **unused: object
+) -> Source:
     """Return the pairs of a folder, split by image, after handing over its images.
 
     Args:
@@ -50,14 +52,14 @@ def read_pairs(*, files: str, held_out: tuple[float, float], seed: int, put: Put
     folder = Path(files)
     if not folder.is_dir():
         raise DataError(f"{files!r} is no folder. Set scenes.files in params.yaml to a folder of your own.")
-    found = [name for name in READERS if (folder / name).is_file()]
-    if subtype_files(folder):
-        found.append("SugarCrepe files")
-    if len(found) != 1:
-        raise DataError(_unclear(files, found))
-    if found[0] == "SugarCrepe files":
-        return _benchmark_files(folder, held_out, seed)
-    return _captioned_images(folder, found[0], held_out, seed, put)
+    sources = [name for name in READERS if (folder / name).is_file()]
+    if list_subtype_files(folder):
+        sources.append("SugarCrepe files")
+    if len(sources) != 1:
+        raise DataError(_format_source_error(files, sources))
+    if sources[0] == "SugarCrepe files":
+        return _read_benchmark_files(folder, held_out, seed)
+    return _read_captioned_images(folder, sources[0], held_out, seed, put)
 
 
 def assign_splits(names: Sequence[str], held_out: tuple[float, float], seed: int) -> dict[str, str]:
@@ -73,23 +75,27 @@ def assign_splits(names: Sequence[str], held_out: tuple[float, float], seed: int
     }
 
 
-def _unclear(files: str, found: list[str]) -> str:
+def _format_source_error(files: str, sources: list[str]) -> str:
     looked = ["SugarCrepe(++) files, such as replace_obj.json", *(f"{n}, with images" for n in READERS)]
-    if found:
-        return f"{files!r} holds more than one source: {', '.join(found)}. Keep one in the folder."
+    if sources:
+        return f"{files!r} holds more than one source: {', '.join(sources)}. Keep one in the folder."
     return f"{files!r} holds nothing that is known. Looked for:\n{format_items(looked)}"
 
 
-def _benchmark_files(folder: Path, held_out: tuple[float, float], seed: int) -> Source:
+def _read_benchmark_files(folder: Path, held_out: tuple[float, float], seed: int) -> Source:
     """Return the pairs of SugarCrepe(++) files; their images are not at hand."""
     rows = read_captions(folder)
-    rows, rejects = _without_repeats(rows, ["subtype", "image_id", "caption", "caption2", "negative_caption"])
+    rows, rejects = _split_duplicates(
+        rows, ["subtype", "image_id", "caption", "caption2", "negative_caption"]
+    )
     source = "sugarcrepe" if rows["caption2"].isna().all() else "sugarcrepe_pp"
-    pairs = _pairs(rows, assign_splits(rows["image_id"].tolist(), held_out, seed), source)
+    pairs = _build_pairs(rows, assign_splits(rows["image_id"].tolist(), held_out, seed), source)
     return Source(pairs, build_frame(REJECTS, rejects))
 
 
-def _captioned_images(folder: Path, name: str, held_out: tuple[float, float], seed: int, put: Put) -> Source:
+def _read_captioned_images(
+    folder: Path, name: str, held_out: tuple[float, float], seed: int, put: SaveImage
+) -> Source:
     """Return the pairs of a captions table, after handing over its images."""
     captions, unused = READERS[name](folder / name)
     # "./a.png" is "a.png": an image under two names could be in two splits.
@@ -100,14 +106,14 @@ def _captioned_images(folder: Path, name: str, held_out: tuple[float, float], se
         raise DataError(f"{str(folder / name)!r} holds no caption.")
     number = rows.groupby("image_id").cumcount().astype(str)
     rows = rows.assign(pair_id=rows["image_id"] + "-" + number)
-    rows, rejects = _without_repeats(rows, ["image_id", "caption"])
+    rows, rejects = _split_duplicates(rows, ["image_id", "caption"])
     rejects += [{"id": n, "stage": STAGE, "reason": "image without a caption", "text": None} for n in unused]
     splits = assign_splits(rows["image_id"].tolist(), held_out, seed)
-    _hand_over(folder, list(dict.fromkeys(rows["image_id"])), splits, put)
-    return Source(_pairs(rows, splits, "files"), build_frame(REJECTS, rejects))
+    _save_images(folder, list(dict.fromkeys(rows["image_id"])), splits, put)
+    return Source(_build_pairs(rows, splits, "files"), build_frame(REJECTS, rejects))
 
 
-def _without_repeats(rows: pd.DataFrame, columns: list[str]) -> tuple[pd.DataFrame, list[dict[str, object]]]:
+def _split_duplicates(rows: pd.DataFrame, columns: list[str]) -> tuple[pd.DataFrame, list[dict[str, object]]]:
     """Return the first of equal rows, and the others as rejects."""
     twice = rows.duplicated(columns)
     rejects: list[dict[str, object]] = [
@@ -117,20 +123,20 @@ def _without_repeats(rows: pd.DataFrame, columns: list[str]) -> tuple[pd.DataFra
     return rows.loc[~twice].reset_index(drop=True), rejects
 
 
-def _pairs(rows: pd.DataFrame, splits: dict[str, str], source: str) -> pd.DataFrame:
+def _build_pairs(rows: pd.DataFrame, splits: dict[str, str], source: str) -> pd.DataFrame:
     split = rows["image_id"].map(splits)
     return build_frame(PAIRS, rows.assign(scene=None, split=split, source=source))
 
 
-def _hand_over(folder: Path, names: list[str], splits: dict[str, str], put: Put) -> None:
+def _save_images(folder: Path, names: list[str], splits: dict[str, str], put: SaveImage) -> None:
     """Hand over the images; every one is decoded once to prove that it can be."""
     broken, near_names = [], NearNames()
     for name in names:
-        found = _decoded(folder, name, near_names)
-        if isinstance(found, str):
-            broken.append(f"{brief(name)}: {found}")
+        decoded = _read_image(folder, name, near_names)
+        if isinstance(decoded, str):
+            broken.append(f"{format_value(name)}: {decoded}")
         else:
-            data, width, height = found
+            data, width, height = decoded
             put(name, data, name, width=width, height=height, source="files", split=splits[name])
     if broken:
         raise DataError(
@@ -139,16 +145,16 @@ def _hand_over(folder: Path, names: list[str], splits: dict[str, str], put: Put)
         )
 
 
-def _decoded(folder: Path, name: str, near_names: NearNames) -> tuple[bytes, int, int] | str:
+def _read_image(folder: Path, name: str, near_names: NearNames) -> tuple[bytes, int, int] | str:
     """Return the file's bytes, width and height in pixels, or what is wrong with it."""
-    if not stays_inside(name):
+    if not is_inside_folder(name):
         return f"must name a file inside of the folder, at most {LONGEST_NAME} bytes long"
     try:
         path = next((p for p in (folder / name, folder / "images" / name) if p.is_file()), None)
         if path is None:
             return near_names.explain_missing(folder / name)
         data = path.read_bytes()
-        return data, *check_picture(data, name)
+        return data, *check_image(data, name)
     except DataError as error:
         return str(error)
     except (OSError, ValueError) as error:
@@ -158,50 +164,50 @@ def _decoded(folder: Path, name: str, near_names: NearNames) -> tuple[bytes, int
 Captions = tuple[list[tuple[str, str]], list[str]]  # (file name, caption) rows; images without any
 
 
-def _row(row: Any, where: str) -> tuple[str, str]:
-    return text_field(row, "filename", where), text_field(row, "caption", where)
+def _parse_row(row: Any, where: str) -> tuple[str, str]:
+    return read_text_field(row, "filename", where), read_text_field(row, "caption", where)
 
 
 def _read_csv(path: Path) -> Captions:
-    return [_row(row, where) for where, row in csv_rows(path, ("filename", "caption"))], []
+    return [_parse_row(row, where) for where, row in iter_csv_rows(path, ("filename", "caption"))], []
 
 
 def _read_jsonl(path: Path) -> Captions:
-    return [_row(row, where) for where, row in json_lines(path)], []
+    return [_parse_row(row, where) for where, row in iter_json_lines(path)], []
 
 
 def _read_coco(path: Path) -> Captions:
     """Read COCO's format: images with ``id`` and ``file_name``, annotations with ``image_id``."""
     data, names = read_json(path), dict[int | str, str]()
-    for number, image in enumerate(_list(data, "images", path)):
+    for number, image in enumerate(_parse_list(data, "images", path)):
         where = f"{str(path)!r}, images[{number}]"
-        name = text_field(image, "file_name", where)
-        if names.setdefault(_id(image, "id", where), name) != name:
-            raise DataError(f"{where}: the id {brief(image['id'])} stands twice, for different files.")
+        name = read_text_field(image, "file_name", where)
+        if names.setdefault(_parse_id(image, "id", where), name) != name:
+            raise DataError(f"{where}: the id {format_value(image['id'])} stands twice, for different files.")
     rows = []
-    for number, note in enumerate(_list(data, "annotations", path)):
+    for number, note in enumerate(_parse_list(data, "annotations", path)):
         where = f"{str(path)!r}, annotations[{number}]"
-        caption, image_id = text_field(note, "caption", where), _id(note, "image_id", where)
+        caption, image_id = read_text_field(note, "caption", where), _parse_id(note, "image_id", where)
         if image_id not in names:
             raise DataError(
-                f"{where}: field 'image_id' = {brief(image_id)} is the id of no image in the file."
+                f"{where}: field 'image_id' = {format_value(image_id)} is the id of no image in the file."
             )
         rows.append((names[image_id], caption))
     used = {name for name, _ in rows}
     return rows, [name for name in dict.fromkeys(names.values()) if name not in used]
 
 
-def _list(data: Any, field: str, path: Path) -> list[Any]:
-    found = data.get(field) if isinstance(data, dict) else None
-    if not isinstance(found, list):
+def _parse_list(data: Any, field: str, path: Path) -> list[Any]:
+    values = data.get(field) if isinstance(data, dict) else None
+    if not isinstance(values, list):
         raise DataError(f"{str(path)!r} must be an object with a list in field {field!r} (COCO format).")
-    return found
+    return values
 
 
-def _id(row: Any, field: str, where: str) -> int | str:
+def _parse_id(row: Any, field: str, where: str) -> int | str:
     value = row.get(field)
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise DataError(f"{where}: field {field!r} must be a number or text, not {brief(value)}.")
+        raise DataError(f"{where}: field {field!r} must be a number or text, not {format_value(value)}.")
     return value
 
 

@@ -15,13 +15,13 @@ import pandas as pd
 
 from caramel.errors import DataError, format_items
 from caramel.io.readers import read_json
-from caramel.io.validators import brief, name_field, text_field
+from caramel.io.validators import format_value, read_name_field, read_text_field
 from caramel.schemas.columns import SUBTYPES
 
 COLUMNS = ("pair_id", "image_id", "subtype", "caption", "caption2", "negative_caption")
 
 
-def subtype_files(path: Path) -> list[Path]:
+def list_subtype_files(path: Path) -> list[Path]:
     """Return the files of a folder that are named by a subtype, in the order of the taxonomy."""
     return [file for file in (path / f"{subtype}.json" for subtype in SUBTYPES) if file.is_file()]
 
@@ -42,48 +42,48 @@ def read_captions(path: str | Path) -> pd.DataFrame:
     path = Path(path)
     if not path.exists():
         raise DataError(f"{str(path)!r} does not exist. Give a folder of SugarCrepe-format JSON files.")
-    files = subtype_files(path) if path.is_dir() else [path]
+    files = list_subtype_files(path) if path.is_dir() else [path]
     if not files or files[0].stem not in SUBTYPES:
         raise DataError(
             f"{str(path)!r} holds no SugarCrepe-format file. The name says the subtype; looked for:\n"
             f"{format_items([f'{subtype}.json' for subtype in SUBTYPES], len(SUBTYPES))}"
         )
-    rows = [row for file in files for row in _rows(file)]
+    rows = [row for file in files for row in _iter_rows(file)]
     if not rows:
         raise DataError(f"{str(path)!r} holds no row: its files are empty.")
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(object).replace({float("nan"): None})
 
 
-def _rows(file: Path) -> Iterator[tuple[str, str, str, str, str | None, str]]:
+def _iter_rows(file: Path) -> Iterator[tuple[str, str, str, str, str | None, str]]:
     """Yield the checked rows of one file."""
-    subtype, seen = file.stem, set()
-    for index, row in _indexed(read_json(file), file):
-        where = f"{str(file)!r}, row {brief(index)}"
-        if index in seen:
+    subtype, known_ids = file.stem, set()
+    for index, row in _iter_indexed_rows(read_json(file), file):
+        where = f"{str(file)!r}, row {format_value(index)}"
+        if index in known_ids:
             raise DataError(f"{where}: this id stands twice. Give each row of the file its own id.")
-        seen.add(index)
-        name = name_field(row, "filename", where)
-        caption, negative = (text_field(row, field, where) for field in ("caption", "negative_caption"))
-        caption2 = text_field(row, "caption2", where) if "caption2" in row else None
+        known_ids.add(index)
+        name = read_name_field(row, "filename", where)
+        caption, negative = (read_text_field(row, field, where) for field in ("caption", "negative_caption"))
+        caption2 = read_text_field(row, "caption2", where) if "caption2" in row else None
         yield f"{subtype}-{index}", name, subtype, caption, caption2, negative
 
 
-def _indexed(data: Any, file: Path) -> Iterator[tuple[str, Any]]:
+def _iter_indexed_rows(data: Any, file: Path) -> Iterator[tuple[str, Any]]:
     """Yield (index, row) for both formats."""
     if isinstance(data, dict):
         for key in data:
-            text_field({"key": key}, "key", f"{str(file)!r}, a row's key")
+            read_text_field({"key": key}, "key", f"{str(file)!r}, a row's key")
             yield key, data[key]
     elif isinstance(data, list):
         for number, row in enumerate(data):
             where = f"{str(file)!r}, row number {number} of the list"
-            text_field(row, "caption2", where)
+            read_text_field(row, "caption2", where)
             index = row.get("id", number)
             if isinstance(index, bool) or not isinstance(index, int):
-                raise DataError(f"{where}: field 'id' must be a whole number, not {brief(index)}.")
+                raise DataError(f"{where}: field 'id' must be a whole number, not {format_value(index)}.")
             yield str(index), row
     else:
         raise DataError(
             f"{str(file)!r} must be an object of rows (SugarCrepe) or a list of rows (SugarCrepe++), "
-            f"not {brief(data)}."
+            f"not {format_value(data)}."
         )

@@ -34,7 +34,7 @@ class Cell(NamedTuple):
     base: int
 
 
-def cells(draws: Sequence[tuple[int, int]]) -> list[Cell]:
+def list_cells(draws: Sequence[tuple[int, int]]) -> list[Cell]:
     """Return the cells of ``study.draws``, those that share stages one after the other."""
     return [
         Cell(draw, generator, base)
@@ -43,7 +43,7 @@ def cells(draws: Sequence[tuple[int, int]]) -> list[Cell]:
     ]
 
 
-def seeds(config: Config, cell: Cell) -> dict[str, int | list[int]]:
+def compute_seeds(config: Config, cell: Cell) -> dict[str, int | list[int]]:
     """Return the seeds of a cell by dotted key: those of the config, each on by a step for what it is within.
 
     No cell has the config's own seeds: figures on those are known before the study, and a test on them again confirms
@@ -62,19 +62,22 @@ def seeds(config: Config, cell: Cell) -> dict[str, int | list[int]]:
         "base": draw + base,
         "fine-tuning": draw + generator + base,
     }
-    found: dict[str, int | list[int]] = {}
-    for kind, keys in SEEDS.items():
+    seeds_by_key: dict[str, int | list[int]] = {}
+    for level, keys in SEEDS.items():
         for key in keys:
             section, name = key.split(".")
-            own = values[section][name]
-            stepped = [seed + steps[kind] for seed in (own if isinstance(own, tuple) else (own,))]
+            config_seeds = values[section][name]
+            stepped = [
+                seed + steps[level]
+                for seed in (config_seeds if isinstance(config_seeds, tuple) else (config_seeds,))
+            ]
             if max(stepped) >= 2**31:
-                raise ConfigError(f"{key} = {own}: too large to add {steps[kind]} to it.")
-            found[key] = stepped if isinstance(own, tuple) else stepped[0]
-    return found
+                raise ConfigError(f"{key} = {config_seeds}: too large to add {steps[level]} to it.")
+            seeds_by_key[key] = stepped if isinstance(config_seeds, tuple) else stepped[0]
+    return seeds_by_key
 
 
-def check(config: Config) -> None:
+def check_config(config: Config) -> None:
     """Raise a ConfigError if the profile cannot be studied; the message lists why."""
     wanted = {config.report.contrast.variant, config.report.contrast.against} - {"base"}
     lacking = sorted(wanted - {*config.finetune.variants})

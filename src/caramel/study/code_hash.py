@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from caramel.config.schema import Config
-from caramel.io.files import file_hash
+from caramel.io.files import compute_file_hash
 from caramel.runtime.code_manifest import CODE, load_stages
 from caramel.study import workspace
 
@@ -30,9 +30,9 @@ def hash_fixed(root: Path, config: Config) -> str:
         DataError: a source is missing.
     """
     graph = load_stages(root)
-    named = {str(dep) for name in workspace.stages(root) for dep in graph[name].get("deps", ())}
+    named = {str(dep) for name in workspace.list_stages(root) for dep in graph[name].get("deps", ())}
     files = {root / name for name in named if name.startswith(SOURCES)}
     files.add(root / config.pretrain.model)
-    sources = {file.relative_to(root).as_posix(): file_hash(file) for file in files}
+    sources = {file.relative_to(root).as_posix(): compute_file_hash(file) for file in files}
     fixed = {"sources": sources, "settings": config.model_dump(mode="json", exclude=UNFIXED)}
     return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()

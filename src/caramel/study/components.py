@@ -39,7 +39,7 @@ class Component(NamedTuple):
         return self.moment < 0
 
 
-def factors(runs: Sequence[tuple[Cell, int]]) -> dict[str, Ints]:
+def assign_levels(runs: Sequence[tuple[Cell, int]]) -> dict[str, Ints]:
     """Return the level of each run in each factor, (n,) each, coarse to fine.
 
     Args:
@@ -58,15 +58,15 @@ def factors(runs: Sequence[tuple[Cell, int]]) -> dict[str, Ints]:
     }
     if not any(cell.generator and cell.base for cell, _ in runs):
         del names["generator × base"]
-    together: dict[tuple[int, ...], list[str]] = {}
+    groups: dict[tuple[int, ...], list[str]] = {}
     for name, keys in names.items():
-        together.setdefault(tuple(pd.factorize(pd.Series(keys))[0].tolist()), []).append(name)
-    return {" + ".join(group): np.array(levels) for levels, group in together.items()}
+        groups.setdefault(tuple(pd.factorize(pd.Series(keys))[0].tolist()), []).append(name)
+    return {" + ".join(group): np.array(levels) for levels, group in groups.items()}
 
 
 def quadratic_forms(levels: Factors) -> Floats:
     """Return the matrices Q with y'Q y the estimate of each component, (k, n, n)."""
-    incidence = [_incidence(codes) for codes in levels.values()]
+    incidence = [_build_incidence(codes) for codes in levels.values()]
     n = len(incidence[0])
     sums = np.stack([z / z.sum(axis=0) @ z.T for z in incidence]) - 1 / n
     expected = np.array([[np.trace(a @ z @ z.T) for z in incidence] for a in sums])
@@ -74,13 +74,15 @@ def quadratic_forms(levels: Factors) -> Floats:
     return forms
 
 
-def moments(values: Floats, levels: Factors) -> Floats:
+def estimate_variances(values: Floats, levels: Factors) -> Floats:
     """Return the estimate of each component, perhaps negative: (n,) -> (k,)."""
-    found: Floats = np.einsum("i,kij,j->k", values, quadratic_forms(levels), values)
-    return found
+    estimates: Floats = np.einsum("i,kij,j->k", values, quadratic_forms(levels), values)
+    return estimates
 
 
-def components(values: Floats, levels: Factors, *, of_instances: float, seed: int) -> list[Component]:
+def estimate_components(
+    values: Floats, levels: Factors, *, of_instances: float, seed: int
+) -> list[Component]:
     """Return the components of a figure, that of the choice of test instances first.
 
     Args:
@@ -95,11 +97,11 @@ def components(values: Floats, levels: Factors, *, of_instances: float, seed: in
     and that is what such an estimate is worth. The scenes have none: it would take the other components and that of the instances
     for known, of draws of which there are a handful, and hold the truth less often than it says.
     """
-    found = moments(values, levels)
-    low, high = _intervals(found, levels, seed)
+    estimates = estimate_variances(values, levels)
+    low, high = _compute_intervals(estimates, levels, seed)
     first = next(iter(levels))
-    found = found - np.array([of_instances if name == first else 0.0 for name in levels])
-    named = [(INSTANCES, of_instances, np.nan, np.nan), *zip(levels, found, low, high, strict=True)]
+    estimates = estimates - np.array([of_instances if name == first else 0.0 for name in levels])
+    named = [(INSTANCES, of_instances, np.nan, np.nan), *zip(levels, estimates, low, high, strict=True)]
     total = sum(max(moment, 0.0) for _, moment, _, _ in named)
     return [
         Component(
@@ -114,7 +116,7 @@ def components(values: Floats, levels: Factors, *, of_instances: float, seed: in
     ]
 
 
-def instances_variance(runs: Sequence[tuple[Cell, pd.Series]]) -> tuple[float, float]:
+def compute_instance_variance(runs: Sequence[tuple[Cell, pd.Series]]) -> tuple[float, float]:
     """Return (variance of a figure of one run by the choice of test instances, their mean number).
 
     Only what runs of the same scenes have in common counts: the mean covariance, over images, of the means of two runs
@@ -126,7 +128,7 @@ def instances_variance(runs: Sequence[tuple[Cell, pd.Series]]) -> tuple[float, f
         runs: cell of each run, and its hits by instance: of the two models compared, their difference. The index
             is (image_id, instance_id).
     """
-    found, sizes = [], []
+    variances, sizes = [], []
     for draw in sorted({cell.scenes for cell, _ in runs}):
         those = [(cell, hits.dropna()) for cell, hits in runs if cell.scenes == draw]
         names = pd.concat([hits.index.to_frame(index=False) for _, hits in those])
@@ -137,43 +139,45 @@ def instances_variance(runs: Sequence[tuple[Cell, pd.Series]]) -> tuple[float, f
         totals = centred.groupby(image_of).sum().to_numpy()
         shared = totals.T @ totals * len(totals) / max(len(totals) - 1, 1)
         cell_of = [cell for cell, _ in those]
-        apart = np.array([[one != other for other in cell_of] for one in cell_of])
-        apart = apart if apart.any() else ~np.eye(len(those), dtype=bool)
-        found.append(float(shared[apart].mean() if apart.any() else shared.mean()))
+        distinct_mask = np.array([[one != other for other in cell_of] for one in cell_of])
+        distinct_mask = distinct_mask if distinct_mask.any() else ~np.eye(len(those), dtype=bool)
+        variances.append(float(shared[distinct_mask].mean() if distinct_mask.any() else shared.mean()))
         sizes.append(float(table.count().mean()))
-    return max(float(np.mean(found)), 0.0), float(np.mean(sizes))
+    return max(float(np.mean(variances)), 0.0), float(np.mean(sizes))
 
 
-def _incidence(codes: Ints) -> Floats:
+def _build_incidence(codes: Ints) -> Floats:
     """Return which run has which level, (n, levels) of 0 and 1."""
-    found: Floats = (codes[:, None] == np.arange(codes.max() + 1)).astype(float)
-    return found
+    incidence: Floats = (codes[:, None] == np.arange(codes.max() + 1)).astype(float)
+    return incidence
 
 
-def _intervals(found: Floats, levels: Factors, seed: int) -> tuple[Floats, Floats]:
+def _compute_intervals(estimates: Floats, levels: Factors, seed: int) -> tuple[Floats, Floats]:
     """Return the ends of the interval of each component, found by halving; NaN of the first. (k,), (k,)."""
     rng = np.random.default_rng(seed)
     effects = np.stack(
         [rng.standard_normal((SIMULATIONS, codes.max() + 1))[:, codes] for codes in levels.values()]
     )
-    forms, kept = quadratic_forms(levels), np.maximum(found, 0.0)
-    scale = max(kept.sum(), 1e-12)
-    low, high = np.zeros(len(found)), np.zeros(len(found))
+    forms, clipped = quadratic_forms(levels), np.maximum(estimates, 0.0)
+    scale = max(clipped.sum(), 1e-12)
+    low, high = np.zeros(len(estimates)), np.zeros(len(estimates))
     low[0] = high[0] = np.nan
 
-    def as_low(which: int, variance: float) -> float:
+    def compute_lower_tail(which: int, variance: float) -> float:
         """Return how often an estimate is no larger than the one found if a component had this variance."""
-        sizes = np.sqrt(np.where(np.arange(len(kept)) == which, variance, kept))
+        sizes = np.sqrt(np.where(np.arange(len(clipped)) == which, variance, clipped))
         values = np.tensordot(sizes, effects, axes=1)
-        return float((((values @ forms[which]) * values).sum(axis=1) <= found[which]).mean())
+        return float((((values @ forms[which]) * values).sum(axis=1) <= estimates[which]).mean())
 
-    for which in range(1, len(found)):
+    for which in range(1, len(estimates)):
         for ends, tail in ((high, (1 - LEVEL) / 2), (low, (1 + LEVEL) / 2)):
             below, above = 0.0, 1e4 * scale
-            if as_low(which, below) <= tail:
+            if compute_lower_tail(which, below) <= tail:
                 continue
             for _ in range(HALVINGS):
                 middle = np.sqrt(max(below, 1e-6 * scale) * above)
-                below, above = (middle, above) if as_low(which, middle) > tail else (below, middle)
+                below, above = (
+                    (middle, above) if compute_lower_tail(which, middle) > tail else (below, middle)
+                )
             ends[which] = above
     return low, high

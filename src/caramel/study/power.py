@@ -20,7 +20,7 @@ from caramel.utils.stats import LEVEL
 POWER = 0.8
 QUANTILES = 2000
 MOST = 1000  # levels of a kind up to which a number is looked for
-KINDS = (INSTANCES, "scenes", "generator", "base", "fine-tuning")
+FACTOR_NAMES = (INSTANCES, "scenes", "generator", "base", "fine-tuning")
 
 
 class Design(NamedTuple):
@@ -31,7 +31,7 @@ class Design(NamedTuple):
     instances: float
 
 
-def variance_of_mean(found: Sequence[Component], design: Design, *, instances: float) -> float:
+def variance_of_mean(components: Sequence[Component], design: Design, *, instances: float) -> float:
     """Return the variance of the mean over the draws of the scenes.
 
     Args:
@@ -40,19 +40,19 @@ def variance_of_mean(found: Sequence[Component], design: Design, *, instances: f
         design: of the study that is thought of.
         instances: test instances of the study that the components are of.
     """
-    per_draw = np.array([_divisors(generators, bases, design) for generators, bases in design.draws])
-    weights = dict(zip((*KINDS, "generator × base"), (1 / per_draw).mean(axis=0), strict=True))
+    per_draw = np.array([_count_levels(generators, bases, design) for generators, bases in design.draws])
+    weights = dict(zip((*FACTOR_NAMES, "generator × base"), (1 / per_draw).mean(axis=0), strict=True))
     weights[INSTANCES] *= instances / design.instances
-    total = sum(part.variance * weights[part.name.split(" + ")[0]] for part in found)
+    total = sum(part.variance * weights[part.name.split(" + ")[0]] for part in components)
     return float(total / len(design.draws))
 
 
-def _divisors(generators: int, bases: int, design: Design) -> tuple[int, ...]:
+def _count_levels(generators: int, bases: int, design: Design) -> tuple[int, ...]:
     """Return how many levels of each kind the mean of one draw is over, in the order of ``KINDS``; the interaction last."""
     return 1, 1, generators, bases, generators * bases * design.seeds, generators * bases
 
 
-def power(variance: float, draws: int, effect: float) -> float:
+def compute_power(variance: float, draws: int, effect: float) -> float:
     """Return the chance that the two-sided t test over draws at 5 % finds an effect, in [0, 1].
 
     It is the mean of the normal tails over the quantiles of the standard error that is found, which, unlike the library's
@@ -64,21 +64,21 @@ def power(variance: float, draws: int, effect: float) -> float:
         return 1.0
     errors = np.sqrt(chi2.ppf((np.arange(QUANTILES) + 0.5) / QUANTILES, draws - 1) / (draws - 1))
     limits, shift = t.ppf((1 + LEVEL) / 2, draws - 1) * errors, effect / variance**0.5
-    found: Floats = norm.sf(limits - shift) + norm.cdf(-limits - shift)
-    return float(found.mean())
+    tails: Floats = norm.sf(limits - shift) + norm.cdf(-limits - shift)
+    return float(tails.mean())
 
 
-def detectable(variance: float, draws: int) -> float:
+def compute_detectable_effect(variance: float, draws: int) -> float:
     """Return the smallest effect that is found with a chance of 80 %."""
     low, high = 0.0, 100 * float(max(variance, 1e-12) ** 0.5)
     for _ in range(60):
         middle: float = (low + high) / 2
-        low, high = (low, middle) if power(variance, draws, middle) >= POWER else (middle, high)
+        low, high = (low, middle) if compute_power(variance, draws, middle) >= POWER else (middle, high)
     return high
 
 
-def needed(
-    found: Sequence[Component], design: Design, *, instances: float, effect: float
+def compute_required_sizes(
+    components: Sequence[Component], design: Design, *, instances: float, effect: float
 ) -> Mapping[str, int | None]:
     """Return how many of each kind find an effect with a chance of 80 %, all others being as in the design.
 
@@ -87,23 +87,30 @@ def needed(
     each with one generator, one base and one seed.
     """
 
-    def least(numbers: Sequence[int], sized: Callable[[int], Design]) -> int | None:
+    def find_least(numbers: Sequence[int], sized: Callable[[int], Design]) -> int | None:
         """Return the first number of a rising sequence that is enough."""
 
-        def enough(number: int) -> bool:
+        def has_power(number: int) -> bool:
             size = sized(number)
-            return power(variance_of_mean(found, size, instances=instances), len(size.draws), effect) >= POWER
+            return (
+                compute_power(
+                    variance_of_mean(components, size, instances=instances), len(size.draws), effect
+                )
+                >= POWER
+            )
 
-        place = bisect_left(numbers, True, key=enough)
-        return numbers[place] if place < len(numbers) else None
+        index = bisect_left(numbers, True, key=has_power)
+        return numbers[index] if index < len(numbers) else None
 
     pattern, many = design.draws, range(1, MOST + 1)
     steps = np.geomspace(max(design.instances / 10, 1), design.instances * MOST, 400)
     return {
-        INSTANCES: least(steps.round().astype(int).tolist(), lambda n: design._replace(instances=n)),
-        "scenes": least(many[1:], lambda n: design._replace(draws=tuple(islice(cycle(pattern), n)))),
-        "generator": least(many, lambda n: design._replace(draws=tuple((n, bases) for _, bases in pattern))),
-        "base": least(many, lambda n: design._replace(draws=tuple((some, n) for some, _ in pattern))),
-        "fine-tuning": least(many, lambda n: design._replace(seeds=n)),
-        "scenes, one of each": least(many[1:], lambda n: Design(((1, 1),) * n, 1, design.instances)),
+        INSTANCES: find_least(steps.round().astype(int).tolist(), lambda n: design._replace(instances=n)),
+        "scenes": find_least(many[1:], lambda n: design._replace(draws=tuple(islice(cycle(pattern), n)))),
+        "generator": find_least(
+            many, lambda n: design._replace(draws=tuple((n, bases) for _, bases in pattern))
+        ),
+        "base": find_least(many, lambda n: design._replace(draws=tuple((some, n) for some, _ in pattern))),
+        "fine-tuning": find_least(many, lambda n: design._replace(seeds=n)),
+        "scenes, one of each": find_least(many[1:], lambda n: Design(((1, 1),) * n, 1, design.instances)),
     }

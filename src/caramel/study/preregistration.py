@@ -28,10 +28,10 @@ def _parse_time(value: Any) -> Any:
     """Return a time (UTC) of text as in "2026-11-22 14:30", or "2026-11-22" for the end of that day."""
     if not isinstance(value, str):
         return value
-    found = datetime.fromisoformat(value)
+    parsed = datetime.fromisoformat(value)
     if len(value) == len("2026-11-22"):
-        found = found.replace(hour=23, minute=59, second=59)
-    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+        parsed = parsed.replace(hour=23, minute=59, second=59)
+    return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 class Plan(BaseModel):

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.metrics import compute_outcomes
 from caramel.config.profiles import read_profile
 from caramel.config.schema import Config, Contrast
 from caramel.errors import DataError
@@ -25,8 +25,14 @@ from caramel.schemas.io import build_frame, read_table
 from caramel.schemas.study import STUDY
 from caramel.study import cells, workspace
 from caramel.study.code_hash import hash_fixed
-from caramel.study.components import Component, components, factors, instances_variance
-from caramel.study.power import Design, detectable, needed, power, variance_of_mean
+from caramel.study.components import Component, assign_levels, compute_instance_variance, estimate_components
+from caramel.study.power import (
+    Design,
+    compute_detectable_effect,
+    compute_power,
+    compute_required_sizes,
+    variance_of_mean,
+)
 from caramel.study.preregistration import Registration, RunFacts, check_registration
 from caramel.study.run_pairs import pair_runs
 from caramel.study.subtypes import compute_parts
@@ -37,7 +43,7 @@ METRICS = ("accuracy", "i2t", "t2i", "group")
 SEED = 0  # of the simulations behind the intervals of the components
 
 
-class Cells(NamedTuple):
+class CellResults(NamedTuple):
     """What the cells gave."""
 
     runs: pd.DataFrame  # table ``study``
@@ -46,7 +52,7 @@ class Cells(NamedTuple):
     ]  # of the contrast by subset, for ``instances_variance``
 
 
-class Figure(NamedTuple):
+class Comparison(NamedTuple):
     """One comparison over all cells, on one subset."""
 
     variant: str
@@ -58,7 +64,7 @@ class Figure(NamedTuple):
     p: float  # of the t test over draws
 
 
-def plan(
+def plan_study(
     profile: str, sets: Mapping[str, str], root: Path
 ) -> tuple[Config, list[tuple[cells.Cell, dict[str, int | list[int]]]]]:
     """Return the config of a study, and its cells with their seeds by dotted key.
@@ -67,37 +73,41 @@ def plan(
         ConfigError: the profile or a value is wrong, or it cannot be studied.
     """
     _, config = read_profile(profile, sets, root)
-    cells.check(config)
-    return config, [(cell, cells.seeds(config, cell)) for cell in cells.cells(config.study.draws)]
+    cells.check_config(config)
+    return config, [
+        (cell, cells.compute_seeds(config, cell)) for cell in cells.list_cells(config.study.draws)
+    ]
 
 
-def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -> Cells:
+def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -> CellResults:
     """Run every cell in ``folder``, or take it from what was run there before; arguments as of ``plan``.
 
     Raises:
         ResourceError: a stage failed.
         DataError: the models did not score the contrast.
     """
-    config, todo = plan(profile, sets, root)
-    workspace.prepare(root, folder)
+    config, todo = plan_study(profile, sets, root)
+    workspace.prepare_folder(root, folder)
     parts: list[pd.DataFrame] = []
     hits: dict[str, list[tuple[cells.Cell, pd.Series]]] = {}
-    bar = tqdm(total=len(todo) * len(workspace.stages(folder)), unit="stage", disable=None)
+    bar = tqdm(total=len(todo) * len(workspace.list_stages(folder)), unit="stage", disable=None)
     with bar:
         for number, (cell, seeds) in enumerate(todo, start=1):
             bar.set_description(f"cell {number} of {len(todo)}")
-            workspace.repro(folder, profile, {**sets, **{k: str(seed) for k, seed in seeds.items()}}, bar=bar)
+            workspace.run_graph(
+                folder, profile, {**sets, **{k: str(seed) for k, seed in seeds.items()}}, bar=bar
+            )
             out = folder / "data" / workspace.LAST
             metrics = read_table(METRICS_TABLE, out / "metrics.parquet")
-            parts.append(_of_cell(metrics, cell, config.finetune.variants))
+            parts.append(_select_cell_rows(metrics, cell, config.finetune.variants))
             scores = read_table(SIMILARITIES, out / "similarities.parquet")
             for subset in dict.fromkeys([config.report.contrast.subset, *COMPOUNDS]):
-                found = _differences(scores, config.report.contrast, subset)
-                hits.setdefault(subset, []).extend((cell, each) for each in found)
-    return Cells(build_frame(STUDY, pd.concat(parts, ignore_index=True)), hits)
+                differences = _iter_differences(scores, config.report.contrast, subset)
+                hits.setdefault(subset, []).extend((cell, hit_difference) for hit_difference in differences)
+    return CellResults(build_frame(STUDY, pd.concat(parts, ignore_index=True)), hits)
 
 
-def _of_cell(metrics: pd.DataFrame, cell: cells.Cell, variants: Iterable[str]) -> pd.DataFrame:
+def _select_cell_rows(metrics: pd.DataFrame, cell: cells.Cell, variants: Iterable[str]) -> pd.DataFrame:
     """Return the rows of the base and the variants of one cell in table ``study``."""
     rows = metrics[metrics["benchmark"] == BENCHMARK]
     rows = rows.assign(variant=rows["model"].map(parse_variant), **cell._asdict())
@@ -106,11 +116,11 @@ def _of_cell(metrics: pd.DataFrame, cell: cells.Cell, variants: Iterable[str]) -
     return rows.assign(finetune=[model.removeprefix(variant).removeprefix("-") for model, variant in names])
 
 
-def _differences(scores: pd.DataFrame, contrast: Contrast, subset: str) -> Iterator[pd.Series]:
+def _iter_differences(scores: pd.DataFrame, contrast: Contrast, subset: str) -> Iterator[pd.Series]:
     """Yield the differences of hits by (image_id, instance_id) of each seed of fine-tuning of one cell."""
     inside = scores["subsets"].map(lambda names: subset == "all" or subset in names)
     rows = scores[(scores["benchmark"] == BENCHMARK) & inside]
-    hits = outcomes(rows, [contrast.metric]).hits[contrast.metric]
+    hits = compute_outcomes(rows, [contrast.metric]).hits[contrast.metric]
     table = rows.assign(hit=hits).pivot(index=["image_id", "instance_id"], columns="model", values="hit")
     for model in table.columns:
         variant, _, seed = str(model).rpartition("-")
@@ -118,7 +128,7 @@ def _differences(scores: pd.DataFrame, contrast: Contrast, subset: str) -> Itera
             yield table[model] - table[BASE if contrast.against == BASE else f"{contrast.against}-{seed}"]
 
 
-def figure(runs: pd.DataFrame, variant: str, against: str, metric: str, subset: str) -> Figure:
+def compare_variants(runs: pd.DataFrame, variant: str, against: str, metric: str, subset: str) -> Comparison:
     """Return one comparison: variant and the other are of the same scenes, generator, base and seed.
 
     Raises:
@@ -134,10 +144,10 @@ def figure(runs: pd.DataFrame, variant: str, against: str, metric: str, subset: 
             f"Use more test scenes, or another report.contrast."
         )
     of_draws = summarise_seeds(values.groupby(of_a_cell).mean().groupby("scenes").mean().to_numpy(float))
-    return Figure(variant, against, metric, subset, values, of_draws, _p(of_draws))
+    return Comparison(variant, against, metric, subset, values, of_draws, _compute_p_value(of_draws))
 
 
-def _p(of_draws: SeedSummary) -> float:
+def _compute_p_value(of_draws: SeedSummary) -> float:
     """Return the two-sided p-value of no difference, by the t test over draws of the scenes.
 
     Draws that do not differ at all are of so few instances that their spread is not known: nothing is shown, p is 1.
@@ -149,20 +159,20 @@ def _p(of_draws: SeedSummary) -> float:
     return float(2 * t.sf(abs(of_draws.mean) / of_draws.sd * of_draws.n**0.5, of_draws.n - 1))
 
 
-def figures(runs: pd.DataFrame, contrast: Contrast) -> list[Figure]:
+def compare_all(runs: pd.DataFrame, contrast: Contrast) -> list[Comparison]:
     """Return the contrast, then every variant and the base against every other, by metric, and by compounds.
 
     Its two models are compared the way round that it names them everywhere.
     """
     first = (contrast.variant, contrast.against, contrast.metric, contrast.subset)
-    there = {*zip(runs["metric"], runs["subset"], strict=True)}
-    headline = "without_add" if ("group", "without_add") in there else "all"
+    available = {*zip(runs["metric"], runs["subset"], strict=True)}
+    headline = "without_add" if ("group", "without_add") in available else "all"
     columns = [(metric, headline) for metric in METRICS] + [("group", part) for part in COMPOUNDS]
     named = (contrast.variant, contrast.against)
     pairs = [(a, b) for b, a in combinations(dict.fromkeys(runs["variant"]), 2)]
     names = [named if {*pair} == {*named} else pair for pair in pairs]
-    asked = [(a, b, *column) for a, b in names for column in columns if column in there]
-    return [figure(runs, *key) for key in dict.fromkeys([first, *asked])]
+    requested = [(a, b, *column) for a, b in names for column in columns if column in available]
+    return [compare_variants(runs, *key) for key in dict.fromkeys([first, *requested])]
 
 
 def check_plan(config: Config, root: Path, began: datetime) -> Registration:
@@ -174,7 +184,7 @@ def check_plan(config: Config, root: Path, began: datetime) -> Registration:
     """
     drawn: list[int] = []
     for draw in range(len(config.study.draws)):
-        seed = cells.seeds(config, cells.Cell(draw, 0, 0))["scenes.seed"]
+        seed = cells.compute_seeds(config, cells.Cell(draw, 0, 0))["scenes.seed"]
         assert isinstance(seed, int), "scenes.seed is one number"
         drawn.append(seed)
     plan_path = None if config.report.plan is None else root / config.report.plan
@@ -182,20 +192,23 @@ def check_plan(config: Config, root: Path, began: datetime) -> Registration:
     return check_registration(plan_path, config.report.contrast, ran)
 
 
-def summary(ran: Cells, config: Config, commit: str, registration: Registration) -> dict[str, Any]:
+def summarise_study(
+    ran: CellResults, config: Config, commit: str, registration: Registration
+) -> dict[str, Any]:
     """Return what ``study.json`` holds: the contrast with its components and power, seen and unseen, all other comparisons.
 
     The contrast is one test: it is shown if p < 5 % and the difference is above 0; ``registration`` says whether it is
     confirmatory. All others are corrected by Holm over all of them together; shown are differences, above 0 or below.
     """
     contrast = config.report.contrast
-    first, *others = figures(ran.runs, contrast)
-    corrected = holm_correction(np.array([each.p for each in others]))
+    first, *others = compare_all(ran.runs, contrast)
+    corrected = holm_correction(np.array([comparison.p for comparison in others]))
     compounds = {
-        each.subset: _explained(each, ran, config)
-        for each in others
-        if (each.variant, each.against, each.metric) == (contrast.variant, contrast.against, contrast.metric)
-        and each.subset in COMPOUNDS
+        comparison.subset: _explain_comparison(comparison, ran, config)
+        for comparison in others
+        if (comparison.variant, comparison.against, comparison.metric)
+        == (contrast.variant, contrast.against, contrast.metric)
+        and comparison.subset in COMPOUNDS
     }
     return {
         "profile": config.profile,
@@ -205,69 +218,73 @@ def summary(ran: Cells, config: Config, commit: str, registration: Registration)
         "effect": config.study.effect,
         "registration": registration._asdict(),
         "contrast": {
-            **_row(first),
+            **_format_comparison(first),
             "shown": first.p < ALPHA and first.over_draws.mean > 0,
-            **_explained(first, ran, config),
+            **_explain_comparison(first, ran, config),
         },
         "parts": [
-            {key: value if isinstance(value, str) else _number(value) for key, value in part.items()}
+            {key: value if isinstance(value, str) else _round_or_none(value) for key, value in part.items()}
             for part in compute_parts(ran.runs, contrast)
         ],
         "compounds": compounds,
-        "models": _models(ran.runs, dict.fromkeys((each.metric, each.subset) for each in [first, *others])),
+        "models": _summarise_models(
+            ran.runs, dict.fromkeys((comparison.metric, comparison.subset) for comparison in [first, *others])
+        ),
         "exploratory": [
-            {**_row(each), "p_holm": _number(p), "shown": bool(p < ALPHA)}
-            for each, p in zip(others, corrected, strict=True)
+            {**_format_comparison(comparison), "p_holm": _round_or_none(p), "shown": bool(p < ALPHA)}
+            for comparison, p in zip(others, corrected, strict=True)
         ],
     }
 
 
-def _models(runs: pd.DataFrame, columns: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+def _summarise_models(runs: pd.DataFrame, columns: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
     """Return each model's figures: mean of the draws of the scenes, their standard deviation and t interval."""
     rows = []
     for variant, metric, subset in [(v, *c) for v in runs["variant"].unique() for c in columns]:
         those = runs[(runs["variant"] == variant) & (runs["metric"] == metric) & (runs["subset"] == subset)]
         of_cells = those.groupby(list(cells.Cell._fields))["value"].mean()
         over = summarise_seeds(of_cells.groupby("scenes").mean().to_numpy(float))
-        numbers = {name: _number(getattr(over, name)) for name in ("mean", "sd", "low", "high")}
+        numbers = {name: _round_or_none(getattr(over, name)) for name in ("mean", "sd", "low", "high")}
         rows.append({"variant": variant, "metric": metric, "subset": subset, **numbers})
     return rows
 
 
-def _explained(found: Figure, ran: Cells, config: Config) -> dict[str, Any]:
+def _explain_comparison(comparison: Comparison, ran: CellResults, config: Config) -> dict[str, Any]:
     """Return where the spread of a figure comes from, its value by cell, and what a study of other size would see."""
-    of_instances, instances = instances_variance(ran.hits[found.subset])
-    runs = [(cells.Cell(*key[:3]), int(key[3])) for key in found.values.index]
-    parts = components(found.values.to_numpy(float), factors(runs), of_instances=of_instances, seed=SEED)
+    of_instances, instances = compute_instance_variance(ran.hits[comparison.subset])
+    runs = [(cells.Cell(*key[:3]), int(key[3])) for key in comparison.values.index]
+    parts = estimate_components(
+        comparison.values.to_numpy(float), assign_levels(runs), of_instances=of_instances, seed=SEED
+    )
     design = Design(config.study.draws, len(config.finetune.seeds), instances)
     variance, effect = variance_of_mean(parts, design, instances=instances), config.study.effect
-    by_cell = found.values.groupby(list(cells.Cell._fields)).agg(["mean", "min", "max"]).reset_index()
+    by_cell = comparison.values.groupby(list(cells.Cell._fields)).agg(["mean", "min", "max"]).reset_index()
     return {
         "instances": instances,
-        "components": [_part(part) for part in parts],
+        "components": [_format_component(part) for part in parts],
         "power": {
-            "power": power(variance, len(design.draws), effect),
-            "detectable": detectable(variance, len(design.draws)),
-            "needed": dict(needed(parts, design, instances=instances, effect=effect)),
+            "power": compute_power(variance, len(design.draws), effect),
+            "detectable": compute_detectable_effect(variance, len(design.draws)),
+            "needed": dict(compute_required_sizes(parts, design, instances=instances, effect=effect)),
         },
         "cells": by_cell.to_dict("records"),
     }
 
 
-def _row(found: Figure) -> dict[str, Any]:
+def _format_comparison(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as JSON; NaN is null."""
-    over = found.over_draws
+    over = comparison.over_draws
     return {
-        **{name: getattr(found, name) for name in ("variant", "against", "metric", "subset")},
-        **{name: _number(getattr(over, name)) for name in ("mean", "low", "high", "sd")},
-        "p": _number(found.p),
+        **{name: getattr(comparison, name) for name in ("variant", "against", "metric", "subset")},
+        **{name: _round_or_none(getattr(over, name)) for name in ("mean", "low", "high", "sd")},
+        "p": _round_or_none(comparison.p),
     }
 
 
-def _part(part: Component) -> dict[str, Any]:
-    numbers = {key: _number(value) for key, value in part._asdict().items() if key != "name"}
+def _format_component(part: Component) -> dict[str, Any]:
+    numbers = {key: _round_or_none(value) for key, value in part._asdict().items() if key != "name"}
     return {"name": part.name, **numbers, "truncated": part.truncated}
 
 
-def _number(value: float) -> float | None:
+def _round_or_none(value: float) -> float | None:
     return None if np.isnan(value) else round(float(value), 10)

@@ -37,21 +37,21 @@ LAST = "evaluate"  # the last stage that a study needs
 LOG = "study.log"
 BEGAN = "began.txt"  # when the first cell was run there
 POLL = 0.2  # seconds between looks at what DVC says
-SAID = 25  # lines of it that are shown when a cell fails
+LOG_TAIL = 25  # lines of it that are shown when a cell fails
 _COPIED = ("pipelines", "expectations", "params", "plans")
 _CODE = ("src", "code")  # caramel's own sources, or what a project of one's own lists of the installed ones
 _FILES = ("dvc.yaml", ".dvcignore", ".dvc/config")
 _STAGE = re.compile(r"(?:Running stage|Stage) '(\w+)'(:| is cached| didn't change)")
 
 
-def stages(root: Path) -> list[str]:
+def list_stages(root: Path) -> list[str]:
     """Return the stages of the graph up to the last one that a study needs."""
     names = [str(name) for name in read_yaml(root / "dvc.yaml", "")["stages"]]
     return names[: names.index(LAST) + 1]
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def hold_study_lock(folder: Path) -> Iterator[None]:
     """Hold the study's lock.
 
     Raises:
@@ -79,15 +79,15 @@ def read_begin(folder: Path) -> datetime:
         write_text(path, f"{datetime.now(UTC).isoformat(timespec='seconds')}\n")
     text = read_plain(path).decode(errors="replace").strip()
     try:
-        found = datetime.fromisoformat(text)
+        began = datetime.fromisoformat(text)
     except ValueError as error:
         raise ConfigError(
             f"{path} must hold a time as in 2026-11-22T14:30:00+00:00, not {text!r:.80}. Remove {folder}."
         ) from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return began if began.tzinfo else began.replace(tzinfo=UTC)
 
 
-def prepare(root: Path, folder: Path) -> None:
+def prepare_folder(root: Path, folder: Path) -> None:
     """Bring what the stages need into the study's folder: the sources as they are now, and DVC's settings.
 
     Raises:
@@ -125,34 +125,34 @@ def _link_inputs(inputs: Path, link: Path) -> None:
     link.symlink_to(os.path.realpath(inputs))
 
 
-def repro(folder: Path, profile: str, sets: Mapping[str, str], *, bar: tqdm[Never]) -> None:
+def run_graph(folder: Path, profile: str, sets: Mapping[str, str], *, bar: tqdm[Never]) -> None:
     """Run the graph for a profile and further values, or take it from what was run before.
 
     Raises:
         ResourceError: a stage failed; the message ends with what it said.
     """
     write_profile(profile, sets, folder)
-    log, total = folder / LOG, bar.n + len(stages(folder))
+    log, total = folder / LOG, bar.n + len(list_stages(folder))
     require_plain(log)
-    with log.open("wb") as said, log.open(encoding="utf-8", errors="replace") as heard:
+    with log.open("wb") as log_writer, log.open(encoding="utf-8", errors="replace") as log_reader:
         process = subprocess.Popen(
             [sys.executable, "-m", "dvc", "repro", LAST],
             cwd=folder,
-            env=_environment(folder),
+            env=_build_environment(folder),
             stdin=subprocess.DEVNULL,
-            stdout=said,
+            stdout=log_writer,
             stderr=subprocess.STDOUT,
         )
         try:
             while process.poll() is None:
-                _show(heard.read(), bar)
+                _update_bar(log_reader.read(), bar)
                 time.sleep(POLL)
         except BaseException:
-            _end(process)
+            _stop_process(process)
             raise
-        _show(heard.read(), bar)
+        _update_bar(log_reader.read(), bar)
     if process.returncode:
-        last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-SAID:]
+        last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_TAIL:]
         raise ResourceError(
             "A stage of the study failed:\n"
             + "\n".join(f"  {line}" for line in last)
@@ -161,32 +161,32 @@ def repro(folder: Path, profile: str, sets: Mapping[str, str], *, bar: tqdm[Neve
     bar.update(total - bar.n)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _stop_process(process: subprocess.Popen[bytes]) -> None:
     """End DVC and the stage that it runs, which alone would go on and write beside the next study."""
     import psutil
 
     with suppress(psutil.NoSuchProcess):
         stage = psutil.Process(process.pid).children(recursive=True)
         process.terminate()
-        for each in stage:
+        for child in stage:
             with suppress(psutil.NoSuchProcess):
-                each.terminate()
+                child.terminate()
     process.wait()
 
 
-def _show(text: str, bar: tqdm[Never]) -> None:
+def _update_bar(text: str, bar: tqdm[Never]) -> None:
     """Move the bar for each stage that DVC names."""
     for name, what in _STAGE.findall(text):
         bar.set_postfix_str(f"{name}{'' if what == ':' else ' (kept)'}")
         bar.update()
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _build_environment(folder: Path) -> dict[str, str]:
     """Return the environment in which `python` is the one that runs this, and its sources are the study's copy.
 
     So an edit of the project while a study runs does not change what runs.
     """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     sources = os.pathsep.join(filter(None, [os.path.realpath(folder / "src"), os.environ.get("PYTHONPATH")]))
-    kept = {name: value for name, value in os.environ.items() if name != "DVC_ROOT"}
-    return kept | {"PATH": path, "PYTHONPATH": sources}
+    inherited = {name: value for name, value in os.environ.items() if name != "DVC_ROOT"}
+    return inherited | {"PATH": path, "PYTHONPATH": sources}

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from caramel.errors import CaramelError, ResourceError
-from caramel.interfaces.method import Encoded
+from caramel.interfaces.method import Features
 from caramel.interfaces.trainer import Curve
 
 if TYPE_CHECKING:
@@ -46,50 +46,50 @@ Tell = Callable[[Curve], None]
 
 
 @dataclass(frozen=True)
-class Group:
+class DistContext:
     """This process among those that train together; alone, if nothing else is said."""
 
     rank: int = 0
     size: int = 1
 
-    def own(self, rows: int) -> slice:
+    def get_local_rows(self, rows: int) -> slice:
         """Return which of the rows of a batch this process encodes; their number is divisible by the processes'."""
         assert rows % self.size == 0
         share = rows // self.size
         return slice(self.rank * share, (self.rank + 1) * share)
 
-    def device(self, device: str) -> str:
+    def select_device(self, device: str) -> str:
         """Return where this process computes: of several GPUs each has the next one."""
         import torch
 
         several = device == "cuda" and self.size > 1 and torch.cuda.device_count()
         return f"cuda:{self.rank % several}" if several else device
 
-    def gathered(self, encoded: Encoded) -> Encoded:
+    def gather_features(self, encoded: Features) -> Features:
         """Return the rows of all processes, without gradient; what no row has of its own is that of this one."""
         import torch
         from torch import distributed
 
         if self.size == 1:
             return encoded
-        found: dict[str, Any] = {}
-        for name in (field.name for field in fields(Encoded) if field.name not in OF_ALL):
+        tensors: dict[str, Any] = {}
+        for name in (field.name for field in fields(Features) if field.name not in OF_ALL):
             if (value := getattr(encoded, name)) is not None:
                 sent = value.detach().cpu().contiguous()
                 parts = [torch.empty_like(sent) for _ in range(self.size)]
                 distributed.all_gather(parts, sent)
-                found[name] = torch.cat(parts).to(value.device)
-        return replace(encoded, **found)
+                tensors[name] = torch.cat(parts).to(value.device)
+        return replace(encoded, **tensors)
 
-    def shared(self, value: torch.Tensor) -> torch.Tensor:
+    def divide_gradient(self, value: torch.Tensor) -> torch.Tensor:
         """Return a value that every process has, with its share of the gradient that each of them finds."""
         if self.size == 1 or not value.requires_grad:
             return value
-        seen = value.view_as(value)
-        seen.register_hook(lambda gradient: gradient / self.size)  # type: ignore[no-untyped-call]
-        return seen
+        view = value.view_as(value)
+        view.register_hook(lambda gradient: gradient / self.size)  # type: ignore[no-untyped-call]
+        return view
 
-    def add_up(self, gradients: Sequence[torch.Tensor]) -> None:
+    def all_reduce_gradients(self, gradients: Sequence[torch.Tensor]) -> None:
         """Make each gradient its sum over all processes, the same bits in all."""
         import torch
         from torch import distributed
@@ -97,21 +97,21 @@ class Group:
         if self.size == 1 or not gradients:
             return
         flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
-        there = flat.cpu()
-        distributed.all_reduce(there)
-        parts = torch.split(there.to(flat.device), [gradient.numel() for gradient in gradients])
+        buffer = flat.cpu()
+        distributed.all_reduce(buffer)
+        parts = torch.split(buffer.to(flat.device), [gradient.numel() for gradient in gradients])
         for gradient, part in zip(gradients, parts, strict=True):
             gradient.copy_(part.view_as(gradient))
 
 
-ALONE = Group()
+ALONE = DistContext()
 
 
-class _Died(Exception):
+class _WorkerDiedError(Exception):
     """A process of the group ended without an answer."""
 
 
-def together(work: Callable[..., Any], settings: Mapping[str, Any], processes: int, tell: Tell) -> Any:
+def launch(work: Callable[..., Any], settings: Mapping[str, Any], processes: int, tell: Tell) -> Any:
     """Return what ``work(group, tell, **settings)`` gives in the first of so many processes; one is this one.
 
     If one dies, all are started anew: work that resumes goes on from what it left.
@@ -130,38 +130,40 @@ def together(work: Callable[..., Any], settings: Mapping[str, Any], processes: i
         return work(ALONE, tell, **settings)
     for _ in range(RETRIES + 1):
         with tempfile.TemporaryDirectory() as meeting:
-            members: list[_Member] = []
+            members: list[_WorkerProcess] = []
             try:
                 for rank in range(processes):
-                    members.append(_Member(work, settings, Group(rank, processes), meeting))
-                return _answer(members, tell)
-            except _Died as died:
-                said = str(died)
-                print(f"\n{said} The training goes on from its last checkpoint.", file=sys.stderr)
+                    members.append(_WorkerProcess(work, settings, DistContext(rank, processes), meeting))
+                return _wait_for_result(members, tell)
+            except _WorkerDiedError as died:
+                message = str(died)
+                print(f"\n{message} The training goes on from its last checkpoint.", file=sys.stderr)
             finally:
                 for member in members:
-                    member.end()
+                    member.stop_process()
     raise ResourceError(
-        f"{said} That was for the {RETRIES + 1}th time. If memory ran out, lower finetune.processes ({processes}) or "
+        f"{message} That was for the {RETRIES + 1}th time. If memory ran out, lower finetune.processes ({processes}) or "
         f"finetune.rows_at_once; then run `dvc repro`, which goes on from the last checkpoint."
     )
 
 
-class _Member:
+class _WorkerProcess:
     """A process of a group, as who started it knows it."""
 
     def __init__(
-        self, work: Callable[..., Any], settings: Mapping[str, Any], group: Group, meeting: str
+        self, work: Callable[..., Any], settings: Mapping[str, Any], group: DistContext, meeting: str
     ) -> None:
         context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
         self.said, send = context.Pipe(duplex=False)
         self.process: SpawnProcess = context.Process(
-            target=_run, args=(work, dict(settings), group, meeting, send), name=f"training {group.rank}"
+            target=_run_worker,
+            args=(work, dict(settings), group, meeting, send),
+            name=f"training {group.rank}",
         )
         self.process.start()
         send.close()
 
-    def end(self) -> None:
+    def stop_process(self) -> None:
         """End the process, if it runs, and what it has started."""
         self.process.terminate()
         self.process.join(ENDING)
@@ -175,7 +177,7 @@ class _Member:
         self.said.close()
 
 
-def _answer(members: Sequence[_Member], tell: Tell) -> Any:
+def _wait_for_result(members: Sequence[_WorkerProcess], tell: Tell) -> Any:
     """Return what the first process answers, and hand on what it tells.
 
     Raises:
@@ -184,32 +186,34 @@ def _answer(members: Sequence[_Member], tell: Tell) -> Any:
     """
     ends = [member.process.sentinel for member in members]
     while True:
-        for said in wait([member.said for member in members]):
-            member = next(member for member in members if member.said is said)
+        for connection in wait([member.said for member in members]):
+            member = next(member for member in members if member.said is connection)
             try:
-                kind, value = member.said.recv()
+                message_type, value = member.said.recv()
             except EOFError:
                 member.process.join()
-                raise _Died(f"Process {member.process.name!r} ended: {_cause(member.process)}.") from None
-            if kind == "error":
+                raise _WorkerDiedError(
+                    f"Process {member.process.name!r} ended: {_describe_exit(member.process)}."
+                ) from None
+            if message_type == "error":
                 # Where another one died, that is why this one could not go on.
                 wait(ends, timeout=0 if isinstance(value, CaramelError) else DYING)
                 if died := next((m.process for m in members if m.process.exitcode is not None), None):
-                    raise _Died(f"Process {died.name!r} ended: {_cause(died)}.")
+                    raise _WorkerDiedError(f"Process {died.name!r} ended: {_describe_exit(died)}.")
                 raise value
-            if kind == "points":
+            if message_type == "points":
                 tell(value)
-            elif kind == "found" and member is members[0]:
+            elif message_type == "found" and member is members[0]:
                 return value
 
 
-def _cause(process: SpawnProcess) -> str:
+def _describe_exit(process: SpawnProcess) -> str:
     code = process.exitcode or 0
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def _run(
-    work: Callable[..., Any], settings: Mapping[str, Any], group: Group, meeting: str, send: Connection
+def _run_worker(
+    work: Callable[..., Any], settings: Mapping[str, Any], group: DistContext, meeting: str, send: Connection
 ) -> None:
     """Do the work of one process, and say what came of it."""
     from torch import distributed
@@ -217,19 +221,19 @@ def _run(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        os.environ["GLOO_SOCKET_IFNAME"] = _loopback()
+        os.environ["GLOO_SOCKET_IFNAME"] = _find_loopback_interface()
         # A store, not the URL of its file: torch reads the path of a URL only up to a ``?``, ``#`` or ``;``.
         store = distributed.FileStore(f"{meeting}/meeting", group.size)  # type: ignore[attr-defined]  # no stub names it
         distributed.init_process_group("gloo", store=store, rank=group.rank, world_size=group.size)
-        found = work(group, lambda points: send.send(("points", points)), **settings)
+        result = work(group, lambda points: send.send(("points", points)), **settings)
         distributed.barrier()  # who ends takes the connections of the others along
-        send.send(("found", found))
+        send.send(("found", result))
     except Exception as error:  # noqa: BLE001 - who started it raises it
-        send.send(("error", as_sent(error)))
+        send.send(("error", make_picklable(error)))
     signal.pause()  # until it is ended: an end of its own would look like a death
 
 
-def as_sent(error: Exception) -> Exception:
+def make_picklable(error: Exception) -> Exception:
     """Return an error as another process can have it: itself, or its words where it does not survive being sent."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - this process's own
@@ -246,7 +250,7 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _loopback() -> str:
+def _find_loopback_interface() -> str:
     """Return the name of the loopback interface."""
     for name, addresses in psutil.net_if_addrs().items():
         if any(address.address == "127.0.0.1" for address in addresses):

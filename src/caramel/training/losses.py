@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from caramel.interfaces.method import Encoded
+from caramel.interfaces.method import Features
 
 if TYPE_CHECKING:
     import torch
 
 
-def contrast(
+def contrastive_cross_entropy(
     queries: torch.Tensor,
     keys: torch.Tensor,
     scale: torch.Tensor,
     *,
-    counts: torch.Tensor,
+    key_mask: torch.Tensor,
     negatives: torch.Tensor | None = None,
-    there: torch.Tensor | None = None,
+    negative_mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return X(queries → keys ⊕ negatives), a scalar; 0 if no row counts.
 
@@ -36,18 +36,18 @@ def contrast(
     import torch
     from torch.nn.functional import cross_entropy
 
-    rows, target = counts.diagonal(), torch.arange(len(keys), device=keys.device)
-    columns = counts | torch.diag(~rows)  # a row that does not count has a finite loss, which is left out
+    rows, target = key_mask.diagonal(), torch.arange(len(keys), device=keys.device)
+    columns = key_mask | torch.diag(~rows)  # a row that does not count has a finite loss, which is left out
     logits = (scale * queries @ keys.T).masked_fill(~columns, -torch.inf)
     if negatives is not None:
-        assert there is not None
+        assert negative_mask is not None
         further = scale * queries @ negatives.flatten(0, -2).T
-        logits = torch.cat([logits, further.masked_fill(~there.flatten(), -torch.inf)], 1)
+        logits = torch.cat([logits, further.masked_fill(~negative_mask.flatten(), -torch.inf)], 1)
     losses = cross_entropy(logits, target, reduction="none")
     return (losses * rows).sum() / rows.sum().clamp(min=1)
 
 
-def apart(image_of: torch.Tensor) -> torch.Tensor:
+def distinct_image_mask(image_of: torch.Tensor) -> torch.Tensor:
     """Return which rows are a pair or negatives of each other, (n, n): not two that show one image."""
     import torch
 
@@ -55,45 +55,49 @@ def apart(image_of: torch.Tensor) -> torch.Tensor:
     return ~same | torch.eye(len(image_of), dtype=torch.bool, device=image_of.device)
 
 
-def both_ways(
-    images: torch.Tensor, texts: torch.Tensor, scale: torch.Tensor, counts: torch.Tensor
+def clip_loss(
+    images: torch.Tensor, texts: torch.Tensor, scale: torch.Tensor, key_mask: torch.Tensor
 ) -> torch.Tensor:
     """Return InfoNCE: ½ [X(x → y) + X(y → x)]."""
-    to_text = contrast(images, texts, scale, counts=counts)
-    return (to_text + contrast(texts, images, scale, counts=counts.T)) / 2
+    to_text = contrastive_cross_entropy(images, texts, scale, key_mask=key_mask)
+    return (to_text + contrastive_cross_entropy(texts, images, scale, key_mask=key_mask.T)) / 2
 
 
-def with_negative_texts(
+def hard_negative_clip_loss(
     images: torch.Tensor,
     texts: torch.Tensor,
     scale: torch.Tensor,
-    counts: torch.Tensor,
+    key_mask: torch.Tensor,
     negatives: torch.Tensor,
-    there: torch.Tensor,
+    negative_mask: torch.Tensor,
 ) -> torch.Tensor:
     """Return Neg(x, y, h) = ½ [X(x → y ⊕ h) + X(y → x)]: every row's negatives are columns of every image.
 
     As NegCLIP has it (Yuksekgonul et al., ICLR 2023, 4.1), for any number of negatives.
     """
-    to_text = contrast(images, texts, scale, counts=counts, negatives=negatives, there=there)
-    return (to_text + contrast(texts, images, scale, counts=counts.T)) / 2
+    to_text = contrastive_cross_entropy(
+        images, texts, scale, key_mask=key_mask, negatives=negatives, negative_mask=negative_mask
+    )
+    return (to_text + contrastive_cross_entropy(texts, images, scale, key_mask=key_mask.T)) / 2
 
 
-def neg(encoded: Encoded) -> torch.Tensor:
+def negclip_loss(encoded: Features) -> torch.Tensor:
     """Return Neg(x, y, h) of the rows; see ``with_negative_texts``."""
-    negatives, there = negatives_of(encoded)
-    counts = apart(encoded.image_of)
-    return with_negative_texts(encoded.images, encoded.texts, encoded.scale, counts, negatives, there)
+    negatives, negative_mask = get_negatives(encoded)
+    key_mask = distinct_image_mask(encoded.image_ids)
+    return hard_negative_clip_loss(
+        encoded.image_features, encoded.text_features, encoded.logit_scale, key_mask, negatives, negative_mask
+    )
 
 
-def negatives_of(encoded: Encoded) -> tuple[torch.Tensor, torch.Tensor]:
+def get_negatives(encoded: Features) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the negative texts (n, K, d) and which of them there are (n, K)."""
     assert encoded.negative_texts is not None
-    assert encoded.there is not None
-    return encoded.negative_texts, encoded.there
+    assert encoded.negative_mask is not None
+    return encoded.negative_texts, encoded.negative_mask
 
 
-def own(
+def per_row_logits(
     anchors: torch.Tensor, firsts: torch.Tensor, others: torch.Tensor, scale: torch.Tensor | float
 ) -> torch.Tensor:
     """Return scale times the cosines of each row's anchor with its first and with its other vectors, (n, 1 + K).
@@ -106,14 +110,16 @@ def own(
     return scale * (vectors * anchors[:, None]).sum(2)
 
 
-def those_there(logits: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+def mask_missing_negatives(logits: torch.Tensor, negative_mask: torch.Tensor) -> torch.Tensor:
     """Return logits (n, 1 + K) with minus infinity for the negatives that are not there (n, K)."""
     import torch
 
-    return logits.masked_fill(~torch.nn.functional.pad(there, (1, 0), value=True), -torch.inf)
+    return logits.masked_fill(~torch.nn.functional.pad(negative_mask, (1, 0), value=True), -torch.inf)
 
 
-def own_cross_entropy(logits: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+def per_row_cross_entropy(logits: torch.Tensor, negative_mask: torch.Tensor) -> torch.Tensor:
     """Return the mean of −ln softmax₀ of logits (n, 1 + K) over the rows that have a negative; 0 if none has."""
     # The others have one column, and so a loss of 0.
-    return -those_there(logits, there).log_softmax(1)[:, 0].sum() / there.any(1).sum().clamp(min=1)
+    return -mask_missing_negatives(logits, negative_mask).log_softmax(1)[:, 0].sum() / negative_mask.any(
+        1
+    ).sum().clamp(min=1)

@@ -6,15 +6,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from caramel.interfaces.method import Encoded, Method
-from caramel.models.devices import autocast
+from caramel.interfaces.method import Features, Method
+from caramel.models.devices import use_precision
 from caramel.schemas.columns import SUBTYPES
 from caramel.training.data.batch import Batch
-from caramel.training.distributed import ALONE, Group
-from caramel.training.loop.forward import encode, temperature
-from caramel.training.loop.grad_cache import cached_loss, joined
-from caramel.training.trainable import plain_state
-from caramel.training.weight_averaging import follow, frozen_copy
+from caramel.training.distributed import ALONE, DistContext
+from caramel.training.loop.forward import compute_logit_params, encode_batch
+from caramel.training.loop.grad_cache import compute_cached_loss, join_features
+from caramel.training.trainable import get_merged_state
+from caramel.training.weight_averaging import copy_frozen_model, update_ema_
 
 if TYPE_CHECKING:
     import torch
@@ -25,7 +25,7 @@ LOGIT_SCALE_MAX = 4.6052  # ln 100, as in CLIP
 FIRST_SCALE, FIRST_BIAS = 10.0, -10.0  # of a sigmoid loss (Zhai et al., ICCV 2023)
 
 
-def with_bias(clip: Clip) -> Clip:
+def add_logit_bias(clip: Clip) -> Clip:
     """Return the model with a bias of its logits; one that had none starts with the scale and bias of SigLIP."""
     import torch
 
@@ -53,7 +53,7 @@ class Objective:
         device: str = "cpu",
         precision: str = "fp32",
         rows: int | None = None,
-        group: Group = ALONE,
+        group: DistContext = ALONE,
     ) -> None:
         """Start what the method carries.
 
@@ -71,45 +71,49 @@ class Objective:
         self._after: torch.Tensor | None = None
         self.modules: dict[str, torch.nn.Module] = {}
         if method.teacher is not None:
-            self.modules["teacher"] = frozen_copy(clip.model)
+            self.modules["teacher"] = copy_frozen_model(clip.model)
         if method.state is not None:
             self._state = method.state.start(len(SUBTYPES)).to(clip.model.logit_scale.device)
             self.modules["state"] = torch.nn.Module()
             self.modules["state"].register_buffer("value", self._state)
 
-    def loss(self, batch: Batch) -> torch.Tensor:
+    def compute_loss(self, batch: Batch) -> torch.Tensor:
         """Return the loss of a batch, a scalar: with its graph, or, of a batch in parts, with its gradient in the weights.
 
         Of a group, ``batch`` has the rows of this process, and the loss is that of all.
         """
-        parts = self._parts(batch)
+        parts = self._split_batch(batch)
         if len(parts) == 1 and self._group.size == 1:
-            return self._of(batch, self._encode(self._clip, batch))
-        encoders = [partial(self._encode, self._clip, part) for part in parts]
-        learnt = partial(temperature, self._clip, self._method)
-        found = cached_loss(encoders, learnt, partial(self._of, batch), self._device, self._group)
+            return self._compute_method_loss(batch, self._encode_part(self._clip, batch))
+        encoders = [partial(self._encode_part, self._clip, part) for part in parts]
+        learnt = partial(compute_logit_params, self._clip, self._method)
+        batch_loss = compute_cached_loss(
+            encoders, learnt, partial(self._compute_method_loss, batch), self._device, self._group
+        )
         weights = self._clip.model.parameters()
-        self._group.add_up([weight.grad for weight in weights if weight.grad is not None])
-        return found
+        self._group.all_reduce_gradients([weight.grad for weight in weights if weight.grad is not None])
+        return batch_loss
 
-    def _parts(self, batch: Batch) -> list[Batch]:
+    def _split_batch(self, batch: Batch) -> list[Batch]:
         rows = self._rows or len(batch.texts)
-        return [batch.part(slice(start, start + rows)) for start in range(0, len(batch.texts), rows)]
+        return [batch.slice_rows(slice(start, start + rows)) for start in range(0, len(batch.texts), rows)]
 
-    def _encode(self, clip: Clip, part: Batch) -> Encoded:
+    def _encode_part(self, clip: Clip, part: Batch) -> Features:
         # Each in a context of its own: one keeps the weights that it has cast, with their gradient or without.
-        with autocast(self._device, self._precision):
-            return encode(clip, self._method, part)
+        with use_precision(self._device, self._precision):
+            return encode_batch(clip, self._method, part)
 
-    def _of(self, batch: Batch, encoded: Encoded) -> torch.Tensor:
+    def _compute_method_loss(self, batch: Batch, encoded: Features) -> torch.Tensor:
         """Return the loss of what was encoded, and note the state after it."""
         import torch
 
         if "teacher" in self.modules:
-            taught = replace(self._clip, model=self.modules["teacher"])
+            teacher_clip = replace(self._clip, model=self.modules["teacher"])
             with torch.no_grad():
-                own = joined([self._encode(taught, part) for part in self._parts(batch)])
-                teacher = self._group.gathered(own)
+                local_features = join_features(
+                    [self._encode_part(teacher_clip, part) for part in self._split_batch(batch)]
+                )
+                teacher = self._group.gather_features(local_features)
             encoded = replace(encoded, teacher=teacher)
         if self._method.state is not None:
             encoded = replace(encoded, state=self._state)
@@ -117,7 +121,7 @@ class Objective:
                 self._after = self._method.state.after(encoded, self._method.weights)
         return self._method.loss(encoded, batch.step, **self._method.weights)
 
-    def after_step(self) -> None:
+    def update_after_step(self) -> None:
         """Bring what is carried to the next step, and keep the temperature within its bounds."""
         import torch
 
@@ -126,4 +130,4 @@ class Objective:
             if self._after is not None:
                 self._state.copy_(self._after)
         if self._method.teacher is not None:
-            follow(self.modules["teacher"], plain_state(self._clip.model), self._method.teacher)
+            update_ema_(self.modules["teacher"], get_merged_state(self._clip.model), self._method.teacher)

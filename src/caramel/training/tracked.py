@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 
 from caramel.interfaces.trainer import Curve
-from caramel.io.files import empty_folder
+from caramel.io.files import create_empty_folder
 from caramel.runtime.mlflow import tracking
-from caramel.training.loop.loop import kept_step
+from caramel.training.loop.loop import best_step
 
 CURVES = "curves.csv"  # columns model, step, metric, value, kept
 
@@ -31,7 +31,7 @@ def log_curve(points: Sequence[tuple[int, str, float]]) -> None:
     mlflow.MlflowClient().log_batch(run.info.run_id, metrics=metrics)
 
 
-def curve_figure(curve: Curve, title: str) -> Any:
+def plot_curve(curve: Curve, title: str) -> Any:
     """Return a matplotlib figure of a learning curve, one panel per metric."""
     from matplotlib.figure import Figure
 
@@ -45,13 +45,13 @@ def curve_figure(curve: Curve, title: str) -> Any:
     return figure
 
 
-def curve_frame(curve: Curve, model: str, select: str = "") -> pd.DataFrame:
+def build_curve_table(curve: Curve, model: str, select: str = "") -> pd.DataFrame:
     """Return a curve as rows (model, step, metric, value, kept).
 
     ``kept`` is true at the step whose weights were kept: see ``loop.kept_step`` for ``select``.
     """
-    kept = kept_step(curve, select) if curve else None
-    rows = [(model, step, metric, value, step == kept) for step, metric, value in curve]
+    selected_step = best_step(curve, select) if curve else None
+    rows = [(model, step, metric, value, step == selected_step) for step, metric, value in curve]
     return pd.DataFrame(rows, columns=["model", "step", "metric", "value", "kept"])
 
 
@@ -62,24 +62,24 @@ class TrainingRun:
     name: str
     folder: Path
 
-    def log(self, points: Curve) -> None:
+    def log_points(self, points: Curve) -> None:
         """Log new points of the curve."""
         log_curve(points)
 
-    def finish(self, curve: Curve) -> None:
+    def write_results(self, curve: Curve) -> None:
         """Write ``curves.csv`` and log the curve's figure and the model's config."""
         import mlflow
 
-        curve_frame(curve, self.name).to_csv(self.folder / CURVES, index=False)
+        build_curve_table(curve, self.name).to_csv(self.folder / CURVES, index=False)
         if curve:
-            mlflow.log_figure(curve_figure(curve, self.name), "learning_curve.png")
+            mlflow.log_figure(plot_curve(curve, self.name), "learning_curve.png")
         for path in sorted(self.folder.rglob("*.json")):
             if path.stat().st_size < 100_000:  # configs and cards, not vocabularies
                 mlflow.log_artifact(str(path), str(Path("config") / path.parent.relative_to(self.folder)))
 
 
 @contextmanager
-def tracked_training(
+def open_training_run(
     name: str, key: str, params: Mapping[str, Any], data: Sequence[str], folder: Path
 ) -> Iterator[TrainingRun]:
     """Open the MLflow run of a training stage and an empty output folder.
@@ -91,6 +91,6 @@ def tracked_training(
         data: DVC paths that the run reads.
         folder: output folder; what an earlier run left there is removed.
     """
-    empty_folder(folder)
+    create_empty_folder(folder)
     with tracking.run(name, key=key, params=params, data=data, tags={"stage": name}):
         yield TrainingRun(name, folder)

@@ -14,11 +14,11 @@ from caramel.runtime.ray.asha import Halving
 from caramel.runtime.ray.sharded_map import Executor, compute_fingerprint, compute_result_names
 from caramel.runtime.ray.trials import TrialResult, tune_grid
 from caramel.training.recipes.finetune_trial import finetune_trial
-from caramel.training.variants import in_steps, set_up
+from caramel.training.variants import resolve_steps, set_up
 
 
 @dataclass(frozen=True)
-class Trials:
+class TrialRunner:
     """All that trials of this stage are made of but their points."""
 
     settings: Mapping[str, Any]
@@ -36,14 +36,14 @@ class Trials:
         """Return what the trials gave; the runs of those that were ended early end, too."""
         planned: dict[str, tracking.PlannedRun] = {}  # by the name of the trial
 
-        def plan(point: dict[str, Any], trial: str) -> dict[str, Any]:
-            run = planned[trial] = self._planned(point, trial)
-            steps = self._in_steps(point)
+        def plan_trial(point: dict[str, Any], trial: str) -> dict[str, Any]:
+            run = planned[trial] = self._plan_run(point, trial)
+            steps = self._resolve_steps(point)
             ending = (halving.metric, steps["checkpoint_every"], steps["steps"]) if halving else None
             return {"planned": run, "workers": self.workers, "ending": ending}
 
         processes = self.settings["processes"]
-        found = tune_grid(
+        results = tune_grid(
             finetune_trial,
             points,
             settings=self.settings,
@@ -52,35 +52,35 @@ class Trials:
             title="finetune",
             cpus=processes,
             gpus=self.gpus * processes,
-            plan=plan,
+            plan=plan_trial,
             halving=halving,
         )
-        for each in found:
-            if "stopped" in each.result and each.folder.name in planned:
-                tracking.mark_killed(planned[each.folder.name])
-        return found
+        for result in results:
+            if "stopped" in result.result and result.folder.name in planned:
+                tracking.mark_killed(planned[result.folder.name])
+        return results
 
-    def names(self, points: Sequence[Point]) -> list[str]:
+    def list_names(self, points: Sequence[Point]) -> list[str]:
         """Return the trials' names, the hashes of all that they depend on."""
         return compute_result_names(finetune_trial, self.settings, points)
 
-    def checkpoints(self, point: Point) -> int:
+    def count_checkpoints(self, point: Point) -> int:
         """Return at how many steps a trial is measured."""
-        found = self._in_steps(point)
-        steps, every = int(found["steps"]), int(found["checkpoint_every"])
+        resolved = self._resolve_steps(point)
+        steps, every = int(resolved["steps"]), int(resolved["checkpoint_every"])
         return math.ceil(steps / every)
 
-    def _planned(self, point: Point, trial: str) -> tracking.PlannedRun:
+    def _plan_run(self, point: Point, trial: str) -> tracking.PlannedRun:
         name = f"{point['variant']}-{point['seed']}"
-        mine = {**self.common, **point.get("own", {})}
-        method = set_up(point["variant"], mine["negatives"], mine.pop("weights", {}))
+        settings = {**self.common, **point.get("own", {})}
+        method = set_up(point["variant"], settings["negatives"], settings.pop("weights", {}))
         terms = {f"weight_{name}": weight for name, weight in method.weights.items()}
         params = {
             "variant": point["variant"],
             "seed": point["seed"],
             "train_rows": self.rows,
             "processes": self.settings["processes"],
-            **in_steps(method, mine, self.rows),
+            **resolve_steps(method, settings, self.rows),
             **terms,
             "negatives": method.negatives,
         }
@@ -94,6 +94,6 @@ class Trials:
             root=self.root,
         )
 
-    def _in_steps(self, point: Point) -> dict[str, Any]:
-        mine = {**self.common, **point.get("own", {})}
-        return in_steps(set_up(point["variant"], mine["negatives"], {}), mine, self.rows)
+    def _resolve_steps(self, point: Point) -> dict[str, Any]:
+        settings = {**self.common, **point.get("own", {})}
+        return resolve_steps(set_up(point["variant"], settings["negatives"], {}), settings, self.rows)

@@ -12,12 +12,14 @@ from caramel.errors import ConfigError, format_items
 if TYPE_CHECKING:
     import torch
 
-Trained = Literal["all", "image", "text", "last", "lora"]
+TrainableScope = Literal["all", "image", "text", "last", "lora"]
 TEMPERATURE = ("logit_scale", "logit_bias")
 BEHIND = ("ln_post.", "ln_final.", "proj", "text_projection")  # the layers, in a tower of open_clip's
 
 
-def freeze(model: Any, trained: Trained, *, layers: int, lora: Mapping[str, Any], seed: int) -> None:
+def set_trainable_params(
+    model: Any, trained: TrainableScope, *, layers: int, lora: Mapping[str, Any], seed: int
+) -> None:
     """Leave what is to be trained with a gradient, and nothing else.
 
     Args:
@@ -34,19 +36,19 @@ def freeze(model: Any, trained: Trained, *, layers: int, lora: Mapping[str, Any]
     if trained == "lora":
         for parameter in model.parameters():
             parameter.requires_grad_(False)
-        add_corrections(model, **lora, seed=seed)
+        add_lora(model, **lora, seed=seed)
         return
-    first = {tower: _layers(model, tower) - layers for tower in ("visual", "text") if trained == "last"}
+    first = {tower: _count_layers(model, tower) - layers for tower in ("visual", "text") if trained == "last"}
     for name, parameter in model.named_parameters():
-        tower, rest = _tower(name)
+        tower, rest = _parse_tower(name)
         learns = trained in ("all", "image" if tower == "visual" else "text")
         if trained == "last":
-            number = _layer(rest)
+            number = _parse_layer(rest)
             learns = rest.startswith(BEHIND) if number is None else number >= first[tower]
         parameter.requires_grad_(learns or name in TEMPERATURE)
 
 
-def to_training_mode(model: torch.nn.Module) -> None:
+def set_training_mode(model: torch.nn.Module) -> None:
     """Set the model to training, and parts of it that learn nothing to evaluation: their statistics stay as they are."""
     model.train()
     for module in model.modules():
@@ -55,36 +57,40 @@ def to_training_mode(model: torch.nn.Module) -> None:
             module.eval()
 
 
-def _tower(name: str) -> tuple[str, str]:
+def _parse_tower(name: str) -> tuple[str, str]:
     """Return the tower of a weight, visual or text, and its name there."""
     if name.startswith("visual."):
         return "visual", name.removeprefix("visual.")
     return "text", name.removeprefix("text.")
 
 
-def _layer(name: str) -> int | None:
+def _parse_layer(name: str) -> int | None:
     """Return the number of the layer that a tower's weight belongs to; None of what stands before or behind them."""
     parts = name.split(".")
     return int(parts[2]) if parts[:2] == ["transformer", "resblocks"] else None
 
 
-def _layers(model: Any, tower: str) -> int:
+def _count_layers(model: Any, tower: str) -> int:
     """Return how many layers a tower has."""
-    numbers = [_layer(rest) for which, rest in map(_tower, _names(model)) if which == tower]
-    found = [number for number in numbers if number is not None]
-    if not found:
+    numbers = [
+        _parse_layer(rest)
+        for which, rest in map(_parse_tower, _list_parameter_names(model))
+        if which == tower
+    ]
+    layer_numbers = [number for number in numbers if number is not None]
+    if not layer_numbers:
         raise ConfigError(
             f"finetune.trained = 'last' needs towers that are transformers of open_clip's own, and the {tower} tower of this model "
             f"is none. Take 'all', 'image', 'text' or 'lora'."
         )
-    return max(found) + 1
+    return max(layer_numbers) + 1
 
 
-def _names(model: Any) -> list[str]:
+def _list_parameter_names(model: Any) -> list[str]:
     return [name for name, _ in model.named_parameters()]
 
 
-def add_corrections(model: Any, *, rank: int, alpha: float, targets: Sequence[str], seed: int) -> None:
+def add_lora(model: Any, *, rank: int, alpha: float, targets: Sequence[str], seed: int) -> None:
     """Give each weight W that a target names a correction: W + (alpha / rank) B A, of which A and B alone are trained.
 
     LoRA (Hu et al., ICLR 2022): A is Kaiming-uniform and B zero, so that the model is at first what it was, bit for
@@ -117,15 +123,17 @@ def add_corrections(model: Any, *, rank: int, alpha: float, targets: Sequence[st
             module = model.get_submodule(path)
             weight = getattr(module, last)
             generator = torch.Generator().manual_seed(zlib.crc32(f"{seed}:{name}".encode()))
-            correction = _correction(weight, rank, alpha / rank, generator)
+            correction = _build_lora_weight(weight, rank, alpha / rank, generator)
             parametrize.register_parametrization(module, last, correction)
 
 
-def _correction(weight: torch.Tensor, rank: int, scale: float, generator: torch.Generator) -> torch.nn.Module:
+def _build_lora_weight(
+    weight: torch.Tensor, rank: int, scale: float, generator: torch.Generator
+) -> torch.nn.Module:
     """Return the module that adds scale · B A to the weight."""
     import torch
 
-    class Correction(torch.nn.Module):
+    class LoRAWeight(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             rows, columns = weight.flatten(1).shape
@@ -137,10 +145,10 @@ def _correction(weight: torch.Tensor, rank: int, scale: float, generator: torch.
         def forward(self, original: torch.Tensor) -> torch.Tensor:
             return original + scale * (self.b @ self.a).view_as(original)
 
-    return Correction()
+    return LoRAWeight()
 
 
-def merge(model: torch.nn.Module) -> None:
+def merge_lora(model: torch.nn.Module) -> None:
     """Make the corrections part of the weights that they correct."""
     from torch.nn.utils import parametrize
 
@@ -149,14 +157,14 @@ def merge(model: torch.nn.Module) -> None:
             parametrize.remove_parametrizations(module, name, leave_parametrized=True)
 
 
-def plain_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def get_merged_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return the weights by the names that they have without corrections, merged, and detached."""
-    found = {}
+    state = {}
     for name, value in model.state_dict().items():
         path, corrected, rest = name.partition("parametrizations.")
         weight, _, part = rest.rpartition(".")
         if not corrected:
-            found[name] = value.detach()
+            state[name] = value.detach()
         elif part == "original":
-            found[path + weight] = getattr(model.get_submodule(path.rstrip(".")), weight).detach()
-    return found
+            state[path + weight] = getattr(model.get_submodule(path.rstrip(".")), weight).detach()
+    return state

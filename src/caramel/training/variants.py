@@ -12,12 +12,12 @@ import pandas as pd
 from caramel.errors import BackendError, ConfigError
 from caramel.interfaces.method import Method
 from caramel.models.open_clip.checkpoints import build_model, read_folder
-from caramel.models.open_clip.patch_tokens import without_parts
+from caramel.models.open_clip.patch_tokens import explain_missing_tokens
 from caramel.registry import METHODS
 from caramel.schemas.io import read_table
 from caramel.schemas.training import TRAINING
-from caramel.training.data.batch import rows_at_each_step
-from caramel.training.data.examples import require
+from caramel.training.data.batch import count_rows_per_step
+from caramel.training.data.examples import check_rows
 
 
 def set_up(variant: str, negatives: int | None, weights: Mapping[str, float]) -> Method:
@@ -27,7 +27,7 @@ def set_up(variant: str, negatives: int | None, weights: Mapping[str, float]) ->
     return replace(method, negatives=number, weights={**method.weights, **weights})
 
 
-def in_steps(method: Method, settings: Mapping[str, Any], number: int) -> dict[str, Any]:
+def resolve_steps(method: Method, settings: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Return settings of ``contrastive.fit`` in which passes through the rows, where ``epochs`` has them, are steps.
 
     Args:
@@ -39,18 +39,23 @@ def in_steps(method: Method, settings: Mapping[str, Any], number: int) -> dict[s
     Raises:
         ConfigError: the warm-up outlasts the training.
     """
-    found = dict(settings)
-    epochs, per_pass = found.pop("epochs"), found.pop("per_pass")
+    resolved = dict(settings)
+    epochs, per_pass = resolved.pop("epochs"), resolved.pop("per_pass")
     if epochs is not None:
-        each = max(1, number // rows_at_each_step(method, found["batch"], bool(method.neighbours)))
-        found |= {"steps": epochs * each, "checkpoint_every": max(1, each // per_pass)}
-    if found["warmup"] > found["steps"]:
+        steps_per_epoch = max(
+            1, number // count_rows_per_step(method, resolved["batch"], bool(method.neighbours))
+        )
+        resolved |= {
+            "steps": epochs * steps_per_epoch,
+            "checkpoint_every": max(1, steps_per_epoch // per_pass),
+        }
+    if resolved["warmup"] > resolved["steps"]:
         passes = f", which are {epochs} passes through {number} rows" if epochs is not None else ""
         raise ConfigError(
-            f"finetune.warmup = {found['warmup']}: method {method.name!r} trains for {found['steps']} steps{passes}, and its "
+            f"finetune.warmup = {resolved['warmup']}: method {method.name!r} trains for {resolved['steps']} steps{passes}, and its "
             f"learning rate would never be reached. Take a shorter warm-up, or more steps."
         )
-    return found
+    return resolved
 
 
 def split_rows(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -73,9 +78,9 @@ def check_data(variants: Iterable[str], train_rows: pd.DataFrame, base: str | Pa
     """
     methods = [METHODS[variant] for variant in variants]
     for method in methods:
-        require(train_rows, method)
+        check_rows(train_rows, method)
     in_parts = [method.name for method in methods if method.parts]
-    if in_parts and (why := _without_parts(Path(base))):
+    if in_parts and (why := _explain_missing_parts(Path(base))):
         raise BackendError(
             f"Method {in_parts[0]!r} trains on patches and words, which the model at {str(base)!r} does not give: {why}. Leave "
             f"{in_parts[0]!r} out of finetune.variants, or take another base."
@@ -89,7 +94,7 @@ def check_settings(variant: str, settings: Mapping[str, Any], number: int, proce
         ConfigError: as in ``in_steps`` and ``check_shares``.
     """
     method = set_up(variant, settings["negatives"], {})
-    in_steps(method, settings, number)
+    resolve_steps(method, settings, number)
     check_shares(method, number, settings["batch"], processes)
 
 
@@ -108,7 +113,7 @@ def check_shares(method: Method, number: int, captions: int, processes: int) -> 
     if processes == 1:
         return
     beside = 2 if method.neighbours else 1
-    size = beside * min(number, rows_at_each_step(method, captions, bool(method.neighbours)))
+    size = beside * min(number, count_rows_per_step(method, captions, bool(method.neighbours)))
     if size % processes:
         few = f", all {number} that there are" if size == number else ""
         fitting = [n for n in range(2, size + 1) if size % n == 0]
@@ -118,9 +123,9 @@ def check_shares(method: Method, number: int, captions: int, processes: int) -> 
         )
 
 
-def _without_parts(base: Path) -> str:
+def _explain_missing_parts(base: Path) -> str:
     import torch
 
     config, _ = read_folder(base)
     with torch.device("meta"):  # what it is made of, without weights
-        return without_parts(build_model(config, str(base)))
+        return explain_missing_tokens(build_model(config, str(base)))

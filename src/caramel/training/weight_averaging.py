@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 State = Mapping[str, "torch.Tensor"]
 
 
-def frozen_copy(model: torch.nn.Module) -> torch.nn.Module:
+def copy_frozen_model(model: torch.nn.Module) -> torch.nn.Module:
     """Return a copy in evaluation mode that learns nothing."""
     return copy.deepcopy(model).requires_grad_(False).eval()
 
 
-def follow(average: torch.nn.Module, state: State, decay: float) -> None:
+def update_ema_(average: torch.nn.Module, state: State, decay: float) -> None:
     """Move an average towards the weights of a step: θ̄ ← decay θ̄ + (1 − decay) θ; what is no weight is taken over.
 
     Args:
@@ -35,12 +35,12 @@ def follow(average: torch.nn.Module, state: State, decay: float) -> None:
                 buffer.copy_(state[name])
 
 
-def warmed(decay: float, step: int) -> float:
+def ema_decay_at(decay: float, step: int) -> float:
     """Return the decay after a step, from 0: less at first, that the average forgets the start soon."""
     return min(decay, (step + 1) / (step + 10))
 
 
-def mixed(before: State, after: State, alpha: float) -> dict[str, torch.Tensor]:
+def interpolate_weights(before: State, after: State, alpha: float) -> dict[str, torch.Tensor]:
     """Return (1 − alpha) before + alpha after, of all numbers that are not whole; the others are those after.
 
     WiSE-FT (Wortsman et al., CVPR 2022). At 0 and 1 it is one of the two, bit for bit.
@@ -56,7 +56,7 @@ def mixed(before: State, after: State, alpha: float) -> dict[str, torch.Tensor]:
     }
 
 
-class Mix(NamedTuple):
+class WiseFTPoint(NamedTuple):
     """One metric of one mixture: ``kept`` of the one that is taken."""
 
     alpha: float
@@ -65,13 +65,13 @@ class Mix(NamedTuple):
     kept: bool
 
 
-def best_mix(
+def select_alpha(
     model: torch.nn.Module,
     before: State,
     alphas: Sequence[float],
     measure: Callable[[], Mapping[str, float]],
     select: str,
-) -> list[Mix]:
+) -> list[WiseFTPoint]:
     """Measure mixtures of a model's weights before and after its training, and leave it the best; return the curve.
 
     Args:
@@ -84,8 +84,12 @@ def best_mix(
     after = {name: value.detach().clone() for name, value in model.state_dict().items()}
     curve: list[tuple[float, Mapping[str, float]]] = []
     for alpha in alphas:
-        model.load_state_dict(mixed(before, after, alpha))
+        model.load_state_dict(interpolate_weights(before, after, alpha))
         curve.append((alpha, measure()))
     best = max(curve, key=lambda point: (point[1][select], -point[0]))[0]
-    model.load_state_dict(mixed(before, after, best))
-    return [Mix(alpha, name, value, alpha == best) for alpha, found in curve for name, value in found.items()]
+    model.load_state_dict(interpolate_weights(before, after, best))
+    return [
+        WiseFTPoint(alpha, name, value, alpha == best)
+        for alpha, metrics in curve
+        for name, value in metrics.items()
+    ]

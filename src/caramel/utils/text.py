@@ -31,7 +31,7 @@ def split_words(text: str) -> list[str]:
     return re.findall(rf"\w[\w{_select_marks(text)}]*", text)
 
 
-def is_of_word(character: str) -> bool:
+def is_word_character(character: str) -> bool:
     """Return whether a character is a letter, a digit, or a mark that belongs to one; the empty text is not."""
     return character.isalnum() or (character != "" and unicodedata.category(character)[0] == "M")
 

@@ -17,7 +17,7 @@ from stored_images import stored
 from caramel.audit.files.formats import FORMAT_SIGNATURES
 from caramel.audit.files.inputs import COLUMNS, read_frame, read_rows
 from caramel.audit.set_statistics import compute_set_statistics
-from caramel.benchmarks.image_files import encoded
+from caramel.benchmarks.image_files import read_encoded_images
 from caramel.errors import ContractError, DataError
 from caramel.registry import BENCHMARKS
 from caramel.schemas.instances import INSTANCES
@@ -394,14 +394,14 @@ def test_images_are_named_where_they_are_at_hand(tmp_path: Path) -> None:
     found = read_rows(tmp_path, images=tmp_path / "pictures")
     assert found.rows["negative_image"].tolist() == [None]
     (key,) = found.rows["image"]
-    assert encoded([found.images[key]]) == [PICTURE]
+    assert read_encoded_images([found.images[key]]) == [PICTURE]
 
 
 def test_images_inside_of_a_release_can_be_read(tmp_path: Path) -> None:
     bivlc(tmp_path)
     found = read_rows(tmp_path)
     keys = found.rows[["image", "negative_image"]].iloc[0]
-    assert encoded([found.images[key] for key in keys]) == [PICTURE, b"other"]
+    assert read_encoded_images([found.images[key] for key in keys]) == [PICTURE, b"other"]
 
 
 def instances(folder: Path) -> None:
@@ -423,9 +423,9 @@ def test_our_instances_are_read_with_and_without_their_images(tmp_path: Path) ->
     stored(tmp_path / "images.parquet", images)
     for path in (tmp_path, tmp_path / "instances.parquet"):
         found = read_rows(path)
-        assert encoded([found.images[key] for key in found.rows["image"]]) == [b"a", b"a"]
+        assert read_encoded_images([found.images[key] for key in found.rows["image"]]) == [b"a", b"a"]
         assert found.rows["negative_image"].tolist()[1] is None
-        assert encoded([found.images[found.rows["negative_image"][0]]]) == [b"b"]
+        assert read_encoded_images([found.images[found.rows["negative_image"][0]]]) == [b"b"]
 
 
 def test_our_negatives_are_read_with_their_pairs_and_paraphrases(tmp_path: Path) -> None:
@@ -470,7 +470,7 @@ def test_a_file_with_named_columns_is_read(tmp_path: Path, suffix: str) -> None:
         ["1", "a.jpg", "add", "add_obj", DOG, None, CAT, picture, None],
         ["2", "b.jpg", "other", "obj", DOG, BIRD, "", None, None],
     ]
-    assert encoded([found.images[picture]]) == [PICTURE]
+    assert read_encoded_images([found.images[picture]]) == [PICTURE]
 
 
 def test_a_file_of_captions_and_negatives_alone_is_enough(tmp_path: Path) -> None:
@@ -518,9 +518,9 @@ def test_images_in_a_table_with_named_columns_are_named_by_their_content(tmp_pat
     assert none.startswith("caption-")
     assert empty.startswith("caption-")
     keys = [key for key in found.rows["image"] if key is not None]
-    assert encoded([found.images[key] for key in keys]) == [b"a", b"b", b"a"]
+    assert read_encoded_images([found.images[key] for key in keys]) == [b"a", b"b", b"a"]
     assert found.rows["image"].isna().tolist() == [False, False, False, True, True]
-    assert encoded([found.images[key] for key in found.rows["negative_image"]]) == [PICTURE] * 5
+    assert read_encoded_images([found.images[key] for key in found.rows["negative_image"]]) == [PICTURE] * 5
 
 
 def test_they_are_named_by_their_paths_where_each_has_its_own(tmp_path: Path) -> None:
@@ -548,7 +548,7 @@ def test_an_image_without_bytes_is_the_file_that_its_path_names(tmp_path: Path, 
     found = read_rows(path)
     assert found.rows["image_id"].tolist() == ["a.jpg", "/elsewhere/b.jpg", "a.jpg"]
     assert found.rows["image"].isna().tolist() == [False, True, False]
-    assert encoded([found.images[found.rows["image"][0]]]) == [PICTURE]
+    assert read_encoded_images([found.images[found.rows["image"][0]]]) == [PICTURE]
 
 
 def test_images_in_a_frame_are_named_as_in_a_file(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from caramel.audit.similarity.world_trees import TREES, parse_captions
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.parser import Parse, Tree
 from caramel.sources.sugarcrepe_files import read_captions
-from caramel.sources.world.grammar import PATTERNS, Reading, realise, shape
+from caramel.sources.world.grammar import PATTERNS, Reading, get_pattern_key, realise_caption
 from caramel.sources.world.scenes import RELATIONS, Meaning, Mention, Relation
 
 # Table 9 of SugarCrepe++ (Dumpala et al. 2024): two sentences, lexical similarity.
@@ -200,7 +200,7 @@ def every_caption() -> list[Reading]:
                 positions = ("left", "top", None) if kinds[0] in RELATIONS[:2] else ("bottom", None, "right")
                 placed = zip(meaning.mentions, positions, strict=False)
                 meaning = replace(meaning, mentions=tuple(replace(m, position=p) for m, p in placed))
-            assert shape(meaning) == (objects, relations)
+            assert get_pattern_key(meaning) == (objects, relations)
             for pattern in range(len(patterns)):
                 said = Reading(meaning, pattern)
                 tails = (replace(said, added=Mention("boat", "orange")), replace(said, alone=True))
@@ -210,10 +210,10 @@ def every_caption() -> list[Reading]:
 
 def test_the_leaves_of_a_world_tree_are_the_caption() -> None:
     assert {key: len(found) for key, found in TREES.items()} == {k: len(p) for k, p in PATTERNS.items()}
-    captions = [realise(said) for said in every_caption()]
+    captions = [realise_caption(said) for said in every_caption()]
     for caption, (tree,) in zip(captions, parse_captions(captions), strict=True):
         spaced = caption.lower().replace(",", " ,").replace(".", " .")
-        assert tree.words() == spaced.split()
+        assert tree.list_words() == spaced.split()
 
 
 def test_a_text_that_is_not_of_the_world_is_an_error() -> None:

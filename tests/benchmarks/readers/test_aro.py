@@ -22,7 +22,7 @@ from published_b import (
 )
 
 from caramel.benchmarks.image_files import check_images
-from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.metrics import compute_outcomes
 from caramel.benchmarks.readers import aro
 from caramel.errors import DataError
 from caramel.evaluation.results.summary import summarise_similarities
@@ -101,8 +101,10 @@ def test_relations_are_judged_as_by_the_authors(
     assert {0.0, 1.0} <= set(values)
     assert (spec == FAILING) == any(map(math.isnan, values))
     rows = scored(aro.VG_RELATION, data, images, spec, tmp_path / "store")
-    assert outcomes(rows, ["accuracy"]).hits["accuracy"].tolist() == pytest.approx(values, nan_ok=True)
-    assert outcomes(rows, ["accuracy"]).ties["accuracy"].sum() >= 4
+    assert compute_outcomes(rows, ["accuracy"]).hits["accuracy"].tolist() == pytest.approx(
+        values, nan_ok=True
+    )
+    assert compute_outcomes(rows, ["accuracy"]).ties["accuracy"].sum() >= 4
     found = judged(rows, aro.VG_RELATION)
     expected = means([cells["relation_name"] for cells in published], values)
     assert found[list(expected)].to_dict() == pytest.approx(expected)
@@ -120,7 +122,9 @@ def test_attributions_are_judged_as_by_the_authors(
     published = json.loads((data / "visual_genome_attribution.json").read_text())
     values = by_authors(published, images, spec)
     rows = scored(aro.VG_ATTRIBUTION, data, images, spec, tmp_path / "store")
-    assert outcomes(rows, ["accuracy"]).hits["accuracy"].tolist() == pytest.approx(values, nan_ok=True)
+    assert compute_outcomes(rows, ["accuracy"]).hits["accuracy"].tolist() == pytest.approx(
+        values, nan_ok=True
+    )
     found = judged(rows, aro.VG_ATTRIBUTION)
     each = means(["_".join(cells["attributes"]) for cells in published], values)
     reported = {"white_green", "old_wooden"}  # the others have fewer than 25 instances
@@ -209,27 +213,27 @@ def test_a_broken_row_is_named(field: str, value: object, message: str, tmp_path
     rows[2][field] = value
     write(data / "visual_genome_relation.json", rows)
     with pytest.raises(DataError, match=message):
-        aro.VG_RELATION.read(data, images)
+        aro.VG_RELATION.load_rows(data, images)
 
 
 @pytest.mark.parametrize("pair", [None, "white_green", ["white"], ["white", 3]])
 def test_a_broken_pair_of_attributes_is_named(pair: object, tmp_path: Path) -> None:
     write(tmp_path / "visual_genome_attribution.json", [row(1, attributes=pair)])
     with pytest.raises(DataError, match="row 0: field 'attributes' must be a list of two texts"):
-        aro.VG_ATTRIBUTION.read(tmp_path, tmp_path)
+        aro.VG_ATTRIBUTION.load_rows(tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize("options", [None, [], ["alone"], "text", ["a", None]])
 def test_broken_options_are_named(options: object, tmp_path: Path) -> None:
     write(tmp_path / "coco_order.json", [{"image_path": "a.jpg", "caption_options": options}])
     with pytest.raises(DataError, match="row 0: field 'caption_options'"):
-        aro.COCO_ORDER.read(tmp_path, tmp_path)
+        aro.COCO_ORDER.load_rows(tmp_path, tmp_path)
 
 
 def test_a_missing_image_is_named(tmp_path: Path) -> None:
     data, images = relation(tmp_path)
     (images / "images" / "2400003.jpg").unlink()
-    task = aro.VG_RELATION.read(data, images)
+    task = aro.VG_RELATION.load_rows(data, images)
     with pytest.raises(DataError, match=r"2400003\.jpg, box .*: missing"):
         check_images(task.images, "vg_relation")
 
@@ -239,8 +243,8 @@ def test_a_missing_image_is_named(tmp_path: Path) -> None:
 )
 def test_what_is_not_there_or_empty_is_told(benchmark: Benchmark, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"Expected layout:\n  {benchmark.name}/"):
-        benchmark.read(tmp_path, tmp_path)
+        benchmark.load_rows(tmp_path, tmp_path)
     name = benchmark.name if "order" in benchmark.name else benchmark.name.replace("vg", "visual_genome")
     write(tmp_path / f"{name}.json", [])
     with pytest.raises(DataError, match="holds no row"):
-        benchmark.read(tmp_path, tmp_path)
+        benchmark.load_rows(tmp_path, tmp_path)

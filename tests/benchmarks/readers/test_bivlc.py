@@ -135,13 +135,13 @@ def test_a_positive_image_is_decoded_once(tmp_path: Path) -> None:
 def test_captions_are_read_without_the_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release(tmp_path)
     asked: list[list[str]] = []
-    whole = pairs.parquet_rows
+    whole = pairs.iter_parquet_rows
 
     def parquet_rows(path: Path, columns: list[str]) -> Iterator[tuple[str, Any]]:
         asked.append(columns)
         return whole(path, columns)
 
-    monkeypatch.setattr(pairs, "parquet_rows", parquet_rows)
+    monkeypatch.setattr(pairs, "iter_parquet_rows", parquet_rows)
     read_bivlc(tmp_path, tmp_path)
     assert asked == [["caption", "negative_caption", "type", "subtype"]] * 2
 

@@ -90,7 +90,7 @@ def test_a_folder_without_the_file_is_told_how_it_should_look(tmp_path: Path) ->
 
 def test_the_released_file_has_210_pairs_in_the_order_of_their_images(tmp_path: Path) -> None:
     data = released(COLA, "data")
-    task = BENCHMARK.read(data.parent, tmp_path)
+    task = BENCHMARK.load_rows(data.parent, tmp_path)
     rows = json.loads((data / "COLA_multiobjects_matching_benchmark.json").read_text())
     assert len(task.rows) == len(rows) == 210
     names = [Path(image.path).name for image in task.images]

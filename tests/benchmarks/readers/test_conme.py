@@ -75,7 +75,7 @@ def test_every_instance_is_judged_as_published(
 @pytest.mark.parametrize("place", [".", "images", "val2017", "coco/val2017"])
 def test_the_images_are_found_where_they_lie(place: str, tmp_path: Path) -> None:
     data = release(tmp_path, place)
-    assert len(check_images(BENCHMARK.read(data, data).images, "a")) == 7
+    assert len(check_images(BENCHMARK.load_rows(data, data).images, "a")) == 7
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_the_images_are_found_where_they_lie(place: str, tmp_path: Path) -> None
 def test_a_broken_row_is_named(changes: dict[str, str], message: str, tmp_path: Path) -> None:
     data = release(tmp_path, **changes)
     with pytest.raises(DataError, match=message):
-        BENCHMARK.read(data, data)
+        BENCHMARK.load_rows(data, data)
 
 
 def test_a_missing_and_an_empty_file_are_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"(?s)holds none of replace-att\.csv.*conme/ConMe"):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)
     (tmp_path / FILES[1]).write_text(",".join(COLUMNS) + "\n")
     with pytest.raises(DataError, match="hold no row"):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)

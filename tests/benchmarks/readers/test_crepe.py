@@ -27,8 +27,8 @@ from caramel.audit.files.formats import detect_format
 from caramel.benchmarks.crepe_files import BROKEN, EMPTY
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.readers import crepe_productivity, crepe_retrieval, crepe_systematicity
-from caramel.benchmarks.tasks import rejects_text
-from caramel.benchmarks.visual_genome import vg_file
+from caramel.benchmarks.tasks import format_rejects
+from caramel.benchmarks.visual_genome import locate_vg_image
 from caramel.errors import DataError
 from caramel.evaluation.results.summary import summarise_similarities
 from caramel.interfaces.benchmark import Rankings
@@ -218,8 +218,8 @@ def test_raw_retrieval_is_judged_within_folds(
     rows = scored(benchmark, data, images, spec, tmp_path / "store")
     expected = []
     for split in sorted(SIZES):
-        members = crepe_retrieval.regions(data / f"{split}.csv", {}).kept
-        for fold, pairs in enumerate(crepe_retrieval.folds(split, members, 8, crepe_retrieval.SEED)):
+        members = crepe_retrieval.read_regions(data / f"{split}.csv", {}).regions
+        for fold, pairs in enumerate(crepe_retrieval.draw_folds(split, members, 8, crepe_retrieval.SEED)):
             parts = []
             for pair in pairs:
                 left, top, right, bottom = pair.box
@@ -248,12 +248,12 @@ def test_raw_retrieval_is_judged_within_folds(
 @pytest.mark.parametrize(("size", "smallest", "expected"), [(53, 8, 6), (8, 8, 1), (15, 8, 1), (200, 8, 20)])
 def test_folds_are_disjoint_and_as_many_as_the_paper_says(size: int, smallest: int, expected: int) -> None:
     members = [crepe_retrieval.Region(str(k), (0, 0, 1, 1), f"c{k}", {}) for k in range(size)]
-    found = crepe_retrieval.folds("s", members, smallest, 0)
+    found = crepe_retrieval.draw_folds("s", members, smallest, 0)
     assert [len(fold) for fold in found] == [smallest] * expected
     drawn = [pair for fold in found for pair in fold]
     assert len({pair.image_id for pair in drawn}) == len(drawn)
-    assert crepe_retrieval.folds("s", members[::-1], smallest, 0) == found
-    assert crepe_retrieval.folds("s", members, smallest, 1) != found
+    assert crepe_retrieval.draw_folds("s", members[::-1], smallest, 0) == found
+    assert crepe_retrieval.draw_folds("s", members, smallest, 1) != found
 
 
 def spoilt(folder: Path, **changes: str) -> tuple[Path, Path]:
@@ -282,7 +282,7 @@ def spoilt(folder: Path, **changes: str) -> tuple[Path, Path]:
 def test_a_broken_row_is_named(changes: dict[str, str], message: str, tmp_path: Path) -> None:
     data, images = spoilt(tmp_path, **changes)
     with pytest.raises(DataError, match=message):
-        crepe_systematicity.BENCHMARK.read(data, images)
+        crepe_systematicity.BENCHMARK.load_rows(data, images)
 
 
 @pytest.mark.parametrize(
@@ -305,9 +305,9 @@ def test_a_broken_row_is_named(changes: dict[str, str], message: str, tmp_path: 
 def test_a_row_without_hard_negatives_is_a_reject_and_not_the_file(
     column: str, cell: str, reason: str, tmp_path: Path
 ) -> None:
-    whole = crepe_systematicity.BENCHMARK.read(*systematicity(tmp_path / "whole"))
+    whole = crepe_systematicity.BENCHMARK.load_rows(*systematicity(tmp_path / "whole"))
     data, images = spoilt(tmp_path / "spoilt", **{f"valid_hard_negs_{column}": cell})
-    task = crepe_systematicity.BENCHMARK.read(data, images)
+    task = crepe_systematicity.BENCHMARK.load_rows(data, images)
     assert isinstance(task, Rankings)
     (reject,) = task.rejects
     assert reject.reason == reason
@@ -316,7 +316,7 @@ def test_a_row_without_hard_negatives_is_a_reject_and_not_the_file(
     )
     lost = {f"cc12m/sc/{kind}-2" for kind in (column, "both")}
     assert set(whole.rows["instance_id"]) - set(task.rows["instance_id"]) == lost
-    assert f"1: {reason}, the first" in rejects_text(task.rejects, "crepe")
+    assert f"1: {reason}, the first" in format_rejects(task.rejects, "crepe")
 
 
 def test_a_file_without_any_hard_negative_is_an_error(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_a_file_without_any_hard_negative_is_an_error(tmp_path: Path) -> None:
         [row(1, "a", valid_hard_negs_atom=[], valid_hard_negs_comp=[])],
     )
     with pytest.raises(DataError, match="holds no row with hard negatives"):
-        crepe_systematicity.BENCHMARK.read(tmp_path, tmp_path)
+        crepe_systematicity.BENCHMARK.load_rows(tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize("form", [list, tuple, set])
@@ -334,7 +334,7 @@ def test_hard_negatives_may_be_a_list_a_tuple_or_a_set(form: type, tmp_path: Pat
     cell = repr(form(negatives))
     path = tmp_path / "atom/prod_vg_hard_negs_atom_complexity_4.csv"
     write(path, [row(1, "a cat") | {"hard_negs": cell}])
-    found = crepe_productivity.regions(path, {"atom": "hard_negs"}).kept[0].negatives["atom"]
+    found = crepe_productivity.read_regions(path, {"atom": "hard_negs"}).regions[0].negatives["atom"]
     assert found == tuple(sorted(negatives) if form is set else negatives)
 
 
@@ -350,7 +350,7 @@ def test_all_types_are_those_of_the_column_combined_where_it_is_there(tmp_path: 
         for n, left in ((4, ()), (7, ("combined",))):
             path = tmp_path / kind / f"prod_vg_hard_negs_{kind}_complexity_{n}.csv"
             write(path, [{c: v for c, v in cells.items() if c not in left} for cells in rows])
-    task = crepe_productivity.BENCHMARK.read(tmp_path, tmp_path)
+    task = crepe_productivity.BENCHMARK.load_rows(tmp_path, tmp_path)
     assert isinstance(task, Rankings)
     asked: dict[str, list[list[str]]] = {"all_types/n4": [], "all_types/n7": []}
     for query in task.rows.itertuples():
@@ -395,10 +395,10 @@ def test_the_files_are_read_in_the_archives_that_the_authors_publish(
 
 def test_a_file_that_is_unpacked_is_taken_before_the_same_one_in_an_archive(tmp_path: Path) -> None:
     data, images = systematicity(tmp_path)
-    expected = crepe_systematicity.BENCHMARK.read(data, images)
+    expected = crepe_systematicity.BENCHMARK.load_rows(data, images)
     with zipfile.ZipFile(data / "old.zip", "w") as file:
         file.writestr(SYSTEMATICITY[0][0], "an older file")
-    assert crepe_systematicity.BENCHMARK.read(data, images).rows.equals(expected.rows)
+    assert crepe_systematicity.BENCHMARK.load_rows(data, images).rows.equals(expected.rows)
 
 
 def test_the_rows_of_productivity_are_a_fifth_of_the_negatives_of_table_5() -> None:
@@ -416,14 +416,14 @@ def test_the_rows_of_productivity_are_a_fifth_of_the_negatives_of_table_5() -> N
 
 def test_a_missing_image_is_named_before_anything_is_scored(tmp_path: Path) -> None:
     data, images = spoilt(tmp_path, image_id="77")
-    task = crepe_systematicity.BENCHMARK.read(data, images)
+    task = crepe_systematicity.BENCHMARK.load_rows(data, images)
     with pytest.raises(DataError, match=r"1 of \d+ images .*\n.*77\.jpg.*missing"):
         check_images(task.images, "crepe")
 
 
 def test_a_region_that_reaches_out_is_kept_as_it_is_published(tmp_path: Path) -> None:
     data, images = spoilt(tmp_path, x="-2", width="60")
-    task = crepe_systematicity.BENCHMARK.read(data, images)
+    task = crepe_systematicity.BENCHMARK.load_rows(data, images)
     assert (-2, 2, 58, 16) in [image.box for image in task.images]
 
 
@@ -437,10 +437,10 @@ def test_an_empty_folder_is_told_the_layout(module: object, tmp_path: Path) -> N
 def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
     write(tmp_path / SYSTEMATICITY[0][0], [row(1, "a", valid_hard_negs_atom=["b"])])
     with pytest.raises(DataError, match="lacks the columns \\['valid_hard_negs_comp'\\]"):
-        crepe_systematicity.BENCHMARK.read(tmp_path, tmp_path)
+        crepe_systematicity.BENCHMARK.load_rows(tmp_path, tmp_path)
     (tmp_path / "empty.csv").write_text("image_id,x,y,width,height,caption\n")
     with pytest.raises(DataError, match=r"empty\.csv' holds no row"):
-        crepe_retrieval.regions(tmp_path / "empty.csv", {})
+        crepe_retrieval.read_regions(tmp_path / "empty.csv", {})
 
 
 def test_images_may_lie_where_vl_checklist_has_them(tmp_path: Path) -> None:
@@ -448,5 +448,5 @@ def test_images_may_lie_where_vl_checklist_has_them(tmp_path: Path) -> None:
         images = tmp_path / folder.replace("/", "-").replace(".", "here")
         path = images / folder / "7.jpg"
         draw(path, 1)
-        assert Path(vg_file(images, "7")) == path
-    assert vg_file(tmp_path, "8") == str(tmp_path / "VG_100K/8.jpg")
+        assert Path(locate_vg_image(images, "7")) == path
+    assert locate_vg_image(tmp_path, "8") == str(tmp_path / "VG_100K/8.jpg")

@@ -11,10 +11,10 @@ from caramel.errors import DataError
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.schemas.pairs import PAIRS
-from caramel.sources.world.grammar import read
-from caramel.sources.world.scenes import COLOURS, NOUNS, Scene, Thing
+from caramel.sources.world.grammar import parse_caption
+from caramel.sources.world.scenes import COLOURS, NOUNS, Scene, SceneObject
 
-RED, BLUE = Thing("ball", "red", "small", 0, 0), Thing("cup", "blue", "large", 1, 1)
+RED, BLUE = SceneObject("ball", "red", "small", 0, 0), SceneObject("cup", "blue", "large", 1, 1)
 ROWS = [  # pair, image, caption, objects, split
     ("p0", "i0", "A red ball.", (RED,), "test"),
     ("p1", "i1", "A blue cup.", (BLUE,), "test"),
@@ -43,7 +43,7 @@ def write(folder: Path, scenes: bool = True) -> Path:
 
 
 def test_a_caption_of_several_images_is_one_candidate_and_true_of_each(tmp_path: Path) -> None:
-    task = RETRIEVAL.read(write(tmp_path), tmp_path)
+    task = RETRIEVAL.load_rows(write(tmp_path), tmp_path)
     texts = [text for (text,) in task.texts]
     assert texts == ["A red ball.", "A blue cup.", "A red ball and a blue cup."]
     assert [image.name for image in task.images] == ["i0", "i1", "i2"]
@@ -56,7 +56,7 @@ def test_a_caption_of_several_images_is_one_candidate_and_true_of_each(tmp_path:
 
 def test_images_are_drawn_by_name_and_seed_alone(tmp_path: Path) -> None:
     def drawn(seed: int) -> set[str | None]:
-        task = RETRIEVAL.read(write(tmp_path), tmp_path, count=2, seed=seed)
+        task = RETRIEVAL.load_rows(write(tmp_path), tmp_path, count=2, seed=seed)
         return {image.name for image in task.images}
 
     assert all(len(drawn(seed)) == 2 for seed in range(5))
@@ -65,7 +65,7 @@ def test_images_are_drawn_by_name_and_seed_alone(tmp_path: Path) -> None:
 
 
 def test_a_picture_of_one_object_asks_for_its_noun_and_its_colour(tmp_path: Path) -> None:
-    task = CLASSES.read(write(tmp_path), tmp_path)
+    task = CLASSES.load_rows(write(tmp_path), tmp_path)
     rows = task.rows.set_index("instance_id")
     assert list(rows.index) == ["noun/i0", "colour/i0", "noun/i1", "colour/i1"]
     classes = (*NOUNS, *COLOURS)
@@ -77,8 +77,8 @@ def test_a_picture_of_one_object_asks_for_its_noun_and_its_colour(tmp_path: Path
 
 
 def test_the_prompts_of_a_class_say_it_and_nothing_else_of_its_kind(tmp_path: Path) -> None:
-    task = CLASSES.read(write(tmp_path), tmp_path)
-    said = [[read(prompt).meaning.mentions for prompt in prompts] for prompts in task.texts]
+    task = CLASSES.load_rows(write(tmp_path), tmp_path)
+    said = [[parse_caption(prompt).meaning.mentions for prompt in prompts] for prompts in task.texts]
     for noun, of in zip(NOUNS, said, strict=False):
         assert {(m.noun, m.colour, m.size) for (m,) in of} == {(noun, None, None)}
     for colour, of in zip(COLOURS, said[len(NOUNS) :], strict=True):
@@ -87,20 +87,20 @@ def test_the_prompts_of_a_class_say_it_and_nothing_else_of_its_kind(tmp_path: Pa
 
 def test_where_nothing_is_known_of_scenes_there_is_retrieval_and_no_class(tmp_path: Path) -> None:
     write(tmp_path, scenes=False)
-    assert len(RETRIEVAL.read(tmp_path, tmp_path).rows) == 6
+    assert len(RETRIEVAL.load_rows(tmp_path, tmp_path).rows) == 6
     with pytest.raises(DataError, match="shows a single object"):
-        CLASSES.read(tmp_path, tmp_path)
+        CLASSES.load_rows(tmp_path, tmp_path)
 
 
 def test_a_split_without_pairs_says_so(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="No pair of split 'train'"):
-        RETRIEVAL.read(write(tmp_path), tmp_path, split="train")
+        RETRIEVAL.load_rows(write(tmp_path), tmp_path, split="train")
 
 
 @pytest.mark.parametrize("scene", ["{", "[]", '{"things": [1], "background": ""}', None])
 def test_a_scene_that_is_none_is_named_with_its_pair(scene: str | None, tmp_path: Path) -> None:
     pairs = read_table(PAIRS, write(tmp_path) / "pairs.parquet")
-    odd = Scene((Thing("zebra", "red", "small", 0, 0),), "white").to_json() if scene is None else scene
+    odd = Scene((SceneObject("zebra", "red", "small", 0, 0),), "white").to_json() if scene is None else scene
     write_table(PAIRS, pairs.assign(scene=odd), tmp_path / "pairs.parquet")
     with pytest.raises(DataError, match="The scene of pair 'p0' is none of the embedded world"):
-        CLASSES.read(tmp_path, tmp_path)
+        CLASSES.load_rows(tmp_path, tmp_path)

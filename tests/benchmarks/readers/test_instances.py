@@ -8,8 +8,8 @@ from PIL import Image
 from stored_images import stored
 
 from caramel.benchmarks import image_files
-from caramel.benchmarks.image_files import check_images, encoded
-from caramel.benchmarks.readers.instances import BENCHMARK, SOURCE_FORM, read_instances, subsets_of
+from caramel.benchmarks.image_files import check_images, read_encoded_images
+from caramel.benchmarks.readers.instances import BENCHMARK, SOURCE_FORM, list_subsets, read_instances
 from caramel.errors import DataError
 from caramel.evaluation.scores.encoding import RunConfig
 from caramel.evaluation.scores.scoring import compute_similarities
@@ -136,7 +136,7 @@ def test_one_split_is_read_with_its_images_alone(tmp_path: Path) -> None:
     lines = [instance(0), instance(1, split="val"), instance(3)]
     task = read_instances(written(tmp_path, lines), tmp_path, "val")
     assert task.rows["instance_id"].tolist() == ["p1:swap_obj"]
-    assert encoded(task.images) == [picture(1), picture(4)]
+    assert read_encoded_images(task.images) == [picture(1), picture(4)]
     assert len(read_instances(tmp_path, tmp_path).rows) == 3
 
 
@@ -168,7 +168,7 @@ def test_an_image_whose_shard_is_damaged_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"1 of 2 images(.|\n)*images.parquet, image 'image2': corrupt"):
         check_images(read_instances(folder, folder).images, "instances")
     shard.unlink()
-    image_files._store.cache_clear()
+    image_files._load_image_store.cache_clear()
     with pytest.raises(DataError, match=r"2 of 2 images(.|\n)*00000.parquet' is missing"):
         check_images(read_instances(folder, folder).images, "instances")
 
@@ -190,6 +190,6 @@ def test_the_form_with_the_positives_of_the_source_is_a_benchmark_of_its_own(tmp
 
 
 def test_the_headline_leaves_add_out_and_is_told_apart_by_compounds_where_they_are_known() -> None:
-    assert subsets_of("swap", "swap_obj", "unseen") == ["without_add", "unseen", "swap", "swap_obj"]
-    assert subsets_of("only", "only_obj", "") == ["without_add", "only", "only_obj"]
-    assert subsets_of("add", "add_obj", "seen") == ["add", "add_obj"]
+    assert list_subsets("swap", "swap_obj", "unseen") == ["without_add", "unseen", "swap", "swap_obj"]
+    assert list_subsets("only", "only_obj", "") == ["without_add", "only", "only_obj"]
+    assert list_subsets("add", "add_obj", "seen") == ["add", "add_obj"]

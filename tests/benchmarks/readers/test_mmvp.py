@@ -66,14 +66,14 @@ def test_every_verdict_and_metric_is_that_of_the_authors_script(
 ) -> None:
     data, images = write(tmp_path, questions())
     draw_all(images)
-    rows = scored(BENCHMARK, BENCHMARK.read(data, images), spec, tmp_path / "store", monkeypatch)
+    rows = scored(BENCHMARK, BENCHMARK.load_rows(data, images), spec, tmp_path / "store", monkeypatch)
     assert len(rows) == PAIRS * len(PATTERNS)
     agrees(BENCHMARK, rows, {"t2i": oracle(data, images, score_of(spec))})
 
 
 def test_pairs_are_told_by_number_whatever_the_order_of_the_rows(tmp_path: Path) -> None:
-    ordered = BENCHMARK.read(*write(tmp_path, questions()))
-    reverse = BENCHMARK.read(*write(tmp_path, questions()[::-1]))
+    ordered = BENCHMARK.load_rows(*write(tmp_path, questions()))
+    reverse = BENCHMARK.load_rows(*write(tmp_path, questions()[::-1]))
     assert ordered.rows.equals(reverse.rows)
     assert ordered.images == reverse.images
 
@@ -99,11 +99,11 @@ def test_pairs_are_told_by_number_whatever_the_order_of_the_rows(tmp_path: Path)
 )
 def test_a_broken_file_is_named(rows: list[list[object]], message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
-        BENCHMARK.read(*write(tmp_path, rows))
+        BENCHMARK.load_rows(*write(tmp_path, rows))
 
 
 def test_a_missing_file_and_a_missing_column_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"holds none of Questions\.csv"):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)
     with pytest.raises(DataError, match=r"lacks the columns \['Statement'\]"):
-        BENCHMARK.read(*write(tmp_path, [[1, "Color", "a"]], ["Question ID", "Type", "Text"]))
+        BENCHMARK.load_rows(*write(tmp_path, [[1, "Color", "a"]], ["Question ID", "Type", "Text"]))

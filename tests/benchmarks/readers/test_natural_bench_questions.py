@@ -104,9 +104,9 @@ def test_i2t_is_the_accuracy_of_questions_of_the_authors_code(tmp_path: Path, fa
 def test_a_broken_row_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     data = release(tmp_path, **changes)
     with pytest.raises(DataError, match=rf"row 0.*{message}"):
-        BENCHMARK.read(data, data)
+        BENCHMARK.load_rows(data, data)
 
 
 def test_a_folder_without_the_files_is_told_how_it_should_look(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"(?s)holds none of train-\*\.parquet.*BaiqiL/NaturalBench"):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)

@@ -139,7 +139,7 @@ def test_every_caption_is_judged_as_published(
 @pytest.mark.parametrize("below", ["", "data", "synthetic_visual_negation/data", "more"])
 def test_leading_folders_are_left_out_until_the_images_are_found(below: str, tmp_path: Path) -> None:
     write_mcq(tmp_path / "set" / "images", tmp_path / "pictures" / below, ("synthetic",))
-    task = NEGBENCH_MCQ.read(tmp_path / "set", tmp_path / "pictures")
+    task = NEGBENCH_MCQ.load_rows(tmp_path / "set", tmp_path / "pictures")
     if below == "more":  # no folder of the names
         with pytest.raises(DataError, match="12 of 12 images are missing"):
             check_images(task.images, "a")
@@ -150,7 +150,7 @@ def test_leading_folders_are_left_out_until_the_images_are_found(below: str, tmp
 def test_an_image_that_stands_in_two_rows_is_one_candidate(tmp_path: Path) -> None:
     rows = [{"filepath": f"{n % 2}.jpg", "captions": repr([f"caption {n}"])} for n in range(3)]
     write_csv(tmp_path / RETRIEVAL["synthetic"], rows)
-    task = NEGBENCH_RETRIEVAL.read(tmp_path, tmp_path)
+    task = NEGBENCH_RETRIEVAL.load_rows(tmp_path, tmp_path)
     assert isinstance(task, Rankings)
     assert [pool.tolist() for pool in task.pools] == [[0, 1]]
     assert task.rows["true"].tolist() == [[0], [1], [0]]
@@ -169,7 +169,7 @@ def test_an_image_that_stands_in_two_rows_is_one_candidate(tmp_path: Path) -> No
 def test_a_broken_question_is_named(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     write_csv(tmp_path / MCQ["coco"], [question("coco", 0, "a.jpg") | change])
     with pytest.raises(DataError, match=rf"row 1 .*{message}"):
-        NEGBENCH_MCQ.read(tmp_path, tmp_path)
+        NEGBENCH_MCQ.load_rows(tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_broken_question_is_named(change: dict[str, Any], message: str, tmp_pa
 def test_a_broken_row_of_captions_is_named(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     write_csv(tmp_path / RETRIEVAL["coco"], [{"filepath": "a.jpg", "captions": "['a dog']"} | change])
     with pytest.raises(DataError, match=rf"row 1 .*{message}"):
-        NEGBENCH_RETRIEVAL.read(tmp_path, tmp_path)
+        NEGBENCH_RETRIEVAL.load_rows(tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize("benchmark", [NEGBENCH_MCQ, NEGBENCH_RETRIEVAL])

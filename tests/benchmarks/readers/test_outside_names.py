@@ -12,7 +12,7 @@ from small_releases import RELEASES, write_release
 from caramel.audit.files.formats import FORMAT_SIGNATURES
 from caramel.audit.files.inputs import read_rows
 from caramel.benchmarks.image_files import check_images
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.errors import DataError
 from caramel.evaluation.benchmark_source import BenchmarkSource, read_task
 from caramel.interfaces.benchmark import Benchmark, ImageFile
@@ -49,7 +49,7 @@ def test_every_benchmark_is_tried() -> None:
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_small_release_is_read(name: str, tmp_path: Path) -> None:
     data = write_release(tmp_path, name)
-    assert len(BENCHMARKS[name].read(data, tmp_path / "images").rows) > 0
+    assert len(BENCHMARKS[name].load_rows(data, tmp_path / "images").rows) > 0
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_an_image_outside_of_the_folder_is_refused_and_not_opened(
 def test_a_reader_that_forgets_to_check_names_is_stopped(path: str, tmp_path: Path) -> None:
     images = tmp_path / "images"
     image = ImageFile(path.format(root=tmp_path, images=images))
-    careless = Benchmark("careless", "", lambda data, images: comparisons([], [image]), (), "")
+    careless = Benchmark("careless", "", lambda data, images: build_comparisons([], [image]), (), "")
     with pytest.raises(DataError, match=r"names 1 images outside of .* which are not read"):
-        careless.read(tmp_path / "data", images)
+        careless.load_rows(tmp_path / "data", images)
 
 
 def test_a_link_in_the_folder_of_the_images_is_followed(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_link_in_the_folder_of_the_images_is_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "1.png").touch()
     data = write_release(tmp_path / "data", "sugarcrepe")
     (tmp_path / "images").symlink_to(tmp_path / "elsewhere")
-    task = BENCHMARKS["sugarcrepe"].read(data, tmp_path / "images")
+    task = BENCHMARKS["sugarcrepe"].load_rows(data, tmp_path / "images")
     assert [image.path for image in task.images] == [str(tmp_path / "images" / "1.png")]
 
 
@@ -101,5 +101,5 @@ def test_relative_folders_are_folders_too(tmp_path: Path, monkeypatch: pytest.Mo
     write_release(tmp_path, "sugarcrepe")
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
-    assert len(BENCHMARKS["sugarcrepe"].read(Path(".."), Path()).images) == 1
-    assert len(BENCHMARKS["sugarcrepe"].read(Path(".."), Path("..")).images) == 1
+    assert len(BENCHMARKS["sugarcrepe"].load_rows(Path(".."), Path()).images) == 1
+    assert len(BENCHMARKS["sugarcrepe"].load_rows(Path(".."), Path("..")).images) == 1

@@ -98,7 +98,7 @@ def test_both_directions_are_judged_as_usual(
 
 def test_any_of_the_true_captions_counts(tmp_path: Path) -> None:
     data, images = write(tmp_path, KARPATHY, "val2014")
-    task = COCO.read(data, images)
+    task = COCO.load_rows(data, images)
     assert isinstance(task, Rankings)
     image = task.rows[task.rows["direction"] == "i2t"].iloc[6]
     assert [task.texts[t] for t in image["true"]] == [(text,) for text in captions_of(6)[:5]]
@@ -109,11 +109,11 @@ def test_images_are_found_in_the_folder_itself_too(
     benchmark: Benchmark, file: str, subfolder: str, tmp_path: Path
 ) -> None:
     data, images = write(tmp_path, file, subfolder)
-    above, inside = benchmark.read(data, images), benchmark.read(data, images / subfolder)
+    above, inside = benchmark.load_rows(data, images), benchmark.load_rows(data, images / subfolder)
     assert check_images(above.images, "a") == check_images(inside.images, "a")
     next((images / subfolder).glob("*3.jpg")).unlink()
     with pytest.raises(DataError, match=r"1 of 14 images .*\n.*3\.jpg: missing"):
-        check_images(benchmark.read(data, images).images, "a")
+        check_images(benchmark.load_rows(data, images).images, "a")
 
 
 def changed(path: Path, change: Any) -> None:
@@ -141,7 +141,7 @@ def test_a_broken_split_is_named(change: Any, message: str, tmp_path: Path) -> N
     data, images = write(tmp_path, KARPATHY, "val2014")
     changed(data / KARPATHY, change)
     with pytest.raises(DataError, match=message):
-        COCO.read(data, images)
+        COCO.load_rows(data, images)
 
 
 @pytest.mark.parametrize(
@@ -166,25 +166,25 @@ def test_broken_annotations_are_named(change: Any, message: str, tmp_path: Path)
     data, images = write(tmp_path, VAL2017, "val2017")
     changed(data / VAL2017, change)
     with pytest.raises(DataError, match=message):
-        COCO.read(data, images)
+        COCO.load_rows(data, images)
 
 
 def test_a_folder_of_both_benchmarks_or_of_none_is_refused(tmp_path: Path) -> None:
     data, images = write(tmp_path, VAL2017, "val2017")
     (data / KARPATHY).write_text("{}")
     with pytest.raises(DataError, match=r"holds dataset_coco\.json and captions_val2017\.json"):
-        COCO.read(data, images)
+        COCO.load_rows(data, images)
     with pytest.raises(DataError, match=r"holds none of dataset_flickr30k\.json"):
-        FLICKR30K.read(data, images)
+        FLICKR30K.load_rows(data, images)
     (data / FLICKR).write_text("[]")
     with pytest.raises(DataError, match="must be an object"):
-        FLICKR30K.read(data, images)
+        FLICKR30K.load_rows(data, images)
 
 
 def test_the_released_test_part_of_karpathys_split_is_read_whole(tmp_path: Path) -> None:
     """5,000 images and 25,010 captions; ten images have six, of which the first five count."""
     data = released(FINE_GRAINED, "vision-language-models-are-bows")
-    task = COCO.read(data, tmp_path)
+    task = COCO.load_rows(data, tmp_path)
     assert isinstance(task, Rankings)
     rows = json.loads((data / "coco_karpathy_test.json").read_text())
     assert (len(rows), sum(len(row["caption"]) for row in rows)) == (5000, 25010)
@@ -196,7 +196,7 @@ def test_the_released_test_part_of_karpathys_split_is_read_whole(tmp_path: Path)
 
 def test_a_released_file_of_cocos_annotations_is_read_whole(tmp_path: Path) -> None:
     data = released(COCO_MINI, "annotations")
-    task = COCO.read(data, tmp_path)
+    task = COCO.load_rows(data, tmp_path)
     assert isinstance(task, Rankings)
     whole = json.loads((data / "captions_val2017.json").read_text())
     assert (len(task.images), len(task.texts)) == (len(whole["images"]), 395) == (79, 395)

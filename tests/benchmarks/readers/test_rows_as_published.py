@@ -31,7 +31,7 @@ def test_a_relation_of_visual_genome_is_read_and_its_region_may_reach_out_of_the
         "relation_name": "to the left of",
         "image_path": "2414605.jpg",
     }
-    task = aro.VG_RELATION.read(put(tmp_path, "visual_genome_relation.json", [row, row]), tmp_path)
+    task = aro.VG_RELATION.load_rows(put(tmp_path, "visual_genome_relation.json", [row, row]), tmp_path)
     assert task.rows["subsets"].tolist() == [["to the left of"]] * 2
     assert task.rows["caption"].tolist() == ["the fence is to the left of the cow"] * 2
     assert [image.box for image in task.images] == [(5, 13, 501, 332)]
@@ -113,7 +113,7 @@ def test_valses_pieces_have_fields_of_their_own(tmp_path: Path) -> None:
     unsure = swap | {"mturk": {"foil": 0, "caption": 1, "other": 2}}
     put(tmp_path, "actant-swap.json", {"actions_test_0": swap, "actions_test_3": unsure})
     put(tmp_path, "coreference-hard.json", {"coref_test_0": dialogue})
-    rows = valse.BENCHMARK.read(tmp_path, tmp_path).rows
+    rows = valse.BENCHMARK.load_rows(tmp_path, tmp_path).rows
     assert rows["instance_id"].tolist() == ["plurals-0", "actant-swap-0", "coreference-hard-0"]
     assert rows["caption"].tolist() == [row["caption"] for row in (plural, swap, dialogue)]
     assert rows["negative_caption"].tolist() == [row["foil"] for row in (plural, swap, dialogue)]
@@ -127,7 +127,7 @@ def test_a_false_phrase_of_vl_checklist_may_be_another_thing_and_of_several_the_
     put(tmp_path, "Object/Location/vg_location/vg_obj_margin.json", object_rows)
     phrases = {"POS": ["a man digs with spade", "a soil"], "NEG": ["a man digs with soup", "a kite"]}
     put(tmp_path, "Object/Size/swig_size/swig_tool/swig_tool_small.json", [["digging_5.jpg", phrases]])
-    rows = vl_checklist.BENCHMARK.read(tmp_path, tmp_path).rows
+    rows = vl_checklist.BENCHMARK.load_rows(tmp_path, tmp_path).rows
     assert dict(zip(rows["caption"], rows["negative_caption"], strict=True)) == {
         "kite ON roof": " soup bowl",
         "a man digs with spade": "a man digs with soup",
@@ -141,7 +141,7 @@ def test_what_a_language_model_said_beside_its_caption_is_a_caption_of_negbench(
     name = "data/voc2007/VOCdevkit/VOC2007/JPEGImages/004598.jpg"
     line = f'{name},0,"A kite, but no cow.","A cow, but no kite.",{said},(Your Turn!),hybrid'
     put(tmp_path, "VOC2007_mcq_llama3.1_rephrased.csv", f"{head}\n{line}\n")
-    task = negbench.NEGBENCH_MCQ.read(tmp_path, tmp_path)
+    task = negbench.NEGBENCH_MCQ.load_rows(tmp_path, tmp_path)
     assert [text for (text,) in task.texts] == [
         "A kite, but no cow.",
         "A cow, but no kite.",
@@ -167,7 +167,7 @@ def test_cocos_annotations_hold_licences_and_captions_in_the_order_of_their_own_
         "images": images,
         "annotations": [{"image_id": image, "id": n, "caption": text} for image, n, text in captions],
     }
-    task = retrieval.COCO.read(put(tmp_path, "captions_val2017.json", whole), tmp_path)
+    task = retrieval.COCO.load_rows(put(tmp_path, "captions_val2017.json", whole), tmp_path)
     assert [text for (text,) in task.texts] == ["a cow", "a kite. ", "a red kite"]
     to_text = task.rows[task.rows["direction"] == "i2t"]
     assert to_text["image_id"].tolist() == ["000000397133.jpg", "000000037777.jpg"]

@@ -53,7 +53,7 @@ def test_every_verdict_is_that_of_the_authors_code(
     spec: str, tmp_path: Path, families: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = write(tmp_path / "spec")
-    rows = scored(BENCHMARK, BENCHMARK.read(release, release), spec, tmp_path / "store", monkeypatch)
+    rows = scored(BENCHMARK, BENCHMARK.load_rows(release, release), spec, tmp_path / "store", monkeypatch)
     expected = oracle(release, score_of(spec))
     assert {True, False} <= {verdict.hit for verdict in expected}
     assert any(verdict.tie for verdict in expected)
@@ -70,7 +70,7 @@ def test_the_images_are_found_beside_the_files_and_in_the_folder_of_images(
             (tmp_path / "spec" / part).mkdir(parents=True)
             for name in (TO_TEXT, TO_IMAGE):
                 (tmp_path / place / part / name).rename(tmp_path / "spec" / part / name)
-    task = BENCHMARK.read(tmp_path / "spec", tmp_path / "images")
+    task = BENCHMARK.load_rows(tmp_path / "spec", tmp_path / "images")
     assert all(Path(image.path).is_file() for image in task.images)
     assert task.rows["image_id"].tolist()[:2] == [
         "absolute_size/images/0_0.jpg",
@@ -81,7 +81,7 @@ def test_the_images_are_found_beside_the_files_and_in_the_folder_of_images(
 def test_the_subsets_that_are_there_are_read(tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "count" / TO_TEXT).unlink()
-    task = BENCHMARK.read(tmp_path, tmp_path)
+    task = BENCHMARK.load_rows(tmp_path, tmp_path)
     assert ["i2t/count", "i2t"] not in task.rows["subsets"].tolist()
     assert ["t2i/count", "t2i"] in task.rows["subsets"].tolist()
 
@@ -106,13 +106,13 @@ def test_a_broken_row_is_named(file: str, change: dict[str, Any], message: str, 
     row = {"query": "a.jpg", "keys": ["a.jpg", "b.jpg"], "label": 0, **change}
     (tmp_path / "count" / file).write_text(json.dumps([row]))
     with pytest.raises(DataError, match=rf"row 0.*{message}"):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)
 
 
 def test_a_missing_and_an_empty_file_are_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"(?s)holds none of absolute_size/image2text\.json.*wjpoom/SPEC"):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)
     (tmp_path / "count").mkdir()
     (tmp_path / "count" / TO_TEXT).write_text("[]")
     with pytest.raises(DataError, match="holds no row"):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)

@@ -71,7 +71,7 @@ def test_every_verdict_and_metric_is_that_of_the_definition(
     lines[9] |= {"subj_neg": False, "verb_neg": False, "obj_neg": False}
     lines[12] |= {"neg_image_id": lines[12]["pos_image_id"]}  # a tie for any model
     data, images = write(tmp_path, lines)
-    rows = scored(BENCHMARK, BENCHMARK.read(data, images), spec, tmp_path / "store", monkeypatch)
+    rows = scored(BENCHMARK, BENCHMARK.load_rows(data, images), spec, tmp_path / "store", monkeypatch)
     assert len(rows) == 58
     agrees(BENCHMARK, rows, {"image_accuracy": oracle(data, images, score_of(spec))})
 
@@ -81,7 +81,7 @@ def test_an_image_is_named_by_its_number_and_may_lie_in_a_folder_below(tmp_path:
     inner = tmp_path / "outer" / "images"
     inner.parent.mkdir()
     images.rename(inner)
-    task = BENCHMARK.read(data, inner.parent)
+    task = BENCHMARK.load_rows(data, inner.parent)
     assert [Path(image.path) for image in task.images] == [inner / "0.jpg", inner / "5.jpg"]
     assert task.rows["negative_caption"].isna().all()
 
@@ -98,17 +98,17 @@ def test_an_image_is_named_by_its_number_and_may_lie_in_a_folder_below(tmp_path:
 )
 def test_a_broken_row_is_named(change: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
-        BENCHMARK.read(*write(tmp_path, [row(0), row(0, **change)]))
+        BENCHMARK.load_rows(*write(tmp_path, [row(0), row(0, **change)]))
 
 
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
     (tmp_path / "svo_probes.csv").write_text("sentence,pos_image_id,neg_image_id\na,1,2\n")
     with pytest.raises(DataError, match="'subj_neg', 'verb_neg', 'obj_neg'"):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)
 
 
 def test_no_file_and_no_row_of_one_kind_are_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"holds none of svo_probes\.csv"):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)
     with pytest.raises(DataError, match="no row that is a negative of exactly one kind"):
-        BENCHMARK.read(*write(tmp_path, [row(0, verb_neg=True)]))
+        BENCHMARK.load_rows(*write(tmp_path, [row(0, verb_neg=True)]))

@@ -71,7 +71,7 @@ def test_every_verdict_and_metric_is_that_of_the_authors_code(
     spec: str, tmp_path: Path, families: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, images = write(tmp_path)
-    rows = scored(BENCHMARK, BENCHMARK.read(data, images), spec, tmp_path / "store", monkeypatch)
+    rows = scored(BENCHMARK, BENCHMARK.load_rows(data, images), spec, tmp_path / "store", monkeypatch)
     assert len(rows) == len(PIECES) * 5
     agrees(BENCHMARK, rows, {"accuracy": oracle(data, images, score_of(spec))})
 
@@ -82,7 +82,7 @@ def test_the_mean_is_over_the_pieces_and_not_over_the_phenomena() -> None:
 
 
 def test_some_pieces_alone_are_read(tmp_path: Path) -> None:
-    task = BENCHMARK.read(*write(tmp_path, ["actant-swap", "foil-it"]))
+    task = BENCHMARK.load_rows(*write(tmp_path, ["actant-swap", "foil-it"]))
     assert {name for subsets in task.rows["subsets"] for name in subsets} == {
         "actions",
         "actant-swap",
@@ -96,7 +96,7 @@ def test_images_may_lie_all_in_one_folder(tmp_path: Path) -> None:
     data, images = write(tmp_path, ["existence", "relations"])
     for path in [*images.rglob("*.jpg")]:
         path.rename(images / path.name)
-    assert all(Path(image.path).is_file() for image in BENCHMARK.read(data, images).images)
+    assert all(Path(image.path).is_file() for image in BENCHMARK.load_rows(data, images).images)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_broken_row_is_named(change: dict[str, object], message: str, tmp_path
     rows = {"a": foil("v7w_1.jpg", 1), "b": foil("v7w_1.jpg", 2) | change}
     (tmp_path / "existence.json").write_text(json.dumps(rows))
     with pytest.raises(DataError, match=message):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)
 
 
 def test_a_row_without_votes_is_named(tmp_path: Path) -> None:
@@ -122,15 +122,15 @@ def test_a_row_without_votes_is_named(tmp_path: Path) -> None:
     del row["mturk"]
     (tmp_path / "existence.json").write_text(json.dumps([row]))
     with pytest.raises(DataError, match="row 0: field 'mturk'"):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)
 
 
 def test_no_file_and_no_valid_foil_are_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"holds none of existence\.json"):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)
     (tmp_path / "plurals.json").write_text(json.dumps({"a": foil("000000000139.jpg", 1, votes=1)}))
     with pytest.raises(DataError, match="holds no valid foil"):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)
 
 
 # Valid foils of each piece, as table 1 of the paper counts them.
@@ -153,7 +153,7 @@ def test_the_released_pieces_have_the_valid_foils_that_the_paper_counts(tmp_path
     """Of 8,782 rows in all 7,702 are valid; eight of the eleven pieces are at hand."""
     assert sum(COUNTED.values()) == 7702
     data = released(VALSE, "data")
-    task = BENCHMARK.read(data, tmp_path)
+    task = BENCHMARK.load_rows(data, tmp_path)
     pieces = task.rows["subsets"].map(lambda names: names[-1]).value_counts().to_dict()
     assert pieces == {piece: n for piece, n in COUNTED.items() if (data / f"{piece}.json").is_file()}
     assert sum(pieces.values()) == 5798
@@ -187,6 +187,6 @@ def test_the_images_of_the_released_rows_are_found_where_their_source_has_them(t
     for path in images:
         path.parent.mkdir(exist_ok=True)
         path.touch()
-    task = BENCHMARK.read(data, tmp_path)
+    task = BENCHMARK.load_rows(data, tmp_path)
     assert task.images
     assert {Path(image.path) for image in task.images} <= images

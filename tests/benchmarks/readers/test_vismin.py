@@ -64,16 +64,16 @@ def test_the_solutions_of_the_first_issue_are_refused_beside_the_rows_of_today(
     data = release(tmp_path / "vismin" / "data").parent
     (tmp_path / beside / "sim_solution.csv").write_text("idx,Text,Image,category\n")
     with pytest.raises(DataError, match=r"sim_solution\.csv' belongs to VisMin's first issue .*\n.*mair-lab"):
-        BENCHMARK.read(data, data)
+        BENCHMARK.load_rows(data, data)
 
 
 @pytest.mark.parametrize("category", ["", None])
 def test_a_row_without_a_category_is_named(category: str | None, tmp_path: Path) -> None:
     data = release(tmp_path, category=category)
     with pytest.raises(DataError, match="row 0: field 'category' must be text"):
-        BENCHMARK.read(data, data)
+        BENCHMARK.load_rows(data, data)
 
 
 def test_a_missing_file_is_told_how_it_should_look(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"(?s)holds none of \*\.parquet.*mair-lab/vismin-bench"):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)

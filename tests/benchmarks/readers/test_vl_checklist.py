@@ -72,7 +72,7 @@ def test_every_verdict_and_metric_is_that_of_the_authors_code(
     spec: str, tmp_path: Path, families: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, images = write(tmp_path)
-    rows = scored(BENCHMARK, BENCHMARK.read(data, images), spec, tmp_path / "store", monkeypatch)
+    rows = scored(BENCHMARK, BENCHMARK.load_rows(data, images), spec, tmp_path / "store", monkeypatch)
     expected = oracle(data, images, score_of(spec))
     assert sum(verdict.tie for verdict in expected) >= (0 if spec == "patchy:3" else len(FILES))
     agrees(BENCHMARK, rows, {"accuracy": expected})
@@ -107,7 +107,7 @@ def test_the_first_thousand_rows_of_a_file_are_scored(tmp_path: Path) -> None:
     path = tmp_path / "Relation/vg/action.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps([["a.jpg", {"POS": [f"x {n}"], "NEG": ["y"]}] for n in range(1003)]))
-    rows = BENCHMARK.read(tmp_path, tmp_path).rows
+    rows = BENCHMARK.load_rows(tmp_path, tmp_path).rows
     assert rows["caption"].tolist() == [f"x {n}" for n in range(1000)]
 
 
@@ -118,7 +118,7 @@ def test_the_release_has_56_files_and_13_aspects() -> None:
 
 
 def test_an_image_is_one_cluster_in_all_files_of_its_source(tmp_path: Path) -> None:
-    task = BENCHMARK.read(*write(tmp_path))
+    task = BENCHMARK.load_rows(*write(tmp_path))
     assert len(task.images) == 6
     assert task.rows["instance_id"].is_unique
     assert task.rows.groupby("image_id")["image"].nunique().eq(1).all()
@@ -142,13 +142,13 @@ def test_a_broken_row_is_named(row: object, message: str, tmp_path: Path) -> Non
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps([["a.jpg", {"POS": ["x"], "NEG": ["y"]}], row]))
     with pytest.raises(DataError, match=message) as stopped:
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)
     assert str(path) in str(stopped.value)
 
 
 def test_a_folder_without_files_says_how_it_should_look(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"Attribute/vg/color\.json") as stopped:
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)
     assert LAYOUT in str(stopped.value)
 
 
@@ -156,14 +156,14 @@ def test_files_without_rows_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "Relation").mkdir()
     (tmp_path / "Relation/swig_action.json").write_text("[]")
     with pytest.raises(DataError, match="holds no row"):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)
 
 
 def test_images_of_visual_genome_may_lie_where_other_benchmarks_have_them(tmp_path: Path) -> None:
     data, images = write(tmp_path)
     for folder in ("VG_100K", "VG_100K_2"):
         (images / "vg" / folder).rename(images / folder)
-    found = {Path(image.path) for image in BENCHMARK.read(data, images).images}
+    found = {Path(image.path) for image in BENCHMARK.load_rows(data, images).images}
     assert {images / "VG_100K_2/2408124.jpg", images / "VG_100K/26.jpg"} <= found
     assert images / "swig/dialing_8.jpg" in found
     assert all(path.is_file() for path in found)

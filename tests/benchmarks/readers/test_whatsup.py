@@ -89,7 +89,7 @@ def test_every_verdict_of_a_controlled_part_is_that_of_the_authors_code(
     name: str, spec: str, tmp_path: Path, families: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, images, benchmark = write_controlled(tmp_path, name)
-    task = benchmark.read(data, images)
+    task = benchmark.load_rows(data, images)
     rows = scored(benchmark, task, spec, tmp_path / "store", monkeypatch)
     assert rows["candidates"].tolist() == [4] * 16
     agrees(benchmark, rows, {"recall@1": oracle_controlled(data, images, name, score_of(spec))})
@@ -124,7 +124,7 @@ def test_every_verdict_of_a_spatial_part_is_that_of_the_authors_code(
     name: str, spec: str, tmp_path: Path, families: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, images, benchmark = write_spatial(tmp_path, name)
-    rows = scored(benchmark, benchmark.read(data, images), spec, tmp_path / "store", monkeypatch)
+    rows = scored(benchmark, benchmark.load_rows(data, images), spec, tmp_path / "store", monkeypatch)
     agrees(benchmark, rows, {"accuracy": oracle_spatial(data, images, name, score_of(spec))})
     assert benchmark.name == name
 
@@ -133,7 +133,7 @@ def test_four_captions_that_all_score_the_same_are_a_miss_and_a_tie(
     tmp_path: Path, families: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, images, benchmark = write_controlled(tmp_path, "whatsup_a")
-    rows = scored(benchmark, benchmark.read(data, images), "matching:1", tmp_path / "store", monkeypatch)
+    rows = scored(benchmark, benchmark.load_rows(data, images), "matching:1", tmp_path / "store", monkeypatch)
     assert rows["equal"].tolist() == [3] * 16
     agrees(benchmark, rows, {"recall@1": oracle_controlled(data, images, "whatsup_a", lambda *_: 0.0)})
 
@@ -142,7 +142,7 @@ def test_a_query_without_one_score_is_unscored(
     tmp_path: Path, families: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, images, benchmark = write_controlled(tmp_path, "whatsup_b")
-    rows = scored(benchmark, benchmark.read(data, images), "patchy:3", tmp_path / "store", monkeypatch)
+    rows = scored(benchmark, benchmark.load_rows(data, images), "patchy:3", tmp_path / "store", monkeypatch)
     score = score_of("patchy:3")
     expected = oracle_controlled(data, images, "whatsup_b", score)
     assert any(verdict.hit is None for verdict in expected)
@@ -164,7 +164,7 @@ def test_a_query_without_one_score_is_unscored(
 def test_a_broken_row_of_a_controlled_part_is_named(row: object, message: str, tmp_path: Path) -> None:
     (tmp_path / "controlled_images_dataset.json").write_text(json.dumps([row]))
     with pytest.raises(DataError, match=message):
-        whatsup.WHATSUP_A.read(tmp_path, tmp_path)
+        whatsup.WHATSUP_A.load_rows(tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -183,15 +183,15 @@ def test_a_broken_row_of_a_controlled_part_is_named(row: object, message: str, t
 def test_a_broken_row_of_a_spatial_part_is_named(row: object, message: str, tmp_path: Path) -> None:
     (tmp_path / "coco_qa_two_obj.json").write_text(json.dumps([row]))
     with pytest.raises(DataError, match=message):
-        whatsup.COCO_SPATIAL_TWO.read(tmp_path, tmp_path)
+        whatsup.COCO_SPATIAL_TWO.load_rows(tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize("name", [*CONTROLLED, *SPATIAL])
 def test_a_missing_and_an_empty_file_are_errors(name: str, tmp_path: Path) -> None:
     benchmark, file, *_ = (CONTROLLED | SPATIAL)[name]
     with pytest.raises(DataError, match=f"holds none of {file}") as stopped:
-        benchmark.read(tmp_path, tmp_path)
+        benchmark.load_rows(tmp_path, tmp_path)
     assert f"{name}/{file}" in str(stopped.value)
     (tmp_path / file).write_text("[]")
     with pytest.raises(DataError, match="holds no row"):
-        benchmark.read(tmp_path, tmp_path)
+        benchmark.load_rows(tmp_path, tmp_path)

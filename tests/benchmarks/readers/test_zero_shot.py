@@ -81,7 +81,7 @@ def test_folders_name_the_classes_and_templates_are_averaged(
 
 
 def test_the_default_templates_are_seven_with_one_place_each(tmp_path: Path) -> None:
-    task = BENCHMARK.read(write(tmp_path), tmp_path)
+    task = BENCHMARK.load_rows(write(tmp_path), tmp_path)
     assert isinstance(task, Rankings)
     assert [len(text) for text in task.texts] == [7] * 7
     assert ("itap of a great white shark.", "a bad photo of the great white shark.") in [
@@ -94,7 +94,7 @@ def test_an_empty_class_is_named(tmp_path: Path) -> None:
     data = write(tmp_path)
     (data / "n99").mkdir()
     with pytest.raises(DataError, match=r"1 class folders hold no image .*\n.*n99"):
-        BENCHMARK.read(data, data)
+        BENCHMARK.load_rows(data, data)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_names_that_do_not_fit_are_told(names: object, message: str, tmp_path: P
     data = write(tmp_path)
     (data / "classes.json").write_text(json.dumps(names))
     with pytest.raises(DataError, match=message):
-        BENCHMARK.read(data, data)
+        BENCHMARK.load_rows(data, data)
 
 
 @pytest.mark.parametrize(
@@ -121,20 +121,20 @@ def test_broken_templates_are_told(text: str, message: str, tmp_path: Path) -> N
     data = write(tmp_path)
     (data / "templates.txt").write_text(text)
     with pytest.raises(DataError, match=message):
-        BENCHMARK.read(data, data)
+        BENCHMARK.load_rows(data, data)
 
 
 def test_folders_without_classes_are_told_the_layout(tmp_path: Path) -> None:
     (tmp_path / "alone").mkdir()
     with pytest.raises(DataError, match=r"at least two classes\. Expected layout:\n  zero_shot/<class>"):
-        BENCHMARK.read(tmp_path, tmp_path / "nowhere")
+        BENCHMARK.load_rows(tmp_path, tmp_path / "nowhere")
 
 
 def test_a_broken_image_is_named(tmp_path: Path) -> None:
     data = write(tmp_path)
     (data / "n02" / "1.png").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"1 of 23 images .*\n.*n02/1\.png: corrupt"):
-        check_images(BENCHMARK.read(data, data).images, "zero_shot")
+        check_images(BENCHMARK.load_rows(data, data).images, "zero_shot")
 
 
 def test_a_file_name_that_is_no_unicode_is_told(tmp_path: Path) -> None:
@@ -144,13 +144,13 @@ def test_a_file_name_that_is_no_unicode_is_told(tmp_path: Path) -> None:
     except OSError:
         pytest.skip("this file system has no such names")
     with pytest.raises(DataError, match="field 'file name' holds half a surrogate pair"):
-        BENCHMARK.read(data, data)
+        BENCHMARK.load_rows(data, data)
 
 
 def test_a_colon_is_part_of_a_folders_name(tmp_path: Path) -> None:
     for name in ("n:1", "n:2"):
         draw(tmp_path / name / "0.png", 1)
-    task = BENCHMARK.read(tmp_path, tmp_path)
+    task = BENCHMARK.load_rows(tmp_path, tmp_path)
     assert len(task.images) == 2
 
 
@@ -192,27 +192,30 @@ def test_a_folder_whose_name_is_no_word_is_refused_until_its_name_is_stated(
     for number, folder in enumerate((name, "cat")):
         draw(tmp_path / folder / "0.png", number)
     if FOLDER_NAMES[name]:
-        task = BENCHMARK.read(tmp_path, tmp_path)
+        task = BENCHMARK.load_rows(tmp_path, tmp_path)
         assert f"itap of a {name.replace('_', ' ')}." in [text[0] for text in task.texts]
         return
     with pytest.raises(
         DataError, match=rf"1 class folders are named by ids.*\n  - '{re.escape(name)}'\n.*classes\.json"
     ):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)
     (tmp_path / "classes.json").write_text(json.dumps({name: "tench", "cat": "cat"}))
-    assert "itap of a tench." in [text[0] for text in BENCHMARK.read(tmp_path, tmp_path).texts]
+    assert "itap of a tench." in [text[0] for text in BENCHMARK.load_rows(tmp_path, tmp_path).texts]
 
 
 def test_a_number_is_a_name_where_it_is_stated_and_an_id_of_wordnet_never_is(tmp_path: Path) -> None:
     for number, folder in enumerate(("0", "1")):
         draw(tmp_path / folder / "0.png", number)
     (tmp_path / "classes.json").write_text(json.dumps({"0": "0", "1": "1"}))
-    assert [text[0] for text in BENCHMARK.read(tmp_path, tmp_path).texts] == ["itap of a 0.", "itap of a 1."]
+    assert [text[0] for text in BENCHMARK.load_rows(tmp_path, tmp_path).texts] == [
+        "itap of a 0.",
+        "itap of a 1.",
+    ]
     (tmp_path / "classes.json").write_text(json.dumps({"0": "n01440764", "1": "goldfish"}))
     with pytest.raises(
         DataError, match=r"classes\.json' states 1 ids of WordNet as names.*\n  - 'n01440764'"
     ):
-        BENCHMARK.read(tmp_path, tmp_path)
+        BENCHMARK.load_rows(tmp_path, tmp_path)
 
 
 def test_the_command_refuses_ids_before_any_model_is_loaded(tmp_path: Path) -> None:

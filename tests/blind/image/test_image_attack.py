@@ -10,7 +10,7 @@ from PIL import Image
 from caramel.blind.image.attack import FEWEST, attack_images, decode_images
 from caramel.blind.image.network import SIDE, fit_predict_network
 from caramel.blind.image.pairs import _build_antisymmetric_features, pair_scores
-from caramel.sources.world.drawing import draw, to_png
+from caramel.sources.world.drawing import draw_scene, encode_png
 from caramel.sources.world.scenes import sample_scene
 from caramel.utils.grouping import merge_groups
 from caramel.utils.stats import share_interval, variance_factor
@@ -25,9 +25,9 @@ def pictures(pairs, plant, seed=0):
     for _ in range(pairs):
         ground = rng.integers(200, 240)
         for k, side in enumerate(sides):
-            scene = draw(sample_scene(rng, objects=2, prior=0.5), rng).astype(float)
+            scene = draw_scene(sample_scene(rng, num_objects=2, prior=0.5), rng).astype(float)
             scene[(scene > 210).all(axis=2)] = ground
-            side.append(to_png(plant(scene, k, rng).clip(0, 255).astype(np.uint8)))
+            side.append(encode_png(plant(scene, k, rng).clip(0, 255).astype(np.uint8)))
     return sides
 
 
@@ -143,7 +143,7 @@ def test_files_of_equal_pixels_are_one_picture_and_stand_in_one_group():
     one, two = (rng.integers(0, 255, (SIDE, SIDE, 3), dtype=np.uint8) for _ in range(2))
     again = io.BytesIO()
     Image.fromarray(one).save(again, "PNG", compress_level=0)
-    files = [to_png(one), to_png(two), again.getvalue()]
+    files = [encode_png(one), encode_png(two), again.getvalue()]
     known = decode_images(files)
     places = known.find_indices(files, files)[0]
     assert len(set(places.tolist())) == 3

@@ -15,7 +15,7 @@ from caramel.schemas.contracts import check_table
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import build_frame
 from caramel.schemas.scores import SCORES
-from caramel.sources.world.drawing import draw, to_png
+from caramel.sources.world.drawing import draw_scene, encode_png
 from caramel.sources.world.scenes import sample_scene
 
 PAIRS = 40
@@ -36,8 +36,8 @@ def world(seed=0):
         split = "val" if n % 4 == 0 else "test"
         name = f"p{n:03}:{kind}"
         for role, light in (("drawn", 0), ("negative", 0), ("source", 25)):
-            pixels = draw(sample_scene(rng, objects=2, prior=0.5), rng) // 2 + light
-            images[f"{name}:{role}"] = to_png(pixels)
+            pixels = draw_scene(sample_scene(rng, num_objects=2, prior=0.5), rng) // 2 + light
+            images[f"{name}:{role}"] = encode_png(pixels)
         row = {"instance_id": name, "image_id": f"{name}:drawn", "negative_image_id": f"{name}:negative"}
         row |= {
             "caption": f"A cup {n}.",

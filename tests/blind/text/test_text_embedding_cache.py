@@ -9,16 +9,16 @@ import pytest
 
 from caramel.blind.text import text_embedding_cache
 from caramel.blind.text.text_embedding_cache import compute_text_vectors
-from caramel.io.keys import text_key
-from caramel.models.embedding_cache import vector_table
+from caramel.io.keys import compute_text_key
+from caramel.models.embedding_cache import build_vector_table
 
 MADE: list[str] = []
 
 
 def lengths(texts: Sequence[str]) -> pa.Table:
     MADE.extend(texts)
-    return vector_table(
-        [text_key(text) for text in texts], np.array([[len(text), 1.0] for text in texts], np.float32)
+    return build_vector_table(
+        [compute_text_key(text) for text in texts], np.array([[len(text), 1.0] for text in texts], np.float32)
     )
 
 
@@ -41,7 +41,9 @@ def test_each_text_is_made_once() -> None:
 def test_a_file_in_which_a_bit_flipped_is_said_and_made_again(capsys: pytest.CaptureFixture[str]) -> None:
     ask("a", "bb")
     ask("ccc")
-    path = next(p for p in Path("work/scorers").rglob("*.parquet") if text_key("ccc") not in p.read_bytes())
+    path = next(
+        p for p in Path("work/scorers").rglob("*.parquet") if compute_text_key("ccc") not in p.read_bytes()
+    )
     content = bytearray(path.read_bytes())
     content[len(content) // 3] ^= 1
     path.write_bytes(content)

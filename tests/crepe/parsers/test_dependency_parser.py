@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import pytest
 
-from caramel.crepe.parsers.dependency_parser import graph_of
+from caramel.crepe.parsers.dependency_parser import build_graph
 from caramel.errors import BackendError
 from caramel.interfaces.scene_graph import Atom, Edge, Node, SceneGraph
 from caramel.registry import GRAPH_PARSERS
@@ -110,7 +110,7 @@ def test_the_model_of_a_folder_gives_the_graphs_of_captions_in_their_order(model
 )
 def test_of_the_forms_of_a_word_the_one_that_is_looked_for_is_taken(atoms: list[Atom], name: str) -> None:
     doc = parsed(spacy.blank("en").vocab, "a man standing on a box next to a cup")
-    graph = graph_of(doc, frozenset(atoms))
+    graph = build_graph(doc, frozenset(atoms))
     assert (graph.edges[0].name, len(graph.edges)) == (name, 2)
 
 

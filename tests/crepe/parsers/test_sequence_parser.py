@@ -76,7 +76,7 @@ def test_a_graph_that_is_written_is_read_as_it_was(graph: SceneGraph) -> None:
 def test_any_text_is_a_graph_without_loops_whose_words_are_no_brackets(text: str) -> None:
     graph = read_graph(text)
     assert all(e.subject != e.object for e in graph.edges)
-    assert all(word and not set("(),") & set(word) for word in graph.places().values())
+    assert all(word and not set("(),") & set(word) for word in graph.list_positions().values())
 
 
 def test_the_model_of_a_folder_is_asked_with_its_task_and_what_it_writes_is_read(
@@ -137,7 +137,7 @@ def test_the_graphs_of_factuals_test_split_are_read_whole() -> None:
                 atoms |= {("att", other)} if relation == "is" else {("rel", relation), ("obj", other)}
                 compounds.add((other, subject) if relation == "is" else (subject, relation, other))
         graph = read_graph(text)
-        assert graph.atoms() == atoms, text
-        assert graph.compounds() == compounds, text
+        assert graph.list_atoms() == atoms, text
+        assert graph.list_compounds() == compounds, text
         between_twins += any(part[0] == part[2] for part in parts if len(part) == 3)
     assert between_twins == 18

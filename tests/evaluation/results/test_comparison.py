@@ -9,13 +9,13 @@ import pytest
 from scipy.stats import binomtest
 from scripts import load_script
 
-from caramel.benchmarks.metrics import outcomes
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.metrics import compute_outcomes
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.errors import DataError
 from caramel.evaluation.results.comparison import COMPARISON_COLUMNS, compare_models
 from caramel.evaluation.results.paired_tests import ALPHA
 from caramel.interfaces.benchmark import Benchmark
-from caramel.report.terminal import comparison_text
+from caramel.report.terminal import format_comparison
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
 from caramel.utils.stats import FLIPS, holm_correction
@@ -24,7 +24,7 @@ SIMULATION = Path(__file__).parents[3] / "bench" / "intervals.py"
 BENCHMARK = Benchmark(
     name="b",
     layout="",
-    reader=lambda data, images: comparisons([], []),
+    reader=lambda data, images: build_comparisons([], []),
     metrics=("accuracy", "itt"),
     confirmed="",
     macro=lambda name: name in ("x", "y"),
@@ -66,7 +66,7 @@ def test_values_and_counts_are_those_of_the_definitions() -> None:
     both = [i for i in range(120) if i != 5]
     subsets = {"all": both, "x": [i for i in both if i % 3 == 0], "y": [i for i in both if i % 3]}
     for metric in BENCHMARK.metrics:
-        left, right = (outcomes(rows, (metric,)).hits[metric].to_numpy() for rows in (a, b))
+        left, right = (compute_outcomes(rows, (metric,)).hits[metric].to_numpy() for rows in (a, b))
         for subset, places in subsets.items():
             row = found.loc[(subset, metric)]
             won = sum(left[i] > right[i] for i in places)
@@ -145,7 +145,7 @@ def test_what_differs_clearly_outlives_the_correction_however_many_rows_there_ar
     assert found["significant"].loc[found["metric"] == "accuracy"].all()
     assert found["p_least"].unique() == [found["p"].min()], "with more flips, p can be below 1 / (FLIPS + 1)"
     assert found["p"].min() < 1 / (FLIPS + 1)
-    assert f"≤ {math.ceil(1e4 * found['p_holm'].min()) / 1e4:.4f}" in comparison_text(found, "a", "b")
+    assert f"≤ {math.ceil(1e4 * found['p_holm'].min()) / 1e4:.4f}" in format_comparison(found, "a", "b")
 
 
 def test_group_match_is_one_more_claim_of_the_family_and_changes_no_other_difference() -> None:

@@ -12,7 +12,7 @@ from released import BIVLC, SUGARCREPE, released
 
 from caramel.evaluation.external.runs import compute_file_metrics
 from caramel.registry import BENCHMARKS
-from caramel.report.paper_table import published_rows
+from caramel.report.paper_table import read_published_rows
 
 DETECTORS = ("src", "Detectors", "results")
 GPT4V = "gpt-4v-results"
@@ -27,7 +27,7 @@ def measured(paths: tuple[Path, ...], benchmark: str) -> pd.DataFrame:
 
 def printed(table: str, row: str, benchmark: str) -> dict[tuple[str, str], str]:
     """Return the figures of a row of a table of BiVLC's paper, per cent as printed."""
-    rows = published_rows()
+    rows = read_published_rows()
     chosen = rows[
         (rows["paper"] == "BiVLC")
         & (rows["table"] == table)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.metrics import compute_outcomes
 from caramel.benchmarks.readers import instances
 from caramel.evaluation.results.summary import parse_variant, summarise_similarities, summarise_variants
 from caramel.interfaces.benchmark import Benchmark
@@ -61,7 +61,7 @@ def summary(similarities: pd.DataFrame, benchmark: Benchmark = BENCHMARK) -> pd.
 
 def test_each_subset_is_the_mean_over_its_own_instances() -> None:
     rows = scored("m", 1)
-    found, hits = summary(rows), outcomes(rows, METRIC_NAMES).hits
+    found, hits = summary(rows), compute_outcomes(rows, METRIC_NAMES).hits
     for metric in BENCHMARK.metrics:
         each = {s: hits[metric][s == SUBTYPES].mean() for s in SIZES}
         for subset, value in each.items():
@@ -96,7 +96,7 @@ def test_the_order_of_rows_and_further_models_change_nothing() -> None:
 
 
 def test_each_benchmark_is_judged_by_its_own_metrics_and_macro() -> None:
-    plain = Benchmark("c", "", BENCHMARK.read, ("itt",), "")
+    plain = Benchmark("c", "", BENCHMARK.load_rows, ("itt",), "")
     both = pd.concat([scored("m", 5), scored("m", 6).assign(benchmark="c")])
     rows = summarise_similarities(both, {"b": BENCHMARK, "c": plain}, bootstrap=20, seed=0)
     theirs = rows[rows["benchmark"] == "c"]
@@ -136,7 +136,7 @@ def test_ties_are_counted() -> None:
 def test_recalls_are_means_of_shares() -> None:
     rows = ranked(8)
     rows.loc[:4, "above"] = np.nan
-    benchmark = Benchmark("b", "", BENCHMARK.read, ("recall@3", "avg_recall"), "")
+    benchmark = Benchmark("b", "", BENCHMARK.load_rows, ("recall@3", "avg_recall"), "")
     found = summary(rows, benchmark)
     each = [
         [a + e < k for k in (1, 3)]

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.metrics import compute_outcomes
 from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.blind.scorer_specs import list_scorers
 from caramel.blind.scores import compute_blind_accuracy, score_pairs
 from caramel.blind.text.attack import load_attacker
@@ -86,7 +86,7 @@ def scored(task: Task, columns: dict[str, Floats]) -> pd.DataFrame:
 
 
 def test_a_caption_scores_the_same_for_both_images_and_an_absent_item_has_no_score():
-    task = comparisons(
+    task = build_comparisons(
         [
             instance(0, "x", "swap", caption="a", negative_caption="b", caption2="c"),
             instance(1, "x", "swap", caption="a", negative_caption="d", negative_image=1),
@@ -116,9 +116,9 @@ def test_of_a_scorer_that_sees_both_each_pair_keeps_its_own_gap():
         texts = {"caption": caption, "negative_caption": negative, "caption2": second if n % 3 else None}
         rows.append(instance(n, f"{n % 5}", "swap", **texts, negative_image=1))
     rows.append(instance(60, "0", "swap", caption="alone"))
-    task = comparisons(rows, files(2))
+    task = build_comparisons(rows, files(2))
     metrics = ("accuracy", "p2_vs_n", "itt", "i2t")
-    hits, ties = outcomes(scored(task, compute_blind_columns(task, HashingBoth())), metrics)
+    hits, ties = compute_outcomes(scored(task, compute_blind_columns(task, HashingBoth())), metrics)
     for n, row in enumerate(rows[:60]):
         first = gap(row["image_id"], row["caption"], row["negative_caption"])
         assert (hits["accuracy"][n], ties["accuracy"][n]) == (first > 0, first == 0)
@@ -132,7 +132,7 @@ def test_of_a_scorer_that_sees_both_each_pair_keeps_its_own_gap():
 
 
 def test_strata_are_scored_apart_by_type_or_first_subset():
-    task = comparisons(
+    task = build_comparisons(
         [
             instance(0, "x", "without_add", "swap", "swap_obj", caption="a", negative_caption="b"),
             instance(1, "x", "without_add", "replace", "replace_obj", caption="a", negative_caption="c"),
@@ -165,9 +165,9 @@ def test_a_blind_model_never_wins_both_directions_of_an_instance_with_two_images
         )
         for i in range(30)
     ]
-    task = comparisons(rows, files(2))
+    task = build_comparisons(rows, files(2))
     model = load_blind(scorer, device="cpu", precision="fp32", name=scorer)
-    hits, ties = outcomes(
+    hits, ties = compute_outcomes(
         scored(task, compute_blind_columns(task, model)), ("accuracy", "i2t", "t2i", "group", "t_pos2i")
     )
     assert (hits[["i2t", "t2i", "group", "t_pos2i"]] == 0).all(axis=None)  # scored, and lost
@@ -177,7 +177,7 @@ def test_a_blind_model_never_wins_both_directions_of_an_instance_with_two_images
 
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_a_stratum_of_a_single_image_has_scores(scorer):
-    task = comparisons([instance(0, "x", "swap", caption="A dog", negative_caption="a cat.")], files(1))
+    task = build_comparisons([instance(0, "x", "swap", caption="A dog", negative_caption="a cat.")], files(1))
     found = compute_blind_columns(task, load_blind(scorer, device="cpu", precision="fp32", name=scorer))
     assert not np.isnan([found["s_c0_i0"], found["s_c1_i0"]]).any()
 
@@ -262,7 +262,7 @@ def test_a_choice_among_images_is_a_tie_and_so_a_miss():
     )
     columns = compute_blind_columns(task, Hashing())
     assert columns["equal"].tolist() == [3, 2]
-    hits, ties = outcomes(scored(task, columns), ("recall@1", "recall@3"))
+    hits, ties = compute_outcomes(scored(task, columns), ("recall@1", "recall@3"))
     assert hits.to_numpy().tolist() == [[0, 0], [0, 1]]
     assert ties.to_numpy().tolist() == [[True, True], [True, False]]
 
@@ -303,7 +303,7 @@ def scored_by(pairs: pd.DataFrame, negatives: pd.DataFrame, name: str) -> pd.Dat
 def agrees(task: Comparisons, folder: Path, scorer: str) -> dict[str, float]:
     """Check the accuracy of every subset against ``blind.scores``, a tie being a miss; return it."""
     model = load_blind(scorer, device="cpu", precision="fp32", name=scorer)
-    hits = outcomes(scored(task, compute_blind_columns(task, model)), ("accuracy",)).hits["accuracy"]
+    hits = compute_outcomes(scored(task, compute_blind_columns(task, model)), ("accuracy",)).hits["accuracy"]
     rows = read_captions(folder).rename(columns={"pair_id": "negative_id"})
     rows = rows.assign(pair_id=rows["negative_id"], type=rows["subtype"].str.partition("_")[0])
     pairs, negatives = rows[["pair_id", "image_id", "caption"]], rows.drop(columns=["image_id", "caption"])

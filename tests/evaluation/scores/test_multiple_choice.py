@@ -26,8 +26,8 @@ from chat_server import (
 )
 
 from caramel import registry
-from caramel.benchmarks.image_files import content_keys
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.image_files import compute_content_keys
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.errors import BackendError
 from caramel.evaluation.benchmark_source import BenchmarkSource
 from caramel.evaluation.evaluate import run_evaluation
@@ -88,13 +88,13 @@ def task(images: list[ImageFile], *, paraphrased: bool = False, second: bool = F
                 "caption2": f"The square {n // 3} is {true}." if paraphrased else None,
             }
         )
-    return comparisons(rows, images)
+    return build_comparisons(rows, images)
 
 
 def asked(server: ChatServer, task: Task, store: Path) -> pd.DataFrame:
     open_model.cache_clear()
     run = RunConfig(f"m=quick:test-model@{server.url}", "cpu", "fp32", None, str(store), "inline")
-    rows = collect_answers(task, content_keys(task.images), run, benchmark="b")
+    rows = collect_answers(task, compute_content_keys(task.images), run, benchmark="b")
     check_table(ANSWERS, rows, "test")
     return rows
 
@@ -339,12 +339,12 @@ def test_a_killed_run_has_kept_every_reply_that_it_had(server: ChatServer, tmp_p
         import sys
         from pathlib import Path
         from caramel.evaluation.scores.response_cache import ask_questions
-        from caramel.models.chat.model import Chat
+        from caramel.models.chat.model import ChatModel
         from caramel.models.chat.endpoint import Endpoint
         from caramel.interfaces.model import Question
         image = Path(sys.argv[2]).read_bytes()
         questions = {f"key{n}": Question(f"question {n}", lambda: image) for n in range(100)}
-        ask_questions(Chat("m", Endpoint("test-model", sys.argv[1])), questions, Path(sys.argv[3]))
+        ask_questions(ChatModel("m", Endpoint("test-model", sys.argv[1])), questions, Path(sys.argv[3]))
     """
     (tmp_path / "red.png").write_bytes(picture("red"))
     words = [server.url, str(tmp_path / "red.png"), str(tmp_path / "replies")]

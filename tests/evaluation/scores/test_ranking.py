@@ -13,7 +13,7 @@ from PIL import Image
 
 from caramel import registry
 from caramel.benchmarks.image_files import check_images
-from caramel.benchmarks.tasks import limited
+from caramel.benchmarks.tasks import limit_instances
 from caramel.evaluation.scores import ranking
 from caramel.evaluation.scores.encoding import RunConfig, encode_items
 from caramel.evaluation.scores.item_scores import DualEncoderScores
@@ -287,7 +287,7 @@ def test_a_limit_changes_no_rank(tmp_path: Path, families: None) -> None:
     keys = check_images(task.images, "test")
     whole = compute_similarities(task, keys, run, benchmark="test")
     for limit in (1, 5):
-        short = limited(task, limit)
+        short = limit_instances(task, limit)
         part = compute_similarities(short, check_images(short.images, "test"), run, benchmark="test")
         pd.testing.assert_frame_equal(
             part[["above", "equal", "candidates"]], whole.iloc[:limit][["above", "equal", "candidates"]]

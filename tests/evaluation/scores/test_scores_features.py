@@ -10,7 +10,7 @@ import torch
 
 from caramel.evaluation.scores.features import encode_projected
 from caramel.models.open_clip.checkpoints import CONFIG, VOCABULARY, load_checkpoint, save_checkpoint
-from caramel.models.open_clip.encoder import decode, normalised, tokenize
+from caramel.models.open_clip.encoder import decode_images, normalise_pixels, tokenize_texts
 
 
 def test_each_item_has_the_vector_that_the_model_gives_it_alone(
@@ -24,11 +24,11 @@ def test_each_item_has_the_vector_that_the_model_gives_it_alone(
     words = encode_projected(str(clip_folder), texts, None, **how)
     with torch.no_grad():
         for name, vector in zip(names, images, strict=True):
-            pixels = normalised(clip, torch.from_numpy(decode(clip, [files[name]])))
+            pixels = normalise_pixels(clip, torch.from_numpy(decode_images(clip, [files[name]])))
             assert np.allclose(clip.model.encode_image(pixels)[0], vector, atol=1e-5)
         for text, vector in zip(texts, words, strict=True):
             assert np.allclose(
-                clip.model.encode_text(torch.from_numpy(tokenize(clip, [text])))[0], vector, atol=1e-5
+                clip.model.encode_text(torch.from_numpy(tokenize_texts(clip, [text])))[0], vector, atol=1e-5
             )
     assert not np.allclose(np.linalg.norm(images, axis=1), 1, atol=1e-3)
     assert np.array_equal(encode_projected(str(clip_folder), texts[::-1], None, **how), words[::-1])

@@ -14,7 +14,7 @@ from PIL import Image
 
 from caramel import registry
 from caramel.benchmarks.image_files import check_images
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.errors import BackendError
 from caramel.evaluation.scores import encoding, item_scores
 from caramel.evaluation.scores.encoding import RunConfig
@@ -64,7 +64,7 @@ def compared(folder: Path, count: int = 40) -> Comparisons:
         }
         for n in range(count)
     ]
-    return comparisons(rows, images)
+    return build_comparisons(rows, images)
 
 
 def ranked(folder: Path) -> Rankings:
@@ -169,7 +169,7 @@ def test_a_matcher_is_given_each_distinct_pair_once_and_no_other(
 def test_another_task_is_given_only_what_is_new(tmp_path: Path, families: None) -> None:
     task = compared(tmp_path)
     scored(task, "counting:7", tmp_path / "store")
-    other = comparisons(
+    other = build_comparisons(
         [
             {
                 "instance_id": "x",

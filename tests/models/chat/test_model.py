@@ -34,7 +34,7 @@ from PIL import Image
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import Chooser, Question, Reply
 from caramel.models.chat.endpoint import KEY, Endpoint
-from caramel.models.chat.model import Chat, data_url, load_chat, missing_chat
+from caramel.models.chat.model import ChatModel, encode_data_url, list_chat_problems, load_chat
 from caramel.models.chat.responses import LARGEST
 from caramel.models.specs import missing_of, open_model
 
@@ -54,18 +54,18 @@ def server() -> Iterator[ChatServer]:
     server.close()
 
 
-def chat(server: ChatServer, **settings: Any) -> Chat:
+def chat(server: ChatServer, **settings: Any) -> ChatModel:
     quick = {"pause": 0.001, "attempts": 3, "timeout": 5, **settings}
-    return Chat("m", Endpoint("test-model", server.url, **quick))
+    return ChatModel("m", Endpoint("test-model", server.url, **quick))
 
 
 def question(colour: str = "red") -> Question:
     return Question(f"What is it?\nA. {colour}\nB. other", lambda: picture(colour))
 
 
-def asked(model: Chat, questions: list[Question]) -> dict[int, Reply]:
+def asked(model: ChatModel, questions: list[Question]) -> dict[int, Reply]:
     replies: dict[int, Reply] = {}
-    model.ask(questions, replies.__setitem__)
+    model.answer_questions(questions, replies.__setitem__)
     return replies
 
 
@@ -118,7 +118,7 @@ def test_heard_is_called_one_at_a_time(server: ChatServer) -> None:
         assert inside.pop() == place
         assert not inside
 
-    chat(server).ask([question()] * 20, heard)
+    chat(server).answer_questions([question()] * 20, heard)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def pauses(server: ChatServer, behave: Behaviour, **settings: Any) -> list[float
     server.requests.clear()
     waits = Waits()
     with requests.Session() as session:
-        chat(server, **settings)._reply(session, question(), waits)
+        chat(server, **settings)._fetch_reply(session, question(), waits)
     return waits.seconds
 
 
@@ -274,7 +274,7 @@ def test_after_a_refusal_nothing_more_is_asked_but_what_was_under_way_is_heard(s
     server.behave = behave
     replies: dict[int, Reply] = {}
     with pytest.raises(BackendError, match="who are you"):
-        chat(server, workers=2).ask([question()] * 200, replies.__setitem__)
+        chat(server, workers=2).answer_questions([question()] * 200, replies.__setitem__)
     assert len(server.requests) < 200
     assert len(replies) == len(server.requests) - 1
 
@@ -301,7 +301,7 @@ def test_what_heard_raises_ends_it(server: ChatServer) -> None:
         raise DataError("enough")
 
     with pytest.raises(DataError, match="enough"):
-        chat(server).ask([question()] * 200, heard)
+        chat(server).answer_questions([question()] * 200, heard)
     assert len(server.requests) < 200
 
 
@@ -382,16 +382,19 @@ def test_headers_that_would_make_a_client_decode_the_body_are_not_looked_at(serv
 
 @pytest.mark.parametrize("url", ["http://xn--a/v1", "http://a\x00b/v1", "http://[v1.a]/v1"])
 def test_a_url_that_names_no_host_is_a_failure(url: str) -> None:
-    reply = asked(Chat("m", Endpoint("m", url, attempts=1)), [question()])[0]
+    reply = asked(ChatModel("m", Endpoint("m", url, attempts=1)), [question()])[0]
     assert reply.text is None
     assert reply.problem
 
 
 def test_endpoint_and_model_belong_to_the_identity_and_the_rest_does_not() -> None:
-    first = Chat("m", Endpoint("a", "http://127.0.0.1:1/v1"))
-    assert first.identity == Chat("n", Endpoint("a", "http://127.0.0.1:1/v1", "key", 1, 1, 1, 1, 1)).identity
-    assert first.identity != Chat("m", Endpoint("b", "http://127.0.0.1:1/v1")).identity
-    assert first.identity != Chat("m", Endpoint("a", "http://127.0.0.1:2/v1")).identity
+    first = ChatModel("m", Endpoint("a", "http://127.0.0.1:1/v1"))
+    assert (
+        first.identity
+        == ChatModel("n", Endpoint("a", "http://127.0.0.1:1/v1", "key", 1, 1, 1, 1, 1)).identity
+    )
+    assert first.identity != ChatModel("m", Endpoint("b", "http://127.0.0.1:1/v1")).identity
+    assert first.identity != ChatModel("m", Endpoint("a", "http://127.0.0.1:2/v1")).identity
 
 
 def decoded(url: str) -> Image.Image:
@@ -401,19 +404,19 @@ def decoded(url: str) -> Image.Image:
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF"])
 def test_images_that_servers_read_are_sent_as_they_are(kind: str) -> None:
     image = picture("red", kind=kind)
-    assert data_url(image) == f"data:image/{kind.lower()};base64,{base64.b64encode(image).decode()}"
+    assert encode_data_url(image) == f"data:image/{kind.lower()};base64,{base64.b64encode(image).decode()}"
 
 
 @pytest.mark.parametrize("kind", ["PPM", "BMP", "TIFF"])
 def test_images_that_servers_do_not_read_are_sent_as_png(kind: str) -> None:
-    url = data_url(picture("blue", kind=kind))
+    url = encode_data_url(picture("blue", kind=kind))
     assert url.startswith("data:image/png;base64,")
     assert decoded(url).getpixel((0, 0)) == (0, 0, 255)
 
 
 def test_an_image_that_does_not_decode_is_an_error_of_the_data() -> None:
     with pytest.raises(DataError, match="does not decode"):
-        data_url(b"no image")
+        encode_data_url(b"no image")
 
 
 def test_images_that_a_camera_marked_as_turned_are_sent_upright() -> None:
@@ -421,7 +424,7 @@ def test_images_that_a_camera_marked_as_turned_are_sent_upright() -> None:
     exif[0x0112] = 6
     buffer = io.BytesIO()
     Image.new("RGB", (8, 4)).save(buffer, "JPEG", exif=exif)
-    assert decoded(data_url(buffer.getvalue())).size == (4, 8)
+    assert decoded(encode_data_url(buffer.getvalue())).size == (4, 8)
 
 
 @pytest.mark.parametrize(
@@ -442,7 +445,7 @@ def test_images_that_a_camera_marked_as_turned_are_sent_upright() -> None:
 def test_a_malformed_target_is_an_error_and_missing(target: str) -> None:
     with pytest.raises(BackendError, match="must be MODEL@URL"):
         load_chat(target, device="cpu", precision="fp32", name="m")
-    assert len(missing_chat(target)) == 1
+    assert len(list_chat_problems(target)) == 1
 
 
 @pytest.mark.parametrize("url", ["http://me:pass@h/v1", "http://h/v1?key=pass", "http://h/v1#pass"])
@@ -466,9 +469,9 @@ def test_missing_says_whether_anything_listens(server: ChatServer) -> None:
 def test_missing_does_not_look_behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("NO_PROXY", "")
-    assert missing_chat("m@http://model.invalid/v1") == []
+    assert list_chat_problems("m@http://model.invalid/v1") == []
     monkeypatch.setenv("NO_PROXY", "model.invalid")
-    assert len(missing_chat("m@http://model.invalid/v1")) == 1
+    assert len(list_chat_problems("m@http://model.invalid/v1")) == 1
 
 
 def test_the_family_chat_opens_by_spec(server: ChatServer) -> None:
@@ -554,7 +557,7 @@ def test_the_identity_says_what_is_sent(server: ChatServer) -> None:
 def test_settings_that_are_not_known_are_refused_and_not_repeated(settings: str) -> None:
     target = f"m@http://h/v1#{settings}"
     if not settings:
-        assert missing_chat(target)[0].startswith("nothing listens")
+        assert list_chat_problems(target)[0].startswith("nothing listens")
         return
     with pytest.raises(BackendError, match="max_completion_tokens, no_temperature") as caught:
         load_chat(target, device="cpu", precision="fp32", name="m")

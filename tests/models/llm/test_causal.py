@@ -8,7 +8,7 @@ from test_chat import answers
 
 from caramel.errors import BackendError
 from caramel.interfaces.language_model import Request
-from caramel.models.llm.causal import CausalWriter, load_causal_writer
+from caramel.models.llm.causal import CausalLanguageModel, load_causal_model
 from caramel.models.llm.specs import missing_language_model
 
 TEMPLATE = (
@@ -23,15 +23,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def model(folder: Path) -> CausalWriter:
-    return load_causal_writer(str(folder), at_once=3)
+def model(folder: Path) -> CausalLanguageModel:
+    return load_causal_model(str(folder), at_once=3)
 
 
 def request(words: str, temperature: float = 0.0, seed: int = 0) -> Request:
     return Request((("system", "s"), ("user", words)), temperature, seed, 8, None)
 
 
-def test_a_reply_depends_on_its_request_and_not_on_its_batch(model: CausalWriter, folder: Path) -> None:
+def test_a_reply_depends_on_its_request_and_not_on_its_batch(
+    model: CausalLanguageModel, folder: Path
+) -> None:
     requests = [
         request("ab"),
         request("a" * 9, 1.5, 1),
@@ -40,7 +42,7 @@ def test_a_reply_depends_on_its_request_and_not_on_its_batch(model: CausalWriter
         request("b"),
     ]
     together = answers(model, requests)
-    alone = load_causal_writer(str(folder), at_once=1)
+    alone = load_causal_model(str(folder), at_once=1)
     texts = {name: said.text for name, said in together.items()}
     assert texts == {name: said.text for name, said in answers(alone, requests).items()}
     assert len({texts["0"], texts["2"], texts["3"]}) == 3
@@ -48,7 +50,7 @@ def test_a_reply_depends_on_its_request_and_not_on_its_batch(model: CausalWriter
     assert {said.finish for said in together.values()} <= {"stop", "length"}
 
 
-def test_without_heat_the_likeliest_tokens_are_written(model: CausalWriter) -> None:
+def test_without_heat_the_likeliest_tokens_are_written(model: CausalLanguageModel) -> None:
     import torch
 
     prompt = "s\n\nInput:\nab\n\nOutput:\n"
@@ -61,35 +63,37 @@ def test_without_heat_the_likeliest_tokens_are_written(model: CausalWriter) -> N
 
 
 def test_what_the_folder_says_on_how_to_generate_changes_no_reply_but_where_answers_end_tells_the_model(
-    model: CausalWriter, tmp_path: Path
+    model: CausalLanguageModel, tmp_path: Path
 ) -> None:
     import json
 
     folder = gpt2_folder(tmp_path)
     settings = {"repetition_penalty": 9.0, "num_beams": 3, "no_repeat_ngram_size": 1}
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": model._ends, **settings}))
-    other = load_causal_writer(str(folder), at_once=3)
+    other = load_causal_model(str(folder), at_once=3)
     assert answers(other, [request("ab")])["0"].text == answers(model, [request("ab")])["0"].text
     assert other.identity == model.identity
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 3}))
-    assert load_causal_writer(str(folder), at_once=3).identity != model.identity
+    assert load_causal_model(str(folder), at_once=3).identity != model.identity
 
 
 def test_draws_follow_the_temperature() -> None:
     import torch
 
-    from caramel.models.llm.causal import Draws
+    from caramel.models.llm.causal import GumbelMaxProcessor
 
     logits = torch.tensor([[0.0, 1.0, 2.0]])
     n = 4000
-    draws = Draws([request("", 2.0, seed) for seed in range(n)])(
+    draws = GumbelMaxProcessor([request("", 2.0, seed) for seed in range(n)])(
         torch.zeros(n, 0), logits.repeat(n, 1)
     ).argmax(1)
     found = torch.bincount(draws, minlength=3) / n
     assert torch.allclose(found, torch.softmax(logits[0] / 2.0, 0), atol=0.03)
 
 
-def test_what_does_not_fit_into_the_model_is_told_and_the_others_are_answered(model: CausalWriter) -> None:
+def test_what_does_not_fit_into_the_model_is_told_and_the_others_are_answered(
+    model: CausalLanguageModel,
+) -> None:
     found = answers(model, [request("a" * 80), request("ab")])
     assert found["0"].text is None
     assert "the model takes 64" in found["0"].problem
@@ -97,16 +101,16 @@ def test_what_does_not_fit_into_the_model_is_told_and_the_others_are_answered(mo
 
 
 def test_a_chat_template_is_applied_also_one_that_knows_no_system(folder: Path, tmp_path: Path) -> None:
-    model = load_causal_writer(str(folder), at_once=1)
+    model = load_causal_model(str(folder), at_once=1)
     model._tokenizer.chat_template = TEMPLATE
-    assert model._prompt(request("ab").messages) == "us\n\nab"
+    assert model._build_prompt(request("ab").messages) == "us\n\nab"
     model._tokenizer.chat_template = "{{ raise_exception('never') }}"
     with pytest.raises(BackendError, match="never"):
-        model._prompt(request("ab").messages)
+        model._build_prompt(request("ab").messages)
 
 
-def test_weights_and_template_are_the_identity(model: CausalWriter, folder: Path) -> None:
-    other = load_causal_writer(str(folder), at_once=1)
+def test_weights_and_template_are_the_identity(model: CausalLanguageModel, folder: Path) -> None:
+    other = load_causal_model(str(folder), at_once=1)
     assert other.identity == model.identity
     other._tokenizer.chat_template = TEMPLATE
     assert other.identity != model.identity

@@ -7,9 +7,9 @@ import pytest
 from chat_server import ChatServer, Response, always, refuses, says
 
 from caramel.errors import BackendError
-from caramel.interfaces.language_model import Request, Said
-from caramel.models.chat.endpoint import KEY, Endpoint, Pace, _exhausted
-from caramel.models.llm.chat import ChatWriter, completion_of, load_chat_writer
+from caramel.interfaces.language_model import ModelOutput, Request
+from caramel.models.chat.endpoint import KEY, Endpoint, Pace, _get_reset_seconds
+from caramel.models.llm.chat import ChatLanguageModel, load_chat_model, parse_completion
 from caramel.models.llm.specs import missing_language_model
 
 ASKED = Request((("system", "Be brief."), ("user", "A?")), 1.5, 7, 64, '{"type": "object"}')
@@ -24,15 +24,15 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     server.close()
 
 
-def answers(model: ChatWriter, requests: list[Request]) -> dict[str, Said]:
-    open_, found = [(str(i), request) for i, request in enumerate(requests)], dict[str, Said]()
+def answers(model: ChatLanguageModel, requests: list[Request]) -> dict[str, ModelOutput]:
+    open_, found = [(str(i), request) for i, request in enumerate(requests)], dict[str, ModelOutput]()
 
     def waiting(number: int) -> list[tuple[str, Request]]:
         taken = open_[:number]
         del open_[:number]
         return taken
 
-    model.answer(waiting, found.__setitem__)
+    model.answer_requests(waiting, found.__setitem__)
     return found
 
 
@@ -40,9 +40,9 @@ def test_a_request_holds_messages_parameters_and_the_schema_where_one_is_asked_f
     server: ChatServer,
 ) -> None:
     server.behave = always("B")
-    model = load_chat_writer(f"org/m@{server.url}/", at_once=2, workers=0)
+    model = load_chat_model(f"org/m@{server.url}/", at_once=2, workers=0)
     found = answers(model, [ASKED, ASKED._replace(schema=None)])
-    assert [found[n]._replace(seconds=0) for n in ("0", "1")] == [Said("B", "stop")] * 2
+    assert [found[n]._replace(seconds=0) for n in ("0", "1")] == [ModelOutput("B", "stop")] * 2
     bodies = sorted((request.body for request in server.requests), key=len)
     assert bodies[0] == {
         "model": "org/m",
@@ -58,9 +58,9 @@ def test_a_request_holds_messages_parameters_and_the_schema_where_one_is_asked_f
 @pytest.mark.parametrize(
     ("response", "said"),
     [
-        (says("A"), Said("A", "stop")),
-        (says(None, refusal="No."), Said("No.", "stop")),
-        (refuses(400, "filtered", "content_filter"), Said("", "content_filter")),
+        (says("A"), ModelOutput("A", "stop")),
+        (says(None, refusal="No."), ModelOutput("No.", "stop")),
+        (refuses(400, "filtered", "content_filter"), ModelOutput("", "content_filter")),
         (refuses(500, "oh"), None),
         (Response(200, b"<html>"), None),
         (
@@ -73,15 +73,20 @@ def test_a_request_holds_messages_parameters_and_the_schema_where_one_is_asked_f
                     }
                 ).encode(),
             ),
-            Said("A", "length", 5, None),
+            ModelOutput("A", "length", 5, None),
         ),
-        (Response(200, b'{"choices": [{"message": {"content": "A"}}], "usage": [1]}'), Said("A", "stop")),
+        (
+            Response(200, b'{"choices": [{"message": {"content": "A"}}], "usage": [1]}'),
+            ModelOutput("A", "stop"),
+        ),
     ],
 )
-def test_a_response_is_read_with_its_finish_and_its_counts(response: Response, said: Said | None) -> None:
+def test_a_response_is_read_with_its_finish_and_its_counts(
+    response: Response, said: ModelOutput | None
+) -> None:
     from caramel.models.chat.responses import Response as Heard
 
-    assert completion_of(Heard(response.status, {}, response.body)) == said
+    assert parse_completion(Heard(response.status, {}, response.body)) == said
 
 
 @pytest.mark.parametrize(
@@ -96,21 +101,21 @@ def test_a_response_is_read_with_its_finish_and_its_counts(response: Response, s
     ],
 )
 def test_headers_say_how_long_nothing_is_left(headers: dict[str, str], seconds: float) -> None:
-    assert _exhausted(headers) == pytest.approx(seconds)
+    assert _get_reset_seconds(headers) == pytest.approx(seconds)
 
 
 def test_a_pace_holds_the_longest_wish_and_no_number_is_none() -> None:
     pace = Pace()
     for wish in (50.0, 7.0, -1.0, float("nan")):
-        pace.hold(wish)
-    assert 49 < pace.left() <= 50
+        pace.hold_requests(wish)
+    assert 49 < pace.get_remaining_seconds() <= 50
 
 
 def test_all_requests_wait_when_one_is_told_that_the_server_is_busy(server: ChatServer) -> None:
     server.behave = lambda request, number: refuses(429, "slow", Retry_After="30")
     endpoint = Endpoint("m", server.url, attempts=1, workers=1)
-    answers(ChatWriter(endpoint), [ASKED])
-    assert 25 < endpoint.pace.left() <= 30
+    answers(ChatLanguageModel(endpoint), [ASKED])
+    assert 25 < endpoint.pace.get_remaining_seconds() <= 30
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
@@ -118,7 +123,7 @@ def test_a_request_that_is_refused_alone_has_no_reply_and_the_others_are_answere
     server: ChatServer, status: int
 ) -> None:
     server.behave = lambda request, number: always("B")(request, 0) if number else refuses(status, "too long")
-    found = answers(load_chat_writer(f"m@{server.url}", at_once=1, workers=0), [ASKED, ASKED])
+    found = answers(load_chat_model(f"m@{server.url}", at_once=1, workers=0), [ASKED, ASKED])
     assert (found["0"].text, found["1"].text) == (None, "B")
     assert "too long" in found["0"].problem
     assert len(server.requests) == 2
@@ -126,7 +131,7 @@ def test_a_request_that_is_refused_alone_has_no_reply_and_the_others_are_answere
 
 def test_an_answer_may_be_as_long_as_its_tokens(server: ChatServer) -> None:
     server.behave = always("word " * 80_000)
-    model = ChatWriter(Endpoint("m", server.url, pause=0.001, attempts=1))
+    model = ChatLanguageModel(Endpoint("m", server.url, pause=0.001, attempts=1))
     found = answers(model, [ASKED, ASKED._replace(max_tokens=80_000)])
     assert "more than" in found["0"].problem
     assert len(found["1"].text or "") == 400_000
@@ -136,12 +141,14 @@ def test_a_limit_holds_no_longer_than_the_endpoint_waits_at_most(server: ChatSer
     headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "inf"}
     server.behave = lambda request, number: refuses(500, "oh", **headers)
     endpoint = Endpoint("m", server.url, attempts=1, longest=7.0)
-    answers(ChatWriter(endpoint), [ASKED])
-    assert 0 < endpoint.pace.left() <= 7
+    answers(ChatLanguageModel(endpoint), [ASKED])
+    assert 0 < endpoint.pace.get_remaining_seconds() <= 7
 
 
 def test_no_connection_is_a_request_without_a_reply() -> None:
-    found = answers(ChatWriter(Endpoint("m", "http://127.0.0.1:9/v1", pause=0.001, attempts=2)), [ASKED])
+    found = answers(
+        ChatLanguageModel(Endpoint("m", "http://127.0.0.1:9/v1", pause=0.001, attempts=2)), [ASKED]
+    )
     assert found["0"].text is None
     assert found["0"].finish == "failed"
     assert found["0"].problem
@@ -168,7 +175,7 @@ def test_what_is_no_spec_is_an_error(spec: str) -> None:
 def test_a_writer_sends_what_its_settings_say_and_is_another_model(server: ChatServer) -> None:
     server.behave = always("B")
     target = f"m@{server.url}#content_parts,max_completion_tokens,no_temperature,no_seed"
-    model = load_chat_writer(target, at_once=1, workers=0)
+    model = load_chat_model(target, at_once=1, workers=0)
     answers(model, [ASKED._replace(schema=None)])
     assert server.requests[0].body == {
         "model": "m",
@@ -199,5 +206,5 @@ def test_a_parameter_that_every_request_has_is_refused_for_all(
 ) -> None:
     server.behave = lambda request, number: refuses(422, message)
     with pytest.raises(BackendError, match=f"Give the model as 'm@.*#{setting}'"):
-        answers(load_chat_writer(f"m@{server.url}", at_once=1, workers=0), [ASKED, ASKED])
+        answers(load_chat_model(f"m@{server.url}", at_once=1, workers=0), [ASKED, ASKED])
     assert len(server.requests) == 1

@@ -9,14 +9,14 @@ import pytest
 from obliging_writer import BOTH, CAPTIONS, MODEL, pairs_of
 from small_language_models import gpt2_folder
 
-from caramel.interfaces.writer import Written
+from caramel.interfaces.writer import WrittenCaption
 from caramel.models.llm import sharded
-from caramel.models.llm.sharded import SpreadWriter
+from caramel.models.llm.sharded import ShardedLanguageModel
 from caramel.runtime.ray.workers import open_worker_pool
 from caramel.sources.captions.llm.writer import language_negatives
 
 
-def written(folder: Path, store: Path, workers: int) -> tuple[Written, pd.DataFrame]:
+def written(folder: Path, store: Path, workers: int) -> tuple[WrittenCaption, pd.DataFrame]:
     """Return what a model of a folder writes, and its replies but for the time that they took."""
     settings = {**MODEL, "target": f"local:{folder}", "max_tokens": 4, "examples": 0, "at_once": 3}
     found = language_negatives(
@@ -47,7 +47,7 @@ def test_a_worker_takes_a_gpu_where_the_cluster_has_some_and_this_machine_none(
     monkeypatch.setattr(sharded, "open_worker_pool", noted)
     for has in ({"CPU": 2.0}, {"CPU": 2.0, "GPU": 8.0}):
         monkeypatch.setattr(ray, "cluster_resources", lambda has=has: has)
-        SpreadWriter("folder", 3, 2).answer(lambda number: [], lambda request, said: None)
+        ShardedLanguageModel("folder", 3, 2).answer_requests(lambda number: [], lambda request, said: None)
     assert taken == [0.0, 1.0]
 
 

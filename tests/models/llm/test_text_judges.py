@@ -46,7 +46,7 @@ def test_entailment_is_the_probability_of_the_label_of_that_name_wherever_it_sta
     rows = [(TEXTS[1], TEXTS[2]), (TEXTS[2], TEXTS[1]), (TEXTS[0] * 60, TEXTS[3])]
     judge = TEXT_JUDGES["entailment"].load(str(folders / name))
     wanted = [by_hand(folders / name, row, label) for row in rows]
-    assert judge.probabilities(rows) == pytest.approx(wanted, abs=1e-5)
+    assert judge.predict_probabilities(rows) == pytest.approx(wanted, abs=1e-5)
     assert wanted[0] != pytest.approx(wanted[1], abs=1e-4), "the order of the two texts matters"
     assert TEXT_JUDGES["entailment"].missing(str(folders / name)) == []
 
@@ -57,7 +57,7 @@ def test_grammar_is_the_label_for_acceptable_by_its_name_and_else_the_second(
 ) -> None:
     rows = [(text,) for text in TEXTS if text]
     judge = TEXT_JUDGES["grammar"].load(str(folders / name))
-    assert judge.probabilities(rows) == pytest.approx(
+    assert judge.predict_probabilities(rows) == pytest.approx(
         [by_hand(folders / name, row, label) for row in rows], abs=1e-5
     )
     assert (

@@ -9,7 +9,12 @@ import pytest
 import torch
 
 from caramel.errors import BackendError, DataError, ResourceError
-from caramel.models.loading.files import bounded, explained, read_text_as_json, tried
+from caramel.models.loading.files import (
+    limit_model_size,
+    read_text_as_json,
+    translate_load_errors,
+    validate_model,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +32,7 @@ def test_whatever_a_library_raises_is_an_error_that_names_the_target_and_the_cau
         pytest.raises(
             BackendError, match=f"'a/model' cannot be used .{type(error).__name__}: {error}"
         ) as caught,
-        explained("a/model"),
+        translate_load_errors("a/model"),
     ):
         raise error
     assert caught.value.__cause__ is error
@@ -35,10 +40,10 @@ def test_whatever_a_library_raises_is_an_error_that_names_the_target_and_the_cau
 
 def test_errors_that_are_explained_already_and_interruptions_pass() -> None:
     for error in (DataError("mine"), KeyboardInterrupt()):
-        with pytest.raises(type(error)) as caught, explained("a/model"):
+        with pytest.raises(type(error)) as caught, translate_load_errors("a/model"):
             raise error
         assert caught.value is error
-    with pytest.raises(ResourceError, match="does not fit into memory"), explained("a/model"):
+    with pytest.raises(ResourceError, match="does not fit into memory"), translate_load_errors("a/model"):
         raise MemoryError
 
 
@@ -73,14 +78,14 @@ def test_nothing_is_allocated_that_the_weights_could_not_fill(weights: list[Path
     for ask in asks:
         with (
             pytest.raises(BackendError, match=r"a: the config asks .* 1,000 bytes of weights"),
-            bounded(weights, "a"),
+            limit_model_size(weights, "a"),
         ):
             ask()
 
 
 def test_layers_without_end_are_stopped(weights: list[Path]) -> None:
     def build() -> None:
-        with bounded(weights, "a"):
+        with limit_model_size(weights, "a"):
             for _ in range(1000):
                 torch.nn.Linear(2048, 2048, device="meta")
 
@@ -92,7 +97,7 @@ def test_a_model_of_the_size_of_its_weights_is_built_as_ever(weights: list[Path]
     torch.manual_seed(0)
     free = torch.nn.Linear(30, 20)
     torch.manual_seed(0)
-    with bounded(weights, "a"):
+    with limit_model_size(weights, "a"):
         found = torch.nn.Linear(30, 20)
     assert torch.equal(found.weight, free.weight)
     torch.empty(2**27)  # afterwards nothing is bounded
@@ -110,16 +115,16 @@ class Encoder:
 
 def test_a_model_that_gives_no_numbers_or_fails_is_refused_when_it_is_loaded() -> None:
     model = Encoder([0.6, 0.8])
-    assert tried(model, "a/model") is model
+    assert validate_model(model, "a/model") is model
     for value in (np.nan, np.inf):
         with pytest.raises(BackendError, match="'a/model' gives infinite numbers or none"):
-            tried(Encoder([value, 1]), "a/model")
+            validate_model(Encoder([value, 1]), "a/model")
     with pytest.raises(BackendError, match=r"'a/model' cannot be used .TypeError"):
-        tried(Encoder(object()), "a/model")
+        validate_model(Encoder(object()), "a/model")
 
 
 def test_an_assertion_of_our_own_is_not_put_down_to_the_files() -> None:
     ours: dict[str, Any] = {"__name__": "caramel.models.open_clip.encoder"}
     exec("def encode(self, texts, batch):\n    assert not texts", ours)
     with pytest.raises(AssertionError):
-        tried(type("Ours", (), {"encode_texts": ours["encode"]})(), "a/model")
+        validate_model(type("Ours", (), {"encode_texts": ours["encode"]})(), "a/model")

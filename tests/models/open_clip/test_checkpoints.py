@@ -7,7 +7,7 @@ import pytest
 from tiny_clips import CONFIGS, build, build_config, roberta_config
 
 from caramel.errors import BackendError
-from caramel.io.files import file_hash
+from caramel.io.files import compute_file_hash
 from caramel.models.open_clip.checkpoints import (
     CARD,
     CONFIG,
@@ -163,7 +163,7 @@ def test_a_checkpoint_states_all_of_its_preprocessing(stated, clip_folder, tmp_p
 
 def test_the_card_names_the_weights(clip_folder) -> None:
     card = json.loads((clip_folder / CARD).read_text())
-    assert card == {"name": "tiny", "weights_sha256": file_hash(clip_folder / WEIGHTS)}
+    assert card == {"name": "tiny", "weights_sha256": compute_file_hash(clip_folder / WEIGHTS)}
 
 
 def test_weights_that_are_not_those_of_the_card_are_refused(clip_folder, tmp_path) -> None:
@@ -193,7 +193,7 @@ def test_every_class_reloads_to_bit_identical_embeddings(kind, tmp_path, files) 
     images = list(files.values())[:3]
     assert np.array_equal(encoder(one).encode_images(images, 2), encoder(two).encode_images(images, 2))
     assert np.array_equal(encoder(one).encode_texts(TEXTS, 2), encoder(two).encode_texts(TEXTS, 2))
-    assert file_hash(one) == file_hash(two)
+    assert compute_file_hash(one) == compute_file_hash(two)
 
 
 def test_a_tokenizer_of_transformers_lies_in_the_folder_and_open_clip_reads_it(tmp_path) -> None:

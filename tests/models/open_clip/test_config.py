@@ -12,7 +12,7 @@ from tiny_clips import CONFIGS, build_config
 
 from caramel.errors import BackendError
 from caramel.models.open_clip.checkpoints import save_checkpoint
-from caramel.models.open_clip.loader import load_open_clip, missing_open_clip
+from caramel.models.open_clip.loader import list_open_clip_problems, load_open_clip
 
 NEW = {"additional_special_tokens": ["<new>"]}  # number 49408, above the end token 49407
 CAPTIONS = ["a <new> on a red table", "a <new> under a blue chair", "a <new>", "a dog"]
@@ -34,13 +34,13 @@ def test_added_tokens_above_the_end_token_are_refused_with_what_to_state(tmp_pat
         BackendError, match=r'no \'pool_type\'.*up to 49408.*"pool_type": "eos".*"pool_type": "argmax"'
     ):
         load(folder_of(tmp_path / "clip", tokenizer_kwargs=NEW))
-    (said,) = missing_open_clip(str(tmp_path / "clip"))
+    (said,) = list_open_clip_problems(str(tmp_path / "clip"))
     assert "states no 'pool_type'" in said
 
 
 def test_texts_with_added_tokens_are_pooled_at_the_end_token_that_is_stated(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "clip", tokenizer_kwargs=NEW, pool_type="eos", eos_id=49407)
-    assert missing_open_clip(str(folder)) == []
+    assert list_open_clip_problems(str(folder)) == []
     vectors = load(folder).encode_texts(CAPTIONS, None)
     assert len(np.unique(vectors.round(3), axis=0)) == len(CAPTIONS)
 
@@ -58,7 +58,7 @@ def test_an_end_token_that_no_text_has_is_refused(tmp_path: Path) -> None:
         BackendError, match=r"pools a text at the token 2, and the tokenizer ends none with it.*'eos_id'"
     ):
         load(folder_of(tmp_path / "clip", pool_type="eos"))
-    assert "pools a text at the token 2" in missing_open_clip(str(tmp_path / "clip"))[0]
+    assert "pools a text at the token 2" in list_open_clip_problems(str(tmp_path / "clip"))[0]
 
 
 @pytest.mark.parametrize("mask", ["simple", "random", "shuffle"])

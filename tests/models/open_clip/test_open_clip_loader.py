@@ -23,11 +23,11 @@ from tiny_clips import (
 
 from caramel.errors import BackendError
 from caramel.models.open_clip.checkpoints import CONFIG, WEIGHTS, build_model, save_checkpoint
-from caramel.models.open_clip.encoder import ClipEncoder, decode, normalised
+from caramel.models.open_clip.encoder import ClipEncoder, decode_images, normalise_pixels
 from caramel.models.open_clip.loader import (
     adopt_pretrained,
+    list_open_clip_problems,
     load_open_clip,
-    missing_open_clip,
     open_target,
 )
 
@@ -122,7 +122,7 @@ WRITTEN = {
 @pytest.mark.parametrize("name", WRITTEN)
 def test_a_file_of_weights_gives_the_vectors_of_the_model_it_was_saved_from(name, models, tmp_path) -> None:
     path = saved(models["clip"], tmp_path / name, WRITTEN[name])
-    assert missing_open_clip(f"tiny-clip:{path}") == []
+    assert list_open_clip_problems(f"tiny-clip:{path}") == []
     ours = load(f"tiny-clip:{path}").encode_texts(TEXTS, 2)
     assert np.allclose(ours, text_vectors(models["clip"]), atol=1e-6)
 
@@ -286,7 +286,7 @@ def test_a_wrong_target_is_a_clear_error(target, message, tmp_path) -> None:
     with pytest.raises(BackendError, match=message):
         load(target)
     if not target.endswith("notes.txt"):
-        assert re.search(message, "".join(missing_open_clip(target)))
+        assert re.search(message, "".join(list_open_clip_problems(target)))
 
 
 # --- activation ---
@@ -299,7 +299,7 @@ def test_a_bare_state_dict_needs_its_activation_and_either_spec_gives_it(models,
         load(f"twin:{path}")
     assert repr(quick) in str(told.value)
     assert repr(plain) in str(told.value)
-    assert missing_open_clip(f"twin:{path}") == [str(told.value)]
+    assert list_open_clip_problems(f"twin:{path}") == [str(told.value)]
     vectors = {
         spec: load(spec).encode_texts(TEXTS, 8) for spec in (quick, plain, f"twin:{path}?quick_gelu=true")
     }
@@ -340,11 +340,11 @@ def test_a_statement_against_the_config_is_an_error_that_names_the_right_one(
 def test_names_whose_weights_have_either_activation_are_refused_with_both_specs(name, tmp_path) -> None:
     path = tmp_path / "negclip.pt"
     path.touch()
-    (told,) = missing_open_clip(f"{name}:{path}")
+    (told,) = list_open_clip_problems(f"{name}:{path}")
     assert f"'{name}-quickgelu:{path}' for QuickGELU (OpenAI's weights and all that" in told
     assert f"'{name}:{path}?quick_gelu=false' for GELU" in told
     for chosen in (f"{name}-quickgelu:{path}", f"{name}:{path}?quick_gelu=false"):
-        lacking = missing_open_clip(chosen)
+        lacking = list_open_clip_problems(chosen)
         assert not any("quick_gelu" in line for line in lacking)
         assert bool(lacking) == (name == "ViT-H-14")  # of which the preprocessing is not known either
 
@@ -352,24 +352,24 @@ def test_names_whose_weights_have_either_activation_are_refused_with_both_specs(
 def test_a_name_whose_published_weights_all_have_gelu_says_so_itself(tmp_path) -> None:
     import open_clip
 
-    from caramel.models.open_clip.names import named
+    from caramel.models.open_clip.names import resolve_named_model
 
     path = tmp_path / "w.safetensors"
     path.touch()
     for name in ("ViT-B-16-SigLIP", "coca_ViT-B-32", "EVA02-B-16", "ViT-g-14"):
-        assert named(f"{name}:{path}").config["model_cfg"]["quick_gelu"] is False
-    preprocess = named(f"ViT-B-16-SigLIP:{path}").config["preprocess_cfg"]
+        assert resolve_named_model(f"{name}:{path}").config["model_cfg"]["quick_gelu"] is False
+    preprocess = resolve_named_model(f"ViT-B-16-SigLIP:{path}").config["preprocess_cfg"]
     assert preprocess["mean"] == (0.5, 0.5, 0.5)
     assert preprocess["resize_mode"] == "squash"
     message = r"prepared in different ways(.|\n)*\[0\.5, 0\.5, 0\.5\].* of laion2b_s32b_b82k\nWrite '.*open_clip_config\.json'"
     with pytest.raises(BackendError, match=message):
-        named(f"ViT-L-14:{path}?quick_gelu=false")
+        resolve_named_model(f"ViT-L-14:{path}?quick_gelu=false")
     stated = {
         "model_cfg": open_clip.get_model_config("ViT-L-14"),
         "preprocess_cfg": {"mean": [0.5, 0.5, 0.5]},
     }
     write_json(tmp_path / CONFIG, stated)
-    found = named(f"ViT-L-14:{path}?quick_gelu=false").config["preprocess_cfg"]
+    found = resolve_named_model(f"ViT-L-14:{path}?quick_gelu=false").config["preprocess_cfg"]
     assert found == {"mean": [0.5, 0.5, 0.5]}
 
 
@@ -391,19 +391,19 @@ def test_the_config_beside_a_file_says_its_activation_and_preprocessing(quick, m
 def test_every_published_tag_has_the_activation_of_its_weights_or_names_the_config_that_has() -> None:
     import open_clip
 
-    from caramel.models.open_clip.names import named
+    from caramel.models.open_clip.names import resolve_named_model
 
     refused = 0
     for name, tag in open_clip.list_pretrained():
         stated = open_clip.get_pretrained_cfg(name, tag).get("quick_gelu")
         try:
-            found = named(f"{name}:{tag}")
+            found = resolve_named_model(f"{name}:{tag}")
         except BackendError as error:
             refused += 1
             right = re.search(r"Use '([^']+)'", str(error))
             assert right is not None
             assert stated is True
-            assert named(right[1]).config["model_cfg"]["quick_gelu"] is True
+            assert resolve_named_model(right[1]).config["model_cfg"]["quick_gelu"] is True
             continue
         ours = found.config["model_cfg"]["quick_gelu"]
         # The table says nothing of a tower trained with QuickGELU from the start; its config does.
@@ -417,13 +417,13 @@ def test_a_tag_and_an_option_against_it_are_an_error(cache) -> None:
 
 
 def test_what_the_table_says_of_a_repository() -> None:
-    from caramel.models.open_clip.activations import of_repo
+    from caramel.models.open_clip.activations import find_repo_quick_gelu
 
-    assert of_repo("timm/vit_base_patch32_clip_224.openai") is True
-    assert of_repo("laion/CLIP-ViT-B-32-laion2B-s34B-b79K") is False
-    assert of_repo("laion/CLIP-ViT-B-32-roberta-base-laion2B-s12B-b32k") is True
-    assert of_repo("jienengchen/ViTamin-S") is False
-    assert of_repo("me/unknown") is None
+    assert find_repo_quick_gelu("timm/vit_base_patch32_clip_224.openai") is True
+    assert find_repo_quick_gelu("laion/CLIP-ViT-B-32-laion2B-s34B-b79K") is False
+    assert find_repo_quick_gelu("laion/CLIP-ViT-B-32-roberta-base-laion2B-s12B-b32k") is True
+    assert find_repo_quick_gelu("jienengchen/ViTamin-S") is False
+    assert find_repo_quick_gelu("me/unknown") is None
 
 
 # --- tags and the hub ---
@@ -435,13 +435,13 @@ def test_what_is_not_in_the_cache_is_a_clear_error_that_says_what_to_set(target,
         load(target)
     assert "HF_HUB_OFFLINE=0" in str(told.value)
     assert str(cache) in str(told.value)
-    assert missing_open_clip(target) == [str(told.value)]
+    assert list_open_clip_problems(target) == [str(told.value)]
 
 
 @pytest.mark.parametrize("target", ["twin-quickgelu:mine", "hf-hub:me/tiny"])
 def test_what_can_be_fetched_is_not_missing(target, cache, tag, monkeypatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    assert missing_open_clip(target) == []
+    assert list_open_clip_problems(target) == []
     assert not cache.exists()
 
 
@@ -451,7 +451,7 @@ def test_a_cached_tag_is_loaded_with_the_preprocessing_of_its_weights(
 ) -> None:
     path = saved(models["clip"], tmp_path / f"w{file[file.rindex('.') :]}")
     write_hub(cache, "me/tiny", {file: path})
-    assert missing_open_clip("twin-quickgelu:mine") == []
+    assert list_open_clip_problems("twin-quickgelu:mine") == []
     encoder = load("twin-quickgelu:mine")
     assert np.allclose(encoder.encode_texts(TEXTS, 8), text_vectors(models["clip"]), atol=1e-6)
     preprocess = encoder.identity["config"]["preprocess_cfg"]
@@ -477,7 +477,7 @@ def folder(models, tmp_path):
 
 def test_a_cached_repository_gives_the_vectors_of_its_folder(cache, folder) -> None:
     write_hub(cache, "me/tiny", {name: folder / name for name in (CONFIG, WEIGHTS)})
-    assert missing_open_clip("hf-hub:me/tiny") == []
+    assert list_open_clip_problems("hf-hub:me/tiny") == []
     ours, theirs = load("hf-hub:me/tiny"), load(folder)
     assert np.array_equal(ours.encode_texts(TEXTS, 8), theirs.encode_texts(TEXTS, 8))
     assert ours.identity == theirs.identity
@@ -518,25 +518,25 @@ def test_a_folder_may_name_its_weights_as_the_hub_does(name, folder, models) -> 
     expected = load(folder).encode_texts(TEXTS, 8)
     (folder / WEIGHTS).unlink()
     saved(models["clip"], folder / name)
-    assert missing_open_clip(str(folder)) == []
+    assert list_open_clip_problems(str(folder)) == []
     assert np.array_equal(load(folder).encode_texts(TEXTS, 8), expected)
 
 
 def test_a_folder_takes_the_option_only_where_its_config_does_not_say(folder) -> None:
-    assert missing_open_clip(f"{folder}?quick_gelu=true") == []
+    assert list_open_clip_problems(f"{folder}?quick_gelu=true") == []
     with pytest.raises(BackendError, match=f"contradicted: {CONFIG} says QuickGELU, .* says GELU"):
         load(f"{folder}?quick_gelu=false")
     config = json.loads((folder / CONFIG).read_text())
     del config["model_cfg"]["quick_gelu"]
     write_json(folder / CONFIG, config)
-    assert "nothing says which activation" in missing_open_clip(str(folder))[0]
+    assert "nothing says which activation" in list_open_clip_problems(str(folder))[0]
     assert load(f"{folder}?quick_gelu=false").identity["config"]["model_cfg"]["quick_gelu"] is False
 
 
 @pytest.mark.parametrize("name", [CONFIG, WEIGHTS])
 def test_a_folder_that_lacks_a_file_is_told_without_loading(name, folder) -> None:
     (folder / name).unlink()
-    assert f"{name} is missing" in missing_open_clip(str(folder))[0]
+    assert f"{name} is missing" in list_open_clip_problems(str(folder))[0]
 
 
 # --- text towers and tokenizers of transformers ---
@@ -571,7 +571,7 @@ def test_a_tokenizer_that_cannot_be_had_is_a_clear_error(roberta, cache) -> None
     config = json.loads((folder / CONFIG).read_text())
     config["model_cfg"]["text_cfg"]["hf_tokenizer_name"] = "me/words"
     write_json(folder / CONFIG, config)
-    assert "'me/words'" in missing_open_clip(str(folder))[0]
+    assert "'me/words'" in list_open_clip_problems(str(folder))[0]
     with pytest.raises(BackendError, match=r"Tokenizer 'me/words' cannot be had.*HF_HUB_OFFLINE=0"):
         load(folder)
 
@@ -581,7 +581,7 @@ def test_a_text_tower_whose_config_cannot_be_had_is_a_clear_error(roberta, cache
     config = json.loads((folder / CONFIG).read_text())
     config["model_cfg"]["text_cfg"]["hf_model_name"] = "me/tower"
     write_json(folder / CONFIG, config)
-    assert "'me/tower'" in missing_open_clip(str(folder))[0]
+    assert "'me/tower'" in list_open_clip_problems(str(folder))[0]
     with pytest.raises(BackendError, match=r"text tower 'me/tower' cannot be had.*HF_HUB_OFFLINE=0"):
         load(folder)
 
@@ -674,12 +674,12 @@ def test_an_unknown_precision_or_device_is_a_clear_error(folder) -> None:
 
 
 def test_the_identity_holds_all_that_determines_the_vectors(models, folder, roberta, clip_folder) -> None:
-    from caramel.models.open_clip.config import assemble
+    from caramel.models.open_clip.config import assemble_clip
 
     def identity(model=None, precision="fp32", preprocess=None, **text):
         model_cfg = {**CONFIGS["clip"], "text_cfg": {**TEXT, **text}}
         config = {"model_cfg": model_cfg, "preprocess_cfg": preprocess or {}}
-        clip = assemble(model or models["clip"], config, None)
+        clip = assemble_clip(model or models["clip"], config, None)
         return json.dumps(ClipEncoder(clip, "cpu", precision, "x").identity, sort_keys=True)
 
     other = build("clip")
@@ -722,25 +722,25 @@ def test_pixels_are_bit_for_bit_those_of_open_clip(resize_mode, interpolation, m
     from open_clip.transform import PreprocessCfg, image_transform_v2
     from PIL import Image
 
-    from caramel.models.open_clip.config import assemble
+    from caramel.models.open_clip.config import assemble_clip
 
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (90, 131, 3), np.uint8))
     stream = io.BytesIO()
     image.save(stream, "PNG")
     preprocess = {"resize_mode": resize_mode, "interpolation": interpolation, "mean": (0.1, 0.2, 0.3)}
     config = {"model_cfg": CONFIGS["clip"], "preprocess_cfg": preprocess}
-    clip = assemble(models["clip"], config, None)
-    ours = normalised(clip, torch.from_numpy(decode(clip, [stream.getvalue()])))
+    clip = assemble_clip(models["clip"], config, None)
+    ours = normalise_pixels(clip, torch.from_numpy(decode_images(clip, [stream.getvalue()])))
     theirs = image_transform_v2(PreprocessCfg(size=48, **preprocess), is_train=False)(image)
     assert torch.equal(ours[0], theirs)
 
 
 def test_a_preprocessing_that_open_clip_does_not_know_is_a_clear_error(models) -> None:
-    from caramel.models.open_clip.config import assemble
+    from caramel.models.open_clip.config import assemble_clip
 
     config = {"model_cfg": CONFIGS["clip"], "preprocess_cfg": {"interpolation": "lanczos"}}
     with pytest.raises(BackendError, match="interpolation is bicubic or bilinear"):
-        assemble(models["clip"], config, None)
+        assemble_clip(models["clip"], config, None)
 
 
 def test_a_config_that_open_clip_refuses_is_a_clear_error() -> None:
@@ -774,7 +774,7 @@ def test_an_adopted_tokenizer_of_transformers_lies_in_the_folder(roberta, tmp_pa
     expected = load(folder).encode_texts(TEXTS, 8)
     adopt_pretrained(pretrained=str(folder), out=tmp_path / "out")
     shutil.rmtree(tmp_path / "words")
-    assert missing_open_clip(str(tmp_path / "out")) == []
+    assert list_open_clip_problems(str(tmp_path / "out")) == []
     assert np.array_equal(load(tmp_path / "out").encode_texts(TEXTS, 8), expected)
 
 

@@ -5,25 +5,25 @@ import tiny_clips
 import torch
 from torch.nn.functional import normalize
 
-from caramel.models.open_clip.patch_tokens import image_parts, without_parts
-from caramel.models.open_clip.text_padding import text_parts, text_vectors
+from caramel.models.open_clip.patch_tokens import encode_image_patches, explain_missing_tokens
+from caramel.models.open_clip.text_padding import compute_text_vectors, encode_text_words
 
 
 @pytest.mark.parametrize("kind", ["clip", "custom", "custom blocks", "eos"])
 def test_the_vectors_are_those_of_the_model_and_the_parts_lie_beside_them(kind: str) -> None:
     model = tiny_clips.build(kind).eval()
-    assert without_parts(model) == ""
+    assert explain_missing_tokens(model) == ""
     pixels = torch.rand(3, 3, 48, 48, generator=torch.Generator().manual_seed(0))
     tokens = torch.zeros(3, 40, dtype=torch.long)
     for row, length in enumerate((4, 9, 6)):
         tokens[row, 0], tokens[row, 1:length] = 49406, torch.arange(5, 4 + length)
         tokens[row, length] = 3 if kind == "eos" else 49407
     with torch.no_grad():
-        images, patches = image_parts(model, pixels)
-        texts, words, is_word = text_parts(model, tokens)
+        images, patches = encode_image_patches(model, pixels)
+        texts, words, is_word = encode_text_words(model, tokens)
         assert torch.allclose(images, model.encode_image(pixels, normalize=True), atol=1e-6)
-        assert torch.allclose(texts, text_vectors(model, tokens), atol=1e-6)
-        assert torch.equal(text_parts(model, tokens, 10)[1], words)
+        assert torch.allclose(texts, compute_text_vectors(model, tokens), atol=1e-6)
+        assert torch.equal(encode_text_words(model, tokens, 10)[1], words)
         x = model.visual.ln_post(model.visual.transformer(model.visual._embeds(pixels)))
         assert torch.allclose(patches, x[:, 1:] @ model.visual.proj)
     assert patches.shape == (3, 4, 32)
@@ -44,4 +44,4 @@ def test_the_vectors_are_those_of_the_model_and_the_parts_lie_beside_them(kind: 
     ],
 )
 def test_of_other_towers_it_is_said_why_there_are_none(kind: str, why: str) -> None:
-    assert why in without_parts(tiny_clips.build(kind))
+    assert why in explain_missing_tokens(tiny_clips.build(kind))

@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny_clips import CONFIGS, TEXT, TEXTS, build, build_config, roberta_config
 
-from caramel.models.open_clip.text_padding import text_vectors
+from caramel.models.open_clip.text_padding import compute_text_vectors
 
 CAUSAL = ["clip", "resnet", "custom", "custom blocks", "eos"]
 
@@ -35,7 +35,7 @@ def columns_seen(model, tokens):
         with_kwargs=True,
     )
     with torch.inference_mode():
-        vectors = text_vectors(model, tokens)
+        vectors = compute_text_vectors(model, tokens)
     hook.remove()
     return vectors, seen
 
@@ -142,7 +142,7 @@ def test_a_class_that_encodes_in_its_own_way_is_asked_itself(models) -> None:
             return torch.full((len(text), 3), float(text.shape[1]))
 
     config = CONFIGS["clip"]
-    assert text_vectors(Other(**config), tokens_of("clip")).tolist() == [[40.0] * 3] * len(TEXTS)
+    assert compute_text_vectors(Other(**config), tokens_of("clip")).tolist() == [[40.0] * 3] * len(TEXTS)
 
 
 @pytest.mark.parametrize("kind", ["clip", "custom", "coca"])
@@ -153,7 +153,7 @@ def test_gradients_are_those_of_all_columns(kind) -> None:
         encode(model)(tokens_of(kind)).float().mul(target).sum().backward()
         return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
 
-    ours = gradients(lambda model: lambda tokens: text_vectors(model, tokens))
+    ours = gradients(lambda model: lambda tokens: compute_text_vectors(model, tokens))
     theirs = gradients(lambda model: lambda tokens: model.encode_text(tokens, normalize=True))
     assert set(ours) == set(theirs)
     assert all(torch.allclose(ours[name], theirs[name], atol=1e-5) for name in ours)
@@ -166,13 +166,13 @@ def test_threads_may_share_a_model(kind, models) -> None:
     tower = model.text if hasattr(model, "text") else model
     mask = tower.attn_mask
     with torch.inference_mode():
-        alone = [text_vectors(model, batch) for batch in batches]
+        alone = [compute_text_vectors(model, batch) for batch in batches]
     wrong = []
 
     def work(place):
         with torch.inference_mode():
             for _ in range(10):
-                if not torch.equal(text_vectors(model, batches[place]), alone[place]):
+                if not torch.equal(compute_text_vectors(model, batches[place]), alone[place]):
                     wrong.append(place)
 
     threads = [threading.Thread(target=work, args=(place,)) for place in range(len(batches))]

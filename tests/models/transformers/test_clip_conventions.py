@@ -12,7 +12,7 @@ import pytest
 from small_transformers import TEXT, VISION, clip_tokenizer, saved
 
 from caramel.errors import BackendError
-from caramel.models.transformers.dual import load_dual, missing_dual
+from caramel.models.transformers.dual import list_dual_problems, load_dual
 
 NEW = ("<new1>", "<new2>")
 CAPTIONS = [
@@ -104,7 +104,7 @@ def test_an_end_token_that_no_text_has_is_refused_with_what_to_state(stated: Any
         BackendError, match=rf'states {stated} as eos_token_id .*"eos_token_id": {end_of(tokenizer)}'
     ):
         vectors_of(folder)
-    (said,) = missing_dual(str(folder))
+    (said,) = list_dual_problems(str(folder))
     assert re.search(rf'states {stated} as eos_token_id .*"eos_token_id": {end_of(tokenizer)}', said)
     assert repr(str(folder)) in said
 
@@ -131,9 +131,9 @@ def test_an_old_config_is_refused_where_the_vocabulary_goes_on_after_the_end_tok
     folder = write(tmp_path / "clip", tokenizer, eos_token_id=2)
     with pytest.raises(BackendError, match=rf'27 tokens of the vocabulary are above.*"eos_token_id": {end}'):
         vectors_of(folder)
-    assert "27 tokens of the vocabulary are above" in missing_dual(str(folder))[0]
+    assert "27 tokens of the vocabulary are above" in list_dual_problems(str(folder))[0]
     stated = write(tmp_path / "stated", tokenizer, eos_token_id=end)
-    assert missing_dual(str(stated)) == []
+    assert list_dual_problems(str(stated)) == []
     np.testing.assert_allclose(vectors_of(stated), of_transformers(stated), atol=1e-5)
 
 
@@ -166,4 +166,4 @@ def test_a_tokenizer_that_ends_no_text_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(BackendError, match="its tokenizer ends no text with an end token"):
         vectors_of(folder)
-    assert "its tokenizer ends no text with an end token" in missing_dual(str(folder))[0]
+    assert "its tokenizer ends no text with an end token" in list_dual_problems(str(folder))[0]

@@ -15,8 +15,8 @@ from tiny_generative import SAVED, save_llava
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import Matcher
 from caramel.models.specs import missing_of, open_model
-from caramel.models.transformers.generative import missing_generative, noise_images
-from caramel.models.transformers.generative_inputs import PROMPTS, continued
+from caramel.models.transformers.generative import draw_noise_images, list_generative_problems
+from caramel.models.transformers.generative_inputs import PROMPTS, build_decoder_batch
 from caramel.models.transformers.transformers_files import MODEL_TYPES
 
 NAMES = tuple(SAVED)
@@ -57,7 +57,7 @@ def opened(family: str, folder: Path, precision: str = "fp32") -> Matcher:
 
 
 def scores(model: Matcher, batch: int | None = None) -> np.ndarray:
-    return model.match(IMAGES, TEXTS, IMAGE_OF, TEXT_OF, batch)
+    return model.match_pairs(IMAGES, TEXTS, IMAGE_OF, TEXT_OF, batch)
 
 
 @functools.cache
@@ -144,7 +144,7 @@ def test_a_token_across_the_end_of_the_prompt_is_scored_with_the_reply(folders):
     processor = opened("vqascore", folders["llava"])._processor
     processor.tokenizer.add_tokens(["ASSISTANT: Yes"])
     pictures = [Image.open(io.BytesIO(IMAGES[0])).convert("RGB")]
-    batch = continued(processor, pictures, ["USER: <image> ASSISTANT:"], ["Yes"], end=False)
+    batch = build_decoder_batch(processor, pictures, ["USER: <image> ASSISTANT:"], ["Yes"], end=False)
     whole = processor(images=pictures, text=["USER: <image> ASSISTANT: Yes"], return_tensors="pt")
     assert batch.inputs["input_ids"].tolist() == whole["input_ids"].tolist()
     scored = processor.tokenizer.convert_ids_to_tokens(batch.tokens.tolist())
@@ -158,8 +158,8 @@ def test_a_token_across_the_end_of_the_prompt_is_scored_with_the_reply(folders):
 def test_the_blind_correction_subtracts_the_mean_likelihood_over_noise_images(name, folders):
     plain = opened("vgptscore", folders[name])
     size = getattr(plain._model.config.vision_config, "image_size", 336)
-    noise = noise_images(size)
-    below = [plain.match([image], TEXTS, np.zeros(3, int), np.arange(3), None) for image in noise]
+    noise = draw_noise_images(size)
+    below = [plain.match_pairs([image], TEXTS, np.zeros(3, int), np.arange(3), None) for image in noise]
     prior = [math.log(sum(math.exp(each[t]) for each in below) / len(noise)) for t in range(3)]
     corrected = scores(opened("vgptscore_blind", folders[name]))
     np.testing.assert_allclose(corrected, scores(plain) - np.tile(prior, 2), rtol=0, atol=1e-5)
@@ -170,13 +170,13 @@ def test_the_blind_correction_subtracts_the_mean_likelihood_over_noise_images(na
 def test_a_text_without_image_has_one_score_whatever_it_is_scored_with(folders):
     # So that two images tie exactly, in whatever shard of the pairs they stand.
     model = opened("vgptscore_noise", folders["qwen2_vl"], "bf16")
-    alone = [model.match(IMAGES, TEXTS, np.array([0]), np.array([t]), None)[0] for t in range(3)]
+    alone = [model.match_pairs(IMAGES, TEXTS, np.array([0]), np.array([t]), None)[0] for t in range(3)]
     assert scores(model).tolist() == alone * 2
 
 
 def test_noise_is_gaussian_and_always_the_same():
-    files = noise_images(64)
-    assert files == noise_images(64)
+    files = draw_noise_images(64)
+    assert files == draw_noise_images(64)
     assert len(set(files)) == 3
     values = np.stack([np.asarray(Image.open(io.BytesIO(file)), float) / 255 for file in files])
     assert values.shape == (3, 64, 64, 3)
@@ -217,7 +217,7 @@ def test_there_is_a_prompt_for_every_type_that_is_taken():
 def test_a_question_longer_than_the_q_former_reads_is_scored(folders):
     model = opened("vqascore", folders["instructblip-t5"])
     text = " ".join(["two red cubes"] * 60)
-    assert np.isfinite(model.match(IMAGES[:1], [text], np.zeros(1, int), np.zeros(1, int), None)).all()
+    assert np.isfinite(model.match_pairs(IMAGES[:1], [text], np.zeros(1, int), np.zeros(1, int), None)).all()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -228,12 +228,12 @@ def test_half_precision_scores_are_near_the_full_ones(name, folders):
 
 def test_no_pairs_have_no_scores(folders):
     none = np.zeros(0, int)
-    assert opened("vgptscore_blind", folders["llava"]).match([], [], none, none, None).shape == (0,)
+    assert opened("vgptscore_blind", folders["llava"]).match_pairs([], [], none, none, None).shape == (0,)
 
 
 def test_an_image_that_does_not_decode_is_named(folders):
     with pytest.raises(DataError, match="number 1"):
-        opened("vqascore", folders["llava"]).match(
+        opened("vqascore", folders["llava"]).match_pairs(
             [IMAGES[0], b"no image"], TEXTS, np.array([0, 1]), np.array([0, 0]), None
         )
 
@@ -278,5 +278,5 @@ def test_a_part_of_the_processor_that_is_missing_is_named(names, what, tmp_path)
 def test_what_is_missing_is_said_without_loading_the_model(folders, tmp_path):
     assert missing_of(f"vqascore:{folders['llava']}") == []
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llava"}))
-    assert any("weights" in line for line in missing_generative(str(tmp_path)))
-    assert missing_generative(str(tmp_path / "nowhere"))
+    assert any("weights" in line for line in list_generative_problems(str(tmp_path)))
+    assert list_generative_problems(str(tmp_path / "nowhere"))

@@ -15,7 +15,7 @@ from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import DualEncoder
 from caramel.models.specs import missing_of, open_model
 from caramel.models.transformers.dual import load_dual
-from caramel.models.transformers.llm_embeddings import LastToken
+from caramel.models.transformers.llm_embeddings import LastTokenEncoder
 
 KINDS = {"qwen2_vl": "2", "qwen2_5_vl": "2.5"}
 CAPTIONS = ["a dog", "a dog on the left of a cat", "a man rides a horse along the beach in the morning light"]
@@ -28,9 +28,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {kind: save_qwen(root / kind, version=version) for kind, version in KINDS.items()}
 
 
-def load(folder: Path, precision: str = "fp32") -> LastToken:
+def load(folder: Path, precision: str = "fp32") -> LastTokenEncoder:
     model = load_dual(str(folder), device="cpu", precision=precision, name="it")
-    assert isinstance(model, LastToken)
+    assert isinstance(model, LastTokenEncoder)
     return model
 
 

@@ -16,7 +16,7 @@ from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import Matcher
 from caramel.models.specs import missing_of, open_model
 from caramel.models.transformers import matching
-from caramel.models.transformers.matching import MatchingHead, load_itm, missing_itm
+from caramel.models.transformers.matching import MatchingHead, list_itm_problems, load_itm
 from caramel.models.transformers.matching_architectures import ARCHITECTURES
 
 FILES = [picture(seed, size) for seed, size in enumerate([(40, 32), (32, 50), (64, 64), (90, 40)])]
@@ -65,7 +65,7 @@ def whole_model(kind: str, folder: Path) -> Any:
 
 @pytest.mark.parametrize("kind", ITM)
 def test_scores_are_the_log_odds_of_the_whole_model(kind: str, folders: dict[str, Path]) -> None:
-    scores = load(folders[kind]).match(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, None)
+    scores = load(folders[kind]).match_pairs(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, None)
     expected = whole_model(kind, folders[kind])
     assert expected.std() > 0.02
     np.testing.assert_allclose(scores, expected, atol=2e-5)
@@ -76,16 +76,16 @@ def test_blip_reads_captions_as_its_authors_prepare_them_and_vilt_as_they_are(
     kind: str, folders: dict[str, Path]
 ) -> None:
     texts = ["a dog", "A  dog.", '"a dog"!']
-    first, second, third = load(folders[kind]).match(FILES, texts, np.zeros(3, int), np.arange(3), None)
+    first, second, third = load(folders[kind]).match_pairs(FILES, texts, np.zeros(3, int), np.arange(3), None)
     assert (first == second == third) == (kind != "vilt")
 
 
 @pytest.mark.parametrize("kind", ITM)
 def test_batches_of_different_lengths_equal_pairs_one_by_one(kind: str, folders: dict[str, Path]) -> None:
     model = load(folders[kind])
-    together = model.match(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, 5)
+    together = model.match_pairs(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, 5)
     alone = [
-        model.match([FILES[i]], [CAPTIONS[t]], np.array([0]), np.array([0]), 1)[0]
+        model.match_pairs([FILES[i]], [CAPTIONS[t]], np.array([0]), np.array([0]), 1)[0]
         for i, t in zip(IMAGE_OF, TEXT_OF, strict=True)
     ]
     assert together.dtype == np.float64
@@ -97,8 +97,8 @@ def test_texts_of_equal_tokens_tie_exactly_in_every_run(kind: str, folders: dict
     model = load(folders[kind])
     texts = [*CAPTIONS, "A DOG", "two  men"]
     image_of, text_of = np.repeat([0, 3], len(texts)), np.tile(np.arange(len(texts)), 2)
-    first = model.match(FILES, texts, image_of, text_of, 4).reshape(2, -1)
-    again = model.match(FILES, texts, image_of, text_of, 4).reshape(2, -1)
+    first = model.match_pairs(FILES, texts, image_of, text_of, 4).reshape(2, -1)
+    again = model.match_pairs(FILES, texts, image_of, text_of, 4).reshape(2, -1)
     assert (first[:, 6] == first[:, 0]).all()
     assert (first[:, 7] == first[:, 2]).all()
     assert (first == again).all()
@@ -114,7 +114,7 @@ def test_each_image_is_looked_at_once_for_all_its_texts(
     model._model.vision_model.register_forward_pre_hook(
         lambda _, args, kwargs: seen.append(len(kwargs["pixel_values"])), with_kwargs=True
     )
-    scores = model.match(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, None)
+    scores = model.match_pairs(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, None)
     assert seen == [3, 1]
     np.testing.assert_allclose(scores, whole_model(kind, folders[kind]), atol=2e-5)
 
@@ -123,7 +123,9 @@ def test_pairs_may_come_in_any_order_and_leave_images_out(folders: dict[str, Pat
     model = load(folders["vilt"])
     image_of, text_of = np.array([3, 3, 1]), np.array([2, 0, 2])
     expected = whole_model("vilt", folders["vilt"]).reshape(len(FILES), -1)[image_of, text_of]
-    np.testing.assert_allclose(model.match(FILES, CAPTIONS, image_of, text_of, None), expected, atol=2e-5)
+    np.testing.assert_allclose(
+        model.match_pairs(FILES, CAPTIONS, image_of, text_of, None), expected, atol=2e-5
+    )
 
 
 def test_a_certain_head_does_not_make_ties(folders: dict[str, Path], tmp_path: Path) -> None:
@@ -133,22 +135,22 @@ def test_a_certain_head_does_not_make_ties(folders: dict[str, Path], tmp_path: P
     state = load_file(folder / "model.safetensors")
     state["itm_head.bias"] += state["itm_head.bias"].new_tensor([-50.0, 50.0])
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
-    scores = load(folder).match(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, None)
+    scores = load(folder).match_pairs(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, None)
     assert len(set(scores)) == len(scores)
     assert (1 / (1 + np.exp(-scores.astype(np.float32))) == 1).all()
 
 
 @pytest.mark.parametrize("kind", ITM)
 def test_bf16_stays_near_and_still_tells_captions_apart(kind: str, folders: dict[str, Path]) -> None:
-    exact = load(folders[kind]).match(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, None)
-    coarse = load(folders[kind], "bf16").match(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, None)
+    exact = load(folders[kind]).match_pairs(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, None)
+    coarse = load(folders[kind], "bf16").match_pairs(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, None)
     assert np.abs(coarse - exact).max() < 0.15 * exact.std() + 0.05
     assert len(set(coarse)) == len(coarse)
 
 
 def test_images_have_their_say(folders: dict[str, Path]) -> None:
     for kind, folder in folders.items():
-        rows = load(folder).match(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, None).reshape(len(FILES), -1)
+        rows = load(folder).match_pairs(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, None).reshape(len(FILES), -1)
         assert (rows.std(0) > 1e-3).all(), kind
 
 
@@ -192,14 +194,14 @@ def test_a_dual_encoder_is_named_with_its_own_family(tmp_path: Path) -> None:
 
 def test_a_broken_picture_is_an_error(folders: dict[str, Path]) -> None:
     with pytest.raises(DataError, match="does not decode"):
-        load(folders["vilt"]).match([b"no picture"], ["a dog"], np.array([0]), np.array([0]), None)
+        load(folders["vilt"]).match_pairs([b"no picture"], ["a dog"], np.array([0]), np.array([0]), None)
 
 
 def test_a_spec_opens_it(folders: dict[str, Path]) -> None:
     open_model.cache_clear()
     model = open_model(f"itm:{folders['blip-2']}", "cpu", "fp32")
     assert isinstance(model, Matcher)
-    assert missing_of(f"itm:{folders['blip-2']}") == missing_itm(str(folders["vilt"])) == []
+    assert missing_of(f"itm:{folders['blip-2']}") == list_itm_problems(str(folders["vilt"])) == []
     open_model.cache_clear()
 
 

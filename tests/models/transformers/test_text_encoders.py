@@ -16,7 +16,12 @@ from caramel.errors import BackendError
 from caramel.interfaces.model import DualEncoder, TextEncoder
 from caramel.models.specs import missing_of, open_model
 from caramel.models.transformers.sentence_modules import POOLINGS
-from caramel.models.transformers.text_encoders import SentenceEncoder, load_text, missing_text, parse_target
+from caramel.models.transformers.text_encoders import (
+    SentenceEncoder,
+    list_text_encoder_problems,
+    load_text,
+    parse_target,
+)
 
 TRANSFORMER, POOLING, DENSE, NORMALIZE = (
     f"sentence_transformers.models.{name}" for name in ("Transformer", "Pooling", "Dense", "Normalize")
@@ -167,9 +172,9 @@ def test_a_folder_without_modules_is_refused_until_its_pooling_is_stated(bert: P
     message = rf"{bert.name}' has no modules\.json.*{bert.name}\?pooling=mean"
     with pytest.raises(BackendError, match=message):
         load_text(str(bert), device="cpu", precision="fp32", name="it")
-    (line,) = missing_text(str(bert))
+    (line,) = list_text_encoder_problems(str(bert))
     assert re.search(message, line)
-    assert missing_text(f"{bert}?pooling=cls") == []
+    assert list_text_encoder_problems(f"{bert}?pooling=cls") == []
     vectors = load(f"{bert}?pooling=mean").encode_texts(CAPTIONS, None)
     np.testing.assert_allclose(vectors[0], unit(hidden(bert, CAPTIONS[0]).mean(0)), atol=1e-5)
     named = shutil.copytree(bert, tmp_path / "e5-small-v2")  # its authors take the mean
@@ -289,7 +294,7 @@ def test_models_whose_files_do_not_say_it_are_known_by_name(bert: Path, tmp_path
 def test_a_wrong_setting_is_explained(query: str, message: str, bert: Path) -> None:
     with pytest.raises(BackendError, match=message):
         load(f"{bert}?{query}")
-    assert message.split(".")[0] in missing_text(f"{bert}?{query}")[0]
+    assert message.split(".")[0] in list_text_encoder_problems(f"{bert}?{query}")[0]
 
 
 def test_settings_are_written_as_in_a_web_address() -> None:
@@ -377,7 +382,7 @@ def test_a_model_of_images_and_texts_is_named_with_its_own_family(tmp_path: Path
 
 def test_a_model_of_images_and_texts_is_told_without_loading(tmp_path: Path) -> None:
     folder = clip_folder(tmp_path / "clip")
-    (line,) = missing_text(f"{folder}?pooling=cls")
+    (line,) = list_text_encoder_problems(f"{folder}?pooling=cls")
     assert line.endswith(f"Write dual:{folder}.")
 
 
@@ -434,7 +439,7 @@ def test_a_module_outside_the_folder_is_refused(path: object, bert: Path, tmp_pa
     write(folder / "modules.json", modules)
     with pytest.raises(BackendError, match=r"'path' is .* must be a folder within it"):
         load(folder)
-    assert len(missing_text(str(folder))) == 1
+    assert len(list_text_encoder_problems(str(folder))) == 1
 
 
 @pytest.mark.parametrize(
@@ -469,7 +474,7 @@ def test_settings_of_wrong_types_are_refused(
     write(folder / name, values)
     with pytest.raises(BackendError, match=message):
         load(folder)
-    assert len(missing_text(str(folder))) == 1
+    assert len(list_text_encoder_problems(str(folder))) == 1
 
 
 @pytest.mark.parametrize(

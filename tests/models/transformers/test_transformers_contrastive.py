@@ -14,10 +14,10 @@ from small_transformers import CAPTIONS, ITM, picture
 
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import DualEncoder, Matcher
-from caramel.models.specs import family_of, missing_of, open_model
+from caramel.models.specs import get_family, missing_of, open_model
 from caramel.models.transformers.contrastive import ITC, ITC_MAX
 from caramel.models.transformers.matching_architectures import ARCHITECTURES
-from caramel.models.transformers.text_normalization import plain_caption
+from caramel.models.transformers.text_normalization import clean_blip_caption
 
 KINDS = ["blip", "blip-2"]
 FILES = [picture(seed, size) for seed, size in enumerate([(40, 32), (32, 50), (64, 64), (90, 40)])]
@@ -87,10 +87,12 @@ def test_the_best_of_blip_2s_queries_is_its_own_score(folders: dict[str, Path]) 
     assert not isinstance(model, DualEncoder)
     image_of, text_of = np.indices((len(FILES), len(CAPTIONS))).reshape(2, -1)
     own = own_pass("blip-2", folders["blip-2"])
-    found = model.match(FILES, CAPTIONS, image_of, text_of, 3).reshape(own["score"].shape)
+    found = model.match_pairs(FILES, CAPTIONS, image_of, text_of, 3).reshape(own["score"].shape)
     np.testing.assert_allclose(found, own["score"], atol=2e-5)
     assert (own["score"] > own["first"] + 0.01).any()
-    twice = model.match(FILES, [*CAPTIONS, "A DOG."], np.array([1, 1]), np.array([0, len(CAPTIONS)]), None)
+    twice = model.match_pairs(
+        FILES, [*CAPTIONS, "A DOG."], np.array([1, 1]), np.array([0, len(CAPTIONS)]), None
+    )
     assert twice[0] == twice[1]
 
 
@@ -112,7 +114,7 @@ def test_captions_are_read_as_blip_was_trained_on_them(folders: dict[str, Path])
         return " ".join(words[:50])
 
     texts = ["A dog.", 'Two  men ("big"); a cat:', "the red car, it's big\n", "", "...", " a " * 80, "a\tcat"]
-    assert [plain_caption(text) for text in texts] == [published(text) for text in texts]
+    assert [clean_blip_caption(text) for text in texts] == [published(text) for text in texts]
     for kind in KINDS:
         vectors = load(folders[kind]).encode_texts(["a dog", "A dog.", "A DOG!", "a cat", ""], None)
         assert (vectors[:3] == vectors[0]).all()
@@ -144,7 +146,7 @@ def test_each_score_has_an_identity_and_a_rule_of_its_own(folders: dict[str, Pat
         found[family] = str(open_model(spec, "cpu", "fp32").identity)  # type: ignore[union-attr]
     open_model.cache_clear()
     assert len(set(found.values())) == 3
-    assert [family_of(spec).score for spec in specs.values()] == ["itm", "cosine", "itc_max"]
+    assert [get_family(spec).score for spec in specs.values()] == ["itm", "cosine", "itc_max"]
 
 
 def test_a_broken_picture_is_named(folders: dict[str, Path]) -> None:

@@ -17,7 +17,7 @@ from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import DualEncoder
 from caramel.models.batching import LEAST
 from caramel.models.specs import missing_of, open_model
-from caramel.models.transformers.dual import load_dual, missing_dual
+from caramel.models.transformers.dual import list_dual_problems, load_dual
 from caramel.models.transformers.transformers_dual import SEES_PADDING, TransformersDual
 
 SIZES = [(40, 32), (32, 50), (64, 64)]
@@ -233,13 +233,13 @@ def test_missing_parts_are_listed_without_loading(folders: dict[str, Path], tmp_
     folder = shutil.copytree(folders["flava"], tmp_path / "part")
     (folder / "model.safetensors").unlink()
     (folder / "tokenizer.json").unlink()
-    found = missing_dual(str(folder))
+    found = list_dual_problems(str(folder))
     assert [line.split(" in ")[0] for line in found] == ["no weights", "no tokenizer"]
 
 
 def test_a_model_of_another_family_is_told_without_loading(tmp_path: Path) -> None:
     folder = vilt_folder(tmp_path / "vilt")
-    (line,) = missing_dual(str(folder))
+    (line,) = list_dual_problems(str(folder))
     assert line.endswith(f"Write itm:{folder}.")
 
 

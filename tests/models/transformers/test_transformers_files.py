@@ -19,11 +19,11 @@ from caramel.models.transformers.dual import load_dual
 from caramel.models.transformers.transformers_files import (
     check_type,
     find_file,
+    list_checkpoint_problems,
     load_image_processor,
     load_pretrained,
     load_tokenizer,
-    missing_transformers,
-    model_type,
+    read_model_type,
 )
 
 
@@ -63,7 +63,7 @@ def as_pickle(folder: Path, **further: Any) -> None:
 
 
 def test_the_type_is_that_of_the_config(clip: Path) -> None:
-    assert model_type(str(clip)) == "clip"
+    assert read_model_type(str(clip)) == "clip"
     assert check_type(str(clip), ("clip", "flava")) == "clip"
 
 
@@ -90,7 +90,7 @@ def test_a_folder_of_open_clip_is_sent_there(tmp_path: Path) -> None:
 def test_what_can_be_no_repository_is_a_missing_folder(target: str) -> None:
     with pytest.raises(BackendError, match="There is no folder"):
         load(target)
-    assert "There is no folder" in missing_transformers(target)[0]
+    assert "There is no folder" in list_checkpoint_problems(target)[0]
 
 
 def test_a_repository_that_was_not_fetched_is_said_to_be_out_of_reach() -> None:
@@ -98,7 +98,7 @@ def test_a_repository_that_was_not_fetched_is_said_to_be_out_of_reach() -> None:
         BackendError, match=r"'owner/repo' is no folder\. config\.json .*HF_HUB_OFFLINE is set"
     ):
         load("owner/repo")
-    found = missing_transformers("owner/repo")
+    found = list_checkpoint_problems("owner/repo")
     assert [line.split(" in ")[0] for line in found] == [
         f"'owner/repo': no {what}" for what in ("config.json", "weights", "tokenizer", "image processor")
     ]
@@ -115,7 +115,7 @@ def test_a_repository_that_was_fetched_is_read_from_the_cache(
     (cache / "models--owner--repo" / "refs").mkdir()
     (cache / "models--owner--repo" / "refs" / "main").write_text(commit)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
-    assert missing_transformers("owner/repo") == []
+    assert list_checkpoint_problems("owner/repo") == []
     vectors = load("owner/repo").encode_texts(CAPTIONS, None)
     np.testing.assert_array_equal(vectors, load(clip).encode_texts(CAPTIONS, None))
     assert load("owner/repo").identity == load(clip).identity
@@ -180,7 +180,7 @@ def test_a_truncated_pickle_is_an_error(size: int, folder: Path) -> None:
 
 def test_a_pickle_of_tensors_is_read(folder: Path, clip: Path) -> None:
     as_pickle(folder)
-    assert missing_transformers(str(folder)) == []
+    assert list_checkpoint_problems(str(folder)) == []
     np.testing.assert_array_equal(
         load(folder).encode_texts(CAPTIONS, None), load(clip).encode_texts(CAPTIONS, None)
     )
@@ -257,7 +257,7 @@ def test_a_part_that_is_missing_is_named(names: tuple[str, ...], message: str, f
         (folder / name).unlink(missing_ok=True)
     with pytest.raises(BackendError, match=message):
         load(folder)
-    assert [line.split(" in ")[0] for line in missing_transformers(str(folder))] == [
+    assert [line.split(" in ")[0] for line in list_checkpoint_problems(str(folder))] == [
         message.replace("has ", "")
     ]
 
@@ -276,10 +276,10 @@ def test_a_shard_that_an_index_names_and_is_not_there_is_listed(folder: Path) ->
     model.save_pretrained(folder, max_shard_size="40KB")
     shards = sorted(folder.glob("model-*.safetensors"))
     assert len(shards) > 1
-    assert missing_transformers(str(folder)) == []
+    assert list_checkpoint_problems(str(folder)) == []
     load(folder)
     shards[1].unlink()
-    assert missing_transformers(str(folder)) == [f"no {shards[1].name} in {str(folder)!r}"]
+    assert list_checkpoint_problems(str(folder)) == [f"no {shards[1].name} in {str(folder)!r}"]
     with pytest.raises(BackendError, match=str(folder)):
         load(folder)
 
@@ -390,4 +390,4 @@ def test_an_index_that_names_no_files_of_the_folder_is_refused(files: object, fo
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
     with pytest.raises(BackendError, match="'weight_map' must give a file of the folder"):
         load(folder)
-    assert len(missing_transformers(str(folder))) == 1
+    assert len(list_checkpoint_problems(str(folder))) == 1

@@ -26,9 +26,9 @@ from caramel.benchmarks.readers.sugarcrepe import BENCHMARK as SUGARCREPE
 from caramel.benchmarks.readers.sugarcrepe_pp import BENCHMARK as SUGARCREPE_PP
 from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
 from caramel.interfaces.benchmark import Rankings
-from caramel.io.image_store import Pictures
+from caramel.io.image_store import ImageStore
 from caramel.release.publishing import image_parquet, webdataset
-from caramel.release.publishing.build import STAGING, SUMS, release, staging
+from caramel.release.publishing.build import STAGING, SUMS, build_release, open_staging
 from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
@@ -43,14 +43,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def released(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("release") / "v1"
-    release("v1", project, out=out, strict=True)
+    build_release("v1", project, out=out, strict=True)
     return out
 
 
 @pytest.fixture(scope="module")
-def pictures(project: Path) -> Pictures:
+def pictures(project: Path) -> ImageStore:
     index = project / "data" / "assemble" / "images.parquet"
-    return Pictures(index, read_table(IMAGES, index))
+    return ImageStore(index, read_table(IMAGES, index))
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_the_same_pin_gives_the_same_bytes_and_all_of_them_are_summed(
     project: Path, released: Path, tmp_path: Path
 ) -> None:
-    again = release("v1", project, out=tmp_path / "again")
+    again = build_release("v1", project, out=tmp_path / "again")
     assert contents(tmp_path / "again") == contents(released)
     assert sorted(again.files) == sorted(contents(released))
     lines = (released / SUMS).read_text(encoding="utf-8").splitlines()
@@ -78,7 +78,7 @@ def test_the_same_pin_gives_the_same_bytes_and_all_of_them_are_summed(
     assert json.loads((released / "pin.json").read_text(encoding="utf-8"))["name"] == "v1"
 
 
-def test_datasets_gives_splits_with_pictures(released: Path, pictures: Pictures, tmp_path: Path) -> None:
+def test_datasets_gives_splits_with_pictures(released: Path, pictures: ImageStore, tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     pinned = released_projects.instances()
     loaded = datasets.load_dataset(str(released), cache_dir=str(tmp_path))
@@ -114,7 +114,7 @@ def same(shown: Any, data: bytes) -> bool:
 
 
 def test_public_formats_are_read_back_to_the_same_instances(
-    released: Path, pictures: Pictures, tmp_path: Path
+    released: Path, pictures: ImageStore, tmp_path: Path
 ) -> None:
     formats = released / "formats" / "test"
     images = tmp_path / "images"
@@ -134,7 +134,7 @@ def test_public_formats_are_read_back_to_the_same_instances(
         "bivlc": pinned["negative_image_id"].notna(),
     }
     for benchmark in (SUGARCREPE, SUGARCREPE_PP, BIVLC):
-        task = benchmark.read(formats / benchmark.name, images)
+        task = benchmark.load_rows(formats / benchmark.name, images)
         expected = pinned[has[benchmark.name]]
         columns = {"caption": "caption", "negative_caption": "negative_caption"}
         columns |= {"caption2": "caption2"} if benchmark is SUGARCREPE_PP else {}
@@ -153,12 +153,12 @@ def test_public_formats_are_read_back_to_the_same_instances(
 
 
 def test_a_csv_of_crepe_is_read_back_to_the_instances_of_the_world_by_what_training_captions_have(
-    released: Path, pictures: Pictures, tmp_path: Path
+    released: Path, pictures: ImageStore, tmp_path: Path
 ) -> None:
     formats = released / "formats" / "test"
     with tarfile.open(formats / "images.tar") as tar:
         tar.extractall(tmp_path, filter="data")
-    task = CREPE.read(formats / "crepe_systematicity", tmp_path)
+    task = CREPE.load_rows(formats / "crepe_systematicity", tmp_path)
     assert isinstance(task, Rankings)
     pinned = released_projects.instances()
     assert list(task.rows["subsets"]) == [["train/sc/atom"], ["train/uc/atom"]]
@@ -172,7 +172,7 @@ def test_a_csv_of_crepe_is_read_back_to_the_instances_of_the_world_by_what_train
 
 
 def test_webdataset_has_each_training_row_with_the_pictures_of_its_negatives(
-    released: Path, pictures: Pictures
+    released: Path, pictures: ImageStore
 ) -> None:
     with tarfile.open(released / "webdataset" / "train-00000.tar") as tar:
         members = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
@@ -182,9 +182,9 @@ def test_webdataset_has_each_training_row_with_the_pictures_of_its_negatives(
         row["pair_id"] for row in rows
     ]
     assert members["00000000.txt"] == b"Text 0."
-    assert members[f"00000000.negative1.{webdataset.suffix(pictures['n8'], '')}"] == pictures["n8"]
+    assert members[f"00000000.negative1.{webdataset.detect_suffix(pictures['n8'], '')}"] == pictures["n8"]
     assert {name for name in members if name.startswith("00000002")} == {
-        f"00000002.{webdataset.suffix(pictures['i9'], '')}",
+        f"00000002.{webdataset.detect_suffix(pictures['i9'], '')}",
         "00000002.txt",
         "00000002.json",
     }
@@ -198,7 +198,7 @@ def test_what_is_large_is_written_in_several_files(
     monkeypatch.setattr(image_parquet, "PART", 300)
     monkeypatch.setattr(image_parquet, "GROUP", 1)
     monkeypatch.setattr(webdataset, "TAR", 300)
-    release("v1", project, out=tmp_path / "parts")
+    build_release("v1", project, out=tmp_path / "parts")
     parts = sorted((tmp_path / "parts" / "data" / "instances").glob("test-*"))
     assert len(parts) > 1
     assert {path.name[-17:] for path in parts} == {f"-of-{len(parts):05}.parquet"}
@@ -222,12 +222,12 @@ def test_captions_are_no_markup_of_the_card(released: Path) -> None:
 
 def test_what_is_not_said_is_told_and_refused_when_strict(spoiled: Path, tmp_path: Path) -> None:
     (spoiled / "release.yaml").unlink()
-    found = release("v1", spoiled, out=tmp_path / "open")
+    found = build_release("v1", spoiled, out=tmp_path / "open")
     assert "licence: not said" in found.open
     assert "sources.synthetic.licence: not said" in found.open
     assert "not finished" in (tmp_path / "open" / "README.md").read_text(encoding="utf-8")
     with pytest.raises(DataError, match=r"(?s)points are open.*title: not said.*sources.x.licence"):
-        release("v1", spoiled, out=tmp_path / "strict", strict=True)
+        build_release("v1", spoiled, out=tmp_path / "strict", strict=True)
     assert not (tmp_path / "strict").exists()
 
 
@@ -249,10 +249,10 @@ def test_a_licence_that_is_unknown_or_permits_less_is_refused_when_strict(
     about = released_projects.ABOUT | change
     (spoiled / "about.yaml").write_text(json.dumps(about), encoding="utf-8")
     with pytest.raises(DataError, match=f"(?s){said}"):
-        release("v1", spoiled, out=tmp_path / "out", about=spoiled / "about.yaml", strict=True)
+        build_release("v1", spoiled, out=tmp_path / "out", about=spoiled / "about.yaml", strict=True)
     assert any(
         said.partition(".*")[0] in point
-        for point in release("v1", spoiled, out=tmp_path / "out", about=spoiled / "about.yaml").open
+        for point in build_release("v1", spoiled, out=tmp_path / "out", about=spoiled / "about.yaml").open
     )
 
 
@@ -276,7 +276,7 @@ def test_what_people_say_in_another_form_is_an_error(
 ) -> None:
     (spoiled / "release.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=said):
-        release("v1", spoiled, out=tmp_path / "out")
+        build_release("v1", spoiled, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -322,7 +322,7 @@ def test_a_version_that_is_not_as_it_was_pinned_is_not_released(
 ) -> None:
     spoil(spoiled)
     with pytest.raises(CaramelError, match=said):
-        release("v1", spoiled, out=tmp_path / "out")
+        build_release("v1", spoiled, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -332,16 +332,16 @@ def test_nothing_is_written_over_or_outside_of_the_folder(spoiled: Path, tmp_pat
     other.mkdir()
     (full / "notes.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"is not empty: it holds.*notes\.txt"):
-        release("v1", spoiled, out=full)
+        build_release("v1", spoiled, out=full)
     (tmp_path / "link").symlink_to(other)
     with pytest.raises(ConfigError, match="is a link"):
-        release("v1", spoiled, out=tmp_path / "link")
+        build_release("v1", spoiled, out=tmp_path / "link")
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / STAGING).symlink_to(other)
     with pytest.raises(ConfigError, match="is a link"):
-        release("v1", spoiled, out=tmp_path / "linked")
+        build_release("v1", spoiled, out=tmp_path / "linked")
     with pytest.raises(ConfigError, match="nothing is written over an input"):
-        release("v1", spoiled, out=spoiled / "data" / "assemble" / "v1")
+        build_release("v1", spoiled, out=spoiled / "data" / "assemble" / "v1")
     assert os.listdir(other) == []  # noqa: PTH208
     assert sorted(contents(full)) == ["notes.txt"]
 
@@ -350,7 +350,7 @@ def test_nothing_is_written_over_or_outside_of_the_folder(spoiled: Path, tmp_pat
 def test_files_of_a_release_have_the_permissions_that_open_gives(mask: int, tmp_path: Path) -> None:
     before = os.umask(mask)
     try:
-        with staging(tmp_path / "out", tmp_path / "project") as folder:
+        with open_staging(tmp_path / "out", tmp_path / "project") as folder:
             for name in ("private", "README.md"):
                 (folder / name).write_text("text")
                 (folder / name).chmod(0o600 if name == "private" else 0o666)
@@ -364,8 +364,8 @@ def test_what_a_killed_release_left_is_made_anew(project: Path, released: Path, 
     (tmp_path / STAGING / "files").mkdir(parents=True)
     (tmp_path / STAGING / "files" / "README.md").write_text("half", encoding="utf-8")
     with FileLock(tmp_path / STAGING / "lock"), pytest.raises(ResourceError, match="Another release"):
-        release("v1", project, out=tmp_path)
-    release("v1", project, out=tmp_path)
+        build_release("v1", project, out=tmp_path)
+    build_release("v1", project, out=tmp_path)
     assert contents(tmp_path) == contents(released)
 
 
@@ -374,7 +374,7 @@ def test_changes_since_an_earlier_pin_are_told_in_text_and_json(spoiled: Path, t
     path = spoiled / "data" / "assemble" / "instances.parquet"
     write_table(INSTANCES, read_table(INSTANCES, path).iloc[1:], path)
     released_projects.pinned(spoiled, "v2")
-    release("v2", spoiled, out=tmp_path / "out", since="v1")
+    build_release("v2", spoiled, out=tmp_path / "out", since="v1")
     text = (tmp_path / "out" / "CHANGES.md").read_text(encoding="utf-8")
     assert "data/assemble/instances.parquet: 0 added, 1 removed, 0 changed" in text
     (table,) = json.loads((tmp_path / "out" / "changes.json").read_text(encoding="utf-8"))["tables"]
@@ -387,9 +387,9 @@ def test_changes_since_an_earlier_pin_are_told_in_text_and_json(spoiled: Path, t
 def test_an_earlier_pin_that_is_not_there_is_told_before_anything_is_written(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("caramel.release.publishing.build.staging", None)
+    monkeypatch.setattr("caramel.release.publishing.build.open_staging", None)
     with pytest.raises(DataError, match="There is no pin 'v0'"):
-        release("v1", project, out=tmp_path / "out", since="v0")
+        build_release("v1", project, out=tmp_path / "out", since="v0")
 
 
 def test_what_is_added_is_given_the_test_split_and_is_summed(project: Path, tmp_path: Path) -> None:
@@ -397,5 +397,5 @@ def test_what_is_added_is_given_the_test_split_and_is_summed(project: Path, tmp_
         assert set(rows["split"]) == {"test"}
         (folder / "added.txt").write_text("x", encoding="utf-8")
 
-    assert "added.txt" in release("v1", project, out=tmp_path / "out", add=add).files
+    assert "added.txt" in build_release("v1", project, out=tmp_path / "out", add=add).files
     assert "  added.txt\n" in (tmp_path / "out" / SUMS).read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ import pytest
 import released_projects
 
 from caramel.errors import DataError
-from caramel.release.publishing.build import release
-from caramel.release.publishing.contents import Contents
+from caramel.release.publishing.build import build_release
+from caramel.release.publishing.contents import VersionContents
 
 BLIND = "data/refine/blind.json"
 
@@ -31,9 +31,9 @@ def project(made: Path, tmp_path: Path) -> Path:
 
 
 def test_figures_are_those_of_the_version_and_none_where_it_has_none(project: Path) -> None:
-    contents = Contents("v2", project)
-    assert contents.figures(BLIND) == {"length": {"all": {"accuracy": 0.5}}}
-    assert contents.figures("data/refine/other.json") == contents.figures("data/generator/x.json") == {}
+    contents = VersionContents("v2", project)
+    assert contents.load_json(BLIND) == {"length": {"all": {"accuracy": 0.5}}}
+    assert contents.load_json("data/refine/other.json") == contents.load_json("data/generator/x.json") == {}
 
 
 def test_figures_that_are_not_on_disk_as_pinned_are_not_said_to_be_none(project: Path) -> None:
@@ -41,7 +41,7 @@ def test_figures_that_are_not_on_disk_as_pinned_are_not_said_to_be_none(project:
     with pytest.raises(
         DataError, match=r"data/refine of version 'v2' is not on disk as it was pinned.*caramel get"
     ):
-        release("v2", project, out=project / "out")
+        build_release("v2", project, out=project / "out")
     shutil.rmtree(project / "data" / "refine")
     with pytest.raises(DataError, match="not on disk as it was pinned"):
-        Contents("v2", project).figures(BLIND)
+        VersionContents("v2", project).load_json(BLIND)

@@ -13,9 +13,9 @@ import pytest
 import released_projects
 from PIL import Image
 
-from caramel.io.files import file_hash
-from caramel.release.publishing.build import release
-from caramel.release.publishing.croissant import FILE, version
+from caramel.io.files import compute_file_hash
+from caramel.release.publishing.build import build_release
+from caramel.release.publishing.croissant import FILE, format_version
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "audit").mkdir()
         (folder / "audit" / "audit.json").write_text("{}", encoding="utf-8")
 
-    release("v1", project, out=project / "release", strict=True, since="v1", add=add)
+    build_release("v1", project, out=project / "release", strict=True, since="v1", add=add)
     return project / "release"
 
 
@@ -91,7 +91,7 @@ def test_its_pictures_are_those_of_the_instances(described: Any, released: Path)
     ],
 )
 def test_its_version_is_that_of_the_pin(name: str, said: str) -> None:
-    assert version(name, "ab" * 32) == f"{said}+abababababab"
+    assert format_version(name, "ab" * 32) == f"{said}+abababababab"
 
 
 def test_splits_files_and_responsible_use_are_in_it(described: Any, released: Path) -> None:
@@ -101,7 +101,7 @@ def test_splits_files_and_responsible_use_are_in_it(described: Any, released: Pa
     listed = {one["contentUrl"]: one["sha256"] for one in raw["distribution"] if "contentUrl" in one}
     assert {"formats/test/images.tar", "webdataset/train-00000.tar", "pin.json"} <= set(listed)
     assert {"audit/audit.json", "changes.json"} <= set(listed), "what is made later is in it, too"
-    assert all(file_hash(released / path) == digest for path, digest in listed.items())
+    assert all(compute_file_hash(released / path) == digest for path, digest in listed.items())
     assert "Answer <i>16</i>." in raw["rai:dataSocialImpact"]
     assert "refine: surplus: 2" in raw["rai:dataPreprocessingProtocol"][0]
     assert "<" not in text, "a page that holds it is not ended by what it says"

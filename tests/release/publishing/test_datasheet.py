@@ -12,11 +12,11 @@ import released_projects
 from ruamel.yaml import YAML
 
 from caramel.release.pin_file import read_pin
-from caramel.release.publishing.build import release
-from caramel.release.publishing.card import Facts, Part
-from caramel.release.publishing.citation import bibtex
-from caramel.release.publishing.datasheet import OPEN, answer, unanswered
-from caramel.release.publishing.datasheet_answers import all_drawn
+from caramel.release.publishing.build import build_release
+from caramel.release.publishing.card import ReleasedTable, ReleaseFacts
+from caramel.release.publishing.citation import format_bibtex
+from caramel.release.publishing.datasheet import OPEN, format_answer, list_unanswered
+from caramel.release.publishing.datasheet_answers import is_fully_synthetic
 from caramel.release.publishing.metadata import About
 from caramel.release.publishing.questions import QUESTIONS
 from caramel.schemas.images import IMAGES
@@ -37,7 +37,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def sheet(project: Path, about: dict[str, Any], out: Path) -> str:
     (project / "about.yaml").write_text(json.dumps(about), encoding="utf-8")
-    release("v1", project, out=out, about=project / "about.yaml")
+    build_release("v1", project, out=out, about=project / "about.yaml")
     return (out / "DATASHEET.md").read_text(encoding="utf-8")
 
 
@@ -58,14 +58,17 @@ def test_what_only_people_can_say_is_marked_until_they_do(project: Path, tmp_pat
 
 def test_questions_about_people_fall_away_where_it_shows_none() -> None:
     people = [question for question in QUESTIONS if question.people]
-    assert all(answer(question, About(people=False), {}).startswith("Does not apply") for question in people)
     assert all(
-        answer(question, About(), {17: "No. Cups."}).startswith("Does not apply") for question in people
+        format_answer(question, About(people=False), {}).startswith("Does not apply") for question in people
     )
-    assert not any(answer(question, About(), {}) for question in people)
+    assert all(
+        format_answer(question, About(), {17: "No. Cups."}).startswith("Does not apply")
+        for question in people
+    )
+    assert not any(format_answer(question, About(), {}) for question in people)
     assert any(
         line.startswith("answers.q99: there is no such question")
-        for line in unanswered(About(answers={"q99": "x"}), {})
+        for line in list_unanswered(About(answers={"q99": "x"}), {})
     )
 
 
@@ -75,8 +78,8 @@ def test_questions_about_people_fall_away_where_it_shows_none() -> None:
 def test_words_of_an_answer_do_not_say_that_there_are_no_people(said: str) -> None:
     about = About(answers={"q17": said})
     people = [question for question in QUESTIONS if question.people]
-    assert not any(answer(question, about, {}) for question in people)
-    assert "nor `people: false`" in "".join(unanswered(about, {}))
+    assert not any(format_answer(question, about, {}) for question in people)
+    assert "nor `people: false`" in "".join(list_unanswered(about, {}))
 
 
 @pytest.mark.parametrize(("said", "told"), [(True, "Yes."), (False, "No.")])
@@ -102,15 +105,15 @@ def test_it_is_said_to_be_free_of_people_only_where_all_of_it_was_drawn_here(
     sources: list[str], change: dict[str, Any], drawn: bool, project: Path
 ) -> None:
     pinned = read_pin("v1", project).model_copy(update={"params": WORLD | change})
-    facts = Facts(
+    facts = ReleaseFacts(
         pinned,
         About(),
-        [Part("instances", INSTANCES, {})],
+        [ReleasedTable("instances", INSTANCES, {})],
         sources,
         None,
         build_frame(IMAGES, []),
     )
-    assert all_drawn(facts) is drawn
+    assert is_fully_synthetic(facts) is drawn
 
 
 def test_a_brace_in_a_name_or_title_ends_no_field_of_bibtex(project: Path, tmp_path: Path) -> None:
@@ -173,5 +176,5 @@ def test_citations_are_of_version_commit_and_data_and_hold_any_title(project: Pa
 
 
 def test_an_entry_without_authors_has_no_empty_field(project: Path) -> None:
-    facts = Facts(read_pin("v1", project), About(), [], [], None, build_frame(IMAGES, []))
-    assert "author" not in bibtex(facts)
+    facts = ReleaseFacts(read_pin("v1", project), About(), [], [], None, build_frame(IMAGES, []))
+    assert "author" not in format_bibtex(facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from caramel.release.publishing.licences import LICENCES, conflicts, on_hub
+from caramel.release.publishing.licences import LICENCES, build_hub_fields, find_conflicts
 
 
 @pytest.mark.parametrize(
@@ -19,15 +19,15 @@ from caramel.release.publishing.licences import LICENCES, conflicts, on_hub
 def test_what_asks_for_attribution_is_not_released_without(
     released: str, source: str, said: str | None
 ) -> None:
-    found = conflicts(LICENCES[released], "it", LICENCES[source])
+    found = find_conflicts(LICENCES[released], "it", LICENCES[source])
     assert found == ([] if said is None else [said])
 
 
 def test_a_licence_that_the_hub_has_no_name_for_is_named_with_its_text() -> None:
-    assert on_hub("CC-BY-2.5") == {"license": "cc-by-2.5"}
-    assert on_hub("CC-BY-ND-3.0") == {
+    assert build_hub_fields("CC-BY-2.5") == {"license": "cc-by-2.5"}
+    assert build_hub_fields("CC-BY-ND-3.0") == {
         "license": "other",
         "license_name": "cc-by-nd-3.0",
         "license_link": "https://spdx.org/licenses/CC-BY-ND-3.0.html",
     }
-    assert on_hub(None) == on_hub("ours") == {"license": "unknown"}
+    assert build_hub_fields(None) == build_hub_fields("ours") == {"license": "unknown"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from caramel.release.publishing.public_formats import crepe_splits
+from caramel.release.publishing.public_formats import assign_crepe_splits
 
 TRAINED = ["A red car is to the left of a cup.", "A blue box.", "A caption."]
 
@@ -27,5 +27,5 @@ TRAINED = ["A red car is to the left of a cup.", "A blue box.", "A caption."]
     ],
 )
 def test_a_caption_is_of_the_split_that_its_atoms_and_compounds_say(caption: str, split: str | None) -> None:
-    assert crepe_splits([caption], TRAINED) == ({caption: split} if split else {})
-    assert crepe_splits([caption], ["A caption."]) == {}
+    assert assign_crepe_splits([caption], TRAINED) == ({caption: split} if split else {})
+    assert assign_crepe_splits([caption], ["A caption."]) == {}

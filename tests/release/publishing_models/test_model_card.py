@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import released_projects
 
-from caramel.release.publishing.contents import Contents
+from caramel.release.publishing.contents import VersionContents
 from caramel.release.publishing.metadata import About
 from caramel.release.publishing_models.model_card import ModelFacts, write_model_card
 from caramel.schemas.evaluation import METRICS
@@ -32,7 +32,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def card(project: Path, params: dict[str, Any], said: dict[str, Any], out: Path) -> str:
-    contents = Contents("v2", project)
+    contents = VersionContents("v2", project)
     pinned = contents.pinned.model_copy(update={"params": params})
     write_model_card(ModelFacts("m", pinned, contents, said, CONFIG, About(), ""), out)
     return (out / "README.md").read_text(encoding="utf-8")

@@ -20,14 +20,14 @@ from tracking_servers import impostor, send_body
 
 from caramel.config.schema import load_config
 from caramel.errors import BackendError, CaramelError, DataError
-from caramel.io.files import file_hash
+from caramel.io.files import compute_file_hash
 from caramel.models.open_clip.checkpoints import CONFIG
-from caramel.models.specs import content_of, open_model, parse_spec
+from caramel.models.specs import hash_content, open_model, parse_spec
 from caramel.release.publishing_models import model_registry
-from caramel.release.publishing_models.model_registry import register, resolved
+from caramel.release.publishing_models.model_registry import register_model, resolve_spec
 from caramel.runtime.installation import get_requirement
 from caramel.runtime.mlflow import tracking
-from caramel.training.tracked_trials import Trials
+from caramel.training.tracked_trials import TrialRunner
 
 TEXTS = ["a red box", "a green cup"]
 FINETUNE = load_config(Path(__file__).parents[3] / "params" / "default.yaml").finetune
@@ -38,10 +38,10 @@ def trained(root: Path, key: str, *, fails: bool = False, **changed: Any) -> Non
     """Track a training as the stage does, on the default profile's settings with these changes."""
     shared = {"variants", "seeds", "own", "search", "processes"}
     common = FINETUNE.model_dump(exclude=shared) | {"device": "cpu", "precision": "fp32"} | changed
-    trials = Trials({"processes": 1}, common, 40, 1, "inline", root, 0.0, ["data/assemble"], root)
+    trials = TrialRunner({"processes": 1}, common, 40, 1, "inline", root, 0.0, ["data/assemble"], root)
     with (
         pytest.raises(ValueError, match="it failed") if fails else nullcontext(),
-        tracking.open_run(trials._planned({"variant": "infonce", "seed": 3, "own": OWN}, key)),
+        tracking.open_run(trials._plan_run({"variant": "infonce", "seed": 3, "own": OWN}, key)),
     ):
         if fails:
             raise ValueError("it failed")
@@ -66,9 +66,9 @@ def test_a_registered_model_is_the_checkpoint_wherever_the_store_lies(
 ) -> None:
     import mlflow
 
-    made = register("infonce-3", project, name="tuned")
+    made = register_model("infonce-3", project, name="tuned")
     assert made[:3] == ("tuned", "1", "pin-v2_0")
-    assert register("infonce-3", project, name="tuned") == made
+    assert register_model("infonce-3", project, name="tuned") == made
     moved = project.rename(tmp_path / "moved")
     monkeypatch.chdir(moved)
     own = open_model(f"open_clip:{clip_folder}", "cpu", "fp32").encode_texts(TEXTS, None)
@@ -77,10 +77,10 @@ def test_a_registered_model_is_the_checkpoint_wherever_the_store_lies(
         ("models:/tuned@pin-v2_0", "tuned pin-v2_0"),
         ("mine=models:/tuned/1", "mine"),
     ):
-        found = resolved(spec)
+        found = resolve_spec(spec)
         assert parse_spec(found).name == name
         assert str(moved) in found
-    assert content_of(found).split()[-1] == content_of(f"open_clip:{clip_folder}").split()[-1]
+    assert hash_content(found).split()[-1] == hash_content(f"open_clip:{clip_folder}").split()[-1]
     np.testing.assert_array_equal(open_model(found, "cpu", "fp32").encode_texts(TEXTS, None), own)
     mlflow.set_tracking_uri(tracking.get_tracking_uri(moved))
     model = mlflow.pyfunc.load_model("models:/tuned@pin-v2_0")
@@ -109,13 +109,13 @@ def test_a_registered_model_is_evaluated_by_a_process_that_did_nothing_before(
 
 
 def test_the_run_is_one_that_finished_with_the_pins_params(project: Path) -> None:
-    first = register("infonce-3", project, name="tuned").run
+    first = register_model("infonce-3", project, name="tuned").run
     trained(project, "failed", fails=True)
     trained(project, "other", lr=0.5)
-    assert register("infonce-3", project, name="again").run == first
+    assert register_model("infonce-3", project, name="again").run == first
     trained(project, "elsewhere", precision="bf16")
     with pytest.raises(DataError, match=r"Several tracked runs .*differ in precision\."):
-        register("infonce-3", project, name="tuned")
+        register_model("infonce-3", project, name="tuned")
 
 
 def test_a_run_of_other_params_or_that_failed_is_no_origin(project: Path) -> None:
@@ -124,10 +124,10 @@ def test_a_run_of_other_params_or_that_failed_is_no_origin(project: Path) -> Non
     with pytest.raises(
         DataError, match=r"made this model of version v3: \w+ had lr 0.0003, not 0.5; \w+ is FAILED"
     ):
-        register("infonce-3", project, name="tuned", pin="v3")
+        register_model("infonce-3", project, name="tuned", pin="v3")
     released_projects.pinned(project, "v4", finetune={})
     with pytest.raises(DataError, match="params of version v4 lack"):
-        register("infonce-3", project, name="tuned", pin="v4")
+        register_model("infonce-3", project, name="tuned", pin="v4")
 
 
 def test_what_was_fetched_is_fetched_again_where_it_is_broken_and_left_where_another_process_fetched_it(
@@ -135,8 +135,8 @@ def test_what_was_fetched_is_fetched_again_where_it_is_broken_and_left_where_ano
 ) -> None:
     import mlflow
 
-    register("infonce-3", project, name="tuned")
-    folder = Path(resolved("models:/tuned/1").partition("open_clip:")[2])
+    register_model("infonce-3", project, name="tuned")
+    folder = Path(resolve_spec("models:/tuned/1").partition("open_clip:")[2])
     whole = (folder / CONFIG).read_text()
     (folder / CONFIG).write_text(whole + "\n")
     fetch, files = mlflow.artifacts.download_artifacts, []
@@ -144,12 +144,12 @@ def test_what_was_fetched_is_fetched_again_where_it_is_broken_and_left_where_ano
     def fetched_by_two(*given: Any, **named: Any) -> Any:
         if not files:
             files.append(None)
-            resolved("models:/tuned/1")
+            resolve_spec("models:/tuned/1")
             files.append((folder / CONFIG).stat().st_ino)
         return fetch(*given, **named)
 
     monkeypatch.setattr(mlflow.artifacts, "download_artifacts", fetched_by_two)
-    assert resolved("models:/tuned/1") == f"tuned 1=open_clip:{folder}"
+    assert resolve_spec("models:/tuned/1") == f"tuned 1=open_clip:{folder}"
     assert (folder / CONFIG).read_text() == whole
     assert (folder / CONFIG).stat().st_ino == files[1]
 
@@ -161,10 +161,10 @@ def test_what_is_not_there_is_named(project: Path) -> None:
         ("infonce-3", "a/b", "letters, digits"),
     ):
         with pytest.raises(CaramelError, match=said):
-            register(run, project, name=name)
+            register_model(run, project, name=name)
     with pytest.raises(BackendError, match=r"models:/none/1.*cannot be had"):
-        resolved("models:/none/1")
-    assert resolved("open_clip:data/base") == "open_clip:data/base"
+        resolve_spec("models:/none/1")
+    assert resolve_spec("open_clip:data/base") == "open_clip:data/base"
 
 
 def test_the_number_that_a_server_gives_a_version_leads_to_no_other_folder(
@@ -179,7 +179,7 @@ def test_the_number_that_a_server_gives_a_version_leads_to_no_other_folder(
     (mine / "letter.txt").touch()
     monkeypatch.chdir(root)
     monkeypatch.setenv("CARAMEL_TRACKING_URI", "http://127.0.0.1:9")
-    tags = [ModelVersionTag(model_registry.CONTENT, file_hash(clip_folder))]
+    tags = [ModelVersionTag(model_registry.CONTENT, compute_file_hash(clip_folder))]
     version = ModelVersion("tuned", "1/../../../../mine", 0, tags=tags)
     client = SimpleNamespace(get_model_version=lambda *_: version)
     monkeypatch.setattr(model_registry, "open_client", lambda _: client)
@@ -189,7 +189,7 @@ def test_the_number_that_a_server_gives_a_version_leads_to_no_other_folder(
 
     monkeypatch.setattr(mlflow.artifacts, "download_artifacts", download)
     with pytest.raises(BackendError, match="its server says that it is version"):
-        resolved("models:/tuned/1")
+        resolve_spec("models:/tuned/1")
     assert [path.name for path in mine.iterdir()] == ["letter.txt"]
 
 
@@ -216,7 +216,7 @@ def test_a_server_names_no_files_of_others_as_those_of_a_version(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CARAMEL_TRACKING_URI", store := "http://store.example.org:5000")
     version = ModelVersion(
-        "tuned", "1", 0, tags=[ModelVersionTag(model_registry.CONTENT, file_hash(clip_folder))]
+        "tuned", "1", 0, tags=[ModelVersionTag(model_registry.CONTENT, compute_file_hash(clip_folder))]
     )
     artifacts = {"of_a_path": clip_folder.as_uri(), "of_a_run": "runs:/of_a_path/model"}
     client = SimpleNamespace(
@@ -227,7 +227,7 @@ def test_a_server_names_no_files_of_others_as_those_of_a_version(
     )
     monkeypatch.setattr(model_registry, "open_client", lambda _: client)
     with pytest.raises(BackendError, match=said) as raised:
-        resolved("models:/tuned/1")
+        resolve_spec("models:/tuned/1")
     assert "s3cret" not in str(raised.value)
 
 
@@ -239,4 +239,4 @@ def test_a_reply_that_is_none_of_a_registry_is_told(
     with impostor(lambda handler: send_body(handler, body, Content_Type="application/json")) as url:
         monkeypatch.setenv("CARAMEL_TRACKING_URI", url)
         with pytest.raises(BackendError, match=r"models:/tuned/1.*cannot be had"):
-            resolved("models:/tuned/1")
+            resolve_spec("models:/tuned/1")

@@ -22,9 +22,9 @@ from caramel.errors import CaramelError, ConfigError, DataError
 from caramel.models.open_clip.checkpoints import build_model, load_checkpoint, save_checkpoint
 from caramel.models.open_clip.loader import load_open_clip
 from caramel.models.transformers.dual import load_dual
-from caramel.release.publishing.escaping import markdown
+from caramel.release.publishing.escaping import escape_markdown
 from caramel.release.publishing_models import model_release
-from caramel.release.publishing_models.model_release import TEXTS, _picture, release_model
+from caramel.release.publishing_models.model_release import TEXTS, _build_test_image, release_model
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.io import build_frame, write_table
 
@@ -91,14 +91,16 @@ def test_its_vectors_are_those_of_the_run_by_every_library(
     tokens = open_clip.get_tokenizer(f"local-dir:{out}")(list(TEXTS))
     texts, image = (
         unit(model.eval().encode_text(tokens)),
-        unit(model.encode_image(preprocess(_picture())[None])),
+        unit(model.encode_image(preprocess(_build_test_image())[None])),
     )
     own = load_checkpoint(project / "data" / folder)
     assert torch.allclose(texts, unit(own.model.encode_text(own.tokenize(list(TEXTS)))), atol=1e-5)
     again = load_checkpoint(out)
     assert torch.equal(again.tokenize(list(TEXTS)), own.tokenize(list(TEXTS)))
     theirs, processor = CLIPModel.from_pretrained(out), CLIPProcessor.from_pretrained(out)
-    given = processor(text=list(TEXTS), images=_picture(), return_tensors="pt", padding=True, truncation=True)
+    given = processor(
+        text=list(TEXTS), images=_build_test_image(), return_tensors="pt", padding=True, truncation=True
+    )
     assert torch.allclose(unit(theirs.get_text_features(given["input_ids"])), texts, atol=1e-4)
     assert torch.allclose(unit(theirs.get_image_features(given["pixel_values"])), image, atol=1e-4)
 
@@ -124,22 +126,26 @@ def test_what_transformers_has_not_is_released_for_open_clip_alone(project: Path
         found = release_model(run, project, out=tmp_path / run)
         assert found.why_not == why
         assert "config.json" not in found.files
-        assert markdown(why) in (tmp_path / run / "README.md").read_text(encoding="utf-8")
+        assert escape_markdown(why) in (tmp_path / run / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("run", SQUASHED)
 def test_vectors_would_tell_preprocessing_that_transformers_has_not(
     run: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("caramel.release.publishing_models.model_release.unlike", lambda config: "")
+    monkeypatch.setattr(
+        "caramel.release.publishing_models.model_release.explain_incompatibility", lambda config: ""
+    )
     assert release_model(run, project, out=tmp_path / "out").why_not.startswith("its vectors would differ by")
 
 
 def test_a_model_that_open_clip_loads_as_another_one_is_refused_and_no_folder_appears(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = model_release._vectors
-    monkeypatch.setattr(model_release, "_vectors", lambda clip: tuple(-vectors for vectors in own(clip)))
+    own = model_release._compute_features
+    monkeypatch.setattr(
+        model_release, "_compute_features", lambda clip: tuple(-vectors for vectors in own(clip))
+    )
     with pytest.raises(DataError, match="open_clip's model of the release is another one"):
         release_model("base", project, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()

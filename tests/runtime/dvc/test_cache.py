@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from commands import run_command
 
-from caramel.doctor.local import mend
-from caramel.doctor.versions import dvc_repository
+from caramel.doctor.local import fix_project
+from caramel.doctor.versions import check_dvc_repository
 from caramel.runtime.dvc import cache
 
 GRAPH = "stages:\n  made: {cmd: mkdir -p b && cp a b && echo >> ran, deps: [a], outs: [b]}\n"
@@ -56,8 +56,8 @@ def ran(project: Path) -> int:
 
 def test_a_whole_cache_is_left_as_it_is(project: Path) -> None:
     assert cache.find_broken_entries(project, whole=True) == []
-    assert list(mend(project)) == []
-    assert dvc_repository(project).text.startswith("no remote")
+    assert list(fix_project(project)) == []
+    assert check_dvc_repository(project).text.startswith("no remote")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_stage_whose_list_of_files_is_damaged_does_not_run_each_time(project: 
     dvc(project, "repro")
     dvc(project, "repro")
     assert ran(project) == 3  # DVC does not mend it by itself
-    assert any("removed" in line for line in mend(project))
+    assert any("removed" in line for line in fix_project(project))
     dvc(project, "repro")
     before = ran(project)
     dvc(project, "repro")
@@ -97,9 +97,9 @@ def test_an_empty_run_in_the_cache_no_longer_stops_its_stage(project: Path) -> N
     shutil.rmtree(project / "b")
     (project / "dvc.lock").unlink()
     assert "failed to reproduce" in dvc(project, "repro")
-    assert dvc_repository(project).cure == "caramel doctor --fix"
+    assert check_dvc_repository(project).cure == "caramel doctor --fix"
     assert cache.find_broken_entries(project, whole=False) == [run.parent]
-    assert any("removed" in line for line in mend(project))
+    assert any("removed" in line for line in fix_project(project))
     dvc(project, "repro")
     assert (project / "b" / "a").read_text() == "1"
 
@@ -107,7 +107,7 @@ def test_an_empty_run_in_the_cache_no_longer_stops_its_stage(project: Path) -> N
 def test_a_damaged_object_is_not_put_into_data_again(project: Path) -> None:
     damaged = damage(next(path for path in project.glob(".dvc/cache/files/md5/??/*") if not path.suffix))
     assert cache.find_broken_entries(project, whole=True) == [damaged]
-    assert any("removed" in line for line in mend(project))
+    assert any("removed" in line for line in fix_project(project))
     shutil.rmtree(project / "b")
     dvc(project, "repro")
     assert (project / "b" / "a").read_text() == "1"

@@ -19,7 +19,7 @@ from commands import run_command
 
 from caramel.doctor import versions
 from caramel.doctor.findings import FAIL
-from caramel.doctor.local import mend
+from caramel.doctor.local import fix_project
 from caramel.errors import DataError, ResourceError
 from caramel.runtime.dvc import state
 from caramel.runtime.mlflow import tracking
@@ -85,14 +85,14 @@ def test_a_cut_lock_is_mended_and_nothing_that_ended_runs_again(share: float, pr
     assert refused(project)
     with pytest.raises(DataError, match=r"dvc\.lock .*caramel doctor --fix"):
         state.read_lock(project)
-    (done,) = mend(project)
+    (done,) = fix_project(project)
     assert "the last commit's again" in done
     assert (project / state.BROKEN).read_bytes() == whole[: int(share * len(whole))]
     dvc(project, "repro", "-q")
     assert lock.read_bytes() == whole
     assert (project / "c").read_text(encoding="utf-8") == "2"
     assert (project / "ran").read_text(encoding="utf-8") == "bcbc", "a stage that had ended was run again"
-    assert list(mend(project)) == []
+    assert list(fix_project(project)) == []
 
 
 def test_a_cut_lock_that_git_does_not_have_is_removed_and_made_from_the_run_cache(project: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_cut_lock_that_git_does_not_have_is_removed_and_made_from_the_run_cach
     run(project, "git", "rm", "-q", "--cached", "dvc.lock")
     run(project, "git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "2")
     lock.write_bytes(b"")
-    (done,) = mend(project)
+    (done,) = fix_project(project)
     assert "was removed" in done
     dvc(project, "repro", "-q")
     assert lock.read_bytes() == whole
@@ -136,7 +136,7 @@ def test_a_merge_that_stopped_in_the_lock_is_mended_and_what_is_dropped_is_named
     run(project, "git", "add", "dvc.lock")
     assert state.read_lock(project)["stages"]["second"]["outs"][0]["md5"] == "a" * 32
     lock.write_bytes(b"")
-    (done,) = mend(project)
+    (done,) = fix_project(project)
     assert "other side" not in done, "no merge is open"
 
 
@@ -144,7 +144,7 @@ def test_a_merge_that_stopped_in_the_lock_is_mended_and_what_is_dropped_is_named
 def test_a_cut_rwlock_is_removed(text: str, project: Path) -> None:
     (project / state.RWLOCK).write_text(text, encoding="utf-8")
     assert "is cut" in (state.find_rwlock_problem(project) or "")
-    (done,) = mend(project)
+    (done,) = fix_project(project)
     assert "rwlock was removed" in done
     assert state.find_rwlock_problem(project) is None
 
@@ -153,7 +153,7 @@ def test_dvc_refuses_a_cut_rwlock_and_takes_the_mended_one(project: Path) -> Non
     (project / "a").write_text("3", encoding="utf-8")
     (project / state.RWLOCK).write_text("", encoding="utf-8")
     assert refused(project)
-    list(mend(project))
+    list(fix_project(project))
     assert not refused(project)
 
 
@@ -166,7 +166,7 @@ def test_an_rwlock_of_a_process_that_is_not_dvc_is_removed_and_one_of_a_dead_pro
         held = {"write": {str(project / "b"): {"pid": number, "cmd": "dvc repro"}}}
         (project / state.RWLOCK).write_text(json.dumps(held), encoding="utf-8")
         assert bool(state.find_rwlock_problem(project)) == trouble
-        assert len(list(mend(project))) == trouble
+        assert len(list(fix_project(project))) == trouble
 
 
 def test_an_rwlock_of_a_killed_process_that_nobody_has_waited_for_is_removed(project: Path) -> None:
@@ -179,7 +179,7 @@ def test_an_rwlock_of_a_killed_process_that_nobody_has_waited_for_is_removed(pro
             time.sleep(0.01)
         (project / "a").write_text("3", encoding="utf-8")
         assert refused(project)
-        assert len(list(mend(project))) == 1
+        assert len(list(fix_project(project))) == 1
         assert not refused(project)
     finally:
         killed.wait()
@@ -191,7 +191,7 @@ def test_nothing_is_mended_beside_a_dvc_at_work(project: Path) -> None:
     try:
         (project / "dvc.lock").write_bytes(b"")
         with pytest.raises(ResourceError, match=f"process {working.pid}"):
-            list(mend(project))
+            list(fix_project(project))
         assert (project / "dvc.lock").read_bytes() == b""
     finally:
         working.send_signal(signal.SIGKILL)
@@ -243,7 +243,7 @@ def test_an_output_that_is_listed_file_by_file_has_dvcs_hash_of_the_listing(tmp_
     tree = Tree.from_list([{"relpath": name, "md5": digest} for name, digest in FILES.items()])
     tree.digest()
     (tmp_path / "dvc.lock").write_text(listed(), encoding="utf-8")
-    assert list(mend(tmp_path)) == []
+    assert list(fix_project(tmp_path)) == []
     assert tracking.get_data_versions(["b"], tmp_path) == {"b": tree.hash_info.value}
     (tmp_path / "dvc.lock").write_text(listed(**{"a.bin": "0a" * 12}), encoding="utf-8")
     with pytest.raises(DataError, match="the hash of 'b' is cut"):
@@ -264,17 +264,17 @@ def test_an_output_that_is_listed_file_by_file_has_dvcs_hash_of_the_listing(tmp_
 def test_a_lock_that_dvc_takes_is_left_alone(params: str, tmp_path: Path) -> None:
     lock = WHOLE.format(md5="0a" * 16) + f"    params:\n      other.yaml:\n        {params}\n"
     (tmp_path / "dvc.lock").write_text(lock, encoding="utf-8")
-    assert list(mend(tmp_path)) == []
+    assert list(fix_project(tmp_path)) == []
     assert (tmp_path / "dvc.lock").read_text(encoding="utf-8") == lock
 
 
 def test_a_lock_that_cannot_be_read_is_reported_and_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "dvc.lock").mkdir()
     with pytest.raises(ResourceError, match=r"dvc\.lock cannot be read: Is a directory"):
-        list(mend(tmp_path))
+        list(fix_project(tmp_path))
     assert (tmp_path / "dvc.lock").is_dir()
     with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE, text=True) as status:
-        found = versions.dvc_lock(tmp_path, status)
+        found = versions.check_dvc_lock(tmp_path, status)
     assert (found.state, found.cure) == (FAIL, "")
     assert "Is a directory" in found.text
 
@@ -284,7 +284,7 @@ def test_a_broken_lock_is_kept_where_dvcs_folder_is_a_volume_of_its_own(
 ) -> None:
     mount(tmp_path / ".dvc")
     (tmp_path / "dvc.lock").write_text("[]", encoding="utf-8")
-    (done,) = mend(tmp_path)
+    (done,) = fix_project(tmp_path)
     assert "was removed" in done
     assert (tmp_path / state.BROKEN).read_text(encoding="utf-8") == "[]"
 

@@ -17,7 +17,7 @@ from tracking_servers import PASSWORD, USER, Served, free_port, impostor, send_b
 
 from caramel.errors import CaramelError, ConfigError, ResourceError
 from caramel.release.pin_file import Pin
-from caramel.release.runs import runs_of
+from caramel.release.runs import list_runs
 from caramel.runtime.mlflow import http, retry, tracking
 from caramel.runtime.mlflow import server as tracking_server
 from caramel.runtime.mlflow.retry import retry_on_race, translate_errors
@@ -296,7 +296,7 @@ def test_replies_that_are_none_of_mlflows_are_errors_wherever_they_are_read(
             lambda: tracking.plan_run("n", key="k", params={"a": 1}),
             lambda: copy_history(url, str(project / "copy")),
             lambda: tracking.mark_killed(dataclasses.replace(planned, uri=url)),
-            lambda: runs_of(Pin.model_construct(name="v1", outs={}), project),
+            lambda: list_runs(Pin.model_construct(name="v1", outs={}), project),
         ):
             with suppress(CaramelError):  # of some replies that are no answer, nothing is read
                 use()

@@ -113,7 +113,7 @@ def test_a_path_that_no_uri_can_say_is_an_error_that_says_what_to_do_also_of_the
     ):
         get_store_uri(project / "mlruns")
     assert not list((project / "mlruns").glob("*.db"))
-    finding = versions.runs(project)
+    finding = versions.check_mlflow(project)
     assert (finding.state, "Rename the folder" in finding.text) == ("FAIL", True)
 
 

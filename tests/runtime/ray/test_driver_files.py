@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from caramel.errors import ResourceError
-from caramel.io.files import hashes, keep, kept
+from caramel.io.files import hash_files, load_hashed, save_hashed
 from caramel.runtime.ray import driver_files
 from caramel.runtime.ray.driver_files import Disk, Mirror, open_mirror
 
@@ -23,7 +23,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def state(folder: Path, step: int) -> Path:
-    return keep(folder / f"{step}.pt", lambda temporary: temporary.write_bytes(bytes(250 + step)))
+    return save_hashed(folder / f"{step}.pt", lambda temporary: temporary.write_bytes(bytes(250 + step)))
 
 
 def test_what_a_trial_leaves_on_a_node_is_on_the_drivers_disk(there: Path) -> None:
@@ -32,9 +32,9 @@ def test_what_a_trial_leaves_on_a_node_is_on_the_drivers_disk(there: Path) -> No
         (here / "model" / "weights").write_bytes(bytes(range(250)))
         (here / "empty").touch()
         state(here, 1)
-        expected = hashes(here)
-    assert hashes(there) == expected
-    assert [*kept(there, ".pt")] == ["1"]
+        expected = hash_files(here)
+    assert hash_files(there) == expected
+    assert [*load_hashed(there, ".pt")] == ["1"]
     assert not here.exists(), "a node keeps nothing of a trial"
 
 
@@ -45,13 +45,13 @@ def test_a_trial_goes_on_from_what_was_kept_although_it_failed(there: Path) -> N
 
     with pytest.raises(RuntimeError) as failed, open_mirror(str(there), Disk()) as here:
         fail(here)
-    assert [*kept(there, ".pt")] == ["1"]
+    assert [*load_hashed(there, ".pt")] == ["1"]
     assert not (there / "half").exists(), "of a trial that failed only what is whole"
     with open_mirror(str(there), Disk()) as here:
-        assert [*kept(here, ".pt")] == ["1"]
+        assert [*load_hashed(here, ".pt")] == ["1"]
         (here / str(failed.value)).unlink()
         state(here, 2)
-    assert [*kept(there, ".pt")] == ["2"]
+    assert [*load_hashed(there, ".pt")] == ["2"]
 
 
 def test_a_node_that_dies_leaves_what_it_kept_while_it_worked(there: Path, monkeypatch) -> None:
@@ -59,7 +59,7 @@ def test_a_node_that_dies_leaves_what_it_kept_while_it_worked(there: Path, monke
     mirror = open_mirror(str(there), Disk())
     with mirror as here:
         state(here, 1)
-        while not kept(there, ".pt"):
+        while not load_hashed(there, ".pt"):
             pass
         assert not [path for path in there.parent.rglob(".*") if path.suffix == driver_files.PART]
 
@@ -72,7 +72,7 @@ def test_an_attempt_that_was_given_up_changes_nothing_when_it_comes_back(there: 
     state(first.here, 1)
     with pytest.raises(ResourceError, match="goes on elsewhere"):
         first.push_files(whole=True)
-    assert [*kept(there, ".pt")] == ["2"]
+    assert [*load_hashed(there, ".pt")] == ["2"]
 
 
 def test_what_a_node_left_half_sent_is_no_part_of_the_trial(there: Path) -> None:
@@ -80,7 +80,7 @@ def test_what_a_node_left_half_sent_is_no_part_of_the_trial(there: Path) -> None
     drive.write(str(there.with_name(".half.part")), 0, b"half")
     with open_mirror(str(there), drive) as here:
         (here / "model").write_bytes(b"whole")
-    assert hashes(there).keys() == {"model"}
+    assert hash_files(there).keys() == {"model"}
 
 
 def test_sending_that_fails_for_a_while_is_tried_again(there: Path, monkeypatch) -> None:
@@ -97,7 +97,7 @@ def test_sending_that_fails_for_a_while_is_tried_again(there: Path, monkeypatch)
     monkeypatch.setattr(drive, "write", full)
     with open_mirror(str(there), drive) as here:
         state(here, 1)
-        while not kept(there, ".pt"):
+        while not load_hashed(there, ".pt"):
             pass
     assert len(refused) == 3
 

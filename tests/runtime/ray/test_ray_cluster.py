@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 from caramel.errors import CaramelError, ConfigError, ResourceError
-from caramel.io.files import kept
+from caramel.io.files import load_hashed
 from caramel.runtime.ray import cluster
 from caramel.runtime.ray.cluster import guard_token
 from caramel.runtime.ray.sharded_map import map_shards
@@ -79,7 +79,7 @@ def start(kind: str, folder: Path, home: Path, **settings: str) -> subprocess.Po
 
 
 def kept_files(kind: str, folder: Path) -> list[Path]:
-    return [*kept(folder, ".parquet" if kind == "shards" else ".json").values()]
+    return [*load_hashed(folder, ".parquet" if kind == "shards" else ".json").values()]
 
 
 def done(kind: str, folder: Path) -> int:

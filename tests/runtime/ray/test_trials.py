@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from caramel.errors import CaramelError, ConfigError, ResourceError
-from caramel.io.files import file_hash, keep
+from caramel.io.files import compute_file_hash, save_hashed
 from caramel.runtime.ray import trials
 from caramel.runtime.ray.asha import Halving, report_checkpoint
 from caramel.runtime.ray.trials import tune_grid
@@ -81,14 +81,14 @@ def test_a_result_and_the_files_beside_it_are_one_whole(tmp_path, capsys) -> Non
         lambda: (scratch / "table").unlink(),
         lambda: (shutil.rmtree(scratch), scratch.write_text("a file")),
     ]
-    before = file_hash(scratch)
+    before = compute_file_hash(scratch)
     for number, damage in enumerate(damages, 4):
         damage()
         capsys.readouterr()
         assert grid(tmp_path, "inline") == EXPECTED
         assert "made again" in capsys.readouterr().err
         assert calls(tmp_path) == number, "not that trial alone was run again"
-        assert file_hash(scratch) == before
+        assert compute_file_hash(scratch) == before
 
 
 def test_a_result_that_is_not_to_be_kept_is_given_and_made_again(tmp_path) -> None:
@@ -148,9 +148,9 @@ def test_trials_that_do_worse_end_early_and_are_taken_up_again_where_they_are_wa
     whole, *others = run([2, 1, 0], halving)
     assert whole == {"worth": 2}
     assert others == [{"stopped": {"checkpoint": 1, "worth": WORTH[n]}} for n in (1, 0)]
-    before = file_hash(tmp_path / "trials")
+    before = compute_file_hash(tmp_path / "trials")
     assert run([2, 1, 0], halving) == [whole, *others]  # what was ended is not tried again
-    assert file_hash(tmp_path / "trials") == before
+    assert compute_file_hash(tmp_path / "trials") == before
     with pytest.raises(ConfigError, match="inline runs one after the other"):
         tune_grid(rising, [], settings={}, folder=tmp_path, executor="inline", title="", halving=halving)
     assert run([0], None) == [{"worth": 0}]
@@ -181,7 +181,7 @@ def overflow(point: dict, scratch: str) -> dict:
         except OSError:
             raise RuntimeError("PytorchStreamWriter failed writing file") from None
 
-    keep(Path(scratch, "step.pt"), write)
+    save_hashed(Path(scratch, "step.pt"), write)
     return {"n": 0}
 
 

@@ -6,13 +6,15 @@ import pytest
 from chat_server import ChatServer
 from obliging_writer import BOTH, CAPTIONS, MODEL, obliging, pairs_of, write
 
-from caramel.sources.captions.cost_estimate import Forecast, forecast
+from caramel.sources.captions.cost_estimate import CostEstimate, estimate_cost
 
 
-def forecast_of(url: str, folder: Path, captions: list[str], sample: int = 100, **model: object) -> Forecast:
+def forecast_of(
+    url: str, folder: Path, captions: list[str], sample: int = 100, **model: object
+) -> CostEstimate:
     settings = {**MODEL, "target": f"chat:m@{url}", "name": "m", **model}
     store = folder / "r.sqlite"
-    return forecast(
+    return estimate_cost(
         pairs_of(captions), seed=2, attempts=3, parts=BOTH, model=settings, sample=sample, store=store
     )
 
@@ -25,7 +27,7 @@ def test_a_forecast_is_what_good_answers_take_and_asks_nothing(
     try:
         found = forecast_of(server.url, tmp_path, CAPTIONS, price_in=1.0, price_out=10.0)
         assert server.requests == []
-        assert (found.texts, found.looked_at, found.known) == (32, 32, 0)
+        assert (found.texts, found.num_sampled, found.known) == (32, 32, 0)
         assert found.requests == 4 * (
             3 + 3 * 2 + 2 + 2 * 2 + 7 + 2
         )  # finds, replace, swap, add, validators, paraphrase
@@ -46,11 +48,11 @@ def test_figures_of_some_texts_are_those_of_all(tmp_path: Path) -> None:
     ]
     whole = forecast_of("http://127.0.0.1:9/v1", tmp_path, captions)
     some = forecast_of("http://127.0.0.1:9/v1", tmp_path, captions, sample=2)
-    assert (some.looked_at, whole.looked_at) == (16, 48)
+    assert (some.num_sampled, whole.num_sampled) == (16, 48)
     assert some.texts == whole.texts
     assert some.requests == whole.requests
     assert some.tokens_in == pytest.approx(whole.tokens_in, rel=0.01)
 
 
 def test_of_no_captions_nothing_is_asked(tmp_path: Path) -> None:
-    assert forecast_of("http://127.0.0.1:9/v1", tmp_path, []) == Forecast(0, 0, 0, 0, 0, 0, 0.0)
+    assert forecast_of("http://127.0.0.1:9/v1", tmp_path, []) == CostEstimate(0, 0, 0, 0, 0, 0, 0.0)

@@ -7,10 +7,10 @@ import pytest
 
 from caramel.schemas.io import build_frame
 from caramel.schemas.llm import VERDICTS
-from caramel.sources.captions.error_rates import ERRORS, checks, judged, noise
-from caramel.sources.world.scenes import Scene, Thing
+from caramel.sources.captions.error_rates import ERRORS, compute_error_rates, evaluate_checks, label_drafts
+from caramel.sources.world.scenes import Scene, SceneObject
 
-SCENE = Scene((Thing("ball", "red", "small", 0, 0), Thing("box", "blue", "large", 0, 1)), "white")
+SCENE = Scene((SceneObject("ball", "red", "small", 0, 0), SceneObject("box", "blue", "large", 0, 1)), "white")
 CAPTION = "A red ball is to the left of a blue box."
 CASES = [
     # id's part, text, what is wrong with it
@@ -56,7 +56,7 @@ def rows(pairs: pd.DataFrame) -> pd.DataFrame:
         for i, (part, text, wrong) in enumerate(CASES)
     ]
     drafts.append({"id": "other:add_obj", "attempt": 1, "text": "A dog and a cat."})
-    return judged(pairs, build_frame(VERDICTS, drafts), further_objects=False)
+    return label_drafts(pairs, build_frame(VERDICTS, drafts), further_objects=False)
 
 
 def test_each_draft_is_judged_by_what_it_says_of_the_scene(rows: pd.DataFrame) -> None:
@@ -68,7 +68,7 @@ def test_each_draft_is_judged_by_what_it_says_of_the_scene(rows: pd.DataFrame) -
 def test_the_table_counts_drafts_by_part_and_what_was_kept(rows: pd.DataFrame) -> None:
     kept = ["p0:replace_obj", "p1:replace_obj", "p13:add_att"]
     prompts = pd.Series(["find_obj@1", "replace_obj_propose@1", "replace_obj_compose@1", "paraphrase@1"])
-    asked = noise(rows, kept, ["p2:replace_obj", *rows["id"][3:13], *rows["id"][14:]], prompts)
+    asked = compute_error_rates(rows, kept, ["p2:replace_obj", *rows["id"][3:13], *rows["id"][14:]], prompts)
     table = asked.set_index("subtype")
     first, whole = table.loc["replace_obj"], table.loc["all"]
     assert first.tolist() == [3, 2, 2, 3, 1, 1, 0, 0, 1, 1]
@@ -79,13 +79,15 @@ def test_the_table_counts_drafts_by_part_and_what_was_kept(rows: pd.DataFrame) -
 def test_a_part_of_which_no_draft_came_stands_in_the_table(rows: pd.DataFrame) -> None:
     prompts = pd.Series(["swap_att@1", "add_obj@1"])
     of = rows[rows["part"] != "swap_att"]
-    table = noise(of, [], ["p1:swap_att", "p2:add_att", "p3:add_obj"], prompts).set_index("subtype")
+    table = compute_error_rates(of, [], ["p1:swap_att", "p2:add_att", "p3:add_obj"], prompts).set_index(
+        "subtype"
+    )
     assert table.loc["swap_att", ["texts", "requests", "drafts"]].tolist() == [1, 1, 0]
     assert table.loc["all", "texts"] == 3
 
 
 def test_a_check_is_judged_by_what_it_refuses(rows: pd.DataFrame) -> None:
-    found = checks(rows).set_index(["part", "check"])
+    found = evaluate_checks(rows).set_index(["part", "check"])
     assert found.loc[("negatives", "place")].tolist()[1:] == [7, 1.0, 1.0, 1.0]
     refused, precision, recall, recall_of_true = found.loc[("negatives", "meaning")].tolist()[1:]
     assert (refused, precision, recall, recall_of_true) == (2, 1.0, pytest.approx(2 / 7), 1.0)
@@ -117,5 +119,5 @@ def test_a_draft_on_positions_is_judged_as_one_on_relations(
 ) -> None:
     pairs = pd.DataFrame([{"pair_id": "p", "caption": PLACED, "scene": SCENE.to_json()}])
     drafts = build_frame(VERDICTS, [{"id": f"p:{part}", "attempt": 1, "text": text}])
-    (row,) = judged(pairs, drafts, further_objects=False).to_dict("records")
+    (row,) = label_drafts(pairs, drafts, further_objects=False).to_dict("records")
     assert tuple(name for name in ERRORS if row[name]) == wrong

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from caramel.sources.captions.failures import failures
+from caramel.sources.captions.failures import count_failures
 from caramel.sources.captions.llm.checks import CLASSES
 
 
@@ -20,7 +20,7 @@ def test_drafts_and_lost_texts_are_counted_by_reason_and_the_five_classes_are_al
         ("p0:paraphrase", "too few words in common"),
     ]
     named = ["id", "reason"]
-    found = failures(pd.DataFrame(drafts, columns=named), pd.DataFrame(rejects, columns=named))
+    found = count_failures(pd.DataFrame(drafts, columns=named), pd.DataFrame(rejects, columns=named))
     assert found["part"].tolist() == ["replace_obj"] * 2 + ["add_att"] + ["paraphrase"] * 6
     rows = {(part, reason): (d, r) for part, reason, d, r in found.itertuples(index=False)}
     assert rows["add_att", "a question"] == (2, 0)
@@ -30,5 +30,5 @@ def test_drafts_and_lost_texts_are_counted_by_reason_and_the_five_classes_are_al
     assert rows["paraphrase", "too few words in common"] == (1, 1)
     assert {reason for part, reason in rows if part == "paraphrase"} >= set(CLASSES)
     assert len(CLASSES) == len(set(CLASSES)) == 5
-    nothing = failures(pd.DataFrame([], columns=named), pd.DataFrame([], columns=named))
+    nothing = count_failures(pd.DataFrame([], columns=named), pd.DataFrame([], columns=named))
     assert nothing["drafts"].tolist() == [0] * 5

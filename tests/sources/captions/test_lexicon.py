@@ -12,7 +12,7 @@ from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions import lexicon, words
 from caramel.sources.captions.lexicon import RULES, lexicon_negatives, write_paraphrase
-from caramel.sources.captions.tokenization import Edit, apply, scan, sentence
+from caramel.sources.captions.tokenization import Edit, apply_edits, parse_sentence, scan_words
 
 DATA = os.environ.get("CARAMEL_DATA")
 CAPTION = "A white cat in front of a red car."
@@ -20,8 +20,8 @@ CAPTION = "A white cat in front of a red car."
 
 def make(subtype: str, text: str, others: tuple[str, ...] = (), seed: int = 0) -> str:
     """Return the negative of a rule, or its reason in angle brackets."""
-    made = RULES[subtype](sentence(text, others), np.random.default_rng(seed))
-    return f"<{made}>" if isinstance(made, str) else apply(text, made)
+    made = RULES[subtype](parse_sentence(text, others), np.random.default_rng(seed))
+    return f"<{made}>" if isinstance(made, str) else apply_edits(text, made)
 
 
 def write(captions: list[str], images: list[str] | None = None, seed: int = 2):
@@ -62,7 +62,7 @@ def test_each_rule_makes_its_one_change(subtype, allowed):
 
 @pytest.mark.parametrize("text", ["A buſ.", "A ſheep.", "A bırd.", "A BİRD.", "A \u212aite."])
 def test_letters_that_have_a_capital_of_ascii_letters_make_no_word_of_the_lists(text):
-    assert scan(text) == []
+    assert scan_words(text) == []
 
 
 def test_additions_add_words_and_nothing_else():
@@ -113,25 +113,25 @@ def test_a_word_that_any_caption_of_the_image_says_is_never_the_new_one():
     ],
 )
 def test_articles_and_the_first_letter_agree_after_an_edit(text, edit, result):
-    assert apply(text, [edit]) == result
+    assert apply_edits(text, [edit]) == result
 
 
 def test_an_accent_that_is_a_character_of_its_own_belongs_to_its_word():
-    assert scan("A man\u0303ana by a cre\u0300me-car.") == []
-    assert "cafe\u0301" in sentence("A cat in a cafe\u0301.", ()).said
-    assert apply("A pin\u0303a cat.", [Edit(8, 11, "owl")]) == "A pin\u0303a owl."
-    said_of = sentence("A cat with pan\u0303 red car.", ())
-    assert said_of.text[said_of.phrase_start(said_of.nouns[-1]) :] == "red car."
+    assert scan_words("A man\u0303ana by a cre\u0300me-car.") == []
+    assert "cafe\u0301" in parse_sentence("A cat in a cafe\u0301.", ()).image_words
+    assert apply_edits("A pin\u0303a cat.", [Edit(8, 11, "owl")]) == "A pin\u0303a owl."
+    said_of = parse_sentence("A cat with pan\u0303 red car.", ())
+    assert said_of.text[said_of.find_phrase_start(said_of.nouns[-1]) :] == "red car."
 
 
 def test_scanning_knows_plurals_synonyms_and_compounds():
-    assert [(f.word, f.plural) for f in scan("Two knives, sheep and TVs")] == [
+    assert [(f.word, f.plural) for f in scan_words("Two knives, sheep and TVs")] == [
         ("knife", True),
         ("sheep", False),
         ("television", True),
     ]
-    assert [f.word for f in sentence("A bathroom sink.", ()).nouns] == ["sink"]
-    assert [f.word for f in scan("A carpet near a hot dog")] == ["near", "hot dog"]
+    assert [f.word for f in parse_sentence("A bathroom sink.", ()).nouns] == ["sink"]
+    assert [f.word for f in scan_words("A carpet near a hot dog")] == ["near", "hot dog"]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_scanning_knows_plurals_synonyms_and_compounds():
     ],
 )
 def test_paraphrases_turn_a_relation_or_start_with_there_is(text, paraphrase):
-    assert write_paraphrase(sentence(text, ())) == paraphrase
+    assert write_paraphrase(parse_sentence(text, ())) == paraphrase
 
 
 def test_a_question_is_rejected_for_every_subtype():

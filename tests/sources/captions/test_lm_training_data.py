@@ -8,37 +8,47 @@ import numpy as np
 import pytest
 
 from caramel.sources.captions.error_rates import CHANGED
-from caramel.sources.captions.llm.checks import Bounds, Change, of_negative
-from caramel.sources.captions.llm.response_parser import parse
-from caramel.sources.captions.lm_training_data import Lesson, articled, lesson, words_in
-from caramel.sources.captions.prompts.prompt_files import OF_GRAPHS, names, prompt, written
-from caramel.sources.world.grammar import read
+from caramel.sources.captions.llm.checks import Bounds, Change, evaluate_negative
+from caramel.sources.captions.llm.response_parser import parse_answer
+from caramel.sources.captions.lm_training_data import (
+    TrainingExample,
+    find_words,
+    fix_articles,
+    sample_example,
+)
+from caramel.sources.captions.prompts.prompt_files import (
+    OF_GRAPHS,
+    format_answer,
+    list_prompt_names,
+    load_prompt,
+)
+from caramel.sources.world.grammar import parse_caption
 
 BOUNDS = Bounds(2.0, 0.999, 1, 0.3, 0.5, 0.5)
 
 
 @pytest.fixture(scope="module")
-def lessons() -> list[Lesson]:
+def lessons() -> list[TrainingExample]:
     rng = np.random.default_rng(0)
-    return [lesson(rng) for _ in range(1500)]
+    return [sample_example(rng) for _ in range(1500)]
 
 
-def test_every_prompt_is_taught_and_answers_have_its_form(lessons: list[Lesson]) -> None:
-    assert set(Counter(one.prompt for one in lessons)) == set(names()) - {OF_GRAPHS}
+def test_every_prompt_is_taught_and_answers_have_its_form(lessons: list[TrainingExample]) -> None:
+    assert set(Counter(one.prompt for one in lessons)) == set(list_prompt_names()) - {OF_GRAPHS}
     for one in lessons:
-        asked = prompt(one.prompt)
+        asked = load_prompt(one.prompt)
         assert list(one.given) == asked.given
-        assert parse(written(one.answer), asked.answer) == one.answer
+        assert parse_answer(format_answer(one.answer), asked.answer) == one.answer
 
 
 def test_what_is_composed_or_swapped_is_of_its_subtype_where_it_is_a_sentence_of_the_world(
-    lessons: list[Lesson],
+    lessons: list[TrainingExample],
 ) -> None:
     seen: Counter[str] = Counter()
     for one in lessons:
         subtype = one.prompt.removesuffix("_compose")
         if subtype in CHANGED and one.answer.get("possible") != "no":
-            said, now = read(one.given["sentence"]), read(str(one.answer["sentence"]))
+            said, now = parse_caption(one.given["sentence"]), parse_caption(str(one.answer["sentence"]))
             assert said is not None
             if now is not None:
                 seen[subtype] += 1
@@ -46,23 +56,25 @@ def test_what_is_composed_or_swapped_is_of_its_subtype_where_it_is_a_sentence_of
     assert set(seen) == set(CHANGED)
 
 
-def test_what_is_composed_passes_the_checks(lessons: list[Lesson]) -> None:
+def test_what_is_composed_passes_the_checks(lessons: list[TrainingExample]) -> None:
     refused: Counter[str] = Counter()
     composed = [one for one in lessons if one.prompt.endswith("_compose")]
     for one in composed:
         given, subtype = one.given, one.prompt.removesuffix("_compose")
         old = next(given[name] for name in ("object", "attribute", "relation") if name in given)
         change = Change(subtype, old, given["new"])
-        verdict = of_negative(given["sentence"], str(one.answer["sentence"]), change, frozenset(), BOUNDS)
-        refused[verdict.failed(("statement", "finished", "plain", "new", "place")) or ""] += 1
+        verdict = evaluate_negative(
+            given["sentence"], str(one.answer["sentence"]), change, frozenset(), BOUNDS
+        )
+        refused[verdict.find_failed_check(("statement", "finished", "plain", "new", "place")) or ""] += 1
     assert refused[""] == len(composed)
 
 
-def test_a_paraphrase_says_the_same_and_a_validator_knows_what_does(lessons: list[Lesson]) -> None:
+def test_a_paraphrase_says_the_same_and_a_validator_knows_what_does(lessons: list[TrainingExample]) -> None:
     def meaning(text: str) -> object:
-        said = read(text)
+        said = parse_caption(text)
         assert said is not None
-        return said.whole.canonical(), said.alone
+        return said.whole.canonicalise(), said.alone
 
     for one in lessons:
         if one.prompt == "paraphrase":
@@ -77,14 +89,18 @@ def test_a_paraphrase_says_the_same_and_a_validator_knows_what_does(lessons: lis
 
 def test_words_are_found_in_their_order_and_articles_follow_the_letter() -> None:
     caption = "An orange car that has a small box to its left, and above the box is a cup."
-    assert words_in(caption, "obj") == ["car", "box", "cup"]
-    assert words_in(caption, "att") == ["orange", "small"]
-    assert words_in(caption, "rel") == ["to its left", "above"]
-    assert words_in("A car on the left and a box at the top.", "rel") == ["on the left", "at the top"]
-    assert articled("A orange car and an red box.") == "An orange car and a red box."
+    assert find_words(caption, "obj") == ["car", "box", "cup"]
+    assert find_words(caption, "att") == ["orange", "small"]
+    assert find_words(caption, "rel") == ["to its left", "above"]
+    assert find_words("A car on the left and a box at the top.", "rel") == ["on the left", "at the top"]
+    assert fix_articles("A orange car and an red box.") == "An orange car and a red box."
 
 
-def test_captions_with_positions_are_taught_by_every_prompt(lessons: list[Lesson]) -> None:
+def test_captions_with_positions_are_taught_by_every_prompt(lessons: list[TrainingExample]) -> None:
     texts = [(one.prompt, next(iter(one.given.values()))) for one in lessons]
-    placed = {prompt for prompt, text in texts if (said := read(text)) and said.meaning.mentions[0].position}
+    placed = {
+        prompt
+        for prompt, text in texts
+        if (said := parse_caption(text)) and said.meaning.mentions[0].position
+    }
     assert placed == {prompt for prompt, _ in texts}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from caramel.sources.captions.word_classes import word_classes
+from caramel.sources.captions.word_classes import assign_word_classes
 
 SHORT = {"n": "noun", "v": "verb", "a": "adjective", "r": "adverb", "p": "preposition", "d": "determiner"}
 SHORT |= {"o": "pronoun", "c": "conjunction", "m": "number"}
@@ -22,4 +22,4 @@ SHORT |= {"o": "pronoun", "c": "conjunction", "m": "number"}
     ],
 )
 def test_each_word_has_its_class(text: str, classes: str) -> None:
-    assert word_classes(text.split()) == [SHORT[sign] for sign in classes]
+    assert assign_word_classes(text.split()) == [SHORT[sign] for sign in classes]

@@ -7,7 +7,7 @@ from stored_images import indexed
 from caramel.errors import DataError
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.io import build_frame
-from caramel.sources.images.assemble import assemble
+from caramel.sources.images.assemble import assemble_datasets
 
 KIND = {"type": "swap", "subtype": "swap_obj", "negative_caption": "A cat.", "generator": "x"}
 
@@ -43,7 +43,7 @@ def joined(positives="drawn", **changes):
         name: build_frame(TABLES["images" if "images" in name else name], rows) for name, rows in made.items()
     }
     whole |= {name: change(whole[name]) for name, change in changes.items()}
-    return assemble(**whole, positives=positives)
+    return assemble_datasets(**whole, positives=positives)
 
 
 def test_the_positives_of_the_benchmark_are_drawn_or_those_of_the_source() -> None:

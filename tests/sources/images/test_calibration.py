@@ -11,11 +11,11 @@ from caramel.schemas.pairs import PAIRS
 from caramel.sources.images.calibration import (
     LEAST,
     SPLIT,
-    best_threshold,
-    calibrate,
+    calibrate_threshold,
     can_calibrate,
     check_enough,
-    cross_fitted_threshold,
+    compute_cross_fitted_threshold,
+    select_threshold,
 )
 from caramel.sources.images.judges import ReadingJudge, clip_judge
 
@@ -52,7 +52,7 @@ def known(images, captions=2, split=SPLIT):
 def test_the_threshold_lies_between_what_fits_and_what_does_not():
     judge = Named()
     judge.fit = lambda pictures, captions: np.array([0.58 if c.startswith("No") else 0.64 for c in captions])
-    found = calibrate(judge, *known(40), seed=1)
+    found = calibrate_threshold(judge, *known(40), seed=1)
     assert found.threshold == pytest.approx(0.61)
     assert (found.images, found.precision, found.recall, found.balanced_accuracy) == (40, 1.0, 1.0, 1.0)
 
@@ -60,7 +60,7 @@ def test_the_threshold_lies_between_what_fits_and_what_does_not():
 def test_each_image_stands_once_with_a_caption_of_its_own_and_once_with_that_pair_s_negative():
     judge, parts = Named(), [known(n, split=split) for n, split in ((40, "val"), (9, "test"), (9, "train"))]
     pairs, negatives = (pd.concat([part[k] for part in parts]) for k in (0, 1))
-    calibrate(judge, pairs, negatives, {k: v for part in parts for k, v in part[2].items()}, seed=1)
+    calibrate_threshold(judge, pairs, negatives, {k: v for part in parts for k, v in part[2].items()}, seed=1)
     own, false = judge.seen[:40], judge.seen[40:]
     pair_of = pairs.set_index("caption")["pair_id"]
     pair_of_negative = negatives.set_index("negative_caption")["pair_id"]
@@ -78,17 +78,18 @@ def test_a_judge_that_tells_shuffled_captions_but_no_hard_negative_is_not_said_t
             pairs = zip(pictures, captions, strict=True)
             return np.array([0.6 * (p.decode() in c) for p, c in pairs]) + 0.1 * rng.random(len(captions))
 
-    found = calibrate(OfNames(), *known(200), seed=1)
+    found = calibrate_threshold(OfNames(), *known(200), seed=1)
     assert found.balanced_accuracy < 0.6, "0.99 between captions of one image and of another"
 
 
 def test_what_is_reached_is_counted_on_images_that_had_no_part_in_the_choice():
     rng = np.random.default_rng(0)
     found = [
-        cross_fitted_threshold(*rng.random((2, 40)), np.arange(40) % 5).balanced_accuracy for _ in range(60)
+        compute_cross_fitted_threshold(*rng.random((2, 40)), np.arange(40) % 5).balanced_accuracy
+        for _ in range(60)
     ]
     assert np.mean(found) == pytest.approx(0.5, abs=0.03)
-    chosen = [best_threshold(*rng.random((2, 40))).balanced_accuracy for _ in range(60)]
+    chosen = [select_threshold(*rng.random((2, 40))).balanced_accuracy for _ in range(60)]
     assert np.mean(chosen) > 0.55, "counted where it was chosen, noise looks like skill"
 
 
@@ -97,14 +98,14 @@ def test_the_order_of_rows_changes_nothing_and_the_seed_draws():
     drawn = []
     for rows, seed in ((pairs, 1), (pairs.sample(frac=1, random_state=0), 1), (pairs, 2)):
         judge = Named()
-        calibrate(judge, rows, negatives.sample(frac=1, random_state=seed), images, seed=seed)
+        calibrate_threshold(judge, rows, negatives.sample(frac=1, random_state=seed), images, seed=seed)
         drawn.append(judge.seen)
     assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_too_few_images_are_refused_with_the_cure():
     with pytest.raises(DataError, match=rf"{LEAST - 1} images of the val split .*{LEAST} .*min_faithful"):
-        calibrate(Named(), *known(LEAST - 1), seed=1)
+        calibrate_threshold(Named(), *known(LEAST - 1), seed=1)
     pairs, negatives, images = known(LEAST)
     check_enough(pairs)
     assert can_calibrate(pairs, negatives)
@@ -113,14 +114,14 @@ def test_too_few_images_are_refused_with_the_cure():
         with pytest.raises(DataError, match="cannot be calibrated on"):
             check_enough(few)
     with pytest.raises(DataError, match="held_out"):
-        calibrate(Named(), pairs, negatives, dict(list(images.items())[:3]), seed=1)
+        calibrate_threshold(Named(), pairs, negatives, dict(list(images.items())[:3]), seed=1)
     with pytest.raises(DataError, match="cannot be calibrated on 0 images"):
-        calibrate(Named(), pairs.head(0), negatives, {}, seed=1)
+        calibrate_threshold(Named(), pairs.head(0), negatives, {}, seed=1)
 
 
 def test_what_is_reached_is_counted_on_pairs_that_overlap():
     fitting, shuffled = np.array([0.2, 0.5, 0.6, 0.7, 0.8]), np.array([0.1, 0.2, 0.3, 0.4, 0.65])
-    found = best_threshold(fitting, shuffled)
+    found = select_threshold(fitting, shuffled)
     assert found.threshold == pytest.approx(0.45)
     assert found.recall == 0.8
     assert found.precision == 0.8
@@ -128,17 +129,17 @@ def test_what_is_reached_is_counted_on_pairs_that_overlap():
 
 
 def test_a_judge_that_cannot_tell_reaches_one_half_and_says_so():
-    found = best_threshold(np.full(50, 0.6), np.full(50, 0.6))
+    found = select_threshold(np.full(50, 0.6), np.full(50, 0.6))
     assert (found.precision, found.recall, found.balanced_accuracy) == (0.5, 1.0, 0.5)
 
 
 def test_real_judges_are_calibrated_on_the_world(world, files, clip_folder):
     source, written = world
     pairs = source.pairs.assign(split=SPLIT)
-    exact = calibrate(ReadingJudge(further_objects=False), pairs, written.negatives, files, seed=1)
+    exact = calibrate_threshold(ReadingJudge(further_objects=False), pairs, written.negatives, files, seed=1)
     assert exact.threshold == 0.5
     assert (exact.precision, exact.recall) == (1.0, 1.0)
     clip = clip_judge(checkpoint=str(clip_folder), device="cpu")
-    model = calibrate(clip, pairs, written.negatives, files, seed=1)
+    model = calibrate_threshold(clip, pairs, written.negatives, files, seed=1)
     assert model.images == exact.images > 100
     assert 0.3 <= model.balanced_accuracy < 0.8

@@ -11,17 +11,20 @@ from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 from caramel.sources.images import candidates
-from caramel.sources.images.candidates import Until, candidate_seed, draw_shard, drawn_until
+from caramel.sources.images.candidates import StopRule, build_stop_rule, derive_candidate_seed, draw_shard
 from caramel.sources.images.filters import filter_images
 from caramel.sources.images.judges import ReadingJudge
-from caramel.sources.world.drawing import draw, to_png
-from caramel.sources.world.scenes import Scene, Thing
+from caramel.sources.world.drawing import draw_scene, encode_png
+from caramel.sources.world.scenes import Scene, SceneObject
 
-RED_CAR, BLUE_CAR = Thing("car", "red", "small", 0, 0), Thing("car", "blue", "small", 0, 0)
-TREE = Thing("tree", "green", "large", 1, 1)
+RED_CAR, BLUE_CAR = SceneObject("car", "red", "small", 0, 0), SceneObject("car", "blue", "small", 0, 0)
+TREE = SceneObject("tree", "green", "large", 1, 1)
 # Names of pictures, and of types with their captions of which these are true or not.
 SHOWN = {"none": (TREE,), "red": (RED_CAR,), "blue": (BLUE_CAR,), "both": (BLUE_CAR, TREE)}
-PNG = {name: to_png(draw(Scene(things, "white"), np.random.default_rng(0))) for name, things in SHOWN.items()}
+PNG = {
+    name: encode_png(draw_scene(Scene(things, "white"), np.random.default_rng(0)))
+    for name, things in SHOWN.items()
+}
 ASKED = {
     "replace": ("replace_att", "There is a red car.", "There is a blue car."),
     "add": ("add_att", "There is a car.", "There is a blue car."),
@@ -41,7 +44,7 @@ def shard() -> list[dict[str, str]]:
 
 
 def found_by(
-    monkeypatch: Any, drawn: dict[tuple[str, int], tuple[str, str | None]], until: Until | None
+    monkeypatch: Any, drawn: dict[tuple[str, int], tuple[str, str | None]], until: StopRule | None
 ) -> Any:
     """Return the candidates of ``shard`` where these pictures are drawn, and how often it was asked for each."""
     asked: list[tuple[str, int]] = []
@@ -51,7 +54,7 @@ def found_by(
         asked.extend(places)
         return [(PNG[n], None if p is None else PNG[p]) for n, p in (drawn[place] for place in places)]
 
-    monkeypatch.setattr(candidates, "_draw", pictures)
+    monkeypatch.setattr(candidates, "_draw_candidates", pictures)
     table = draw_shard(shard(), candidates=4, until=until, seed=7).to_pandas()
     return table, asked
 
@@ -98,7 +101,7 @@ def test_in_rounds_the_same_candidates_are_chosen_as_of_all_and_none_is_drawn_af
     drawn = dict(zip([(name, number) for name in NAMES for number in range(4)], pictures, strict=True))
     with pytest.MonkeyPatch.context() as patch:
         whole, _ = found_by(patch, drawn, None)
-        rounds, asked = found_by(patch, drawn, Until(further_objects=False, keep_ambiguous=KEPT))
+        rounds, asked = found_by(patch, drawn, StopRule(further_objects=False, keep_ambiguous=KEPT))
     assert chosen(rounds) == chosen(whole)
     last = dict(chosen(whole))
     expected = {(n, number) for n in NAMES for number in range(last.get(n, 3) + 1)}
@@ -111,18 +114,18 @@ def test_in_rounds_the_same_candidates_are_chosen_as_of_all_and_none_is_drawn_af
 def test_an_ambiguous_candidate_of_another_type_than_add_ends_no_drawing(monkeypatch) -> None:
     drawn = {(name, number): ("blue", None) for name in NAMES for number in range(4)}
     kept = ["add", "swap"]
-    table, _ = found_by(monkeypatch, drawn, Until(further_objects=False, keep_ambiguous=kept))
+    table, _ = found_by(monkeypatch, drawn, StopRule(further_objects=False, keep_ambiguous=kept))
     counts = table.groupby("negative_id").size()
     assert [int(counts[n]) for n in ("replace-0", "add-0", "swap-0")] == [1, 1, 4]
 
 
 def test_only_an_exact_reading_of_which_something_is_asked_ends_the_drawing() -> None:
     how: dict[str, Any] = {"further_objects": False, "keep_ambiguous": KEPT}
-    assert drawn_until("world", min_faithful=0.5, **how) == Until(False, KEPT)
+    assert build_stop_rule("world", min_faithful=0.5, **how) == StopRule(False, KEPT)
     for judge, least in (("clip", 0.5), ("clip", None), ("world", 0.0), ("world", None)):
-        assert drawn_until(judge, min_faithful=least, **how) is None
+        assert build_stop_rule(judge, min_faithful=least, **how) is None
 
 
 def test_seeds_differ_by_negative_and_candidate() -> None:
-    seeds = {candidate_seed(1, name, number) for name in ("a", "b") for number in range(4)}
+    seeds = {derive_candidate_seed(1, name, number) for name in ("a", "b") for number in range(4)}
     assert len(seeds) == 8

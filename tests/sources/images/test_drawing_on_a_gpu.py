@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from caramel.errors import ResourceError
-from caramel.sources.images.diffusion import draw_pictures, load_pipeline
+from caramel.sources.images.diffusion import draw_images, load_pipeline
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 PROMPTS = ["a red car", "a blue house to the left of a green tree", "two balls", "a small yellow heart"]
@@ -16,7 +16,7 @@ HOW = {"guidance": 4.0, "steps": 4, "size": 48}
 
 def drawn(generator_folder, device: str, prompts: list[str] = PROMPTS) -> np.ndarray:
     pipeline, options = load_pipeline(generator_folder, device)
-    return draw_pictures(pipeline, options, prompts, list(range(len(prompts))), **HOW)
+    return draw_images(pipeline, options, prompts, list(range(len(prompts))), **HOW)
 
 
 def test_pictures_of_a_gpu_are_those_of_the_processor_but_for_rounding(generator_folder) -> None:

@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
 
-from caramel.sources.images.diffusion import draw_pictures, load_pipeline
+from caramel.sources.images.diffusion import draw_images, load_pipeline
 from caramel.sources.images.editing import draw_pairs
 from caramel.sources.world.drawing import BACKGROUND_RGB, CELL
 from caramel.sources.world.objects import BORDER
-from caramel.sources.world.scenes import Scene, Thing
+from caramel.sources.world.scenes import Scene, SceneObject
 
 CAR, CUP, TREE = (
-    Thing("car", "red", "small", 0, 0),
-    Thing("cup", "blue", "large", 0, 1),
-    Thing("tree", "green", "large", 1, 1),
+    SceneObject("car", "red", "small", 0, 0),
+    SceneObject("cup", "blue", "large", 0, 1),
+    SceneObject("tree", "green", "large", 1, 1),
 )
 POSITIVE, NEGATIVE = Scene((CAR, CUP), "grey"), Scene((CAR, TREE), "grey")
 HOW = {"guidance": 2.0, "steps": 2}
@@ -70,7 +70,7 @@ def test_what_is_known_of_a_picture_stays_as_it_is(pipeline) -> None:
     known = np.random.default_rng(0).integers(256, size=(2, 48, 48, 3), dtype=np.uint8)
     hidden = np.zeros((2, 48, 48), bool)
     hidden[0, :24, :24] = hidden[1, 24:] = True
-    found = draw_pictures(
+    found = draw_images(
         *pipeline, ["A red car.", "A cup."], [1, 2], size=48, known=known, hidden=hidden, **HOW
     )
     assert (found[~hidden] == known[~hidden]).all()
@@ -82,9 +82,9 @@ def test_the_prompt_of_an_object_has_no_final_stop_before_its_suffix(pipeline, m
 
     def keep(*args, **kwargs):
         asked.extend(args[2])
-        return draw_pictures(*args, **kwargs)
+        return draw_images(*args, **kwargs)
 
-    monkeypatch.setattr("caramel.sources.images.editing.draw_pictures", keep)
+    monkeypatch.setattr("caramel.sources.images.editing.draw_images", keep)
     list(draw_pairs(*pipeline, [(POSITIVE, NEGATIVE, 1)], suffix=", a photograph", batch=8, **HOW))
     assert asked
     assert all(prompt.endswith(", a photograph") and "." not in prompt for prompt in asked)

@@ -11,7 +11,7 @@ from stored_images import stored
 from caramel.config import schema
 from caramel.config.profiles import write_profile
 from caramel.errors import DataError
-from caramel.io.image_store import Pictures
+from caramel.io.image_store import ImageStore
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.images import IMAGES
@@ -79,9 +79,9 @@ def test_what_is_kept_lies_where_it_was_drawn(run, files) -> None:
     index = Path("data/filter_images/images.parquet")
     kept = read_table(IMAGES, index)
     assert set(kept["shard"]) == {"../synthesize/images/00000.parquet"}
-    pictures = Pictures(index, kept)
+    pictures = ImageStore(index, kept)
     assert len(pictures) > 0
-    assert {*map(pictures.checked, pictures)} <= {*files.values()}
+    assert {*map(pictures.read_verified, pictures)} <= {*files.values()}
 
 
 def test_too_few_images_to_measure_on_stop_the_gate_on_captions_before_anything_is_trained(run) -> None:

@@ -12,20 +12,20 @@ from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.calibration import Calibration
-from caramel.sources.images.filters import AMBIGUOUS, NO_FAITHFUL, Filtered, filter_images
+from caramel.sources.images.filters import AMBIGUOUS, NO_FAITHFUL, FilterResult, filter_images
 from caramel.sources.images.judges import ReadingJudge
-from caramel.sources.world.drawing import draw, to_png
-from caramel.sources.world.scenes import Scene, Thing
+from caramel.sources.world.drawing import draw_scene, encode_png
+from caramel.sources.world.scenes import Scene, SceneObject
 
-RED_CAR, BLUE_CAR = Thing("car", "red", "small", 0, 0), Thing("car", "blue", "small", 0, 0)
-TREE = Thing("tree", "green", "large", 1, 1)
-
-
-def picture(*things: Thing) -> bytes:
-    return to_png(draw(Scene(things, "white"), np.random.default_rng(0)))
+RED_CAR, BLUE_CAR = SceneObject("car", "red", "small", 0, 0), SceneObject("car", "blue", "small", 0, 0)
+TREE = SceneObject("tree", "green", "large", 1, 1)
 
 
-def filtered(drawn: dict[str, list[bytes]], **changes: Any) -> Filtered:
+def picture(*things: SceneObject) -> bytes:
+    return encode_png(draw_scene(Scene(things, "white"), np.random.default_rng(0)))
+
+
+def filtered(drawn: dict[str, list[bytes]], **changes: Any) -> FilterResult:
     """Filter candidates of negatives "a blue car" of the pair "a red car", or of other captions."""
     positive = changes.pop("positive", "There is a red car.")
     negative = changes.pop("negative", "There is a blue car.")
@@ -76,7 +76,7 @@ def test_an_image_that_fits_both_captions_is_dropped() -> None:
 
 def test_a_clear_candidate_is_preferred_to_an_ambiguous_one() -> None:
     said = {"positive": "A car is to the left of a tree.", "negative": "A car is above a tree."}
-    both, clear = picture(BLUE_CAR, TREE), picture(BLUE_CAR, Thing("tree", "green", "large", 1, 0))
+    both, clear = picture(BLUE_CAR, TREE), picture(BLUE_CAR, SceneObject("tree", "green", "large", 1, 0))
     assert filtered({"n": [both, clear]}, **said).images["image_id"].tolist() == ["n#1"]
 
 

@@ -6,24 +6,24 @@ import pytest
 from stored_images import Taken
 
 from caramel.errors import BackendError, DataError, ResourceError
-from caramel.io.image_codec import pixels
+from caramel.io.image_codec import decode_center_crop
 from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.columns import SPLITS
 from caramel.schemas.contracts import check_table
 from caramel.schemas.rejects import REJECTS
-from caramel.sources.images.candidates import Until
-from caramel.sources.images.diffusion import adopt_pipeline, draw_pictures, load_pipeline
+from caramel.sources.images.candidates import StopRule
+from caramel.sources.images.diffusion import adopt_pipeline, draw_images, load_pipeline
 from caramel.sources.images.generation import (
     NOT_DRAWN,
+    build_prompts,
+    build_rejects,
     choose_negatives,
     choose_settings,
-    not_drawn,
-    prompts,
-    synthesize,
+    generate_candidates,
 )
-from caramel.sources.world.compounds import mentions_of, split_of
-from caramel.sources.world.grammar import Reading, read, realise
-from caramel.sources.world.scenes import Meaning, Mention, Scene, holds
+from caramel.sources.world.compounds import assign_split, build_mentions
+from caramel.sources.world.grammar import Reading, parse_caption, realise_caption
+from caramel.sources.world.scenes import Meaning, Mention, Scene, is_true_of_objects
 
 PER_SUBTYPE = {"train": 2, "val": 1, "test": 3}
 
@@ -50,10 +50,10 @@ def draw(world, generator_folder, folder, **changes):
     }
     method = settings.pop("method", "draw")
     rows = chosen(world).head(5)
-    asked = prompts(rows, world[0].pairs, world[0].pairs, method=method, prompt_suffix="", seed=3)
+    asked = build_prompts(rows, world[0].pairs, world[0].pairs, method=method, prompt_suffix="", seed=3)
     splits = dict(zip(rows["negative_id"], rows["split"], strict=True))
     taken = Taken()
-    candidates = synthesize(
+    candidates = generate_candidates(
         asked, splits, generator=str(generator_folder), folder=folder, put=taken, **settings
     )
     return candidates, taken
@@ -68,13 +68,13 @@ def test_an_image_gets_at_most_one_negative_and_a_subtype_at_most_its_number(wor
 
 def test_a_negative_is_drawn_or_a_reject(world) -> None:
     negatives, drawn = world[1].negatives, chosen(world)
-    rejects = not_drawn(negatives, drawn)
+    rejects = build_rejects(negatives, drawn)
     check_table(REJECTS, rejects, "test")
     assert sorted([*rejects["id"], *drawn["negative_id"]]) == sorted(negatives["negative_id"])
     assert set(rejects["reason"]) == {NOT_DRAWN}
     text = negatives.set_index("negative_id")["negative_caption"]
     assert rejects["text"].tolist() == text[rejects["id"]].tolist()
-    assert not_drawn(drawn, drawn).empty
+    assert build_rejects(drawn, drawn).empty
 
 
 def test_the_choice_does_not_depend_on_the_order_of_rows(world) -> None:
@@ -103,7 +103,7 @@ def test_candidates_and_images_keep_their_contracts(world, generator_folder, tmp
     for row, known in zip(candidates.itertuples(), images.rows, strict=True):
         assert (known["width"], known["height"], known["split"]) == (48, 48, splits[row.negative_id])
         assert known["source"] == f"synthetic ({row.generator})"
-        assert pixels(images.files[row.image_id], "first", 48).shape == (48, 48, 3)
+        assert decode_center_crop(images.files[row.image_id], "first", 48).shape == (48, 48, 3)
 
 
 def test_edited_pairs_come_with_their_positives_and_their_plans(world, generator_folder, tmp_path) -> None:
@@ -114,20 +114,22 @@ def test_edited_pairs_come_with_their_positives_and_their_plans(world, generator
     captions = world[1].negatives.set_index("negative_id")["negative_caption"]
     splits = chosen(world).set_index("negative_id")["split"]
     for row in candidates.itertuples():
-        said, scene = read(captions[row.negative_id]), Scene.from_json(row.scene)
-        assert holds(said.whole, scene.things, exactly=True)
-        assert split_of(mentions_of(scene.things)) == splits[row.negative_id]
+        said, scene = parse_caption(captions[row.negative_id]), Scene.from_json(row.scene)
+        assert is_true_of_objects(said.whole, scene.things, exactly=True)
+        assert assign_split(build_mentions(scene.things)) == splits[row.negative_id]
 
 
 def test_a_caption_that_no_picture_of_its_split_shows_is_a_clear_error(world) -> None:
     rows, pairs = chosen(world).head(1), world[0].pairs
-    said = read(rows["negative_caption"][0]).whole.mentions
+    said = parse_caption(rows["negative_caption"][0]).whole.mentions
     full = [Mention(m.noun, m.colour or "red", m.size or "small") for m in said]
-    caption = realise(Reading(Meaning(tuple(full)), 0))
-    other = next(split for split in SPLITS if split != split_of(full))
+    caption = realise_caption(Reading(Meaning(tuple(full)), 0))
+    other = next(split for split in SPLITS if split != assign_split(full))
     wrong = pairs.assign(split=other)
     with pytest.raises(DataError, match=f"may stand in split '{other}'.*negatives.backend to 'world'"):
-        prompts(rows.assign(negative_caption=caption), wrong, pairs, method="edit", prompt_suffix="", seed=3)
+        build_prompts(
+            rows.assign(negative_caption=caption), wrong, pairs, method="edit", prompt_suffix="", seed=3
+        )
 
 
 def test_edited_pairs_repeat_and_a_killed_run_goes_on_to_the_same_bytes(
@@ -142,7 +144,7 @@ def test_edited_pairs_repeat_and_a_killed_run_goes_on_to_the_same_bytes(
 def test_captions_of_no_known_scene_cannot_be_edited(world) -> None:
     rows = chosen(world).head(1).assign(negative_caption="A dog runs.")
     with pytest.raises(DataError, match=r"drawn cell by cell, not 'A dog runs.'.*synthesize.method"):
-        prompts(rows, world[0].pairs, world[0].pairs, method="edit", prompt_suffix="", seed=3)
+        build_prompts(rows, world[0].pairs, world[0].pairs, method="edit", prompt_suffix="", seed=3)
 
 
 def test_the_size_of_shards_does_not_change_a_picture_much(world, generator_folder, tmp_path) -> None:
@@ -151,14 +153,14 @@ def test_the_size_of_shards_does_not_change_a_picture_much(world, generator_fold
     two = draw(world, generator_folder, tmp_path / "b", shard=5)[1]
     assert list(one.files) == list(two.files)
     for a, b in zip(one.files.values(), two.files.values(), strict=True):
-        difference = pixels(a, "a", 48).astype(int) - pixels(b, "b", 48)
+        difference = decode_center_crop(a, "a", 48).astype(int) - decode_center_crop(b, "b", 48)
         assert np.abs(difference).max() <= 1
 
 
 @pytest.mark.parametrize("suffix", [", a photograph", " A picture.", ""])
 def test_a_prompt_has_no_final_stop_before_its_suffix(world, suffix) -> None:
     rows = chosen(world).head(3)
-    asked = prompts(rows, world[0].pairs, world[0].pairs, method="draw", prompt_suffix=suffix, seed=3)
+    asked = build_prompts(rows, world[0].pairs, world[0].pairs, method="draw", prompt_suffix=suffix, seed=3)
     for caption, found in zip(rows["negative_caption"], asked, strict=True):
         assert found["caption"] == caption
         assert caption[-1] == "." != caption[-2]
@@ -179,7 +181,7 @@ def test_in_rounds_pictures_are_those_of_all_candidates_and_a_killed_run_goes_on
 ) -> None:
     how = {"method": "edit", "batch": 1, "candidates": 3}
     _, whole = draw(world, generator_folder, tmp_path / "a", **how)
-    until = Until(further_objects=False, keep_ambiguous=("add",))
+    until = StopRule(further_objects=False, keep_ambiguous=("add",))
     candidates, rounds = draw(world, generator_folder, tmp_path / "b", until=until, **how)
     assert candidates.groupby("negative_id").size().between(1, 3).all()
     assert rounds.files == {name: whole.files[name] for name in rounds.files}
@@ -189,7 +191,7 @@ def test_in_rounds_pictures_are_those_of_all_candidates_and_a_killed_run_goes_on
 
 
 def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, clip_folder, tmp_path) -> None:
-    asked = prompts(
+    asked = build_prompts(
         chosen(world).head(3),
         world[0].pairs,
         world[0].pairs,
@@ -251,7 +253,7 @@ def test_a_pipeline_of_another_class_loads_and_draws_through_the_same_code(
     adopt_pipeline(pretrained=str(tmp_path / "other"), out=tmp_path / "adopted")
     pipeline, options = load_pipeline(tmp_path / "adopted", "cpu")
     assert type(pipeline).__name__ == "StableDiffusionPipeline"
-    drawn = draw_pictures(pipeline, options, ["A red car."], [1], guidance=2.0, steps=2, size=16)
+    drawn = draw_images(pipeline, options, ["A red car."], [1], guidance=2.0, steps=2, size=16)
     assert drawn.shape == (1, 16, 16, 3)
 
 
@@ -307,7 +309,7 @@ def test_pictures_that_do_not_fit_into_memory_say_what_to_lower(generator_folder
     with pytest.raises(
         ResourceError, match=r"A call for 2 pictures does not fit into the memory of 'cpu'.*batch`"
     ):
-        draw_pictures(pipeline, options, ["a car", "a ball"], [1, 2], guidance=2.0, steps=1, size=48)
+        draw_images(pipeline, options, ["a car", "a ball"], [1, 2], guidance=2.0, steps=1, size=48)
 
 
 def test_a_pipeline_on_a_device_that_is_not_there_is_a_clear_error(generator_folder) -> None:

@@ -3,54 +3,59 @@ import pytest
 
 from caramel.errors import DataError
 from caramel.sources.images.judges import ReadingJudge, clip_judge
-from caramel.sources.world.drawing import draw, to_png
-from caramel.sources.world.scenes import Scene, Thing
+from caramel.sources.world.drawing import draw_scene, encode_png
+from caramel.sources.world.scenes import Scene, SceneObject
 
-SCENE = Scene((Thing("car", "red", "small", 0, 0), Thing("house", "blue", "large", 0, 1)), "white")
-PICTURE = to_png(draw(SCENE, np.random.default_rng(0)))
+SCENE = Scene(
+    (SceneObject("car", "red", "small", 0, 0), SceneObject("house", "blue", "large", 0, 1)), "white"
+)
+PICTURE = encode_png(draw_scene(SCENE, np.random.default_rng(0)))
 TRUE, FALSE = "A red car is to the left of a blue house.", "A blue car is to the left of a red house."
 
 
 def test_the_exact_reading_tells_true_from_false_captions() -> None:
-    assert ReadingJudge(further_objects=False).fit([PICTURE, PICTURE], [TRUE, FALSE]).tolist() == [1.0, 0.0]
+    assert ReadingJudge(further_objects=False).score_match([PICTURE, PICTURE], [TRUE, FALSE]).tolist() == [
+        1.0,
+        0.0,
+    ]
 
 
 def test_a_picture_is_ambiguous_when_the_positive_is_true_of_it_too() -> None:
     judge = ReadingJudge(further_objects=True)
-    fits = judge.fit([PICTURE, PICTURE], ["There is a car.", FALSE])
-    assert judge.ambiguous(np.ones(2), fits, 0.0).tolist() == [True, False]
+    fits = judge.score_match([PICTURE, PICTURE], ["There is a car.", FALSE])
+    assert judge.is_ambiguous(np.ones(2), fits, 0.0).tolist() == [True, False]
 
 
 def test_the_exact_reading_refuses_captions_of_another_language() -> None:
     with pytest.raises(DataError, match="only captions of the embedded world"):
-        ReadingJudge(further_objects=False).fit([PICTURE], ["A dog runs."])
+        ReadingJudge(further_objects=False).score_match([PICTURE], ["A dog runs."])
 
 
 def test_a_broken_picture_is_a_clear_error() -> None:
     with pytest.raises(DataError, match="does not decode"):
-        ReadingJudge(further_objects=False).fit([b"not an image"], [TRUE])
+        ReadingJudge(further_objects=False).score_match([b"not an image"], [TRUE])
 
 
 def test_a_broken_picture_is_named_by_its_place_among_all_and_not_among_different_ones() -> None:
     with pytest.raises(DataError, match="Image 'number 2' does not decode"):
-        ReadingJudge(further_objects=False).fit([PICTURE, PICTURE, b"not an image"], [TRUE] * 3)
+        ReadingJudge(further_objects=False).score_match([PICTURE, PICTURE, b"not an image"], [TRUE] * 3)
 
 
 def test_a_model_judges_by_cosine_and_margin(clip_folder) -> None:
     judge = clip_judge(checkpoint=str(clip_folder), device="cpu", further_objects=False)
-    fits = judge.fit([PICTURE, PICTURE], [TRUE, FALSE])
+    fits = judge.score_match([PICTURE, PICTURE], [TRUE, FALSE])
     assert fits.shape == (2,)
     assert ((fits >= 0) & (fits <= 1)).all()
-    assert judge.ambiguous(fits, fits, 0.0).all()
-    assert not judge.ambiguous(fits + 0.1, fits, 0.05).any()
+    assert judge.is_ambiguous(fits, fits, 0.0).all()
+    assert not judge.is_ambiguous(fits + 0.1, fits, 0.05).any()
 
 
-def fit(caption: str, *things: Thing, further_objects: bool = False) -> float:
-    picture = to_png(draw(Scene(things, "white"), np.random.default_rng(0)))
-    return float(ReadingJudge(further_objects=further_objects).fit([picture], [caption])[0])
+def fit(caption: str, *things: SceneObject, further_objects: bool = False) -> float:
+    picture = encode_png(draw_scene(Scene(things, "white"), np.random.default_rng(0)))
+    return float(ReadingJudge(further_objects=further_objects).score_match([picture], [caption])[0])
 
 
-CAR, CUP = Thing("car", "red", "small", 0, 0), Thing("cup", "blue", "large", 0, 1)
+CAR, CUP = SceneObject("car", "red", "small", 0, 0), SceneObject("cup", "blue", "large", 0, 1)
 
 
 def test_an_object_that_is_not_said_makes_a_picture_unfaithful_unless_further_ones_are_allowed() -> None:
@@ -61,12 +66,12 @@ def test_an_object_that_is_not_said_makes_a_picture_unfaithful_unless_further_on
 
 
 def test_a_noun_that_stands_twice_or_a_cell_that_cannot_be_read_is_no_picture_of_the_world() -> None:
-    twice = (CAR, Thing("car", "blue", "small", 1, 1))
+    twice = (CAR, SceneObject("car", "blue", "small", 1, 1))
     assert fit("A red car.", *twice, further_objects=True) == 0.0
-    picture = draw(Scene((CAR,), "white"), np.random.default_rng(0))
+    picture = draw_scene(Scene((CAR,), "white"), np.random.default_rng(0))
     picture[30:42, 28:46] = np.random.default_rng(1).integers(256, size=(12, 18, 3))
     judge = ReadingJudge(further_objects=True)
-    assert judge.fit([to_png(picture)], ["A red car."]).tolist() == [0.0]
+    assert judge.score_match([encode_png(picture)], ["A red car."]).tolist() == [0.0]
 
 
 def test_a_position_is_read_off_the_picture() -> None:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from caramel.schemas.columns import SPLITS
 from caramel.sources.captions.rules import RULES
-from caramel.sources.world.compounds import belongs
-from caramel.sources.world.grammar import Reading, read
-from caramel.sources.world.planning import can_be_shown, changed_cells, layouts, plan
+from caramel.sources.world.compounds import is_allowed_in_split
+from caramel.sources.world.grammar import Reading, parse_caption
+from caramel.sources.world.planning import can_be_shown, find_changed_cells, find_layouts, plan_scene
 from caramel.sources.world.scenes import (
     COLOURS,
     NOUNS,
@@ -18,14 +18,14 @@ from caramel.sources.world.scenes import (
     Mention,
     Relation,
     Scene,
-    Thing,
-    holds,
+    SceneObject,
+    is_true_of_objects,
     sample_meaning,
     sample_scene,
 )
 
-SCENE = Scene((Thing("car", "red", "small", 0, 0), Thing("cup", "blue", "large", 0, 1)), "grey")
-POSITIVE = read("A small red car is to the left of a large blue cup.")
+SCENE = Scene((SceneObject("car", "red", "small", 0, 0), SceneObject("cup", "blue", "large", 0, 1)), "grey")
+POSITIVE = parse_caption("A small red car is to the left of a large blue cup.")
 
 
 def anywhere(scene: Scene) -> bool:
@@ -33,10 +33,10 @@ def anywhere(scene: Scene) -> bool:
 
 
 def planned(caption: str, may_stand: Callable[[Scene], bool] = anywhere) -> Scene:
-    negative = read(caption)
+    negative = parse_caption(caption)
     assert negative is not None
     assert POSITIVE is not None
-    found = plan(negative, POSITIVE, SCENE, np.random.default_rng(0), may_stand)
+    found = plan_scene(negative, POSITIVE, SCENE, np.random.default_rng(0), may_stand)
     assert found is not None
     return found
 
@@ -54,14 +54,14 @@ def planned(caption: str, may_stand: Callable[[Scene], bool] = anywhere) -> Scen
 def test_as_few_cells_change_as_can_be(caption: str, cells: int) -> None:
     found = planned(caption)
     assert found.background == SCENE.background
-    assert len(changed_cells(SCENE, found.things)) == cells
+    assert len(find_changed_cells(SCENE, found.things)) == cells
     assert POSITIVE is not None
-    assert not holds(POSITIVE.whole, found.things, exactly=True)
+    assert not is_true_of_objects(POSITIVE.whole, found.things, exactly=True)
 
 
 def test_what_a_caption_does_not_say_stays_as_it_was() -> None:
     assert set(planned("A car is to the left of a cup along with a tree.").things) > set(SCENE.things)
-    assert planned("A tree is to the left of a cup.").things[0] == Thing("tree", "red", "small", 0, 0)
+    assert planned("A tree is to the left of a cup.").things[0] == SceneObject("tree", "red", "small", 0, 0)
 
 
 @given(st.integers(0, 10**9), st.sampled_from(sorted(RULES)), st.sampled_from([0.0, 1.0]))
@@ -69,14 +69,14 @@ def test_every_negative_that_can_be_shown_is_exactly_true_of_its_plan(
     seed: int, subtype: str, share: float
 ) -> None:
     rng = np.random.default_rng(seed)
-    scene = sample_scene(rng, objects=int(rng.integers(1, 4)), prior=0.5)
+    scene = sample_scene(rng, num_objects=int(rng.integers(1, 4)), prior=0.5)
     said = Reading(sample_meaning(rng, scene.things, absolute_positions=share), 0)
     negative = RULES[subtype](said, rng)
-    if isinstance(negative, str) or not layouts(negative.whole):
+    if isinstance(negative, str) or not find_layouts(negative.whole):
         return
-    found = plan(negative, said, scene, rng, anywhere)
+    found = plan_scene(negative, said, scene, rng, anywhere)
     assert found is not None
-    assert holds(negative.whole, found.things, exactly=True)
+    assert is_true_of_objects(negative.whole, found.things, exactly=True)
     assert len({(t.row, t.column) for t in found.things}) == len(found.things)
 
 
@@ -93,27 +93,29 @@ def test_where_the_nearest_scene_may_not_stand_the_object_that_changes_anyway_ta
 @given(st.integers(0, 10**9), st.sampled_from(SPLITS), st.sampled_from([0.0, 1.0]))
 def test_what_can_be_shown_is_what_can_be_planned(seed: int, split: str, share: float) -> None:
     rng = np.random.default_rng(seed)
-    scene = sample_scene(rng, objects=2, prior=0.5)
+    scene = sample_scene(rng, num_objects=2, prior=0.5)
     meaning = sample_meaning(rng, scene.things, absolute_positions=share)
     kept_out = frozenset((noun, colour) for noun in NOUNS for colour in COLOURS[:4])
-    may_stand = partial(belongs, split=split, kept_out=kept_out)
+    may_stand = partial(is_allowed_in_split, split=split, kept_out=kept_out)
     said = Reading(meaning, 0)
-    found = plan(said, said, scene, rng, may_stand)
+    found = plan_scene(said, said, scene, rng, may_stand)
     assert (found is not None) == can_be_shown(meaning, split, kept_out)
     assert found is None or may_stand(found)
 
 
 def test_what_needs_three_rows_cannot_be_shown() -> None:
     mentions = Mention("car"), Mention("cup"), Mention("box")
-    assert layouts(Meaning(mentions, (Relation(0, "above", 1), Relation(2, "below", 1)))) == ()
-    assert len(layouts(Meaning(mentions, (Relation(0, "above", 1), Relation(2, "above", 1))))) == 4
-    assert len(layouts(Meaning(mentions[:2]))) == 12
+    assert find_layouts(Meaning(mentions, (Relation(0, "above", 1), Relation(2, "below", 1)))) == ()
+    assert len(find_layouts(Meaning(mentions, (Relation(0, "above", 1), Relation(2, "above", 1))))) == 4
+    assert len(find_layouts(Meaning(mentions[:2]))) == 12
 
 
 def test_three_objects_have_no_room_in_one_column() -> None:
     def count(*positions: str | None) -> int:
         return len(
-            layouts(Meaning(tuple(Mention(n, position=p) for n, p in zip(NOUNS, positions, strict=False))))
+            find_layouts(
+                Meaning(tuple(Mention(n, position=p) for n, p in zip(NOUNS, positions, strict=False)))
+            )
         )
 
     assert count("left", "left", "left") == count("top", "top", "top") == 0
@@ -123,12 +125,12 @@ def test_three_objects_have_no_room_in_one_column() -> None:
 
 
 def test_a_moved_object_stands_where_its_caption_says_and_the_other_one_stays() -> None:
-    positive = read("A red car on the left and a blue cup at the top.")
-    negative = read("A red car on the left and a blue cup at the bottom.")
+    positive = parse_caption("A red car on the left and a blue cup at the top.")
+    negative = parse_caption("A red car on the left and a blue cup at the bottom.")
     assert positive is not None
     assert negative is not None
-    found = plan(negative, positive, SCENE, np.random.default_rng(0), anywhere)
+    found = plan_scene(negative, positive, SCENE, np.random.default_rng(0), anywhere)
     assert found is not None
     assert found.things[0] == SCENE.things[0]
     assert found.things[1].row == 1
-    assert not holds(positive.whole, found.things, exactly=True)
+    assert not is_true_of_objects(positive.whole, found.things, exactly=True)

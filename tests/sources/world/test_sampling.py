@@ -7,10 +7,15 @@ from caramel.errors import DataError
 from caramel.schemas.io import write_table
 from caramel.schemas.pairs import PAIRS
 from caramel.sources.world import sampling
-from caramel.sources.world.compounds import compounds_of_scene, held_out, mentions_of, split_of
-from caramel.sources.world.grammar import read
+from caramel.sources.world.compounds import (
+    assign_split,
+    build_mentions,
+    draw_held_out_compounds,
+    list_scene_compounds,
+)
+from caramel.sources.world.grammar import parse_caption
 from caramel.sources.world.sampling import sample_pairs
-from caramel.sources.world.scenes import Mention, Scene, holds
+from caramel.sources.world.scenes import Mention, Scene, is_true_of_objects
 
 COUNTS = {"train": 120, "val": 30, "test": 40}
 
@@ -46,17 +51,18 @@ def test_no_scene_stands_in_two_splits() -> None:
 def test_every_caption_is_true_of_its_scene() -> None:
     for further in (False, True):
         for row in sample(further_objects=further).pairs.itertuples():
-            said = read(row.caption)
+            said = parse_caption(row.caption)
             assert said is not None
             exactly = said.alone or not further
-            assert holds(said.whole, Scene.from_json(row.scene).things, exactly=exactly)
+            assert is_true_of_objects(said.whole, Scene.from_json(row.scene).things, exactly=exactly)
 
 
 def test_captions_leave_objects_out_only_where_they_may() -> None:
     def left_out(further: bool) -> int:
         rows = sample(further_objects=further).pairs.itertuples()
         return sum(
-            len(read(row.caption).whole.mentions) < len(Scene.from_json(row.scene).things) for row in rows
+            len(parse_caption(row.caption).whole.mentions) < len(Scene.from_json(row.scene).things)
+            for row in rows
         )
 
     assert left_out(False) == 0 < left_out(True)
@@ -64,8 +70,8 @@ def test_captions_leave_objects_out_only_where_they_may() -> None:
 
 def test_no_scene_and_no_caption_of_equal_words_stands_in_two_splits() -> None:
     pairs = sample(counts={"train": 600, "val": 100, "test": 300}).pairs
-    said = pairs["caption"].map(lambda text: read(text).whole.mentions)
-    shown = pairs["scene"].map(lambda text: mentions_of(Scene.from_json(text).things))
+    said = pairs["caption"].map(lambda text: parse_caption(text).whole.mentions)
+    shown = pairs["scene"].map(lambda text: build_mentions(Scene.from_json(text).things))
     for words in (said, shown):
         keys = words.map(lambda ms: " ".join(sorted(w for m in ms for w in (m.noun, m.colour, m.size) if w)))
         assert pairs.groupby(keys)["split"].nunique().max() == 1
@@ -73,14 +79,14 @@ def test_no_scene_and_no_caption_of_equal_words_stands_in_two_splits() -> None:
 
 def test_what_is_held_out_is_shown_in_test_alone() -> None:
     pairs = sample(counts={"train": 600, "val": 100, "test": 300}).pairs
-    kept_out = held_out(0.125, numbers=(1, 2, 3), seed=1)
-    shown = pairs["scene"].map(lambda text: bool(compounds_of_scene(Scene.from_json(text)) & kept_out))
+    kept_out = draw_held_out_compounds(0.125, numbers=(1, 2, 3), seed=1)
+    shown = pairs["scene"].map(lambda text: bool(list_scene_compounds(Scene.from_json(text)) & kept_out))
     assert not shown[pairs["split"] != "test"].any()
     assert 0.2 < shown[pairs["split"] == "test"].mean() < 0.8
 
 
 def test_one_caption_in_seven_or_so_says_that_nothing_else_is_there_and_one_that_one_noun_is() -> None:
-    said = sample(counts={"train": 1500}).pairs["caption"].map(read)
+    said = sample(counts={"train": 1500}).pairs["caption"].map(parse_caption)
     alone, bare = (
         said.map(lambda r: r.alone).mean(),
         said.map(lambda r: r.added is not None and r.added == Mention(r.added.noun)).mean(),
@@ -91,7 +97,7 @@ def test_one_caption_in_seven_or_so_says_that_nothing_else_is_there_and_one_that
 
 def test_what_stands_before_a_tail_does_not_tell_which_tail_it_is() -> None:
     pairs = sample(counts={"train": 1200, "test": 1200}).pairs
-    said = pairs["caption"].map(read)
+    said = pairs["caption"].map(parse_caption)
     rows = pairs[said.map(lambda r: r.alone or r.added is not None)].assign(
         alone=said.map(lambda r: r.alone), before=said.map(lambda r: len(r.meaning.mentions))
     )
@@ -103,10 +109,10 @@ def test_what_stands_before_a_tail_does_not_tell_which_tail_it_is() -> None:
 
 def test_captions_that_end_with_a_noun_may_stand_in_their_split_without_it() -> None:
     for row in sample(counts={"train": 100, "test": 100}).pairs.itertuples():
-        said = read(row.caption)
+        said = parse_caption(row.caption)
         if said.added:
             rest = [t for t in Scene.from_json(row.scene).things if t.noun != said.added.noun]
-            assert split_of(said.meaning.mentions) == split_of(mentions_of(rest)) == row.split
+            assert assign_split(said.meaning.mentions) == assign_split(build_mentions(rest)) == row.split
 
 
 def test_scenes_that_nothing_allows_are_an_error_that_names_the_knob(monkeypatch) -> None:
@@ -141,7 +147,7 @@ def test_without_positions_and_groups_scenes_captions_and_pictures_are_as_they_w
 
 def test_a_share_of_the_captions_of_every_split_says_positions_and_then_no_relation() -> None:
     pairs = sample(counts={"train": 400, "val": 400, "test": 400}).pairs
-    said = pairs["caption"].map(lambda text: read(text).whole)
+    said = pairs["caption"].map(lambda text: parse_caption(text).whole)
     positions = said.map(lambda m: any(mention.position for mention in m.mentions))
     assert ((positions.groupby(pairs["split"]).mean() - 0.5).abs() < 0.08).all()
     assert not said[positions].map(lambda m: m.relations).any()
@@ -149,7 +155,7 @@ def test_a_share_of_the_captions_of_every_split_says_positions_and_then_no_relat
 
 
 def test_the_noun_of_a_tail_says_no_position() -> None:
-    said = sample(counts={"train": 400}, absolute_positions=1.0).pairs["caption"].map(read)
+    said = sample(counts={"train": 400}, absolute_positions=1.0).pairs["caption"].map(parse_caption)
     added = [reading.added for reading in said if reading.added]
     assert added == [Mention(mention.noun) for mention in added]
     assert len(added) > 20
@@ -186,13 +192,13 @@ def test_groups_change_no_scene_of_other_splits_and_begin_with_the_scenes_that_t
 
 
 def test_siblings_and_their_captions_are_true_of_their_split_and_show_nothing_that_is_held_out() -> None:
-    kept_out = held_out(0.125, numbers=(1, 2, 3), seed=1)
+    kept_out = draw_held_out_compounds(0.125, numbers=(1, 2, 3), seed=1)
     for row in sample(counts={"train": 300}, group_size=8).pairs.itertuples():
-        scene, said = Scene.from_json(row.scene), read(row.caption)
+        scene, said = Scene.from_json(row.scene), parse_caption(row.caption)
         assert said is not None
-        assert holds(said.whole, scene.things, exactly=True)
-        assert split_of(said.whole.mentions) == split_of(mentions_of(scene.things)) == "train"
-        assert not compounds_of_scene(scene) & kept_out
+        assert is_true_of_objects(said.whole, scene.things, exactly=True)
+        assert assign_split(said.whole.mentions) == assign_split(build_mentions(scene.things)) == "train"
+        assert not list_scene_compounds(scene) & kept_out
 
 
 def test_more_scenes_leave_the_first_groups_as_they_are() -> None:

@@ -14,27 +14,27 @@ from caramel.sources.world.scenes import (
     Mention,
     Relation,
     Scene,
-    Thing,
-    holds,
-    related,
+    SceneObject,
+    has_relation,
+    is_true_of_objects,
     sample_meaning,
     sample_scene,
 )
 
-CAR = Thing("car", "red", "small", 0, 0)
-HOUSE = Thing("house", "blue", "large", 0, 1)
+CAR = SceneObject("car", "red", "small", 0, 0)
+HOUSE = SceneObject("house", "blue", "large", 0, 1)
 
 
 def random_scene(seed: int) -> Scene:
     rng = np.random.default_rng(seed)
-    return sample_scene(rng, objects=int(rng.integers(1, 4)), prior=0.5)
+    return sample_scene(rng, num_objects=int(rng.integers(1, 4)), prior=0.5)
 
 
 @given(st.integers(0, 10**9), st.sampled_from([0.0, 0.5, 1.0]))
 def test_a_sampled_meaning_is_true_of_its_scene(seed: int, share: float) -> None:
     scene = random_scene(seed)
     meaning = sample_meaning(np.random.default_rng(seed), scene.things, absolute_positions=share)
-    assert holds(meaning, scene.things, exactly=True)
+    assert is_true_of_objects(meaning, scene.things, exactly=True)
 
 
 @given(st.integers(0, 10**9))
@@ -71,23 +71,25 @@ def test_objects_of_a_scene_differ_in_noun_and_cell(seed: int) -> None:
 
 def test_swapped_attributes_are_false() -> None:
     meant = Meaning((Mention("car", "blue"), Mention("house", "red")))
-    assert not holds(meant, (CAR, HOUSE), exactly=False)
+    assert not is_true_of_objects(meant, (CAR, HOUSE), exactly=False)
 
 
 def test_a_swapped_relation_is_false() -> None:
     mentions = (Mention("car"), Mention("house"))
-    assert holds(Meaning(mentions, (Relation(0, "left", 1),)), (CAR, HOUSE), exactly=True)
-    assert not holds(Meaning(mentions, (Relation(1, "left", 0),)), (CAR, HOUSE), exactly=True)
+    assert is_true_of_objects(Meaning(mentions, (Relation(0, "left", 1),)), (CAR, HOUSE), exactly=True)
+    assert not is_true_of_objects(Meaning(mentions, (Relation(1, "left", 0),)), (CAR, HOUSE), exactly=True)
 
 
 def test_an_object_more_makes_a_caption_false_that_names_all_there_is() -> None:
     meaning = Meaning((Mention("car", "red", "small"),))
-    assert not holds(meaning, (CAR, HOUSE), exactly=True)
-    assert holds(meaning, (CAR, HOUSE), exactly=False)
+    assert not is_true_of_objects(meaning, (CAR, HOUSE), exactly=True)
+    assert is_true_of_objects(meaning, (CAR, HOUSE), exactly=False)
 
 
 def test_one_object_cannot_stand_for_two_mentions() -> None:
-    assert not holds(Meaning((Mention("car"), Mention("car", "red"))), (CAR, HOUSE), exactly=True)
+    assert not is_true_of_objects(
+        Meaning((Mention("car"), Mention("car", "red"))), (CAR, HOUSE), exactly=True
+    )
 
 
 def test_equal_meanings_have_equal_canonical_forms() -> None:
@@ -95,31 +97,33 @@ def test_equal_meanings_have_equal_canonical_forms() -> None:
     left = Meaning((a, b), (Relation(0, "left", 1),))
     right = Meaning((b, a), (Relation(0, "right", 1),))
     other = Meaning((a, b), (Relation(1, "left", 0),))
-    assert left.canonical() == right.canonical() != other.canonical()
+    assert left.canonicalise() == right.canonicalise() != other.canonicalise()
 
 
 def test_holds_agrees_with_a_check_written_from_the_definition() -> None:
     """Every two-object scene on two cells against every caption of two bare mentions."""
 
-    def true_by_hand(meaning: Meaning, things: tuple[Thing, ...]) -> bool:
+    def true_by_hand(meaning: Meaning, things: tuple[SceneObject, ...]) -> bool:
         by_noun = {t.noun: t for t in things}
         for m in meaning.mentions:
             thing = by_noun.get(m.noun)
             if thing is None or (m.colour and m.colour != thing.colour):
                 return False
         ends = [by_noun[m.noun] for m in meaning.mentions]
-        return all(related(ends[r.subject], r.kind, ends[r.object]) for r in meaning.relations)
+        return all(has_relation(ends[r.subject], r.predicate, ends[r.object]) for r in meaning.relations)
 
     for nouns in itertools.permutations(NOUNS[:3], 2):
         for colours in itertools.product(COLOURS[:2], repeat=2):
             things = tuple(
-                Thing(n, c, SIZES[0], 0, i) for i, (n, c) in enumerate(zip(nouns, colours, strict=True))
+                SceneObject(n, c, SIZES[0], 0, i) for i, (n, c) in enumerate(zip(nouns, colours, strict=True))
             )
             for said in itertools.permutations(NOUNS[:3], 2):
                 for kind in RELATIONS:
                     meaning = Meaning(tuple(Mention(n, "red") for n in said), (Relation(0, kind, 1),))
                     for exactly in (True, False):
-                        assert holds(meaning, things, exactly=exactly) == true_by_hand(meaning, things)
+                        assert is_true_of_objects(meaning, things, exactly=exactly) == true_by_hand(
+                            meaning, things
+                        )
 
 
 def test_a_position_is_true_of_the_objects_of_its_column_or_row_alone() -> None:
@@ -131,8 +135,8 @@ def test_a_position_is_true_of_the_objects_of_its_column_or_row_alone() -> None:
     }
     for position, cell in itertools.product(POSITIONS, itertools.product(range(2), repeat=2)):
         meaning = Meaning((Mention("car", position=position),))
-        things = (Thing("car", "red", "small", *cell),)
-        assert holds(meaning, things, exactly=True) == (cell in cells[position])
+        things = (SceneObject("car", "red", "small", *cell),)
+        assert is_true_of_objects(meaning, things, exactly=True) == (cell in cells[position])
 
 
 def test_positions_that_are_exchanged_are_another_meaning() -> None:
@@ -140,5 +144,5 @@ def test_positions_that_are_exchanged_are_another_meaning() -> None:
         Meaning((Mention("car", position=a), Mention("house", position=b)))
         for a, b in (("left", "right"), ("right", "left"))
     ]
-    assert said[0].canonical() != said[1].canonical()
-    assert [holds(meaning, (CAR, HOUSE), exactly=True) for meaning in said] == [True, False]
+    assert said[0].canonicalise() != said[1].canonicalise()
+    assert [is_true_of_objects(meaning, (CAR, HOUSE), exactly=True) for meaning in said] == [True, False]

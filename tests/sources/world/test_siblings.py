@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from caramel.sources.world.grammar import Reading
-from caramel.sources.world.scenes import Meaning, Mention, Scene, Thing
-from caramel.sources.world.siblings import exchange_colours, move_objects, sample_sibling
+from caramel.sources.world.scenes import Meaning, Mention, Scene, SceneObject
+from caramel.sources.world.siblings import move_objects, sample_sibling, swap_colours
 
-SCENE = Scene((Thing("car", "red", "small", 0, 0), Thing("cup", "blue", "large", 0, 1)), "grey")
+SCENE = Scene((SceneObject("car", "red", "small", 0, 0), SceneObject("cup", "blue", "large", 0, 1)), "grey")
 SINGLE = Scene(SCENE.things[:1], "white")
 SAID = Reading(Meaning((Mention("car"),)), 0)
 
@@ -57,17 +57,17 @@ def test_a_sibling_is_moved_or_has_its_colours_exchanged_and_not_both() -> None:
 
 
 def test_a_single_object_and_objects_of_one_colour_are_moved() -> None:
-    same = Scene((SCENE.things[0], Thing("cup", "red", "large", 0, 1)), "grey")
+    same = Scene((SCENE.things[0], SceneObject("cup", "red", "large", 0, 1)), "grey")
     for first in (SINGLE, same):
         rng = np.random.default_rng(0)
-        found = [exchange_colours(rng, first) for _ in range(300)]
+        found = [swap_colours(rng, first) for _ in range(300)]
         assert {*map(tuple, map(colours, found))} == {tuple(colours(first))}
         assert len({*map(tuple, map(cells, found))}) == (4 if first is SINGLE else 12)
 
 
 def test_exchanged_colours_are_in_another_order_whatever_is_drawn() -> None:
-    three = Scene((*SCENE.things, Thing("box", "red", "small", 1, 1)), "grey")
-    found = {tuple(colours(exchange_colours(np.random.default_rng(seed), three))) for seed in range(50)}
+    three = Scene((*SCENE.things, SceneObject("box", "red", "small", 1, 1)), "grey")
+    found = {tuple(colours(swap_colours(np.random.default_rng(seed), three))) for seed in range(50)}
     assert found == {("red", "red", "blue"), ("blue", "red", "red")}
 
 

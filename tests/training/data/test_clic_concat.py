@@ -7,17 +7,22 @@ from training_rows import training_rows
 from caramel.errors import DataError
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
-from caramel.training.data.batch import take
-from caramel.training.data.clic_concat import Pairable, first_sentence, pairs_of, side_by_side
+from caramel.training.data.batch import assemble_batch
+from caramel.training.data.clic_concat import (
+    PairingIndex,
+    draw_pairs,
+    extract_first_sentence,
+    join_image_halves,
+)
 from caramel.training.data.examples import load_examples
-from caramel.training.methods.clic_concat_loss import exchanged
+from caramel.training.methods.clic_concat_loss import swap_words
 
 
 def test_a_row_is_joined_with_one_of_another_image_and_with_any_of_them() -> None:
-    rows = Pairable.of(np.array(list("abcde"), object), np.array([7, 3, 7, 5, 3]))
+    rows = PairingIndex.from_sentences(np.array(list("abcde"), object), np.array([7, 3, 7, 5, 3]))
     met: dict[int, set[int]] = {row: set() for row in range(5)}
     for step in range(60):
-        for row, other in pairs_of(rows, np.arange(5), 1, step):
+        for row, other in draw_pairs(rows, np.arange(5), 1, step):
             met[row].add(int(other))
     assert met == {0: {1, 3, 4}, 1: {0, 2, 3}, 2: {1, 3, 4}, 3: {0, 1, 2, 4}, 4: {0, 2, 3}}
 
@@ -25,7 +30,7 @@ def test_a_row_is_joined_with_one_of_another_image_and_with_any_of_them() -> Non
 def test_pictures_are_the_middle_halves_in_either_order_and_either_way() -> None:
     rng = np.random.default_rng(0)
     first, second = rng.integers(256, size=(2, 40, 3, 6, 5)).astype(np.uint8)
-    found = side_by_side(first, second, range(40), 1, 2)
+    found = join_image_halves(first, second, range(40), 1, 2)
     seen = set()
     for one, other, joined in zip(first, second, found, strict=True):
         made = {
@@ -36,7 +41,7 @@ def test_pictures_are_the_middle_halves_in_either_order_and_either_way() -> None
         }
         seen |= {how for how, picture in made.items() if np.array_equal(picture, joined)}
     assert len(seen) == 4
-    assert np.array_equal(side_by_side(first[7:9], second[7:9], [7, 8], 1, 2), found[7:9])
+    assert np.array_equal(join_image_halves(first[7:9], second[7:9], [7, 8], 1, 2), found[7:9])
 
 
 @pytest.mark.parametrize(
@@ -58,12 +63,12 @@ def test_pictures_are_the_middle_halves_in_either_order_and_either_way() -> None
     ],
 )
 def test_a_negative_has_two_words_of_one_kind_exchanged(first: str, second: str, made: set) -> None:
-    assert {exchanged(first, second, np.random.default_rng(seed)) for seed in range(20)} == made
+    assert {swap_words(first, second, np.random.default_rng(seed)) for seed in range(20)} == made
 
 
 def test_the_first_sentence_of_a_caption_is_taken() -> None:
-    assert first_sentence(" A dog. It is at St. Ives.") == "a dog."
-    assert first_sentence("Two cats, 3.5 kg") == "two cats, 3.5 kg"
+    assert extract_first_sentence(" A dog. It is at St. Ives.") == "a dog."
+    assert extract_first_sentence("Two cats, 3.5 kg") == "two cats, 3.5 kg"
 
 
 def test_every_other_step_joins(world, files, clip_folder) -> None:
@@ -72,20 +77,20 @@ def test_every_other_step_joins(world, files, clip_folder) -> None:
     rows.loc[5, "image_id"] = rows.loc[2, "image_id"]
     examples = load_examples(clip, rows, files, method=METHODS["clic_joined"])
     chosen, said = np.array([3, 0, 7]), rows["caption"].str.lower()
-    joined, alone = take(clip, examples, chosen, 1, 4), take(clip, examples, chosen, 1, 5)
+    joined, alone = assemble_batch(clip, examples, chosen, 1, 4), assemble_batch(clip, examples, chosen, 1, 5)
     assert alone.negative_texts is None
     assert alone.paraphrases is None
-    assert alone.images.equal(take(clip, examples, chosen, 1, 7).images)
+    assert alone.images.equal(assemble_batch(clip, examples, chosen, 1, 7).images)
     assert alone.texts.tolist() == clip.tokenize([said[row] for row in chosen]).tolist()
     assert examples.joined is not None
-    for place, (row, other) in enumerate(pairs_of(examples.joined, chosen, 1, 4)):
+    for place, (row, other) in enumerate(draw_pairs(examples.joined, chosen, 1, 4)):
         both = clip.tokenize([f"{said[row]} {said[other]}", f"{said[other]} {said[row]}"])
         assert joined.texts[place].equal(both[0])
         assert joined.paraphrases[place].equal(both[1])
         assert joined.negative_texts[place, 0].equal(both[0]) == (not joined.there[place, 0])
     assert joined.paraphrased.all()
     assert joined.there.any()
-    part = take(clip, examples, chosen, 1, 4, slice(1, 3))
+    part = assemble_batch(clip, examples, chosen, 1, 4, slice(1, 3))
     assert part.images.equal(joined.images[1:])
     assert part.negative_texts.equal(joined.negative_texts[1:])
     with pytest.raises(DataError, match="All rows show one image, and method 'clic_joined' joins two"):

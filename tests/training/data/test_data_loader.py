@@ -16,7 +16,7 @@ from PIL import Image
 
 from caramel.errors import DataError, ResourceError
 from caramel.training.data import loader
-from caramel.training.data.loader import Loader, Pixels, batch_rows, tokenized
+from caramel.training.data.loader import ImageDataset, Loader, draw_batch_rows, tokenize_texts
 
 SIDE = 8
 
@@ -41,25 +41,25 @@ def cropped(image: Image.Image, rng: np.random.Generator) -> Image.Image:
     return image.crop((left, top, left + SIDE, top + SIDE))
 
 
-def pixels(monkeypatch: pytest.MonkeyPatch | None = None, **how: Any) -> Pixels:
+def pixels(monkeypatch: pytest.MonkeyPatch | None = None, **how: Any) -> ImageDataset:
     """Return the pictures of the rows; of a set that is too large to be held, where a patch can say so."""
     if monkeypatch:
         monkeypatch.setattr(loader, "HELD", 0)
-    return Pixels(IMAGES, NAMES, fitted, (SIDE, SIDE), **how)
+    return ImageDataset(IMAGES, NAMES, fitted, (SIDE, SIDE), **how)
 
 
 def test_an_epoch_takes_every_row_once_in_an_order_of_its_own() -> None:
-    epochs = [np.concatenate([batch_rows(1, 5 * e + s, 100, 20) for s in range(5)]) for e in range(3)]
+    epochs = [np.concatenate([draw_batch_rows(1, 5 * e + s, 100, 20) for s in range(5)]) for e in range(3)]
     assert all(sorted(rows) == list(range(100)) for rows in epochs)
     assert len({tuple(rows) for rows in epochs}) == 3
-    assert tuple(batch_rows(2, 0, 100, 20)) != tuple(epochs[0][:20])
+    assert tuple(draw_batch_rows(2, 0, 100, 20)) != tuple(epochs[0][:20])
     assert (epochs[1] == np.random.default_rng([1, 1]).permutation(100)).all()
 
 
 def test_what_is_left_of_an_epoch_is_left_out_of_it_and_comes_in_others() -> None:
     counts: Counter[int] = Counter()
     for step in range(60):
-        rows = batch_rows(3, step, 7, 3)
+        rows = draw_batch_rows(3, step, 7, 3)
         assert len(rows) == len({*rows.tolist()}) == 3
         counts.update(rows.tolist())
     assert counts.keys() == {*range(7)}
@@ -67,14 +67,14 @@ def test_what_is_left_of_an_epoch_is_left_out_of_it_and_comes_in_others() -> Non
 
 
 def test_where_there_are_fewer_rows_than_a_batch_it_has_all_of_them() -> None:
-    assert {tuple(sorted(batch_rows(1, step, 3, 50).tolist())) for step in range(4)} == {(0, 1, 2)}
+    assert {tuple(sorted(draw_batch_rows(1, step, 3, 50).tolist())) for step in range(4)} == {(0, 1, 2)}
 
 
 def test_a_small_set_is_decoded_once_a_larger_one_when_it_is_asked_for(monkeypatch) -> None:
     opened: list[str] = []
-    decode = loader.training_picture
+    decode = loader.decode_training_image
     monkeypatch.setattr(
-        loader, "training_picture", lambda data, name: opened.append(name) or decode(data, name)
+        loader, "decode_training_image", lambda data, name: opened.append(name) or decode(data, name)
     )
     rows = np.array([3, 15, 3, 29])
     held = pixels()
@@ -99,12 +99,12 @@ def test_the_limit_is_that_of_all_different_pictures(monkeypatch) -> None:
 def test_what_a_row_is_augmented_by_depends_on_seed_step_and_row_alone() -> None:
     augmented = pixels(augment=cropped)
     assert not augmented.held
-    one = augmented.drawn(np.array([4, 9, 16]), 1, 5)
-    assert (augmented.drawn(np.array([9, 16, 4]), 1, 5) == one[[1, 2, 0]]).all()
+    one = augmented.load_for_step(np.array([4, 9, 16]), 1, 5)
+    assert (augmented.load_for_step(np.array([9, 16, 4]), 1, 5) == one[[1, 2, 0]]).all()
     for seed, step in ((1, 6), (2, 5)):
-        assert (augmented.drawn(np.array([4, 9, 16]), seed, step) != one).any()
+        assert (augmented.load_for_step(np.array([4, 9, 16]), seed, step) != one).any()
     rng = np.random.default_rng([1, 5, 9])
-    expected = cropped(loader.training_picture(IMAGES["i9"], "i9"), rng)
+    expected = cropped(loader.decode_training_image(IMAGES["i9"], "i9"), rng)
     assert (one[1] == np.asarray(expected).transpose(2, 0, 1)).all()
     assert (augmented[np.array([9])][0] != one[1]).any()  # rows are measured as they are
 
@@ -114,8 +114,8 @@ def test_batches_are_equal_by_any_number_of_processes_and_from_any_step_on(augme
     pictures = pixels(monkeypatch, augment=augment)
 
     def make(step: int) -> tuple[int, torch.Tensor, torch.Tensor]:
-        rows = batch_rows(7, step, len(pictures), 8)
-        return os.getpid(), torch.from_numpy(rows), torch.from_numpy(pictures.drawn(rows, 7, step))
+        rows = draw_batch_rows(7, step, len(pictures), 8)
+        return os.getpid(), torch.from_numpy(rows), torch.from_numpy(pictures.load_for_step(rows, 7, step))
 
     def made(workers: int, start: int) -> list[Any]:
         with Loader(make, 10, workers) as load:
@@ -143,7 +143,7 @@ def test_what_the_model_draws_is_not_touched(workers) -> None:
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_picture_that_does_not_decode_is_named_by_any_process(workers, monkeypatch) -> None:
     monkeypatch.setattr(loader, "HELD", 0)
-    pictures = Pixels({**IMAGES, "i3": b"no picture"}, NAMES, fitted, (SIDE, SIDE))
+    pictures = ImageDataset({**IMAGES, "i3": b"no picture"}, NAMES, fitted, (SIDE, SIDE))
     with Loader(lambda step: torch.from_numpy(pictures[np.array([step])]), 6, workers) as load:
         for step in range(3):
             load(step)
@@ -178,6 +178,6 @@ def test_texts_are_tokenized_some_at_a_time(monkeypatch) -> None:
         asked.append(len(texts))
         return torch.tensor([[len(text), 49407] for text in texts])
 
-    found = tokenized(tokenize, ["", "a", "bb", "ccc", "dddd", "eeeee", "ffffff"])
+    found = tokenize_texts(tokenize, ["", "a", "bb", "ccc", "dddd", "eeeee", "ffffff"])
     assert found.tolist() == [[n, 49407] for n in range(7)]
     assert (found.dtype, asked) == (np.int32, [3, 3, 1])

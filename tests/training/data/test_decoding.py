@@ -16,8 +16,8 @@ import simplejpeg
 from PIL import Image
 
 from caramel.errors import DataError
-from caramel.io.image_codec import LIMIT, ORIENTATION, open_picture
-from caramel.training.data.decoding import training_picture
+from caramel.io.image_codec import LIMIT, ORIENTATION, decode_image
+from caramel.training.data.decoding import decode_training_image
 
 
 def photograph(width: int, height: int, mode: str = "RGB") -> Image.Image:
@@ -79,14 +79,14 @@ def test_jpegs_of_colours_are_decoded_by_simplejpeg_to_equal_pixels(
             progressive=progressive,
             optimize=True,
         )
-        assert said(training_picture, data) == np.asarray(open_picture(data, "x")).tobytes()
+        assert said(decode_training_image, data) == np.asarray(decode_image(data, "x")).tobytes()
     assert len(decoded) == 6
 
 
 @pytest.mark.parametrize("how", [{"keep_rgb": True}, {"icc_profile": b"none"}, turned(1), {"comment": b"x"}])
 def test_so_are_those_with_other_headers(how, decoded) -> None:
     data = encoded(photograph(50, 40), **how)
-    assert said(training_picture, data) == said(open_picture, data)
+    assert said(decode_training_image, data) == said(decode_image, data)
     assert len(decoded) == 1
 
 
@@ -100,7 +100,7 @@ def test_so_are_those_with_other_headers(how, decoded) -> None:
     ],
 )
 def test_all_others_are_opened_by_pillow(data, decoded) -> None:
-    assert said(training_picture, data) == said(open_picture, data)
+    assert said(decode_training_image, data) == said(decode_image, data)
     assert not decoded
 
 
@@ -112,7 +112,7 @@ def test_of_damaged_jpegs_the_same_is_read_or_said() -> None:
         data = bytearray(whole)
         data[place] ^= int(value)
         damaged.append(bytes(data))
-    answers = [(said(training_picture, data), said(open_picture, data)) for data in damaged]
+    answers = [(said(decode_training_image, data), said(decode_image, data)) for data in damaged]
     assert all(here == there for here, there in answers)
     assert {type(here) for here, _ in answers} == {bytes, str}
 
@@ -120,5 +120,5 @@ def test_of_damaged_jpegs_the_same_is_read_or_said() -> None:
 def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(monkeypatch, decoded) -> None:
     monkeypatch.setenv(LIMIT, "1000")
     with pytest.raises(DataError, match="'x' is too large"):
-        training_picture(encoded(photograph(50, 40)), "x")
+        decode_training_image(encoded(photograph(50, 40)), "x")
     assert not decoded

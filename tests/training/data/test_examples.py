@@ -9,11 +9,11 @@ from training_rows import training_rows
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.schemas.columns import SUBTYPES
-from caramel.training.data.batch import rows_of, take
+from caramel.training.data.batch import assemble_batch, draw_step_rows
 from caramel.training.data.examples import load_examples
-from caramel.training.data.hard_batch_mining import nearest_rows
-from caramel.training.loop.forward import encode
-from caramel.training.variants import in_steps
+from caramel.training.data.hard_batch_mining import find_nearest_rows
+from caramel.training.loop.forward import encode_batch
+from caramel.training.variants import resolve_steps
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def taken(rows, files, clip):
 
     def batch(name: str, seed: int = 1, step: int = 0, **changes):
         examples = load_examples(clip, rows, files, method=replace(METHODS[name], **changes))
-        return take(clip, examples, np.array([3, 0, 7]), seed, step)
+        return assemble_batch(clip, examples, np.array([3, 0, 7]), seed, step)
 
     return batch
 
@@ -85,7 +85,7 @@ def test_captions_of_one_image_have_its_number_also_among_negatives(rows, files,
     rows.loc[5, "image_id"] = rows.loc[2, "image_id"]
     rows["negative_image_ids"][4][0] = rows.loc[2, "image_id"]
     examples = load_examples(clip, rows, files, method=METHODS["trohn_img"])
-    found = take(clip, examples, np.arange(12), 1, 0)
+    found = assemble_batch(clip, examples, np.arange(12), 1, 0)
     assert found.image_of[5] == found.image_of[2] == found.negative_image_of[4, 0]
     assert len(set(found.image_of.tolist())) == 11
 
@@ -100,7 +100,7 @@ def test_rows_without_a_paraphrase_are_said(rows, taken, clip) -> None:
 def test_what_a_method_does_not_take_is_neither_in_a_batch_nor_encoded(taken, clip) -> None:
     for name, method in ((name, METHODS[name]) for name in METHODS):
         batch = taken(name)
-        encoded = encode(clip, method, batch)
+        encoded = encode_batch(clip, method, batch)
         beside = method.pairing != "apart"
         for part, wanted in (
             ("negative_texts", (method.negatives and method.captions and beside) or method.joins),
@@ -120,14 +120,14 @@ def test_a_batch_has_so_many_captions_and_half_of_it_may_be_neighbours(rows, fil
         ("degla", 4, 2),
     ):
         examples = load_examples(clip, rows, files, method=METHODS[name])
-        assert len(rows_of(examples, captions, 1, 0)) == size
+        assert len(draw_step_rows(examples, captions, 1, 0)) == size
     examples = load_examples(clip, rows, files, method=METHODS["negclip"])
-    near = nearest_rows(clip, examples, 3, "cpu", "fp32")
+    near = find_nearest_rows(clip, examples, 3, "cpu", "fp32")
     examples = replace(examples, neighbours=near)
-    found = rows_of(examples, 12, 1, 0)
+    found = draw_step_rows(examples, 12, 1, 0)
     assert len(found) == 6
     assert all(beside in near[row] for row, beside in zip(found[:3], found[3:], strict=True))
-    assert {str(rows_of(examples, 12, 1, step)[3:]) for step in range(4)} != {str(found[3:])}
+    assert {str(draw_step_rows(examples, 12, 1, step)[3:]) for step in range(4)} != {str(found[3:])}
 
 
 def test_neighbours_are_the_nearest_images_that_are_others(rows, files, clip) -> None:
@@ -135,7 +135,7 @@ def test_neighbours_are_the_nearest_images_that_are_others(rows, files, clip) ->
 
     rows.loc[6, "image_id"] = rows.loc[1, "image_id"]
     examples = load_examples(clip, rows, files, method=METHODS["negclip"])
-    found = nearest_rows(clip, examples, 3, "cpu", "fp32")
+    found = find_nearest_rows(clip, examples, 3, "cpu", "fp32")
     vectors = ClipEncoder(clip, "cpu", "fp32", "t").encode_images([files[n] for n in rows["image_id"]], 4)
     for row in range(12):
         others = [r for r in range(12) if r != 6 and rows["image_id"][r] != rows["image_id"][row]]
@@ -151,7 +151,7 @@ def test_rows_of_a_block_stay_together_and_each_block_has_its_turn(
     examples = replace(examples, block_size=block_size)
     block = min(block_size, len(rows))
     first_epoch = len(rows) // block // max(1, captions // block)
-    drawn = [rows_of(examples, captions, 1, step) for step in range(first_epoch)]
+    drawn = [draw_step_rows(examples, captions, 1, step) for step in range(first_epoch)]
     for found in drawn:
         blocks = found.reshape(-1, block)
         assert (blocks == blocks[:, :1] + np.arange(block)).all()
@@ -163,13 +163,13 @@ def test_rows_of_a_block_stay_together_and_each_block_has_its_turn(
 def test_shuffled_negatives_are_each_of_another_row_and_stay_so_for_the_training(rows, files, clip) -> None:
     def beside(seed: int) -> list:
         examples = load_examples(clip, rows, files, method=METHODS["shuffled"], seed=seed)
-        found = take(clip, examples, np.arange(12), seed, 0)
-        later = take(clip, examples, np.arange(12), seed, 5)
+        found = assemble_batch(clip, examples, np.arange(12), seed, 0)
+        later = assemble_batch(clip, examples, np.arange(12), seed, 5)
         assert later.negative_texts.equal(found.negative_texts)
         assert later.negative_images.equal(found.negative_images)
         known = said(clip, [captions[0] for captions in rows["negative_captions"]])
         of = [known.index(text) for text in found.negative_texts[:, 0].tolist()]
-        own = take(
+        own = assemble_batch(
             clip, load_examples(clip, rows, files, method=METHODS["trohn_img"]), np.arange(12), seed, 0
         )
         assert found.negative_images.equal(own.negative_images[of])
@@ -185,17 +185,17 @@ def test_shuffled_negatives_are_each_of_another_row_and_stay_so_for_the_training
 def test_pairs_that_stand_apart_are_those_of_trohn_img_each_as_often(rows, files, clip) -> None:
     paired = load_examples(clip, rows, files, method=METHODS["trohn_img"])
     apart = load_examples(clip, rows, files, method=METHODS["pairs_unpaired"])
-    whole = take(clip, paired, np.arange(12), 1, 0)
-    alone = take(clip, apart, np.arange(24), 1, 0)
+    whole = assemble_batch(clip, paired, np.arange(12), 1, 0)
+    alone = assemble_batch(clip, apart, np.arange(24), 1, 0)
     assert len(apart) == 24
     assert alone.texts.tolist() == [*whole.texts.tolist(), *whole.negative_texts[:, 0].tolist()]
     assert alone.images.tolist() == [*whole.images.tolist(), *whole.negative_images[:, 0].tolist()]
     assert alone.image_of.tolist() == [*whole.image_of.tolist(), *whole.negative_image_of[:, 0].tolist()]
-    assert len(rows_of(apart, 12, 1, 0)) == 2 * len(rows_of(paired, 12, 1, 0)) == 12
+    assert len(draw_step_rows(apart, 12, 1, 0)) == 2 * len(draw_step_rows(paired, 12, 1, 0)) == 12
 
 
 def test_a_pass_of_pairs_that_stand_apart_has_as_many_steps_as_one_of_trohn_img(rows, files, clip) -> None:
     both = (METHODS["trohn_img"], METHODS["pairs_unpaired"])
     settings = {"batch": 8, "epochs": 2, "per_pass": 1, "warmup": 1}
-    assert in_steps(both[0], settings, 12) == in_steps(both[1], settings, 12)
-    assert in_steps(both[1], settings, 12)["steps"] == 2 * (24 // 8)
+    assert resolve_steps(both[0], settings, 12) == resolve_steps(both[1], settings, 12)
+    assert resolve_steps(both[1], settings, 12)["steps"] == 2 * (24 // 8)

@@ -9,9 +9,9 @@ from training_rows import training_rows
 
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
-from caramel.training.data.batch import take
+from caramel.training.data.batch import assemble_batch
 from caramel.training.data.examples import load_examples
-from caramel.training.objective import Objective, with_bias
+from caramel.training.objective import Objective, add_logit_bias
 
 
 def gradients(
@@ -20,7 +20,7 @@ def gradients(
     """Return a batch's loss and its gradient; the model has moved from where its teacher was."""
     method = replace(METHODS[name], **changes)
     clip = load_checkpoint(clip_folder)
-    clip = with_bias(clip) if method.bias else clip
+    clip = add_logit_bias(clip) if method.bias else clip
     examples = load_examples(clip, training_rows(world, list(files), 10), files, method=method)
     clip.model.train()
     objective = Objective(clip, method, rows=rows)
@@ -29,7 +29,7 @@ def gradients(
             value.add_(
                 0.01 * torch.randn(value.shape, generator=torch.Generator().manual_seed(value.numel()))
             )
-    loss = objective.loss(take(clip, examples, np.arange(10), 1, 0))
+    loss = objective.compute_loss(assemble_batch(clip, examples, np.arange(10), 1, 0))
     if loss.requires_grad:
         loss.backward()
     return loss.item(), {n: p.grad for n, p in clip.model.named_parameters() if p.grad is not None}
@@ -53,9 +53,11 @@ def test_the_mean_of_the_parts_losses_has_another_gradient(clip_folder, world, f
     clip = load_checkpoint(clip_folder)
     method = METHODS["trohn_text"]
     examples = load_examples(clip, training_rows(world, list(files), 10), files, method=method)
-    batch = take(clip, examples, np.arange(10), 1, 0)
-    whole = Objective(clip, method).loss(batch)
-    halves = [Objective(clip, method).loss(batch.part(rows)) for rows in (slice(0, 5), slice(5, 10))]
+    batch = assemble_batch(clip, examples, np.arange(10), 1, 0)
+    whole = Objective(clip, method).compute_loss(batch)
+    halves = [
+        Objective(clip, method).compute_loss(batch.slice_rows(rows)) for rows in (slice(0, 5), slice(5, 10))
+    ]
     assert (sum(halves) / 2).item() < 0.9 * whole.item()
 
 
@@ -65,15 +67,15 @@ def test_what_is_drawn_is_drawn_again(clip_folder, world, files, monkeypatch) ->
 
     from caramel.training import objective as module
 
-    encode, seen = module.encode, []
+    encode, seen = module.encode_batch, []
 
     def dropped(clip, method, batch):
         found = encode(clip, method, batch)
-        kept = F.dropout(torch.ones_like(found.images))
+        kept = F.dropout(torch.ones_like(found.image_features))
         seen.append(kept.clone())
-        return replace(found, images=found.images * kept)
+        return replace(found, image_features=found.image_features * kept)
 
-    monkeypatch.setattr(module, "encode", dropped)
+    monkeypatch.setattr(module, "encode_batch", dropped)
     torch.manual_seed(0)
     gradients(clip_folder, world, files, "infonce", 4)
     assert len(seen) == 6

@@ -10,7 +10,7 @@ from training_rows import training_rows
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training.data.examples import load_examples
-from caramel.training.data.loader import Vectors
+from caramel.training.data.loader import ImageFeatures
 from caramel.training.loop import contrastive
 
 HOW = {"seed": 1, "steps": 3, "batch": 8, "lr": 1e-3, "warmup": 1, "weight_decay": 0.1, "checkpoint_every": 3}
@@ -26,7 +26,7 @@ def learnt(clip_folder, rows, files, scratch, name: str):
     """Return the weights and the curve after a few steps of the text tower alone."""
     clip = load_checkpoint(clip_folder)
     examples = load_examples(clip, rows, files, method=METHODS[name])
-    curve = contrastive.fit(clip, examples, [examples], trained="text", scratch=scratch, **HOW)
+    curve = contrastive.train_clip(clip, examples, [examples], trained="text", scratch=scratch, **HOW)
     return clip.model.state_dict(), curve
 
 
@@ -58,7 +58,7 @@ def test_pictures_are_encoded_where_the_tower_is_locked_and_nothing_else_is_aske
         clip.model.visual.requires_grad_(not locked)
         examples = load_examples(clip, rows, files, method=METHODS[name])
         (found,) = contrastive.encode_locked(clip, [examples], "cpu", "fp32")
-        assert isinstance(found.images, Vectors) == wanted
+        assert isinstance(found.images, ImageFeatures) == wanted
     examples = load_examples(clip, rows, files, method=METHODS["trohn_img"])
     clip.model.visual.requires_grad_(False)
     (found,) = contrastive.encode_locked(clip, [examples], "cpu", "fp32")

@@ -9,11 +9,11 @@ import torch
 from caramel.errors import ConfigError, DataError, ResourceError
 from caramel.training.loop.loop import (
     Training,
-    kept_step,
-    learning_rate,
-    out_of_patience,
-    train,
-    weight_decay_groups,
+    best_step,
+    build_param_groups,
+    cosine_lr,
+    run_training,
+    should_stop_early,
 )
 
 
@@ -30,7 +30,7 @@ def training(model: torch.nn.Module, kill_at: int | None = None, factor: float =
         found = ((model(inputs) - inputs.sum(1, keepdim=True)) ** 2).mean()
         return found * factor if step == kill_at else found
 
-    optimizer = torch.optim.AdamW(weight_decay_groups([model], 0.1), lr=0.01)
+    optimizer = torch.optim.AdamW(build_param_groups([model], 0.1), lr=0.01)
     return Training(
         {"model": model}, optimizer, lambda step: step, loss, steps=30, warmup=5, checkpoint_every=10
     )
@@ -44,11 +44,11 @@ def fresh() -> torch.nn.Module:
 @pytest.mark.parametrize("kill_at", [3, 10, 17, 29])
 def test_a_killed_run_resumes_to_the_same_weights_and_curve(tmp_path, kill_at: int) -> None:
     whole = fresh()
-    curve = train(training(whole), scratch=tmp_path / "whole", title="t")
+    curve = run_training(training(whole), scratch=tmp_path / "whole", title="t")
     with pytest.raises(Killed):
-        train(training(fresh(), kill_at), scratch=tmp_path / "killed", title="t")
+        run_training(training(fresh(), kill_at), scratch=tmp_path / "killed", title="t")
     resumed = fresh()
-    again = train(training(resumed), scratch=tmp_path / "killed", title="t")
+    again = run_training(training(resumed), scratch=tmp_path / "killed", title="t")
     assert again == curve
     for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(a, b)
@@ -57,8 +57,8 @@ def test_a_killed_run_resumes_to_the_same_weights_and_curve(tmp_path, kill_at: i
 def test_the_step_that_is_kept_is_the_earliest_of_the_best_and_else_the_last() -> None:
     curve = [(10, "loss", 9.0), (10, "group", 0.2), (20, "loss", 1.0), (20, "group", 0.5)]
     curve += [(30, "loss", 0.5), (30, "group", 0.5), (40, "loss", 0.1), (40, "group", 0.4)]
-    assert kept_step(curve, "group") == 20
-    assert kept_step(curve, "") == kept_step(curve, "accuracy") == 40
+    assert best_step(curve, "group") == 20
+    assert best_step(curve, "") == best_step(curve, "accuracy") == 40
 
 
 @pytest.mark.parametrize("kill_at", [None, 5, 15, 25])
@@ -69,7 +69,7 @@ def test_the_weights_of_the_best_step_are_kept_also_where_the_run_was_killed(tmp
     training_to_20 = training(shorter)
     training_to_20.on_points = lambda points: points[0][0] == 20 and best.update(state(shorter))
     best: dict[str, torch.Tensor] = {}
-    train(training_to_20, scratch=tmp_path / "seen", title="t")
+    run_training(training_to_20, scratch=tmp_path / "seen", title="t")
 
     def measured(model: torch.nn.Module, killed: int | None) -> Training:
         run = training(model, killed)
@@ -79,13 +79,13 @@ def test_the_weights_of_the_best_step_are_kept_also_where_the_run_was_killed(tmp
 
     if kill_at is not None:
         with pytest.raises(Killed):
-            train(measured(fresh(), kill_at), scratch=tmp_path / "killed", title="t")
+            run_training(measured(fresh(), kill_at), scratch=tmp_path / "killed", title="t")
     model = fresh()
-    curve = train(measured(model, None), scratch=tmp_path / "killed", title="t")
-    assert kept_step(curve, "group") == 20
+    curve = run_training(measured(model, None), scratch=tmp_path / "killed", title="t")
+    assert best_step(curve, "group") == 20
     assert all(torch.equal(value, best[key]) for key, value in state(model).items())
     again = fresh()
-    train(measured(again, None), scratch=tmp_path / "killed", title="t")  # nothing is left to do
+    run_training(measured(again, None), scratch=tmp_path / "killed", title="t")  # nothing is left to do
     assert all(torch.equal(value, best[key]) for key, value in state(again).items())
 
 
@@ -110,17 +110,17 @@ def test_a_broken_checkpoint_is_said_and_the_run_goes_on_from_the_one_before_it(
     tmp_path, capsys, broken: int
 ) -> None:
     whole = fresh()
-    curve = train(training(whole), scratch=tmp_path / "whole", title="t")
+    curve = run_training(training(whole), scratch=tmp_path / "whole", title="t")
     assert steps(tmp_path / "whole") == ["step-00000020", "step-00000030"]
     with pytest.raises(Killed):
-        train(training(fresh(), 25), scratch=tmp_path / "killed", title="t")
+        run_training(training(fresh(), 25), scratch=tmp_path / "killed", title="t")
     newest = sorted((tmp_path / "killed").glob("*.pt"))[-broken:]
     for path in newest:
         damages(path)
     (tmp_path / "killed" / ".step-00000030.pt.0123").write_text("half")
     resumed = fresh()
     capsys.readouterr()
-    assert train(training(resumed), scratch=tmp_path / "killed", title="t") == curve
+    assert run_training(training(resumed), scratch=tmp_path / "killed", title="t") == curve
     said = capsys.readouterr().err
     assert said.count("made again") == broken
     assert all(str(path) in said for path in newest)
@@ -150,7 +150,7 @@ def test_memory_does_not_grow_with_the_steps(tmp_path) -> None:
     run = training(fresh())
     loss = run.loss
     run.loss = lambda step: AtTheEndOfABuffer.apply(loss(step))
-    train(run, scratch=tmp_path, title="t")
+    run_training(run, scratch=tmp_path, title="t")
     assert len(alive) == run.steps
     assert max(alive) <= 2  # this step's, and that of the step before
 
@@ -160,7 +160,7 @@ def test_training_stops_at_the_first_loss_that_is_not_finite_and_names_the_check
     tmp_path, value: float
 ) -> None:
     with pytest.raises(ConfigError, match=r"'t' stopped at step 18: its loss is not finite") as stopped:
-        train(training(fresh(), 17, value), scratch=tmp_path, title="t")
+        run_training(training(fresh(), 17, value), scratch=tmp_path, title="t")
     (kept,) = tmp_path.glob("*.pt")
     assert kept.name.startswith("step-00000010")
     assert str(kept) in str(stopped.value)
@@ -180,7 +180,7 @@ def test_a_gradient_or_weight_that_is_not_finite_stops_it_too(tmp_path) -> None:
     loss = run.loss
     run.loss = lambda step: Broken.apply(loss(step)) if step == 29 else loss(step)
     with pytest.raises(ConfigError, match="step 30: its gradient is not finite"):
-        train(run, scratch=tmp_path / "gradient", title="t")
+        run_training(run, scratch=tmp_path / "gradient", title="t")
     run = training(fresh())
 
     def spoil(step: int) -> None:
@@ -189,13 +189,13 @@ def test_a_gradient_or_weight_that_is_not_finite_stops_it_too(tmp_path) -> None:
 
     run.after_step = spoil
     with pytest.raises(ConfigError, match=r"step 30: its weight model.0.bias is not finite"):
-        train(run, scratch=tmp_path / "weight", title="t")
+        run_training(run, scratch=tmp_path / "weight", title="t")
     assert steps(tmp_path / "weight") == ["step-00000010", "step-00000020"]
     run = training(fresh())
     for group in run.optimizer.param_groups:
         group["lr"] = math.inf
     with pytest.raises(ConfigError, match="there is no checkpoint before it"):
-        train(run, scratch=tmp_path / "rate", title="t")
+        run_training(run, scratch=tmp_path / "rate", title="t")
 
 
 @pytest.mark.parametrize(
@@ -218,11 +218,11 @@ def test_a_step_that_does_not_fit_into_memory_says_what_to_lower(tmp_path, error
     with pytest.raises(
         ResourceError, match=r"Training 't' does not fit into the memory of 'cpu'.* Lower `batch`"
     ):
-        train(run, scratch=tmp_path, title="t")
+        run_training(run, scratch=tmp_path, title="t")
     assert steps(tmp_path) == ["step-00000010"]
     run.loss = lambda step: (_ for _ in ()).throw(RuntimeError("shapes do not fit"))
     with pytest.raises(RuntimeError, match="shapes"):
-        train(run, scratch=tmp_path, title="t")
+        run_training(run, scratch=tmp_path, title="t")
 
 
 def test_the_share_of_time_that_is_waited_for_batches_is_told_and_is_no_part_of_the_curve(
@@ -241,7 +241,7 @@ def test_the_share_of_time_that_is_waited_for_batches_is_told_and_is_no_part_of_
     run.loss = lambda step: passes(1.0, loss(step))
     run.measure = lambda: passes(100.0, {"group": 0.5})
     run.on_points = told.extend
-    curve = train(run, scratch=tmp_path, title="t")
+    curve = run_training(run, scratch=tmp_path, title="t")
     assert [point for point in told if point in curve] == curve
     assert [point for point in told if point not in curve] == [
         (10, "waiting_share", 30 / 40),
@@ -251,13 +251,13 @@ def test_the_share_of_time_that_is_waited_for_batches_is_told_and_is_no_part_of_
 
 
 def test_training_lowers_the_loss(tmp_path) -> None:
-    curve = train(training(fresh()), scratch=tmp_path, title="t")
+    curve = run_training(training(fresh()), scratch=tmp_path, title="t")
     losses = [value for _, name, value in curve if name == "loss"]
     assert losses[-1] < 0.8 * losses[0]
 
 
 def test_the_rate_warms_up_linearly_and_falls_to_zero() -> None:
-    rates = [learning_rate(s, peak=1.0, warmup=10, steps=100) for s in range(100)]
+    rates = [cosine_lr(s, peak=1.0, warmup=10, steps=100) for s in range(100)]
     assert rates[0] == pytest.approx(0.1)
     assert max(rates) == rates[9] == 1.0
     assert rates[10:] == sorted(rates[10:], reverse=True)
@@ -266,7 +266,7 @@ def test_the_rate_warms_up_linearly_and_falls_to_zero() -> None:
 
 def test_gains_biases_and_scales_are_not_decayed() -> None:
     model = torch.nn.ModuleList([torch.nn.Linear(3, 3), torch.nn.LayerNorm(3)])
-    decayed, free = weight_decay_groups([model], 0.1)
+    decayed, free = build_param_groups([model], 0.1)
     assert [p.ndim for p in decayed["params"]] == [2]
     assert all(p.ndim < 2 for p in free["params"])
     assert free["weight_decay"] == 0.0
@@ -274,10 +274,10 @@ def test_gains_biases_and_scales_are_not_decayed() -> None:
 
 def test_patience_ends_where_so_many_measurements_in_a_row_were_not_better() -> None:
     curve = [(step, "group", value) for step, value in enumerate((0.1, 0.3, 0.2, 0.3))]
-    assert [out_of_patience(curve[:n], "group", 2) for n in range(5)] == [False, False, False, False, True]
-    assert not out_of_patience(curve, "group", 3)
-    assert not out_of_patience(curve, "group", None)
-    assert not out_of_patience(curve, "accuracy", 1)
+    assert [should_stop_early(curve[:n], "group", 2) for n in range(5)] == [False, False, False, False, True]
+    assert not should_stop_early(curve, "group", 3)
+    assert not should_stop_early(curve, "group", None)
+    assert not should_stop_early(curve, "accuracy", 1)
 
 
 @pytest.mark.parametrize("kill_at", [None, 15])
@@ -291,10 +291,10 @@ def test_a_training_that_ran_out_of_patience_ends_there_also_if_it_was_killed(tm
 
     if kill_at is not None:
         with pytest.raises(Killed):
-            train(run(kill_at), scratch=tmp_path, title="t")
-    curve = train(run(None), scratch=tmp_path, title="t")
+            run_training(run(kill_at), scratch=tmp_path, title="t")
+    curve = run_training(run(None), scratch=tmp_path, title="t")
     assert [step for step, name, _ in curve if name == "group"] == [10, 20]
-    assert train(run(None), scratch=tmp_path, title="t") == curve
+    assert run_training(run(None), scratch=tmp_path, title="t") == curve
 
 
 def test_a_training_that_stops_names_the_rows_of_the_batch(tmp_path) -> None:
@@ -303,14 +303,14 @@ def test_a_training_that_stops_names_the_rows_of_the_batch(tmp_path) -> None:
     with pytest.raises(
         ConfigError, match=r"(?s)The rows of its batch:.*row 17\.0.*row 17\.4\n.*4 more\nLower `lr`"
     ):
-        train(run, scratch=tmp_path, title="t")
+        run_training(run, scratch=tmp_path, title="t")
 
 
 def test_a_checkpoint_of_another_width_is_refused_by_its_name(tmp_path) -> None:
-    train(training(fresh()), scratch=tmp_path, title="t")
+    run_training(training(fresh()), scratch=tmp_path, title="t")
     other = torch.nn.Sequential(torch.nn.Linear(4, 9), torch.nn.ReLU(), torch.nn.Linear(9, 1))
     with pytest.raises(DataError, match=r"step-00000030.*another model.*size mismatch.*Remove"):
-        train(training(other), scratch=tmp_path, title="t")
+        run_training(training(other), scratch=tmp_path, title="t")
 
 
 @pytest.mark.parametrize(("longest", "cut"), [(0.5, True), (1000.0, False), (None, False)])
@@ -322,6 +322,6 @@ def test_a_gradient_is_cut_to_its_longest_and_not_where_there_is_none(tmp_path, 
     run.after_step = lambda step: norms.append(
         float(torch.nn.utils.get_total_norm([p.grad for p in model.parameters()]))
     )
-    train(run, scratch=tmp_path, title="t")
+    run_training(run, scratch=tmp_path, title="t")
     assert (norms[0] == pytest.approx(0.5, rel=1e-4)) == cut
     assert cut or norms[0] > 0.5

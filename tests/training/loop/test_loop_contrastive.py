@@ -13,10 +13,10 @@ from caramel.errors import BackendError, ConfigError, DataError
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training.data import loader
-from caramel.training.data.batch import take
+from caramel.training.data.batch import assemble_batch
 from caramel.training.data.examples import LISTS, load_examples
-from caramel.training.loop.contrastive import ahead, fit, hits
-from caramel.training.objective import Objective, with_bias
+from caramel.training.loop.contrastive import compute_validation_metrics, prefetch, train_clip
+from caramel.training.objective import Objective, add_logit_bias
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def settings(tmp_path, **changes):
 @pytest.mark.parametrize("variant", METHODS)
 def test_every_variant_learns_its_training_rows(variant, rows, files, clip_folder, tmp_path) -> None:
     clip, method = load_checkpoint(clip_folder), METHODS[variant]
-    examples = load_examples(with_bias(clip) if method.bias else clip, rows, files, method=method)
-    curve = fit(clip, examples, [], **settings(tmp_path, steps=40, batch=48, checkpoint_every=20))
+    examples = load_examples(add_logit_bias(clip) if method.bias else clip, rows, files, method=method)
+    curve = train_clip(clip, examples, [], **settings(tmp_path, steps=40, batch=48, checkpoint_every=20))
     losses = [value for _, name, value in curve if name == "loss"]
     assert losses[-1] < losses[0]
 
@@ -64,7 +64,7 @@ def test_what_is_measured_is_what_the_validation_rows_have(
 ) -> None:
     clip = load_checkpoint(clip_folder)
     examples = load_examples(clip, rows, files, method=METHODS[measured_by])
-    assert set(hits(clip, examples, "cpu", "fp32")) == metrics
+    assert set(compute_validation_metrics(clip, examples, "cpu", "fp32")) == metrics
 
 
 @pytest.mark.parametrize("column", ["negative_captions", "negative_image_ids"])
@@ -97,7 +97,7 @@ def test_two_runs_of_one_seed_give_the_same_weights(rows, files, clip_folder, tm
     for name in ("a", "b"):
         clip = load_checkpoint(clip_folder)
         examples = load_examples(clip, rows, files, method=METHODS["trohn_text"])
-        fit(clip, examples, [], **settings(tmp_path / name))
+        train_clip(clip, examples, [], **settings(tmp_path / name))
         states.append(clip.model.state_dict())
     assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
 
@@ -108,7 +108,7 @@ def test_a_training_is_equal_bit_for_bit_with_any_number_of_processes_killed_or_
     def trained(name: str, workers: int) -> tuple[Any, dict[str, torch.Tensor]]:
         clip = load_checkpoint(clip_folder)
         examples = load_examples(clip, rows, files, method=METHODS["trohn_img"])
-        curve = fit(clip, examples, [examples], **settings(tmp_path / name, workers=workers))
+        curve = train_clip(clip, examples, [examples], **settings(tmp_path / name, workers=workers))
         return curve, clip.model.state_dict()
 
     curve, weights = trained("held", 0)
@@ -129,14 +129,14 @@ def test_of_a_large_set_no_picture_is_decoded_before_it_is_trained_on(
 ) -> None:
     monkeypatch.setattr(loader, "HELD", 0)
     opened: list[str] = []
-    decode = loader.training_picture
+    decode = loader.decode_training_image
     monkeypatch.setattr(
-        loader, "training_picture", lambda data, name: opened.append(name) or decode(data, name)
+        loader, "decode_training_image", lambda data, name: opened.append(name) or decode(data, name)
     )
     clip = load_checkpoint(clip_folder)
     examples = load_examples(clip, rows, files, method=METHODS["infonce"])
     assert (examples.held, opened) == (False, [])
-    fit(clip, examples, [], **settings(tmp_path, steps=3))
+    train_clip(clip, examples, [], **settings(tmp_path, steps=3))
     assert len(opened) == 3 * 16
 
 
@@ -145,7 +145,7 @@ def test_how_long_steps_waited_is_told_with_the_points_and_is_no_part_of_the_cur
 ) -> None:
     clip, told = load_checkpoint(clip_folder), []
     examples = load_examples(clip, rows, files, method=METHODS["infonce"])
-    curve = fit(clip, examples, [], **settings(tmp_path, on_points=told.extend))
+    curve = train_clip(clip, examples, [], **settings(tmp_path, on_points=told.extend))
     assert [point for point in told if point[1] != "waiting_share"] == curve
     shares = [(step, value) for step, name, value in told if name == "waiting_share"]
     assert [step for step, _ in shares] == [6, 12]
@@ -153,7 +153,11 @@ def test_how_long_steps_waited_is_told_with_the_points_and_is_no_part_of_the_cur
 
 
 def loss_of(clip, examples, rows) -> float:
-    return Objective(clip, examples.method).loss(take(clip, examples, np.asarray(rows), 1, 0)).item()
+    return (
+        Objective(clip, examples.method)
+        .compute_loss(assemble_batch(clip, examples, np.asarray(rows), 1, 0))
+        .item()
+    )
 
 
 def test_negative_images_make_a_batch_twice_as_wide(rows, files, clip_folder) -> None:
@@ -175,7 +179,7 @@ def test_validation_metrics_are_their_definitions(rows, files, clip_folder) -> N
 
     clip = load_checkpoint(clip_folder)
     examples = load_examples(clip, rows, files, method=METHODS["trohn_img"])
-    found = hits(clip, examples, "cpu", "fp32")
+    found = compute_validation_metrics(clip, examples, "cpu", "fp32")
     encoder = ClipEncoder(clip, "cpu", "fp32", "t")
     i0 = encoder.encode_images([files[name] for name in rows["image_id"]], 8)
     i1 = encoder.encode_images([files[name] for name in rows["negative_image_ids"].str[0]], 8)
@@ -197,7 +201,7 @@ def test_the_next_batch_is_made_in_a_thread_and_is_that_of_its_step() -> None:
         threads[step] = threading.current_thread()
         return 10 * step
 
-    with ahead(make, 6) as batch_of:
+    with prefetch(make, 6) as batch_of:
         assert [batch_of(step) for step in (2, 3, 4, 5)] == [20, 30, 40, 50]
     here = threading.current_thread()
     assert {step: thread is here for step, thread in threads.items()} == {
@@ -214,7 +218,7 @@ def test_an_error_of_a_batch_is_raised_where_it_is_asked_for() -> None:
             raise DataError("no row")
         return step
 
-    with ahead(make, 3) as batch_of:
+    with prefetch(make, 3) as batch_of:
         assert batch_of(0) == 0
         with pytest.raises(DataError, match="no row"):
             batch_of(1)
@@ -227,13 +231,13 @@ def test_a_gpu_that_is_not_there_is_an_error_that_names_the_devices(
     clip = load_checkpoint(clip_folder)
     examples = load_examples(clip, rows, files, method=METHODS["infonce"])
     with pytest.raises(BackendError, match=r"'cuda' cannot be used: .*Say auto, cpu"):
-        fit(clip, examples, [], **settings(tmp_path, device="cuda"))
+        train_clip(clip, examples, [], **settings(tmp_path, device="cuda"))
 
 
 def trained(clip_folder, rows, files, folder, name: str = "trohn_text", **changes):
     clip = load_checkpoint(clip_folder)
     examples = load_examples(clip, rows, files, method=METHODS[name])
-    curve = fit(clip, examples, [examples], **settings(folder, **changes))
+    curve = train_clip(clip, examples, [examples], **settings(folder, **changes))
     return curve, clip.model
 
 
@@ -265,7 +269,7 @@ def test_the_average_of_the_weights_is_what_is_measured_and_kept(rows, files, cl
 
     examples = load_examples(clip, rows, files, method=METHODS["trohn_text"])
     how = settings(tmp_path, steps=3, checkpoint_every=1, ema=0.15, on_points=note)
-    curve = fit(clip, examples, [examples], **how)
+    curve = train_clip(clip, examples, [examples], **how)
     expected = load_checkpoint(clip_folder).model.state_dict()
     for step, state in enumerate(states):
         decay = min(0.15, (step + 1) / (step + 10))
@@ -273,7 +277,7 @@ def test_the_average_of_the_weights_is_what_is_measured_and_kept(rows, files, cl
     for name, value in clip.model.state_dict().items():
         assert torch.allclose(value, expected[name].to(value.dtype), atol=1e-6), name
     assert not all(torch.equal(value, states[-1][name]) for name, value in clip.model.state_dict().items())
-    found = hits(clip, examples, "cpu", "fp32")
+    found = compute_validation_metrics(clip, examples, "cpu", "fp32")
     assert {name: value for step, name, value in curve if step == 3 and name != "loss"} == found
 
 

@@ -48,12 +48,14 @@ def x(queries, keys, scale, names, others=(), rows=None, keyed=None) -> float:
 
 def neg(e) -> float:
     there = [h for _, _, h in negatives(e)]
-    to_text = x(e.images, e.texts, e.scale, e.image_of, there)
-    return (to_text + x(e.texts, e.images, e.scale, e.image_of)) / 2
+    to_text = x(e.images, e.texts, e.logit_scale, e.image_of, there)
+    return (to_text + x(e.texts, e.images, e.logit_scale, e.image_of)) / 2
 
 
 def infonce(e, step) -> float:
-    return (x(e.images, e.texts, e.scale, e.image_of) + x(e.texts, e.images, e.scale, e.image_of)) / 2
+    return (
+        x(e.images, e.texts, e.logit_scale, e.image_of) + x(e.texts, e.images, e.logit_scale, e.image_of)
+    ) / 2
 
 
 def siglip(e, step) -> float:
@@ -63,7 +65,7 @@ def siglip(e, step) -> float:
             if i != j and e.image_of[i] == e.image_of[j]:
                 continue
             z = 1 if i == j else -1
-            total += log1p(exp(-z * (e.scale * dot(e.images[i], e.texts[j]) + e.bias)))
+            total += log1p(exp(-z * (e.logit_scale * dot(e.images[i], e.texts[j]) + e.bias)))
     return total / n
 
 
@@ -76,26 +78,28 @@ def trohn_img(e, step) -> float:
     images = e.images + [e.negative_images[i][k] for i, k, _ in there]
     texts = e.texts + [h for _, _, h in there]
     names = e.image_of + [e.negative_image_of[i][k] for i, k, _ in there]
-    return (x(images, texts, e.scale, names) + x(texts, images, e.scale, names)) / 2
+    return (x(images, texts, e.logit_scale, names) + x(texts, images, e.logit_scale, names)) / 2
 
 
 def negative_images(e, step) -> float:
     there = [e.negative_images[i][k] for i, k, _ in negatives(e)]
-    to_image = x(e.texts, e.images, e.scale, e.image_of, there)
-    return (x(e.images, e.texts, e.scale, e.image_of) + to_image) / 2
+    to_image = x(e.texts, e.images, e.logit_scale, e.image_of, there)
+    return (x(e.images, e.texts, e.logit_scale, e.image_of) + to_image) / 2
 
 
 def ce_clip(e, step) -> float:
     there, n, k = negatives(e), len(e.images), len(e.there[0])
     imc = cmr = 0.0
     for i in range(n):
-        positive = exp(e.scale * dot(e.images[i], e.texts[i]))
-        imc -= log(positive / (positive + sum(exp(e.scale * dot(e.texts[i], h)) for _, _, h in there))) / n
+        positive = exp(e.logit_scale * dot(e.images[i], e.texts[i]))
+        imc -= (
+            log(positive / (positive + sum(exp(e.logit_scale * dot(e.texts[i], h)) for _, _, h in there))) / n
+        )
     for i, place, h in there:
         over = (
             e.state[e.kinds[i][place]]
-            + e.scale * dot(e.images[i], h)
-            - e.scale * dot(e.images[i], e.texts[i])
+            + e.logit_scale * dot(e.images[i], h)
+            - e.logit_scale * dot(e.images[i], e.texts[i])
         )
         cmr += max(0.0, over) / (n * k)
     return neg(e) + 0.3 * imc + 0.2 * cmr
@@ -105,8 +109,8 @@ def triplet_clip(e, step) -> float:
     there = negatives(e)
     images, texts = [e.negative_images[i][k] for i, k, _ in there], [h for _, _, h in there]
     names = [e.negative_image_of[i][k] for i, k, _ in there]
-    to_text = x(images, texts, e.scale, names, e.texts)
-    return neg(e) + (to_text + x(texts, images, e.scale, names)) / 2
+    to_text = x(images, texts, e.logit_scale, names, e.texts)
+    return neg(e) + (to_text + x(texts, images, e.logit_scale, names)) / 2
 
 
 def calibrated(logits: list[list[float]]) -> float:
@@ -145,10 +149,10 @@ def fsc_clip(e, step) -> float:
     for i, image in enumerate(e.images):
         there = [k for k, has in enumerate(e.there[i]) if has]
         texts = [e.texts[i], *(e.negative_texts[i][k] for k in there)]
-        whole.append([e.scale * dot(image, text) for text in texts])
+        whole.append([e.logit_scale * dot(image, text) for text in texts])
         local.append(
             [
-                similarity(e.patches[i], e.words[i][k], e.is_word[i][k], e.scale)
+                similarity(e.patches[i], e.words[i][k], e.is_word[i][k], e.logit_scale)
                 for k in (0, *(k + 1 for k in there))
             ]
         )
@@ -159,8 +163,8 @@ def degla(e, step) -> float:
     n, igc, tgc, rows = len(e.images), 0.0, 0.0, [i for i, has in enumerate(e.there) if any(has)]
     for i in rows:
         own = [h for j, _, h in negatives(e) if j == i]
-        first = exp(e.scale * dot(e.images[i], e.texts[i]))
-        igc -= log(first / (first + sum(exp(e.scale * dot(e.images[i], h)) for h in own)))
+        first = exp(e.logit_scale * dot(e.images[i], e.texts[i]))
+        igc -= log(first / (first + sum(exp(e.logit_scale * dot(e.images[i], h)) for h in own)))
         first = exp(10 * dot(e.texts[i], e.teacher.texts[i]))
         tgc -= log(first / (first + sum(exp(10 * dot(e.texts[i], h)) for h in own)))
     pairs = [*zip(e.images, e.teacher.images, strict=True), *zip(e.texts, e.teacher.texts, strict=True)]
@@ -174,10 +178,10 @@ def clic(e, step) -> float:
     if step % 2 == 1:
         return first
     has = [i for i, there in enumerate(e.paraphrased) if there]
-    to_second = x(e.images, e.paraphrases, e.scale, e.image_of, rows=has, keyed=has)
-    second = (to_second + x(e.paraphrases, e.images, e.scale, e.image_of, rows=has)) / 2
+    to_second = x(e.images, e.paraphrases, e.logit_scale, e.image_of, rows=has, keyed=has)
+    second = (to_second + x(e.paraphrases, e.images, e.logit_scale, e.image_of, rows=has)) / 2
     over = [
-        log1p(exp(e.scale * (dot(e.images[i], h) - dot(e.images[i], caption))))
+        log1p(exp(e.logit_scale * (dot(e.images[i], h) - dot(e.images[i], caption))))
         for i, _, h in negatives(e)
         for caption in [e.texts[i], *([e.paraphrases[i]] if i in has else [])]
     ]
@@ -187,7 +191,7 @@ def clic(e, step) -> float:
 
 def read(e, step) -> float:
     has = [i for i, there in enumerate(e.paraphrased) if there]
-    return neg(e) + 0.5 * x(e.paraphrases, e.texts, e.scale, e.image_of, rows=has)
+    return neg(e) + 0.5 * x(e.paraphrases, e.texts, e.logit_scale, e.image_of, rows=has)
 
 
 def two_captions(e, step) -> float:
@@ -195,8 +199,8 @@ def two_captions(e, step) -> float:
         [i for i, paraphrased in enumerate(e.paraphrased) if paraphrased],
         [h for _, _, h in negatives(e)],
     )
-    to_text = x(e.images, e.paraphrases, e.scale, e.image_of, there, rows=has, keyed=has)
-    return (neg(e) + (to_text + x(e.paraphrases, e.images, e.scale, e.image_of, rows=has)) / 2) / 2
+    to_text = x(e.images, e.paraphrases, e.logit_scale, e.image_of, there, rows=has, keyed=has)
+    return (neg(e) + (to_text + x(e.paraphrases, e.images, e.logit_scale, e.image_of, rows=has)) / 2) / 2
 
 
 BY_HAND = {

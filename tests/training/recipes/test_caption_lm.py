@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from caramel.interfaces.language_model import Request
-from caramel.models.llm.causal import load_causal_writer
-from caramel.sources.captions.lm_training_data import lesson
-from caramel.sources.captions.prompts.prompt_files import Failed, names, prompt
+from caramel.models.llm.causal import load_causal_model
+from caramel.sources.captions.lm_training_data import sample_example
+from caramel.sources.captions.prompts.prompt_files import FailedAnswer, list_prompt_names, load_prompt
 from caramel.training.recipes.caption_lm import (
     IGNORED,
-    conversation,
+    build_conversation,
     make_model,
     make_tokenizer,
-    packed,
+    pack_examples,
     train_writer,
 )
 
@@ -26,7 +26,7 @@ SETTINGS: dict[str, Any] = {
     "seed": 1, "steps": 4, "batch": 4, "lr": 0.003, "warmup": 1, "width": 32, "layers": 2,
     "checkpoint_every": 2, "device": "cpu", "precision": "fp32",
 }  # fmt: skip
-LESSONS = [lesson(np.random.default_rng(i)) for i in range(200)]
+LESSONS = [sample_example(np.random.default_rng(i)) for i in range(200)]
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +38,13 @@ def test_the_template_keeps_the_task_what_is_given_and_answers_that_did_not_do(t
     given = {"sentence": "A red ball."}
     for examples in (0, 7):
         for name in ("swap_obj", "find_att"):
-            failed = (Failed("A ball.", "negligible change"), Failed("{", "not the form"))
-            messages = prompt(name).messages(given, examples, failed)
+            failed = (FailedAnswer("A ball.", "negligible change"), FailedAnswer("{", "not the form"))
+            messages = load_prompt(name).build_messages(given, examples, failed)
             turns = [{"role": role, "content": words} for role, words in messages]
             text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
             told = f"<|{name}|><|user|>Sentence: A red ball.<|again|>A ball.<|again|>{{<|assistant|>"
             assert text == told
-    whole = f"<|{names()[0]}|><|assistant|>"
+    whole = f"<|{list_prompt_names()[0]}|><|assistant|>"
     assert len(tokenizer(whole)["input_ids"]) == 2, "names of tasks are tokens"
 
 
@@ -64,13 +64,15 @@ def test_conversations_in_one_row_are_kept_apart(tokenizer: Any) -> None:
         torch.manual_seed(seed)
         model = make_model(tokenizer, 32, 2).eval()
         for start in range(0, 20, 2):
-            first, second = (packed(tokenizer, [one]) for one in LESSONS[start : start + 2])
-            whole = packed(tokenizer, LESSONS[start : start + 2])
+            first, second = (pack_examples(tokenizer, [one]) for one in LESSONS[start : start + 2])
+            whole = pack_examples(tokenizer, LESSONS[start : start + 2])
             begin = first.tokens.shape[1]
             assert whole.tokens.shape == (1, begin + second.tokens.shape[1])
             with torch.inference_mode():
-                wanted = model(second.tokens, position_ids=second.places, use_cache=False).logits[0, 6:]
-                apart = model(whole.tokens, position_ids=whole.places, use_cache=False).logits[0, begin + 6 :]
+                wanted = model(second.tokens, position_ids=second.position_ids, use_cache=False).logits[0, 6:]
+                apart = model(whole.tokens, position_ids=whole.position_ids, use_cache=False).logits[
+                    0, begin + 6 :
+                ]
                 mixed = model(whole.tokens, use_cache=False).logits[0, begin + 6 :]
             near += float((apart - wanted).abs().mean())
             far += float((mixed - wanted).abs().mean())
@@ -78,7 +80,7 @@ def test_conversations_in_one_row_are_kept_apart(tokenizer: Any) -> None:
 
 
 def test_what_is_learnt_is_the_answer_and_its_end(tokenizer: Any) -> None:
-    batch = packed(tokenizer, LESSONS[:1])
+    batch = pack_examples(tokenizer, LESSONS[:1])
     learnt = batch.labels[0][batch.labels[0] != IGNORED]
     assert tokenizer.decode(learnt).endswith('"}<|end|>') or tokenizer.decode(learnt).endswith("]}<|end|>")
     assert tokenizer.decode(batch.tokens[0]).startswith(f"<|{LESSONS[0].prompt}|><|user|>")
@@ -93,14 +95,14 @@ def test_equal_seeds_give_equal_weights_also_after_a_crash_and_local_loads_them(
     train_writer(**SETTINGS, scratch=tmp_path / "s2", out=tmp_path / "again")
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("once", "again")]
     assert weights[0] == weights[1]
-    model = load_causal_writer(str(tmp_path / "once"), at_once=2)
+    model = load_causal_model(str(tmp_path / "once"), at_once=2)
     heard: dict[str, Any] = {}
     asked = [
-        ("a", Request(conversation(LESSONS[0]), 0.0, 0, 8, None)),
-        ("b", Request(conversation(LESSONS[1]), 1.5, 3, 8, None)),
+        ("a", Request(build_conversation(LESSONS[0]), 0.0, 0, 8, None)),
+        ("b", Request(build_conversation(LESSONS[1]), 1.5, 3, 8, None)),
     ]
     waiting = [asked]
-    model.answer(
+    model.answer_requests(
         lambda number: waiting.pop() if waiting else [], lambda name, said: heard.update({name: said})
     )
     assert all(said.text is not None and said.tokens_in < 60 for said in heard.values())

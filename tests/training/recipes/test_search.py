@@ -14,7 +14,7 @@ from caramel.config.search_space import Point
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import Halving
 from caramel.runtime.ray.trials import TrialResult
-from caramel.training.recipes.search import COLUMNS, candidates, searched
+from caramel.training.recipes.search import COLUMNS, draw_candidates, run_search
 
 SEARCH = {"draws": None, "seed": 0}
 
@@ -40,8 +40,8 @@ def choice(values: dict[str, dict[float, Sequence[float]]], **how: Any) -> Any:
         return found
 
     space = {variant: {"lr": [*each]} for variant, each in values.items()}
-    tried = candidates({"space": space, **SEARCH}, own={"degla": {"steps": 7}}, common={})
-    return searched(run, tried, metric="group", **{"seeds": [1, 2], "halving": {}, **how}), grids
+    tried = draw_candidates({"space": space, **SEARCH}, overrides={"degla": {"steps": 7}}, common={})
+    return run_search(run, tried, metric="group", **{"seeds": [1, 2], "halving": {}, **how}), grids
 
 
 def test_the_best_mean_over_the_seeds_is_chosen_for_each_variant_and_the_earlier_of_equal_ones() -> None:
@@ -69,10 +69,10 @@ def test_of_mixtures_with_the_base_the_one_that_is_kept_is_what_counts() -> None
         ]
         return [TrialResult(each, Path()) for each in kept]
 
-    tried = candidates({"space": {"read": {"lr": [0.1, 0.2]}}, **SEARCH}, own={}, common={})
-    found = searched(run, tried, seeds=[1], halving={}, metric="group")
+    tried = draw_candidates({"space": {"read": {"lr": [0.1, 0.2]}}, **SEARCH}, overrides={}, common={})
+    found = run_search(run, tried, seeds=[1], halving={}, metric="group")
     assert found.table["value"].tolist() == [0.5, 0.6]
-    assert found.own == {"read": {"lr": 0.2}}
+    assert found.overrides == {"read": {"lr": 0.2}}
 
 
 def test_points_that_ended_early_with_the_first_seed_are_out_and_are_said_not_to_be_repeatable() -> None:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caramel.training.recipes.sugarcrepe_pp_finetune import SHARE, to_train
+from caramel.training.recipes.sugarcrepe_pp_finetune import SHARE, select_training_rows
 
 FIVE = ("replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
 SCRIPT = Path(__file__).parents[3] / "bench" / "forty_sixty.py"
@@ -28,12 +28,12 @@ def test_no_image_is_on_both_sides_and_the_order_of_the_rows_changes_nothing(
     rows: list[tuple[int, str]], seed: int, order: Any
 ) -> None:
     images, subsets = zip(*rows, strict=True)
-    chosen = to_train(images, subsets, seed=seed)
+    chosen = select_training_rows(images, subsets, seed=seed)
     assert not {i for i, c in zip(images, chosen, strict=True) if c} & {
         i for i, c in zip(images, chosen, strict=True) if not c
     }
     turned = order.sample(range(len(rows)), len(rows))
-    again = to_train([images[i] for i in turned], [subsets[i] for i in turned], seed=seed)
+    again = select_training_rows([images[i] for i in turned], [subsets[i] for i in turned], seed=seed)
     assert again.tolist() == chosen[turned].tolist()
 
 
@@ -41,7 +41,7 @@ def test_of_each_subset_two_fifths_train_and_another_seed_takes_others() -> None
     rng = np.random.default_rng(0)
     images = rng.integers(0, 900, size=2000).tolist()
     subsets = [FIVE[i] for i in rng.integers(0, 5, size=2000)]
-    taken = [to_train(images, subsets, seed=seed) for seed in range(5)]
+    taken = [select_training_rows(images, subsets, seed=seed) for seed in range(5)]
     for chosen in taken:
         counts = Counter(s for s, c in zip(subsets, chosen, strict=True) if c)
         for name in FIVE:
@@ -50,7 +50,7 @@ def test_of_each_subset_two_fifths_train_and_another_seed_takes_others() -> None
 
 
 def test_an_image_alone_in_its_subsets_may_train_or_be_tested() -> None:
-    taken = [to_train(["a"], ["swap_obj"], seed=seed)[0] for seed in range(200)]
+    taken = [select_training_rows(["a"], ["swap_obj"], seed=seed)[0] for seed in range(200)]
     assert np.mean(taken) == pytest.approx(SHARE, abs=0.1)
 
 

@@ -16,9 +16,9 @@ from caramel.benchmarks.embedded_images import (
     read_embedded_images,
 )
 from caramel.errors import DataError
-from caramel.io.keys import text_key
-from caramel.io.readers import csv_rows, json_rows, parquet, parquet_rows
-from caramel.io.validators import brief, checked_name, checked_text, stays_inside
+from caramel.io.keys import compute_text_key
+from caramel.io.readers import iter_csv_rows, iter_parquet_rows, open_parquet, read_json_rows
+from caramel.io.validators import format_value, is_inside_folder, validate_name, validate_text
 from caramel.schemas.columns import SUBTYPES
 from caramel.utils.text import extract_words
 
@@ -84,7 +84,7 @@ def complete_rows(names: Sequence[str], rows: Rows, where: str, cure: str = "") 
     lacking = [name for name in REQUIRED if name not in names]
     if lacking:
         raise DataError(
-            f"{where} lacks the columns {lacking}; it has {brief(list(names))}.\n"
+            f"{where} lacks the columns {lacking}; it has {format_value(list(names))}.\n"
             f"Named columns are {describe_columns()}. {cure}".rstrip()
         )
     if not rows:
@@ -109,22 +109,22 @@ def _read_file(path: Path) -> tuple[list[str], Rows]:
     """Return the names of the file's columns, and its rows; of Parquet files, their known columns."""
     if path.suffix == ".parquet":
         return _read_parquet(path)
-    rows = list(csv_rows(path)) if path.suffix == ".csv" else json_rows(path)
+    rows = list(iter_csv_rows(path)) if path.suffix == ".csv" else read_json_rows(path)
     if not rows:
         raise DataError(f"{str(path)!r} holds no row.")
     for where, row in rows:
         if not isinstance(row, dict):
-            raise DataError(f"{where} must be an object of fields, not {brief(row)}.")
+            raise DataError(f"{where} must be an object of fields, not {format_value(row)}.")
     return list(dict.fromkeys(name for _, row in rows for name in row)), rows
 
 
 def _read_parquet(path: Path) -> tuple[list[str], Rows]:
     """Return the names of the file's columns, and its rows of those that are known; encoded images are not held."""
     known = {*REQUIRED, *(name for names in OPTIONAL.values() for name in names)}
-    with parquet(path) as file:
+    with open_parquet(path) as file:
         names = list(file.schema_arrow.names)
     embedded = read_embedded_images(path, IMAGE_COLUMNS)
-    rows = list(parquet_rows(path, [name for name in names if name in known and name not in embedded]))
+    rows = list(iter_parquet_rows(path, [name for name in names if name in known and name not in embedded]))
     for number, (_, row) in enumerate(rows):
         row.update({column: images[number] for column, images in embedded.items()})
     return names, rows
@@ -146,11 +146,11 @@ def _parse_text(value: Any, column: str, where: str) -> str | None:
         return None
     if not isinstance(value, str) or (column not in TEXTS and _OBJECT.fullmatch(value)):
         raise DataError(
-            f"{where}: column {column!r} must be text, not {brief(value)}. {_suggest_fix(column)}"
+            f"{where}: column {column!r} must be text, not {format_value(value)}. {_suggest_fix(column)}"
         )
     if column not in TEXTS and not value.strip():
         return None
-    return checked_text(value, column, where)
+    return validate_text(value, column, where)
 
 
 def _suggest_fix(column: str) -> str:
@@ -174,8 +174,8 @@ def _read_images(rows: Rows, column: str, source: str) -> list[ImageReference | 
     for value, (where, _) in zip(values, rows, strict=True):
         image = value if isinstance(value, ImageReference) else None
         if image is None and (name := _parse_text(value, column, where)) is not None:
-            file = name if column != "image_id" else name if stays_inside(name) else None
-            image = ImageReference(name, file and checked_name(file, column, where))
+            file = name if column != "image_id" else name if is_inside_folder(name) else None
+            image = ImageReference(name, file and validate_name(file, column, where))
         images.append(image)
     return images
 
@@ -188,7 +188,7 @@ def _complete_columns(columns: dict[str, list[Any]]) -> pd.DataFrame:
     numbers = range(len(columns["caption"]))
     columns["pair_id"] = [name or f"row-{n}" for n, name in zip(numbers, columns["pair_id"], strict=True)]
     normalised = (" ".join(extract_words(str(text))) for text in columns["caption"])
-    fallback_ids = [f"caption-{text_key(words).hex()[:12]}" for words in normalised]
+    fallback_ids = [f"caption-{compute_text_key(words).hex()[:12]}" for words in normalised]
     columns["image_id"] = [name or one for name, one in zip(columns["image_id"], fallback_ids, strict=True)]
     labels = [_infer_types(*names) for names in zip(columns["type"], columns["subtype"], strict=True)]
     columns |= {

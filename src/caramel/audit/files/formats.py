@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from caramel.audit.files.columns import SUFFIXES, describe_columns
 from caramel.errors import DataError, format_items
-from caramel.io.readers import parquet
-from caramel.io.zip_archive import zipped_files
+from caramel.io.readers import open_parquet
+from caramel.io.zip_archive import list_zipped_files
 from caramel.schemas.columns import SUBTYPES
 
 
@@ -176,12 +176,12 @@ def _has_format(folder: Path, sign: FormatSignature) -> bool:
         if file is not None and (file.suffix != ".parquet" or {*sign.columns} <= _read_parquet_columns(file)):
             return True
     return sign.zipped and any(
-        fnmatch(name, pattern) for pattern in sign.patterns for name in zipped_files(folder)
+        fnmatch(name, pattern) for pattern in sign.patterns for name in list_zipped_files(folder)
     )
 
 
 def _read_parquet_columns(path: Path) -> set[str]:
-    with parquet(path) as file:
+    with open_parquet(path) as file:
         return {*file.schema_arrow.names}
 
 

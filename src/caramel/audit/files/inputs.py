@@ -18,11 +18,11 @@ from caramel.audit.files.formats import INSTANCES, SUGARCREPE, TABLES, describe_
 from caramel.audit.files.task_rows import LocatedRows, build_object_series, build_task_rows, find_files
 from caramel.benchmarks.public_files import locate_images
 from caramel.benchmarks.readers.sugarcrepe import FOLDERS
-from caramel.benchmarks.tasks import rejects_of, rejects_text
+from caramel.benchmarks.tasks import format_rejects, list_rejects
 from caramel.errors import DataError, format_items
 from caramel.interfaces.benchmark import ImageFile
-from caramel.io.frame_checks import FRAME, named_only
-from caramel.io.validators import brief
+from caramel.io.frame_checks import FRAME, select_named_columns
+from caramel.io.validators import format_value
 from caramel.registry import BENCHMARKS
 from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.images import IMAGES
@@ -93,9 +93,9 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
         if format_name in READERS:
             rows, files = READERS[format_name](path, folder)
         else:
-            task = BENCHMARKS[format_name].read(path, folder)
+            task = BENCHMARKS[format_name].load_rows(path, folder)
             rows, files = build_task_rows(format_name, task, repr(str(path)))
-            notes = (rejects_text(rejects, format_name),) if (rejects := rejects_of(task)) else ()
+            notes = (format_rejects(rejects, format_name),) if (rejects := list_rejects(task)) else ()
     elif path.suffix == ".json" and path.stem in SUBTYPES:
         format_name = SUGARCREPE
         rows, files = _read_sugarcrepe(path, folder)
@@ -124,7 +124,7 @@ def read_frame(frame: pd.DataFrame, *, images: Path | None = None) -> AuditRows:
         DataError: a column is missing or stands twice, there is no row, a value is not text, an id stands twice, an
             image lies outside of the folder, or the folder holds none.
     """
-    plain = named_only(frame).astype(object)
+    plain = select_named_columns(frame).astype(object)
     records: list[Any] = plain.where(plain.notna(), None).to_dict("records")
     locations = [f"{FRAME}, row {label!r}" for label in frame.index]
     rows = complete_rows(list(plain.columns), list(zip(locations, records, strict=True)), FRAME)
@@ -174,7 +174,7 @@ def _read_tables(path: Path, images: Path) -> LocatedRows:
     lost = rows.loc[rows["caption"].isna(), "negative_id"].tolist()
     if lost:
         raise DataError(
-            f"{str(path)!r}: {len(lost)} negatives are of pairs that are not in pairs.parquet:\n{format_items([brief(name) for name in lost])}"
+            f"{str(path)!r}: {len(lost)} negatives are of pairs that are not in pairs.parquet:\n{format_items([format_value(name) for name in lost])}"
         )
     second = path / "paraphrases.parquet"
     known = {}
@@ -214,7 +214,7 @@ def _note_images(
         DataError: none of the images is at hand.
     """
     if not files:
-        names = [brief(name) for name in dict.fromkeys(rows["image_id"])]
+        names = [format_value(name) for name in dict.fromkeys(rows["image_id"])]
         raise DataError(
             f"{str(images)!r} holds none of the images of the audited rows; they are called:\n{format_items(names, 3)}\n"
             f"Give the folder that holds these files, or none."
@@ -235,7 +235,7 @@ def _check_rows(rows: pd.DataFrame, where: str) -> pd.DataFrame:
     twice = rows.loc[rows["pair_id"].duplicated(), "pair_id"].astype(str).tolist()
     if twice:
         raise DataError(
-            f"{where}: {len(twice)} ids stand twice:\n{format_items([brief(name) for name in twice])}\nGive each row its own id."
+            f"{where}: {len(twice)} ids stand twice:\n{format_items([format_value(name) for name in twice])}\nGive each row its own id."
         )
     for column in ("type", "subtype"):
         names = {*rows[column]}

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from caramel.errors import BackendError, DataError, format_items
 from caramel.interfaces.parser import Parse, Parser, Tree
-from caramel.io.readers import text_lines
-from caramel.io.validators import brief
+from caramel.io.readers import iter_lines
+from caramel.io.validators import format_value
 from caramel.registry import PARSERS
 
 ROOTS = ("", "ROOT", "TOP", "S1")  # what parsers call the node above a sentence
@@ -63,14 +63,14 @@ def given_parser(target: str) -> Parser:
 def _read_parses(file: Path) -> dict[str, Parse]:
     """Return key of text -> parse, for the lines of a file that are not empty."""
     known: dict[str, Parse] = {}
-    for number, line in enumerate(text_lines(file), 1):
+    for number, line in enumerate(iter_lines(file), 1):
         if not line.strip():
             continue
         parse = read_trees(line, f"{str(file)!r}, line {number}")
-        key = _normalise_text("".join(_SIGNS.get(word, word) for tree in parse for word in tree.words()))
+        key = _normalise_text("".join(_SIGNS.get(word, word) for tree in parse for word in tree.list_words()))
         if known.setdefault(key, parse) != parse:
             raise DataError(
-                f"{str(file)!r}, line {number}: the same text has another tree above: {brief(line)}."
+                f"{str(file)!r}, line {number}: the same text has another tree above: {format_value(line)}."
             )
     return known
 
@@ -93,7 +93,7 @@ def read_trees(text: str, where: str) -> Parse:
             one is deeper than ``MAX_DEPTH``.
     """
     bad = DataError(
-        f"{where}: no bracketed tree: {brief(text)}. Write (LABEL child …), with (TAG word) for each word, at most "
+        f"{where}: no bracketed tree: {format_value(text)}. Write (LABEL child …), with (TAG word) for each word, at most "
         f"{MAX_DEPTH} deep."
     )
     levels: list[list[Tree]] = [[]]  # finished children of each open bracket, outermost first

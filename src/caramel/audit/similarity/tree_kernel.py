@@ -67,7 +67,7 @@ class _Kernel:
     def _compute_similarity(self, first: Tree, second: Tree) -> float:
         scale = math.sqrt(self._self_kernel(first)) * math.sqrt(self._self_kernel(second))
         if not math.isfinite(scale):
-            words = " ".join([*first.words(), "/", *second.words()])
+            words = " ".join([*first.list_words(), "/", *second.list_words()])
             raise DataError(f"No syntactic similarity: a tree has too many equal children in {words[:80]!r}.")
         return min(1.0, self._sum_deltas(first, second) / scale)
 

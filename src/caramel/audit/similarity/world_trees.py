@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from caramel.audit.similarity.parses import read_trees
 from caramel.errors import BackendError, DataError, format_items
 from caramel.interfaces.parser import Parse, Parser
-from caramel.sources.world.grammar import POSITION_PHRASE, Reading, read, shape
+from caramel.sources.world.grammar import POSITION_PHRASE, Reading, get_pattern_key, parse_caption
 from caramel.sources.world.scenes import INVERSE, Mention
 
 _THERE = "(S (NP (EX there)) (VP (VBZ is) {what}){{end}})"
@@ -84,7 +84,7 @@ def parse_captions(texts: Sequence[str]) -> list[Parse]:
     Raises:
         DataError: a text is no sentence of its language.
     """
-    readings = {text: read(text) for text in texts}
+    readings = {text: parse_caption(text) for text in texts}
     foreign = sorted(text for text, reading in readings.items() if reading is None)
     if foreign:
         raise DataError(
@@ -106,10 +106,10 @@ def _parse_caption(text: str, reading: Reading) -> Parse:
         pair = "abc"[relation.subject] + "abc"[relation.object]
         # The second relation names b again, by its noun alone.
         again = f"(NP (DT the) (NN {mentions[1].noun}))"
-        slots[pair] = _format_preposition(relation.kind, slots["b"] if pair == "ab" else again)
-        slots[f"its_{pair}"] = _format_adverbial(relation.kind)
-        slots[f"its_{pair[::-1]}"] = _format_adverbial(INVERSE[relation.kind])
-    tree = TREES[shape(meaning)][reading.pattern].format(**slots, end=f"{tail} (. .)")
+        slots[pair] = _format_preposition(relation.predicate, slots["b"] if pair == "ab" else again)
+        slots[f"its_{pair}"] = _format_adverbial(relation.predicate)
+        slots[f"its_{pair[::-1]}"] = _format_adverbial(INVERSE[relation.predicate])
+    tree = TREES[get_pattern_key(meaning)][reading.pattern].format(**slots, end=f"{tail} (. .)")
     return read_trees(tree, f"the tree of {text!r}")
 
 

@@ -22,13 +22,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.public_files import found, locate_images
-from caramel.benchmarks.tasks import comparisons
-from caramel.benchmarks.visual_genome import FOLDERS, region
+from caramel.benchmarks.public_files import find_release_files, locate_images
+from caramel.benchmarks.tasks import build_comparisons
+from caramel.benchmarks.visual_genome import FOLDERS, read_box
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, Comparisons, ImageFile, Index, Rankings
-from caramel.io.readers import json_rows
-from caramel.io.validators import brief, checked_text, list_field, name_field, text_field
+from caramel.io.readers import read_json_rows
+from caramel.io.validators import (
+    format_value,
+    read_list_field,
+    read_name_field,
+    read_text_field,
+    validate_text,
+)
 
 BOX = ("bbox_x", "bbox_y", "bbox_w", "bbox_h")
 FEWEST = 25  # instances of a pair of attributes that has a result of its own
@@ -77,7 +83,9 @@ def read_vg_relation(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: there is no such file, or it is broken.
     """
-    return _swapped(data, images, "relation", lambda row, where: text_field(row, "relation_name", where), 1)
+    return _build_swap_task(
+        data, images, "relation", lambda row, where: read_text_field(row, "relation_name", where), 1
+    )
 
 
 def read_vg_attribution(data: Path, images: Path) -> Comparisons:
@@ -86,49 +94,49 @@ def read_vg_attribution(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: there is no such file, or it is broken.
     """
-    return _swapped(data, images, "attribution", _attributes, FEWEST)
+    return _build_swap_task(data, images, "attribution", _join_attributes, FEWEST)
 
 
-def _attributes(row: Any, where: str) -> str:
+def _join_attributes(row: Any, where: str) -> str:
     pair = row.get("attributes") if isinstance(row, dict) else None
     if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(name, str) for name in pair):
-        raise DataError(f"{where}: field 'attributes' must be a list of two texts, not {brief(pair)}.")
-    return checked_text("_".join(pair), "attributes", where)
+        raise DataError(f"{where}: field 'attributes' must be a list of two texts, not {format_value(pair)}.")
+    return validate_text("_".join(pair), "attributes", where)
 
 
-def _swapped(
-    data: Path, images: Path, kind: str, subset: Callable[[Any, str], str], fewest: int
+def _build_swap_task(
+    data: Path, images: Path, part: str, subset: Callable[[Any, str], str], fewest: int
 ) -> Comparisons:
     """Return the task of one of the two sets; subsets with fewer instances than ``fewest`` are left out."""
-    layout = _swapped_layout(kind)
-    (path,) = found(data, [f"visual_genome_{kind}.json"], layout)
-    rows = json_rows(path)
+    layout = _format_swap_layout(part)
+    (path,) = find_release_files(data, [f"visual_genome_{part}.json"], layout)
+    rows = read_json_rows(path)
     if not rows:
         raise DataError(f"{str(path)!r} holds no row. Download it again.")
-    names = [name_field(row, "image_path", where) for where, row in rows]
+    names = [read_name_field(row, "image_path", where) for where, row in rows]
     files = locate_images(images, names, ("images", "aro/images", *FOLDERS))
     subsets = [subset(row, where) for where, row in rows]
     counts = Counter(subsets)
-    places: dict[ImageFile, int] = {}
+    image_indices: dict[ImageFile, int] = {}
     instances = []
     for number, ((where, row), name, file, group) in enumerate(zip(rows, names, files, subsets, strict=True)):
-        image = ImageFile(str(file), box=region(row, BOX, where))
+        image = ImageFile(str(file), box=read_box(row, BOX, where))
         instances.append(
             {
-                "instance_id": f"{kind}-{number}",
+                "instance_id": f"{part}-{number}",
                 "image_id": name,
                 "subsets": [group] if counts[group] >= fewest else [],
-                "image": places.setdefault(image, len(places)),
-                "caption": text_field(row, "true_caption", where),
-                "negative_caption": text_field(row, "false_caption", where),
+                "image": image_indices.setdefault(image, len(image_indices)),
+                "caption": read_text_field(row, "true_caption", where),
+                "negative_caption": read_text_field(row, "false_caption", where),
             }
         )
-    return comparisons(instances, list(places))
+    return build_comparisons(instances, list(image_indices))
 
 
-def _swapped_layout(kind: str) -> str:
+def _format_swap_layout(part: str) -> str:
     return f"""\
-  vg_{kind}/visual_genome_{kind}.json   from the links in {REPOSITORY},
+  vg_{part}/visual_genome_{part}.json   from the links in {REPOSITORY},
                                   dataset_zoo/aro_datasets.py
   IMAGES/2405311.jpg …            the images of vgr_vga_images.zip, from there (also in IMAGES/images)"""
 
@@ -139,7 +147,7 @@ def read_coco_order(data: Path, images: Path) -> Rankings:
     Raises:
         DataError: there is no such file, or it is broken.
     """
-    return _shuffled(data, images, "coco_order", COCO_ORDER_LAYOUT)
+    return _build_order_task(data, images, "coco_order", COCO_ORDER_LAYOUT)
 
 
 def read_flickr30k_order(data: Path, images: Path) -> Rankings:
@@ -148,37 +156,37 @@ def read_flickr30k_order(data: Path, images: Path) -> Rankings:
     Raises:
         DataError: there is no such file, or it is broken.
     """
-    return _shuffled(data, images, "flickr30k_order", FLICKR30K_ORDER_LAYOUT)
+    return _build_order_task(data, images, "flickr30k_order", FLICKR30K_ORDER_LAYOUT)
 
 
-def _shuffled(data: Path, images: Path, name: str, layout: str) -> Rankings:
+def _build_order_task(data: Path, images: Path, name: str, layout: str) -> Rankings:
     """Return the task of one of the order sets: the first option is the caption."""
-    (path,) = found(data, [f"{name}.json"], layout)
+    (path,) = find_release_files(data, [f"{name}.json"], layout)
     rows: list[tuple[object, ...]] = []
     texts: list[tuple[str, ...]] = []
     pools: list[Index] = []
-    places: dict[str, int] = {}
-    for number, (where, row) in enumerate(json_rows(path)):
-        image = name_field(row, "image_path", where)
-        caption, *shuffles = _options(row, where)
+    image_indices: dict[str, int] = {}
+    for number, (where, row) in enumerate(read_json_rows(path)):
+        image = read_name_field(row, "image_path", where)
+        caption, *shuffles = _read_options(row, where)
         pool = [(caption,), *((text,) for text in shuffles if text != caption)]
-        query = places.setdefault(image, len(places))
+        query = image_indices.setdefault(image, len(image_indices))
         rows.append((f"{name}-{number}", image, [], "i2t", query, len(pools), [len(texts)]))
         pools.append(np.arange(len(texts), len(texts) + len(pool)))
         texts += pool
     if not rows:
         raise DataError(f"{str(path)!r} holds no row. Write it again.")
-    files = [ImageFile(str(images / image)) for image in places]
+    files = [ImageFile(str(images / image)) for image in image_indices]
     return Rankings(pd.DataFrame(rows, columns=list(RANKING_COLUMNS)), files, texts, pools)
 
 
-def _options(row: Any, where: str) -> list[str]:
-    options = list_field(row, "caption_options", where)
+def _read_options(row: Any, where: str) -> list[str]:
+    options = read_list_field(row, "caption_options", where)
     if len(options) < 2:
         raise DataError(
-            f"{where}: field 'caption_options' must be the caption and its shuffles, not {brief(options)}."
+            f"{where}: field 'caption_options' must be the caption and its shuffles, not {format_value(options)}."
         )
-    return [text_field({"caption_options": text}, "caption_options", where) for text in options]
+    return [read_text_field({"caption_options": text}, "caption_options", where) for text in options]
 
 
 COCO_ORDER_LAYOUT = ORDER_LAYOUT.format(
@@ -198,7 +206,7 @@ FLICKR30K_ORDER_LAYOUT = ORDER_LAYOUT.format(
 _CODE = "mertyg/vision-language-models-are-bows: dataset_zoo/aro_datasets.py"
 VG_RELATION = Benchmark(
     name="vg_relation",
-    layout=_swapped_layout("relation"),
+    layout=_format_swap_layout("relation"),
     reader=read_vg_relation,
     metrics=("accuracy",),
     confirmed=f"{_CODE} (fields, crops, accuracy) and the notebook that replicates it (macro mean); of the file, as "
@@ -208,7 +216,7 @@ VG_RELATION = Benchmark(
 )
 VG_ATTRIBUTION = Benchmark(
     name="vg_attribution",
-    layout=_swapped_layout("attribution"),
+    layout=_format_swap_layout("attribution"),
     reader=read_vg_attribution,
     metrics=("accuracy",),
     confirmed=f"{_CODE} (fields, crops, accuracy, 25 instances) and the notebook that replicates it (macro mean); "

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.pairs import METRICS, Row, cell_rows, file_rows, pair_task, release_folder
+from caramel.benchmarks.pairs import (
+    METRICS,
+    Row,
+    build_file_rows,
+    build_pair_task,
+    find_release_folder,
+    read_embedded_rows,
+)
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons
-from caramel.io.readers import json_rows
-from caramel.io.validators import brief, name_field, text_field
+from caramel.io.readers import read_json_rows
+from caramel.io.validators import format_value, read_name_field, read_text_field
 from caramel.schemas.columns import SUBTYPES
 
 LAYOUT = """\
@@ -27,30 +34,37 @@ def read_bivlc(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: there is neither, or one is broken.
     """
-    folder = release_folder(data, ("test-*.parquet", "test.jsonl"), ("data",), LAYOUT)
+    folder = find_release_folder(data, ("test-*.parquet", "test.jsonl"), ("data",), LAYOUT)
     if any(folder.glob("test-*.parquet")):
-        rows = cell_rows(folder, ("image", "negative_image"), FIELDS, LAYOUT)
+        rows = read_embedded_rows(folder, ("image", "negative_image"), FIELDS, LAYOUT)
     else:
-        rows = file_rows(
+        rows = build_file_rows(
             (
-                (where, row, name_field(row, "image", where), name_field(row, "negative_image", where))
-                for where, row in json_rows(folder / "test.jsonl")
+                (
+                    where,
+                    row,
+                    read_name_field(row, "image", where),
+                    read_name_field(row, "negative_image", where),
+                )
+                for where, row in read_json_rows(folder / "test.jsonl")
             ),
             folder,
             images,
             ("images",),
         )
-    return pair_task(rows, ("caption", "negative_caption"), lambda n, row: f"bivlc-{n}", _subsets, folder)
+    return build_pair_task(
+        rows, ("caption", "negative_caption"), lambda n, row: f"bivlc-{n}", _list_subsets, folder
+    )
 
 
-def _subsets(row: Row) -> list[str]:
+def _list_subsets(row: Row) -> list[str]:
     """Return type and subtype under SugarCrepe's names; the release writes ``replace`` and ``obj``."""
-    kind, part = (text_field(row.fields, name, row.where) for name in ("type", "subtype"))
-    if f"{kind}_{part}" not in SUBTYPES:
+    negative_type, part = (read_text_field(row.fields, name, row.where) for name in ("type", "subtype"))
+    if f"{negative_type}_{part}" not in SUBTYPES:
         raise DataError(
-            f"{row.where}: there is no type {brief(kind)} with subtype {brief(part)}. Known: {', '.join(SUBTYPES)}."
+            f"{row.where}: there is no type {format_value(negative_type)} with subtype {format_value(part)}. Known: {', '.join(SUBTYPES)}."
         )
-    return [kind, f"{kind}_{part}"]
+    return [negative_type, f"{negative_type}_{part}"]
 
 
 BENCHMARK = Benchmark(

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from caramel.benchmarks.pairs import file_rows, pair_task, release_folder
+from caramel.benchmarks.pairs import build_file_rows, build_pair_task, find_release_folder
 from caramel.benchmarks.visual_genome import FOLDERS
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons
-from caramel.io.readers import json_rows
-from caramel.io.validators import brief, checked_name, text_field
+from caramel.io.readers import read_json_rows
+from caramel.io.validators import format_value, read_text_field, validate_name
 
 FILE = "COLA_multiobjects_matching_benchmark.json"
 LAYOUT = f"""\
@@ -30,19 +30,21 @@ def read_cola(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: it is missing or broken.
     """
-    folder = release_folder(data, (FILE,), ("data",), LAYOUT)
-    rows = file_rows(_rows(folder / FILE), folder, images, ("images", "vg_gqa_images", *FOLDERS))
-    return pair_task(rows, ("caption 1", "caption 2"), lambda n, row: f"cola-{n}", lambda row: [], folder)
+    folder = find_release_folder(data, (FILE,), ("data",), LAYOUT)
+    rows = build_file_rows(_iter_rows(folder / FILE), folder, images, ("images", "vg_gqa_images", *FOLDERS))
+    return build_pair_task(
+        rows, ("caption 1", "caption 2"), lambda n, row: f"cola-{n}", lambda row: [], folder
+    )
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], str, str]]:
+def _iter_rows(path: Path) -> Iterator[tuple[str, dict[str, Any], str, str]]:
     """Yield where, fields and image names of the rows [link 1, caption 1, link 2, caption 2]."""
-    for where, row in json_rows(path):
+    for where, row in read_json_rows(path):
         if not isinstance(row, list) or len(row) != len(FIELDS):
-            raise DataError(f"{where} must be a list of {', '.join(FIELDS)}, not {brief(row)}.")
+            raise DataError(f"{where} must be a list of {', '.join(FIELDS)}, not {format_value(row)}.")
         fields = dict(zip(FIELDS, row, strict=True))
-        links = ((name, text_field(fields, name, where)) for name in ("image 1", "image 2"))
-        first, second = (checked_name(link.rpartition("/")[2], name, where) for name, link in links)
+        links = ((name, read_text_field(fields, name, where)) for name in ("image 1", "image 2"))
+        first, second = (validate_name(link.rpartition("/")[2], name, where) for name, link in links)
         yield where, fields, first, second
 
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.pairs import METRICS, Row, cell_rows, file_rows, pair_task, release_folder
+from caramel.benchmarks.pairs import (
+    METRICS,
+    Row,
+    build_file_rows,
+    build_pair_task,
+    find_release_folder,
+    read_embedded_rows,
+)
 from caramel.interfaces.benchmark import Benchmark, Comparisons
-from caramel.io.readers import json_rows
-from caramel.io.validators import name_field, number_field, text_field
+from caramel.io.readers import read_json_rows
+from caramel.io.validators import read_name_field, read_number_field, read_text_field
 
 LAYOUT = """\
   colorswap/test-*.parquet    from huggingface.co/datasets/stanfordnlp/colorswap (also in colorswap/data)
@@ -23,31 +30,31 @@ def read_colorswap(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: there is neither, or one is broken.
     """
-    folder = release_folder(data, ("test-*.parquet", "test.json"), ("data",), LAYOUT)
+    folder = find_release_folder(data, ("test-*.parquet", "test.json"), ("data",), LAYOUT)
     if any(folder.glob("test-*.parquet")):
         fields = ("id", "caption_1", "caption_2")
-        rows = cell_rows(folder, ("image_1", "image_2"), fields, LAYOUT, optional=SOURCES)
+        rows = read_embedded_rows(folder, ("image_1", "image_2"), fields, LAYOUT, optional=SOURCES)
     else:
-        rows = file_rows(
+        rows = build_file_rows(
             (
-                (where, row, name_field(row, "image_1", where), name_field(row, "image_2", where))
-                for where, row in json_rows(folder / "test.json")
+                (where, row, read_name_field(row, "image_1", where), read_name_field(row, "image_2", where))
+                for where, row in read_json_rows(folder / "test.json")
             ),
             folder,
             images,
             ("data",),
         )
-    return pair_task(rows, ("caption_1", "caption_2"), _name, _subsets, folder)
+    return build_pair_task(rows, ("caption_1", "caption_2"), _format_instance_id, _list_subsets, folder)
 
 
-def _name(_: int, row: Row) -> str:
-    return f"colorswap-{number_field(row.fields, 'id', row.where)}"
+def _format_instance_id(_: int, row: Row) -> str:
+    return f"colorswap-{read_number_field(row.fields, 'id', row.where)}"
 
 
-def _subsets(row: Row) -> list[str]:
+def _list_subsets(row: Row) -> list[str]:
     """Return where the images and the captions come from, where the release says it."""
     return [
-        f"{name}_{text_field(row.fields, name, row.where)}"
+        f"{name}_{read_text_field(row.fields, name, row.where)}"
         for name in SOURCES
         if row.fields.get(name) is not None
     ]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.public_files import found, locate_images
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.public_files import find_release_files, locate_images
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile
-from caramel.io.readers import csv_rows
-from caramel.io.validators import name_field, text_field
+from caramel.io.readers import iter_csv_rows
+from caramel.io.validators import read_name_field, read_text_field
 
 PARTS = ("att", "obj", "rel")
 FILES = tuple(f"replace-{part}.csv" for part in PARTS)
@@ -31,27 +31,27 @@ def read_conme(data: Path, images: Path) -> Comparisons:
         DataError: there is none, or one is broken.
     """
     rows: list[dict[str, object]] = []
-    places: dict[str, int] = {}
-    for path in found(data, FILES, LAYOUT):
+    image_indices: dict[str, int] = {}
+    for path in find_release_files(data, FILES, LAYOUT):
         subset = path.stem.replace("-", "_")
-        for number, (where, row) in enumerate(csv_rows(path, COLUMNS)):
-            name = name_field(row, "image", where)
-            question = text_field(row, QUESTION, where)
-            caption, negative = (f"{question} {text_field(row, answer, where)}" for answer in ANSWERS)
+        for number, (where, row) in enumerate(iter_csv_rows(path, COLUMNS)):
+            name = read_name_field(row, "image", where)
+            question = read_text_field(row, QUESTION, where)
+            caption, negative = (f"{question} {read_text_field(row, answer, where)}" for answer in ANSWERS)
             rows.append(
                 {
                     "instance_id": f"{subset}-{number}",
                     "image_id": name,
                     "subsets": [subset],
-                    "image": places.setdefault(name, len(places)),
+                    "image": image_indices.setdefault(name, len(image_indices)),
                     "caption": caption,
                     "negative_caption": negative,
                 }
             )
     if not rows:
         raise DataError(f"The files in {str(data)!r} hold no row. Download them again.")
-    files = locate_images(images, list(places), ("images", "val2017", "coco/val2017"))
-    return comparisons(rows, [ImageFile(str(path)) for path in files])
+    files = locate_images(images, list(image_indices), ("images", "val2017", "coco/val2017"))
+    return build_comparisons(rows, [ImageFile(str(path)) for path in files])
 
 
 BENCHMARK = Benchmark(

@@ -16,12 +16,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from caramel.benchmarks.crepe_files import Query, Region, among_negatives, regions, released_files
+from caramel.benchmarks.crepe_files import (
+    Query,
+    Region,
+    build_negative_rankings,
+    list_release_files,
+    read_regions,
+)
 from caramel.benchmarks.visual_genome import Box
 from caramel.interfaces.benchmark import Benchmark, Rankings, Reject
 
 TYPES = ("atom", "swap", "negate")
-TOGETHER = "all_types"
+ALL_TYPES = "all_types"
 COMPLEXITIES = range(4, 13)
 ROWS = {  # of the released files, n = 4 to 12
     "atom": (1258, 1454, 1805, 2082, 2241, 1897, 2265, 1724, 2001),
@@ -47,64 +53,77 @@ def read_crepe_productivity(data: Path, images: Path) -> Rankings:
     Raises:
         DataError: there is none, or one is broken.
     """
-    read: dict[int, dict[str, list[Region]]] = {}
+    by_complexity: dict[int, dict[str, list[Region]]] = {}
     rejects: list[Reject] = []
-    files = sorted(released_files(data, FILES.get, LAYOUT), key=lambda file: [*FILES.values()].index(file[0]))
-    for (kind, n), path in files:
-        rows = regions(path, {kind: "hard_negs"}, {TOGETHER: "combined"})
-        read.setdefault(n, {})[kind] = rows.kept
+    files = sorted(
+        list_release_files(data, FILES.get, LAYOUT), key=lambda file: [*FILES.values()].index(file[0])
+    )
+    for (negative_type, n), path in files:
+        rows = read_regions(path, {negative_type: "hard_negs"}, {ALL_TYPES: "combined"})
+        by_complexity.setdefault(n, {})[negative_type] = rows.regions
         rejects += rows.rejects
-    return among_negatives(_retrievals(read), images, rejects)
+    return build_negative_rankings(_iter_retrievals(by_complexity), images, rejects)
 
 
-def _retrievals(read: Mapping[int, Mapping[str, list[Region]]]) -> Iterator[tuple[Region, list[Query]]]:
-    for n, files in sorted(read.items()):
-        for kind, rows in files.items():
-            for shown in rows:
-                if kind in shown.negatives:
-                    name = f"{kind}/n{n}-{shown.number}"
-                    yield _only(shown, kind), [Query(name, [kind, f"{kind}/n{n}"], (kind,))]
-        together = _combined(files) or _together(files)
-        for number, shown in enumerate(together):
-            types = tuple(shown.negatives)
-            yield shown, [Query(f"{TOGETHER}/n{n}-{number}", [TOGETHER, f"{TOGETHER}/n{n}"], types)]
+def _iter_retrievals(
+    by_complexity: Mapping[int, Mapping[str, list[Region]]],
+) -> Iterator[tuple[Region, list[Query]]]:
+    for n, files in sorted(by_complexity.items()):
+        for negative_type, rows in files.items():
+            for region in rows:
+                if negative_type in region.negatives:
+                    name = f"{negative_type}/n{n}-{region.number}"
+                    yield (
+                        _select_negatives(region, negative_type),
+                        [Query(name, [negative_type, f"{negative_type}/n{n}"], (negative_type,))],
+                    )
+        combined = _select_combined(files) or _merge_all_types(files)
+        for number, region in enumerate(combined):
+            types = tuple(region.negatives)
+            yield region, [Query(f"{ALL_TYPES}/n{n}-{number}", [ALL_TYPES, f"{ALL_TYPES}/n{n}"], types)]
 
 
-def _only(shown: Region, kind: str) -> Region:
-    return shown._replace(negatives={kind: shown.negatives[kind]})
+def _select_negatives(region: Region, negative_type: str) -> Region:
+    return region._replace(negatives={negative_type: region.negatives[negative_type]})
 
 
-def _combined(files: Mapping[str, list[Region]]) -> list[Region]:
+def _select_combined(files: Mapping[str, list[Region]]) -> list[Region]:
     """Return the regions and captions whose negatives of all types stand in a column of their own, each once."""
-    found: dict[Key, Region] = {}
+    region_by_key: dict[Key, Region] = {}
     for rows in files.values():
-        for key, shown in zip(_keys(rows), rows, strict=True):
-            if TOGETHER in shown.negatives:
-                found.setdefault(key, _only(shown, TOGETHER))
-    return list(found.values())
+        for key, region in zip(_build_keys(rows), rows, strict=True):
+            if ALL_TYPES in region.negatives:
+                region_by_key.setdefault(key, _select_negatives(region, ALL_TYPES))
+    return list(region_by_key.values())
 
 
-def _together(files: Mapping[str, list[Region]]) -> list[Region]:
+def _merge_all_types(files: Mapping[str, list[Region]]) -> list[Region]:
     """Return the regions and captions that have negatives of all types, each in the file of its type, with all of them."""
-    known = [[shown for shown in files.get(kind, []) if kind in shown.negatives] for kind in TYPES]
-    keyed = [dict(zip(_keys(rows), rows, strict=True)) for rows in known]
+    known = [
+        [region for region in files.get(negative_type, []) if negative_type in region.negatives]
+        for negative_type in TYPES
+    ]
+    keyed = [dict(zip(_build_keys(rows), rows, strict=True)) for rows in known]
     return [
         first._replace(
-            negatives={kind: rows[key].negatives[kind] for kind, rows in zip(TYPES, keyed, strict=True)}
+            negatives={
+                negative_type: rows[key].negatives[negative_type]
+                for negative_type, rows in zip(TYPES, keyed, strict=True)
+            }
         )
         for key, first in keyed[0].items()
         if all(key in rows for rows in keyed)
     ]
 
 
-def _keys(rows: Sequence[Region]) -> list[Key]:
+def _build_keys(rows: Sequence[Region]) -> list[Key]:
     """Return what a row is recognised by in other files: its region, its caption, and which such row it is."""
-    seen: Counter[tuple[str, Box, str]] = Counter()
+    counts: Counter[tuple[str, Box, str]] = Counter()
     keys = []
     for row in rows:
         name = (row.image_id, row.box, row.caption)
-        keys.append((*name, seen[name]))
-        seen[name] += 1
+        keys.append((*name, counts[name]))
+        counts[name] += 1
     return keys
 
 

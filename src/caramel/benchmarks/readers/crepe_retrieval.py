@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.crepe_files import COLUMNS, Region, regions
-from caramel.benchmarks.visual_genome import vg_file
+from caramel.benchmarks.crepe_files import COLUMNS, Region, read_regions
+from caramel.benchmarks.visual_genome import locate_vg_image
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Index, Rankings
 
@@ -41,7 +41,7 @@ def read_crepe_retrieval(data: Path, images: Path, seed: int = SEED) -> Rankings
     Raises:
         DataError: there is none, or one is broken or empty.
     """
-    splits = {path.stem: regions(path, {}).kept for path in sorted(data.glob("*.csv"))}
+    splits = {path.stem: read_regions(path, {}).regions for path in sorted(data.glob("*.csv"))}
     if not splits:
         raise DataError(f"{str(data)!r} holds no *.csv. Expected layout:\n{LAYOUT}")
     size = min(map(len, splits.values()))
@@ -49,20 +49,20 @@ def read_crepe_retrieval(data: Path, images: Path, seed: int = SEED) -> Rankings
     pairs: list[Region] = []  # image and caption of a pair have the same place
     pools: list[Index] = []
     for split, members in splits.items():
-        for fold, chosen in enumerate(folds(split, members, size, seed)):
+        for fold, chosen in enumerate(draw_folds(split, members, size, seed)):
             for direction in ("i2t", "t2i"):
                 name = f"{direction}/{split}"
                 for number in range(size):
-                    place = len(pairs) + number
+                    index = len(pairs) + number
                     row = (
                         f"{name}/fold{fold}-{number}",
                         chosen[number].image_id,
                         [name, f"{name}/fold{fold}"],
                     )
-                    rows.append((*row, direction, place, len(pools), [place]))
+                    rows.append((*row, direction, index, len(pools), [index]))
             pools.append(np.arange(len(pairs), len(pairs) + size))
             pairs += chosen
-    files = {pair.image_id: vg_file(images, pair.image_id) for pair in pairs}
+    files = {pair.image_id: locate_vg_image(images, pair.image_id) for pair in pairs}
     return Rankings(
         pd.DataFrame(rows, columns=list(RANKING_COLUMNS)),
         [ImageFile(files[pair.image_id], box=pair.box) for pair in pairs],
@@ -71,14 +71,14 @@ def read_crepe_retrieval(data: Path, images: Path, seed: int = SEED) -> Rankings
     )
 
 
-def folds(split: str, members: list[Region], size: int, seed: int) -> list[list[Region]]:
+def draw_folds(split: str, members: list[Region], size: int, seed: int) -> list[list[Region]]:
     """Return the folds of a split: disjoint draws of ``size`` members that do not depend on their order."""
 
-    def drawn(pair: Region) -> bytes:
+    def hash_pair(pair: Region) -> bytes:
         name = f"{seed} {split} {pair.image_id} {pair.box} {pair.caption}"
         return hashlib.blake2b(name.encode()).digest()
 
-    order = sorted(members, key=drawn)
+    order = sorted(members, key=hash_pair)
     return [order[k * size : (k + 1) * size] for k in range(min(MOST_FOLDS, len(members) // size))]
 
 

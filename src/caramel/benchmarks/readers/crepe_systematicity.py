@@ -20,7 +20,14 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from caramel.benchmarks.crepe_files import Query, Region, Regions, among_negatives, regions, released_files
+from caramel.benchmarks.crepe_files import (
+    ParsedRegions,
+    Query,
+    Region,
+    build_negative_rankings,
+    list_release_files,
+    read_regions,
+)
 from caramel.interfaces.benchmark import Benchmark, Rankings
 
 LAYOUT = """\
@@ -42,35 +49,35 @@ def read_crepe_systematicity(data: Path, images: Path) -> Rankings:
     Raises:
         DataError: there is none, or one is broken.
     """
-    files = sorted(released_files(data, _split, LAYOUT), key=lambda file: _order(file[0]))
-    read = {split: regions(path, NEGATIVES) for split, path in files}
-    rejects = [reject for rows in read.values() for reject in rows.rejects]
-    return among_negatives(_retrievals(read), images, rejects)
+    files = sorted(list_release_files(data, _parse_split, LAYOUT), key=lambda file: _get_sort_key(file[0]))
+    by_split = {split: read_regions(path, NEGATIVES) for split, path in files}
+    rejects = [reject for rows in by_split.values() for reject in rows.rejects]
+    return build_negative_rankings(_iter_retrievals(by_split), images, rejects)
 
 
-def _split(name: str) -> str | None:
+def _parse_split(name: str) -> str | None:
     """Return training data and split of a file, such as ``laion/uc``, from its name."""
     match = NAME.fullmatch(name)
     splits = {name: split for split, name in SPLITS.items()}
     return f"{match[2]}/{splits[match[1]]}" if match else None
 
 
-def _order(split: str) -> tuple[int, str, int]:
+def _get_sort_key(split: str) -> tuple[int, str, int]:
     """Return the place of a file among the others: the authors' three training sets first."""
-    data, _, kind = split.partition("/")
-    place = TRAINING.index(data) if data in TRAINING else len(TRAINING)
-    return place, data, [*SPLITS].index(kind)
+    data, _, part = split.partition("/")
+    rank = TRAINING.index(data) if data in TRAINING else len(TRAINING)
+    return rank, data, [*SPLITS].index(part)
 
 
-def _retrievals(read: Mapping[str, Regions]) -> Iterator[tuple[Region, list[Query]]]:
-    for split, rows in read.items():
-        for shown in rows.kept:
+def _iter_retrievals(by_split: Mapping[str, ParsedRegions]) -> Iterator[tuple[Region, list[Query]]]:
+    for split, rows in by_split.items():
+        for region in rows.regions:
             yield (
-                shown,
+                region,
                 [
-                    Query(f"{split}/{kind}-{shown.number}", [f"{split}/{kind}"], types)
-                    for kind, types in SETS.items()
-                    if shown.negatives.keys() >= set(types)
+                    Query(f"{split}/{negative_type}-{region.number}", [f"{split}/{negative_type}"], types)
+                    for negative_type, types in SETS.items()
+                    if region.negatives.keys() >= set(types)
                 ],
             )
 

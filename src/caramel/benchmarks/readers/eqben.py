@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.pairs import METRICS, Row, file_rows, image_places, pair_task
-from caramel.benchmarks.public_files import found
+from caramel.benchmarks.pairs import METRICS, Row, build_file_rows, build_pair_task, list_image_folders
+from caramel.benchmarks.public_files import find_release_files
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons
-from caramel.io.readers import json_rows
-from caramel.io.validators import name_field
+from caramel.io.readers import read_json_rows
+from caramel.io.validators import read_name_field
 
 TO_PNG = (
     "import sys, pathlib, numpy, PIL.Image; [PIL.Image.fromarray(numpy.load(p)[:, :, ::-1].copy())"
@@ -32,40 +32,43 @@ def read_eqben(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: there is none or more than one, it is broken, or frames are still arrays.
     """
-    files = found(data, FILES, LAYOUT)
+    files = find_release_files(data, FILES, LAYOUT)
     if len(files) > 1:
         raise DataError(f"{str(data)!r} holds {' and '.join(FILES)}, two data sets. Keep one of them there.")
     listed = [
-        (where, row, *(name_field(row, name, where) for name in ("image0", "image1")))
-        for where, row in json_rows(files[0])
+        (where, row, *(read_name_field(row, name, where) for name in ("image0", "image1")))
+        for where, row in read_json_rows(files[0])
     ]
-    _check_frames([first for *_, first, _ in listed], image_places(data, images, FOLDERS))
-    rows = file_rows(
-        ((where, row, _picture(first), _picture(second)) for where, row, first, second in listed),
+    _check_frames([first for *_, first, _ in listed], list_image_folders(data, images, FOLDERS))
+    rows = build_file_rows(
+        (
+            (where, row, _replace_npy_suffix(first), _replace_npy_suffix(second))
+            for where, row, first, second in listed
+        ),
         data,
         images,
         FOLDERS,
     )
-    return pair_task(rows, ("caption0", "caption1"), lambda n, row: f"eqben-{n}", _subsets, data)
+    return build_pair_task(rows, ("caption0", "caption1"), lambda n, row: f"eqben-{n}", _list_subsets, data)
 
 
-def _picture(name: str) -> str:
+def _replace_npy_suffix(name: str) -> str:
     """Return the name of the picture; arrays are written as pictures beside them."""
     return f"{name.removesuffix('.npy')}.png" if name.endswith(".npy") else name
 
 
-def _check_frames(names: list[str], places: list[Path]) -> None:
+def _check_frames(names: list[str], folders: list[Path]) -> None:
     """Raise DataError where the first frame that is named as an array is there as an array alone."""
     name = next((name for name in names if name.endswith(".npy")), None)
-    for place in places if name else ():
-        if (place / str(name)).is_file() and not (place / _picture(str(name))).is_file():
+    for folder in folders if name else ():
+        if (folder / str(name)).is_file() and not (folder / _replace_npy_suffix(str(name))).is_file():
             raise DataError(
-                f"{str(place / str(name))!r} is an array, not a picture. Write all of them as .png beside them, "
-                f"once:\n  python -c \"{TO_PNG}\" '{place}'"
+                f"{str(folder / str(name))!r} is an array, not a picture. Write all of them as .png beside them, "
+                f"once:\n  python -c \"{TO_PNG}\" '{folder}'"
             )
 
 
-def _subsets(row: Row) -> list[str]:
+def _list_subsets(row: Row) -> list[str]:
     """Return the sub-dataset: the first folder of the image's name, such as ``eqbenkubric_cnt``."""
     return list(Path(row.image_id).parts[:-1][:1])
 

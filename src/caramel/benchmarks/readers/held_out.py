@@ -18,12 +18,12 @@ import pandas as pd
 
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
-from caramel.io.validators import brief
+from caramel.io.validators import format_value
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.schemas.pairs import PAIRS
-from caramel.sources.world.grammar import PATTERNS, Reading, realise
-from caramel.sources.world.scenes import COLOURS, NOUNS, Meaning, Mention, Scene, Thing
+from caramel.sources.world.grammar import PATTERNS, Reading, realise_caption
+from caramel.sources.world.scenes import COLOURS, NOUNS, Meaning, Mention, Scene, SceneObject
 from caramel.utils.hashing import compute_stable_keys
 
 FOLDER = "pairs.parquet and images.parquet as `dvc repro` writes them into data/scenes"
@@ -44,7 +44,7 @@ def read_held_out(
     Raises:
         DataError: a table is missing or broken, or no image of the split is there.
     """
-    pairs = _pairs(data, split, count, seed)
+    pairs = _load_pairs(data, split, count, seed)
     names = list(dict.fromkeys(pairs["image_id"]))
     texts = list(dict.fromkeys(pairs["caption"]))
     at_image, at_text = ({name: i for i, name in enumerate(items)} for items in (names, texts))
@@ -52,9 +52,9 @@ def read_held_out(
     for name, captions in pairs.groupby("image_id", sort=False)["caption"]:
         true = sorted({at_text[caption] for caption in captions})
         rows.append((f"i2t/{name}", name, ["i2t"], "i2t", at_image[name], 0, true))
-    for caption, of in pairs.groupby("caption", sort=False):
-        true = sorted({at_image[name] for name in of["image_id"]})
-        first = of.iloc[0]
+    for caption, caption_pairs in pairs.groupby("caption", sort=False):
+        true = sorted({at_image[name] for name in caption_pairs["image_id"]})
+        first = caption_pairs.iloc[0]
         rows.append((f"t2i/{first['pair_id']}", first["image_id"], ["t2i"], "t2i", at_text[caption], 1, true))
     return Rankings(
         pd.DataFrame(rows, columns=list(RANKING_COLUMNS)),
@@ -72,21 +72,21 @@ def read_world_classes(
     Raises:
         DataError: a table is missing or broken, or no picture of one object is there.
     """
-    pairs = single_objects(data, split, count, seed)
+    pairs = select_single_object_pairs(data, split, count, seed)
     if pairs.empty:
         raise DataError(
             f"No picture of split {split!r} in {str(data)!r} shows a single object of the embedded world: there is no class "
             f"to tell. Take scenes.source = 'world' with 1 among scenes.objects, or leave 'world_classes' out."
         )
     classes: dict[str, tuple[str, ...]] = {
-        **{noun: tuple(_sentences([Mention(noun)])) for noun in NOUNS},
-        **{colour: tuple(_sentences([Mention(n, colour) for n in NOUNS])) for colour in COLOURS},
+        **{noun: tuple(_list_sentences([Mention(noun)])) for noun in NOUNS},
+        **{colour: tuple(_list_sentences([Mention(n, colour) for n in NOUNS])) for colour in COLOURS},
     }
     at = {name: i for i, name in enumerate(classes)}
     rows = [
-        (f"{task}/{row.image_id}", row.image_id, [task], "i2t", image, pool, [at[getattr(thing, task)]])
+        (f"{task}/{row.image_id}", row.image_id, [task], "i2t", image, pool, [at[getattr(obj, task)]])
         for image, row in enumerate(pairs.itertuples())
-        for thing in _things(str(row.pair_id), str(row.scene))
+        for obj in _parse_scene_objects(str(row.pair_id), str(row.scene))
         for pool, task in enumerate(("noun", "colour"))
     ]
     return Rankings(
@@ -97,38 +97,43 @@ def read_world_classes(
     )
 
 
-def single_objects(data: Path, split: str, count: int | None, seed: int) -> pd.DataFrame:
+def select_single_object_pairs(data: Path, split: str, count: int | None, seed: int) -> pd.DataFrame:
     """Return the pairs of the split's pictures of one object, a row each: none where no scene is known."""
-    pairs = _pairs(data, split, count, seed).drop_duplicates("image_id")
+    pairs = _load_pairs(data, split, count, seed).drop_duplicates("image_id")
     known = pairs[pairs["scene"].notna() & (pairs["source"] == "world")]
-    objects = [_things(pair, scene) for pair, scene in zip(known["pair_id"], known["scene"], strict=True)]
-    return known[[len(things) == 1 for things in objects]]
+    objects = [
+        _parse_scene_objects(pair, scene)
+        for pair, scene in zip(known["pair_id"], known["scene"], strict=True)
+    ]
+    return known[[len(scene_objects) == 1 for scene_objects in objects]]
 
 
-def _things(pair_id: str, scene: str) -> tuple[Thing, ...]:
+def _parse_scene_objects(pair_id: str, scene: str) -> tuple[SceneObject, ...]:
     """Return the objects of a pair's scene; a DataError if it is no scene of the world."""
     try:
-        things = Scene.from_json(scene).things
+        objects = Scene.from_json(scene).things
     except (ValueError, TypeError, KeyError, RecursionError):
-        things = None
-    if things is None or any(thing.noun not in NOUNS or thing.colour not in COLOURS for thing in things):
+        objects = None
+    if objects is None or any(obj.noun not in NOUNS or obj.colour not in COLOURS for obj in objects):
         raise DataError(
-            f"The scene of pair {brief(pair_id)} is none of the embedded world: {brief(scene)}. Run `dvc repro scenes`."
+            f"The scene of pair {format_value(pair_id)} is none of the embedded world: {format_value(scene)}. Run `dvc repro scenes`."
         )
-    return things
+    return objects
 
 
-def _sentences(mentions: list[Mention]) -> list[str]:
+def _list_sentences(mentions: list[Mention]) -> list[str]:
     """Return every sentence on one object, of each of these mentions."""
     patterns = range(len(PATTERNS[1, 0]))
-    return [realise(Reading(Meaning((mention,)), pattern)) for mention in mentions for pattern in patterns]
+    return [
+        realise_caption(Reading(Meaning((mention,)), pattern)) for mention in mentions for pattern in patterns
+    ]
 
 
-def _pairs(data: Path, split: str, count: int | None, seed: int) -> pd.DataFrame:
+def _load_pairs(data: Path, split: str, count: int | None, seed: int) -> pd.DataFrame:
     """Return the pairs of some images of a split: those whose image is at hand."""
     pairs = read_table(PAIRS, data / "pairs.parquet")
-    there = {*read_table(IMAGES, data / "images.parquet", ["image_id"])["image_id"]}
-    pairs = pairs[(pairs["split"] == split) & pairs["image_id"].isin(there)]
+    available = {*read_table(IMAGES, data / "images.parquet", ["image_id"])["image_id"]}
+    pairs = pairs[(pairs["split"] == split) & pairs["image_id"].isin(available)]
     if pairs.empty:
         raise DataError(f"No pair of split {split!r} with an image in {str(data)!r}: nothing can be ranked.")
     if count is not None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from caramel.benchmarks.metrics import METRICS
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.errors import DataError, format_items
 from caramel.interfaces.benchmark import ABSENT, Benchmark, Comparisons, ImageFile
-from caramel.io.validators import brief
+from caramel.io.validators import format_value
 from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
@@ -32,7 +32,7 @@ def read_instances(data: Path, images: Path, split: str | None = None) -> Compar
         DataError: a table is missing or broken, there is no instance of the split, or an image is not
             in the images table.
     """
-    return _read(data / "instances.parquet", split)
+    return _read_task(data / "instances.parquet", split)
 
 
 def read_source_form(data: Path, images: Path, split: str | None = None) -> Comparisons:
@@ -40,10 +40,10 @@ def read_source_form(data: Path, images: Path, split: str | None = None) -> Comp
 
     The stage ``assemble`` writes it where the positive images of ``instances.parquet`` are drawn.
     """
-    return _read(data / "instances_source.parquet", split)
+    return _read_task(data / "instances_source.parquet", split)
 
 
-def _read(path: Path, split: str | None) -> Comparisons:
+def _read_task(path: Path, split: str | None) -> Comparisons:
     """Return the task of a table ``instances`` and of ``images.parquet`` beside it; see ``read_instances``."""
     rows = read_table(INSTANCES, path)
     chosen = rows if split is None else rows[rows["split"] == split]
@@ -58,16 +58,16 @@ def _read(path: Path, split: str | None) -> Comparisons:
     lacking = sorted(name for name in used if name not in known)
     if lacking:
         raise DataError(
-            f"{len(lacking)} images of {path} are not in {store}:\n{format_items([brief(i) for i in lacking])}\n"
+            f"{len(lacking)} images of {path} are not in {store}:\n{format_items([format_value(i) for i in lacking])}\n"
             f"Run `dvc repro assemble`."
         )
     at = {name: i for i, name in enumerate(used)}
-    return comparisons(
+    return build_comparisons(
         [
             {
                 "instance_id": row.instance_id,
                 "image_id": row.image_id,
-                "subsets": subsets_of(str(row.type), str(row.subtype), str(row.compounds or "")),
+                "subsets": list_subsets(str(row.type), str(row.subtype), str(row.compounds or "")),
                 "image": at[row.image_id],
                 "negative_image": at.get(row.negative_image_id, ABSENT),
                 "caption": row.caption,
@@ -80,15 +80,15 @@ def _read(path: Path, split: str | None) -> Comparisons:
     )
 
 
-def subsets_of(kind: str, subtype: str, compounds: str) -> list[str]:
+def list_subsets(negative_type: str, subtype: str, compounds: str) -> list[str]:
     """Return the instance's subsets: ``without_add``, of it ``seen`` or ``unseen``, the type, the subtype.
 
     An *add* negative is longer by construction, and its positive caption may stay true of the negative image: metrics
     are given without those as well, and that part by whether train shows all that the captions compose; ``compounds`` is
     empty where that is not known.
     """
-    headline = [] if kind == "add" else ["without_add", *([compounds] if compounds else [])]
-    return [*headline, kind, subtype]
+    headline = [] if negative_type == "add" else ["without_add", *([compounds] if compounds else [])]
+    return [*headline, negative_type, subtype]
 
 
 BENCHMARK = Benchmark(

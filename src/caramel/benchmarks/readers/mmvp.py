@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.public_files import found, locate_images
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.public_files import find_release_files, locate_images
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile
-from caramel.io.readers import csv_rows
-from caramel.io.validators import brief, text_field
+from caramel.io.readers import iter_csv_rows
+from caramel.io.validators import format_value, read_text_field
 
 LAYOUT = """\
   mmvp/Questions.csv                                from huggingface.co/datasets/MMVP/MMVP_VLM
@@ -40,10 +40,10 @@ def read_mmvp(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: it is missing or broken, or the images do not form pairs.
     """
-    path = found(data, ["Questions.csv"], LAYOUT)[0]
+    path = find_release_files(data, ["Questions.csv"], LAYOUT)[0]
     questions: dict[int, tuple[str, str]] = {}  # image -> pattern, statement
-    for where, row in csv_rows(path, COLUMNS):
-        number, pattern, statement = _fields(row, where)
+    for where, row in iter_csv_rows(path, COLUMNS):
+        number, pattern, statement = _parse_row(row, where)
         if number in questions:
             raise DataError(f"{where}: image {number} has a statement already.")
         questions[number] = pattern, statement
@@ -52,7 +52,7 @@ def read_mmvp(data: Path, images: Path) -> Comparisons:
     rows: list[dict[str, object]] = []
     names: list[str] = []
     for number in sorted({image - (image + 1) % 2 for image in questions}):
-        (pattern, statement), (_, other) = _pair(questions, number, path)
+        (pattern, statement), (_, other) = _get_pair(questions, number, path)
         rows.append(
             {
                 "instance_id": f"{number}-{number + 1}",
@@ -66,22 +66,22 @@ def read_mmvp(data: Path, images: Path) -> Comparisons:
         )
         names += [f"{pattern}/{n}.jpg" for n in (number, number + 1)]
     files = locate_images(images, names, ("MLLM_VLM Images",))
-    return comparisons(rows, [ImageFile(str(path)) for path in files])
+    return build_comparisons(rows, [ImageFile(str(path)) for path in files])
 
 
-def _fields(row: dict[str, str], where: str) -> tuple[int, str, str]:
+def _parse_row(row: dict[str, str], where: str) -> tuple[int, str, str]:
     """Return number, pattern and statement of one image."""
     number, pattern = row[ID].strip(), row[PATTERN].strip()
     if not (number.isascii() and number.isdigit() and len(number) < 10 and int(number)):
-        raise DataError(f"{where}: column {ID!r} must be the number of an image, not {brief(number)}.")
+        raise DataError(f"{where}: column {ID!r} must be the number of an image, not {format_value(number)}.")
     if pattern not in PATTERNS:
         raise DataError(
-            f"{where}: column {PATTERN!r} is {brief(pattern)}, which is none of {', '.join(PATTERNS)}."
+            f"{where}: column {PATTERN!r} is {format_value(pattern)}, which is none of {', '.join(PATTERNS)}."
         )
-    return int(number), pattern, text_field(row, STATEMENT, where)
+    return int(number), pattern, read_text_field(row, STATEMENT, where)
 
 
-def _pair(
+def _get_pair(
     questions: dict[int, tuple[str, str]], number: int, path: Path
 ) -> tuple[tuple[str, str], tuple[str, str]]:
     """Return pattern and statement of an odd image and of the next one."""
@@ -89,7 +89,7 @@ def _pair(
     if first is None or second is None or first[0] != second[0]:
         raise DataError(
             f"{str(path)!r}: images {number} and {number + 1} must both be there, with the same pattern; "
-            f"found {brief(first)} and {brief(second)}."
+            f"found {format_value(first)} and {format_value(second)}."
         )
     return first, second
 

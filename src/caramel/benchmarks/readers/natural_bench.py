@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.pairs import METRICS, Row, file_rows, pair_task, release_folder
+from caramel.benchmarks.pairs import METRICS, Row, build_file_rows, build_pair_task, find_release_folder
 from caramel.interfaces.benchmark import Benchmark, Comparisons
-from caramel.io.readers import json_rows
-from caramel.io.validators import name_field, number_field
+from caramel.io.readers import read_json_rows
+from caramel.io.validators import read_name_field, read_number_field
 
 LAYOUT = """\
   natural_bench/metadata.json    from NaturalBench-Retrieval.zip at huggingface.co/datasets/BaiqiL/NaturalBench
@@ -23,21 +23,21 @@ def read_natural_bench(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: it is missing or broken.
     """
-    folder = release_folder(data, ("metadata.json",), ("NaturalBench-Retrieval",), LAYOUT)
-    rows = file_rows(
+    folder = find_release_folder(data, ("metadata.json",), ("NaturalBench-Retrieval",), LAYOUT)
+    rows = build_file_rows(
         (
-            (where, row, name_field(row, "image_0", where), name_field(row, "image_1", where))
-            for where, row in json_rows(folder / "metadata.json")
+            (where, row, read_name_field(row, "image_0", where), read_name_field(row, "image_1", where))
+            for where, row in read_json_rows(folder / "metadata.json")
         ),
         folder,
         images,
         ("images",),
     )
-    return pair_task(rows, ("caption_0", "caption_1"), _name, lambda row: [], folder)
+    return build_pair_task(rows, ("caption_0", "caption_1"), _format_instance_id, lambda row: [], folder)
 
 
-def _name(_: int, row: Row) -> str:
-    return f"natural_bench-{number_field(row.fields, 'index', row.where)}"
+def _format_instance_id(_: int, row: Row) -> str:
+    return f"natural_bench-{read_number_field(row.fields, 'index', row.where)}"
 
 
 BENCHMARK = Benchmark(

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from caramel.benchmarks.pairs import Row, cell_rows, pair_task, release_folder
+from caramel.benchmarks.pairs import Row, build_pair_task, find_release_folder, read_embedded_rows
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons
-from caramel.io.validators import brief, number_field, text_field
+from caramel.io.validators import format_value, read_number_field, read_text_field
 
 LAYOUT = """\
   natural_bench_questions/train-*.parquet    from huggingface.co/datasets/BaiqiL/NaturalBench (also in
@@ -31,31 +31,33 @@ def read_natural_bench_questions(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: there is none, or one is broken.
     """
-    folder = release_folder(data, ("train-*.parquet",), ("data",), LAYOUT)
-    pairs = cell_rows(folder, ("Image_0", "Image_1"), FIELDS, LAYOUT, pattern="train-*.parquet")
-    rows = [row for pair in pairs for row in _questions(pair)]
-    return pair_task(rows, TEXTS, _name, lambda row: [row.fields[TYPE]], folder)
+    folder = find_release_folder(data, ("train-*.parquet",), ("data",), LAYOUT)
+    pairs = read_embedded_rows(folder, ("Image_0", "Image_1"), FIELDS, LAYOUT, pattern="train-*.parquet")
+    rows = [row for pair in pairs for row in _iter_questions(pair)]
+    return build_pair_task(rows, TEXTS, _get_instance_id, lambda row: [row.fields[TYPE]], folder)
 
 
-def _questions(pair: Row) -> Iterator[Row]:
+def _iter_questions(pair: Row) -> Iterator[Row]:
     """Yield the two questions of a pair of images."""
-    kind, where = text_field(pair.fields, TYPE, pair.where), pair.where
-    if kind not in ANSWERS:
-        raise DataError(f"{where}: field {TYPE!r} is {brief(kind)}, which is none of {', '.join(ANSWERS)}.")
+    question_type, where = read_text_field(pair.fields, TYPE, pair.where), pair.where
+    if question_type not in ANSWERS:
+        raise DataError(
+            f"{where}: field {TYPE!r} is {format_value(question_type)}, which is none of {', '.join(ANSWERS)}."
+        )
     for q in (0, 1):
-        question = text_field(pair.fields, f"Question_{q}", where)
-        answers = [text_field(pair.fields, f"Image_{i}_Question_{q}", where).strip() for i in (0, 1)]
-        if set(answers) != set(ANSWERS[kind]):
+        question = read_text_field(pair.fields, f"Question_{q}", where)
+        answers = [read_text_field(pair.fields, f"Image_{i}_Question_{q}", where).strip() for i in (0, 1)]
+        if set(answers) != set(ANSWERS[question_type]):
             raise DataError(
-                f"{where}: the answers to 'Question_{q}' must be {brief(ANSWERS[kind])}, one on each image, not "
-                f"{brief(answers)}."
+                f"{where}: the answers to 'Question_{q}' must be {format_value(ANSWERS[question_type])}, one on each image, not "
+                f"{format_value(answers)}."
             )
         texts = dict(zip(TEXTS, (f"{question} {answer}" for answer in answers), strict=True))
-        number = number_field(pair.fields, "Index", where)
-        yield pair._replace(fields={**texts, TYPE: kind, "name": f"natural_bench-{number}-{q}"})
+        number = read_number_field(pair.fields, "Index", where)
+        yield pair._replace(fields={**texts, TYPE: question_type, "name": f"natural_bench-{number}-{q}"})
 
 
-def _name(_: int, row: Row) -> str:
+def _get_instance_id(_: int, row: Row) -> str:
     return str(row.fields["name"])
 
 

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.public_files import found, locate_files
-from caramel.benchmarks.tasks import Choice, choices
+from caramel.benchmarks.public_files import find_release_files, locate_files
+from caramel.benchmarks.tasks import Choice, build_choices
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Index, Rankings
-from caramel.io.readers import csv_rows, literal
-from caramel.io.validators import brief, checked_text, name_field, text_field
+from caramel.io.readers import iter_csv_rows, parse_literal
+from caramel.io.validators import format_value, read_name_field, read_text_field, validate_text
 
 # Subset -> its file.
 MCQ = {
@@ -56,40 +56,40 @@ def read_mcq(data: Path, images: Path) -> Rankings:
     """
     rows: list[Choice] = []
     files: dict[str, ImageFile] = {}
-    for subset, path in _files(data, MCQ, MCQ_LAYOUT):
-        part = list(_questions(path, subset))
-        files |= _images([row.query for row in part], path, data, images)
+    for subset, path in _list_files(data, MCQ, MCQ_LAYOUT):
+        part = list(_iter_questions(path, subset))
+        files |= _locate_images([row.query for row in part], path, data, images)
         rows += part
-    return choices(rows, list(files.items()))
+    return build_choices(rows, list(files.items()))
 
 
-def _questions(path: Path, subset: str) -> Iterator[Choice]:
+def _iter_questions(path: Path, subset: str) -> Iterator[Choice]:
     """Yield the questions of a file."""
     binary = subset.startswith("chexpert")
     captions = [f"caption_{k}" for k in range(2 if binary else 4)]
     columns = ["image_path", "correct_answer", *captions, *([] if binary else ["correct_answer_template"])]
-    for number, (where, row) in enumerate(csv_rows(path, columns)):
-        image, true = name_field(row, "image_path", where), row["correct_answer"].strip()
+    for number, (where, row) in enumerate(iter_csv_rows(path, columns)):
+        image, true = read_name_field(row, "image_path", where), row["correct_answer"].strip()
         if true not in map(str, range(len(captions))):
             raise DataError(
                 f"{where}: column 'correct_answer' must be the number of a caption, from 0 to {len(captions) - 1}, "
-                f"not {brief(true)}."
+                f"not {format_value(true)}."
             )
-        subsets = [subset] if binary else [subset, f"{subset}/{_template(row, where)}"]
-        options = [text_field(row, name, where) for name in captions]
+        subsets = [subset] if binary else [subset, f"{subset}/{_parse_template(row, where)}"]
+        options = [read_text_field(row, name, where) for name in captions]
         yield Choice(f"{subset}-{number}", image, subsets, "i2t", image, options, int(true))
 
 
-def _template(row: Mapping[str, str], where: str) -> str:
+def _parse_template(row: Mapping[str, str], where: str) -> str:
     template = row["correct_answer_template"].strip()
     if template not in TEMPLATES:
         raise DataError(
-            f"{where}: column 'correct_answer_template' is {brief(template)}, which is none of {', '.join(TEMPLATES)}."
+            f"{where}: column 'correct_answer_template' is {format_value(template)}, which is none of {', '.join(TEMPLATES)}."
         )
     return template
 
 
-class _Captioned(NamedTuple):
+class _CaptionedImage(NamedTuple):
     """One row of a file for retrieval."""
 
     image: str
@@ -105,47 +105,51 @@ def read_retrieval(data: Path, images: Path) -> Rankings:
     rows: list[tuple[object, ...]] = []
     texts: list[tuple[str, ...]] = []
     pools: list[Index] = []
-    places: dict[ImageFile, int] = {}
-    for subset, path in _files(data, RETRIEVAL, RETRIEVAL_LAYOUT):
-        part = list(_captioned(path))
-        files = _images([row.image for row in part], path, data, images)
-        of = {name: places.setdefault(file, len(places)) for name, file in files.items()}
+    image_indices: dict[ImageFile, int] = {}
+    for subset, path in _list_files(data, RETRIEVAL, RETRIEVAL_LAYOUT):
+        part = list(_iter_captioned_images(path))
+        files = _locate_images([row.image for row in part], path, data, images)
+        index_by_name = {
+            name: image_indices.setdefault(file, len(image_indices)) for name, file in files.items()
+        }
         for number, row in enumerate(part):
             for k, caption in enumerate(row.captions):
-                name, true = f"{subset}-{number}-{k}", [of[row.image]]
+                name, true = f"{subset}-{number}-{k}", [index_by_name[row.image]]
                 rows.append((name, row.image, [subset], "t2i", len(texts), len(pools), true))
                 texts.append((caption,))
-        pools.append(np.array(list(of.values()), np.int64))
-    return Rankings(pd.DataFrame(rows, columns=list(RANKING_COLUMNS)), list(places), texts, pools)
+        pools.append(np.array(list(index_by_name.values()), np.int64))
+    return Rankings(pd.DataFrame(rows, columns=list(RANKING_COLUMNS)), list(image_indices), texts, pools)
 
 
-def _captioned(path: Path) -> Iterator[_Captioned]:
+def _iter_captioned_images(path: Path) -> Iterator[_CaptionedImage]:
     """Yield the rows of a file."""
-    for where, row in csv_rows(path, ["filepath", "captions"]):
-        captions = literal(row["captions"], f"{where}, column 'captions'")
+    for where, row in iter_csv_rows(path, ["filepath", "captions"]):
+        captions = parse_literal(row["captions"], f"{where}, column 'captions'")
         if not isinstance(captions, list) or not captions:
-            raise DataError(f"{where}: column 'captions' must be a list of texts, not {brief(captions)}.")
-        yield _Captioned(
-            name_field(row, "filepath", where),
-            [_caption(text, where) for text in captions],
+            raise DataError(
+                f"{where}: column 'captions' must be a list of texts, not {format_value(captions)}."
+            )
+        yield _CaptionedImage(
+            read_name_field(row, "filepath", where),
+            [_parse_caption(text, where) for text in captions],
         )
 
 
-def _caption(text: Any, where: str) -> str:
+def _parse_caption(text: Any, where: str) -> str:
     """Return a caption, which may be empty: one of the release's 65,028 is, and the authors' code scores it as a query."""
     if not isinstance(text, str):
-        raise DataError(f"{where}: field 'captions' must be text, not {brief(text)}.")
-    return checked_text(text, "captions", where)
+        raise DataError(f"{where}: field 'captions' must be text, not {format_value(text)}.")
+    return validate_text(text, "captions", where)
 
 
-def _files(data: Path, names: Mapping[str, str], layout: str) -> list[tuple[str, Path]]:
+def _list_files(data: Path, names: Mapping[str, str], layout: str) -> list[tuple[str, Path]]:
     """Return (subset, file) of those that are there."""
     folder = data / "images" if any((data / "images" / name).is_file() for name in names.values()) else data
     subsets = {name: subset for subset, name in names.items()}
-    return [(subsets[path.name], path) for path in found(folder, names.values(), layout)]
+    return [(subsets[path.name], path) for path in find_release_files(folder, names.values(), layout)]
 
 
-def _images(names: Sequence[str], path: Path, data: Path, images: Path) -> dict[str, ImageFile]:
+def _locate_images(names: Sequence[str], path: Path, data: Path, images: Path) -> dict[str, ImageFile]:
     """Return name -> file of the images that a file names.
 
     The fewest leading folders are left out with which any image is found; never so many that two names
@@ -158,14 +162,14 @@ def _images(names: Sequence[str], path: Path, data: Path, images: Path) -> dict[
     if not distinct:
         raise DataError(f"{str(path)!r} holds no row. Download it again.")
     for left_out in range(len(PurePosixPath(distinct[0]).parts)):
-        shorter = [_without(name, left_out) for name in distinct]
+        shorter = [_strip_folders(name, left_out) for name in distinct]
         files = locate_files([images, data], shorter) if len(set(shorter)) == len(shorter) else None
         if files:
             return {name: ImageFile(str(path)) for name, path in zip(distinct, files, strict=True)}
     return {name: ImageFile(str(images / name)) for name in distinct}
 
 
-def _without(name: str, folders: int) -> str:
+def _strip_folders(name: str, folders: int) -> str:
     """Return a name without its first folders; its last part stays."""
     parts = PurePosixPath(name).parts
     return str(PurePosixPath(*parts[min(folders, len(parts) - 1) :]))
@@ -181,7 +185,7 @@ RETRIEVAL_LAYOUT = LAYOUT.format(
     files=",\n      ".join(RETRIEVAL.values()),
     images="COCO 2017 validation,\n      synthetic ones from the authors",
 )
-_SEEN = (
+_CONFIRMED = (
     "the first rows of the authors' files of COCO, VOC 2007 and the synthetic images, as a later project "
     "(github.com/sepehrkr/SpaceVLM, data/images) holds them; "
 )
@@ -190,7 +194,7 @@ NEGBENCH_MCQ = Benchmark(
     layout=MCQ_LAYOUT,
     reader=read_mcq,
     metrics=("recall@1",),
-    confirmed=_SEEN
+    confirmed=_CONFIRMED
     + "github.com/m1k2zoo/negbench: datasets.md (files), training/data.py and evaluation/mcq.py (columns, "
     "accuracy by template), by forks of it. CheXpert's files were not at hand: their columns are those of the code",
 )
@@ -199,7 +203,7 @@ NEGBENCH_RETRIEVAL = Benchmark(
     layout=RETRIEVAL_LAYOUT,
     reader=read_retrieval,
     metrics=("recall@1", "recall@5"),
-    confirmed=_SEEN
+    confirmed=_CONFIRMED
     + "github.com/m1k2zoo/negbench: datasets.md (files), training/data.py and evaluation/retrieval.py "
     "(columns, recall of images at 1 and 5), by forks of it, and a reading of the published retrieval files: 65,028 "
     "captions, one of them empty",

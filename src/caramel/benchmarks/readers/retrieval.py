@@ -18,11 +18,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.public_files import found, locate_images
+from caramel.benchmarks.public_files import find_release_files, locate_images
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
-from caramel.io.readers import json_rows, read_json
-from caramel.io.validators import brief, list_field, name_field, number_field, text_field
+from caramel.io.readers import read_json, read_json_rows
+from caramel.io.validators import (
+    format_value,
+    read_list_field,
+    read_name_field,
+    read_number_field,
+    read_text_field,
+)
 
 KARPATHY = "from caption_datasets.zip of cs.stanford.edu/people/karpathy/deepimagesent"
 COCO_LAYOUT = f"""\
@@ -44,7 +50,7 @@ FOLDERS = {
     "dataset_flickr30k.json": ("flickr30k-images", "flickr30k_images", "flickr30k/flickr30k-images"),
 }
 CAPTIONS = 5  # of each image
-Captioned = tuple[str, list[str]]  # name of an image's file, its captions
+CaptionedImage = tuple[str, list[str]]  # name of an image's file, its captions
 
 
 def read_coco_retrieval(data: Path, images: Path) -> Rankings:
@@ -53,13 +59,13 @@ def read_coco_retrieval(data: Path, images: Path) -> Rankings:
     Raises:
         DataError: there is none or several, or it is broken.
     """
-    paths = found(data, COCO_FILES, COCO_LAYOUT)
+    paths = find_release_files(data, COCO_FILES, COCO_LAYOUT)
     if len(paths) > 1:
         raise DataError(
             f"{str(data)!r} holds {' and '.join(path.name for path in paths)}, of which one is read. "
             f"Leave one of them there."
         )
-    return _task(COCO_FILES[paths[0].name](paths[0]), paths[0], images)
+    return _build_task(COCO_FILES[paths[0].name](paths[0]), paths[0], images)
 
 
 def read_flickr30k_retrieval(data: Path, images: Path) -> Rankings:
@@ -68,61 +74,63 @@ def read_flickr30k_retrieval(data: Path, images: Path) -> Rankings:
     Raises:
         DataError: there is no such file, or it is broken.
     """
-    (path,) = found(data, ["dataset_flickr30k.json"], FLICKR30K_LAYOUT)
-    return _task(_karpathy(path), path, images)
+    (path,) = find_release_files(data, ["dataset_flickr30k.json"], FLICKR30K_LAYOUT)
+    return _build_task(_read_karpathy_split(path), path, images)
 
 
-def _karpathy(path: Path) -> list[Captioned]:
+def _read_karpathy_split(path: Path) -> list[CaptionedImage]:
     """Return the test images of a file of Karpathy's splits."""
-    rows = list_field(_object(path), "images", repr(str(path)))
+    rows = read_list_field(_read_object(path), "images", repr(str(path)))
     tested = []
     for number, row in enumerate(rows):
         where = f"{str(path)!r}, image {number}"
-        if text_field(row, "split", where) == "test":
-            captions = [text_field(one, "raw", where) for one in list_field(row, "sentences", where)]
-            tested.append((name_field(row, "filename", where), captions))
+        if read_text_field(row, "split", where) == "test":
+            captions = [
+                read_text_field(one, "raw", where) for one in read_list_field(row, "sentences", where)
+            ]
+            tested.append((read_name_field(row, "filename", where), captions))
     return tested
 
 
-def _karpathy_test(path: Path) -> list[Captioned]:
+def _read_karpathy_test(path: Path) -> list[CaptionedImage]:
     """Return the images of a file that holds the test part of Karpathy's split alone: image and list of captions.
 
     Images are named with their folder, ``val2014``, which is left out: the instances are those of ``dataset_coco.json``.
     """
     tested = []
-    for where, row in json_rows(path):
-        captions = list_field(row, "caption", where)
-        texts = [text_field({"caption": text}, "caption", where) for text in captions]
-        tested.append((PurePosixPath(name_field(row, "image", where)).name, texts))
+    for where, row in read_json_rows(path):
+        captions = read_list_field(row, "caption", where)
+        texts = [read_text_field({"caption": text}, "caption", where) for text in captions]
+        tested.append((PurePosixPath(read_name_field(row, "image", where)).name, texts))
     return tested
 
 
-def _coco(path: Path) -> list[Captioned]:
+def _read_coco_captions(path: Path) -> list[CaptionedImage]:
     """Return all images of a file of COCO's caption annotations."""
-    whole, names, captions = _object(path), dict[int, str](), dict[int, list[str]]()
-    for number, row in enumerate(list_field(whole, "images", repr(str(path)))):
+    whole, names, captions = _read_object(path), dict[int, str](), dict[int, list[str]]()
+    for number, row in enumerate(read_list_field(whole, "images", repr(str(path)))):
         where = f"{str(path)!r}, image {number}"
-        image = number_field(row, "id", where)
+        image = read_number_field(row, "id", where)
         if image in names:
             raise DataError(f"{where}: the id {image} stands twice. Download the file again.")
-        names[image], captions[image] = name_field(row, "file_name", where), []
-    for number, row in enumerate(list_field(whole, "annotations", repr(str(path)))):
+        names[image], captions[image] = read_name_field(row, "file_name", where), []
+    for number, row in enumerate(read_list_field(whole, "annotations", repr(str(path)))):
         where = f"{str(path)!r}, annotation {number}"
-        image = number_field(row, "image_id", where)
+        image = read_number_field(row, "image_id", where)
         if image not in names:
             raise DataError(f"{where}: field 'image_id' = {image} is the id of no image in the file.")
-        captions[image].append(text_field(row, "caption", where))
+        captions[image].append(read_text_field(row, "caption", where))
     return [(name, captions[image]) for image, name in names.items()]
 
 
-COCO_FILES: Mapping[str, Callable[[Path], list[Captioned]]] = {
-    "dataset_coco.json": _karpathy,
-    "coco_karpathy_test.json": _karpathy_test,
-    "captions_val2017.json": _coco,
+COCO_FILES: Mapping[str, Callable[[Path], list[CaptionedImage]]] = {
+    "dataset_coco.json": _read_karpathy_split,
+    "coco_karpathy_test.json": _read_karpathy_test,
+    "captions_val2017.json": _read_coco_captions,
 }
 
 
-def _task(rows: Sequence[Captioned], path: Path, images: Path) -> Rankings:
+def _build_task(rows: Sequence[CaptionedImage], path: Path, images: Path) -> Rankings:
     """Return the retrieval of captions by images and of images by captions, all of them in one pool."""
     bare = [name for name, captions in rows if not captions]
     if bare or not rows:
@@ -132,11 +140,11 @@ def _task(rows: Sequence[Captioned], path: Path, images: Path) -> Rankings:
     to_image: list[tuple[object, ...]] = []
     texts: list[tuple[str, ...]] = []
     for image, (name, captions) in enumerate(rows):
-        own = list(range(len(texts), len(texts) + len(captions[:CAPTIONS])))
+        text_indices = list(range(len(texts), len(texts) + len(captions[:CAPTIONS])))
         texts += [(caption,) for caption in captions[:CAPTIONS]]
-        to_text.append((f"i2t/{name}", name, ["i2t"], "i2t", image, 0, own))
+        to_text.append((f"i2t/{name}", name, ["i2t"], "i2t", image, 0, text_indices))
         to_image += [
-            (f"t2i/{name}-{n}", name, ["t2i"], "t2i", text, 1, [image]) for n, text in enumerate(own)
+            (f"t2i/{name}-{n}", name, ["t2i"], "t2i", text, 1, [image]) for n, text in enumerate(text_indices)
         ]
     files = locate_images(images, [name for name, _ in rows], FOLDERS[path.name])
     return Rankings(
@@ -147,10 +155,10 @@ def _task(rows: Sequence[Captioned], path: Path, images: Path) -> Rankings:
     )
 
 
-def _object(path: Path) -> dict[str, Any]:
+def _read_object(path: Path) -> dict[str, Any]:
     data = read_json(path)
     if not isinstance(data, dict):
-        raise DataError(f"{str(path)!r} must be an object, not {brief(data)}.")
+        raise DataError(f"{str(path)!r} must be an object, not {format_value(data)}.")
     return data
 
 

@@ -11,12 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from caramel.benchmarks.public_files import found, locate_files
-from caramel.benchmarks.tasks import Choice, choices
+from caramel.benchmarks.public_files import find_release_files, locate_files
+from caramel.benchmarks.tasks import Choice, build_choices
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Direction, ImageFile, Rankings
-from caramel.io.readers import json_rows
-from caramel.io.validators import brief, list_field, name_field, number_field, text_field
+from caramel.io.readers import read_json_rows
+from caramel.io.validators import (
+    format_value,
+    read_list_field,
+    read_name_field,
+    read_number_field,
+    read_text_field,
+)
 
 PARTS = ("absolute_size", "relative_size", "absolute_spatial", "relative_spatial", "existence", "count")
 FILES: dict[Direction, str] = {"i2t": "image2text.json", "t2i": "text2image.json"}
@@ -35,33 +41,37 @@ def read_spec(data: Path, images: Path) -> Rankings:
         DataError: there is none, or one is broken.
     """
     release = data / "data" if (data / "data").is_dir() else data
-    rows = [row for path in found(release, NAMES, LAYOUT) for row in _choices(path)]
-    names = list(dict.fromkeys(name for row in rows for name in _images(row)))
+    rows = [row for path in find_release_files(release, NAMES, LAYOUT) for row in _iter_choices(path)]
+    names = list(dict.fromkeys(name for row in rows for name in _iter_image_names(row)))
     files = locate_files([images, images / "data", release], names) or [images / name for name in names]
-    return choices(rows, [(name, ImageFile(str(path))) for name, path in zip(names, files, strict=True)])
+    return build_choices(
+        rows, [(name, ImageFile(str(path))) for name, path in zip(names, files, strict=True)]
+    )
 
 
-def _images(row: Choice) -> Iterator[str]:
+def _iter_image_names(row: Choice) -> Iterator[str]:
     """Yield the names of a row's images."""
     yield from [row.query] if row.direction == "i2t" else row.options
 
 
-def _choices(path: Path) -> Iterator[Choice]:
+def _iter_choices(path: Path) -> Iterator[Choice]:
     """Yield the rows of a file; images are named below the folder of all subsets."""
     part, direction = path.parent.name, next(d for d, file in FILES.items() if file == path.name)
-    rows = json_rows(path)
+    rows = read_json_rows(path)
     if not rows:
         raise DataError(f"{str(path)!r} holds no row. Download it again.")
     for number, (where, row) in enumerate(rows):
-        options = [_item(text, "keys", where, part, direction == "t2i") for text in _keys(row, where)]
-        query = _item(row.get("query"), "query", where, part, direction == "i2t")
-        true = number_field(row, "label", where)
+        options = [
+            _parse_item(text, "keys", where, part, direction == "t2i") for text in _read_options(row, where)
+        ]
+        query = _parse_item(row.get("query"), "query", where, part, direction == "i2t")
+        true = read_number_field(row, "label", where)
         if not 0 <= true < len(options):
             raise DataError(
                 f"{where}: field 'label' must be a place among its {len(options)} 'keys', not {true}."
             )
         if direction == "t2i" and len(set(options)) < len(options):
-            raise DataError(f"{where}: field 'keys' names an image twice: {brief(options)}.")
+            raise DataError(f"{where}: field 'keys' names an image twice: {format_value(options)}.")
         image = query if direction == "i2t" else options[true]
         yield Choice(
             f"{part}/{direction}-{number}",
@@ -74,18 +84,18 @@ def _choices(path: Path) -> Iterator[Choice]:
         )
 
 
-def _keys(row: Any, where: str) -> list[Any]:
+def _read_options(row: Any, where: str) -> list[Any]:
     """Return the options of a row."""
-    keys = list_field(row, "keys", where)
+    keys = read_list_field(row, "keys", where)
     if len(keys) < 2:
-        raise DataError(f"{where}: field 'keys' must list the options, not {brief(keys)}.")
+        raise DataError(f"{where}: field 'keys' must list the options, not {format_value(keys)}.")
     return keys
 
 
-def _item(value: Any, field: str, where: str, part: str, image: bool) -> str:
+def _parse_item(value: Any, field: str, where: str, part: str, image: bool) -> str:
     """Return a text, or the name of an image."""
     row = {field: value}
-    return f"{part}/{name_field(row, field, where)}" if image else text_field(row, field, where)
+    return f"{part}/{read_name_field(row, field, where)}" if image else read_text_field(row, field, where)
 
 
 BENCHMARK = Benchmark(

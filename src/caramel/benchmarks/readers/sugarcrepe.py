@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.public_files import found, locate_images
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.public_files import find_release_files, locate_images
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile
 from caramel.schemas.columns import SUBTYPES
 from caramel.sources.sugarcrepe_files import read_captions
@@ -22,18 +22,18 @@ def read_sugarcrepe(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: there is none, or one is broken.
     """
-    found(data, [f"{subtype}.json" for subtype in SUBTYPES], LAYOUT)
+    find_release_files(data, [f"{subtype}.json" for subtype in SUBTYPES], LAYOUT)
     rows = read_captions(data)
     names = list(dict.fromkeys(rows["image_id"]))
-    place = {name: i for i, name in enumerate(names)}
+    image_indices = {name: i for i, name in enumerate(names)}
     files = locate_images(images, names, FOLDERS)
-    return comparisons(
+    return build_comparisons(
         [
             {
                 "instance_id": row.pair_id,
                 "image_id": row.image_id,
                 "subsets": [str(row.subtype).partition("_")[0], row.subtype],
-                "image": place[row.image_id],
+                "image": image_indices[row.image_id],
                 "caption": row.caption,
                 "negative_caption": row.negative_caption,
             }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.public_files import found
+from caramel.benchmarks.public_files import find_release_files
 from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons
@@ -23,7 +23,7 @@ def read_sugarcrepe_pp(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: there is none, one is broken, or a row has no second caption.
     """
-    found(data, [f"{subtype}.json" for subtype in FIVE], LAYOUT)
+    find_release_files(data, [f"{subtype}.json" for subtype in FIVE], LAYOUT)
     rows = read_captions(data)
     lacking = rows[rows["caption2"].isna()]
     if len(lacking):

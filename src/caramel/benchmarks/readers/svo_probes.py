@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.public_files import found, locate_images
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.public_files import find_release_files, locate_images
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile
-from caramel.io.readers import csv_rows
-from caramel.io.validators import brief, checked_name, text_field
+from caramel.io.readers import iter_csv_rows
+from caramel.io.validators import format_value, read_text_field, validate_name
 
 LAYOUT = """\
   svo_probes/svo_probes.csv     from github.com/google-deepmind/svo_probes
   IMAGES/1234.jpg …             downloaded from pos_url and neg_url, each named by its pos_image_id or
                                 neg_image_id (also in IMAGES/images)"""
-KINDS = {"subj_neg": "subject", "verb_neg": "verb", "obj_neg": "object"}
-COLUMNS = ("sentence", "pos_image_id", "neg_image_id", *KINDS)
+NEGATIVE_TYPES = {"subj_neg": "subject", "verb_neg": "verb", "obj_neg": "object"}
+COLUMNS = ("sentence", "pos_image_id", "neg_image_id", *NEGATIVE_TYPES)
 
 
 def read_svo_probes(data: Path, images: Path) -> Comparisons:
@@ -32,41 +32,45 @@ def read_svo_probes(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: it is missing or broken, or no row is a negative of exactly one kind.
     """
-    path = found(data, ["svo_probes.csv"], LAYOUT)[0]
+    path = find_release_files(data, ["svo_probes.csv"], LAYOUT)[0]
     rows: list[dict[str, object]] = []
-    places: dict[str, int] = {}
-    for number, (where, row) in enumerate(csv_rows(path, COLUMNS)):
-        kinds = [name for column, name in KINDS.items() if _truth(row[column], column, where)]
-        if len(kinds) != 1:
+    image_indices: dict[str, int] = {}
+    for number, (where, row) in enumerate(iter_csv_rows(path, COLUMNS)):
+        negative_types = [
+            name for column, name in NEGATIVE_TYPES.items() if _parse_bool(row[column], column, where)
+        ]
+        if len(negative_types) != 1:
             continue
-        positive, negative = (_name(row[column], column, where) for column in COLUMNS[1:3])
+        positive, negative = (_format_file_name(row[column], column, where) for column in COLUMNS[1:3])
         rows.append(
             {
                 "instance_id": str(number),
                 "image_id": positive,
-                "subsets": kinds,
-                "image": places.setdefault(positive, len(places)),
-                "negative_image": places.setdefault(negative, len(places)),
-                "caption": text_field(row, "sentence", where),
+                "subsets": negative_types,
+                "image": image_indices.setdefault(positive, len(image_indices)),
+                "negative_image": image_indices.setdefault(negative, len(image_indices)),
+                "caption": read_text_field(row, "sentence", where),
             }
         )
     if not rows:
         raise DataError(f"{str(path)!r} holds no row that is a negative of exactly one kind.")
-    files = locate_images(images, list(places), ("images",))
-    return comparisons(rows, [ImageFile(str(path)) for path in files])
+    files = locate_images(images, list(image_indices), ("images",))
+    return build_comparisons(rows, [ImageFile(str(path)) for path in files])
 
 
-def _truth(value: str, column: str, where: str) -> bool:
+def _parse_bool(value: str, column: str, where: str) -> bool:
     if value.lower() not in ("true", "false"):
-        raise DataError(f"{where}: column {column!r} must be True or False, not {brief(value)}.")
+        raise DataError(f"{where}: column {column!r} must be True or False, not {format_value(value)}.")
     return value.lower() == "true"
 
 
-def _name(value: str, column: str, where: str) -> str:
+def _format_file_name(value: str, column: str, where: str) -> str:
     """Return the file name of an image that is given by its number."""
     if not (value.isascii() and value.isdigit()):
-        raise DataError(f"{where}: column {column!r} must be the number of an image, not {brief(value)}.")
-    return checked_name(f"{value}.jpg", column, where)
+        raise DataError(
+            f"{where}: column {column!r} must be the number of an image, not {format_value(value)}."
+        )
+    return validate_name(f"{value}.jpg", column, where)
 
 
 BENCHMARK = Benchmark(

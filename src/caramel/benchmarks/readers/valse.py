@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from caramel.benchmarks.public_files import found, locate_images
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.public_files import find_release_files, locate_images
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile
-from caramel.io.readers import json_rows
-from caramel.io.validators import brief, name_field, text_field
+from caramel.io.readers import read_json_rows
+from caramel.io.validators import format_value, read_name_field, read_text_field
 
 LAYOUT = """\
   valse/existence.json … foil-it.json              from github.com/Heidelberg-NLP/VALSE, folder data
@@ -55,55 +55,55 @@ def read_valse(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: there is none, one is broken, or no foil is valid.
     """
-    paths = found(data, [f"{piece}.json" for piece in PIECES], LAYOUT)
-    rows = [row for path in paths for row in _valid(path)]
+    paths = find_release_files(data, [f"{piece}.json" for piece in PIECES], LAYOUT)
+    rows = [row for path in paths for row in _iter_valid_foils(path)]
     if not rows:
         raise DataError(f"{str(data)!r} holds no valid foil: none has {VOTES} votes for its caption.")
     names = list(dict.fromkeys(str(row["image_id"]) for row in rows))
-    places = {name: i for i, name in enumerate(names)}
-    files = _locate(images, names)
-    return comparisons(
-        [{**row, "image": places[str(row["image_id"])]} for row in rows],
+    image_indices = {name: i for i, name in enumerate(names)}
+    files = _locate_by_source(images, names)
+    return build_comparisons(
+        [{**row, "image": image_indices[str(row["image_id"])]} for row in rows],
         [ImageFile(str(files[name])) for name in names],
     )
 
 
-def _valid(path: Path) -> Iterator[dict[str, object]]:
+def _iter_valid_foils(path: Path) -> Iterator[dict[str, object]]:
     """Yield the valid foils of one piece."""
     piece = path.stem
-    for number, (where, row) in enumerate(json_rows(path)):
-        image = name_field(row, "image_file", where)
-        if _votes(row, where) >= VOTES:
+    for number, (where, row) in enumerate(read_json_rows(path)):
+        image = read_name_field(row, "image_file", where)
+        if _count_votes(row, where) >= VOTES:
             yield {
                 "instance_id": f"{piece}-{number}",
                 "image_id": image,
                 "subsets": list(dict.fromkeys([PIECES[piece], piece])),
-                "caption": text_field(row, "caption", where),
-                "negative_caption": text_field(row, "foil", where),
+                "caption": read_text_field(row, "caption", where),
+                "negative_caption": read_text_field(row, "foil", where),
             }
 
 
-def _votes(row: Any, where: str) -> int:
+def _count_votes(row: Any, where: str) -> int:
     """Return how many annotators chose the caption, and not the foil."""
     votes = row.get("mturk")
     count = votes.get("caption") if isinstance(votes, dict) else None
     if isinstance(count, bool) or not isinstance(count, int):
         raise DataError(
-            f"{where}: field 'mturk' must hold the number of votes for the 'caption', not {brief(votes)}."
+            f"{where}: field 'mturk' must hold the number of votes for the 'caption', not {format_value(votes)}."
         )
     return count
 
 
-def _source(name: str) -> str:
+def _find_source(name: str) -> str:
     """Return the folder of the image's source."""
     return next((folder for start, folder in SOURCES.items() if name.startswith(start)), SWIG)
 
 
-def _locate(images: Path, names: list[str]) -> Mapping[str, Path]:
+def _locate_by_source(images: Path, names: list[str]) -> Mapping[str, Path]:
     """Return name -> path of the images; each source has folders of its own."""
     by_source: dict[str, list[str]] = {}
     for name in names:
-        by_source.setdefault(_source(name), []).append(name)
+        by_source.setdefault(_find_source(name), []).append(name)
     files: dict[str, Path] = {}
     for source, names_of_source in by_source.items():
         folders = (source, f"{source}/images", f"{source}/images_512", f"coco/{source}")

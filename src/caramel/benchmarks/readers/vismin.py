@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.pairs import METRICS, cell_rows, pair_task, release_folder
+from caramel.benchmarks.pairs import METRICS, build_pair_task, find_release_folder, read_embedded_rows
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons
-from caramel.io.validators import text_field
+from caramel.io.validators import read_text_field
 
 OLD_SOLUTIONS = "sim_solution.csv"
 PATTERN = "*.parquet"
@@ -30,19 +30,19 @@ def read_vismin(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: there is none, one is broken, or the solutions of the first issue lie beside them.
     """
-    folder = release_folder(data, (PATTERN,), ("data",), LAYOUT)
+    folder = find_release_folder(data, (PATTERN,), ("data",), LAYOUT)
     for path in dict.fromkeys((data / OLD_SOLUTIONS, folder / OLD_SOLUTIONS)):
         if path.exists():
             raise DataError(
                 f"{str(path)!r} belongs to VisMin's first issue (November 2024). Today's rows (January 2025) stand in order: "
                 f"crossed by that file, a perfect model would have 51.06 %. Remove it, and take today's rows:\n{LAYOUT}"
             )
-    rows = cell_rows(folder, ("image_0", "image_1"), (*TEXTS, "category"), LAYOUT, pattern=PATTERN)
-    return pair_task(
+    rows = read_embedded_rows(folder, ("image_0", "image_1"), (*TEXTS, "category"), LAYOUT, pattern=PATTERN)
+    return build_pair_task(
         rows,
         TEXTS,
         lambda n, row: f"vismin-{n}",
-        lambda row: [text_field(row.fields, "category", row.where)],
+        lambda row: [read_text_field(row.fields, "category", row.where)],
         folder,
     )
 

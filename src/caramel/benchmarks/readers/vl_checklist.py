@@ -17,12 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from caramel.benchmarks.public_files import found
-from caramel.benchmarks.tasks import comparisons
+from caramel.benchmarks.public_files import find_release_files
+from caramel.benchmarks.tasks import build_comparisons
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile
-from caramel.io.readers import json_rows
-from caramel.io.validators import brief, name_field, text_field
+from caramel.io.readers import read_json_rows
+from caramel.io.validators import format_value, read_name_field, read_text_field
 
 LAYOUT = """\
   vl_checklist/Attribute, Object, Relation    from github.com/om-ai-lab/VL-CheckList, folder data
@@ -32,7 +32,7 @@ LAYOUT = """\
   IMAGES/hake/vcoco, hcvrd, openimages …      HAKE; as the repository's DATASETS.md says"""
 ATTRIBUTES = ("color", "material", "size", "state", "action")
 ROLES = ("agent", "destination", "item", "tool")
-PLACES = {"Location": ("center", "mid", "margin"), "Size": ("large", "medium", "small")}
+OBJECT_ASPECTS = {"Location": ("center", "mid", "margin"), "Size": ("large", "medium", "small")}
 
 
 ROWS = 1000  # of each file
@@ -49,35 +49,35 @@ class Corpus(NamedTuple):
     @property
     def prefix(self) -> str:
         """What of the name stands before the source."""
-        kind, _, aspect = self.name.partition("_")
-        parts = 2 if kind == "Object" else 1  # Object_Location_center_vg_obj, Attribute_color_vg
-        return f"{kind}_{'_'.join(aspect.split('_')[:parts])}_"
+        category, _, aspect = self.name.partition("_")
+        parts = 2 if category == "Object" else 1  # Object_Location_center_vg_obj, Attribute_color_vg
+        return f"{category}_{'_'.join(aspect.split('_')[:parts])}_"
 
 
-def _corpora() -> Iterator[Corpus]:
+def _iter_corpora() -> Iterator[Corpus]:
     for attribute in ATTRIBUTES:
         for source in ("vg", "vaw"):
             path = f"Attribute/{source}/{attribute}.json"
             yield Corpus(path, "vg", f"attribute_{attribute}", f"Attribute_{attribute}_{source}")
-    for kind, places in PLACES.items():
-        for place in places:
+    for category, values in OBJECT_ASPECTS.items():
+        for value in values:
             files = {"hake": "hake/hake_obj"}
             files |= {f"vg_{role}": f"vg/vg_{role}" for role in ("obj", "subj")}
             files |= {f"swig_{role}": f"swig/swig_{role}/swig_{role}" for role in ROLES}
             for name, path in files.items():
                 source, _, rest = path.partition("/")
-                file = f"Object/{kind}/{source}_{kind.lower()}/{rest}_{place}.json"
-                yield Corpus(file, source, f"object_{place}", f"Object_{kind}_{place}_{name}")
+                file = f"Object/{category}/{source}_{category.lower()}/{rest}_{value}.json"
+                yield Corpus(file, source, f"object_{value}", f"Object_{category}_{value}_{name}")
     yield Corpus("Relation/vg/action.json", "vg", "relation_action", "Relation_action_vg")
     yield Corpus("Relation/swig_action.json", "swig", "relation_action", "Relation_action_swig")
     yield Corpus("Relation/hake_action.json", "hake", "relation_action", "Relation_action_hake")
     yield Corpus("Relation/vg/spatial.json", "vg", "relation_spatial", "Relation_spatial_vg")
 
 
-CORPORA = {corpus.path: corpus for corpus in _corpora()}
+CORPORA = {corpus.path: corpus for corpus in _iter_corpora()}
 
 
-def _means() -> dict[str, list[str]]:
+def _build_means() -> dict[str, list[str]]:
     """Return the means of each aspect's sources over their files, and those of the aspects over their sources."""
     sources: dict[str, list[str]] = {}
     aspects: dict[str, list[str]] = {}
@@ -97,44 +97,44 @@ def read_vl_checklist(data: Path, images: Path) -> Comparisons:
         DataError: there is none, or one is broken.
     """
     rows: list[dict[str, object]] = []
-    places: dict[str, int] = {}
-    for path in found(data, CORPORA, LAYOUT):
+    image_indices: dict[str, int] = {}
+    for path in find_release_files(data, CORPORA, LAYOUT):
         corpus = CORPORA[path.relative_to(data).as_posix()]
-        for number, (where, row) in enumerate(json_rows(path)[:ROWS]):
-            name, positive, negative = _fields(row, where)
+        for number, (where, row) in enumerate(read_json_rows(path)[:ROWS]):
+            name, positive, negative = _parse_row(row, where)
             image = f"{corpus.images}/{name}"
             rows.append(
                 {
                     "instance_id": f"{corpus.name}-{number}",
                     "image_id": image,
                     "subsets": [corpus.aspect.partition("_")[0], corpus.aspect, corpus.name],
-                    "image": places.setdefault(image, len(places)),
+                    "image": image_indices.setdefault(image, len(image_indices)),
                     "caption": positive,
                     "negative_caption": negative,
                 }
             )
     if not rows:
         raise DataError(f"{str(data)!r} holds no row: its files are empty. Expected layout:\n{LAYOUT}")
-    return comparisons(rows, [ImageFile(str(_file(images, name))) for name in places])
+    return build_comparisons(rows, [ImageFile(str(_locate_image(images, name))) for name in image_indices])
 
 
-def _file(images: Path, name: str) -> Path:
+def _locate_image(images: Path, name: str) -> Path:
     """Return the path of an image; those of Visual Genome may lie where other benchmarks have them."""
     shared = images / name.removeprefix("vg/")
     return shared if shared.is_file() and not (images / name).is_file() else images / name
 
 
-def _fields(row: Any, where: str) -> tuple[str, str, str]:
+def _parse_row(row: Any, where: str) -> tuple[str, str, str]:
     """Return image, true phrase and false phrase of ``[image, {"POS": [...], "NEG": [...]}]``."""
     if not isinstance(row, list) or len(row) != 2 or not isinstance(row[1], dict):
-        raise DataError(f'{where} must be [image, {{"POS": [...], "NEG": [...]}}], not {brief(row)}.')
+        raise DataError(f'{where} must be [image, {{"POS": [...], "NEG": [...]}}], not {format_value(row)}.')
     phrases = []
     for field in ("POS", "NEG"):
         texts = row[1].get(field)
         if not isinstance(texts, list) or not texts:
-            raise DataError(f"{where}: field {field!r} must be a list of phrases, not {brief(texts)}.")
-        phrases.append(text_field({field: texts[0]}, field, where))
-    return name_field({"image": row[0]}, "image", where), phrases[0], phrases[1]
+            raise DataError(f"{where}: field {field!r} must be a list of phrases, not {format_value(texts)}.")
+        phrases.append(read_text_field({field: texts[0]}, field, where))
+    return read_name_field({"image": row[0]}, "image", where), phrases[0], phrases[1]
 
 
 BENCHMARK = Benchmark(
@@ -148,5 +148,5 @@ BENCHMARK = Benchmark(
     "Object/Location/hake_location/hake_obj_margin.json and vg_location/vg_obj_margin.json, "
     "Object/Size/swig_size/swig_tool/swig_tool_small.json; "
     "configs (rows of a file) and radar.py (means)",
-    means=_means(),
+    means=_build_means(),
 )

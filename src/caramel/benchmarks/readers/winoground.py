@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.pairs import METRICS, Row, cell_rows, file_rows, pair_task, release_folder
+from caramel.benchmarks.pairs import (
+    METRICS,
+    Row,
+    build_file_rows,
+    build_pair_task,
+    find_release_folder,
+    read_embedded_rows,
+)
 from caramel.interfaces.benchmark import Benchmark, Comparisons
-from caramel.io.readers import json_rows
-from caramel.io.validators import name_field, number_field, text_field
+from caramel.io.readers import read_json_rows
+from caramel.io.validators import read_name_field, read_number_field, read_text_field
 
 LAYOUT = """\
   winoground/test-*.parquet    from huggingface.co/datasets/facebook/winoground (also in winoground/data)
@@ -22,9 +29,9 @@ def read_winoground(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: there is neither, or one is broken.
     """
-    folder = release_folder(data, ("test-*.parquet", "examples.jsonl"), ("data",), LAYOUT)
+    folder = find_release_folder(data, ("test-*.parquet", "examples.jsonl"), ("data",), LAYOUT)
     if any(folder.glob("test-*.parquet")):
-        rows = cell_rows(
+        rows = read_embedded_rows(
             folder,
             ("image_0", "image_1"),
             ("id", "caption_0", "caption_1"),
@@ -32,30 +39,30 @@ def read_winoground(data: Path, images: Path) -> Comparisons:
             optional=("collapsed_tag", "num_main_preds"),
         )
     else:
-        rows = file_rows(
+        rows = build_file_rows(
             (
-                (where, row, *(f"{name_field(row, name, where)}.png" for name in ("image_0", "image_1")))
-                for where, row in json_rows(folder / "examples.jsonl")
+                (where, row, *(f"{read_name_field(row, name, where)}.png" for name in ("image_0", "image_1")))
+                for where, row in read_json_rows(folder / "examples.jsonl")
             ),
             folder,
             images,
             ("images",),
         )
-    return pair_task(rows, ("caption_0", "caption_1"), _name, _subsets, folder)
+    return build_pair_task(rows, ("caption_0", "caption_1"), _format_instance_id, _list_subsets, folder)
 
 
-def _name(_: int, row: Row) -> str:
-    return f"winoground-{number_field(row.fields, 'id', row.where)}"
+def _format_instance_id(_: int, row: Row) -> str:
+    return f"winoground-{read_number_field(row.fields, 'id', row.where)}"
 
 
-def _subsets(row: Row) -> list[str]:
+def _list_subsets(row: Row) -> list[str]:
     """Return what was swapped (object, relation or both) and the number of main predicates, where given."""
-    found = []
+    subsets = []
     if row.fields.get("collapsed_tag") is not None:
-        found.append(text_field(row.fields, "collapsed_tag", row.where).lower())
+        subsets.append(read_text_field(row.fields, "collapsed_tag", row.where).lower())
     if row.fields.get("num_main_preds") is not None:
-        found.append(f"main_preds_{number_field(row.fields, 'num_main_preds', row.where)}")
-    return found
+        subsets.append(f"main_preds_{read_number_field(row.fields, 'num_main_preds', row.where)}")
+    return subsets
 
 
 BENCHMARK = Benchmark(

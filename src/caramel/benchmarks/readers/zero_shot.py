@@ -19,8 +19,8 @@ import pandas as pd
 
 from caramel.errors import DataError, format_items
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
-from caramel.io.readers import read_json, text_lines
-from caramel.io.validators import brief, checked_text, text_field
+from caramel.io.readers import iter_lines, read_json
+from caramel.io.validators import format_value, read_text_field, validate_text
 
 LAYOUT = """\
   zero_shot/<class>/*.jpg …       a folder of images per class, here or in IMAGES
@@ -55,23 +55,23 @@ def read_zero_shot(data: Path, images: Path) -> Rankings:
     Raises:
         DataError: there are no two classes, one has no image or no name, or a file is broken.
     """
-    folders = _class_folders(data) or _class_folders(images)
+    folders = _list_class_folders(data) or _list_class_folders(images)
     if len(folders) < 2:
         raise DataError(
             f"Neither {str(data)!r} nor {str(images)!r} holds folders of at least two classes. "
             f"Expected layout:\n{LAYOUT}"
         )
-    names, templates = _names(data, [folder.name for folder in folders]), _templates(data)
-    files = [_images(folder) for folder in folders]
-    empty = [str(folder) for folder, found in zip(folders, files, strict=True) if not found]
+    names, templates = _load_class_names(data, [folder.name for folder in folders]), _load_templates(data)
+    files = [_list_images(folder) for folder in folders]
+    empty = [str(folder) for folder, paths in zip(folders, files, strict=True) if not paths]
     if empty:
         raise DataError(
             f"{len(empty)} class folders hold no image ({', '.join(SUFFIXES)}):\n{format_items(empty)}\n"
             f"Fill or remove them."
         )
-    listed = [(path, number) for number, found in enumerate(files) for path in found]
+    listed = [(path, number) for number, paths in enumerate(files) for path in paths]
     labels = [
-        checked_text(f"{path.parent.name}/{path.name}", "file name", repr(str(data))) for path, _ in listed
+        validate_text(f"{path.parent.name}/{path.name}", "file name", repr(str(data))) for path, _ in listed
     ]
     rows: list[tuple[object, ...]] = [
         (label, label, [], "i2t", image, 0, [number])
@@ -85,22 +85,22 @@ def read_zero_shot(data: Path, images: Path) -> Rankings:
     )
 
 
-def holds_something(folder: Path) -> bool:
+def has_content(folder: Path) -> bool:
     """Return whether a folder holds more than the README.md that keeps its place in git, and files that are hidden."""
     return any(path.name != "README.md" and not path.name.startswith(".") for path in folder.iterdir())
 
 
-def _class_folders(folder: Path) -> list[Path]:
+def _list_class_folders(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def _images(folder: Path) -> list[Path]:
+def _list_images(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
 
 
-def _names(data: Path, folders: Sequence[str]) -> list[str]:
+def _load_class_names(data: Path, folders: Sequence[str]) -> list[str]:
     """Return the name of the class of each folder."""
     path = data / "classes.json"
     if not path.is_file():
@@ -113,14 +113,14 @@ def _names(data: Path, folders: Sequence[str]) -> list[str]:
         return [folder.replace("_", " ") for folder in folders]
     names = read_json(path)
     if not isinstance(names, dict):
-        raise DataError(f"{str(path)!r} must be an object of folder and name, not {brief(names)}.")
+        raise DataError(f"{str(path)!r} must be an object of folder and name, not {format_value(names)}.")
     odd = sorted(set(names) ^ set(folders))
     if odd:
         raise DataError(
-            f"{str(path)!r} and the class folders differ in {len(odd)} classes:\n{format_items([brief(name) for name in odd])}\n"
+            f"{str(path)!r} and the class folders differ in {len(odd)} classes:\n{format_items([format_value(name) for name in odd])}\n"
             f"Name every folder, and nothing else: all names are candidates."
         )
-    stated = [text_field(names, folder, repr(str(path))) for folder in folders]
+    stated = [read_text_field(names, folder, repr(str(path))) for folder in folders]
     ids = [name for name in stated if SYNSET.match(name.strip())]
     _check_words(ids, f"{str(path)!r} states {len(ids)} ids of WordNet as names, which are no words", path)
     return stated
@@ -130,19 +130,19 @@ def _check_words(ids: Sequence[str], problem: str, path: Path) -> None:
     """Raise a DataError if there are names of classes that are no words; ``path`` is that of ``classes.json``."""
     if ids:
         raise DataError(
-            f"{problem}:\n{format_items([brief(name) for name in ids])}\n"
+            f"{problem}:\n{format_items([format_value(name) for name in ids])}\n"
             f"A model would be asked for {TEMPLATES[1].replace('{}', ids[0])!r}. Write {str(path)!r}: "
             f'{{"FOLDER": "name of the class in words", …}}. {IMAGENET}'
         )
 
 
-def _templates(data: Path) -> list[str]:
+def _load_templates(data: Path) -> list[str]:
     """Return the templates of ``templates.txt``, or CLIP's."""
     path = data / "templates.txt"
     if not path.is_file():
         return list(TEMPLATES)
-    lines = [line.strip() for line in text_lines(path) if line.strip()]
-    bad = [brief(line) for line in lines if "{}" not in line]
+    lines = [line.strip() for line in iter_lines(path) if line.strip()]
+    bad = [format_value(line) for line in lines if "{}" not in line]
     if bad or not lines:
         raise DataError(
             f"{str(path)!r}: {f'the template {bad[0]} has no {{}}' if bad else 'there is no template'}. Write one "

@@ -21,7 +21,7 @@ from caramel.blind.image.features import compute_features
 from caramel.blind.image.network import CAP as NETWORK_CAP
 from caramel.blind.image.network import SIDE, fit_predict_network
 from caramel.blind.image.pairs import pair_scores
-from caramel.io.image_codec import pixels
+from caramel.io.image_codec import decode_center_crop
 from caramel.runtime.ray.sharded_map import map_in_threads
 from caramel.utils.arrays import Floats, Ints
 
@@ -65,7 +65,7 @@ def decode_images(*columns: Sequence[bytes]) -> DistinctImages:
     def measure_image(name: str) -> tuple[Floats, npt.NDArray[np.uint8]]:
         files, index = first[name]
         data = files[index]
-        return compute_features(data, name), pixels(data, name, SIDE)
+        return compute_features(data, name), decode_center_crop(data, name, SIDE)
 
     results = dict(
         zip(first, map_in_threads(measure_image, list(first)), strict=True)

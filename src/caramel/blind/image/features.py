@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from caramel.io.image_codec import open_picture, opened
+from caramel.io.image_codec import decode_image, open_encoded_image
 from caramel.utils.arrays import Floats
 
 WINDOW = 256  # pixels: side of the centre square whose detail is measured
@@ -48,13 +48,13 @@ def compute_features(data: bytes, name: str) -> Floats:
     Raises:
         DataError: it does not decode; the message names it.
     """
-    image = open_picture(data, name)
+    image = decode_image(data, name)
     colours = np.array(image.histogram(), dtype=float).reshape(3, 256)  # no copy of the pixels as numbers
     shares, levels = colours / colours.sum(axis=1, keepdims=True), np.linspace(0, 1, 256)
     means = shares @ levels
     spreads = np.sqrt((shares * (levels - means[:, None]) ** 2).sum(axis=1))
     middles = levels[(shares.cumsum(axis=1) < 0.5 - 1e-12).sum(axis=1)]
-    with opened(data, name) as file:
+    with open_encoded_image(data, name) as file:
         file_format = file.format
         steps = getattr(file, "quantization", None) or {}
     aspect = np.log(image.width / image.height)

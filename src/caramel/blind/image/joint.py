@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.metrics import compute_outcomes
 from caramel.blind.scorers import DECIMALS
 from caramel.utils.arrays import Floats, Ints
 from caramel.utils.stats import share_interval, variance_factor
@@ -37,7 +37,7 @@ def compute_joint_hits(texts: tuple[Floats, Floats], images: tuple[Floats, Float
     # Less the mean over the instance: GroupMatch is that of the scores as they are, without their rounding.
     a, b = ((side[0] - side[1]) / 2 for side in (texts, images))
     similarities = {"s_c0_i0": a * b, "s_c1_i0": -a * b, "s_c0_i1": -a * b, "s_c1_i1": a * b}
-    return outcomes(pd.DataFrame(similarities), METRICS).hits
+    return compute_outcomes(pd.DataFrame(similarities), METRICS).hits
 
 
 def compute_hit_shares(

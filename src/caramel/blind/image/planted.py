@@ -14,7 +14,7 @@ import numpy as np
 
 from caramel.blind.image.attack import ATTACKERS, attack_images, compute_pair_hits, decode_images
 from caramel.blind.image.joint import compute_hit_shares, compute_joint_hits
-from caramel.io.image_codec import open_picture
+from caramel.io.image_codec import decode_image
 from caramel.utils.hashing import compute_stable_keys
 
 LEVELS = 12  # of 255 by which the negative images are darker
@@ -70,7 +70,7 @@ def _darken_image(data: bytes, levels: int) -> bytes:
     """Return the image as PNG, every value lower by so many levels, but none below 0."""
     from PIL import Image
 
-    values = np.asarray(open_picture(data, "planted"), np.int16) - levels
+    values = np.asarray(decode_image(data, "planted"), np.int16) - levels
     file = io.BytesIO()
     Image.fromarray(values.clip(0, 255).astype(np.uint8)).save(file, "PNG")
     return file.getvalue()

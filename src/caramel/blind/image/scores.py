@@ -20,7 +20,7 @@ from caramel.blind.image.attack import (
 from caramel.blind.image.joint import METRICS, compute_hit_shares, compute_joint_hits
 from caramel.blind.image.planted import run_planted_control
 from caramel.errors import DataError, format_items
-from caramel.io.image_store import OnDemand
+from caramel.io.image_store import LazySequence
 from caramel.runtime.ray.sharded_map import map_in_threads
 from caramel.schemas.columns import SUBTYPES, TYPES
 from caramel.schemas.io import build_frame
@@ -105,7 +105,9 @@ def compute_image_scores(
     return ImageScores(scores, figures)
 
 
-def _load_encoded_images(columns: Sequence[pd.Series], images: Mapping[str, bytes]) -> list[OnDemand[str]]:
+def _load_encoded_images(
+    columns: Sequence[pd.Series], images: Mapping[str, bytes]
+) -> list[LazySequence[str]]:
     """Return the encoded images of those names, column by column."""
     lacking = sorted({*pd.concat(list(columns))} - {*images})
     if lacking:
@@ -113,7 +115,7 @@ def _load_encoded_images(columns: Sequence[pd.Series], images: Mapping[str, byte
             f"{len(lacking)} images of the instances are not in the table of images:\n"
             f"{format_items([repr(name) for name in lacking])}\nRun `dvc repro assemble`."
         )
-    return [OnDemand(images.__getitem__, names.tolist()) for names in columns]
+    return [LazySequence(images.__getitem__, names.tolist()) for names in columns]
 
 
 def _find_subset_rows(rows: pd.DataFrame, split: str) -> dict[str, Ints]:

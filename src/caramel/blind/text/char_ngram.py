@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from caramel.blind.text.kneser_ney import score_by_likelihood
-from caramel.interfaces.scorer import without_model
+from caramel.interfaces.scorer import create_model_free_spec
 from caramel.utils.arrays import Bools, Floats
 
 ORDER = 6
@@ -38,4 +38,4 @@ def score_with_char_ngrams(
     )
 
 
-CHAR_NGRAM = without_model("char_ngram", "Kneser–Ney model of six signs", score_with_char_ngrams)
+CHAR_NGRAM = create_model_free_spec("char_ngram", "Kneser–Ney model of six signs", score_with_char_ngrams)

@@ -13,9 +13,9 @@ from caramel.blind.cross_validation import fit_pair_weights, score_out_of_fold
 from caramel.blind.scorers import deduplicate_texts
 from caramel.blind.text.text_embedding_cache import compute_text_vectors
 from caramel.interfaces.scorer import ScorerSpec
-from caramel.io.keys import text_key
-from caramel.models.embedding_cache import vector_table
-from caramel.models.transformers.text_encoders import SentenceEncoder, load_text, missing_text
+from caramel.io.keys import compute_text_key
+from caramel.models.embedding_cache import build_vector_table
+from caramel.models.transformers.text_encoders import SentenceEncoder, list_text_encoder_problems, load_text
 from caramel.runtime.last_result import keep_last, stamp_files
 from caramel.utils.arrays import Bools, Floats, Ints
 
@@ -80,7 +80,7 @@ class EmbeddingProbe:
 def embedded_table(texts: Sequence[str], *, target: str) -> pa.Table:
     """Return the ``vector_table`` of the texts' embeddings."""
     vectors = open_encoder(target).encode_texts(texts, None)
-    return vector_table([text_key(text) for text in texts], vectors)
+    return build_vector_table([compute_text_key(text) for text in texts], vectors)
 
 
 @keep_last(lambda target: stamp_files(target) + stamp_files(target.partition("?")[0]))
@@ -95,6 +95,6 @@ EMBEDDING_PROBE = ScorerSpec(
     "embedding_probe",
     "learned on embeddings; takes what text: takes",
     load=EmbeddingProbe,
-    missing=partial(missing_text, default_pooling=DEFAULT_POOLING),
+    missing=partial(list_text_encoder_problems, default_pooling=DEFAULT_POOLING),
     cure="Give the folder of a sentence encoder, such as all-MiniLM-L6-v2, or OWNER/REPO on the hub.",
 )

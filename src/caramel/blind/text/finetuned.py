@@ -21,16 +21,16 @@ from caramel.blind.cross_validation import score_out_of_fold
 from caramel.blind.scorers import deduplicate_texts
 from caramel.interfaces.model import Identity
 from caramel.interfaces.scorer import ScorerSpec
-from caramel.io.keys import text_key
+from caramel.io.keys import compute_text_key
 from caramel.models.devices import resolve_device
-from caramel.models.embedding_cache import vector_table
-from caramel.models.loading.files import TEXT, explained
-from caramel.models.transformers.transformers_dual import distinct_rows, padded, tokens
+from caramel.models.embedding_cache import build_vector_table
+from caramel.models.loading.files import TEXT, translate_load_errors
+from caramel.models.transformers.transformers_dual import compute_distinct_rows, get_token_ids, pad_token_ids
 from caramel.models.transformers.transformers_files import (
-    identity_of,
+    build_identity,
+    list_checkpoint_problems,
     load_pretrained,
     load_tokenizer,
-    missing_transformers,
 )
 from caramel.runtime.paths import SCORED
 from caramel.runtime.ray.sharded_map import compute_fingerprint, map_shards
@@ -106,7 +106,7 @@ class FineTunedScorer:
         """Return what determines the encoder that is tuned."""
         device = resolve_device("auto")
         parts = [load_tokenizer(self.target)]
-        return identity_of(
+        return build_identity(
             "finetuned", _load_encoder(self.target, "cpu"), parts, precision="fp32", device=device
         )
 
@@ -123,15 +123,15 @@ def tuned_table(shard: Mapping[str, Any], *, target: str) -> pa.Table:
     device = resolve_device("auto")
     with torch.random.fork_rng():
         torch.manual_seed(shard["seed"])
-        with explained(target):
+        with translate_load_errors(target):
             model, tokenizer = _load_encoder(target, device), load_tokenizer(target)
             head = torch.nn.Linear(model.config.hidden_size, 1, bias=False).to(device)
             torch.nn.init.zeros_(head.weight)  # what has learned nothing cannot tell
             judge = _TextScorer(model, head, tokenizer, device)
             judge.compute_values([TEXT])  # files that load may still not fit together
         _train_scorer(judge, shard["true"], shard["false"])
-    return vector_table(
-        [text_key(text) for text in shard["asked"]], judge.compute_values(shard["asked"])[:, None]
+    return build_vector_table(
+        [compute_text_key(text) for text in shard["asked"]], judge.compute_values(shard["asked"])[:, None]
     )
 
 
@@ -145,10 +145,10 @@ class _TextScorer:
     device: str
 
     def tokenize_texts(self, texts: Sequence[str]) -> list[Row]:
-        return tokens(self.tokenizer, texts, min(LENGTH, self.tokenizer.model_max_length))
+        return get_token_ids(self.tokenizer, texts, min(LENGTH, self.tokenizer.model_max_length))
 
     def pad_rows(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
-        return padded(rows, self.tokenizer.pad_token_id)
+        return pad_token_ids(rows, self.tokenizer.pad_token_id)
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Return f of each text, (n,)."""
@@ -164,7 +164,7 @@ class _TextScorer:
 
         self.model.eval()
         with torch.inference_mode():
-            return distinct_rows(
+            return compute_distinct_rows(
                 self.tokenize_texts(texts),
                 self.pad_rows,
                 self.forward,
@@ -214,6 +214,6 @@ FINETUNED = ScorerSpec(
     "finetuned",
     "an encoder, fine-tuned on the pairs; slow",
     load=FineTunedScorer,
-    missing=partial(missing_transformers, images=False),
+    missing=partial(list_checkpoint_problems, images=False),
     cure="Give the folder of a small encoder of transformers, or OWNER/REPO on the hub.",
 )

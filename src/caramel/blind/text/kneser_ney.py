@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from caramel.blind.cross_validation import group_folds
 from caramel.blind.scorers import compute_percentile_ranks, deduplicate_texts
-from caramel.interfaces.scorer import without_model
+from caramel.interfaces.scorer import create_model_free_spec
 from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.utils.hashing import compute_stable_keys
 from caramel.utils.text import tokenize_text
@@ -277,4 +277,6 @@ class Model:
         return np.asarray(np.add.reduceat(logs, corpus.compute_starts(which)) / corpus.lengths[which])
 
 
-KNESER_NEY = without_model("kneser_ney", "modified Kneser–Ney trigram model of words", score_with_kneser_ney)
+KNESER_NEY = create_model_free_spec(
+    "kneser_ney", "modified Kneser–Ney trigram model of words", score_with_kneser_ney
+)

@@ -33,9 +33,9 @@ from caramel.blind.scorers import DECIMALS, compute_percentile_ranks, deduplicat
 from caramel.blind.text.text_embedding_cache import compute_text_vectors
 from caramel.blind.text.text_models import open_model
 from caramel.interfaces.scorer import ScorerSpec
-from caramel.io.keys import text_key
-from caramel.models.embedding_cache import vector_table
-from caramel.models.transformers.transformers_files import missing_transformers
+from caramel.io.keys import compute_text_key
+from caramel.models.embedding_cache import build_vector_table
+from caramel.models.transformers.transformers_files import list_checkpoint_problems
 from caramel.utils.arrays import Bools, Floats
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class ModelScorer:
 def scored_table(texts: Sequence[str], *, kind: str, target: str) -> pa.Table:
     """Return the ``vector_table`` of the texts' values."""
     values = open_model(kind=kind, target=target).values(texts)
-    return vector_table([text_key(text) for text in texts], values[:, None])
+    return build_vector_table([compute_text_key(text) for text in texts], values[:, None])
 
 
 def _build_spec(name: str, help: str) -> ScorerSpec:
@@ -97,7 +97,7 @@ def _build_spec(name: str, help: str) -> ScorerSpec:
         name,
         help,
         load=partial(ModelScorer, name),
-        missing=partial(missing_transformers, images=False),
+        missing=partial(list_checkpoint_problems, images=False),
         cure="Give a checkpoint's folder with its tokenizer, as save_pretrained() writes it, or OWNER/REPO on the hub.",
     )
 

@@ -20,7 +20,7 @@ import numpy as np
 from caramel.blind.cross_validation import fit_sparse_pair_weights, score_out_of_fold
 from caramel.blind.scorers import deduplicate_texts
 from caramel.blind.text.ngram_counts import Terms
-from caramel.interfaces.scorer import without_model
+from caramel.interfaces.scorer import create_model_free_spec
 from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.utils.text import tokenize_text
 
@@ -226,9 +226,11 @@ def fit_weights(features: Any, sides: Ints, cost: float, seed: int) -> Floats:
     return fit_sparse_pair_weights(differences, cost=cost, tolerance=TOLERANCE, seed=seed)
 
 
-PROBE = without_model("probe", "learned on words and pairs of neighbouring words", score_with_probe)
-SHRUNK_PROBE = without_model("shrunk_probe", "the same, the better of small sets", score_with_shrunk_probe)
-CHAR_PROBE = without_model("char_probe", "learned on runs of signs", score_with_char_probe)
-EDIT_PROBE = without_model(
+PROBE = create_model_free_spec("probe", "learned on words and pairs of neighbouring words", score_with_probe)
+SHRUNK_PROBE = create_model_free_spec(
+    "shrunk_probe", "the same, the better of small sets", score_with_shrunk_probe
+)
+CHAR_PROBE = create_model_free_spec("char_probe", "learned on runs of signs", score_with_char_probe)
+EDIT_PROBE = create_model_free_spec(
     "edit_probe", "learned on where and how the two captions differ", score_with_edit_probe, sees_both=True
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from caramel.blind.text.kneser_ney import ORDER, score_by_likelihood
-from caramel.interfaces.scorer import without_model
+from caramel.interfaces.scorer import create_model_free_spec
 from caramel.utils.arrays import Bools, Floats
 from caramel.utils.text import tokenize_text
 
@@ -37,4 +37,4 @@ def score_with_ngrams(
     )
 
 
-NGRAM = without_model("ngram", "trigram model of words, one discount", score_with_ngrams)
+NGRAM = create_model_free_spec("ngram", "trigram model of words, one discount", score_with_ngrams)

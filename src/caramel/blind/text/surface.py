@@ -14,7 +14,7 @@ import numpy as np
 
 from caramel.blind.cross_validation import Fold, group_folds
 from caramel.blind.scorers import DECIMALS, compute_percentile_ranks, deduplicate_texts
-from caramel.interfaces.scorer import without_model
+from caramel.interfaces.scorer import create_model_free_spec
 from caramel.utils.arrays import Bools, Floats
 from caramel.utils.text import extract_words
 from caramel.utils.text import tokenize_text as token_list
@@ -139,11 +139,11 @@ def score_with_rare_words(
     return orient_scores(scores, parts)
 
 
-LENGTH = without_model("length", "number of signs", length)
-WORDS = without_model("words", "number of words", words)
-TOKENS = without_model("tokens", "number of words and marks", tokens)
-FINAL_PUNCTUATION = without_model("final_punctuation", "the last sign", final_punctuation)
-CASING = without_model("casing", "capital letters that are out of place", casing)
-DIGITS = without_model("digits", "number of digits", digits)
-ARTICLES = without_model("articles", "share of articles", articles)
-RARE_WORDS = without_model("rare_words", "how common the words are", score_with_rare_words)
+LENGTH = create_model_free_spec("length", "number of signs", length)
+WORDS = create_model_free_spec("words", "number of words", words)
+TOKENS = create_model_free_spec("tokens", "number of words and marks", tokens)
+FINAL_PUNCTUATION = create_model_free_spec("final_punctuation", "the last sign", final_punctuation)
+CASING = create_model_free_spec("casing", "capital letters that are out of place", casing)
+DIGITS = create_model_free_spec("digits", "number of digits", digits)
+ARTICLES = create_model_free_spec("articles", "share of articles", articles)
+RARE_WORDS = create_model_free_spec("rare_words", "how common the words are", score_with_rare_words)

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from caramel.interfaces.model import Identity
-from caramel.io.keys import text_key
-from caramel.models.embedding_cache import Store, Vectors
+from caramel.io.keys import compute_text_key
+from caramel.models.embedding_cache import EmbeddingCache, Vectors
 from caramel.runtime.code_deps import compute_code_version
 from caramel.runtime.paths import SCORED
 
@@ -41,8 +41,8 @@ def compute_text_vectors(
         ordered = sorted((texts[i] for i in todo), key=lambda text: (len(text), text))
         return [ordered[start : start + SHARD] for start in range(0, len(ordered), SHARD)]
 
-    store = Store(SCORED, identity, compute_code_version(work.__module__))
-    keys = [text_key(text) for text in texts]
-    return store.vectors(
+    store = EmbeddingCache(SCORED, identity, compute_code_version(work.__module__))
+    keys = [compute_text_key(text) for text in texts]
+    return store.compute_vectors(
         "texts", keys, work, split_shards, settings=settings, executor="inline", title=title
     ).vectors

@@ -13,11 +13,11 @@ import numpy as np
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import Embeddings, Identity
-from caramel.models.batching import in_batches_by_length
+from caramel.models.batching import run_in_batches_by_length
 from caramel.models.devices import resolve_device
-from caramel.models.loading.files import TEXT, explained
-from caramel.models.transformers.transformers_dual import distinct_rows, padded, tokens
-from caramel.models.transformers.transformers_files import identity_of, load_pretrained, load_tokenizer
+from caramel.models.loading.files import TEXT, translate_load_errors
+from caramel.models.transformers.transformers_dual import compute_distinct_rows, get_token_ids, pad_token_ids
+from caramel.models.transformers.transformers_files import build_identity, load_pretrained, load_tokenizer
 from caramel.runtime.last_result import keep_last, stamp_files
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def open_model(*, kind: str, target: str) -> LoadedTextModel:
         BackendError: it is broken, or its files do not fit together: it is tried on a text.
         ResourceError: it does not fit into memory.
     """
-    with explained(target):
+    with translate_load_errors(target):
         model = OPEN[kind](target, resolve_device("auto"))
         if np.isnan(model.values([TEXT])).any():
             raise BackendError(f"{kind}:{target} gives no number (NaN) for a text: its weights are broken.")
@@ -144,7 +144,7 @@ def _build_text_model(
 
     def tokenize_texts(texts: Sequence[str]) -> list[Row]:
         if start is None:
-            return tokens(tokenizer, texts, length)
+            return get_token_ids(tokenizer, texts, length)
         cut = {"truncation": True, "max_length": length - 1, "add_special_tokens": False}
         return [(start, *row) for row in tokenizer(list(texts), **cut)["input_ids"]]
 
@@ -153,9 +153,9 @@ def _build_text_model(
             return forward({k: v.to(device) for k, v in inputs.items()})
 
     def compute_values(texts: Sequence[str]) -> Embeddings:
-        return distinct_rows(
+        return compute_distinct_rows(
             tokenize_texts(texts),
-            lambda part: padded(part, tokenizer.pad_token_id),
+            lambda part: pad_token_ids(part, tokenizer.pad_token_id),
             run_forward,
             batch=None,
             device=device,
@@ -180,7 +180,10 @@ def _open_masked(target: str, device: str) -> LoadedTextModel:
     def mask_tokens(items: Sequence[tuple[Row, int]]) -> dict[str, torch.Tensor]:
         rows = [(*row[:at], tokenizer.mask_token_id, *row[at + 1 :]) for row, at in items]
         hidden = {"place": [at for _, at in items], "token": [row[at] for row, at in items]}
-        return {**padded(rows, tokenizer.pad_token_id), **{k: torch.tensor(v) for k, v in hidden.items()}}
+        return {
+            **pad_token_ids(rows, tokenizer.pad_token_id),
+            **{k: torch.tensor(v) for k, v in hidden.items()},
+        }
 
     def predict_tokens(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         positions, token, ids, mask = (
@@ -203,7 +206,7 @@ def _open_masked(target: str, device: str) -> LoadedTextModel:
         ]
         lengths = [len(row) for row, _ in items]
         logs = (
-            in_batches_by_length(
+            run_in_batches_by_length(
                 items, lengths, mask_tokens, predict_tokens, batch=None, device=device, name=target
             )
             if items
@@ -238,7 +241,7 @@ def _limit_length(model: Any, tokenizer: Any, length: int) -> int:
 
 
 def _compute_identity(model_type: str, model: Any, tokenizer: Any, device: str, length: int) -> Identity:
-    return identity_of(model_type, model, [tokenizer], precision="fp32", device=device, length=length)
+    return build_identity(model_type, model, [tokenizer], precision="fp32", device=device, length=length)
 
 
 OPEN: Mapping[str, Callable[[str, str], LoadedTextModel]] = {

@@ -14,10 +14,10 @@ from typing import Any
 from caramel.errors import BackendError
 from caramel.interfaces.scene_graph import (
     Atom,
-    AtomKind,
+    AtomType,
     Edge,
     GraphParser,
-    GraphParserKind,
+    GraphParserSpec,
     Node,
     SceneGraph,
 )
@@ -33,7 +33,7 @@ CLAUSES = frozenset(("acl", "relcl", "acl:relcl"))
 RELATIVE = frozenset(("that", "which", "who"))  # subjects that are the noun before their clause
 
 
-def spacy_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
+def load_spacy_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
     """Return a parser by the spaCy model of a package or a folder.
 
     Args:
@@ -61,37 +61,41 @@ def spacy_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
             f"spacy:{target} finds no dependencies: {', '.join(model.pipe_names) or 'it is empty'}."
         )
 
-    def parse(texts: Sequence[str]) -> list[SceneGraph]:
-        return [graph_of(doc, atoms) for doc in model.pipe(texts)]
+    def parse_texts(texts: Sequence[str]) -> list[SceneGraph]:
+        return [build_graph(doc, atoms) for doc in model.pipe(texts)]
 
-    return parse
+    return parse_texts
 
 
-def graph_of(doc: Any, atoms: frozenset[Atom]) -> SceneGraph:
+def build_graph(doc: Any, atoms: frozenset[Atom]) -> SceneGraph:
     """Return what a parsed text says; ``doc``: spaCy's ``Doc``."""
     heads = [t for t in doc if t.pos_ in ("NOUN", "PROPN") and t.dep_ != "compound" and not _is_part(t)]
-    place = {token.i: number for number, token in enumerate(heads)}
+    node_index = {token.i: number for number, token in enumerate(heads)}
     looks: list[dict[str, None]] = [{} for _ in heads]
     edges: dict[Edge, None] = {}
     for token in heads:
-        for look in _adjectives(token):
-            looks[place[token.i]][_known("att", [look.lower_, look.lemma_.lower()], atoms)] = None
-    for subject, words, other in _relations(doc):
-        if subject.i in place and other.i in place and subject.i != other.i:
-            edges[Edge(place[subject.i], _known("rel", words, atoms), place[other.i])] = None
-    nodes = (Node(_name(t, atoms), tuple(looks[n])) for n, t in enumerate(heads))
+        for look in _iter_adjectives(token):
+            looks[node_index[token.i]][
+                _select_known_form("att", [look.lower_, look.lemma_.lower()], atoms)
+            ] = None
+    for subject, words, other in _iter_relations(doc):
+        if subject.i in node_index and other.i in node_index and subject.i != other.i:
+            edges[
+                Edge(node_index[subject.i], _select_known_form("rel", words, atoms), node_index[other.i])
+            ] = None
+    nodes = (Node(_get_name(t, atoms), tuple(looks[n])) for n, t in enumerate(heads))
     return SceneGraph(tuple(nodes), tuple(edges))
 
 
-def _known(kind: AtomKind, forms: Sequence[str], atoms: frozenset[Atom]) -> str:
+def _select_known_form(atom_type: AtomType, forms: Sequence[str], atoms: frozenset[Atom]) -> str:
     """Return the first form that is looked for; where none is, the first."""
-    return next((form for form in forms if (kind, form) in atoms), forms[0])
+    return next((form for form in forms if (atom_type, form) in atoms), forms[0])
 
 
-def _name(token: Any, atoms: frozenset[Atom]) -> str:
+def _get_name(token: Any, atoms: frozenset[Atom]) -> str:
     parts = [t.lower_ for t in token.lefts if t.dep_ == "compound"]
     lemma, written = (" ".join([*parts, last]) for last in (token.lemma_.lower(), token.lower_))
-    return _known("obj", [lemma, written], atoms)
+    return _select_known_form("obj", [lemma, written], atoms)
 
 
 def _is_part(token: Any) -> bool:
@@ -99,54 +103,59 @@ def _is_part(token: Any) -> bool:
     return token.lower_ in PARTS and token.dep_ == "pobj" and any(t.lower_ == "of" for t in token.children)
 
 
-def _adjectives(noun: Any) -> Iterator[Any]:
+def _iter_adjectives(noun: Any) -> Iterator[Any]:
     """Yield what is said of a noun: "black, wet dog", "dog that is black"."""
     for child in noun.children:
         if child.dep_ == "amod":
-            yield from _joined(child)
-    for verb in _verbs(noun):
+            yield from _list_conjuncts(child)
+    for verb in _list_verbs(noun):
         yield from (
-            look for t in verb.children if t.dep_ == "acomp" and t.pos_ == "ADJ" for look in _joined(t)
+            look
+            for t in verb.children
+            if t.dep_ == "acomp" and t.pos_ == "ADJ"
+            for look in _list_conjuncts(t)
         )
 
 
-def _joined(token: Any) -> list[Any]:
+def _list_conjuncts(token: Any) -> list[Any]:
     """Return a word and those that "and" joins to it; a verb that has a subject of its own begins a new clause."""
-    with_it = (child for child in token.children if child.dep_ == "conj" and not _subjects(child))
-    return [token, *(t for child in with_it for t in _joined(child))]
+    with_it = (child for child in token.children if child.dep_ == "conj" and not _list_subjects(child))
+    return [token, *(t for child in with_it for t in _list_conjuncts(child))]
 
 
-def _subjects(verb: Any) -> list[str]:
+def _list_subjects(verb: Any) -> list[str]:
     return [t.lower_ for t in verb.children if t.dep_ in SUBJECTS]
 
 
-def _verbs(noun: Any) -> list[Any]:
+def _list_verbs(noun: Any) -> list[Any]:
     """Return the verbs whose subject a noun is: of its sentence, and of the clauses behind it that have no other subject."""
     nouns = [noun]  # that "and" joins it to
     while nouns[-1].dep_ == "conj":
         nouns.append(nouns[-1].head)
-    own = [nouns[-1].head] if nouns[-1].dep_ in SUBJECTS else []
+    heads = [nouns[-1].head] if nouns[-1].dep_ in SUBJECTS else []
     clauses = (t for n in nouns for t in n.children if t.dep_ in CLAUSES and t.i > noun.i)
-    own += [t for t in clauses if RELATIVE.issuperset(_subjects(t))]
-    return [verb for first in own for verb in _joined(first)]
+    heads += [t for t in clauses if RELATIVE.issuperset(_list_subjects(t))]
+    return [verb for first in heads for verb in _list_conjuncts(first)]
 
 
-def _relations(doc: Any) -> Iterator[tuple[Any, list[str], Any]]:
+def _iter_relations(doc: Any) -> Iterator[tuple[Any, list[str], Any]]:
     """Yield (noun, forms of what relates them, noun)."""
     for noun in (t for t in doc if t.pos_ in ("NOUN", "PROPN")):
-        for words, other in _behind(noun):
+        for words, other in _iter_prepositions(noun):
             yield noun, words, other
-        for verb in _verbs(noun):
+        for verb in _list_verbs(noun):
             idle = verb.lemma_ == "be"
             for child in verb.children:
                 if child.dep_ in OBJECTS and not idle:
-                    yield from ((noun, [verb.lower_, verb.lemma_.lower()], other) for other in _joined(child))
-            for words, other in _behind(verb):
+                    yield from (
+                        (noun, [verb.lower_, verb.lemma_.lower()], other) for other in _list_conjuncts(child)
+                    )
+            for words, other in _iter_prepositions(verb):
                 forms = [] if idle else [f"{form} {words[0]}" for form in (verb.lower_, verb.lemma_.lower())]
                 yield noun, [*forms, *words], other
 
 
-def _behind(token: Any) -> Iterator[tuple[list[str], Any]]:
+def _iter_prepositions(token: Any) -> Iterator[tuple[list[str], Any]]:
     """Yield the prepositions of a word with what stands behind each."""
     for first in (t for t in token.children if t.dep_ == "prep"):
         for noun in (t for t in first.children if t.dep_ == "pobj"):
@@ -156,23 +165,25 @@ def _behind(token: Any) -> Iterator[tuple[list[str], Any]]:
                 ends = [t for t in of.children if t.dep_ == "pobj"]
             else:
                 words, ends = first.lower_, [noun]
-            yield from (([words], other) for end in ends for other in _joined(end))
-        for later, other in _behind(first):  # "next to", "on top of" where it is read as two prepositions
+            yield from (([words], other) for end in ends for other in _list_conjuncts(end))
+        for later, other in _iter_prepositions(
+            first
+        ):  # "next to", "on top of" where it is read as two prepositions
             yield [f"{first.lower_} {later[0]}"], other
     for first in (t for t in token.children if t.dep_ == "advmod"):
-        for later, other in _behind(first):
+        for later, other in _iter_prepositions(first):
             yield [f"{first.lower_} {later[0]}"], other
 
 
-def _versions(target: str) -> Mapping[str, str]:
+def _list_versions(target: str) -> Mapping[str, str]:
     """Return the versions of spaCy and of the model's package, of those that are installed."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for package in filter(None, ("spacy", target)):
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:  # the model is a folder, or missing, which loading it says
             continue
-    return found
+    return versions
 
 
-SPACY = GraphParserKind("spacy", spacy_parser, _versions)
+SPACY = GraphParserSpec("spacy", load_spacy_parser, _list_versions)

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from caramel.errors import BackendError
-from caramel.interfaces.scene_graph import Atom, Edge, GraphParser, GraphParserKind, Node, SceneGraph
+from caramel.interfaces.scene_graph import Atom, Edge, GraphParser, GraphParserSpec, Node, SceneGraph
 
 TASK = "Generate Scene Graph: "  # what these models were trained with
 BATCH = 32  # captions
@@ -23,7 +23,7 @@ ATTRIBUTE = "is"
 _BRACKETS = re.compile(r"\(([^()]*)\)")
 
 
-def seq2seq_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
+def load_seq2seq_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
     """Return a parser by the model of a folder; ``atoms`` are not needed.
 
     Raises:
@@ -34,33 +34,35 @@ def seq2seq_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
     from transformers import AutoModelForSeq2SeqLM
 
     from caramel.models.devices import resolve_device
-    from caramel.models.loading.files import explained
+    from caramel.models.loading.files import translate_load_errors
     from caramel.models.transformers.transformers_files import load_pretrained, load_tokenizer
 
     if not Path(target).is_dir():
         raise BackendError(
             f"seq2seq:{target}: give the folder of a sequence-to-sequence model of transformers."
         )
-    with explained(target):
+    with translate_load_errors(target):
         model = load_pretrained(AutoModelForSeq2SeqLM, target, device=resolve_device("auto"))
         tokenizer = load_tokenizer(target)
 
-    def parse(texts: Sequence[str]) -> list[SceneGraph]:
-        found: list[SceneGraph] = []
+    def parse_texts(texts: Sequence[str]) -> list[SceneGraph]:
+        graphs: list[SceneGraph] = []
         for start in range(0, len(texts), BATCH):
-            asked = [TASK + text for text in texts[start : start + BATCH]]
-            inputs = tokenizer(asked, return_tensors="pt", padding=True, truncation=True, max_length=LENGTH)
+            prompts = [TASK + text for text in texts[start : start + BATCH]]
+            inputs = tokenizer(prompts, return_tensors="pt", padding=True, truncation=True, max_length=LENGTH)
             with torch.inference_mode():
-                said = model.generate(
+                output_ids = model.generate(
                     **{name: inputs[name].to(model.device) for name in ("input_ids", "attention_mask")},
                     max_new_tokens=MOST,
                     do_sample=False,
                     num_beams=1,
                 )
-            found += [read_graph(text) for text in tokenizer.batch_decode(said, skip_special_tokens=True)]
-        return found
+            graphs += [
+                read_graph(text) for text in tokenizer.batch_decode(output_ids, skip_special_tokens=True)
+            ]
+        return graphs
 
-    return parse
+    return parse_texts
 
 
 def read_graph(text: str) -> SceneGraph:
@@ -84,17 +86,18 @@ def read_graph(text: str) -> SceneGraph:
             related[parts[0], parts[1], parts[2]] = None
     second = dict.fromkeys(subject for subject, _, other in related if subject == other)
     nodes = [Node(name, tuple(of)) for name, of in looks.items()] + [Node(name) for name in second]
-    first_places = {name: place for place, name in enumerate(looks)}
-    second_places = {name: len(looks) + place for place, name in enumerate(second)}
+    first_indices = {name: index for index, name in enumerate(looks)}
+    second_indices = {name: len(looks) + index for index, name in enumerate(second)}
     edges = (
-        Edge(first_places[a], name, second_places[b] if a == b else first_places[b]) for a, name, b in related
+        Edge(first_indices[a], name, second_indices[b] if a == b else first_indices[b])
+        for a, name, b in related
     )
     return SceneGraph(tuple(nodes), tuple(edges))
 
 
-SEQ2SEQ = GraphParserKind(
+SEQ2SEQ = GraphParserSpec(
     "seq2seq",
-    seq2seq_parser,
+    load_seq2seq_parser,
     lambda target: {name: version(name) for name in ("torch", "transformers")},
     gpu=True,
 )

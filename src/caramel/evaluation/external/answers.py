@@ -19,7 +19,7 @@ import pandas as pd
 from caramel.benchmarks.content import TEXTS_HASH, hash_captions
 from caramel.errors import DataError, format_items
 from caramel.evaluation.results.content_match import check_contents
-from caramel.io.validators import optional_text, text_field
+from caramel.io.validators import read_optional_text, read_text_field
 from caramel.schemas.evaluation import ANSWERS
 from caramel.schemas.io import build_frame
 
@@ -58,7 +58,7 @@ def build_answers(
     records: Any = rows.to_dict("records")
     meant, replies = (
         [
-            optional_text(row["answer"], field, f"{where}, field 'answer'")
+            read_optional_text(row["answer"], field, f"{where}, field 'answer'")
             for row, where in zip(records, locations, strict=True)
         ]
         for field in ("multiple_choice_answer", "free_form_answer")
@@ -86,7 +86,7 @@ def _infer_order(
     """Return the order of the options that most replies tell."""
     votes: Counter[str] = Counter()
     for row, reply, where in zip(records, replies, locations, strict=True):
-        caption, negative = (text_field(row, name, where) for name in ("caption", "negative_caption"))
+        caption, negative = (read_text_field(row, name, where) for name in ("caption", "negative_caption"))
         options = set(_OPTION.findall(reply or ""))
         meant = row["answer"]["multiple_choice_answer"]
         if len(options) == 1 and caption != negative and meant in (caption, negative):

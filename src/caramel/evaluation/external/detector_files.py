@@ -24,7 +24,7 @@ import pandas as pd
 from caramel.benchmarks.metrics import Outcomes
 from caramel.errors import DataError
 from caramel.evaluation.results.result_rows import number_or_nan
-from caramel.io.validators import brief
+from caramel.io.validators import format_value
 from caramel.utils.arrays import Floats
 
 TEXT, IMAGE, LABEL = "text_pred", "img_pred", "label"
@@ -57,7 +57,7 @@ def compute_detector_outcomes(
     if len(odd):
         at = int(odd[0])
         raise DataError(
-            f"{locations[at]}: {brief(rows[LABEL].iloc[at])} in column {LABEL!r} is no class. 0 is natural, 1 is synthetic."
+            f"{locations[at]}: {format_value(rows[LABEL].iloc[at])} in column {LABEL!r} is no class. 0 is natural, 1 is synthetic."
         )
     natural, synthetic = np.flatnonzero(labels == 0), np.flatnonzero(labels == 1)
     if len(natural) != len(synthetic):
@@ -112,7 +112,7 @@ def _read_probabilities(column: pd.Series, locations: Sequence[str]) -> Floats:
     if len(odd):
         at = int(odd[0])
         raise DataError(
-            f"{locations[at]}: {brief(column.iloc[at])} in column {column.name!r} is no probability in [0, 1]."
+            f"{locations[at]}: {format_value(column.iloc[at])} in column {column.name!r} is no probability in [0, 1]."
         )
     return probabilities
 
@@ -122,5 +122,5 @@ def _read_numbers(column: pd.Series, locations: Sequence[str], expected: str) ->
     numbers = [number_or_nan(value) for value in column]
     for number, value, where in zip(numbers, column, locations, strict=True):
         if number is None:
-            raise DataError(f"{where}: {brief(value)} in column {column.name!r} is no {expected}.")
+            raise DataError(f"{where}: {format_value(value)} in column {column.name!r} is no {expected}.")
     return np.array(numbers, np.float64)

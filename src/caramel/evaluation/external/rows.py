@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes, outcomes
+from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes, compute_outcomes
 from caramel.errors import DataError
 from caramel.evaluation.external.answers import build_answers, is_answers
 from caramel.evaluation.external.detector_files import COLUMNS, compute_detector_outcomes, is_detections
 from caramel.evaluation.results.contradictions import check_ranks, check_verdicts
 from caramel.evaluation.results.result_rows import number_or_nan, read_rows
 from caramel.evaluation.results.row_annotations import NAMES, SUBSETS, describe_rows
-from caramel.io.validators import brief
+from caramel.io.validators import format_value
 from caramel.schemas.contracts import INT, TEXT
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
@@ -122,7 +122,7 @@ def read_instance_results(
         return InstanceResults(described, verdict_outcomes, notes, answers)
     numbers = pd.DataFrame({column: _read_scores(rows[column], column, locations) for column in scores})
     check_ranks(numbers, where, locations)
-    computed = outcomes(build_frame(SIMILARITIES, numbers), metrics)
+    computed = compute_outcomes(build_frame(SIMILARITIES, numbers), metrics)
     if verdicts:
         check_verdicts(computed, _read_verdicts(rows, verdicts, where, locations), where, locations)
     return InstanceResults(described, computed, notes)
@@ -162,7 +162,7 @@ def _parse_verdict(value: Any, column: str, where: str) -> float:
     low = "" if value is None else str(value).strip().lower()
     if low not in TRUTH:
         raise DataError(
-            f"{where}: {brief(value)} in column {column!r} is no verdict. "
+            f"{where}: {format_value(value)} in column {column!r} is no verdict. "
             f"Write true or false, 1 or 0, yes or no; nothing where it is not scored."
         )
     return TRUTH[low]
@@ -177,6 +177,6 @@ def _read_scores(column: pd.Series, name: str, locations: Sequence[str]) -> list
         number = number_or_nan(value)
         if number is None or number < low or number > high or (whole and number % 1):
             expected = "number of candidates" if whole else "finite number"
-            raise DataError(f"{where}: {brief(value)} in column {name!r} is no {expected}.")
+            raise DataError(f"{where}: {format_value(value)} in column {name!r} is no {expected}.")
         numbers.append(number)
     return numbers

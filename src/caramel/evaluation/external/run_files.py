@@ -11,7 +11,7 @@ from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
 from caramel.errors import DataError
 from caramel.evaluation.external.runs import ANSWERS, SIMILARITIES, read_runs, run_file
 from caramel.evaluation.results.content_match import check_contents, note_unknown_contents
-from caramel.io.files import keep_inputs, write_csv
+from caramel.io.files import forbid_overwriting_inputs, write_csv
 from caramel.io.output_paths import remove_file
 from caramel.registry import BENCHMARKS
 from caramel.schemas.evaluation import ANSWERS as ANSWERS_TABLE
@@ -39,8 +39,10 @@ def prepare_folder(out: Path, sources: Sequence[tuple[str, str]]) -> None:
         ConfigError: what is written would lie over or among what is read.
     """
     written = [out / name for name in (*RUN_TABLES, *METRICS)]
-    keep_inputs(written, [Path(folder) for _, folder in sources])
-    keep_inputs([out], [Path(folder) for name, folder in sources if BENCHMARKS[name].any_folder])
+    forbid_overwriting_inputs(written, [Path(folder) for _, folder in sources])
+    forbid_overwriting_inputs(
+        [out], [Path(folder) for name, folder in sources if BENCHMARKS[name].any_folder]
+    )
     out.mkdir(parents=True, exist_ok=True)
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pandas as pd
 
 from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
-from caramel.benchmarks.metrics import Outcomes, outcomes
+from caramel.benchmarks.metrics import Outcomes, compute_outcomes
 from caramel.errors import DataError, format_items
 from caramel.evaluation.external import answers as released_answers
 from caramel.evaluation.external.rows import InstanceResults, read_others
 from caramel.evaluation.results.content_match import check_contents, note_unknown_contents
 from caramel.evaluation.results.summary import compute_metrics
 from caramel.interfaces.benchmark import Benchmark
-from caramel.io.readers import parquet
+from caramel.io.readers import open_parquet
 from caramel.schemas.contracts import Table
 from caramel.schemas.evaluation import ANSWERS as ANSWERS_TABLE
 from caramel.schemas.evaluation import METRICS
@@ -113,7 +113,7 @@ def read_scores(path: str | Path, benchmark: Benchmark) -> InstanceResults:
     if not _is_ours(path, SIMILARITIES_TABLE, SIMILARITIES):
         return read_others(path, benchmark.metrics)
     rows = _select_benchmark(read_table(SIMILARITIES_TABLE, path), benchmark, path)
-    return InstanceResults(rows[DESCRIBED], outcomes(rows, benchmark.metrics), ())
+    return InstanceResults(rows[DESCRIBED], compute_outcomes(rows, benchmark.metrics), ())
 
 
 def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
@@ -182,7 +182,7 @@ def _is_ours(path: Path, table: Table, name: str) -> bool:
         return False
     if path.name == name:
         return True
-    with parquet(path) as file:
+    with open_parquet(path) as file:
         return bool(file.schema_arrow.names == list(table.columns))
 
 

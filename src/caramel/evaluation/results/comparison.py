@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.metrics import compute_outcomes
 from caramel.errors import DataError, format_items
 from caramel.evaluation.results.content_match import note_unknown_contents
 from caramel.evaluation.results.paired_tests import ALPHA, compare_hits
@@ -267,7 +267,7 @@ def _compute_hits(
     parts = [rows[rows["benchmark"] == name].reset_index(drop=True) for rows in (*a, *b)]
     first = parts[0]
     hits = np.stack(
-        [outcomes(align_rows(rows, first), benchmark.metrics).hits.to_numpy(float) for rows in parts]
+        [compute_outcomes(align_rows(rows, first), benchmark.metrics).hits.to_numpy(float) for rows in parts]
     )
     return _select_scored(hits, first, name, benchmark)
 

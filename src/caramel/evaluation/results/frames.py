@@ -12,7 +12,7 @@ from caramel.evaluation.external.runs import compute_model_metrics
 from caramel.evaluation.results.comparison import compare_models
 from caramel.evaluation.results.content_match import note_unknown_contents
 from caramel.evaluation.results.summary import summarise_similarities
-from caramel.io.frame_checks import FRAME, named_only
+from caramel.io.frame_checks import FRAME, select_named_columns
 from caramel.registry import BENCHMARKS
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
@@ -109,7 +109,7 @@ def _list_frames(side: pd.DataFrame | Sequence[pd.DataFrame]) -> list[pd.DataFra
 
 def _select_named_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the columns of a frame that have a name, rows numbered."""
-    named = named_only(frame)
+    named = select_named_columns(frame)
     if frame.empty:
         raise DataError(f"{FRAME} holds no row.")
     return named.reset_index(drop=True)

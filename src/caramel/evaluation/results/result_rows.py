@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError
-from caramel.io.readers import csv_rows, json_rows, parquet, read_json
-from caramel.io.validators import brief
+from caramel.io.readers import iter_csv_rows, open_parquet, read_json, read_json_rows
+from caramel.io.validators import format_value
 
 FORMATS = (".csv", ".json", ".jsonl", ".parquet")
 SUMMARY = "accuracy"  # key of an object of rows (SugarCrepe's GPT-4V) whose value, a number, is no row
@@ -41,7 +41,7 @@ def read_rows(path: Path, is_known: Callable[[str], bool]) -> tuple[pd.DataFrame
 
 
 def _read_parquet(path: Path, is_known: Callable[[str], bool]) -> tuple[pd.DataFrame, list[str]]:
-    with parquet(path) as file:
+    with open_parquet(path) as file:
         names = [name for name in file.schema_arrow.names if is_known(name)]
         whole = file.read(columns=names)
         whole.validate(full=True)  # or what is no text would end the next line
@@ -54,17 +54,17 @@ def _read_text_rows(path: Path) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows of a file of text."""
     keys: list[str] = []
     if path.suffix == ".csv":
-        named: list[tuple[str, Any]] = list(csv_rows(path))
+        named: list[tuple[str, Any]] = list(iter_csv_rows(path))
     elif path.suffix == ".json" and isinstance(data := read_json(path), dict):
         if isinstance(data.get(SUMMARY), int | float) and len(data) > 1:
             del data[SUMMARY]
         keys = list(data)
-        named = [(f"{str(path)!r}, row {brief(key)}", row) for key, row in data.items()]
+        named = [(f"{str(path)!r}, row {format_value(key)}", row) for key, row in data.items()]
     else:
-        named = json_rows(path)
+        named = read_json_rows(path)
     for where, row in named:
         if not isinstance(row, dict):
-            raise DataError(f"{where} must be an object of fields, not {brief(row)}.")
+            raise DataError(f"{where} must be an object of fields, not {format_value(row)}.")
         try:
             json.dumps(row, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:  # JSON can escape half of a sign

@@ -14,7 +14,7 @@ from caramel.benchmarks.embedded_images import ImageReference, check_no_verdicts
 from caramel.errors import DataError
 from caramel.evaluation.results.contradictions import check_subtype
 from caramel.evaluation.results.summary import MACRO
-from caramel.io.validators import brief, checked_text
+from caramel.io.validators import format_value, validate_text
 from caramel.schemas.columns import SUBTYPES
 
 NAMES: Mapping[str, tuple[str, ...]] = {  # ours -> columns of others, the first that is there
@@ -71,9 +71,9 @@ def _read_names(column: pd.Series, locations: Sequence[str]) -> list[str]:
     """Return names: texts that are not empty, or whole numbers."""
     for name, where in zip(column, locations, strict=True):
         if isinstance(name, bool | np.bool_) or not isinstance(name, str | int | np.integer) or name == "":
-            raise DataError(f"{where}: {brief(name)} in column {column.name!r} is no name.")
+            raise DataError(f"{where}: {format_value(name)} in column {column.name!r} is no name.")
     return [
-        checked_text(str(name), str(column.name), where)
+        validate_text(str(name), str(column.name), where)
         for name, where in zip(column, locations, strict=True)
     ]
 
@@ -95,10 +95,10 @@ def _read_images(
         check_no_verdicts(names, column, source)
         wrong = next((n for n, name in enumerate(names) if not _is_image(name)), None)
         if wrong is None:
-            texts = [checked_text(str(name), "image", at) for name, at in zip(names, locations, strict=True)]
+            texts = [validate_text(str(name), "image", at) for name, at in zip(names, locations, strict=True)]
             return texts, notes
         notes.append(
-            f"{locations[wrong]}: {brief(names[wrong])} in column {column!r} is no name of an image: the column does not "
+            f"{locations[wrong]}: {format_value(names[wrong])} in column {column!r} is no name of an image: the column does not "
             f"count. Write names, or encoded images."
         )
     return None, notes
@@ -142,7 +142,7 @@ def _check_subset_name(name: str, column: str, where: str) -> str:
         raise DataError(
             f"{where}: a subset in column {column!r} is called {name!r}, which is the name of a mean. Give it another name."
         )
-    return checked_text(name, column, where)
+    return validate_text(name, column, where)
 
 
 def _parse_names(value: Any) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.benchmarks.metrics import Outcomes, outcomes
+from caramel.benchmarks.metrics import Outcomes, compute_outcomes
 from caramel.errors import DataError, format_items
 from caramel.evaluation.results.content_match import check_contents
 from caramel.interfaces.benchmark import Benchmark
@@ -49,7 +49,7 @@ def summarise_similarities(
     parts = [
         compute_metrics(
             rows,
-            outcomes(rows, benchmarks[str(name)].metrics),
+            compute_outcomes(rows, benchmarks[str(name)].metrics),
             benchmarks[str(name)].macro,
             bootstrap,
             seed,

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from caramel.benchmarks.image_files import cut, whole_files
+from caramel.benchmarks.image_files import crop_image, read_whole_files
 from caramel.errors import BackendError
 from caramel.evaluation.scores.item_scores import (
     DualEncoderScores,
@@ -23,9 +23,9 @@ from caramel.evaluation.scores.item_scores import (
 )
 from caramel.interfaces.benchmark import ImageFile, Index
 from caramel.interfaces.model import DualEncoder, Embeddings, Encodable, Matcher, TextEncoder
-from caramel.io.keys import pair_key, text_key
-from caramel.models.embedding_cache import Store, vector_table
-from caramel.models.specs import local, open_model, parse_spec
+from caramel.io.keys import compute_pair_key, compute_text_key
+from caramel.models.embedding_cache import EmbeddingCache, build_vector_table
+from caramel.models.specs import mark_local_path, open_model, parse_spec
 from caramel.runtime.code_deps import compute_code_version
 from caramel.runtime.ray.sharded_map import Executor, map_in_threads
 
@@ -58,7 +58,7 @@ class RunConfig:
     def settings(self) -> dict[str, Any]:
         """What a worker needs."""
         return {
-            "model": local(self.model),
+            "model": mark_local_path(self.model),
             "device": self.device,
             "precision": self.precision,
             "batch": self.batch,
@@ -89,7 +89,7 @@ def encode_items(
         run: how the model is run.
         model: the opened model.
     """
-    store = Store(run.store, model.identity, compute_model_code_version(run.model))
+    store = EmbeddingCache(run.store, model.identity, compute_model_code_version(run.model))
     firsts, image_index = find_distinct_images(images, image_keys)
     if isinstance(model, Matcher):
         text_of, image_of = pairs()
@@ -127,12 +127,12 @@ def build_text_shards(texts: Sequence[str]) -> list[list[str]]:
     return split_chunks(sorted(texts, key=lambda text: (len(text), text.casefold(), text)), TEXTS_PER_SHARD)
 
 
-def _load_text_embeddings(store: Store, texts: Sequence[str], run: RunConfig) -> Embeddings:
+def _load_text_embeddings(store: EmbeddingCache, texts: Sequence[str], run: RunConfig) -> Embeddings:
     """Return the embeddings of the texts, (n, d)."""
 
-    return store.vectors(
+    return store.compute_vectors(
         "texts",
-        [text_key(text) for text in texts],
+        [compute_text_key(text) for text in texts],
         encode_texts,
         lambda todo: build_text_shards([texts[i] for i in todo]),
         settings=run.settings,
@@ -142,14 +142,16 @@ def _load_text_embeddings(store: Store, texts: Sequence[str], run: RunConfig) ->
     ).vectors
 
 
-def _load_image_embeddings(store: Store, images: Mapping[bytes, ImageFile], run: RunConfig) -> Embeddings:
+def _load_image_embeddings(
+    store: EmbeddingCache, images: Mapping[bytes, ImageFile], run: RunConfig
+) -> Embeddings:
     """Return the embeddings of distinct images, (n, d)."""
     keys = list(images)
 
     def build_shards(todo: list[int]) -> list[list[str]]:
         return split_chunks([keys[i].hex() for i in todo], IMAGES_PER_SHARD)
 
-    return store.vectors(
+    return store.compute_vectors(
         "images",
         keys,
         encode_images,
@@ -165,7 +167,7 @@ def _load_image_embeddings(store: Store, images: Mapping[bytes, ImageFile], run:
 
 
 def _load_pair_scores(
-    store: Store,
+    store: EmbeddingCache,
     images: Mapping[bytes, ImageFile],
     texts: Sequence[str],
     text_of: Index,
@@ -191,9 +193,9 @@ def _load_pair_scores(
         files = _load_files(images, [image for image, _ in shard])
         return [[*item, *file] for item, file in zip(shard, files, strict=True)]
 
-    scores = store.vectors(
+    scores = store.compute_vectors(
         "pairs",
-        [pair_key(bytes.fromhex(image), text) for image, text in items],
+        [compute_pair_key(bytes.fromhex(image), text) for image, text in items],
         match_pairs,
         build_shards,
         bring=add_files,
@@ -210,7 +212,7 @@ def _load_files(images: Mapping[bytes, ImageFile], keys: Sequence[str]) -> list[
     image_files = [images[bytes.fromhex(key)] for key in keys]
     return [
         [data, image.box, str(image)]
-        for data, image in zip(whole_files(image_files), image_files, strict=True)
+        for data, image in zip(read_whole_files(image_files), image_files, strict=True)
     ]
 
 
@@ -220,16 +222,16 @@ def encode_texts(shard: list[str], *, model: str, device: str, precision: str, b
         TextEncoder, open_model(model, device, precision)
     )  # only of such a model texts are encoded
     vectors = encoder.encode_texts(shard, batch)
-    return vector_table([text_key(text) for text in shard], vectors)
+    return build_vector_table([compute_text_key(text) for text in shard], vectors)
 
 
 def encode_images(
     shard: list[list[Any]], *, model: str, device: str, precision: str, batch: int | None
 ) -> pa.Table:
     """Return keys and embeddings of one shard of images: key, and what ``cut`` takes, of each."""
-    files = map_in_threads(lambda item: cut(*item[1:]), shard)
+    files = map_in_threads(lambda item: crop_image(*item[1:]), shard)
     vectors = cast(DualEncoder, open_model(model, device, precision)).encode_images(files, batch)
-    return vector_table([bytes.fromhex(item[0]) for item in shard], vectors)
+    return build_vector_table([bytes.fromhex(item[0]) for item in shard], vectors)
 
 
 def match_pairs(
@@ -238,15 +240,15 @@ def match_pairs(
     """Return keys and scores of one shard: images, each with its texts: key, texts, and what ``cut`` takes."""
     pairs = [(index, text) for index, item in enumerate(shard) for text in item[1]]
     numbers = {text: i for i, text in enumerate(dict.fromkeys(text for _, text in pairs))}
-    scores = cast(Matcher, open_model(model, device, precision)).match(
-        map_in_threads(lambda item: cut(*item[2:]), shard),
+    scores = cast(Matcher, open_model(model, device, precision)).match_pairs(
+        map_in_threads(lambda item: crop_image(*item[2:]), shard),
         list(numbers),
         np.array([index for index, _ in pairs], np.int64),
         np.array([numbers[text] for _, text in pairs], np.int64),
         batch,
     )
-    keys = [pair_key(bytes.fromhex(shard[index][0]), text) for index, text in pairs]
-    return vector_table(keys, np.asarray(scores, np.float64)[:, None])
+    keys = [compute_pair_key(bytes.fromhex(shard[index][0]), text) for index, text in pairs]
+    return build_vector_table(keys, np.asarray(scores, np.float64)[:, None])
 
 
 def split_chunks(items: list[Any], size: int) -> list[list[Any]]:

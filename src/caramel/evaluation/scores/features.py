@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from caramel.io.files import file_hash
-from caramel.io.keys import content_key, text_key
-from caramel.models.embedding_cache import Store, Vectors, vector_table
+from caramel.io.files import compute_file_hash
+from caramel.io.keys import compute_image_key, compute_text_key
+from caramel.models.embedding_cache import EmbeddingCache, Vectors, build_vector_table
 from caramel.models.open_clip.checkpoints import load_checkpoint
-from caramel.models.open_clip.encoder import ClipEncoder, decode, normalised, tokenize
+from caramel.models.open_clip.encoder import ClipEncoder, decode_images, normalise_pixels, tokenize_texts
 from caramel.runtime.code_deps import compute_code_version
 
 if TYPE_CHECKING:
@@ -41,10 +41,13 @@ def encode_projected(
         batch: items per forward pass.
         store: folder of the vector store.
     """
-    content = file_hash(base)
+    content = compute_file_hash(base)
     identity = ClipEncoder(_load_clip(base, content, device), device, "fp32", "").identity
-    vector_store = Store(store, {**identity, "vectors": FORM}, compute_code_version(__name__))
-    keys = [text_key(item) if load_image is None else content_key(load_image(item), None) for item in items]
+    vector_store = EmbeddingCache(store, {**identity, "vectors": FORM}, compute_code_version(__name__))
+    keys = [
+        compute_text_key(item) if load_image is None else compute_image_key(load_image(item), None)
+        for item in items
+    ]
     first = dict(zip(keys, items, strict=True))
     distinct = list(first)
 
@@ -52,7 +55,7 @@ def encode_projected(
         named = [(key, first[bytes.fromhex(key)]) for key in shard]
         return named if load_image is None else [(key, load_image(item)) for key, item in named]
 
-    stored_vectors = vector_store.vectors(
+    stored_vectors = vector_store.compute_vectors(
         "texts" if load_image is None else "images",
         distinct,
         encode_texts if load_image is None else encode_images,
@@ -85,7 +88,7 @@ def encode_images(
 
     def encode_batch(files: list[Any]) -> torch.Tensor:
         features: torch.Tensor = clip.model.encode_image(
-            normalised(clip, torch.from_numpy(decode(clip, files)).to(device))
+            normalise_pixels(clip, torch.from_numpy(decode_images(clip, files)).to(device))
         )
         return features
 
@@ -101,7 +104,9 @@ def encode_texts(
     clip = _load_clip(base, content, device)
 
     def encode_batch(texts: list[Any]) -> torch.Tensor:
-        features: torch.Tensor = clip.model.encode_text(torch.from_numpy(tokenize(clip, texts)).to(device))
+        features: torch.Tensor = clip.model.encode_text(
+            torch.from_numpy(tokenize_texts(clip, texts)).to(device)
+        )
         return features
 
     return _encode_shard(shard, encode_batch, batch)
@@ -116,4 +121,4 @@ def _encode_shard(
     items = [item for _, item in shard]
     with torch.no_grad():
         parts = [encode(items[start : start + batch]).float().cpu() for start in range(0, len(items), batch)]
-    return vector_table([bytes.fromhex(key) for key, _ in shard], torch.cat(parts).numpy())
+    return build_vector_table([bytes.fromhex(key) for key, _ in shard], torch.cat(parts).numpy())

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH, hash_images, hash_texts
-from caramel.benchmarks.image_files import encoded
+from caramel.benchmarks.image_files import read_encoded_images
 from caramel.errors import BackendError
 from caramel.evaluation.scores.choice_parser import parse_choice
 from caramel.evaluation.scores.encoding import RunConfig, compute_model_code_version
@@ -23,8 +23,8 @@ from caramel.evaluation.scores.prompt_templates import WORDINGS, Form, build_pro
 from caramel.evaluation.scores.response_cache import ask_questions
 from caramel.interfaces.benchmark import ABSENT, Comparisons, ImageFile, Task
 from caramel.interfaces.model import Chooser, Question, Reply
-from caramel.io.keys import pair_key
-from caramel.models.embedding_cache import Store
+from caramel.io.keys import compute_pair_key
+from caramel.models.embedding_cache import EmbeddingCache
 from caramel.models.specs import open_model
 from caramel.schemas.evaluation import ANSWERS
 from caramel.schemas.io import build_frame
@@ -88,12 +88,14 @@ def collect_answers(
     assert isinstance(model, Chooser)
     form = _choose_form(task)
     choice_questions = list(_iter_questions(_get_comparison_rows(task, benchmark), form))
-    keys = [pair_key(image_keys[question.image], question.prompt).hex() for question in choice_questions]
+    keys = [
+        compute_pair_key(image_keys[question.image], question.prompt).hex() for question in choice_questions
+    ]
     questions = {
         key: Question(question.prompt, partial(_read_image, task.images[question.image]))
         for key, question in zip(keys, choice_questions, strict=True)
     }
-    store = Store(run.store, model.identity, compute_model_code_version(run.model))
+    store = EmbeddingCache(run.store, model.identity, compute_model_code_version(run.model))
     replies = ask_questions(model, questions, store.folder / "replies")
     hashes: dict[str, tuple[str, str | None]] = dict(
         zip(
@@ -180,4 +182,4 @@ def _iter_questions(rows: pd.DataFrame, form: Form) -> Iterator[_ChoiceQuestion]
 
 
 def _read_image(image: ImageFile) -> bytes:
-    return encoded([image])[0]
+    return read_encoded_images([image])[0]

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import Chooser, Question, Reply
-from caramel.io.readers import json_or_none
+from caramel.io.readers import try_parse_json
 
 _HALF = re.compile("[\ud800-\udfff]")
 PATIENCE = 16  # questions in a row without a reply, after which the run ends
@@ -69,7 +69,7 @@ def ask_questions(model: Chooser, questions: Mapping[str, Question], folder: Pat
             if silent >= PATIENCE:
                 raise _build_error(model, f"{silent} questions in a row", problem)
 
-        model.ask([questions[key] for key in missing], record_reply)
+        model.answer_questions([questions[key] for key in missing], record_reply)
     if not replies:
         raise _build_error(model, f"all {len(questions)} questions", problem)
     return replies
@@ -88,7 +88,7 @@ def load_replies(folder: Path) -> tuple[dict[str, Reply], int]:
     broken = 0
     for path in sorted(folder.glob("*.jsonl")):
         for line in filter(None, path.read_bytes().split(b"\n")):
-            match json_or_none(line):
+            match try_parse_json(line):
                 case {"key": str(key), "reply": str(text), "finish": str(finish)} if not _HALF.search(
                     key + text + finish
                 ):

@@ -18,7 +18,7 @@ from caramel.evaluation.scores.item_scores import Encode
 from caramel.evaluation.scores.ranking import compute_rank_columns
 from caramel.interfaces.benchmark import ABSENT, Comparisons, Index, Task
 from caramel.interfaces.model import BlindModel
-from caramel.models.specs import family_of, open_model
+from caramel.models.specs import get_family, open_model
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
 from caramel.utils.arrays import Floats
@@ -46,7 +46,7 @@ def compute_similarities(
         columns = compute_score_columns(
             task, lambda texts, pairs: encode_items(task.images, image_keys, texts, pairs, run, model)
         )
-    family = family_of(run.model)
+    family = get_family(run.model)
     keys = image_keys if family.looks_at_images else None
     return build_similarities(
         task, columns, keys, model=model.name, benchmark=benchmark, scored_by=family.score

@@ -30,8 +30,8 @@ from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError
 
 from caramel.errors import BackendError, escape_unprintable
-from caramel.models.chat.responses import LARGEST, Response, said
-from caramel.models.chat.settings import KEY, Settings, find_setting, format_settings, parsed
+from caramel.models.chat.responses import LARGEST, Response, parse_error_message
+from caramel.models.chat.settings import KEY, Settings, find_setting, format_settings, parse_target
 from caramel.runtime.http import read_body
 
 Read = TypeVar("Read")
@@ -56,12 +56,12 @@ class Pace:
 
     until: float = 0.0  # by ``time.monotonic``
 
-    def hold(self, seconds: float) -> None:
+    def hold_requests(self, seconds: float) -> None:
         """Let all requests wait, unless they wait for longer already; no number is no wish."""
         if seconds > 0:
             self.until = max(self.until, time.monotonic() + seconds)
 
-    def left(self) -> float:
+    def get_remaining_seconds(self) -> float:
         """Return the seconds that are still to be waited, at least 0."""
         return max(0.0, self.until - time.monotonic())
 
@@ -108,13 +108,13 @@ class Endpoint:
         )
 
     @contextmanager
-    def session(self) -> Iterator[requests.Session]:
+    def open_session(self) -> Iterator[requests.Session]:
         """Give a session with a connection for each worker."""
         with requests.Session() as session:
             session.mount(self.url, HTTPAdapter(pool_maxsize=self.workers))
             yield session
 
-    def reply(
+    def fetch_reply(
         self,
         session: requests.Session,
         body: Callable[[], Mapping[str, Any]],
@@ -132,23 +132,25 @@ class Endpoint:
         Raises:
             BackendError: the server refuses the request as such (an unknown model, a wrong key …).
         """
-        problem, asked, made = "", 0.0, None
+        problem, retry_after, request_body = "", 0.0, None
         for attempt in range(self.attempts):
-            delay = max(self.pause * 2 ** (attempt - 1), asked) if attempt else 0.0
-            if stop.wait(min(max(delay, self.pace.left()), self.longest)):
+            delay = max(self.pause * 2 ** (attempt - 1), retry_after) if attempt else 0.0
+            if stop.wait(min(max(delay, self.pace.get_remaining_seconds()), self.longest)):
                 return None
-            made = made or body()
+            request_body = request_body or body()
             try:
-                response = self._response(session, made)
+                response = self._send_request(session, request_body)
             except (requests.RequestException, HTTPError) as error:
-                problem, asked = self._told(f"{type(error).__name__}: {error}"), 0.0
+                problem, retry_after = self._format_message(f"{type(error).__name__}: {error}"), 0.0
                 continue
-            self.pace.hold(min(_exhausted(response.headers), self.longest))
+            self.pace.hold_requests(min(_get_reset_seconds(response.headers), self.longest))
             reply = read(response)
             if reply is not None:
                 return reply, ""
-            problem = self._told(f"status {response.status}: {said(response)}")
-            if response.status in REFUSING and (setting := find_setting(said(response), self.settings)):
+            problem = self._format_message(f"status {response.status}: {parse_error_message(response)}")
+            if response.status in REFUSING and (
+                setting := find_setting(parse_error_message(response), self.settings)
+            ):
                 target = f"{self.model}@{self.url}#{format_settings(self.settings | {setting})}"
                 raise BackendError(
                     f"The chat endpoint {self.url!r} refused a request for model {self.model!r} with {problem}\n"
@@ -161,17 +163,17 @@ class Endpoint:
                     f"The chat endpoint {self.url!r} refused a request for model {self.model!r} with {problem}\n"
                     f"Correct the URL or the model's name, or set {KEY}."
                 )
-            asked = _retry_after(response.headers.get("Retry-After", ""))
+            retry_after = _parse_retry_after(response.headers.get("Retry-After", ""))
             if response.status in BUSY:
-                self.pace.hold(min(asked, self.longest))
+                self.pace.hold_requests(min(retry_after, self.longest))
         return None, problem
 
-    def _response(self, session: requests.Session, body: Mapping[str, Any]) -> Response:
+    def _send_request(self, session: requests.Session, body: Mapping[str, Any]) -> Response:
         """Return what the server says to a request; raises what requests and urllib3 raise."""
         with session.post(
             f"{self.url}/chat/completions",
             json=body,
-            auth=self._signed,
+            auth=self._sign_request,
             headers={"Accept-Encoding": "identity"},
             timeout=self.timeout,
             allow_redirects=False,  # a redirected POST would become a GET
@@ -179,40 +181,40 @@ class Endpoint:
         ) as response:
             content = read_body(response, self.timeout, self.largest)
             if self.key and len(self.key) >= SECRET:  # replies are kept and published
-                content = re.sub(_form_of(self.key).encode(), f"${KEY}".encode(), content)
+                content = re.sub(_build_key_pattern(self.key).encode(), f"${KEY}".encode(), content)
             return Response(response.status_code, response.headers, content)
 
-    def _signed(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+    def _sign_request(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Return the request with the key; as an ``auth``, it keeps entries of .netrc out."""
         if self.key:
             request.headers["Authorization"] = f"Bearer {self.key}"
         return request
 
-    def _told(self, text: str) -> str:
+    def _format_message(self, text: str) -> str:
         """Return a message in one line and cut, without the key, which some servers repeat in theirs."""
-        hidden = re.sub(_form_of(self.key), f"${KEY}", text) if self.key else text
+        hidden = re.sub(_build_key_pattern(self.key), f"${KEY}", text) if self.key else text
         return escape_unprintable(" ".join(hidden.split()))[:SHOWN]
 
 
-def endpoint_of(target: str, *, workers: int = 8) -> Endpoint:
+def create_endpoint(target: str, *, workers: int = 8) -> Endpoint:
     """Return the endpoint of a target ``MODEL@URL``, perhaps with ``#SETTINGS``, with the key of the environment.
 
     Raises:
         BackendError: it is not of that form, or the key cannot stand in a header.
     """
-    model, url, settings = parsed(target)
+    model, url, settings = parse_target(target)
     key = os.environ.get(KEY, "").strip()
     if not (key.isascii() and key.isprintable()):
         raise BackendError(f"{KEY} holds characters that cannot stand in a header of HTTP. Set it again.")
     return Endpoint(model, url.geturl(), key or None, settings=settings, workers=workers)
 
 
-def _form_of(key: str) -> str:
+def _build_key_pattern(key: str) -> str:
     """Return the pattern of a key in JSON, and in JSON that is quoted in JSON: its characters, escaped or not."""
     return "".join(rf"\\{{0,{_QUOTED}}}(?:{re.escape(sign)}|(?i:u{ord(sign):04x}))" for sign in key)
 
 
-def _retry_after(value: str) -> float:
+def _parse_retry_after(value: str) -> float:
     """Return the seconds that a header Retry-After asks for: a number or a date; 0 for anything else."""
     try:
         return float(value)
@@ -224,17 +226,17 @@ def _retry_after(value: str) -> float:
         return 0.0
 
 
-def _exhausted(headers: Mapping[str, str]) -> float:
+def _get_reset_seconds(headers: Mapping[str, str]) -> float:
     """Return the seconds until the server takes more, where it says that nothing is left; else 0."""
     waits = [
-        _span(headers.get(f"x-ratelimit-reset-{what}", ""))
+        _parse_duration(headers.get(f"x-ratelimit-reset-{what}", ""))
         for what in LIMITS
         if headers.get(f"x-ratelimit-remaining-{what}", "").strip() == "0"
     ]
     return max(waits, default=0.0)
 
 
-def _span(value: str) -> float:
+def _parse_duration(value: str) -> float:
     """Return the seconds of a span such as ``6m0s``, ``20ms`` or ``1.5``; 0 for anything else."""
     try:
         return float(value)

@@ -20,10 +20,10 @@ from requests.utils import get_environ_proxies, select_proxy
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import Family, Identity, Question, Reply
-from caramel.io.image_codec import ORIENTATION, open_picture, opened
-from caramel.models.chat.endpoint import Endpoint, endpoint_of
-from caramel.models.chat.responses import Response, read_finish, text_of
-from caramel.models.chat.settings import COMPLETION_TOKENS, adapt_body, parsed
+from caramel.io.image_codec import ORIENTATION, decode_image, open_encoded_image
+from caramel.models.chat.endpoint import Endpoint, create_endpoint
+from caramel.models.chat.responses import Response, parse_text, read_finish
+from caramel.models.chat.settings import COMPLETION_TOKENS, apply_settings, parse_target
 
 TEMPERATURE, SEED, MAX_TOKENS = 0, 0, 64  # an option and its caption fit
 MAX_COMPLETION_TOKENS = 4096  # and what a model thinks before
@@ -31,7 +31,7 @@ SENT = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "GIF": "
 
 
 @dataclass(frozen=True)
-class Chat:
+class ChatModel:
     """A ``Chooser`` behind a chat endpoint.
 
     Attributes:
@@ -59,9 +59,9 @@ class Chat:
         """What is sent with every question."""
         model, bound = self.endpoint.model, self._max_tokens
         sent = {"model": model, "temperature": TEMPERATURE, "seed": SEED, "max_tokens": bound}
-        return adapt_body(sent, self.endpoint.settings)
+        return apply_settings(sent, self.endpoint.settings)
 
-    def ask(self, questions: Sequence[Question], heard: Callable[[int, Reply], None]) -> None:
+    def answer_questions(self, questions: Sequence[Question], on_reply: Callable[[int, Reply], None]) -> None:
         """Ask all questions, several at once; ``heard`` is called with place and reply as they come.
 
         An error ends it, but requests that are under way are still heard.
@@ -71,54 +71,58 @@ class Chat:
             DataError: an image cannot be read.
         """
         stop, lock = threading.Event(), threading.Lock()
-        with self.endpoint.session() as session:
+        with self.endpoint.open_session() as session:
 
-            def work(place: int) -> None:
-                reply = self._reply(session, questions[place], stop)
+            def answer_question(index: int) -> None:
+                reply = self._fetch_reply(session, questions[index], stop)
                 if reply is not None:
                     with lock:
-                        heard(place, reply)
+                        on_reply(index, reply)
 
             pool = ThreadPoolExecutor(self.endpoint.workers)
             try:
-                for done in as_completed([pool.submit(work, i) for i in range(len(questions))]):
+                for done in as_completed([pool.submit(answer_question, i) for i in range(len(questions))]):
                     done.result()
             finally:
                 stop.set()
                 pool.shutdown(cancel_futures=True)
 
-    def _reply(self, session: requests.Session, question: Question, stop: threading.Event) -> Reply | None:
+    def _fetch_reply(
+        self, session: requests.Session, question: Question, stop: threading.Event
+    ) -> Reply | None:
         """Return the reply, without words if none came; None if it was stopped before."""
 
-        def body() -> dict[str, Any]:
-            return {**self._parameters, "messages": [_message(question)]}
+        def build_body() -> dict[str, Any]:
+            return {**self._parameters, "messages": [_build_message(question)]}
 
-        found = self.endpoint.allow_tokens(self._max_tokens).reply(session, body, read_reply, stop)
-        if found is None:
+        result = self.endpoint.allow_tokens(self._max_tokens).fetch_reply(
+            session, build_body, read_reply, stop
+        )
+        if result is None:
             return None
-        reply, problem = found
+        reply, problem = result
         return reply or Reply(None, problem)
 
 
 def read_reply(response: Response) -> Reply | None:
     """Return what a response says and why it ended; None if it is no reply."""
-    text = text_of(response)
+    text = parse_text(response)
     return None if text is None else Reply(text, finish=read_finish(response))
 
 
-def load_chat(target: str, *, device: str, precision: str, name: str) -> Chat:
+def load_chat(target: str, *, device: str, precision: str, name: str) -> ChatModel:
     """Return the model of a target ``MODEL@URL``; device and precision are the server's own.
 
     Raises:
         BackendError: it is not of that form, or the key cannot stand in a header.
     """
-    return Chat(name, endpoint_of(target))
+    return ChatModel(name, create_endpoint(target))
 
 
-def missing_chat(target: str) -> list[str]:
+def list_chat_problems(target: str) -> list[str]:
     """Return what keeps the model from being asked: a target of the wrong form, or nothing that listens."""
     try:
-        url = parsed(target)[1]
+        url = parse_target(target)[1]
     except BackendError as error:
         return [str(error)]
     host, port = str(url.hostname), url.port or (443 if url.scheme == "https" else 80)
@@ -131,26 +135,26 @@ def missing_chat(target: str) -> list[str]:
     return []
 
 
-def _message(question: Question) -> dict[str, Any]:
-    image = {"type": "image_url", "image_url": {"url": data_url(question.image())}}
+def _build_message(question: Question) -> dict[str, Any]:
+    image = {"type": "image_url", "image_url": {"url": encode_data_url(question.image())}}
     return {"role": "user", "content": [image, {"type": "text", "text": question.prompt}]}
 
 
-def data_url(image: bytes) -> str:
+def encode_data_url(image: bytes) -> str:
     """Return an encoded image as a data URL; as PNG, upright, where servers would not read it as we do.
 
     Raises:
         DataError: it does not decode.
     """
-    upright = open_picture(image, "of a question")
-    with opened(image, "of a question") as picture:
-        kind = SENT.get(picture.format or "")
+    upright = decode_image(image, "of a question")
+    with open_encoded_image(image, "of a question") as picture:
+        media_type = SENT.get(picture.format or "")
         turned = picture.getexif().get(ORIENTATION, 1) != 1
-    if kind is None or turned:
+    if media_type is None or turned:
         buffer = io.BytesIO()
         upright.save(buffer, "PNG")
-        kind, image = "image/png", buffer.getvalue()
-    return f"data:{kind};base64,{base64.b64encode(image).decode()}"
+        media_type, image = "image/png", buffer.getvalue()
+    return f"data:{media_type};base64,{base64.b64encode(image).decode()}"
 
 
 CHAT = Family(
@@ -159,5 +163,5 @@ CHAT = Family(
     "MODEL@URL",
     "a chat endpoint of OpenAI's form, asked to choose",
     load=load_chat,
-    missing=missing_chat,
+    missing=list_chat_problems,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from caramel.io.readers import json_or_none
+from caramel.io.readers import try_parse_json
 
 LARGEST = 2**18  # bytes of a response; one of a hundred tokens takes a few hundred
 
@@ -18,9 +18,9 @@ class Response(NamedTuple):
     content: bytes
 
 
-def text_of(response: Response) -> str | None:
+def parse_text(response: Response) -> str | None:
     """Return the words of a response; empty where a content filter held them back; None if it is no reply."""
-    match response.status, json_or_none(response.content):
+    match response.status, try_parse_json(response.content):
         case 200, {"choices": [{"message": {"content": str(text)}}, *_]}:
             return text
         case 200, {"choices": [{"message": {"content": [*parts]}}, *_]}:
@@ -50,15 +50,15 @@ def _join_parts(parts: list[object]) -> str | None:
 
 def read_finish(response: Response) -> str:
     """Return why a reply ended, in the server's word: ``stop``, ``length`` …; ``stop`` where it does not say."""
-    match json_or_none(response.content):
+    match try_parse_json(response.content):
         case {"choices": [{"finish_reason": str(finish)}, *_]} | {"error": {"code": str(finish)}}:
             return finish[:40]
     return "stop"
 
 
-def said(response: Response) -> str:
+def parse_error_message(response: Response) -> str:
     """Return the server's message."""
-    match json_or_none(response.content):
+    match try_parse_json(response.content):
         case {"error": {"message": str(text)}} | {"error": str(text)} | {"message": str(text)}:
             return text
     return response.content.decode(errors="replace") or response.headers.get("Location", "") or "no message"

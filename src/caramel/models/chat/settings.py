@@ -40,30 +40,30 @@ _REFUSED = re.compile(
 _NO_LIST = re.compile(r"\b(?:list|array|sequence)\b", re.IGNORECASE)
 
 
-def parsed(target: str) -> tuple[str, SplitResult, Settings]:
+def parse_target(target: str) -> tuple[str, SplitResult, Settings]:
     """Return model, URL, without a slash at its end, and settings.
 
     Raises:
         BackendError: the target is not of the form ``MODEL@URL`` or ``MODEL@URL#SETTING,SETTING…``.
     """
     address, _, fragment = target.partition("#")
-    found = _TARGET.fullmatch(address)
+    match = _TARGET.fullmatch(address)
     try:
-        url = urlsplit(found["url"].rstrip("/") if found else "")
+        url = urlsplit(match["url"].rstrip("/") if match else "")
         valid = bool(url.hostname) and url.port != 0
     except ValueError:  # of a port, or of brackets
         valid = False
-    if found is None or not valid:
+    if match is None or not valid:
         raise BackendError(
             f"Chat model {redact_secrets(target)!r} must be MODEL@URL, such as gpt-4o@http://127.0.0.1:8000/v1."
         )
     settings = parse_settings(fragment)
     if url.username is not None or url.query:
         raise BackendError(
-            f"The URL of chat model {found['model']!r} must end with its path, or with # and settings "
+            f"The URL of chat model {match['model']!r} must end with its path, or with # and settings "
             f"({', '.join(SETTINGS)}), and hold neither user nor password: give the key in {KEY}."
         )
-    return found["model"], url, settings
+    return match["model"], url, settings
 
 
 def parse_settings(text: str) -> Settings:
@@ -87,7 +87,7 @@ def format_settings(settings: Settings) -> str:
     return ",".join(setting for setting in SETTINGS if setting in settings)
 
 
-def adapt_body(body: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+def apply_settings(body: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     """Return the body of a request as an endpoint of these settings takes it."""
     renamed = {"max_tokens": COMPLETION_TOKENS} if COMPLETION_TOKENS in settings else {}
     adapted = {renamed.get(name, name): value for name, value in body.items() if f"no_{name}" not in settings}

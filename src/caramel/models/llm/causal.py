@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from caramel.errors import BackendError
 from caramel.interfaces.language_model import (
     FAILED,
-    Heard,
     Message,
+    ModelOutput,
+    NextRequests,
+    OnResponse,
     Request,
-    Said,
-    Waiting,
 )
 from caramel.interfaces.model import Identity
 from caramel.models.devices import resolve_device
 from caramel.models.transformers.transformers_files import (
-    identity_of,
+    build_identity,
     load_pretrained,
     load_tokenizer,
 )
@@ -33,7 +33,7 @@ TURNS = {
 }  # of models without a chat template
 
 
-class CausalWriter:
+class CausalLanguageModel:
     """A ``LanguageModel`` over a causal model: float32 on a processor, bfloat16 on a GPU that has it.
 
     Words are drawn by the Gumbel-max trick with a generator for each request, so that a draw depends on the request's seed
@@ -64,7 +64,7 @@ class CausalWriter:
         """What determines the replies: weights, tokenizer with its chat template, where answers end, and the software."""
         precision = {"torch.float32": "fp32", "torch.bfloat16": "bf16"}[str(self._model.dtype)]
         device = str(self._model.device)
-        return identity_of(
+        return build_identity(
             "local",
             self._model,
             [self._tokenizer],
@@ -74,30 +74,32 @@ class CausalWriter:
             ends=self._ends,
         )
 
-    def answer(self, waiting: Waiting, heard: Heard) -> None:
+    def answer_requests(self, next_requests: NextRequests, on_response: OnResponse) -> None:
         """Answer requests, a batch at a time; see ``interfaces.language_model``."""
-        while batch := waiting(self._at_once):
-            for (name, _), said in zip(batch, self.said([request for _, request in batch]), strict=True):
-                heard(name, said)
+        while batch := next_requests(self._at_once):
+            for (name, _), output in zip(
+                batch, self.generate_outputs([request for _, request in batch]), strict=True
+            ):
+                on_response(name, output)
 
-    def said(self, requests: Sequence[Request]) -> list[Said]:
+    def generate_outputs(self, requests: Sequence[Request]) -> list[ModelOutput]:
         """Return the replies to a batch; one that is too long for the model has none."""
-        prompts = [self._prompt(request.messages) for request in requests]
+        prompts = [self._build_prompt(request.messages) for request in requests]
         lengths = [len(ids) for ids in self._tokenizer(prompts, add_special_tokens=False)["input_ids"]]
         most = getattr(self._model.config, "max_position_embeddings", None) or 2**31
         fits = [i for i, n in enumerate(lengths) if n > 0 and n + requests[i].max_tokens <= most]
-        told = "the prompt has {} tokens, the answer may have {}, and the model takes {}"
-        found = [
-            Said(None, FAILED, problem=told.format(n, r.max_tokens, most))
+        message = "the prompt has {} tokens, the answer may have {}, and the model takes {}"
+        outputs = [
+            ModelOutput(None, FAILED, problem=message.format(n, r.max_tokens, most))
             for n, r in zip(lengths, requests, strict=True)
         ]
         if fits:
-            written = self._written([prompts[i] for i in fits], [requests[i] for i in fits])
-            for place, said in zip(fits, written, strict=True):
-                found[place] = said._replace(tokens_in=lengths[place])
-        return found
+            written = self._generate_batch([prompts[i] for i in fits], [requests[i] for i in fits])
+            for index, output in zip(fits, written, strict=True):
+                outputs[index] = output._replace(tokens_in=lengths[index])
+        return outputs
 
-    def _written(self, prompts: list[str], requests: list[Request]) -> list[Said]:
+    def _generate_batch(self, prompts: list[str], requests: list[Request]) -> list[ModelOutput]:
         import torch
 
         begun = time.monotonic()
@@ -108,28 +110,28 @@ class CausalWriter:
             output = self._model.generate(
                 **inputs,
                 max_new_tokens=max(r.max_tokens for r in requests),
-                logits_processor=[Draws(requests)],
+                logits_processor=[GumbelMaxProcessor(requests)],
             )
         seconds = round((time.monotonic() - begun) / len(requests), 3)
         stops = {ends} if isinstance(ends, int) else {*(ends or ())}
-        found = []
+        outputs = []
         for row, request in zip(output[:, inputs["input_ids"].shape[1] :].tolist(), requests, strict=True):
             tokens = row[: request.max_tokens]
             end = next((i for i, token in enumerate(tokens) if token in stops), None)
             text = self._tokenizer.decode(tokens[:end], skip_special_tokens=True)
             written = len(tokens) if end is None else end + 1
             finish = "length" if end is None else "stop"
-            found.append(Said(text, finish, tokens_out=written, seconds=seconds))
-        return found
+            outputs.append(ModelOutput(text, finish, tokens_out=written, seconds=seconds))
+        return outputs
 
-    def _prompt(self, messages: tuple[Message, ...]) -> str:
+    def _build_prompt(self, messages: tuple[Message, ...]) -> str:
         """Return the messages as one text, by the tokenizer's chat template if it has one."""
         if self._tokenizer.chat_template is None:
             return "\n\n".join([*(TURNS[role].format(words) for role, words in messages), "Output:\n"])
         from jinja2 import TemplateError
 
         turns = [{"role": role, "content": words} for role, words in messages]
-        for tried in (turns, _without_system(turns)):  # some templates know no system role, and say so
+        for tried in (turns, _merge_system_turn(turns)):  # some templates know no system role, and say so
             try:
                 return str(
                     self._tokenizer.apply_chat_template(tried, tokenize=False, add_generation_prompt=True)
@@ -139,7 +141,7 @@ class CausalWriter:
         raise BackendError(f"The chat template of {self._model.name_or_path!r} cannot be used: {problem}.")
 
 
-class Draws:
+class GumbelMaxProcessor:
     """Logits of each request's next token -> logits whose largest is the token that is drawn at its temperature."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
@@ -163,13 +165,13 @@ class Draws:
         return scores
 
 
-def _without_system(turns: list[dict[str, str]]) -> list[dict[str, str]]:
+def _merge_system_turn(turns: list[dict[str, str]]) -> list[dict[str, str]]:
     """Return the turns with the system's words before the first user's."""
     first, second, *rest = turns
     return [{**second, "content": f"{first['content']}\n\n{second['content']}"}, *rest]
 
 
-def load_causal_writer(target: str, *, at_once: int) -> CausalWriter:
+def load_causal_model(target: str, *, at_once: int) -> CausalLanguageModel:
     """Return the model of a folder: code of its own is never run.
 
     Raises:
@@ -182,4 +184,4 @@ def load_causal_writer(target: str, *, at_once: int) -> CausalWriter:
     halves = device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
     dtype = torch.bfloat16 if halves else torch.float32
     model = load_pretrained(AutoModelForCausalLM, target, device=device, dtype=dtype)
-    return CausalWriter(model, load_tokenizer(target), at_once)
+    return CausalLanguageModel(model, load_tokenizer(target), at_once)

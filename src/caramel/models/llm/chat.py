@@ -14,18 +14,25 @@ from typing import Any
 import requests
 
 from caramel.errors import BackendError
-from caramel.interfaces.language_model import FAILED, Heard, LanguageModelKind, Request, Said, Waiting
+from caramel.interfaces.language_model import (
+    FAILED,
+    LanguageModelSpec,
+    ModelOutput,
+    NextRequests,
+    OnResponse,
+    Request,
+)
 from caramel.interfaces.model import Identity
-from caramel.io.readers import json_or_none
-from caramel.models.chat.endpoint import Endpoint, endpoint_of
-from caramel.models.chat.responses import Response, read_finish, text_of
-from caramel.models.chat.settings import adapt_body, format_settings, parsed
+from caramel.io.readers import try_parse_json
+from caramel.models.chat.endpoint import Endpoint, create_endpoint
+from caramel.models.chat.responses import Response, parse_text, read_finish
+from caramel.models.chat.settings import apply_settings, format_settings, parse_target
 
 ALONE = frozenset((400, 413, 422))  # of what is too long for the model, or not to the server's taste
 
 
 @dataclass(frozen=True)
-class ChatWriter:
+class ChatLanguageModel:
     """A ``LanguageModel`` behind a chat endpoint."""
 
     endpoint: Endpoint
@@ -37,16 +44,18 @@ class ChatWriter:
         settings = format_settings(self.endpoint.settings)
         return {**identity, "settings": settings} if settings else identity
 
-    def answer(self, waiting: Waiting, heard: Heard) -> None:
+    def answer_requests(self, next_requests: NextRequests, on_response: OnResponse) -> None:
         """Answer requests, several at once; see ``interfaces.language_model``. An error ends it, but what is under way is heard."""
-        stop, done = threading.Event(), queue.SimpleQueue[Future[tuple[str, Said] | None]]()
+        stop, done = threading.Event(), queue.SimpleQueue[Future[tuple[str, ModelOutput] | None]]()
         under_way, error = 0, None
-        with self.endpoint.session() as session, ThreadPoolExecutor(self.endpoint.workers) as pool:
+        with self.endpoint.open_session() as session, ThreadPoolExecutor(self.endpoint.workers) as pool:
             try:
                 while True:
                     free = 0 if error else self.endpoint.workers - under_way
-                    for name, request in waiting(free) if free else ():
-                        pool.submit(self._said, session, name, request, stop).add_done_callback(done.put)
+                    for name, request in next_requests(free) if free else ():
+                        pool.submit(self._fetch_output, session, name, request, stop).add_done_callback(
+                            done.put
+                        )
                         under_way += 1
                     if not under_way:
                         break
@@ -55,27 +64,27 @@ class ChatWriter:
                     if problem := finished.exception():
                         error = error or problem
                         stop.set()
-                    elif found := finished.result():
-                        heard(*found)
+                    elif result := finished.result():
+                        on_response(*result)
             finally:
                 stop.set()
         if error:
             raise error
 
-    def _said(
+    def _fetch_output(
         self, session: requests.Session, name: str, request: Request, stop: threading.Event
-    ) -> tuple[str, Said] | None:
+    ) -> tuple[str, ModelOutput] | None:
         """Return the name of a request with its reply; None if it was stopped before."""
         begun = time.monotonic()
         endpoint = self.endpoint.allow_tokens(request.max_tokens)
-        found = endpoint.reply(session, lambda: self._body(request), completion_of, stop)
-        if found is None:
+        result = endpoint.fetch_reply(session, lambda: self._build_body(request), parse_completion, stop)
+        if result is None:
             return None
-        said, problem = found
+        output, problem = result
         seconds = round(time.monotonic() - begun, 3)
-        return name, (said or Said(None, FAILED, problem=problem))._replace(seconds=seconds)
+        return name, (output or ModelOutput(None, FAILED, problem=problem))._replace(seconds=seconds)
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _build_body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self.endpoint.model,
             "messages": [{"role": role, "content": words} for role, words in request.messages],
@@ -86,39 +95,39 @@ class ChatWriter:
         if request.schema is not None:
             schema = {"name": "answer", "strict": True, "schema": json.loads(request.schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return adapt_body(body, self.endpoint.settings)
+        return apply_settings(body, self.endpoint.settings)
 
 
-def completion_of(response: Response) -> Said | None:
+def parse_completion(response: Response) -> ModelOutput | None:
     """Return what a response says, with what its server counted; None if it is no reply."""
-    text = text_of(response)
+    text = parse_text(response)
     if text is None:
         return None
-    match json_or_none(response.content):
+    match try_parse_json(response.content):
         case {"usage": Mapping() as usage}:
-            counted = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+            counted = _parse_count(usage.get("prompt_tokens")), _parse_count(usage.get("completion_tokens"))
         case _:
             counted = None, None
-    return Said(text, read_finish(response), *counted)
+    return ModelOutput(text, read_finish(response), *counted)
 
 
-def _count(value: object) -> int | None:
+def _parse_count(value: object) -> int | None:
     """Return a number of tokens; None of what is none."""
     return value if type(value) is int and 0 <= value < 2**31 else None
 
 
-def load_chat_writer(target: str, *, at_once: int, workers: int) -> ChatWriter:
+def load_chat_model(target: str, *, at_once: int, workers: int) -> ChatLanguageModel:
     """Return the model of a target ``MODEL@URL``, which needs no workers; errors as in ``endpoint_of``."""
-    return ChatWriter(replace(endpoint_of(target, workers=at_once), alone=ALONE))
+    return ChatLanguageModel(replace(create_endpoint(target, workers=at_once), alone=ALONE))
 
 
-def _wrong(target: str) -> list[str]:
+def _list_target_problems(target: str) -> list[str]:
     """Return what is wrong with a target; its server need not listen yet."""
     try:
-        parsed(target)
+        parse_target(target)
     except BackendError as error:
         return [str(error)]
     return []
 
 
-CHAT_WRITER = LanguageModelKind("chat", "MODEL@URL", load_chat_writer, _wrong)
+CHAT_WRITER = LanguageModelSpec("chat", "MODEL@URL", load_chat_model, _list_target_problems)

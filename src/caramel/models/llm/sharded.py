@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
-from caramel.interfaces.language_model import Heard, Request, Said, Waiting
+from caramel.interfaces.language_model import ModelOutput, NextRequests, OnResponse, Request
 from caramel.interfaces.model import Identity
-from caramel.models.llm.causal import CausalWriter, load_causal_writer
+from caramel.models.llm.causal import CausalLanguageModel, load_causal_model
 from caramel.runtime.last_result import keep_last, stamp_files
 from caramel.runtime.ray.cluster import open_ray_session
 from caramel.runtime.ray.file_transfer import LocalFile
 from caramel.runtime.ray.workers import open_worker_pool
 
 
-class SpreadWriter:
+class ShardedLanguageModel:
     """A ``LanguageModel`` that is loaded by workers on Ray, a GPU each where the cluster has some; errors are theirs.
 
     Replies are those of ``CausalWriter``: they depend neither on the batch nor on the worker.
@@ -41,35 +41,37 @@ class SpreadWriter:
         """What determines the replies, as a worker finds it: this machine may have another device."""
         with open_ray_session(), open_worker_pool(self._gpus) as (pool, look):
             job = ("identity", lambda: (LocalFile(self._folder), self._at_once))
-            ((_, found),) = pool.run_jobs(_identity, [job], {}, look)
-        identity: Mapping[str, object] = found
+            ((_, result),) = pool.run_jobs(_get_identity, [job], {}, look)
+        identity: Mapping[str, object] = result
         return identity
 
-    def answer(self, waiting: Waiting, heard: Heard) -> None:
+    def answer_requests(self, next_requests: NextRequests, on_response: OnResponse) -> None:
         """Answer requests, a batch for each worker at a time; see ``interfaces.language_model``."""
         with open_ray_session(), open_worker_pool(self._gpus) as (pool, look):
-            while asked := waiting(self._at_once * self._number):
+            while requests := next_requests(self._at_once * self._number):
                 batches = {
-                    str(start): asked[start : start + self._at_once]
-                    for start in range(0, len(asked), self._at_once)
+                    str(start): requests[start : start + self._at_once]
+                    for start in range(0, len(requests), self._at_once)
                 }
-                jobs = [(name, functools.partial(self._arguments, batch)) for name, batch in batches.items()]
-                for name, said in pool.run_jobs(_said, jobs, {}, look):
-                    for (request, _), one in zip(batches[name], said, strict=True):
-                        heard(request, one)
+                jobs = [
+                    (name, functools.partial(self._build_arguments, batch)) for name, batch in batches.items()
+                ]
+                for name, outputs in pool.run_jobs(_generate_outputs, jobs, {}, look):
+                    for (request, _), one in zip(batches[name], outputs, strict=True):
+                        on_response(request, one)
 
-    def _arguments(self, batch: Sequence[tuple[str, Request]]) -> tuple[LocalFile, int, list[Request]]:
+    def _build_arguments(self, batch: Sequence[tuple[str, Request]]) -> tuple[LocalFile, int, list[Request]]:
         return LocalFile(self._folder), self._at_once, [request for _, request in batch]
 
 
 @keep_last(lambda folder, at_once: stamp_files(folder))
-def _loaded(folder: str, at_once: int) -> CausalWriter:
-    return load_causal_writer(folder, at_once=at_once)
+def _load_model(folder: str, at_once: int) -> CausalLanguageModel:
+    return load_causal_model(folder, at_once=at_once)
 
 
-def _identity(folder: str, at_once: int) -> Identity:
-    return _loaded(folder, at_once).identity
+def _get_identity(folder: str, at_once: int) -> Identity:
+    return _load_model(folder, at_once).identity
 
 
-def _said(folder: str, at_once: int, requests: Sequence[Request]) -> list[Said]:
-    return _loaded(folder, at_once).said(requests)
+def _generate_outputs(folder: str, at_once: int, requests: Sequence[Request]) -> list[ModelOutput]:
+    return _load_model(folder, at_once).generate_outputs(requests)

@@ -12,8 +12,8 @@ def missing_language_model(spec: str) -> list[str]:
     Raises:
         BackendError: it is no spec, or there is no such kind.
     """
-    kind, _, target = spec.partition(":")
+    backend, _, target = spec.partition(":")
     if not target:
         known = " or ".join(f"{name}:{LANGUAGE_MODELS[name].target}" for name in LANGUAGE_MODELS)
         raise BackendError(f"A language model is given as {known}, not as {spec!r}.")
-    return LANGUAGE_MODELS[kind].missing(target)
+    return LANGUAGE_MODELS[backend].missing(target)

@@ -12,13 +12,13 @@ from typing import Any
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import Identity
-from caramel.interfaces.text_judge import TextJudgeKind
+from caramel.interfaces.text_judge import TextJudgeSpec
 from caramel.models.devices import resolve_device
 from caramel.models.transformers.transformers_files import (
-    identity_of,
+    build_identity,
+    list_checkpoint_problems,
     load_pretrained,
     load_tokenizer,
-    missing_transformers,
     read_config,
 )
 
@@ -53,15 +53,15 @@ class ClassifierJudge:
         """What determines the probabilities: weights, tokenizer, label and the software."""
         device = str(self._model.device)
         further = {"label": self._label, "length": self._length}
-        return identity_of(
+        return build_identity(
             "classifier", self._model, [self._tokenizer], precision="fp32", device=device, **further
         )
 
-    def probabilities(self, rows: Sequence[tuple[str, ...]]) -> list[float]:
+    def predict_probabilities(self, rows: Sequence[tuple[str, ...]]) -> list[float]:
         """Return the softmax of the label's logit for each row; what is too long is cut."""
         import torch
 
-        found: list[float] = []
+        probabilities: list[float] = []
         for start in range(0, len(rows), BATCH):
             texts = [list(side) for side in zip(*rows[start : start + BATCH], strict=True)]
             cut = {"padding": True, "truncation": True, "max_length": self._length, "return_tensors": "pt"}
@@ -69,11 +69,11 @@ class ClassifierJudge:
                 name: part.to(self._model.device) for name, part in self._tokenizer(*texts, **cut).items()
             }
             with torch.inference_mode():
-                found += self._model(**inputs).logits.float().softmax(-1)[:, self._label].tolist()
-        return found
+                probabilities += self._model(**inputs).logits.float().softmax(-1)[:, self._label].tolist()
+        return probabilities
 
 
-def _load(what: str, target: str) -> ClassifierJudge:
+def _load_judge(what: str, target: str) -> ClassifierJudge:
     """Return the judge of a folder.
 
     Raises:
@@ -81,46 +81,46 @@ def _load(what: str, target: str) -> ClassifierJudge:
     """
     from transformers import AutoModelForSequenceClassification
 
-    label = _label(what, target)
+    label = _find_label(what, target)
     model = load_pretrained(AutoModelForSequenceClassification, target, device=resolve_device("auto"))
     judge = ClassifierJudge(model, load_tokenizer(target), label)
-    (tried,) = judge.probabilities([("A dog runs.",) * (2 if what == "entailment" else 1)])
+    (tried,) = judge.predict_probabilities([("A dog runs.",) * (2 if what == "entailment" else 1)])
     if tried != tried:
         raise BackendError(f"{target!r} gives no number (NaN) for a text: its weights are broken.")
     return judge
 
 
-def _label(what: str, target: str) -> int:
+def _find_label(what: str, target: str) -> int:
     """Return the place of the label that counts, by the config; errors as in ``_load``."""
     stated = read_config(target).get("id2label") or UNNAMED
     names = (
-        [str(stated.get(str(place))).lower() for place in range(len(stated))]
+        [str(stated.get(str(index))).lower() for index in range(len(stated))]
         if isinstance(stated, dict)
         else []
     )
-    found = [place for place, name in enumerate(names) if name in LABELS[what]]
-    if len(found) != 1 or (names[found[0]] == "label_1" and len(names) != len(UNNAMED)):
+    matches = [index for index, name in enumerate(names) if name in LABELS[what]]
+    if len(matches) != 1 or (names[matches[0]] == "label_1" and len(names) != len(UNNAMED)):
         raise BackendError(
             f"{target!r} has the labels {names}, and a model that judges {what} has one that is called "
             f"{LABELS[what][0]!r} ('id2label' in its config.json). Give one such as {EXAMPLES[what]}."
         )
-    return int(found[0])
+    return int(matches[0])
 
 
-def _missing(what: str, target: str) -> list[str]:
+def _list_problems(what: str, target: str) -> list[str]:
     """Return what keeps the judge of a folder from being loaded, without reading its weights."""
-    lacking = missing_transformers(target, images=False)
+    lacking = list_checkpoint_problems(target, images=False)
     if not lacking:
         try:
-            _label(what, target)
+            _find_label(what, target)
         except BackendError as error:
             return [str(error)]
     return lacking
 
 
-def _kind(what: str) -> TextJudgeKind:
-    return TextJudgeKind(what, partial(_load, what), partial(_missing, what))
+def _create_spec(what: str) -> TextJudgeSpec:
+    return TextJudgeSpec(what, partial(_load_judge, what), partial(_list_problems, what))
 
 
-ENTAILMENT = _kind("entailment")
-GRAMMAR = _kind("grammar")
+ENTAILMENT = _create_spec("entailment")
+GRAMMAR = _create_spec("grammar")

@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from caramel.errors import BackendError, CaramelError, ResourceError
-from caramel.models.devices import out_of_memory
-from caramel.models.loading.hub import network_error, offline
-from caramel.models.loading.state_dicts import broken, first_line, refused
+from caramel.models.devices import is_out_of_memory
+from caramel.models.loading.hub import get_network_error, is_offline
+from caramel.models.loading.state_dicts import build_broken_error, build_refused_error, get_first_line
 
 Model = TypeVar("Model")
 SLACK = 2**26  # numbers that any model may allocate: a quarter of a GiB in single precision
@@ -44,12 +44,12 @@ def read_text_as_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError, OSError) as error:
         raise BackendError(
-            f"{str(path)!r} is broken: {first_line(error)}. Make or fetch it again."
+            f"{str(path)!r} is broken: {get_first_line(error)}. Make or fetch it again."
         ) from error
 
 
 @contextmanager
-def explained(target: str) -> Iterator[None]:
+def translate_load_errors(target: str) -> Iterator[None]:
     """Turn what a library raises on a checkpoint that is missing or broken into a BackendError.
 
     Raises:
@@ -63,20 +63,20 @@ def explained(target: str) -> Iterator[None]:
     except CaramelError:
         raise
     except pickle.UnpicklingError as error:
-        raise refused(target, error) from error
+        raise build_refused_error(target, error) from error
     except (SafetensorError, EOFError) as error:
-        raise broken(target, error) from error
+        raise build_broken_error(target, error) from error
     except json.JSONDecodeError as error:
         raise BackendError(f"A JSON file of {target!r} is broken: {error}. Fetch it again.") from error
     except ImportError as error:
         raise BackendError(
-            f"{target!r} needs a package that is not installed: {first_line(error)}."
+            f"{target!r} needs a package that is not installed: {get_first_line(error)}."
         ) from error
-    except (OSError, network_error()) as error:
+    except (OSError, get_network_error()) as error:
         online = "Check the name, the network and, where it is gated, HF_TOKEN"
-        cure = "Fetch it before, or unset HF_HUB_OFFLINE" if offline() else online
+        cure = "Fetch it before, or unset HF_HUB_OFFLINE" if is_offline() else online
         cure = "Fetch it again" if Path(target).exists() else cure
-        raise BackendError(f"{target!r} cannot be loaded: {first_line(error)}. {cure}.") from error
+        raise BackendError(f"{target!r} cannot be loaded: {get_first_line(error)}. {cure}.") from error
     except MemoryError as error:
         raise ResourceError(f"{target!r} does not fit into memory.") from error
     except (
@@ -84,12 +84,12 @@ def explained(target: str) -> Iterator[None]:
     ) as error:  # tokenizers raises no more special one, and a wrong type in a config any other
         if isinstance(error, AssertionError) and _is_ours(error):
             raise
-        if isinstance(error, RuntimeError) and out_of_memory(error):
-            raise ResourceError(f"{target!r} does not fit into memory: {first_line(error)}.") from error
+        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+            raise ResourceError(f"{target!r} does not fit into memory: {get_first_line(error)}.") from error
         if "PytorchStreamReader" in str(error):  # of a pickle that was cut off
-            raise broken(target, error) from error
+            raise build_broken_error(target, error) from error
         raise BackendError(
-            f"{target!r} cannot be used ({type(error).__name__}: {first_line(error)}). Its files are broken, do "
+            f"{target!r} cannot be used ({type(error).__name__}: {get_first_line(error)}). Its files are broken, do "
             f"not fit together, or need code of their own, which is never run."
         ) from error
 
@@ -101,7 +101,7 @@ def _is_ours(error: Exception) -> bool:
 
 
 @contextmanager
-def bounded(weights: Sequence[Path], where: str) -> Iterator[None]:
+def limit_model_size(weights: Sequence[Path], where: str) -> Iterator[None]:
     """Let a model be built that is as large as its files of weights, and none that is far larger.
 
     Raises:
@@ -112,31 +112,31 @@ def bounded(weights: Sequence[Path], where: str) -> Iterator[None]:
 
     size = sum(path.stat().st_size for path in weights)
 
-    class Bounded(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    class AllocationLimit(TorchDispatchMode):  # type: ignore[no-untyped-call]
         left = ALL * size + SLACK
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            asked = 0 if any(isinstance(value, torch.Tensor) for value in args) else _numbers(args)
-            self.left -= max(asked, LEAST) if asked else 0
-            if asked > ONE * size + SLACK or self.left < 0:
+            count = 0 if any(isinstance(value, torch.Tensor) for value in args) else _count_numbers(args)
+            self.left -= max(count, LEAST) if count else 0
+            if count > ONE * size + SLACK or self.left < 0:
                 raise BackendError(
                     f"{where}: the config asks for a model of more numbers than its {size:,} bytes of weights "
                     f"can hold. It is broken, or of another model."
                 )
             return func(*args, **(kwargs or {}))
 
-    with Bounded():  # type: ignore[no-untyped-call]
+    with AllocationLimit():  # type: ignore[no-untyped-call]
         yield
 
 
-def _numbers(args: Sequence[Any]) -> int:
+def _count_numbers(args: Sequence[Any]) -> int:
     """Return how many numbers a function that makes a tensor of nothing is asked for: by shape, or by count."""
     if args and isinstance(args[0], Sequence) and all(isinstance(side, int) for side in args[0]):
         return math.prod(args[0])
     return max((value for value in args if isinstance(value, int)), default=0)
 
 
-def tried(model: Model, target: str) -> Model:
+def validate_model(model: Model, target: str) -> Model:
     """Return the model after a trial on one picture and one text: what loads may still not fit together.
 
     Raises:
@@ -144,7 +144,7 @@ def tried(model: Model, target: str) -> Model:
     """
     nothing = np.zeros(1, np.int64)
     parts: Any = model
-    with explained(target):
+    with translate_load_errors(target):
         rows = []
         if hasattr(parts, "encode_images"):
             rows.append(parts.encode_images([PICTURE], 1))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from caramel.errors import BackendError
-from caramel.models.loading.state_dicts import first_line
+from caramel.models.loading.state_dicts import get_first_line
 
 
-def hub_file(repo: str, files: Sequence[str], *, fetch: bool) -> Path | None:
+def get_hub_file(repo: str, files: Sequence[str], *, fetch: bool) -> Path | None:
     """Return the first of the files that a repository of the hub holds, from the cache where it is there.
 
     Args:
@@ -25,9 +25,9 @@ def hub_file(repo: str, files: Sequence[str], *, fetch: bool) -> Path | None:
 
     try:
         cached = [try_to_load_from_cache(repo, file) for file in files]
-        found = next((path for path in cached if isinstance(path, str)), None)
-        if found is not None:
-            return Path(found)
+        cached_path = next((path for path in cached if isinstance(path, str)), None)
+        if cached_path is not None:
+            return Path(cached_path)
         if constants.HF_HUB_OFFLINE:
             raise BackendError(
                 f"{repo!r} on the Hugging Face hub: none of {', '.join(files)} is in the local cache "
@@ -39,9 +39,9 @@ def hub_file(repo: str, files: Sequence[str], *, fetch: bool) -> Path | None:
                 return Path(hf_hub_download(repo, file))
             except RemoteEntryNotFoundError:
                 continue
-    except (OSError, network_error(), HFValidationError) as error:
+    except (OSError, get_network_error(), HFValidationError) as error:
         raise BackendError(
-            f"{repo!r} could not be fetched from the Hugging Face hub: {first_line(error)}. Check the name, the network "
+            f"{repo!r} could not be fetched from the Hugging Face hub: {get_first_line(error)}. Check the name, the network "
             f"and, where it is gated, HF_TOKEN."
         ) from error
     if fetch:
@@ -49,15 +49,15 @@ def hub_file(repo: str, files: Sequence[str], *, fetch: bool) -> Path | None:
     return None
 
 
-def network_error() -> type[Exception]:
+def get_network_error() -> type[Exception]:
     """Return what the hub's client, whichever it is, raises where the network fails within a file."""
     from huggingface_hub import errors
 
-    found: type[Exception] = errors.HTTPError  # type: ignore[attr-defined]
-    return found
+    error_type: type[Exception] = errors.HTTPError  # type: ignore[attr-defined]
+    return error_type
 
 
-def offline() -> bool:
+def is_offline() -> bool:
     """Return whether nothing may be fetched."""
     from huggingface_hub import constants
 

@@ -39,32 +39,32 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
         raise BackendError(f"Weights {str(path)!r}: the ending is none of {', '.join(ENDINGS)}.")
     if not path.is_file():
         raise BackendError(f"There is no file {str(path)!r}.")
-    found = _safetensors(path) if path.suffix == ".safetensors" else _unpickled(path)
-    state = _model_weights(found, path)
+    content = _load_safetensors(path) if path.suffix == ".safetensors" else _load_pickle(path)
+    state = _select_state_dict(content, path)
     if all(name.startswith("module.") for name in state):
         state = {name.removeprefix("module."): value for name, value in state.items()}
     return state
 
 
-def _safetensors(path: Path) -> dict[str, torch.Tensor]:
+def _load_safetensors(path: Path) -> dict[str, torch.Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
         state: dict[str, torch.Tensor] = load_file(path)
     except (SafetensorError, OSError) as error:
-        raise broken(str(path), error) from error
+        raise build_broken_error(str(path), error) from error
     return state
 
 
-def _unpickled(path: Path) -> Any:
+def _load_pickle(path: Path) -> Any:
     """Return what ``torch.save`` wrote, refusing all but tensors and plain containers."""
     import torch
 
     with path.open("rb") as stream:
         start = stream.read(2)
     if start[:1] != PICKLE and start != ZIP:
-        raise broken(str(path), f"it starts with {start!r} as no file of torch.save() does")
+        raise build_broken_error(str(path), f"it starts with {start!r} as no file of torch.save() does")
     if start == ZIP and _is_torchscript(path):
         raise BackendError(
             f"Weights {str(path)!r} are a TorchScript archive, as OpenAI publishes: a program, which is not "
@@ -76,9 +76,9 @@ def _unpickled(path: Path) -> Any:
             warnings.simplefilter("ignore", UserWarning)  # of a pickle's version: it is read or refused
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise refused(str(path), error) from error
+        raise build_refused_error(str(path), error) from error
     except CUT_OFF as error:
-        raise broken(str(path), error) from error
+        raise build_broken_error(str(path), error) from error
 
 
 def _is_torchscript(path: Path) -> bool:
@@ -86,10 +86,10 @@ def _is_torchscript(path: Path) -> bool:
         with zipfile.ZipFile(path) as archive:
             return any(name.endswith("/constants.pkl") for name in archive.namelist())
     except (zipfile.BadZipFile, OSError) as error:
-        raise broken(str(path), error) from error
+        raise build_broken_error(str(path), error) from error
 
 
-def refused(where: str, error: pickle.UnpicklingError) -> BackendError:
+def build_refused_error(where: str, error: pickle.UnpicklingError) -> BackendError:
     """Return the error about a pickle that torch would not read: it was cut off, or holds more than tensors.
 
     Args:
@@ -97,7 +97,7 @@ def refused(where: str, error: pickle.UnpicklingError) -> BackendError:
         error: what torch says; it advises to run the code, which is not repeated.
     """
     if "truncated" in str(error):
-        return broken(where, error)
+        return build_broken_error(where, error)
     named = re.search(r"GLOBAL ([\w.]+)", str(error))
     what = f"{named[1]!r}, which is code and not weights" if named else "more than weights"
     return BackendError(
@@ -106,22 +106,22 @@ def refused(where: str, error: pickle.UnpicklingError) -> BackendError:
     )
 
 
-def broken(where: str, error: Exception | str) -> BackendError:
+def build_broken_error(where: str, error: Exception | str) -> BackendError:
     """Return the error about weights that cannot be read."""
-    return BackendError(f"Weights {where!r} are broken: {first_line(error)}. Make or fetch them again.")
+    return BackendError(f"Weights {where!r} are broken: {get_first_line(error)}. Make or fetch them again.")
 
 
-def first_line(error: Exception | str) -> str:
+def get_first_line(error: Exception | str) -> str:
     """Return the first line of a library's message, without a stop."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
-def _model_weights(found: Any, path: Path) -> dict[str, torch.Tensor]:
+def _select_state_dict(content: Any, path: Path) -> dict[str, torch.Tensor]:
     """Return the state dict in what a file holds: all of it, or one of ``NESTED``."""
     import torch
 
-    if isinstance(found, Mapping):
-        for inner in (found, *(found[key] for key in NESTED if key in found)):
+    if isinstance(content, Mapping):
+        for inner in (content, *(content[key] for key in NESTED if key in content)):
             if (
                 isinstance(inner, Mapping)
                 and inner
@@ -129,7 +129,7 @@ def _model_weights(found: Any, path: Path) -> dict[str, torch.Tensor]:
             ):
                 _check_plain(inner, path)
                 return {str(name): value for name, value in inner.items()}
-    keys = sorted(map(str, found))[:SHOWN] if isinstance(found, Mapping) else type(found).__name__
+    keys = sorted(map(str, content))[:SHOWN] if isinstance(content, Mapping) else type(content).__name__
     raise BackendError(
         f"Weights {str(path)!r} hold no state dict, neither as a whole nor as one of {', '.join(NESTED)}; "
         f"found: {keys}."
@@ -163,7 +163,7 @@ def fit_state(model: torch.nn.Module, state: Mapping[str, torch.Tensor], where: 
         BackendError: a weight is missing, unexpected, or of another shape or kind of number.
     """
     ours = model.state_dict()
-    state = _renamed(model, dict(state), ours)
+    state = _rename_weights(model, dict(state), ours)
     missing = [name for name in ours if name not in state]
     unexpected = [name for name in state if name not in ours]
     shapes = [
@@ -183,14 +183,16 @@ def fit_state(model: torch.nn.Module, state: Mapping[str, torch.Tensor], where: 
             ("of another shape", shapes),
             ("of another type", types),
         )
-        told = "; ".join(f"{len(names)} {kind}: {names[:SHOWN]}" for kind, names in problems if names)
+        summary = "; ".join(
+            f"{len(names)} {problem}: {names[:SHOWN]}" for problem, names in problems if names
+        )
         raise BackendError(
-            f"{where}: weights and config disagree. Weights {told}. Name the architecture that they were trained in."
+            f"{where}: weights and config disagree. Weights {summary}. Name the architecture that they were trained in."
         )
     model.load_state_dict(state)
 
 
-def _renamed(
+def _rename_weights(
     model: torch.nn.Module, state: dict[str, torch.Tensor], ours: Mapping[str, torch.Tensor]
 ) -> dict[str, torch.Tensor]:
     """Return the state under today's names."""

@@ -19,7 +19,7 @@ OPENAI = "OpenAI's weights and all that were fine-tuned from them, such as NegCL
 OTHERS = "LAION-2B's, DataComp's and most others"
 
 
-def quick_gelu_option(target: str) -> tuple[str, bool | None]:
+def split_quick_gelu_option(target: str) -> tuple[str, bool | None]:
     """Return a target without ``?quick_gelu=…`` at its end, and what that says, None where it is not there.
 
     Raises:
@@ -35,7 +35,7 @@ def quick_gelu_option(target: str) -> tuple[str, bool | None]:
     return target[: option.start()], option["value"] == "true"
 
 
-def agreed(where: str, says: Mapping[str, bool | None], cure: str) -> bool:
+def resolve_quick_gelu(where: str, says: Mapping[str, bool | None], cure: str) -> bool:
     """Return whether the activation is QuickGELU.
 
     Args:
@@ -50,24 +50,26 @@ def agreed(where: str, says: Mapping[str, bool | None], cure: str) -> bool:
     if len(set(stated.values())) == 1:
         return next(iter(stated.values()))
     if stated:
-        told = ", ".join(f"{source} says {activation_name(value)}" for source, value in stated.items())
-        problem = f"the activation (quick_gelu) is contradicted: {told}."
+        statements = ", ".join(
+            f"{source} says {get_activation_name(value)}" for source, value in stated.items()
+        )
+        problem = f"the activation (quick_gelu) is contradicted: {statements}."
     else:
         problem = "nothing says which activation (quick_gelu) the weights were trained with."
     raise BackendError(f"{where}: {problem} {cure} A wrong activation gives wrong figures without any error.")
 
 
-def activation_name(quick: bool) -> str:
+def get_activation_name(quick: bool) -> str:
     """Return what the activation is called."""
     return "QuickGELU" if quick else "GELU"
 
 
-def choice(quick: str, plain: str) -> str:
+def format_spec_choice(quick: str, plain: str) -> str:
     """Return the cure that leaves two specs to choose from."""
     return f"Write {quick!r} for QuickGELU ({OPENAI}), or {plain!r} for GELU ({OTHERS})."
 
 
-def of_tag(name: str, tag: str, model_cfg: Mapping[str, Any]) -> bool:
+def find_tag_quick_gelu(name: str, tag: str, model_cfg: Mapping[str, Any]) -> bool:
     """Return whether the weights of open_clip's ``NAME:TAG`` have QuickGELU.
 
     The table states it only where it is so. A config may state it as well, of weights of which the table
@@ -88,7 +90,7 @@ def of_tag(name: str, tag: str, model_cfg: Mapping[str, Any]) -> bool:
     return config
 
 
-def of_name(name: str, model_cfg: Mapping[str, Any]) -> bool | None:
+def find_name_quick_gelu(name: str, model_cfg: Mapping[str, Any]) -> bool | None:
     """Return what open_clip's config of a name says of weights that were trained with it; None: nothing.
 
     Most configs do not state it. Then it is known only of a name all of whose published weights have GELU,
@@ -103,13 +105,13 @@ def of_name(name: str, model_cfg: Mapping[str, Any]) -> bool | None:
     return None if quick or not tags or f"{name}{QUICK}" in open_clip.list_models() else False
 
 
-def of_repo(repo: str) -> bool | None:
+def find_repo_quick_gelu(repo: str) -> bool | None:
     """Return what open_clip's table says of the weights in a hub repository; None: it is not in it."""
     import open_clip
 
-    found = set()
+    values = set()
     for name, tag in open_clip.list_pretrained():
         cfg = open_clip.get_pretrained_cfg(name, tag)
         if cfg.get("hf_hub", "").rpartition("/")[0] == repo:
-            found.add(bool(cfg.get("quick_gelu") or open_clip.get_model_config(name).get("quick_gelu")))
-    return found.pop() if len(found) == 1 else None
+            values.add(bool(cfg.get("quick_gelu") or open_clip.get_model_config(name).get("quick_gelu")))
+    return values.pop() if len(values) == 1 else None

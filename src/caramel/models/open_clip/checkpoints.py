@@ -20,18 +20,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from caramel.errors import BackendError
-from caramel.io.files import file_hash
-from caramel.models.devices import on_device, resolve_device
-from caramel.models.loading.files import bounded, read_text_as_json, tried
-from caramel.models.loading.state_dicts import first_line, fit_state, read_state
-from caramel.models.open_clip.activations import OPENAI, OTHERS, agreed
-from caramel.models.open_clip.config import Clip, assemble, completed
+from caramel.io.files import compute_file_hash
+from caramel.models.devices import move_to_device, resolve_device
+from caramel.models.loading.files import limit_model_size, read_text_as_json, validate_model
+from caramel.models.loading.state_dicts import fit_state, get_first_line, read_state
+from caramel.models.open_clip.activations import OPENAI, OTHERS, resolve_quick_gelu
+from caramel.models.open_clip.config import Clip, assemble_clip, complete_config
 from caramel.models.open_clip.encoder import ClipEncoder
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Clip", "assemble", "build_model", "load_checkpoint", "load_encoder", "save_checkpoint"]
+__all__ = ["Clip", "assemble_clip", "build_model", "load_checkpoint", "load_encoder", "save_checkpoint"]
 
 CONFIG, WEIGHTS, VOCABULARY, CARD = (
     "open_clip_config.json",
@@ -81,12 +81,12 @@ def save_checkpoint(
     # Copies, since weights that share memory cannot be written.
     state = {k: v.detach().to("cpu", copy=True).contiguous() for k, v in model.state_dict().items()}
     save_file(state, folder / WEIGHTS)
-    _write_json(folder / CONFIG, completed(config, model))
+    _write_json(folder / CONFIG, complete_config(config, model))
     if vocabulary is not None:
         (folder / VOCABULARY).write_bytes(vocabulary)
     if hasattr(tokenizer, "save_pretrained"):
         tokenizer.save_pretrained(folder)
-    _write_json(folder / CARD, {**card, "weights_sha256": file_hash(folder / WEIGHTS)})
+    _write_json(folder / CARD, {**card, "weights_sha256": compute_file_hash(folder / WEIGHTS)})
     return folder
 
 
@@ -116,17 +116,17 @@ def build_model(config: Mapping[str, Any], where: str) -> torch.nn.Module:
     if text.get("hf_model_name"):
         text["hf_model_pretrained"] = False
     custom = model_cfg.pop("custom_text", False) or text.get("hf_model_name")
-    kind = (CoCa if "multimodal_cfg" in model_cfg else CustomTextCLIP) if custom else CLIP
+    model_class = (CoCa if "multimodal_cfg" in model_cfg else CustomTextCLIP) if custom else CLIP
     try:
         if text.get("hf_model_name"):
             from transformers import AutoConfig
 
             # Refuses what needs code of its own; open_clip would let transformers ask whether to run it.
             AutoConfig.from_pretrained(text["hf_model_name"], trust_remote_code=False)
-        model: torch.nn.Module = kind(**model_cfg)
+        model: torch.nn.Module = model_class(**model_cfg)
     except OSError as error:  # from transformers, about the text tower's config
         raise BackendError(
-            f"{where}: the config of text tower {text.get('hf_model_name')!r} cannot be had: {first_line(error)}. "
+            f"{where}: the config of text tower {text.get('hf_model_name')!r} cannot be had: {get_first_line(error)}. "
             f"Set HF_HUB_OFFLINE=0 to fetch it."
         ) from error
     except REFUSALS as error:
@@ -147,7 +147,9 @@ def read_config(path: Path) -> dict[str, Any]:
         raise BackendError(f"Config {str(path)!r} has no 'model_cfg' with {' and '.join(towers)}.")
     preprocess, text = config.get("preprocess_cfg") or {}, model_cfg["text_cfg"]
     wrong = [
-        f"{key!r} is {value!r}" for key, value, right in _checked(model_cfg, text, preprocess) if not right
+        f"{key!r} is {value!r}"
+        for key, value, right in _iter_checked_values(model_cfg, text, preprocess)
+        if not right
     ]
     if wrong:
         raise BackendError(f"Config {str(path)!r} is broken: {'; '.join(wrong)}. Make or fetch it again.")
@@ -159,7 +161,7 @@ def read_config(path: Path) -> dict[str, Any]:
     return {"model_cfg": model_cfg, "preprocess_cfg": preprocess}
 
 
-def _checked(
+def _iter_checked_values(
     model_cfg: Mapping[str, Any], text: Mapping[str, Any], preprocess: Any
 ) -> Iterator[tuple[str, Any, bool]]:
     """Give key, value, and whether it is one, of all that is used before open_clip has seen it, or as it is."""
@@ -196,9 +198,9 @@ def read_folder(
         BackendError: a file is missing, the config is broken, or the activation is not established.
     """
     name = name or str(folder)
-    found = [folder / file for file in WEIGHT_NAMES if (folder / file).is_file()]
-    if not found or not (folder / CONFIG).is_file():
-        lacking = CONFIG if found else WEIGHTS
+    weight_files = [folder / file for file in WEIGHT_NAMES if (folder / file).is_file()]
+    if not weight_files or not (folder / CONFIG).is_file():
+        lacking = CONFIG if weight_files else WEIGHTS
         raise BackendError(f"No checkpoint at {name!r}: {lacking} is missing. Run `dvc repro` to make it.")
     config = read_config(folder / CONFIG)
     cure = (
@@ -206,8 +208,8 @@ def read_folder(
         f"'{name}?quick_gelu=false' for GELU ({OTHERS})."
     )
     stated = {CONFIG: config["model_cfg"].get("quick_gelu"), **(says or {})}
-    quick = agreed(f"Checkpoint {name!r}", stated, cure)
-    return {**config, "model_cfg": {**config["model_cfg"], "quick_gelu": quick}}, found[0]
+    quick = resolve_quick_gelu(f"Checkpoint {name!r}", stated, cure)
+    return {**config, "model_cfg": {**config["model_cfg"], "quick_gelu": quick}}, weight_files[0]
 
 
 def load_checkpoint(
@@ -228,10 +230,10 @@ def load_checkpoint(
     config, weights = read_folder(folder, says, name)
     _check_weights(folder / CARD, weights)
     state = read_state(weights)
-    with bounded([weights], f"Checkpoint {name or str(folder)!r}"):
+    with limit_model_size([weights], f"Checkpoint {name or str(folder)!r}"):
         model = build_model(config, str(folder / CONFIG))
     fit_state(model, state, f"Checkpoint {name or str(folder)!r}")
-    return assemble(on_device(model, device), config, folder / VOCABULARY)
+    return assemble_clip(move_to_device(model, device), config, folder / VOCABULARY)
 
 
 def _check_weights(path: Path, weights: Path) -> None:
@@ -245,7 +247,7 @@ def _check_weights(path: Path, weights: Path) -> None:
     if not isinstance(card, dict):
         raise BackendError(f"{str(path)!r} is broken: it is no JSON object. Make or fetch it again.")
     stated = card.get("weights_sha256")
-    if stated is not None and stated != file_hash(weights):
+    if stated is not None and stated != compute_file_hash(weights):
         raise BackendError(
             f"Weights {str(weights)!r} are not those that {str(path)!r} states: its weights_sha256 is {stated!r}. "
             f"They are broken or were replaced: make or fetch the checkpoint again, or remove the card if you "
@@ -259,4 +261,4 @@ def load_encoder(folder: str | Path, *, device: str, precision: str, name: str) 
     ``device`` may be ``auto``: it is resolved here, where the model will run.
     """
     device = resolve_device(device)
-    return tried(ClipEncoder(load_checkpoint(folder, device), device, precision, name), str(folder))
+    return validate_model(ClipEncoder(load_checkpoint(folder, device), device, precision, name), str(folder))

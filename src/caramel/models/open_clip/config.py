@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from caramel.errors import BackendError
-from caramel.io.files import file_hash
-from caramel.models.loading.files import TEXT, explained
-from caramel.models.loading.state_dicts import first_line
+from caramel.io.files import compute_file_hash
+from caramel.models.loading.files import TEXT, translate_load_errors
+from caramel.models.loading.state_dicts import get_first_line
 
 if TYPE_CHECKING:
     import torch
@@ -50,7 +50,7 @@ class Tokenizer(NamedTuple):
     highest: int  # number of the last token of its vocabulary
 
 
-def completed(config: Mapping[str, Any], model: Any) -> dict[str, Any]:
+def complete_config(config: Mapping[str, Any], model: Any) -> dict[str, Any]:
     """Return the config with all of its preprocessing, as JSON has it.
 
     As in open_clip, what it leaves open is OpenAI's (bicubic, shortest side, its mean and standard
@@ -64,7 +64,7 @@ def completed(config: Mapping[str, Any], model: Any) -> dict[str, Any]:
     return whole
 
 
-def assemble(model: Any, config: Mapping[str, Any], vocabulary: Path | None) -> Clip:
+def assemble_clip(model: Any, config: Mapping[str, Any], vocabulary: Path | None) -> Clip:
     """Return the model with the tokenizer and the preprocessing that its config names.
 
     Args:
@@ -79,7 +79,7 @@ def assemble(model: Any, config: Mapping[str, Any], vocabulary: Path | None) -> 
     """
     from open_clip.transform import PreprocessCfg, image_transform_v2
 
-    config = completed(config, model)
+    config = complete_config(config, model)
     _check_size(config["preprocess_cfg"]["size"])
     try:
         preprocess = PreprocessCfg(**config["preprocess_cfg"])
@@ -90,7 +90,7 @@ def assemble(model: Any, config: Mapping[str, Any], vocabulary: Path | None) -> 
             f"bilinear, resize_mode shortest, longest or squash."
         ) from error
 
-    def to_pixels(image: Image.Image) -> Image.Image:
+    def resize_and_crop(image: Image.Image) -> Image.Image:
         # All but the last two steps, to tensor and normalise, which are done in batches.
         for step in transform.transforms[:-2]:
             image = step(image)
@@ -98,7 +98,9 @@ def assemble(model: Any, config: Mapping[str, Any], vocabulary: Path | None) -> 
 
     tokenizer = build_tokenizer(config, vocabulary)
     mean, std = tuple(preprocess.mean), tuple(preprocess.std)
-    return Clip(model, tokenizer.tokenize, to_pixels, mean, std, config, tokenizer.content, tokenizer.padding)
+    return Clip(
+        model, tokenizer.tokenize, resize_and_crop, mean, std, config, tokenizer.content, tokenizer.padding
+    )
 
 
 def _check_size(size: Any) -> None:
@@ -111,12 +113,12 @@ def _check_size(size: Any) -> None:
 def build_tokenizer(config: Mapping[str, Any], vocabulary: Path | None) -> Tokenizer:
     """Return the tokenizer that a config names; arguments and errors as of ``assemble``, but for the preprocessing."""
     text = config["model_cfg"].get("text_cfg", {})
-    tokenizer = _tokenizer(text, vocabulary)
+    tokenizer = _create_tokenizer(text, vocabulary)
     _check_pooling(text, tokenizer)
     return tokenizer
 
 
-def _tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> Tokenizer:
+def _create_tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> Tokenizer:
     """Return the tokenizer of a text config."""
     from open_clip.tokenizer import DEFAULT_CONTEXT_LENGTH, SimpleTokenizer
 
@@ -128,18 +130,18 @@ def _tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> Tokenizer:
             f"the tokens of a long text, drawn by lot. Remove it: then a long text is cut."
         )
     if vocabulary is not None and vocabulary.exists():
-        with explained(str(vocabulary)):
+        with translate_load_errors(str(vocabulary)):
             _check_vocabulary(vocabulary)
-            own = SimpleTokenizer(bpe_path=str(vocabulary), context_length=length, **options)
-        if own.vocab_size != text.get("vocab_size", ENTRIES):
+            custom = SimpleTokenizer(bpe_path=str(vocabulary), context_length=length, **options)
+        if custom.vocab_size != text.get("vocab_size", ENTRIES):
             raise BackendError(
-                f"{str(vocabulary)!r} has {own.vocab_size} tokens, and the config of the model states "
+                f"{str(vocabulary)!r} has {custom.vocab_size} tokens, and the config of the model states "
                 f"{text.get('vocab_size', ENTRIES)}: it is broken, or of another model. Make or fetch it again."
             )
-        return Tokenizer(own, file_hash(vocabulary), 0, own.vocab_size - 1)
+        return Tokenizer(custom, compute_file_hash(vocabulary), 0, custom.vocab_size - 1)
     if text.get("hf_tokenizer_name"):
-        return _of_transformers(tokenizer_source(text, vocabulary), length, options, text)
-    with explained(f"tokenizer_kwargs {options!r}"):
+        return _load_hf_tokenizer(get_tokenizer_source(text, vocabulary), length, options, text)
+    with translate_load_errors(f"tokenizer_kwargs {options!r}"):
         default = SimpleTokenizer(context_length=length, **options)
     if has_own_vocabulary(text):
         raise BackendError(
@@ -164,7 +166,7 @@ def has_own_vocabulary(text: Mapping[str, Any]) -> bool:
     return not text.get("hf_tokenizer_name") and text.get("vocab_size", ENTRIES) < ENTRIES
 
 
-def tokenizer_source(text: Mapping[str, Any], vocabulary: Path | None) -> str:
+def get_tokenizer_source(text: Mapping[str, Any], vocabulary: Path | None) -> str:
     """Return the folder or the hub's name of a tokenizer of transformers."""
     folder = vocabulary.parent if vocabulary is not None else None
     if folder is not None and any((folder / file).is_file() for file in TOKENIZER_FILES):
@@ -172,7 +174,7 @@ def tokenizer_source(text: Mapping[str, Any], vocabulary: Path | None) -> str:
     return str(text["hf_tokenizer_name"])
 
 
-def _of_transformers(
+def _load_hf_tokenizer(
     source: str, length: int, options: Mapping[str, Any], text: Mapping[str, Any]
 ) -> Tokenizer:
     """Return a tokenizer of transformers with open_clip's cleaning and context length."""
@@ -184,16 +186,18 @@ def _of_transformers(
             f"which is refused. Remove it from tokenizer_kwargs."
         )
     mode = text.get("tokenizer_mode")
-    with explained(source):
+    with translate_load_errors(source):
         try:
-            found = HFTokenizer(source, length, tokenizer_mode=mode, trust_remote_code=False, **options)
+            hf_tokenizer = HFTokenizer(
+                source, length, tokenizer_mode=mode, trust_remote_code=False, **options
+            )
         except (OSError, ValueError, ImportError) as error:
             raise BackendError(
-                f"Tokenizer {source!r} cannot be had: {first_line(error)}. Set HF_HUB_OFFLINE=0 to fetch it from the hub."
+                f"Tokenizer {source!r} cannot be had: {get_first_line(error)}. Set HF_HUB_OFFLINE=0 to fetch it from the hub."
             ) from error
-    inner = found.tokenizer
+    inner = hf_tokenizer.tokenizer
     padding = 0 if inner.pad_token_id is None else inner.pad_token_id
-    return Tokenizer(found, _content(inner), padding, max(inner.get_vocab().values()))
+    return Tokenizer(hf_tokenizer, _hash_tokenizer(inner), padding, max(inner.get_vocab().values()))
 
 
 def _check_pooling(text: Mapping[str, Any], tokenizer: Tokenizer) -> None:
@@ -204,7 +208,7 @@ def _check_pooling(text: Mapping[str, Any], tokenizer: Tokenizer) -> None:
     """
     if text.get("hf_model_name") or text.get("embed_cls"):
         return  # pooled by the tower of transformers; at a place of its own
-    with explained("the tokenizer"):
+    with translate_load_errors("the tokenizer"):
         row: list[int] = tokenizer.tokenize([TEXT])[0].tolist()
     tokens = f"the tokens of {TEXT!r} are {[number for number in row if number != tokenizer.padding]}"
     if text.get("pool_type") == "eos" and text.get("eos_id", 2) not in row:
@@ -221,9 +225,9 @@ def _check_pooling(text: Mapping[str, Any], tokenizer: Tokenizer) -> None:
         )
 
 
-def _content(tokenizer: Any) -> str:
+def _hash_tokenizer(tokenizer: Any) -> str:
     """Return a hash of a tokenizer of transformers, without the lengths that are set anew at each call."""
     fast = getattr(tokenizer, "backend_tokenizer", None)
     state = json.loads(fast.to_str()) if fast is not None else tokenizer.get_vocab()
-    kept = {key: value for key, value in state.items() if key not in ("truncation", "padding")}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+    stable_state = {key: value for key, value in state.items() if key not in ("truncation", "padding")}
+    return hashlib.sha256(json.dumps(stable_state, sort_keys=True).encode()).hexdigest()

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.interfaces.model import Embeddings, Identity
-from caramel.io.image_codec import open_picture
-from caramel.models.batching import in_batches, in_batches_by_length
-from caramel.models.devices import autocast, resolve_precision
-from caramel.models.identity import versions, weights_hash
-from caramel.models.open_clip.last_layer import image_vectors
-from caramel.models.open_clip.text_padding import text_lengths, text_vectors
+from caramel.io.image_codec import decode_image
+from caramel.models.batching import run_in_batches, run_in_batches_by_length
+from caramel.models.devices import resolve_precision, use_precision
+from caramel.models.identity import get_package_versions, hash_weights
+from caramel.models.open_clip.last_layer import compute_image_vectors
+from caramel.models.open_clip.text_padding import compute_text_lengths, compute_text_vectors
 from caramel.runtime.ray.sharded_map import map_in_threads
 
 if TYPE_CHECKING:
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from caramel.models.open_clip.config import Clip
 
 
-def decode(clip: Clip, images: Sequence[bytes]) -> npt.NDArray[np.uint8]:
+def decode_images(clip: Clip, images: Sequence[bytes]) -> npt.NDArray[np.uint8]:
     """Return pixels, shape (n, 3, size, size), resized and cropped as the model wants them.
 
     Raises:
         DataError: a picture does not decode; the message gives its place in the sequence.
     """
 
-    def one(index: int) -> npt.NDArray[np.uint8]:
-        return np.asarray(clip.to_pixels(open_picture(images[index], f"number {index}")), np.uint8)
+    def decode_pixels(index: int) -> npt.NDArray[np.uint8]:
+        return np.asarray(clip.to_pixels(decode_image(images[index], f"number {index}")), np.uint8)
 
-    return np.stack(map_in_threads(one, range(len(images)))).transpose(0, 3, 1, 2)
+    return np.stack(map_in_threads(decode_pixels, range(len(images)))).transpose(0, 3, 1, 2)
 
 
-def normalised(clip: Clip, pixels: torch.Tensor) -> torch.Tensor:
+def normalise_pixels(clip: Clip, pixels: torch.Tensor) -> torch.Tensor:
     """Return pixels (n, 3, size, size) in the model's own range, where they are."""
     import torch
 
@@ -49,9 +49,9 @@ def normalised(clip: Clip, pixels: torch.Tensor) -> torch.Tensor:
     return (pixels.float() / 255 - mean) / std
 
 
-def picture_vectors(clip: Clip, stack: torch.Tensor) -> torch.Tensor:
+def encode_image(clip: Clip, stack: torch.Tensor) -> torch.Tensor:
     """Return unit vectors (n, d) of pixels (n, 3, size, size), or of what has been encoded already, (n, d)."""
-    return stack if stack.ndim == 2 else image_vectors(clip.model, normalised(clip, stack))
+    return stack if stack.ndim == 2 else compute_image_vectors(clip.model, normalise_pixels(clip, stack))
 
 
 def encode_text(clip: Clip, tokens: torch.Tensor, columns: int | None = None) -> torch.Tensor:
@@ -59,7 +59,7 @@ def encode_text(clip: Clip, tokens: torch.Tensor, columns: int | None = None) ->
 
     ``columns`` is what ``needed_columns`` says of the tokens, where that is known already.
     """
-    return text_vectors(clip.model, tokens, columns)
+    return compute_text_vectors(clip.model, tokens, columns)
 
 
 class ClipEncoder:
@@ -85,8 +85,8 @@ class ClipEncoder:
         """What determines the embeddings."""
         return {
             "family": "open_clip",
-            "versions": versions("open_clip_torch", "timm", "torchvision", "transformers"),
-            "weights": weights_hash(self._clip.model),
+            "versions": get_package_versions("open_clip_torch", "timm", "torchvision", "transformers"),
+            "weights": hash_weights(self._clip.model),
             "config": dict(self._clip.config),  # architecture, activation and preprocessing
             "vocabulary": self._clip.vocabulary,
             "precision": self._precision,
@@ -96,10 +96,10 @@ class ClipEncoder:
     def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d), for encoded image files; n may be 0."""
         if not len(images):
-            return self._nothing()
-        return in_batches(
+            return self._create_empty_vectors()
+        return run_in_batches(
             images,
-            lambda files: decode(self._clip, files),
+            lambda files: decode_images(self._clip, files),
             self._embed_pixels,
             batch=batch,
             device=self._device,
@@ -114,47 +114,47 @@ class ClipEncoder:
         import torch
 
         if not len(texts):
-            return self._nothing()
-        tokens, place = np.unique(tokenize(self._clip, texts), axis=0, return_inverse=True)
-        rows = in_batches_by_length(
+            return self._create_empty_vectors()
+        tokens, inverse = np.unique(tokenize_texts(self._clip, texts), axis=0, return_inverse=True)
+        rows = run_in_batches_by_length(
             range(len(tokens)),
-            text_lengths(self._clip.model, torch.from_numpy(tokens)).tolist(),
-            lambda places: tokens[list(places)],
+            compute_text_lengths(self._clip.model, torch.from_numpy(tokens)).tolist(),
+            lambda indices: tokens[list(indices)],
             self._embed_tokens,
             batch=batch,
             device=self._device,
             name=self.name,
         )
-        return rows[place.reshape(-1)]
+        return rows[inverse.reshape(-1)]
 
-    def _nothing(self) -> Embeddings:
+    def _create_empty_vectors(self) -> Embeddings:
         return np.zeros((0, self._clip.config["model_cfg"]["embed_dim"]), np.float32)
 
     def _embed_pixels(self, pixels: npt.NDArray[np.uint8]) -> torch.Tensor:
-        with self._inference():
-            ready = normalised(self._clip, self._moved(pixels))
-            vectors: torch.Tensor = image_vectors(self._clip.model, ready)
+        with self._use_inference_context():
+            ready = normalise_pixels(self._clip, self._move_to_device(pixels))
+            vectors: torch.Tensor = compute_image_vectors(self._clip.model, ready)
             return vectors
 
     def _embed_tokens(self, tokens: npt.NDArray[np.int64]) -> torch.Tensor:
-        with self._inference():
-            return encode_text(self._clip, self._moved(tokens))
+        with self._use_inference_context():
+            return encode_text(self._clip, self._move_to_device(tokens))
 
-    def _moved(self, batch: npt.NDArray[Any]) -> torch.Tensor:
+    def _move_to_device(self, batch: npt.NDArray[Any]) -> torch.Tensor:
         import torch
 
         return torch.from_numpy(batch).to(self._device)
 
     @contextmanager
-    def _inference(self) -> Iterator[None]:
+    def _use_inference_context(self) -> Iterator[None]:
         import torch
 
         # Not inference_mode: a model that is still trained may keep a tensor of this pass, and learn through it later.
-        with torch.no_grad(), autocast(self._device, self._precision):
+        with torch.no_grad(), use_precision(self._device, self._precision):
             yield
 
 
-def tokenize(clip: Clip, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+def tokenize_texts(clip: Clip, texts: Sequence[str]) -> npt.NDArray[np.int64]:
     """Return the tokens (n, context) of the texts, n at least 1."""
     tokens: npt.NDArray[np.int64] = clip.tokenize(list(texts)).numpy()
     return tokens

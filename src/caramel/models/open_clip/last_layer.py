@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     import torch
 
 
-def pooled(transformer: Any, x: torch.Tensor, place: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+def compute_pooled_output(
+    transformer: Any, x: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor | None
+) -> torch.Tensor:
     """Return ``transformer(x, attn_mask=mask)`` at one place of each row, (n, width); without a gradient by the whole layer.
 
     Args:
@@ -28,20 +30,20 @@ def pooled(transformer: Any, x: torch.Tensor, place: torch.Tensor, mask: torch.T
     rows = torch.arange(len(x), device=x.device)
     if not torch.is_grad_enabled() or not _is_plain(transformer) or (mask is not None and mask.ndim != 2):
         whole: torch.Tensor = transformer(x, attn_mask=mask)
-        return whole[rows, place]
+        return whole[rows, positions]
     *first, last = transformer.resblocks
     for layer in first:
         x = layer(x, attn_mask=mask)
     keys = last.ln_1(x)
     if mask is not None:  # of each head of each row
-        mask = mask.to(keys.dtype)[place][:, None].repeat_interleave(last.attn.num_heads, 0)
-    found, _ = last.attn(keys[rows, place][:, None], keys, keys, need_weights=False, attn_mask=mask)
-    out: torch.Tensor = x[rows, place] + last.ls_1(found[:, 0])
+        mask = mask.to(keys.dtype)[positions][:, None].repeat_interleave(last.attn.num_heads, 0)
+    attended, _ = last.attn(keys[rows, positions][:, None], keys, keys, need_weights=False, attn_mask=mask)
+    out: torch.Tensor = x[rows, positions] + last.ls_1(attended[:, 0])
     beside: torch.Tensor = last.ls_2(last.mlp(last.ln_2(out)))
     return out + beside
 
 
-def tower_vectors(tower: Any, pixels: torch.Tensor) -> torch.Tensor:
+def compute_tower_vectors(tower: Any, pixels: torch.Tensor) -> torch.Tensor:
     """Return ``tower(pixels)`` of an image tower, (n, d): after its projection, if it has one, and of any length.
 
     Args:
@@ -62,11 +64,11 @@ def tower_vectors(tower: Any, pixels: torch.Tensor) -> torch.Tensor:
         return whole
     x = tower._embeds(pixels)
     first = torch.zeros(len(x), dtype=torch.long, device=x.device)
-    found: torch.Tensor = tower.ln_post(pooled(tower.transformer, x, first, None))
-    return found if tower.proj is None else found @ tower.proj
+    vectors: torch.Tensor = tower.ln_post(compute_pooled_output(tower.transformer, x, first, None))
+    return vectors if tower.proj is None else vectors @ tower.proj
 
 
-def image_vectors(model: Any, pixels: torch.Tensor) -> torch.Tensor:
+def compute_image_vectors(model: Any, pixels: torch.Tensor) -> torch.Tensor:
     """Return ``model.encode_image(pixels, normalize=True)``, unit vectors (n, d)."""
     from open_clip.model import CLIP, CustomTextCLIP
     from torch.nn.functional import normalize
@@ -74,7 +76,7 @@ def image_vectors(model: Any, pixels: torch.Tensor) -> torch.Tensor:
     if type(model) not in (CLIP, CustomTextCLIP):
         whole: torch.Tensor = model.encode_image(pixels, normalize=True)
         return whole
-    return normalize(tower_vectors(model.visual, pixels), dim=-1)
+    return normalize(compute_tower_vectors(model.visual, pixels), dim=-1)
 
 
 def _is_plain(transformer: Any) -> bool:

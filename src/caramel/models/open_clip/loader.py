@@ -12,11 +12,11 @@ from typing import Any
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import Family
-from caramel.models.devices import on_device, resolve_device
-from caramel.models.loading.files import bounded, tried
-from caramel.models.loading.hub import hub_file
-from caramel.models.loading.state_dicts import CUT_OFF, first_line, fit_state, read_state
-from caramel.models.open_clip.activations import of_repo, quick_gelu_option
+from caramel.models.devices import move_to_device, resolve_device
+from caramel.models.loading.files import limit_model_size, validate_model
+from caramel.models.loading.hub import get_hub_file
+from caramel.models.loading.state_dicts import CUT_OFF, fit_state, get_first_line, read_state
+from caramel.models.open_clip.activations import find_repo_quick_gelu, split_quick_gelu_option
 from caramel.models.open_clip.checkpoints import (
     CONFIG,
     VOCABULARY,
@@ -29,13 +29,13 @@ from caramel.models.open_clip.checkpoints import (
 )
 from caramel.models.open_clip.config import (
     Clip,
-    assemble,
+    assemble_clip,
     build_tokenizer,
+    get_tokenizer_source,
     has_own_vocabulary,
-    tokenizer_source,
 )
 from caramel.models.open_clip.encoder import ClipEncoder
-from caramel.models.open_clip.names import named, option_text
+from caramel.models.open_clip.names import format_option, resolve_named_model
 
 HUB = "hf-hub:"
 TOKENIZERS = ("tokenizer_config.json", "tokenizer.json", "config.json")
@@ -50,28 +50,28 @@ def load_open_clip(target: str, *, device: str, precision: str, name: str) -> Cl
         ResourceError: it does not fit onto the device.
     """
     device = resolve_device(device)
-    return tried(ClipEncoder(open_target(target, device), device, precision, name), target)
+    return validate_model(ClipEncoder(open_target(target, device), device, precision, name), target)
 
 
-def missing_open_clip(target: str) -> list[str]:
+def list_open_clip_problems(target: str) -> list[str]:
     """Return what keeps the model from being loaded, without loading or fetching it."""
     try:
-        plain, quick = quick_gelu_option(target)
-        folder = _folder(plain, fetch=False)
+        plain, quick = split_quick_gelu_option(target)
+        folder = _find_folder(plain, fetch=False)
         if folder is not None:
-            config = read_folder(folder, _said(plain, folder, quick), plain)[0]
+            config = read_folder(folder, _collect_quick_gelu_claims(plain, folder, quick), plain)[0]
         elif plain.startswith(HUB):
             return []  # fetched when it is loaded
         else:
-            found = named(target)
-            config = found.config
-            if found.repo is not None:
-                hub_file(found.repo, found.files, fetch=False)
+            resolved = resolve_named_model(target)
+            config = resolved.config
+            if resolved.repo is not None:
+                get_hub_file(resolved.repo, resolved.files, fetch=False)
         _check_text_tower(config, folder)
         text = config["model_cfg"]["text_cfg"]
-        vocabulary = _vocabulary_path(folder)
+        vocabulary = _get_vocabulary_path(folder)
         # Built, to see whether it contradicts the config, unless it is one of the hub, which would be fetched.
-        if not text.get("hf_tokenizer_name") or Path(tokenizer_source(text, vocabulary)).is_dir():
+        if not text.get("hf_tokenizer_name") or Path(get_tokenizer_source(text, vocabulary)).is_dir():
             build_tokenizer(config, vocabulary)
     except BackendError as error:
         return [str(error)]
@@ -80,22 +80,24 @@ def missing_open_clip(target: str) -> list[str]:
 
 def open_target(target: str, device: str = "cpu") -> Clip:
     """Return the model of a target, in evaluation mode; errors as in ``load_open_clip``."""
-    plain, quick = quick_gelu_option(target)
-    folder = _folder(plain, fetch=True)
+    plain, quick = split_quick_gelu_option(target)
+    folder = _find_folder(plain, fetch=True)
     if folder is not None:
-        return load_checkpoint(folder, device, says=_said(plain, folder, quick), name=plain)
-    found = named(target)
-    if found.repo is None:
-        state = read_state(Path(found.files[0]))
-        with bounded([Path(found.files[0])], f"Model {target!r}"):
-            model = build_model(found.config, target)
+        return load_checkpoint(
+            folder, device, says=_collect_quick_gelu_claims(plain, folder, quick), name=plain
+        )
+    resolved = resolve_named_model(target)
+    if resolved.repo is None:
+        state = read_state(Path(resolved.files[0]))
+        with limit_model_size([Path(resolved.files[0])], f"Model {target!r}"):
+            model = build_model(resolved.config, target)
         fit_state(model, state, f"Model {target!r}")
     else:
-        path = hub_file(found.repo, found.files, fetch=True)
+        path = get_hub_file(resolved.repo, resolved.files, fetch=True)
         assert path is not None
-        model = build_model(found.config, target)
+        model = build_model(resolved.config, target)
         _load_published(model, path, target)
-    return assemble(on_device(model, device), found.config, None)
+    return assemble_clip(move_to_device(model, device), resolved.config, None)
 
 
 def adopt_pretrained(
@@ -113,15 +115,17 @@ def adopt_pretrained(
             "pretrain.backend 'pretrained' needs pretrain.pretrained, such as 'ViT-B-32-quickgelu:openai'."
         )
     clip = open_target(pretrained)
-    folder = _folder(quick_gelu_option(pretrained)[0], fetch=True)
-    vocabulary = _vocabulary_path(folder)
-    own = vocabulary.read_bytes() if vocabulary is not None and vocabulary.exists() else None
+    folder = _find_folder(split_quick_gelu_option(pretrained)[0], fetch=True)
+    vocabulary = _get_vocabulary_path(folder)
+    vocabulary_bytes = vocabulary.read_bytes() if vocabulary is not None and vocabulary.exists() else None
     card = {"from": "folder" if Path(pretrained).is_dir() else pretrained}
-    save_checkpoint(out, clip.model, config=clip.config, vocabulary=own, card=card, tokenizer=clip.tokenize)
+    save_checkpoint(
+        out, clip.model, config=clip.config, vocabulary=vocabulary_bytes, card=card, tokenizer=clip.tokenize
+    )
     return []
 
 
-def _folder(plain: str, *, fetch: bool) -> Path | None:
+def _find_folder(plain: str, *, fetch: bool) -> Path | None:
     """Return the folder of a checkpoint: one of the user's, or the cached snapshot of a hub repository.
 
     None for a repository that is not cached and may not be fetched now, and for names of open_clip.
@@ -131,41 +135,41 @@ def _folder(plain: str, *, fetch: bool) -> Path | None:
     repo = plain.removeprefix(HUB)
     if repo.count("/") != 1 or not all(repo.split("/")):
         raise BackendError(f"{plain!r}: expected {HUB}OWNER/REPO.")
-    config, weights = (hub_file(repo, files, fetch=fetch) for files in ((CONFIG,), WEIGHT_NAMES))
+    config, weights = (get_hub_file(repo, files, fetch=fetch) for files in ((CONFIG,), WEIGHT_NAMES))
     if config is None or weights is None:
         return None
     if has_own_vocabulary(read_config(config)["model_cfg"]["text_cfg"]):
-        hub_file(repo, (VOCABULARY,), fetch=fetch)
+        get_hub_file(repo, (VOCABULARY,), fetch=fetch)
     return config.parent
 
 
-def _vocabulary_path(folder: Path | None) -> Path | None:
+def _get_vocabulary_path(folder: Path | None) -> Path | None:
     """Return where the vocabulary of a checkpoint folder lies, if it has one; None without a folder."""
     return folder / VOCABULARY if folder is not None else None
 
 
-def _said(plain: str, folder: Path, quick: bool | None) -> dict[str, bool | None]:
+def _collect_quick_gelu_claims(plain: str, folder: Path, quick: bool | None) -> dict[str, bool | None]:
     """Return what is said of the activation of a checkpoint folder beside its own config."""
     says: dict[str, bool | None] = {}
     if plain.startswith(HUB):
         stated = read_config(folder / CONFIG)["model_cfg"].get("quick_gelu")
-        known = of_repo(plain.removeprefix(HUB))
+        known = find_repo_quick_gelu(plain.removeprefix(HUB))
         # The table states QuickGELU alone; where it says nothing, the repository may.
         says["open_clip's table of weights"] = known if known or stated is None else None
-    return {**says, option_text(quick): quick}
+    return {**says, format_option(quick): quick}
 
 
 def _check_text_tower(config: dict[str, Any], folder: Path | None) -> None:
     """Raise a BackendError if the tokenizer or the config of a text tower of transformers is missing."""
     text = config["model_cfg"]["text_cfg"]
-    vocabulary = _vocabulary_path(folder)
+    vocabulary = _get_vocabulary_path(folder)
     if text.get("hf_tokenizer_name") and not (vocabulary is not None and vocabulary.exists()):
-        source = tokenizer_source(text, vocabulary)
+        source = get_tokenizer_source(text, vocabulary)
         if not Path(source).is_dir():
-            hub_file(source, TOKENIZERS, fetch=False)
+            get_hub_file(source, TOKENIZERS, fetch=False)
     tower = text.get("hf_model_name")
     if tower and not Path(tower).is_dir():
-        hub_file(tower, ("config.json",), fetch=False)
+        get_hub_file(tower, ("config.json",), fetch=False)
 
 
 def _load_published(model: Any, path: Path, target: str) -> None:
@@ -179,7 +183,7 @@ def _load_published(model: Any, path: Path, target: str) -> None:
         load_weights(model, os.fspath(path), strict=True, weights_only=True)
     except (*CUT_OFF, SafetensorError, pickle.UnpicklingError, AttributeError) as error:
         raise BackendError(
-            f"Model {target!r}: open_clip cannot load {str(path)!r}: {first_line(error)}. Remove the file to fetch it again."
+            f"Model {target!r}: open_clip cannot load {str(path)!r}: {get_first_line(error)}. Remove the file to fetch it again."
         ) from error
 
 
@@ -189,5 +193,5 @@ OPEN_CLIP = Family(
     "NAME:TAG",
     "also NAME:FILE, FOLDER, hf-hub:OWNER/REPO",
     load=load_open_clip,
-    missing=missing_open_clip,
+    missing=list_open_clip_problems,
 )

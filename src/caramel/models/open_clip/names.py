@@ -11,11 +11,16 @@ from typing import Any, NamedTuple
 from caramel.errors import BackendError, format_items
 from caramel.models.loading.state_dicts import ENDINGS
 from caramel.models.open_clip import activations
-from caramel.models.open_clip.activations import QUICK, agreed, choice, quick_gelu_option
+from caramel.models.open_clip.activations import (
+    QUICK,
+    format_spec_choice,
+    resolve_quick_gelu,
+    split_quick_gelu_option,
+)
 from caramel.models.open_clip.checkpoints import CONFIG, read_config
 
 
-class Named(NamedTuple):
+class ResolvedModel(NamedTuple):
     """A model that is built from open_clip's config of a name."""
 
     config: dict[str, Any]
@@ -23,7 +28,7 @@ class Named(NamedTuple):
     files: tuple[str, ...]  # names that they may have there, or the local file
 
 
-def named(target: str) -> Named:
+def resolve_named_model(target: str) -> ResolvedModel:
     """Return the model of ``NAME:TAG`` or ``NAME:FILE``; nothing is read or fetched but the config beside a
     file.
 
@@ -33,26 +38,26 @@ def named(target: str) -> Named:
     """
     import open_clip
 
-    plain, quick = quick_gelu_option(target)
+    plain, quick = split_quick_gelu_option(target)
     name, colon, rest = plain.partition(":")
     model_cfg = open_clip.get_model_config(name) if colon and rest else None
     if model_cfg is None:
-        raise BackendError(_unknown(plain, name, bool(colon and rest)))
+        raise BackendError(_format_unknown_model(plain, name, bool(colon and rest)))
     if open_clip.get_pretrained_cfg(name, rest):
-        return _tagged(name, rest, model_cfg, quick)
+        return _resolve_tag(name, rest, model_cfg, quick)
     if rest.endswith(ENDINGS) or "/" in rest or Path(rest).exists():
-        return _filed(name, rest, model_cfg, quick)
+        return _resolve_file(name, rest, model_cfg, quick)
     tags = open_clip.list_pretrained_tags_by_model(name)
     others = open_clip.list_pretrained_models_by_tag(rest)
     raise BackendError(
-        f"Unknown tag {rest!r} of open_clip model {name!r}.{_near(rest, tags)} Tags of {name!r}: "
+        f"Unknown tag {rest!r} of open_clip model {name!r}.{_format_suggestion(rest, tags)} Tags of {name!r}: "
         f"{', '.join(tags) or 'none'}."
         + (f" Models with that tag: {', '.join(others)}." if others else "")
         + f" A file of weights ends in one of {', '.join(ENDINGS)}."
     )
 
 
-def _unknown(plain: str, name: str, complete: bool) -> str:
+def _format_unknown_model(plain: str, name: str, complete: bool) -> str:
     """Return the message about a target of which the model is not known."""
     import open_clip
 
@@ -62,32 +67,32 @@ def _unknown(plain: str, name: str, complete: bool) -> str:
             f"hf-hub:OWNER/REPO."
         )
     return (
-        f"Unknown open_clip model {name!r} in {plain!r}.{_near(name, open_clip.list_models())} "
+        f"Unknown open_clip model {name!r} in {plain!r}.{_format_suggestion(name, open_clip.list_models())} "
         f"open_clip.list_models() lists all of them."
     )
 
 
-def _near(word: str, choices: Sequence[str]) -> str:
+def _format_suggestion(word: str, choices: Sequence[str]) -> str:
     near = difflib.get_close_matches(word, choices, n=3)
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
-def _tagged(name: str, tag: str, model_cfg: dict[str, Any], quick: bool | None) -> Named:
+def _resolve_tag(name: str, tag: str, model_cfg: dict[str, Any], quick: bool | None) -> ResolvedModel:
     """Return open_clip's own weights under a tag, with the preprocessing that they were trained with."""
     import open_clip
     from open_clip.constants import HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME
 
-    known = activations.of_tag(name, tag, model_cfg)
-    cure = f"Leave {option_text(quick)!r} out."
-    agreed(f"'{name}:{tag}'", {"open_clip": known, option_text(quick): quick}, cure)
+    known = activations.find_tag_quick_gelu(name, tag, model_cfg)
+    cure = f"Leave {format_option(quick)!r} out."
+    resolve_quick_gelu(f"'{name}:{tag}'", {"open_clip": known, format_option(quick): quick}, cure)
     published = open_clip.get_pretrained_cfg(name, tag)
     repo, _, file = published["hf_hub"].rpartition("/")
     files = (f"{Path(file).stem}.safetensors", file) if file else (HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME)
     config = {"model_cfg": {**model_cfg, "quick_gelu": known}, "preprocess_cfg": published}
-    return Named(config, repo, files)
+    return ResolvedModel(config, repo, files)
 
 
-def _filed(name: str, file: str, model_cfg: dict[str, Any], quick: bool | None) -> Named:
+def _resolve_file(name: str, file: str, model_cfg: dict[str, Any], quick: bool | None) -> ResolvedModel:
     """Return a local file of weights with the config of a name.
 
     The preprocessing is that of the config beside the file, else the one that all published weights of
@@ -107,20 +112,20 @@ def _filed(name: str, file: str, model_cfg: dict[str, Any], quick: bool | None) 
     base = name.removesuffix(QUICK)
     twin = base + QUICK if base + QUICK in open_clip.list_models() else None
     says = {
-        f"the config of {name!r}": activations.of_name(name, model_cfg),
+        f"the config of {name!r}": activations.find_name_quick_gelu(name, model_cfg),
         f"{CONFIG} beside it": given["model_cfg"].get("quick_gelu"),
-        option_text(quick): quick,
+        format_option(quick): quick,
     }
-    cure = choice(
+    cure = format_spec_choice(
         f"{twin}:{file}" if twin else f"{name}:{file}?quick_gelu=true", f"{base}:{file}?quick_gelu=false"
     )
-    activation = agreed(f"'{name}:{file}'", says, cure)
-    preprocess = given["preprocess_cfg"] or _shared_preprocessing(name, file)
+    activation = resolve_quick_gelu(f"'{name}:{file}'", says, cure)
+    preprocess = given["preprocess_cfg"] or _get_shared_preprocessing(name, file)
     config = {"model_cfg": {**model_cfg, "quick_gelu": activation}, "preprocess_cfg": preprocess}
-    return Named(config, None, (file,))
+    return ResolvedModel(config, None, (file,))
 
 
-def _shared_preprocessing(name: str, file: str) -> dict[str, Any]:
+def _get_shared_preprocessing(name: str, file: str) -> dict[str, Any]:
     """Return the preprocessing of all published weights of a name, nothing where none are published.
 
     Raises:
@@ -146,6 +151,6 @@ def _shared_preprocessing(name: str, file: str) -> dict[str, Any]:
     )
 
 
-def option_text(quick: bool | None) -> str:
+def format_option(quick: bool | None) -> str:
     """Return the option of the spec as it was written."""
     return f"?quick_gelu={str(quick).lower()}"

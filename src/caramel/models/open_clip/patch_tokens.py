@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from caramel.models.open_clip.text_padding import pools_at_the_end
+from caramel.models.open_clip.text_padding import has_end_token_pooling
 
 if TYPE_CHECKING:
     import torch
 
 
-def without_parts(model: Any) -> str:
+def explain_missing_tokens(model: Any) -> str:
     """Return why a model has no patches or words in the space of its vectors; "" if it has both."""
     from open_clip.transformer import VisionTransformer
 
     tower = model.visual
     if type(tower) is not VisionTransformer or tower.attn_pool is not None or tower.final_ln_after_pool:
         return f"its image tower ({type(tower).__name__}) is no plain vision transformer"
-    if not pools_at_the_end(model):
+    if not has_end_token_pooling(model):
         return "its text tower does not pool at the end token"
     return ""
 
 
-def image_parts(model: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def encode_image_patches(model: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return unit vectors (n, d) of pictures (n, 3, height, width), and their patches (n, patches, d) as they are projected.
 
     The vectors are those of ``model.encode_image``. For models without a word from ``without_parts``.

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from caramel.models.open_clip.last_layer import pooled
+from caramel.models.open_clip.last_layer import compute_pooled_output
 
 if TYPE_CHECKING:
     import torch
 
 
-def text_vectors(model: Any, tokens: torch.Tensor, columns: int | None = None) -> torch.Tensor:
+def compute_text_vectors(model: Any, tokens: torch.Tensor, columns: int | None = None) -> torch.Tensor:
     """Return unit vectors (n, d) of tokens (n, context), n at least 1.
 
     Args:
@@ -36,20 +36,22 @@ def text_vectors(model: Any, tokens: torch.Tensor, columns: int | None = None) -
     import torch
     from torch.nn.functional import normalize
 
-    tower = _causal_tower(model)
+    tower = _find_causal_tower(model)
     if tower is None:
         whole: torch.Tensor = model.encode_text(tokens, normalize=True)
         return whole
     if getattr(tower, "cls_emb", None) is not None:
-        x, mask = _without_padding(tower, tokens)
-        place = torch.full((len(tokens),), x.shape[1] - 1, device=tokens.device)
+        x, mask = _embed_without_padding(tower, tokens)
+        positions = torch.full((len(tokens),), x.shape[1] - 1, device=tokens.device)
     else:
-        place = _end(tower, tokens)
-        x, mask = _until(tower, tokens, columns or int(place.max()) + 1)
-    return normalize(_projected(tower, pooled(tower.transformer, x, place, mask)), dim=-1)
+        positions = _find_end_positions(tower, tokens)
+        x, mask = _embed_columns(tower, tokens, columns or int(positions.max()) + 1)
+    return normalize(
+        _project_text(tower, compute_pooled_output(tower.transformer, x, positions, mask)), dim=-1
+    )
 
 
-def text_parts(
+def encode_text_words(
     model: Any, tokens: torch.Tensor, columns: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return what ``text_vectors`` does, the words (n, columns, d) as they are projected, and which columns are words
@@ -60,22 +62,22 @@ def text_parts(
     import torch
     from torch.nn.functional import normalize
 
-    tower = _causal_tower(model)
-    place = _end(tower, tokens)
-    x, mask = _until(tower, tokens, columns or int(place.max()) + 1)
-    words = _projected(tower, tower.transformer(x, attn_mask=mask))
+    tower = _find_causal_tower(model)
+    positions = _find_end_positions(tower, tokens)
+    x, mask = _embed_columns(tower, tokens, columns or int(positions.max()) + 1)
+    words = _project_text(tower, tower.transformer(x, attn_mask=mask))
     column = torch.arange(x.shape[1], device=x.device)
-    is_word = (column > 0) & (column <= place[:, None])
-    return normalize(words[torch.arange(len(x), device=x.device), place], dim=-1), words, is_word
+    is_word = (column > 0) & (column <= positions[:, None])
+    return normalize(words[torch.arange(len(x), device=x.device), positions], dim=-1), words, is_word
 
 
-def pools_at_the_end(model: Any) -> bool:
+def has_end_token_pooling(model: Any) -> bool:
     """Return whether the text tower is causal, and a text's vector that of its end token."""
-    tower = _causal_tower(model)
+    tower = _find_causal_tower(model)
     return tower is not None and getattr(tower, "cls_emb", None) is None
 
 
-def _projected(tower: Any, x: torch.Tensor) -> torch.Tensor:
+def _project_text(tower: Any, x: torch.Tensor) -> torch.Tensor:
     """Return columns (…, width) after the last norm and the projection, (…, d)."""
     import torch
 
@@ -88,26 +90,26 @@ def _projected(tower: Any, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def needed_columns(model: Any, tokens: torch.Tensor) -> int | None:
+def count_needed_columns(model: Any, tokens: torch.Tensor) -> int | None:
     """Return after how many columns the batch is cut; None where the end tokens do not say it."""
-    return int(text_lengths(model, tokens).max()) if pools_at_the_end(model) else None
+    return int(compute_text_lengths(model, tokens).max()) if has_end_token_pooling(model) else None
 
 
-def text_lengths(model: Any, tokens: torch.Tensor) -> torch.Tensor:
+def compute_text_lengths(model: Any, tokens: torch.Tensor) -> torch.Tensor:
     """Return how many columns of each text count (n,), at most all; a batch is cut after those of its longest text."""
     import torch
 
-    tower = _causal_tower(model)
+    tower = _find_causal_tower(model)
     if tower is None:
         return torch.full((len(tokens),), tokens.shape[1])
     if getattr(tower, "cls_emb", None) is None:
-        return _end(tower, tokens) + 1
+        return _find_end_positions(tower, tokens) + 1
     columns = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
     lengths: torch.Tensor = ((tokens != tower.pad_id) * columns).amax(1)
     return lengths
 
 
-def _causal_tower(model: Any) -> Any:
+def _find_causal_tower(model: Any) -> Any:
     """Return what holds the text tower's layers, where leaving columns out is exact, else None."""
     from open_clip.coca_model import CoCa
     from open_clip.model import CLIP, CustomTextCLIP
@@ -122,31 +124,35 @@ def _causal_tower(model: Any) -> Any:
         return None
     if tower.attn_mask is None:
         return None
-    return tower if getattr(tower, "cls_emb", None) is not None or _pool(tower) in ("argmax", "eos") else None
+    return (
+        tower
+        if getattr(tower, "cls_emb", None) is not None or _get_pool_type(tower) in ("argmax", "eos")
+        else None
+    )
 
 
-def _pool(tower: Any) -> str:
+def _get_pool_type(tower: Any) -> str:
     """Return how the tower pools; ``CLIP`` carries its text tower's settings under names of its own."""
     name: str = tower.text_pool_type if hasattr(tower, "text_pool_type") else tower.pool_type
     return name
 
 
-def _end(tower: Any, tokens: torch.Tensor) -> torch.Tensor:
+def _find_end_positions(tower: Any, tokens: torch.Tensor) -> torch.Tensor:
     """Return the column (n,) at which each text is pooled."""
-    if _pool(tower) == "argmax":  # the end token has the highest id
+    if _get_pool_type(tower) == "argmax":  # the end token has the highest id
         return tokens.argmax(1)
     end: int = tower.text_eos_id if hasattr(tower, "text_eos_id") else tower.eos_id
     return tokens.eq(end).int().argmax(1)
 
 
-def _until(tower: Any, tokens: torch.Tensor, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _embed_columns(tower: Any, tokens: torch.Tensor, length: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the input (n, length, width) and the mask (length, length) of the first columns."""
-    kind = tower.transformer.get_cast_dtype()
-    x = tower.token_embedding(tokens[:, :length]).to(kind) + tower.positional_embedding[:length].to(kind)
+    dtype = tower.transformer.get_cast_dtype()
+    x = tower.token_embedding(tokens[:, :length]).to(dtype) + tower.positional_embedding[:length].to(dtype)
     return x, tower.attn_mask[:length, :length]
 
 
-def _without_padding(tower: Any, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _embed_without_padding(tower: Any, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the input (n, columns, width) and the mask (n · heads, columns, columns) that CoCa needs."""
     import torch
 

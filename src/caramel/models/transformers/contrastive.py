@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from caramel.interfaces.model import Embeddings, Family, Floats, Identity, Index
-from caramel.models.batching import in_batches
-from caramel.models.devices import autocast, resolve_precision
-from caramel.models.transformers.matching_architectures import ARCHITECTURES, text_config
+from caramel.models.batching import run_in_batches
+from caramel.models.devices import resolve_precision, use_precision
+from caramel.models.transformers.matching_architectures import ARCHITECTURES, get_text_config
 from caramel.models.transformers.text_normalization import BLIP, MOST_WORDS, clean_texts
 from caramel.models.transformers.transformers_dual import (
-    distinct_rows,
-    padded,
-    processed,
-    tokens,
-    with_processors,
+    compute_distinct_rows,
+    get_token_ids,
+    load_with_processors,
+    pad_token_ids,
+    prepare_images,
 )
 from caramel.models.transformers.transformers_files import (
     MODEL_TYPES,
+    build_identity,
     check_type,
-    identity_of,
-    missing_transformers,
+    list_checkpoint_problems,
 )
 
 if TYPE_CHECKING:
@@ -55,27 +55,29 @@ class _Projections:
     text: Callable[[Any, Inputs], torch.Tensor]
 
 
-def _blip_image(model: Any, pixels: Any) -> Any:
-    return model.vision_proj(ARCHITECTURES["blip"].places(model, pixels)[:, :1])
+def _project_blip_image(model: Any, pixels: Any) -> Any:
+    return model.vision_proj(ARCHITECTURES["blip"].image_tokens(model, pixels)[:, :1])
 
 
-def _blip_text(model: Any, inputs: Inputs) -> Any:
+def _project_blip_text(model: Any, inputs: Inputs) -> Any:
     return model.text_proj(model.text_encoder(**inputs).last_hidden_state[:, 0])
 
 
-def _blip2_image(model: Any, pixels: Any) -> Any:
+def _project_blip2_image(model: Any, pixels: Any) -> Any:
     import torch
 
-    places = ARCHITECTURES["blip-2"].places(model, pixels)
+    image_tokens = ARCHITECTURES["blip-2"].image_tokens(model, pixels)
     hidden = model.qformer(
-        query_embeds=model.query_tokens.expand(len(places), -1, -1),
-        encoder_hidden_states=places,
-        encoder_attention_mask=torch.ones(places.shape[:2], dtype=torch.int64, device=places.device),
+        query_embeds=model.query_tokens.expand(len(image_tokens), -1, -1),
+        encoder_hidden_states=image_tokens,
+        encoder_attention_mask=torch.ones(
+            image_tokens.shape[:2], dtype=torch.int64, device=image_tokens.device
+        ),
     ).last_hidden_state
     return model.vision_projection(hidden)
 
 
-def _blip2_text(model: Any, inputs: Inputs) -> Any:
+def _project_blip2_text(model: Any, inputs: Inputs) -> Any:
     hidden = model.qformer(
         query_embeds=model.embeddings(input_ids=inputs["input_ids"]),
         query_length=0,
@@ -85,8 +87,8 @@ def _blip2_text(model: Any, inputs: Inputs) -> Any:
 
 
 PROJECTIONS: Mapping[str, _Projections] = {
-    "blip": _Projections(_blip_image, _blip_text),
-    "blip-2": _Projections(_blip2_image, _blip2_text),
+    "blip": _Projections(_project_blip_image, _project_blip_text),
+    "blip-2": _Projections(_project_blip2_image, _project_blip2_text),
 }
 
 
@@ -118,12 +120,12 @@ class ContrastiveProjections:
         self._model, self._tokenizer, self._image_processor = model, tokenizer, image_processor
         self._device, self._precision = device, resolve_precision(precision, device)
         self._family, self._parts = family, PROJECTIONS[model.config.model_type]
-        self._length = min(tokenizer.model_max_length, text_config(model).max_position_embeddings)
+        self._length = min(tokenizer.model_max_length, get_text_config(model).max_position_embeddings)
 
     @cached_property
     def identity(self) -> Identity:
         """What determines the vectors, and which of them are compared."""
-        return identity_of(
+        return build_identity(
             self._family,
             self._model,
             [self._tokenizer, self._image_processor],
@@ -133,40 +135,44 @@ class ContrastiveProjections:
             words=MOST_WORDS,
         )
 
-    def places(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+    def encode_image_tokens(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
         """Return unit vectors (n, places, d) for encoded image files.
 
         Raises:
             DataError: a picture does not decode; the message gives its place in its batch.
         """
-        return in_batches(
+        return run_in_batches(
             images,
-            lambda files: processed(self._image_processor, files),
-            lambda inputs: self._unit(self._parts.image, inputs["pixel_values"].to(self._device)),
+            lambda files: prepare_images(self._image_processor, files),
+            lambda inputs: self._compute_unit_vectors(
+                self._parts.image, inputs["pixel_values"].to(self._device)
+            ),
             batch=batch,
             device=self._device,
         )
 
     def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
         """Return unit vectors (n, d); texts that are equal to the tokenizer have equal ones, bit for bit."""
-        return distinct_rows(
-            tokens(self._tokenizer, clean_texts(texts, BLIP), self._length),
-            lambda rows: padded(rows, self._tokenizer.pad_token_id),
-            lambda inputs: self._unit(self._parts.text, {k: v.to(self._device) for k, v in inputs.items()}),
+        return compute_distinct_rows(
+            get_token_ids(self._tokenizer, clean_texts(texts, BLIP), self._length),
+            lambda rows: pad_token_ids(rows, self._tokenizer.pad_token_id),
+            lambda inputs: self._compute_unit_vectors(
+                self._parts.text, {k: v.to(self._device) for k, v in inputs.items()}
+            ),
             batch=batch,
             device=self._device,
             name=self.name,
         )
 
-    def _unit(self, project: Any, inputs: Any) -> torch.Tensor:
+    def _compute_unit_vectors(self, project: Any, inputs: Any) -> torch.Tensor:
         import torch
 
-        with torch.inference_mode(), autocast(self._device, self._precision):
-            found = project(self._model, inputs)
-        return torch.nn.functional.normalize(found.float(), dim=-1)
+        with torch.inference_mode(), use_precision(self._device, self._precision):
+            vectors = project(self._model, inputs)
+        return torch.nn.functional.normalize(vectors.float(), dim=-1)
 
 
-class FirstPlace:
+class FirstTokenEncoder:
     """A ``DualEncoder``: the cosine of an image's first place with the text."""
 
     def __init__(self, projections: ContrastiveProjections) -> None:
@@ -180,10 +186,10 @@ class FirstPlace:
 
     def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
         """Return unit vectors (n, d) for encoded image files; errors as in ``ContrastiveProjections``."""
-        return np.ascontiguousarray(self._projections.places(images, batch)[:, 0])
+        return np.ascontiguousarray(self._projections.encode_image_tokens(images, batch)[:, 0])
 
 
-class BestPlace:
+class BestTokenMatcher:
     """A ``Matcher``: the greatest cosine of any of an image's places with the text."""
 
     def __init__(self, projections: ContrastiveProjections) -> None:
@@ -194,7 +200,7 @@ class BestPlace:
         """What determines the scores."""
         return self._projections.identity
 
-    def match(
+    def match_pairs(
         self,
         images: Sequence[bytes],
         texts: Sequence[str],
@@ -206,13 +212,13 @@ class BestPlace:
 
         Each image and each text is encoded once, and every sum taken in the same order: equal texts tie.
         """
-        places = self._projections.places(images, batch).astype(np.float64)
+        image_tokens = self._projections.encode_image_tokens(images, batch).astype(np.float64)
         vectors = self._projections.encode_texts(texts, batch)
         pairs = zip(image_of.tolist(), text_of.tolist(), strict=True)
-        return np.array([(places[i] * vectors[t]).sum(axis=1).max() for i, t in pairs], np.float64)
+        return np.array([(image_tokens[i] * vectors[t]).sum(axis=1).max() for i, t in pairs], np.float64)
 
 
-def _load(
+def _load_model(
     form: Callable[[ContrastiveProjections], Any],
     family: str,
     target: str,
@@ -228,17 +234,19 @@ def _load(
     """
     import transformers
 
-    kind = getattr(transformers, ARCHITECTURES[check_type(target, MODEL_TYPES[family])].model)
+    model_class = getattr(transformers, ARCHITECTURES[check_type(target, MODEL_TYPES[family])].model)
 
-    def made(*parts: Any) -> Any:
+    def create_model(*parts: Any) -> Any:
         return form(ContrastiveProjections(*parts, family=family))
 
-    return with_processors(made, kind, target, device=device, precision=precision, name=name)
+    return load_with_processors(
+        create_model, model_class, target, device=device, precision=precision, name=name
+    )
 
 
-def _missing(family: str, target: str) -> list[str]:
+def _list_problems(family: str, target: str) -> list[str]:
     """Return what keeps the model from being loaded, without loading it."""
-    return missing_transformers(target, types=MODEL_TYPES[family])
+    return list_checkpoint_problems(target, types=MODEL_TYPES[family])
 
 
 ITC = Family(
@@ -246,14 +254,14 @@ ITC = Family(
     "dual",
     "FOLDER",
     "contrastive heads: BLIP, BLIP-2 (first query)",
-    load=partial(_load, FirstPlace, "itc"),
-    missing=partial(_missing, "itc"),
+    load=partial(_load_model, FirstTokenEncoder, "itc"),
+    missing=partial(_list_problems, "itc"),
 )
 ITC_MAX = Family(
     "itc_max",
     "matcher",
     "FOLDER",
     "BLIP-2's contrastive head, best query",
-    load=partial(_load, BestPlace, "itc_max"),
-    missing=partial(_missing, "itc_max"),
+    load=partial(_load_model, BestTokenMatcher, "itc_max"),
+    missing=partial(_list_problems, "itc_max"),
 )

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import DualEncoder, Family
-from caramel.models.loading.files import explained
+from caramel.models.loading.files import translate_load_errors
 from caramel.models.transformers.clip_conventions import find_end_token
-from caramel.models.transformers.llm_embeddings import TYPES, load_last_token, missing_last_token
+from caramel.models.transformers.llm_embeddings import TYPES, list_last_token_problems, load_last_token
 from caramel.models.transformers.transformers_dual import load_towers
 from caramel.models.transformers.transformers_files import (
     MODEL_TYPES,
     check_type,
+    list_checkpoint_problems,
     load_tokenizer,
-    missing_transformers,
-    model_type,
+    read_model_type,
 )
 
 ALL = (*MODEL_TYPES["dual"], *TYPES)
@@ -31,25 +31,25 @@ def load_dual(target: str, *, device: str, precision: str, name: str) -> DualEnc
     return load(target, device=device, precision=precision, name=name)
 
 
-def missing_dual(target: str) -> list[str]:
+def list_dual_problems(target: str) -> list[str]:
     """Return what keeps the model from being loaded, without loading it."""
-    found = missing_transformers(target, types=ALL)
+    problems = list_checkpoint_problems(target, types=ALL)
     typed = Path(target).is_dir() and all(
-        line.startswith("no weights") for line in found
+        line.startswith("no weights") for line in problems
     )  # config.json is right
-    if typed and model_type(target) in TYPES:
-        found = missing_last_token(target) or found
-    if not found and typed and model_type(target) == "clip":
-        found = _contradictions(target)
-    return found
+    if typed and read_model_type(target) in TYPES:
+        problems = list_last_token_problems(target) or problems
+    if not problems and typed and read_model_type(target) == "clip":
+        problems = _find_contradictions(target)
+    return problems
 
 
-def _contradictions(target: str) -> list[str]:
+def _find_contradictions(target: str) -> list[str]:
     """Return what config and tokenizer of a folder of CLIP say otherwise of the token at which a text is pooled."""
     from transformers import AutoConfig
 
     try:
-        with explained(target):
+        with translate_load_errors(target):
             config = AutoConfig.from_pretrained(target, trust_remote_code=False)
             find_end_token(config, load_tokenizer(target), target)
     except BackendError as error:
@@ -63,5 +63,5 @@ DUAL = Family(
     "FOLDER",
     "CLIP, SigLIP, ALIGN, AltCLIP, FLAVA; VLM2Vec",
     load=load_dual,
-    missing=missing_dual,
+    missing=list_dual_problems,
 )

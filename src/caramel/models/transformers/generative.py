@@ -33,18 +33,23 @@ import numpy as np
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import Family, Floats, Identity, Index
-from caramel.io.image_codec import open_picture
-from caramel.models.batching import in_batches
-from caramel.models.devices import resolve_device, resolve_precision, whole_fp32
-from caramel.models.loading.files import tried
-from caramel.models.transformers.generative_inputs import Batch, answered, continued, prompt_of
+from caramel.io.image_codec import decode_image
+from caramel.models.batching import run_in_batches
+from caramel.models.devices import disable_tf32, resolve_device, resolve_precision
+from caramel.models.loading.files import validate_model
+from caramel.models.transformers.generative_inputs import (
+    Batch,
+    build_decoder_batch,
+    build_encoder_decoder_batch,
+    build_prompt,
+)
 from caramel.models.transformers.transformers_files import (
     MODEL_TYPES,
+    build_identity,
     check_type,
-    identity_of,
+    list_checkpoint_problems,
     load_pretrained,
     load_processor,
-    missing_transformers,
 )
 
 if TYPE_CHECKING:
@@ -83,19 +88,19 @@ class GenerativeMatcher:
         """What determines the scores."""
         parts = ("tokenizer", "image_processor", "qformer_tokenizer")
         noise = [ALPHA, NOISE_IMAGES, NOISE_SEED, NOISE_MEAN, NOISE_SD, self._noise_size]
-        question, reply = self._asked("{}")
-        return identity_of(
+        question, reply = self._build_question_and_reply("{}")
+        return build_identity(
             self._family,
             self._model,
             [getattr(self._processor, part) for part in parts if hasattr(self._processor, part)],
             precision=self._precision,
             device=self._device,
-            prompt=prompt_of(self._processor, self._type, question),
+            prompt=build_prompt(self._processor, self._type, question),
             reply=reply,
             noise=noise if self._family in ("vgptscore_blind", "vgptscore_noise") else None,
         )
 
-    def match(
+    def match_pairs(
         self,
         images: Sequence[bytes],
         texts: Sequence[str],
@@ -107,32 +112,32 @@ class GenerativeMatcher:
         if not len(image_of):
             return np.zeros(0)
         if self._family == "vgptscore_noise":
-            return self._prior(texts, text_of, batch)
-        scores = self._likelihoods(images, texts, image_of, text_of, batch)
+            return self._compute_prior(texts, text_of, batch)
+        scores = self._compute_likelihoods(images, texts, image_of, text_of, batch)
         if self._family != "vgptscore_blind":
             return scores
-        return scores - ALPHA * self._prior(texts, text_of, batch)
+        return scores - ALPHA * self._compute_prior(texts, text_of, batch)
 
     @property
     def _noise_size(self) -> int:
         size = getattr(self._model.config.vision_config, "image_size", None)
         return size if isinstance(size, int) else NOISE_SIZE
 
-    def _prior(self, texts: Sequence[str], text_of: Index, batch: int | None) -> Floats:
+    def _compute_prior(self, texts: Sequence[str], text_of: Index, batch: int | None) -> Floats:
         """Return the log-likelihood of each pair's text without its image (n,).
 
         Where that alone is the score, each forward pass is over one pair: in a larger batch a text's
         score would depend, in its last digits, on the others, and so would ties between two images.
         """
-        used, place = np.unique(text_of, return_inverse=True)
-        noise = noise_images(self._noise_size)
+        used, inverse = np.unique(text_of, return_inverse=True)
+        noise = draw_noise_images(self._noise_size)
         grid = np.meshgrid(np.arange(len(noise)), used, indexing="ij")
         size = 1 if self._family == "vgptscore_noise" else batch
-        each = self._likelihoods(noise, texts, grid[0].reshape(-1), grid[1].reshape(-1), size)
-        means: Floats = np.logaddexp.reduce(each.reshape(grid[0].shape), axis=0) - np.log(len(noise))
-        return means[place.reshape(-1)]
+        likelihoods = self._compute_likelihoods(noise, texts, grid[0].reshape(-1), grid[1].reshape(-1), size)
+        means: Floats = np.logaddexp.reduce(likelihoods.reshape(grid[0].shape), axis=0) - np.log(len(noise))
+        return means[inverse.reshape(-1)]
 
-    def _likelihoods(
+    def _compute_likelihoods(
         self,
         images: Sequence[bytes],
         texts: Sequence[str],
@@ -142,69 +147,73 @@ class GenerativeMatcher:
     ) -> Floats:
         """Return the log-likelihood of the reply to each pair (n,)."""
 
-        def prepare(pairs: Sequence[tuple[int, int]]) -> Batch:
-            opened = {i: open_picture(images[i], f"number {i}") for i in dict.fromkeys(i for i, _ in pairs)}
-            asked = [self._asked(texts[t]) for _, t in pairs]
-            prompts = [prompt_of(self._processor, self._type, question) for question, _ in asked]
-            build = answered if self._model.config.text_config.is_encoder_decoder else continued
-            pictures, replies = [opened[i] for i, _ in pairs], [reply for _, reply in asked]
-            return build(self._processor, pictures, prompts, replies, end=self._family != "vqascore")
+        def prepare_batch(pairs: Sequence[tuple[int, int]]) -> Batch:
+            opened = {i: decode_image(images[i], f"number {i}") for i in dict.fromkeys(i for i, _ in pairs)}
+            turns = [self._build_question_and_reply(texts[t]) for _, t in pairs]
+            prompts = [build_prompt(self._processor, self._type, question) for question, _ in turns]
+            build = (
+                build_encoder_decoder_batch
+                if self._model.config.text_config.is_encoder_decoder
+                else build_decoder_batch
+            )
+            pair_images, replies = [opened[i] for i, _ in pairs], [reply for _, reply in turns]
+            return build(self._processor, pair_images, prompts, replies, end=self._family != "vqascore")
 
-        rows = in_batches(
+        rows = run_in_batches(
             list(zip(image_of.tolist(), text_of.tolist(), strict=True)),
-            prepare,
-            self._forward,
+            prepare_batch,
+            self._compute_reply_likelihoods,
             batch=batch or BATCH.get(self._device.partition(":")[0], BATCH["cpu"]),
             device=self._device,
             name=self.name,
         )
         return rows.astype(np.float64)
 
-    def _asked(self, text: str) -> tuple[str, str]:
+    def _build_question_and_reply(self, text: str) -> tuple[str, str]:
         """Return the question about a caption, and the reply that is scored."""
         if self._family != "vqascore":
             return "", text
         question = QUESTION.format(text)
         return (f"Question: {question}", "yes") if self._type == "instructblip" else (question, "Yes")
 
-    def _forward(self, batch: Batch) -> torch.Tensor:
+    def _compute_reply_likelihoods(self, batch: Batch) -> torch.Tensor:
         """Return the log-likelihood of each reply: of ``vqascore`` their sum over tokens, else the mean."""
         import torch
 
-        inputs = {name: self._moved(value) for name, value in batch.inputs.items()}
-        with torch.inference_mode(), whole_fp32():
+        inputs = {name: self._move_to_device(value) for name, value in batch.inputs.items()}
+        with torch.inference_mode(), disable_tf32():
             logits = self._model(**inputs, use_cache=False).logits
         rows, columns, tokens = (x.to(logits.device) for x in (batch.rows, batch.columns, batch.tokens))
         chosen = logits[rows, columns].double()
         # Summed on the processor: a GPU adds in any order, and what is equal would not tie.
-        each = (chosen.gather(1, tokens[:, None])[:, 0] - chosen.logsumexp(1)).cpu()
-        sums: torch.Tensor = each.new_zeros(len(logits)).index_add(0, batch.rows, each)
+        log_probs = (chosen.gather(1, tokens[:, None])[:, 0] - chosen.logsumexp(1)).cpu()
+        sums: torch.Tensor = log_probs.new_zeros(len(logits)).index_add(0, batch.rows, log_probs)
         return sums if self._family == "vqascore" else sums / batch.rows.bincount(minlength=len(logits))
 
-    def _moved(self, value: torch.Tensor) -> torch.Tensor:
+    def _move_to_device(self, value: torch.Tensor) -> torch.Tensor:
         return value.to(self._device, self._model.dtype if value.is_floating_point() else None)
 
 
-def noise_images(size: int) -> list[bytes]:
+def draw_noise_images(size: int) -> list[bytes]:
     """Return the images of Gaussian noise, encoded, always the same for one size."""
     from PIL import Image
 
     rng = np.random.default_rng(NOISE_SEED)
-    found = []
+    images = []
     for _ in range(NOISE_IMAGES):
         values = rng.normal(NOISE_MEAN, NOISE_SD, (size, size, 3)).clip(0, 1)
         encoded = io.BytesIO()
         Image.fromarray((values * 255).round().astype(np.uint8)).save(encoded, "PPM")
-        found.append(encoded.getvalue())
-    return found
+        images.append(encoded.getvalue())
+    return images
 
 
-def missing_generative(target: str) -> list[str]:
+def list_generative_problems(target: str) -> list[str]:
     """Return what keeps a generative model from being loaded, without reading its weights."""
-    return missing_transformers(target, types=MODEL_TYPES["vqascore"])
+    return list_checkpoint_problems(target, types=MODEL_TYPES["vqascore"])
 
 
-def _load(family: str, target: str, device: str, precision: str, name: str) -> GenerativeMatcher:
+def _load_matcher(family: str, target: str, device: str, precision: str, name: str) -> GenerativeMatcher:
     """Return a matcher over a checkpoint: a folder, or OWNER/REPO on the hub.
 
     Raises:
@@ -227,22 +236,22 @@ def _load(family: str, target: str, device: str, precision: str, name: str) -> G
             f"its present version."
         )
     matcher = GenerativeMatcher(family, model, processor, device=device, precision=precision, name=name)
-    return tried(matcher, target)
+    return validate_model(matcher, target)
 
 
-def _family(name: str, help: str) -> Family:
+def _create_family(name: str, help: str) -> Family:
     """Return the family whose matchers go by the rule of that name."""
     return Family(
         name,
         "matcher",
         "FOLDER",
         help,
-        load=partial(_load, name),
-        missing=missing_generative,
+        load=partial(_load_matcher, name),
+        missing=list_generative_problems,
     )
 
 
-VQASCORE = _family("vqascore", "generative: LLaVA, InstructBLIP, Qwen-VL; P(Yes)")
-VGPTSCORE = _family("vgptscore", "the same; P(caption)")
-VGPTSCORE_BLIND = _family("vgptscore_blind", "the same, less P(caption) given noise")
-VGPTSCORE_NOISE = _family("vgptscore_noise", "P(caption) given noise alone")
+VQASCORE = _create_family("vqascore", "generative: LLaVA, InstructBLIP, Qwen-VL; P(Yes)")
+VGPTSCORE = _create_family("vgptscore", "the same; P(caption)")
+VGPTSCORE_BLIND = _create_family("vgptscore_blind", "the same, less P(caption) given noise")
+VGPTSCORE_NOISE = _create_family("vgptscore_noise", "P(caption) given noise alone")

@@ -48,18 +48,18 @@ class Batch:
     tokens: torch.Tensor
 
 
-def prompt_of(processor: Any, model_type: str, question: str) -> str:
+def build_prompt(processor: Any, model_type: str, question: str) -> str:
     """Return the prompt of a user's turn: an image and the question, which may be empty."""
     if not processor.chat_template:
         return PROMPTS[model_type].format(question)
-    said = [{"type": "text", "text": question}] if question else []
-    turn = [{"role": "user", "content": [{"type": "image"}, *said]}]
+    text_content = [{"type": "text", "text": question}] if question else []
+    turn = [{"role": "user", "content": [{"type": "image"}, *text_content]}]
     return str(processor.apply_chat_template(turn, add_generation_prompt=True))
 
 
-def continued(
+def build_decoder_batch(
     processor: Any,
-    pictures: Sequence[Image.Image],
+    images: Sequence[Image.Image],
     prompts: Sequence[str],
     replies: Sequence[str],
     *,
@@ -79,29 +79,31 @@ def continued(
     """
     import torch
 
-    data = _processed(processor, pictures, prompts)
+    data = _prepare_inputs(processor, images, prompts)
     real = data.pop("attention_mask").bool()
     given = [ids[mask].tolist() for ids, mask in zip(data["input_ids"], real, strict=True)]
-    tails = [_tail(processor.tokenizer, p, r, end=end) for p, r in zip(prompts, replies, strict=True)]
+    tails = [
+        _tokenize_reply(processor.tokenizer, p, r, end=end) for p, r in zip(prompts, replies, strict=True)
+    ]
     starts = [len(ids) - cut for ids, (cut, _) in zip(given, tails, strict=True)]
     rows = [ids[:at] + tail for ids, at, (_, tail) in zip(given, starts, tails, strict=True)]
     inputs = data | {
-        "input_ids": _padded(rows, processor.tokenizer.pad_token_id or 0),
-        "attention_mask": _padded([[1] * len(row) for row in rows], 0),
+        "input_ids": _pad_rows(rows, processor.tokenizer.pad_token_id or 0),
+        "attention_mask": _pad_rows([[1] * len(row) for row in rows], 0),
     }
     if "mm_token_type_ids" in data:  # which tokens stand for an image: none of a reply
-        kinds = [k[mask].tolist() for k, mask in zip(data["mm_token_type_ids"], real, strict=True)]
-        parts = zip(kinds, starts, tails, strict=True)
-        inputs["mm_token_type_ids"] = _padded([k[:at] + [0] * len(tail) for k, at, (_, tail) in parts], 0)
+        token_types = [k[mask].tolist() for k, mask in zip(data["mm_token_type_ids"], real, strict=True)]
+        parts = zip(token_types, starts, tails, strict=True)
+        inputs["mm_token_type_ids"] = _pad_rows([k[:at] + [0] * len(tail) for k, at, (_, tail) in parts], 0)
     first, width = min(starts), inputs["input_ids"].shape[1]
     # The logits of a position speak of the token after it. Those before the first reply are not computed.
     inputs["logits_to_keep"] = torch.arange(first - 1, width - 1)
-    return _batch(inputs, [tail for _, tail in tails], [at - first for at in starts])
+    return _build_batch(inputs, [tail for _, tail in tails], [at - first for at in starts])
 
 
-def answered(
+def build_encoder_decoder_batch(
     processor: Any,
-    pictures: Sequence[Image.Image],
+    images: Sequence[Image.Image],
     prompts: Sequence[str],
     replies: Sequence[str],
     *,
@@ -109,16 +111,16 @@ def answered(
 ) -> Batch:
     """Return the batch of an encoder-decoder, whose decoder writes the reply; see ``continued``."""
     tokenizer = processor.tokenizer
-    tokens = [_whole(tokenizer, tokenizer(reply).input_ids, end=end) for reply in replies]
-    inputs = _processed(processor, pictures, prompts) | {"labels": _padded(tokens, -100)}
-    return _batch(inputs, tokens, [0] * len(tokens))
+    tokens = [_set_end_token(tokenizer, tokenizer(reply).input_ids, end=end) for reply in replies]
+    inputs = _prepare_inputs(processor, images, prompts) | {"labels": _pad_rows(tokens, -100)}
+    return _build_batch(inputs, tokens, [0] * len(tokens))
 
 
-def _processed(processor: Any, pictures: Sequence[Image.Image], prompts: Sequence[str]) -> dict[str, Any]:
+def _prepare_inputs(processor: Any, images: Sequence[Image.Image], prompts: Sequence[str]) -> dict[str, Any]:
     """Return what the model takes for the prompts alone."""
     data = dict(
         processor(
-            images=list(pictures), text=list(prompts), padding=True, padding_side="right", return_tensors="pt"
+            images=list(images), text=list(prompts), padding=True, padding_side="right", return_tensors="pt"
         )
     )
     # A Q-Former has positions for so much of a question; the language model reads all of it.
@@ -128,7 +130,7 @@ def _processed(processor: Any, pictures: Sequence[Image.Image], prompts: Sequenc
     return data
 
 
-def _tail(tokenizer: Any, prompt: str, reply: str, *, end: bool) -> tuple[int, list[int]]:
+def _tokenize_reply(tokenizer: Any, prompt: str, reply: str, *, end: bool) -> tuple[int, list[int]]:
     """Return how many tokens of the prompt the reply changes, and the tokens that follow the others.
 
     It changes none unless the tokenizer draws the end of the prompt and the start of the reply into one
@@ -136,28 +138,28 @@ def _tail(tokenizer: Any, prompt: str, reply: str, *, end: bool) -> tuple[int, l
     """
     before = tokenizer(prompt).input_ids
     space = "" if not prompt or prompt[-1].isspace() else " "
-    together = tokenizer(prompt + space + reply).input_ids
-    pairs = zip(before, together, strict=False)
-    same = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(before), len(together)))
-    return len(before) - same, _whole(tokenizer, together[same:], end=end)
+    joint_tokens = tokenizer(prompt + space + reply).input_ids
+    pairs = zip(before, joint_tokens, strict=False)
+    same = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(before), len(joint_tokens)))
+    return len(before) - same, _set_end_token(tokenizer, joint_tokens[same:], end=end)
 
 
-def _whole(tokenizer: Any, tokens: Sequence[int], *, end: bool) -> list[int]:
+def _set_end_token(tokenizer: Any, tokens: Sequence[int], *, end: bool) -> list[int]:
     """Return the tokens of a reply with, or without, the one that ends it."""
     last = tokenizer.eos_token_id
     bare = list(tokens[:-1] if tokens and tokens[-1] == last else tokens)
     return [*bare, last] if end and last is not None else bare
 
 
-def _batch(inputs: dict[str, Any], replies: Sequence[Sequence[int]], starts: Sequence[int]) -> Batch:
+def _build_batch(inputs: dict[str, Any], replies: Sequence[Sequence[int]], starts: Sequence[int]) -> Batch:
     import torch
 
-    places = [(i, start + j) for i, start in enumerate(starts) for j in range(len(replies[i]))]
-    rows, columns = torch.tensor(places, dtype=torch.int64).reshape(-1, 2).T
+    positions = [(i, start + j) for i, start in enumerate(starts) for j in range(len(replies[i]))]
+    rows, columns = torch.tensor(positions, dtype=torch.int64).reshape(-1, 2).T
     return Batch(inputs, rows, columns, torch.tensor([token for reply in replies for token in reply]))
 
 
-def _padded(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
+def _pad_rows(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
     """Return the rows (n, longest), filled up on the right."""
     import torch
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import Embeddings, Identity
-from caramel.io.image_codec import open_picture
-from caramel.models.batching import in_batches
-from caramel.models.devices import resolve_device, resolve_precision, whole_fp32
-from caramel.models.loading.files import explained, tried
-from caramel.models.transformers.transformers_dual import distinct_rows, padded, tokens
+from caramel.io.image_codec import decode_image
+from caramel.models.batching import run_in_batches
+from caramel.models.devices import disable_tf32, resolve_device, resolve_precision
+from caramel.models.loading.files import translate_load_errors, validate_model
+from caramel.models.transformers.transformers_dual import compute_distinct_rows, get_token_ids, pad_token_ids
 from caramel.models.transformers.transformers_files import (
+    build_identity,
     find_file,
-    identity_of,
     load_image_processor,
     load_pretrained,
     load_tokenizer,
@@ -45,7 +45,7 @@ SAFE = ("model.safetensors", "model.safetensors.index.json")
 BATCH = {"cuda": 32, "cpu": 8}  # images to start with: each has hundreds of tokens
 
 
-class LastToken:
+class LastTokenEncoder:
     """A ``DualEncoder`` over a generative model of transformers.
 
     Args:
@@ -68,7 +68,7 @@ class LastToken:
     @cached_property
     def identity(self) -> Identity:
         """What determines the embeddings."""
-        return identity_of(
+        return build_identity(
             "dual",
             self._model,
             [self._tokenizer, self._image_processor],
@@ -86,39 +86,46 @@ class LastToken:
             DataError: a picture does not decode; the message gives its place in its batch.
         """
         batch = batch or BATCH.get(self._device.partition(":")[0], BATCH["cpu"])
-        return in_batches(images, self._shown, self._forward, batch=batch, device=self._device)
+        return run_in_batches(
+            images, self._prepare_images, self._compute_unit_vectors, batch=batch, device=self._device
+        )
 
     def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d); captions share batches with those of one length."""
-        rows = tokens(self._tokenizer, texts, self._length)
-        return distinct_rows(
-            rows, self._padded, self._forward, batch=batch, device=self._device, name=self.name
+        rows = get_token_ids(self._tokenizer, texts, self._length)
+        return compute_distinct_rows(
+            rows,
+            self._pad_token_ids,
+            self._compute_unit_vectors,
+            batch=batch,
+            device=self._device,
+            name=self.name,
         )
 
-    def _padded(self, rows: Sequence[tuple[int, ...]]) -> dict[str, torch.Tensor]:
+    def _pad_token_ids(self, rows: Sequence[tuple[int, ...]]) -> dict[str, torch.Tensor]:
         """Return rows of tokens, filled up on the right, where under a causal mask no token looks."""
-        return padded(rows, self._tokenizer.pad_token_id)
+        return pad_token_ids(rows, self._tokenizer.pad_token_id)
 
-    def _shown(self, files: Sequence[bytes]) -> dict[str, torch.Tensor]:
+    def _prepare_images(self, files: Sequence[bytes]) -> dict[str, torch.Tensor]:
         """Return the input of some images, each with the prompt."""
         import torch
 
-        def one(numbered: tuple[int, bytes]) -> dict[str, torch.Tensor]:
-            picture = open_picture(numbered[1], f"number {numbered[0]}")
+        def prepare_image(numbered: tuple[int, bytes]) -> dict[str, torch.Tensor]:
+            picture = decode_image(numbered[1], f"number {numbered[0]}")
             if min(picture.size) < SMALLEST:
                 picture = picture.resize(ENLARGED)
             return dict(self._image_processor(picture, size=SIZE, return_tensors="pt"))
 
-        ready = map_in_threads(one, list(enumerate(files)))
+        ready = map_in_threads(prepare_image, list(enumerate(files)))
         pixels = {
             name: torch.cat([row[name] for row in ready]) for name in ("pixel_values", "image_grid_thw")
         }
         merged = self._image_processor.merge_size**2
         counts = (pixels["image_grid_thw"].prod(dim=1) // merged).tolist()
         texts = [PROMPT.replace(IMAGE, IMAGE * count) for count in counts]
-        return pixels | self._padded(tokens(self._tokenizer, texts, None))
+        return pixels | self._pad_token_ids(get_token_ids(self._tokenizer, texts, None))
 
-    def _forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    def _compute_unit_vectors(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """Return unit vectors (n, d): the states of the last tokens."""
         import torch
 
@@ -127,15 +134,15 @@ class LastToken:
             for name, value in inputs.items()
         }
         count, width = moved["input_ids"].shape
-        places = torch.arange(width, device=self._device).expand(3, count, width)
-        with torch.no_grad(), whole_fp32():
-            states = self._model.model(**moved, position_ids=places, use_cache=False).last_hidden_state
+        position_ids = torch.arange(width, device=self._device).expand(3, count, width)
+        with torch.no_grad(), disable_tf32():
+            states = self._model.model(**moved, position_ids=position_ids, use_cache=False).last_hidden_state
         last = moved["attention_mask"].sum(dim=1) - 1
-        found = states[torch.arange(count, device=last.device), last]
-        return torch.nn.functional.normalize(found.float(), dim=-1)
+        last_states = states[torch.arange(count, device=last.device), last]
+        return torch.nn.functional.normalize(last_states.float(), dim=-1)
 
 
-def load_last_token(target: str, *, device: str, precision: str, name: str) -> LastToken:
+def load_last_token(target: str, *, device: str, precision: str, name: str) -> LastTokenEncoder:
     """Return the encoder of a folder or of OWNER/REPO, whose type is one of ``TYPES``.
 
     Raises:
@@ -144,19 +151,19 @@ def load_last_token(target: str, *, device: str, precision: str, name: str) -> L
     import torch
     from transformers import AutoModelForImageTextToText
 
-    problems = missing_last_token(target)
+    problems = list_last_token_problems(target)
     if problems:
         raise BackendError("\n".join(problems))
     device = resolve_device(device)
     precision = resolve_precision(precision, device)
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    with explained(target):
+    with translate_load_errors(target):
         model = load_pretrained(AutoModelForImageTextToText, target, device=device, dtype=dtype)
         parts = load_tokenizer(target), load_image_processor(target)
-        return tried(LastToken(model, *parts, device, precision, name), target)
+        return validate_model(LastTokenEncoder(model, *parts, device, precision, name), target)
 
 
-def missing_last_token(target: str) -> list[str]:
+def list_last_token_problems(target: str) -> list[str]:
     """Return what keeps such a checkpoint from being loaded: it is an adapter, or has no weights as safetensors."""
     if any(find_file(target, name) for name in SAFE):
         return []

@@ -16,16 +16,21 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.interfaces.model import Family, Floats, Identity, Index
-from caramel.models.batching import in_batches, in_batches_by_length
-from caramel.models.devices import autocast, resolve_precision
-from caramel.models.transformers.matching_architectures import ARCHITECTURES, encode_token, text_config
-from caramel.models.transformers.text_normalization import clean_texts, cleaning_of
-from caramel.models.transformers.transformers_dual import padded, processed, tokens, with_processors
+from caramel.models.batching import run_in_batches, run_in_batches_by_length
+from caramel.models.devices import resolve_precision, use_precision
+from caramel.models.transformers.matching_architectures import ARCHITECTURES, encode_token, get_text_config
+from caramel.models.transformers.text_normalization import clean_texts, select_cleaning
+from caramel.models.transformers.transformers_dual import (
+    get_token_ids,
+    load_with_processors,
+    pad_token_ids,
+    prepare_images,
+)
 from caramel.models.transformers.transformers_files import (
     MODEL_TYPES,
+    build_identity,
     check_type,
-    identity_of,
-    missing_transformers,
+    list_checkpoint_problems,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
 
 IMAGES_AT_ONCE = 128  # whose places are kept in memory: up to 4 MB each
 Row = tuple[int, ...]  # tokens of a text
-Places = npt.NDArray[np.float32]  # what a model made of an image, (places, d)
+ImageTokens = npt.NDArray[np.float32]  # what a model made of an image, (places, d)
 
 
 class _Pair(NamedTuple):
@@ -62,16 +67,16 @@ class MatchingHead:
         self.name = name
         self._model, self._tokenizer, self._image_processor = model, tokenizer, image_processor
         self._device, self._precision = device, resolve_precision(precision, device)
-        self._kind = model.config.model_type
-        self._parts = ARCHITECTURES[self._kind]
-        self._length = min(tokenizer.model_max_length, text_config(model).max_position_embeddings)
-        self._cleaning = cleaning_of(self._kind, tokenizer)
-        self._first = encode_token(model, tokenizer, name) if self._kind == "blip" else None
+        self._model_type = model.config.model_type
+        self._parts = ARCHITECTURES[self._model_type]
+        self._length = min(tokenizer.model_max_length, get_text_config(model).max_position_embeddings)
+        self._cleaning = select_cleaning(self._model_type, tokenizer)
+        self._first = encode_token(model, tokenizer, name) if self._model_type == "blip" else None
 
     @cached_property
     def identity(self) -> Identity:
         """What determines the scores."""
-        return identity_of(
+        return build_identity(
             "itm",
             self._model,
             [self._tokenizer, self._image_processor],
@@ -83,7 +88,7 @@ class MatchingHead:
             score="logit",
         )
 
-    def match(
+    def match_pairs(
         self,
         images: Sequence[bytes],
         texts: Sequence[str],
@@ -99,71 +104,77 @@ class MatchingHead:
         Raises:
             DataError: a picture does not decode.
         """
-        rows = tokens(self._tokenizer, clean_texts(texts, self._cleaning), self._length)
+        rows = get_token_ids(self._tokenizer, clean_texts(texts, self._cleaning), self._length)
         if self._first is not None:
             rows = [(self._first, *row[1:]) for row in rows]
-        asked = [_Pair(i, rows[t]) for i, t in zip(image_of.tolist(), text_of.tolist(), strict=True)]
+        all_pairs = [_Pair(i, rows[t]) for i, t in zip(image_of.tolist(), text_of.tolist(), strict=True)]
         texts_of: dict[int, set[Row]] = {}
-        for pair in asked:
+        for pair in all_pairs:
             texts_of.setdefault(pair.image, set()).add(pair.text)
         used = sorted(texts_of)
         scores: dict[_Pair, float] = {}
         for start in range(0, len(used), IMAGES_AT_ONCE):
             block = used[start : start + IMAGES_AT_ONCE]
             pairs = [_Pair(i, text) for i in block for text in texts_of[i]]
-            scores |= self._matched({i: images[i] for i in block}, pairs, batch)
-        return np.array([scores[pair] for pair in asked], np.float64)
+            scores |= self._score_pairs({i: images[i] for i in block}, pairs, batch)
+        return np.array([scores[pair] for pair in all_pairs], np.float64)
 
-    def _matched(
+    def _score_pairs(
         self, images: Mapping[int, bytes], pairs: Sequence[_Pair], batch: int | None
     ) -> dict[_Pair, float]:
         """Return the scores of pairs of these images; batches hold texts of one length."""
-        places = dict(zip(images, self._places(list(images.values()), batch), strict=True))
+        image_tokens = dict(zip(images, self._encode_images(list(images.values()), batch), strict=True))
         pairs = sorted(pairs, key=lambda pair: (len(pair.text), pair))
-        found = in_batches_by_length(
+        scores = run_in_batches_by_length(
             pairs,
             [len(pair.text) for pair in pairs],
-            lambda some: self._inputs(some, places),
-            self._scores,
+            lambda some: self._build_inputs(some, image_tokens),
+            self._compute_scores,
             batch=batch,
             device=self._device,
             name=self.name,
         )
-        return dict(zip(pairs, found.tolist(), strict=True))
+        return dict(zip(pairs, scores.tolist(), strict=True))
 
-    def _places(self, files: Sequence[bytes], batch: int | None) -> Sequence[Places]:
+    def _encode_images(self, files: Sequence[bytes], batch: int | None) -> Sequence[ImageTokens]:
         """Return what the model makes of each image before it sees a text."""
         import torch
 
-        def forward(inputs: Mapping[str, Any]) -> torch.Tensor:
-            with torch.inference_mode(), autocast(self._device, self._precision):
-                return self._parts.places(self._model, inputs["pixel_values"].to(self._device))
+        def compute_tokens(inputs: Mapping[str, Any]) -> torch.Tensor:
+            with torch.inference_mode(), use_precision(self._device, self._precision):
+                return self._parts.image_tokens(self._model, inputs["pixel_values"].to(self._device))
 
-        def look(some: Sequence[bytes], batch: int | None) -> Sequence[Places]:
-            prepare = lambda files: processed(self._image_processor, files)  # noqa: E731
-            return list(in_batches(some, prepare, forward, batch=batch, device=self._device))
+        def encode_batches(some: Sequence[bytes], batch: int | None) -> Sequence[ImageTokens]:
+            prepare = lambda files: prepare_images(self._image_processor, files)  # noqa: E731
+            return list(run_in_batches(some, prepare, compute_tokens, batch=batch, device=self._device))
 
-        return look(files, batch) if self._parts.together else [look([file], 1)[0] for file in files]
+        return (
+            encode_batches(files, batch)
+            if self._parts.can_batch_images
+            else [encode_batches([file], 1)[0] for file in files]
+        )
 
-    def _inputs(self, pairs: Sequence[_Pair], places: Mapping[int, Places]) -> dict[str, torch.Tensor]:
+    def _build_inputs(
+        self, pairs: Sequence[_Pair], image_tokens: Mapping[int, ImageTokens]
+    ) -> dict[str, torch.Tensor]:
         """Return what the head's model takes for the pairs; places are padded to the largest image's."""
         import torch
 
-        rows = [torch.from_numpy(places[pair.image]) for pair in pairs]
+        rows = [torch.from_numpy(image_tokens[pair.image]) for pair in pairs]
         mask = [torch.ones(len(row), dtype=torch.int64) for row in rows]
         pad = torch.nn.utils.rnn.pad_sequence
         return {
             "places": pad(rows, batch_first=True),
             "places_mask": pad(mask, batch_first=True),
-            **padded([pair.text for pair in pairs], self._tokenizer.pad_token_id),
+            **pad_token_ids([pair.text for pair in pairs], self._tokenizer.pad_token_id),
         }
 
-    def _scores(self, inputs: Mapping[str, Any]) -> torch.Tensor:
+    def _compute_scores(self, inputs: Mapping[str, Any]) -> torch.Tensor:
         """Return the scores (n,); the head itself computes in fp32, so that they stay apart."""
         import torch
 
         with torch.inference_mode():
-            with autocast(self._device, self._precision):
+            with use_precision(self._device, self._precision):
                 hidden = self._parts.hidden(self._model, {k: v.to(self._device) for k, v in inputs.items()})
             return self._parts.score(self._model, hidden.float())
 
@@ -176,14 +187,14 @@ def load_itm(target: str, *, device: str, precision: str, name: str) -> Matching
     """
     import transformers
 
-    kind = check_type(target, MODEL_TYPES["itm"])
-    model = getattr(transformers, ARCHITECTURES[kind].model)
-    return with_processors(MatchingHead, model, target, device=device, precision=precision, name=name)
+    type_name = check_type(target, MODEL_TYPES["itm"])
+    model = getattr(transformers, ARCHITECTURES[type_name].model)
+    return load_with_processors(MatchingHead, model, target, device=device, precision=precision, name=name)
 
 
-def missing_itm(target: str) -> list[str]:
+def list_itm_problems(target: str) -> list[str]:
     """Return what keeps the model from being loaded, without loading it."""
-    return missing_transformers(target, types=MODEL_TYPES["itm"])
+    return list_checkpoint_problems(target, types=MODEL_TYPES["itm"])
 
 
 ITM = Family(
@@ -192,5 +203,5 @@ ITM = Family(
     "FOLDER",
     "matching heads: BLIP, BLIP-2, ViLT",
     load=load_itm,
-    missing=missing_itm,
+    missing=list_itm_problems,
 )

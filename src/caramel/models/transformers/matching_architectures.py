@@ -32,18 +32,18 @@ class Architecture:
     """
 
     model: str
-    places: Callable[[Any, Any], torch.Tensor]
+    image_tokens: Callable[[Any, Any], torch.Tensor]
     hidden: Callable[[Any, Mapping[str, Any]], torch.Tensor]
     score: Callable[[Any, Any], torch.Tensor]
-    together: bool = True
+    can_batch_images: bool = True
 
 
-def _difference(logits: Any) -> Any:
+def _compute_match_logit(logits: Any) -> Any:
     """Return the logit of match less that of no match."""
     return logits[..., 1] - logits[..., 0]
 
 
-def _blip_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
+def _compute_blip_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
     return model.text_encoder(
         input_ids=inputs["input_ids"],
         attention_mask=inputs["attention_mask"],
@@ -52,23 +52,23 @@ def _blip_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
     ).last_hidden_state[:, 0]
 
 
-def _blip2_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
+def _compute_blip2_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
     import torch
 
     ids = inputs["input_ids"]
     queries = model.query_tokens.expand(len(ids), -1, -1)
-    seen = torch.ones(queries.shape[:2], dtype=torch.int64, device=ids.device)
+    query_mask = torch.ones(queries.shape[:2], dtype=torch.int64, device=ids.device)
     hidden = model.qformer(
         query_embeds=model.embeddings(input_ids=ids, query_embeds=queries),
         query_length=queries.shape[1],
-        attention_mask=torch.cat([seen, inputs["attention_mask"]], 1),
+        attention_mask=torch.cat([query_mask, inputs["attention_mask"]], 1),
         encoder_hidden_states=inputs["places"],
         encoder_attention_mask=inputs["places_mask"],
     ).last_hidden_state
     return hidden[:, : queries.shape[1]]
 
 
-def _vilt_places(model: Any, pixels: Any) -> Any:
+def _embed_vilt_image(model: Any, pixels: Any) -> Any:
     """Return the class token and all patches, (1, 1 + patches, d), with interpolated positions."""
     import torch
 
@@ -81,7 +81,7 @@ def _vilt_places(model: Any, pixels: Any) -> Any:
     return torch.cat([first, (patches + grid).flatten(2).transpose(1, 2)], 1)
 
 
-def _vilt_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
+def _compute_vilt_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
     return model.vilt(
         input_ids=inputs["input_ids"],
         attention_mask=inputs["attention_mask"],
@@ -90,34 +90,34 @@ def _vilt_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
     ).pooler_output
 
 
-def _vision(model: Any, pixels: Any) -> Any:
+def _encode_vision(model: Any, pixels: Any) -> Any:
     return model.vision_model(pixel_values=pixels).last_hidden_state
 
 
 ARCHITECTURES: Mapping[str, Architecture] = {
     "blip": Architecture(
         "BlipForImageTextRetrieval",
-        _vision,
-        _blip_hidden,
-        lambda model, hidden: _difference(model.itm_head(hidden)),
+        _encode_vision,
+        _compute_blip_hidden,
+        lambda model, hidden: _compute_match_logit(model.itm_head(hidden)),
     ),
     "blip-2": Architecture(
         "Blip2ForImageTextRetrieval",
-        _vision,
-        _blip2_hidden,
-        lambda model, hidden: _difference(model.itm_head(hidden)).mean(1),
+        _encode_vision,
+        _compute_blip2_hidden,
+        lambda model, hidden: _compute_match_logit(model.itm_head(hidden)).mean(1),
     ),
     "vilt": Architecture(
         "ViltForImageAndTextRetrieval",
-        _vilt_places,
-        _vilt_hidden,
+        _embed_vilt_image,
+        _compute_vilt_hidden,
         lambda model, hidden: model.rank_output(hidden)[:, 0],
-        together=False,
+        can_batch_images=False,
     ),
 }
 
 
-def text_config(model: Any) -> Any:
+def get_text_config(model: Any) -> Any:
     """Return the config of the part that reads the text."""
     config = model.config
     return getattr(config, "text_config" if config.model_type == "blip" else "qformer_config", config)

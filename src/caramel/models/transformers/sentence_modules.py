@@ -57,7 +57,7 @@ class Layout:
     prefix: str = ""
 
 
-def layout_of(target: str) -> Layout:
+def read_layout(target: str) -> Layout:
     """Return the layout that a folder or OWNER/REPO states; without modules.json it has no pooling.
 
     Raises:
@@ -65,60 +65,60 @@ def layout_of(target: str) -> Layout:
     """
     path = find_file(target, "modules.json")
     if path is None:
-        return Layout(target, prefix=_default_prompt(target))
-    modules = [(m["type"].rpartition(".")[2], m["path"]) for m in _modules(target)]
-    kinds = [kind for kind, _ in modules]
-    if kinds[:2] != ["Transformer", "Pooling"] or not set(kinds[2:]) <= {"Dense", "Normalize"}:
+        return Layout(target, prefix=_read_default_prompt(target))
+    modules = [(m["type"].rpartition(".")[2], m["path"]) for m in _read_modules(target)]
+    module_types = [module_type for module_type, _ in modules]
+    if module_types[:2] != ["Transformer", "Pooling"] or not set(module_types[2:]) <= {"Dense", "Normalize"}:
         raise BackendError(
-            f"{target!r} consists of {', '.join(kinds)}. text: takes a Transformer and a Pooling, followed "
+            f"{target!r} consists of {', '.join(module_types)}. text: takes a Transformer and a Pooling, followed "
             f"by Dense and Normalize; models of images and texts are another family, such as dual:."
         )
     pooling = read_config(target, f"{modules[1][1]}/config.json")
-    inner = _inside(target, modules[0][1])
+    inner = _resolve_subfolder(target, modules[0][1])
     settings = find_file(inner, "sentence_bert_config.json")
     stated = read_config(inner, "sentence_bert_config.json") if settings else {}
     length = stated.get("max_seq_length")
     if length is not None and (type(length) is not int or length < 1):
-        raise _wrong(target, "max_seq_length", length, "a whole number above 0")
+        raise _build_setting_error(target, "max_seq_length", length, "a whole number above 0")
     return Layout(
         transformer=inner,
-        pooling=_poolings(pooling, target),
-        include_prompt=_flag(target, pooling, "include_prompt", True),
+        pooling=_read_poolings(pooling, target),
+        include_prompt=_read_flag(target, pooling, "include_prompt", True),
         then=tuple(modules[2:]),
         length=length,
-        lower_case=_flag(target, stated, "do_lower_case", False),
-        prefix=_default_prompt(target),
+        lower_case=_read_flag(target, stated, "do_lower_case", False),
+        prefix=_read_default_prompt(target),
     )
 
 
-def _flag(target: str, config: Mapping[str, Any], key: str, default: bool) -> bool:
+def _read_flag(target: str, config: Mapping[str, Any], key: str, default: bool) -> bool:
     """Return a setting that is true, false, or not stated (null)."""
     value = config.get(key)
     if value is not None and not isinstance(value, bool):
-        raise _wrong(target, key, value, "true or false")
+        raise _build_setting_error(target, key, value, "true or false")
     return default if value is None else value
 
 
-def _wrong(target: str, key: str, value: Any, must: str) -> BackendError:
+def _build_setting_error(target: str, key: str, value: Any, must: str) -> BackendError:
     """Return the error about a setting that is none."""
     return BackendError(f"{target!r} is broken: {key!r} is {value!r}, and must be {must}. Fetch it again.")
 
 
-def _modules(target: str) -> list[dict[str, Any]]:
+def _read_modules(target: str) -> list[dict[str, Any]]:
     """Return the list in modules.json, each of which has a type and a folder within the target."""
-    found = read_json(target, "modules.json")
-    if not isinstance(found, list) or not all(isinstance(module, dict) for module in found):
+    modules = read_json(target, "modules.json")
+    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
         raise BackendError(f"modules.json of {target!r} is broken: it must be a list of objects.")
-    for module in found:
-        kind, path = module.get("type"), module.get("path")
-        if not isinstance(kind, str):
-            raise _wrong(target, "type", kind, "the name of a module")
+    for module in modules:
+        module_type, path = module.get("type"), module.get("path")
+        if not isinstance(module_type, str):
+            raise _build_setting_error(target, "type", module_type, "the name of a module")
         if not isinstance(path, str) or path.startswith("/") or ".." in path.split("/") or "\0" in path:
-            raise _wrong(target, "path", path, "a folder within it")
-    return found
+            raise _build_setting_error(target, "path", path, "a folder within it")
+    return modules
 
 
-def _inside(target: str, folder: str) -> str:
+def _resolve_subfolder(target: str, folder: str) -> str:
     """Return the folder in the target.
 
     Raises:
@@ -133,18 +133,18 @@ def _inside(target: str, folder: str) -> str:
     return str(Path(target) / folder)
 
 
-def _poolings(config: dict[str, Any], target: str) -> tuple[str, ...]:
+def _read_poolings(config: dict[str, Any], target: str) -> tuple[str, ...]:
     """Return the poolings of a config.json of the present or the older form."""
     stated = config.get("pooling_mode")
     if stated is None:
-        stated = [name for name in POOLINGS if _flag(target, config, _OLDER[name], False)] or ["mean"]
+        stated = [name for name in POOLINGS if _read_flag(target, config, _OLDER[name], False)] or ["mean"]
     names = [stated] if isinstance(stated, str) else stated
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise _wrong(target, "pooling_mode", stated, "a name or a list of names")
-    return checked_poolings(tuple(names), target)
+        raise _build_setting_error(target, "pooling_mode", stated, "a name or a list of names")
+    return check_poolings(tuple(names), target)
 
 
-def checked_poolings(names: tuple[str, ...], target: str) -> tuple[str, ...]:
+def check_poolings(names: tuple[str, ...], target: str) -> tuple[str, ...]:
     """Return the names if all are in ``POOLINGS``.
 
     Raises:
@@ -171,7 +171,7 @@ def require_pooling(target: str, layout: Layout, default: tuple[str, ...]) -> La
     )
 
 
-def _default_prompt(target: str) -> str:
+def _read_default_prompt(target: str) -> str:
     """Return the prompt that is put before texts where no other is asked for."""
     name = "config_sentence_transformers.json"
     config = read_config(target, name) if find_file(target, name) else {}
@@ -182,11 +182,11 @@ def _default_prompt(target: str) -> str:
     if not isinstance(prompts, dict) or not isinstance(default, str) or default not in prompts:
         raise BackendError(f"{name} of {target!r}: 'default_prompt_name' {default!r} is none of 'prompts'.")
     if not isinstance(prompts[default] or "", str):
-        raise _wrong(target, default, prompts[default], "the text of a prompt")
+        raise _build_setting_error(target, default, prompts[default], "the text of a prompt")
     return prompts[default] or ""
 
 
-def modules_of(target: str, layout: Layout) -> torch.nn.Sequential:
+def build_modules(target: str, layout: Layout) -> torch.nn.Sequential:
     """Return the modules after the Transformer, as sentence-transformers runs them, on the processor.
 
     They take features, a dict with ``token_embeddings`` (n, tokens, d), ``attention_mask`` (n, tokens) and
@@ -200,11 +200,14 @@ def modules_of(target: str, layout: Layout) -> torch.nn.Sequential:
 
     # Of a width it is only told for those who ask it: that of its input is what counts.
     pooling = Pooling(0, layout.pooling, include_prompt=layout.include_prompt)
-    then = [_dense(target, folder) if kind == "Dense" else Normalize() for kind, folder in layout.then]
+    then = [
+        _load_dense(target, folder) if module_type == "Dense" else Normalize()
+        for module_type, folder in layout.then
+    ]
     return torch.nn.Sequential(pooling, *then).eval()
 
 
-def _dense(target: str, folder: str) -> torch.nn.Module:
+def _load_dense(target: str, folder: str) -> torch.nn.Module:
     """Return a linear layer with its activation; its file is read here, where its size is compared first."""
     import torch
     from sentence_transformers.sentence_transformer.modules import Dense
@@ -223,13 +226,15 @@ def _dense(target: str, folder: str) -> torch.nn.Module:
         )
     state = {key.removeprefix("linear."): value for key, value in read_state(weights).items()}
     ins, outs = config.get("in_features"), config.get("out_features")
-    shapes = {"weight": (outs, ins)} | ({"bias": (outs,)} if _flag(target, config, "bias", True) else {})
-    found = {key: tuple(value.shape) for key, value in state.items()}
-    if found != shapes:
-        raise BackendError(f"{where}: its weights, {found}, do not fit its config, {shapes}. Fetch it again.")
+    shapes = {"weight": (outs, ins)} | ({"bias": (outs,)} if _read_flag(target, config, "bias", True) else {})
+    weight_shapes = {key: tuple(value.shape) for key, value in state.items()}
+    if weight_shapes != shapes:
+        raise BackendError(
+            f"{where}: its weights, {weight_shapes}, do not fit its config, {shapes}. Fetch it again."
+        )
     layer: torch.nn.Module = Dense(
-        *reversed(found["weight"]),
-        bias="bias" in found,
+        *reversed(weight_shapes["weight"]),
+        bias="bias" in weight_shapes,
         activation_function=getattr(torch.nn, activation)(),
         init_weight=state["weight"].float(),
         init_bias=state["bias"].float() if "bias" in state else None,

@@ -24,24 +24,24 @@ from urllib.parse import parse_qsl
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import Embeddings, Family, Identity
-from caramel.models.devices import autocast, resolve_device, resolve_precision
-from caramel.models.identity import versions, weights_hash
-from caramel.models.loading.files import explained, tried
+from caramel.models.devices import resolve_device, resolve_precision, use_precision
+from caramel.models.identity import get_package_versions, hash_weights
+from caramel.models.loading.files import translate_load_errors, validate_model
 from caramel.models.transformers.sentence_modules import (
     Layout,
-    checked_poolings,
-    layout_of,
-    modules_of,
+    build_modules,
+    check_poolings,
+    read_layout,
     require_pooling,
 )
-from caramel.models.transformers.transformers_dual import distinct_rows, padded, tokens
+from caramel.models.transformers.transformers_dual import compute_distinct_rows, get_token_ids, pad_token_ids
 from caramel.models.transformers.transformers_files import (
     MODEL_TYPES,
-    identity_of,
+    build_identity,
+    list_checkpoint_problems,
     load_pretrained,
     load_tokenizer,
-    missing_transformers,
-    model_type,
+    read_model_type,
 )
 
 if TYPE_CHECKING:
@@ -82,14 +82,14 @@ class SentenceEncoder:
         self.name = name
         self._model, self._tokenizer, self._layout, self._modules = model, tokenizer, layout, modules
         self._device, self._precision = device, resolve_precision(precision, device)
-        self._length = _length(model.config, tokenizer, layout)
-        self._skip = 0 if layout.include_prompt else _prefix_tokens(tokenizer, layout.prefix)
+        self._length = _compute_max_length(model.config, tokenizer, layout)
+        self._skip = 0 if layout.include_prompt else _count_prefix_tokens(tokenizer, layout.prefix)
 
     @cached_property
     def identity(self) -> Identity:
         """What determines the embeddings."""
         layout = {key: value for key, value in asdict(self._layout).items() if key != "transformer"}
-        return identity_of(
+        return build_identity(
             "text",
             self._model,
             [self._tokenizer],
@@ -97,8 +97,8 @@ class SentenceEncoder:
             device=self._device,
             layout=layout,
             length=self._length,
-            modules=[repr(self._modules), weights_hash(self._modules)],
-            versions=versions("transformers", "tokenizers", "sentence-transformers"),
+            modules=[repr(self._modules), hash_weights(self._modules)],
+            versions=get_package_versions("transformers", "tokenizers", "sentence-transformers"),
         )
 
     def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
@@ -109,21 +109,21 @@ class SentenceEncoder:
         ready = [self._layout.prefix + text for text in texts]
         if self._layout.lower_case:
             ready = [text.lower() for text in ready]
-        return distinct_rows(
-            tokens(self._tokenizer, ready, self._length),
-            lambda rows: padded(rows, self._tokenizer.pad_token_id),
-            self._embed,
+        return compute_distinct_rows(
+            get_token_ids(self._tokenizer, ready, self._length),
+            lambda rows: pad_token_ids(rows, self._tokenizer.pad_token_id),
+            self._embed_inputs,
             batch=batch,
             device=self._device,
             name=self.name,
         )
 
-    def _embed(self, inputs: Inputs) -> torch.Tensor:
+    def _embed_inputs(self, inputs: Inputs) -> torch.Tensor:
         import torch
 
         inputs = {k: v.to(self._device) for k, v in inputs.items()}
         with torch.inference_mode():
-            with autocast(self._device, self._precision):
+            with use_precision(self._device, self._precision):
                 hidden = self._model(**inputs).last_hidden_state
             features = {
                 "token_embeddings": hidden.float(),
@@ -133,20 +133,20 @@ class SentenceEncoder:
             return torch.nn.functional.normalize(self._modules(features)["sentence_embedding"], dim=-1)
 
 
-def _length(config: Any, tokenizer: Any, layout: Layout) -> int | None:
+def _compute_max_length(config: Any, tokenizer: Any, layout: Layout) -> int | None:
     """Return how many tokens a text has at most, None if nothing says so."""
-    places = getattr(config, "max_position_embeddings", None)
-    if places and re.search("roberta|camembert|mpnet", config.model_type):
-        places -= config.pad_token_id + 1  # their positions start there
-    known = [n for n in (layout.length, tokenizer.model_max_length, places) if n and n < 2**31]
+    max_positions = getattr(config, "max_position_embeddings", None)
+    if max_positions and re.search("roberta|camembert|mpnet", config.model_type):
+        max_positions -= config.pad_token_id + 1  # their positions start there
+    known = [n for n in (layout.length, tokenizer.model_max_length, max_positions) if n and n < 2**31]
     return min(known, default=None)
 
 
-def _prefix_tokens(tokenizer: Any, prefix: str) -> int:
+def _count_prefix_tokens(tokenizer: Any, prefix: str) -> int:
     """Return how many tokens a prefix is at the beginning of a text, with the special ones there."""
     if not prefix:
         return 0
-    (row,) = tokens(tokenizer, [prefix], None)
+    (row,) = get_token_ids(tokenizer, [prefix], None)
     return len(row) - (row[-1] in tokenizer.all_special_ids)
 
 
@@ -156,7 +156,7 @@ def parse_target(target: str) -> tuple[str, dict[str, str]]:
     Raises:
         BackendError: a setting is unknown or has no value.
     """
-    place, _, query = target.partition("?")
+    checkpoint, _, query = target.partition("?")
     try:
         settings = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
     except ValueError as error:
@@ -168,16 +168,16 @@ def parse_target(target: str) -> tuple[str, dict[str, str]]:
         raise BackendError(
             f"text:{target}: include_prompt must be true or false, not {settings['include_prompt']!r}."
         )
-    return place, settings
+    return checkpoint, settings
 
 
-def layout_with(place: str, settings: Mapping[str, str]) -> Layout:
+def build_layout(checkpoint: str, settings: Mapping[str, str]) -> Layout:
     """Return the layout that files and settings state; the latter have the last word. It may have no pooling.
 
     Raises:
         BackendError: a file is broken, or a pooling unknown.
     """
-    layout, last = layout_of(place), Path(place).name
+    layout, last = read_layout(checkpoint), Path(checkpoint).name
     if E5.fullmatch(last):
         layout = replace(layout, prefix=layout.prefix or "query: ", pooling=layout.pooling or ("mean",))
     if INSTRUCTOR.fullmatch(last):
@@ -185,7 +185,7 @@ def layout_with(place: str, settings: Mapping[str, str]) -> Layout:
     if "prefix" in settings:
         layout = replace(layout, prefix=settings["prefix"])
     if "pooling" in settings:
-        layout = replace(layout, pooling=checked_poolings((settings["pooling"],), place))
+        layout = replace(layout, pooling=check_poolings((settings["pooling"],), checkpoint))
     if "include_prompt" in settings:
         layout = replace(layout, include_prompt=settings["include_prompt"] == "true")
     return layout
@@ -205,50 +205,50 @@ def load_text(
     """
     import transformers
 
-    place, settings = parse_target(target)
-    layout = layout_with(place, settings)
-    kind = _kind(layout.transformer)
-    layout = require_pooling(place, layout, default_pooling)
+    checkpoint, settings = parse_target(target)
+    layout = build_layout(checkpoint, settings)
+    type_name = _read_encoder_type(layout.transformer)
+    layout = require_pooling(checkpoint, layout, default_pooling)
     device = resolve_device(device)
     model = load_pretrained(
-        getattr(transformers, T5.get(kind, "AutoModel")),
+        getattr(transformers, T5.get(type_name, "AutoModel")),
         layout.transformer,
         device=device,
         unneeded=("pooler.",),
     )
-    modules = modules_of(place, layout).to(device)
-    with explained(place):
+    modules = build_modules(checkpoint, layout).to(device)
+    with translate_load_errors(checkpoint):
         parts = (model, load_tokenizer(layout.transformer), layout, modules)
-        return tried(SentenceEncoder(*parts, device, precision, name), place)
+        return validate_model(SentenceEncoder(*parts, device, precision, name), checkpoint)
 
 
-def missing_text(target: str, *, default_pooling: tuple[str, ...] = ()) -> list[str]:
+def list_text_encoder_problems(target: str, *, default_pooling: tuple[str, ...] = ()) -> list[str]:
     """Return what keeps the model from being loaded, without loading it; arguments as of ``load_text``."""
     try:
-        place, settings = parse_target(target)
-        layout = layout_with(place, settings)
-        found = missing_transformers(layout.transformer, images=False)
-        if not found and Path(layout.transformer).is_dir():
-            _kind(layout.transformer)
-            require_pooling(place, layout, default_pooling)
+        checkpoint, settings = parse_target(target)
+        layout = build_layout(checkpoint, settings)
+        problems = list_checkpoint_problems(layout.transformer, images=False)
+        if not problems and Path(layout.transformer).is_dir():
+            _read_encoder_type(layout.transformer)
+            require_pooling(checkpoint, layout, default_pooling)
     except BackendError as error:
         return [str(error)]
-    return found
+    return problems
 
 
-def _kind(target: str) -> str:
+def _read_encoder_type(target: str) -> str:
     """Return ``model_type`` of the encoder.
 
     Raises:
         BackendError: config.json is broken, or the model takes images as well.
     """
-    kind = model_type(target)
-    others = [family for family, types in MODEL_TYPES.items() if kind in types]
+    type_name = read_model_type(target)
+    others = [family for family, types in MODEL_TYPES.items() if type_name in types]
     if others:
         raise BackendError(
-            f"{target!r} is a model of type {kind!r}, which takes images as well. Write {others[0]}:{target}."
+            f"{target!r} is a model of type {type_name!r}, which takes images as well. Write {others[0]}:{target}."
         )
-    return kind
+    return type_name
 
 
 TEXT_ENCODER = Family(
@@ -257,5 +257,5 @@ TEXT_ENCODER = Family(
     "FOLDER",
     "text encoders: the text-only score of SugarCrepe++",
     load=load_text,
-    missing=missing_text,
+    missing=list_text_encoder_problems,
 )

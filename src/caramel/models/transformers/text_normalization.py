@@ -26,7 +26,7 @@ MOST_WORDS = 50  # of a caption for BLIP
 SUFFIX = "</w>"  # with which a word ends in a vocabulary of CLIP's kind
 
 
-def cleaning_of(model_type: str, tokenizer: Any) -> str | None:
+def select_cleaning(model_type: str, tokenizer: Any) -> str | None:
     """Return the name of the cleaning for a model of transformers, None: its texts are read as they are."""
     if model_type == "clip":
         vocabulary = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
@@ -44,10 +44,10 @@ def clean_texts(texts: Sequence[str], cleaning: str | None) -> list[str]:
 
     if cleaning is None:
         return list(texts)
-    return list(map(plain_caption if cleaning == BLIP else get_clean_fn(cleaning), texts))
+    return list(map(clean_blip_caption if cleaning == BLIP else get_clean_fn(cleaning), texts))
 
 
-def plain_caption(text: str) -> str:
+def clean_blip_caption(text: str) -> str:
     """Return a caption as BLIP was trained on it."""
     spaced = re.sub(r"\s{2,}", " ", re.sub(r'[.!"()*#:;~]', " ", text.lower()))
     return " ".join(spaced.rstrip("\n").strip(" ").split(" ")[:MOST_WORDS])

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from caramel.interfaces.model import Embeddings, Identity
-from caramel.io.image_codec import open_picture
-from caramel.models.batching import in_batches, in_batches_by_length
-from caramel.models.devices import autocast, resolve_device, resolve_precision
-from caramel.models.loading.files import explained, tried
+from caramel.io.image_codec import decode_image
+from caramel.models.batching import run_in_batches, run_in_batches_by_length
+from caramel.models.devices import resolve_device, resolve_precision, use_precision
+from caramel.models.loading.files import translate_load_errors, validate_model
 from caramel.models.transformers.clip_conventions import crop_as_clip, find_end_token, pool_at_end
-from caramel.models.transformers.text_normalization import clean_texts, cleaning_of
+from caramel.models.transformers.text_normalization import clean_texts, select_cleaning
 from caramel.models.transformers.transformers_files import (
-    identity_of,
+    build_identity,
     load_image_processor,
     load_pretrained,
     load_tokenizer,
@@ -61,21 +61,21 @@ class TransformersDual:
         self.name = name
         self._model, self._tokenizer, self._image_processor = model, tokenizer, image_processor
         self._device, self._precision = device, resolve_precision(precision, device)
-        self._kind = model.config.model_type
-        is_clip = self._kind == "clip"
+        self._model_type = model.config.model_type
+        is_clip = self._model_type == "clip"
         self._end = find_end_token(model.config, tokenizer, name) if is_clip else None
         self._prepare = crop_as_clip(image_processor) if is_clip else image_processor
         self._length = min(
-            TRAINED_LENGTH.get(self._kind, tokenizer.model_max_length),
+            TRAINED_LENGTH.get(self._model_type, tokenizer.model_max_length),
             tokenizer.model_max_length,
             model.config.text_config.max_position_embeddings,
         )
-        self._cleaning = cleaning_of(self._kind, tokenizer)
+        self._cleaning = select_cleaning(self._model_type, tokenizer)
 
     @cached_property
     def identity(self) -> Identity:
         """What determines the embeddings."""
-        return identity_of(
+        return build_identity(
             "dual",
             self._model,
             [self._tokenizer, self._image_processor],
@@ -92,9 +92,9 @@ class TransformersDual:
         Raises:
             DataError: a picture does not decode; the message gives its place in its batch.
         """
-        return in_batches(
+        return run_in_batches(
             images,
-            lambda files: processed(self._prepare, files),
+            lambda files: prepare_images(self._prepare, files),
             self._embed_images,
             batch=batch,
             device=self._device,
@@ -106,11 +106,11 @@ class TransformersDual:
 
         Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
         """
-        sees = self._kind in SEES_PADDING
+        sees = self._model_type in SEES_PADDING
         width, left = (self._length, self._tokenizer.padding_side == "left") if sees else (None, False)
-        return distinct_rows(
-            tokens(self._tokenizer, clean_texts(texts, self._cleaning), self._length),
-            lambda rows: padded(rows, self._tokenizer.pad_token_id, width=width, left=left),
+        return compute_distinct_rows(
+            get_token_ids(self._tokenizer, clean_texts(texts, self._cleaning), self._length),
+            lambda rows: pad_token_ids(rows, self._tokenizer.pad_token_id, width=width, left=left),
             self._embed_texts,
             batch=batch,
             device=self._device,
@@ -118,32 +118,36 @@ class TransformersDual:
         )
 
     def _embed_images(self, inputs: Inputs) -> torch.Tensor:
-        return self._unit(lambda moved: self._model.get_image_features(**moved).pooler_output, inputs)
+        return self._compute_unit_vectors(
+            lambda moved: self._model.get_image_features(**moved).pooler_output, inputs
+        )
 
     def _embed_texts(self, inputs: Inputs) -> torch.Tensor:
-        if self._kind in SEES_PADDING:
+        if self._model_type in SEES_PADDING:
             inputs = {"input_ids": inputs["input_ids"]}
-        return self._unit(self._text_features, inputs)
+        return self._compute_unit_vectors(self._compute_text_features, inputs)
 
-    def _text_features(self, inputs: Inputs) -> torch.Tensor:
+    def _compute_text_features(self, inputs: Inputs) -> torch.Tensor:
         if self._end is not None:
             return pool_at_end(self._model, inputs, self._end)
         features: torch.Tensor = self._model.get_text_features(**inputs).pooler_output
         return features
 
-    def _unit(self, features: Callable[[Inputs], torch.Tensor], inputs: Inputs) -> torch.Tensor:
+    def _compute_unit_vectors(
+        self, features: Callable[[Inputs], torch.Tensor], inputs: Inputs
+    ) -> torch.Tensor:
         """Return unit vectors (n, d)."""
         import torch
 
         # Not inference_mode: a model that is still trained may keep a tensor of this pass, and learn through it later.
-        with torch.no_grad(), autocast(self._device, self._precision):
-            found = features({k: v.to(self._device) for k, v in inputs.items()})
-        if self._kind == "flava":
-            found = found[:, 0]  # it projects every place; its contrastive loss is on the first
-        return torch.nn.functional.normalize(found.float(), dim=-1)
+        with torch.no_grad(), use_precision(self._device, self._precision):
+            vectors = features({k: v.to(self._device) for k, v in inputs.items()})
+        if self._model_type == "flava":
+            vectors = vectors[:, 0]  # it projects every place; its contrastive loss is on the first
+        return torch.nn.functional.normalize(vectors.float(), dim=-1)
 
 
-def processed(image_processor: Any, files: Sequence[bytes]) -> dict[str, torch.Tensor]:
+def prepare_images(image_processor: Any, files: Sequence[bytes]) -> dict[str, torch.Tensor]:
     """Return what a model takes for encoded image files: ``pixel_values`` (n, …), and perhaps more.
 
     Raises:
@@ -151,28 +155,28 @@ def processed(image_processor: Any, files: Sequence[bytes]) -> dict[str, torch.T
     """
     import torch
 
-    def one(numbered: tuple[int, bytes]) -> Inputs:
-        picture = open_picture(numbered[1], f"number {numbered[0]}")
+    def prepare_image(numbered: tuple[int, bytes]) -> Inputs:
+        picture = decode_image(numbered[1], f"number {numbered[0]}")
         ready: Inputs = image_processor(picture, return_tensors="pt")
         return ready
 
-    rows = map_in_threads(one, list(enumerate(files)))
+    rows = map_in_threads(prepare_image, list(enumerate(files)))
     return {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
 
 
-def tokens(tokenizer: Any, texts: Sequence[str], length: int | None) -> list[tuple[int, ...]]:
+def get_token_ids(tokenizer: Any, texts: Sequence[str], length: int | None) -> list[tuple[int, ...]]:
     """Return the tokens of each text with the special ones, without padding; at most ``length``, if given.
 
     Raises:
         BackendError: the tokenizer has none for a word, not even the one of unknown words.
     """
     cut = {"truncation": True, "max_length": length} if length else {}
-    with explained(str(tokenizer.name_or_path)):
-        found = tokenizer(list(texts), return_attention_mask=False, **cut)
-    return [tuple(row) for row in found["input_ids"]]
+    with translate_load_errors(str(tokenizer.name_or_path)):
+        encoding = tokenizer(list(texts), return_attention_mask=False, **cut)
+    return [tuple(row) for row in encoding["input_ids"]]
 
 
-def padded(
+def pad_token_ids(
     rows: Sequence[tuple[int, ...]], pad: int | None, *, width: int | None = None, left: bool = False
 ) -> dict[str, torch.Tensor]:
     """Return ``input_ids`` and ``attention_mask``, both (n, width).
@@ -188,14 +192,14 @@ def padded(
     width = width or max(map(len, rows))
     ids = torch.full((len(rows), width), pad or 0, dtype=torch.int64)
     mask = torch.zeros_like(ids)
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         start = width - len(row) if left else 0
-        ids[place, start : start + len(row)] = torch.tensor(row)
-        mask[place, start : start + len(row)] = 1
+        ids[index, start : start + len(row)] = torch.tensor(row)
+        mask[index, start : start + len(row)] = 1
     return {"input_ids": ids, "attention_mask": mask}
 
 
-def distinct_rows(
+def compute_distinct_rows(
     rows: Sequence[tuple[int, ...]],
     prepare: Any,
     forward: Any,
@@ -209,11 +213,11 @@ def distinct_rows(
     Batches hold rows of one length. Arguments as of ``in_batches``.
     """
     distinct = sorted(set(rows), key=lambda row: (len(row), row))
-    place = {row: i for i, row in enumerate(distinct)}
-    found = in_batches_by_length(
+    index_of = {row: i for i, row in enumerate(distinct)}
+    vectors = run_in_batches_by_length(
         distinct, [*map(len, distinct)], prepare, forward, batch=batch, device=device, name=name
     )
-    return found[np.array([place[row] for row in rows], np.int64)]
+    return vectors[np.array([index_of[row] for row in rows], np.int64)]
 
 
 def load_towers(target: str, *, device: str, precision: str, name: str) -> TransformersDual:
@@ -224,12 +228,14 @@ def load_towers(target: str, *, device: str, precision: str, name: str) -> Trans
     """
     from transformers import AutoModel
 
-    return with_processors(TransformersDual, AutoModel, target, device=device, precision=precision, name=name)
+    return load_with_processors(
+        TransformersDual, AutoModel, target, device=device, precision=precision, name=name
+    )
 
 
-def with_processors(
+def load_with_processors(
     form: Callable[[Any, Any, Any, str, str, str], Loaded],
-    kind: Any,
+    model_class: Any,
     target: str,
     *,
     device: str,
@@ -244,7 +250,7 @@ def with_processors(
         target, device, precision, name: as of a ``Loader``, with its errors.
     """
     device = resolve_device(device)
-    with explained(target):
-        weights = load_pretrained(kind, target, device=device)
+    with translate_load_errors(target):
+        weights = load_pretrained(model_class, target, device=device)
         parts = load_tokenizer(target), load_image_processor(target)
-        return tried(form(weights, *parts, device, precision, name), target)
+        return validate_model(form(weights, *parts, device, precision, name), target)

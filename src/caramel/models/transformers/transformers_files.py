@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from caramel.errors import BackendError, format_items
 from caramel.interfaces.model import Identity
-from caramel.models.devices import on_device
-from caramel.models.identity import settings_hash, settings_of, versions, weights_hash
-from caramel.models.loading.files import bounded, explained, read_text_as_json
-from caramel.models.loading.hub import offline
+from caramel.models.devices import move_to_device
+from caramel.models.identity import get_package_versions, get_processor_settings, hash_settings, hash_weights
+from caramel.models.loading.files import limit_model_size, read_text_as_json, translate_load_errors
+from caramel.models.loading.hub import is_offline
 from caramel.models.loading.state_dicts import ENDINGS
 from caramel.models.open_clip.config import LARGEST_SIDE
 
@@ -51,18 +51,18 @@ MOST_LABELS = 2**20  # of a classifier; transformers makes up a name for each
 PREPROCESSORS = ("preprocessor_config.json", "processor_config.json")
 
 
-def model_type(target: str) -> str:
+def read_model_type(target: str) -> str:
     """Return ``model_type`` of the checkpoint's config.json.
 
     Raises:
         BackendError: there is no such checkpoint, or its config.json is broken or does not say.
     """
-    found = read_config(target).get("model_type")
-    if not isinstance(found, str):
+    type_name = read_config(target).get("model_type")
+    if not isinstance(type_name, str):
         raise BackendError(
             f"config.json of {target!r} states no 'model_type': it is no checkpoint of transformers."
         )
-    return found
+    return type_name
 
 
 def check_type(target: str, types: Sequence[str]) -> str:
@@ -71,12 +71,12 @@ def check_type(target: str, types: Sequence[str]) -> str:
     Raises:
         BackendError: it is another one; the message names the family that takes it, if one does.
     """
-    found = model_type(target)
-    if found in types:
-        return found
-    others = [name for name, known in MODEL_TYPES.items() if found in known]
+    type_name = read_model_type(target)
+    if type_name in types:
+        return type_name
+    others = [name for name, known in MODEL_TYPES.items() if type_name in known]
     cure = f"Write {others[0]}:{target}" if others else f"This family takes {', '.join(types)}"
-    raise BackendError(f"{target!r} is a model of type {found!r}. {cure}.")
+    raise BackendError(f"{target!r} is a model of type {type_name!r}. {cure}.")
 
 
 def read_config(target: str, name: str = "config.json") -> dict[str, Any]:
@@ -95,11 +95,11 @@ def read_json(target: str, name: str) -> Any:
     """
     path = find_file(target, name)
     if path is None:
-        raise BackendError(_absent(target, name))
+        raise BackendError(_format_missing_file(target, name))
     return read_text_as_json(path)
 
 
-def _absent(target: str, name: str) -> str:
+def _format_missing_file(target: str, name: str) -> str:
     """Return what to say of a checkpoint without a file."""
     if not Path(target).is_dir():
         return f"{target!r} is no folder, and the repository {target!r} on the hub has no {name}."
@@ -121,15 +121,15 @@ def find_file(target: str, name: str) -> Path | None:
     from huggingface_hub import constants, hf_hub_download
     from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 
-    with explained(target):
+    with translate_load_errors(target):
         try:
             return Path(hf_hub_download(target, name))
         except RemoteEntryNotFoundError:
             return None
         except LocalEntryNotFoundError as error:
-            if _known_to_lack(target, name):
+            if _is_known_missing(target, name):
                 return None
-            why = "HF_HUB_OFFLINE is set" if offline() else "the hub cannot be reached"
+            why = "HF_HUB_OFFLINE is set" if is_offline() else "the hub cannot be reached"
             raise BackendError(
                 f"{target!r} is no folder. {name} of the repository {target!r} is not in the hub's cache "
                 f"({constants.HF_HUB_CACHE}), and {why}. Fetch it before, or give the folder of a whole copy."
@@ -137,7 +137,12 @@ def find_file(target: str, name: str) -> Path | None:
 
 
 def load_pretrained(
-    kind: Any, target: str, *, device: str, dtype: torch.dtype | None = None, unneeded: tuple[str, ...] = ()
+    model_class: Any,
+    target: str,
+    *,
+    device: str,
+    dtype: torch.dtype | None = None,
+    unneeded: tuple[str, ...] = (),
 ) -> Any:
     """Return the checkpoint's model on its device, in evaluation mode.
 
@@ -158,11 +163,11 @@ def load_pretrained(
     local = Path(target).is_dir()
     files = [path for path in Path(target).iterdir() if path.suffix in ENDINGS] if local else []
     if local:
-        _missing_shards(Path(target))  # raises where the index is broken
+        _list_missing_shards(Path(target))  # raises where the index is broken
     # Of a repository, the sizes are not known before all of it has been fetched.
-    within = bounded(files, repr(target)) if local else nullcontext()
-    with explained(target), _quiet(bars=not local), within:
-        model, info = kind.from_pretrained(
+    within = limit_model_size(files, repr(target)) if local else nullcontext()
+    with translate_load_errors(target), _lower_verbosity(bars=not local), within:
+        model, info = model_class.from_pretrained(
             target,
             dtype=dtype or torch.float32,
             trust_remote_code=False,
@@ -177,7 +182,7 @@ def load_pretrained(
                 f"{target!r} is not a whole {type(model).__name__}: {len(wrong)} of its weights are missing "
                 f"or of another shape:\n{format_items(wrong)}\nGive a checkpoint that was trained for this."
             )
-    return on_device(model, device)
+    return move_to_device(model, device)
 
 
 def _check_labels(target: str, config: Any) -> None:
@@ -199,7 +204,7 @@ def load_tokenizer(target: str) -> Any:
     from transformers import AutoTokenizer
 
     _check_files(target, TOKENIZERS, "tokenizer")
-    with explained(target):
+    with translate_load_errors(target):
         return AutoTokenizer.from_pretrained(target, trust_remote_code=False)
 
 
@@ -213,7 +218,7 @@ def load_processor(target: str) -> Any:
 
     _check_files(target, TOKENIZERS, "tokenizer")
     image_processor = load_image_processor(target)
-    with explained(target):
+    with translate_load_errors(target):
         processor = AutoProcessor.from_pretrained(target, trust_remote_code=False)
     processor.image_processor = image_processor  # AutoProcessor itself would take the one with torchvision
     return processor
@@ -231,19 +236,19 @@ def load_image_processor(target: str) -> Any:
     from transformers import AutoImageProcessor
 
     _check_files(target, PREPROCESSORS, "image processor")
-    with explained(target):
-        found = AutoImageProcessor.from_pretrained(target, trust_remote_code=False, backend="pil")
+    with translate_load_errors(target):
+        image_processor = AutoImageProcessor.from_pretrained(target, trust_remote_code=False, backend="pil")
         for name in ("size", "crop_size", "pad_size"):
-            _check_sides(target, name, getattr(found, name, None), type(found).__name__)
-        return found
+            _check_sides(target, name, getattr(image_processor, name, None), type(image_processor).__name__)
+        return image_processor
 
 
-def _check_sides(target: str, name: str, sides: Any, kind: str) -> None:
+def _check_sides(target: str, name: str, sides: Any, class_name: str) -> None:
     """Raise a BackendError if the sides to which pictures are brought are none, or would fill the memory.
 
     By ``shortest_edge``, the processor of Qwen2-VL means a number of pixels.
     """
-    most = LARGEST_SIDE**2 if kind.startswith("Qwen2VL") else LARGEST_SIDE
+    most = LARGEST_SIDE**2 if class_name.startswith("Qwen2VL") else LARGEST_SIDE
     for side in ("height", "width", "shortest_edge"):
         number = sides.get(side) if isinstance(sides, Mapping) else getattr(sides, side, None)
         if number is not None and not (isinstance(number, int) and 1 <= number <= most):
@@ -253,7 +258,7 @@ def _check_sides(target: str, name: str, sides: Any, kind: str) -> None:
             )
 
 
-def missing_transformers(target: str, *, types: Sequence[str] = (), images: bool = True) -> list[str]:
+def list_checkpoint_problems(target: str, *, types: Sequence[str] = (), images: bool = True) -> list[str]:
     """Return what keeps a checkpoint from being loaded, without reading weights; nothing if it is there.
 
     Args:
@@ -265,21 +270,21 @@ def missing_transformers(target: str, *, types: Sequence[str] = (), images: bool
     wanted |= {"image processor": PREPROCESSORS} if images else {}
     try:
         if Path(target).is_dir():
-            lacking = [what for what, names in wanted.items() if not _any(Path(target), names)]
-            found = [f"no {what} in {target!r}" for what in lacking] + _missing_shards(Path(target))
+            lacking = [what for what, names in wanted.items() if not _has_any_file(Path(target), names)]
+            problems = [f"no {what} in {target!r}" for what in lacking] + _list_missing_shards(Path(target))
             if types and "config.json" not in lacking:
                 check_type(target, types)
-            return found
+            return problems
         _check_repository(target)
     except BackendError as error:
         return [str(error)]
-    if not offline():
+    if not is_offline():
         return []  # it can be fetched
-    lacking = [what for what, names in wanted.items() if not any(_cached(target, name) for name in names)]
+    lacking = [what for what, names in wanted.items() if not any(_is_cached(target, name) for name in names)]
     return [f"{target!r}: no {what} in the hub's cache, and HF_HUB_OFFLINE is set" for what in lacking]
 
 
-def identity_of(
+def build_identity(
     family: str, model: Any, parts: Sequence[Any], *, precision: str, device: str, **further: Any
 ) -> Identity:
     """Return what determines a model's scores.
@@ -294,11 +299,11 @@ def identity_of(
     """
     return {
         "family": family,
-        "versions": versions("transformers", "tokenizers"),
+        "versions": get_package_versions("transformers", "tokenizers"),
         "class": type(model).__name__,
-        "weights": weights_hash(model),
-        "config": settings_hash(model.config.to_dict()),
-        "processor": [settings_hash(settings_of(part)) for part in parts],
+        "weights": hash_weights(model),
+        "config": hash_settings(model.config.to_dict()),
+        "processor": [hash_settings(get_processor_settings(part)) for part in parts],
         "precision": precision,
         "device": device.partition(":")[0],
         **further,
@@ -306,7 +311,7 @@ def identity_of(
 
 
 @contextmanager
-def _quiet(*, bars: bool) -> Iterator[None]:
+def _lower_verbosity(*, bars: bool) -> Iterator[None]:
     """Let transformers say only errors, and draw progress bars only if asked: what matters is raised here."""
     from transformers.utils import logging
 
@@ -332,20 +337,22 @@ def _check_repository(target: str) -> None:
 
 def _check_files(target: str, names: Sequence[str], what: str) -> None:
     """Raise a BackendError if a folder has none of the files: transformers would say something else."""
-    if Path(target).is_dir() and not _any(Path(target), names):
+    if Path(target).is_dir() and not _has_any_file(Path(target), names):
         raise BackendError(
             f"{target!r} has no {what}: none of {', '.join(names)}. Save it there, too, with save_pretrained()."
         )
 
 
-def _any(folder: Path, names: Sequence[str]) -> bool:
+def _has_any_file(folder: Path, names: Sequence[str]) -> bool:
     return any((folder / name).is_file() for name in names)
 
 
-def _missing_shards(folder: Path) -> list[str]:
+def _list_missing_shards(folder: Path) -> list[str]:
     """Return the weight files that an index names and the folder lacks."""
-    index = next((folder / name for name in WEIGHTS if name.endswith(".json") and _any(folder, [name])), None)
-    if index is None or _any(folder, ["model.safetensors"]):
+    index = next(
+        (folder / name for name in WEIGHTS if name.endswith(".json") and _has_any_file(folder, [name])), None
+    )
+    if index is None or _has_any_file(folder, ["model.safetensors"]):
         return []
     files = read_config(str(folder), index.name).get("weight_map")
     names: list[Any] = list(files.values()) if isinstance(files, dict) else [None]
@@ -357,7 +364,7 @@ def _missing_shards(folder: Path) -> list[str]:
     return [f"no {name} in {str(folder)!r}" for name in sorted(set(names)) if not (folder / name).is_file()]
 
 
-def _known_to_lack(target: str, name: str) -> bool:
+def _is_known_missing(target: str, name: str) -> bool:
     """Return whether the cache says that a repository has no such file: its absence alone does not.
 
     It may not have been fetched yet. A whole copy has all files, of which ``.gitattributes`` is one that is
@@ -365,10 +372,10 @@ def _known_to_lack(target: str, name: str) -> bool:
     """
     from huggingface_hub import _CACHED_NO_EXIST, try_to_load_from_cache
 
-    return try_to_load_from_cache(target, name) is _CACHED_NO_EXIST or _cached(target, ".gitattributes")
+    return try_to_load_from_cache(target, name) is _CACHED_NO_EXIST or _is_cached(target, ".gitattributes")
 
 
-def _cached(target: str, name: str) -> bool:
+def _is_cached(target: str, name: str) -> bool:
     from huggingface_hub import try_to_load_from_cache
 
     return isinstance(try_to_load_from_cache(target, name), str)

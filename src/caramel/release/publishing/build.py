@@ -17,19 +17,19 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from caramel.errors import ConfigError, DataError, ResourceError, format_items
-from caramel.io.files import empty_folder, file_hash, keep_inputs
-from caramel.io.image_store import Pictures
+from caramel.io.files import compute_file_hash, create_empty_folder, forbid_overwriting_inputs
+from caramel.io.image_store import ImageStore
 from caramel.io.output_paths import measure_fresh_mode
-from caramel.release.pin_file import pin_path, read_pin
-from caramel.release.publishing.card import Facts, Part, write_card
+from caramel.release.pin_file import get_pin_path, read_pin
+from caramel.release.publishing.card import ReleasedTable, ReleaseFacts, write_card
 from caramel.release.publishing.changelog import write_changes
-from caramel.release.publishing.citation import bibtex, write_citations
-from caramel.release.publishing.contents import Contents, shown_images
+from caramel.release.publishing.citation import format_bibtex, write_citations
+from caramel.release.publishing.contents import VersionContents, list_image_ids
 from caramel.release.publishing.croissant import write_croissant
-from caramel.release.publishing.datasheet import answer, unanswered, write_datasheet
-from caramel.release.publishing.datasheet_answers import known
-from caramel.release.publishing.image_parquet import write_pictured
-from caramel.release.publishing.metadata import About, open_points, plain_source, read_about
+from caramel.release.publishing.datasheet import format_answer, list_unanswered, write_datasheet
+from caramel.release.publishing.datasheet_answers import build_answers
+from caramel.release.publishing.image_parquet import write_with_images
+from caramel.release.publishing.metadata import About, list_open_points, read_about, strip_source_settings
 from caramel.release.publishing.public_formats import write_formats
 from caramel.release.publishing.questions import QUESTIONS
 from caramel.release.publishing.webdataset import write_webdataset
@@ -48,7 +48,7 @@ RELEASED = {  # name in the release -> contract and path of the table
 COPIED = ("data/evaluate/metrics.parquet",)  # as they are: small tables beside the data
 
 
-class Released(NamedTuple):
+class ReleaseResult(NamedTuple):
     """What was released: the paths in the folder, and what it still lacks."""
 
     files: list[str]
@@ -56,7 +56,7 @@ class Released(NamedTuple):
     open: list[str]
 
 
-def release(
+def build_release(
     name: str,
     root: Path,
     *,
@@ -65,7 +65,7 @@ def release(
     strict: bool = False,
     since: str | None = None,
     add: Callable[[pd.DataFrame, Path], None] | None = None,
-) -> Released:
+) -> ReleaseResult:
     """Write the release of a pinned version to a folder; see docs/release.md for what is in it.
 
     Args:
@@ -82,16 +82,16 @@ def release(
         ContractError: a table does not keep its contract.
         DataError: there is no such pin, it is broken, its data is not at hand, or with ``strict`` something is open.
     """
-    place = about or (root / "release.yaml")
-    said = read_about(place) if about or place.exists() else About()
-    contents = Contents(name, root)
+    about_path = about or (root / "release.yaml")
+    metadata = read_about(about_path) if about or about_path.exists() else About()
+    contents = VersionContents(name, root)
     if since is not None:
         read_pin(since, root)  # before hours of work
-    index = contents.index()
+    index = contents.load_image_index()
     frames = {
         key: rows
         for key, (table, path) in RELEASED.items()
-        if (rows := contents.table(table, path)) is not None
+        if (rows := contents.load_table(table, path)) is not None
     }
     source = frames.get("instances_source")
     if source is not None and "instances" in frames and source.equals(frames["instances"]):
@@ -100,25 +100,25 @@ def release(
         raise DataError(
             f"Version {name!r} has none of the tables {', '.join(p for _, p in RELEASED.values())}."
         )
-    names = {image for rows in frames.values() for image in shown_images(rows)}
+    names = {image for rows in frames.values() for image in list_image_ids(rows)}
     index = index[index["image_id"].isin(names)]
     if lacking := sorted(names - set(index["image_id"])):
         raise DataError(
             f"{len(lacking)} images that rows show are not in the table of images:\n{format_items(lacking)}"
         )
-    sources = sorted({plain_source(source) for source in index["source"]})
-    parts = [_part(key, rows) for key, rows in frames.items()]
-    facts = Facts(contents.pinned, said, parts, sources, frames.get("instances"), index)
-    answers = known(facts, contents)
-    lacks = [*open_points(said, sources), *unanswered(said, answers)]
+    sources = sorted({strip_source_settings(source) for source in index["source"]})
+    parts = [_build_part(key, rows) for key, rows in frames.items()]
+    facts = ReleaseFacts(contents.pinned, metadata, parts, sources, frames.get("instances"), index)
+    answers = build_answers(facts, contents)
+    lacks = [*list_open_points(metadata, sources), *list_unanswered(metadata, answers)]
     if strict and lacks:
         raise DataError(
             f"Version {name!r} is not ready to be released, {len(lacks)} points are open:\n{format_items(lacks, 100)}\n"
-            f"Say it in {str(place)!r}; docs/release.md has all fields."
+            f"Say it in {str(about_path)!r}; docs/release.md has all fields."
         )
-    with staging(out, contents.root) as folder:
-        _write_data(frames, contents.pictures(index), index, folder)
-        _copy(contents, folder)
+    with open_staging(out, contents.root) as folder:
+        _write_data(frames, contents.open_images(index), index, folder)
+        _copy_pinned(contents, folder)
         if since is not None:
             write_changes(since, name, root, folder)
         tested = facts.instances[facts.instances["split"] == "test"] if facts.instances is not None else None
@@ -126,38 +126,38 @@ def release(
             add(tested, folder)
         write_croissant(  # of the files above
             facts,
-            {q.number: text for q in QUESTIONS if (text := answer(q, said, answers))},
-            bibtex(facts),
+            {q.number: text for q in QUESTIONS if (text := format_answer(q, metadata, answers))},
+            format_bibtex(facts),
             folder,
         )
-        write_datasheet(said, answers, facts.title, folder)
+        write_datasheet(metadata, answers, facts.title, folder)
         write_citations(facts, folder)
         write_card(facts, lacks, folder)
         files = write_sums(folder)
         total = sum((folder / file).stat().st_size for file in files)
-    return Released(files, total, lacks)
+    return ReleaseResult(files, total, lacks)
 
 
 def write_sums(folder: Path) -> list[str]:
     """Write the SHA-256 of every file of a folder into it; return the paths of all, this one last."""
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    lines = [f"{file_hash(folder / file)}  {file}\n" for file in files]
+    lines = [f"{compute_file_hash(folder / file)}  {file}\n" for file in files]
     (folder / SUMS).write_text("".join(lines), encoding="utf-8")
     return [*files, SUMS]
 
 
-def _part(key: str, rows: pd.DataFrame) -> Part:
+def _build_part(key: str, rows: pd.DataFrame) -> ReleasedTable:
     counts = rows["split"].value_counts(sort=False)
-    return Part(key, RELEASED[key][0], {str(split): int(count) for split, count in counts.items()})
+    return ReleasedTable(key, RELEASED[key][0], {str(split): int(count) for split, count in counts.items()})
 
 
 def _write_data(
-    frames: Mapping[str, pd.DataFrame], pictures: Pictures, index: pd.DataFrame, folder: Path
+    frames: Mapping[str, pd.DataFrame], pictures: ImageStore, index: pd.DataFrame, folder: Path
 ) -> None:
     """Write the tables with their pictures, the public formats, and WebDataset."""
     size = dict(zip(index["image_id"], index["length"], strict=True)).__getitem__
     for key, rows in frames.items():
-        write_pictured(RELEASED[key][0], rows, pictures, size, folder / "data" / key)
+        write_with_images(RELEASED[key][0], rows, pictures, size, folder / "data" / key)
     if "instances" in frames:
         sides = zip(index["width"].tolist(), index["height"].tolist(), strict=True)
         sizes = dict(zip(index["image_id"], sides, strict=True))
@@ -168,30 +168,30 @@ def _write_data(
         write_webdataset(frames["training"], pictures, folder / "webdataset")
 
 
-def _copy(contents: Contents, folder: Path) -> None:
+def _copy_pinned(contents: VersionContents, folder: Path) -> None:
     """Copy the pin, and small tables as they were pinned."""
     name = contents.pinned.name
-    shutil.copyfile(pin_path(name, contents.root), folder / "pin.json")
+    shutil.copyfile(get_pin_path(name, contents.root), folder / "pin.json")
     for path in COPIED:
-        if (rows := contents.table(METRICS, path)) is not None:
+        if (rows := contents.load_table(METRICS, path)) is not None:
             write_table(METRICS, rows, folder / "tables" / Path(path).name)
 
 
 @contextmanager
-def staging(out: Path, root: Path) -> Iterator[Path]:
+def open_staging(out: Path, root: Path) -> Iterator[Path]:
     """Give the folder in which the release is made; at the end it is in its place, after an error it is gone."""
     if out.is_symlink():
         raise ConfigError(
             f"{str(out)!r} is a link. Give a folder with --out: nothing is written outside of it."
         )
     new = not out.exists()
-    there = [] if new else sorted(path.name for path in out.iterdir() if path.name != STAGING)
-    if there:
+    existing = [] if new else sorted(path.name for path in out.iterdir() if path.name != STAGING)
+    if existing:
         raise ConfigError(
-            f"{str(out)!r} is not empty: it holds {format_items(there)}\nGive a new folder with --out: a release is whole, "
+            f"{str(out)!r} is not empty: it holds {format_items(existing)}\nGive a new folder with --out: a release is whole, "
             f"and nothing is written over."
         )
-    keep_inputs([out], [root / "data", root / "pins"])
+    forbid_overwriting_inputs([out], [root / "data", root / "pins"])
     holder = out / STAGING
     if holder.is_symlink():
         raise ConfigError(
@@ -200,10 +200,10 @@ def staging(out: Path, root: Path) -> Iterator[Path]:
     holder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(holder / "lock", timeout=0):
-            folder = empty_folder((holder / "files").absolute())  # pyarrow takes a:b/c for a URL
+            folder = create_empty_folder((holder / "files").absolute())  # pyarrow takes a:b/c for a URL
             try:
                 yield folder
-                _appear(folder, out)
+                _move_files(folder, out)
             finally:
                 shutil.rmtree(holder)
                 if new and not any(out.iterdir()):
@@ -214,7 +214,7 @@ def staging(out: Path, root: Path) -> Iterator[Path]:
         ) from error
 
 
-def _appear(folder: Path, out: Path) -> None:
+def _move_files(folder: Path, out: Path) -> None:
     """Move all of a folder into another one, what says that it is whole at last."""
     mode = measure_fresh_mode(folder / ".mode")
     for path in (path for path in folder.rglob("*") if path.is_file()):

@@ -9,8 +9,14 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from caramel.release.pin_file import Pin
-from caramel.release.publishing.escaping import code, markdown, paragraph, rows, yaml
-from caramel.release.publishing.licences import LICENCES, on_hub
+from caramel.release.publishing.escaping import (
+    escape_markdown,
+    escape_paragraphs,
+    format_code,
+    format_table,
+    format_yaml,
+)
+from caramel.release.publishing.licences import LICENCES, build_hub_fields
 from caramel.release.publishing.metadata import About, Source
 from caramel.schemas.contracts import Table
 
@@ -29,7 +35,7 @@ _WHAT = {
 }
 
 
-class Part(NamedTuple):
+class ReleasedTable(NamedTuple):
     """A table that was released with its pictures."""
 
     name: str
@@ -37,12 +43,12 @@ class Part(NamedTuple):
     splits: dict[str, int]  # split -> rows
 
 
-class Facts(NamedTuple):
+class ReleaseFacts(NamedTuple):
     """What the texts of a release are made of."""
 
     pinned: Pin
     about: About
-    parts: list[Part]
+    parts: list[ReleasedTable]
     sources: list[str]
     instances: pd.DataFrame | None
     images: pd.DataFrame  # the index
@@ -53,7 +59,7 @@ class Facts(NamedTuple):
         return self.about.title or f"Data set {self.pinned.name}"
 
 
-def write_card(facts: Facts, lacks: Sequence[str], folder: Path) -> None:
+def write_card(facts: ReleaseFacts, lacks: Sequence[str], folder: Path) -> None:
     """Write ``README.md``, with the header by which ``datasets.load_dataset`` finds tables and splits.
 
     Args:
@@ -61,11 +67,11 @@ def write_card(facts: Facts, lacks: Sequence[str], folder: Path) -> None:
         lacks: what is open, a line each.
         folder: to write to.
     """
-    text = f"---\n{yaml(header(facts))}---\n\n{_body(facts, lacks)}"
+    text = f"---\n{format_yaml(build_header(facts))}---\n\n{_format_body(facts, lacks)}"
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 
-def header(facts: Facts) -> dict[str, Any]:
+def build_header(facts: ReleaseFacts) -> dict[str, Any]:
     """Return the hub's metadata."""
     total = max(sum(part.splits.values()) for part in facts.parts)
     configs = [
@@ -80,7 +86,7 @@ def header(facts: Facts) -> dict[str, Any]:
     ]
     return {
         "pretty_name": facts.title,
-        **on_hub(facts.about.licence),
+        **build_hub_fields(facts.about.licence),
         "language": list(facts.about.languages),
         "task_categories": ["image-to-text", "zero-shot-image-classification"],
         "tags": ["compositionality", "hard-negatives", "caramel", *facts.about.keywords],
@@ -89,46 +95,49 @@ def header(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _body(facts: Facts, lacks: Sequence[str]) -> str:
+def _format_body(facts: ReleaseFacts, lacks: Sequence[str]) -> str:
     pinned, about = facts.pinned, facts.about
     sections = [
-        f"# {markdown(facts.title)}",
-        paragraph(
+        f"# {escape_markdown(facts.title)}",
+        escape_paragraphs(
             about.description or "Images and captions with hard negatives, made and checked with caramel."
         ),
-        f"Version {code(pinned.name)} of {pinned.created}, git commit {code(pinned.commit)}, data SHA-256 "
-        f"{code(pinned.data)}. `pin.json` is the pin; `sha256sum -c SHA256SUMS` checks the files.",
-        _open(lacks),
+        f"Version {format_code(pinned.name)} of {pinned.created}, git commit {format_code(pinned.commit)}, data SHA-256 "
+        f"{format_code(pinned.data)}. `pin.json` is the pin; `sha256sum -c SHA256SUMS` checks the files.",
+        _format_open_points(lacks),
         "## What is in it",
-        rows(
+        format_table(
             ("table", "what it is", "rows by split"),
-            [(code(p.name), _WHAT.get(p.name, ""), markdown(_counts(p.splits))) for p in facts.parts],
+            [
+                (format_code(p.name), _WHAT.get(p.name, ""), escape_markdown(_format_counts(p.splits)))
+                for p in facts.parts
+            ],
         ),
-        *([] if facts.instances is None else ["## Instances by subtype", statistics(facts.instances)]),
+        *([] if facts.instances is None else ["## Instances by subtype", format_statistics(facts.instances)]),
         "`DATASHEET.md` says how it was made and what it is for, `croissant.json` the same to programs, `citation.bib` and "
         "`CITATION.cff` how it is cited.",
         "## How to load it",
-        _loading(facts),
+        _format_loading(facts),
         "## Licences",
-        _licences(facts),
-        *([] if facts.instances is None else ["## Examples", _examples(facts.instances)]),
+        _format_licences(facts),
+        *([] if facts.instances is None else ["## Examples", _format_examples(facts.instances)]),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _counts(splits: dict[str, int]) -> str:
+def _format_counts(splits: dict[str, int]) -> str:
     return ", ".join(f"{split} {count:,}" for split, count in splits.items())
 
 
-def _open(lacks: Sequence[str]) -> str:
+def _format_open_points(lacks: Sequence[str]) -> str:
     """Return what the release lacks."""
     if not lacks:
         return ""
-    points = "\n".join(f"- {markdown(point)}" for point in lacks)
+    points = "\n".join(f"- {escape_markdown(point)}" for point in lacks)
     return f"> **This release is not finished.** What follows is open, and nothing should be cited before it is said.\n\n{points}"
 
 
-def statistics(instances: pd.DataFrame) -> str:
+def format_statistics(instances: pd.DataFrame) -> str:
     """Return the table of counts by subtype: instances of each split, and those with paraphrase and negative image."""
     splits = list(dict.fromkeys(instances["split"]))
     lines = []
@@ -137,14 +146,19 @@ def statistics(instances: pd.DataFrame) -> str:
         counts = [f"{int((of['split'] == split).sum()):,}" for split in splits]
         has = [f"{int(of[column].notna().sum()):,}" for column in ("caption2", "negative_image_id")]
         lines.append(
-            ("all" if subtype is None else code(subtype), *counts, *has, f"{of['image_id'].nunique():,}")
+            (
+                "all" if subtype is None else format_code(subtype),
+                *counts,
+                *has,
+                f"{of['image_id'].nunique():,}",
+            )
         )
-    return rows(("subtype", *splits, "with paraphrase", "with negative image", "images"), lines)
+    return format_table(("subtype", *splits, "with paraphrase", "with negative image", "images"), lines)
 
 
-def _loading(facts: Facts) -> str:
+def _format_loading(facts: ReleaseFacts) -> str:
     parts = facts.parts
-    said = [
+    paragraphs = [
         "```python\nimport datasets\n\n"
         + "\n".join(
             f'{part.name} = datasets.load_dataset("PATH", "{part.name}", split="{next(iter(part.splits))}")'
@@ -155,45 +169,49 @@ def _loading(facts: Facts) -> str:
     ]
     names = [part.name for part in parts]
     if "instances" in names:
-        said.append(
+        paragraphs.append(
             "`formats/SPLIT/` has the instances in the files of SugarCrepe, SugarCrepe++, BiVLC and CREPE, and their images in "
             "`images.tar`: `tar -xf images.tar -C images`. CREPE's are of captions of the embedded world alone, with mostly one "
             "negative each: their figures do not compare with published ones."
         )
     if "training" in names:
-        said.append(
+        paragraphs.append(
             "`webdataset/` has the training rows as WebDataset, which open_clip's own program reads: a picture, `txt` "
             "(its caption), `json` (paraphrase and hard negatives) and `negative0.…` (their pictures)."
         )
-    return "\n\n".join(said)
+    return "\n\n".join(paragraphs)
 
 
-def _licences(facts: Facts) -> str:
+def _format_licences(facts: ReleaseFacts) -> str:
     """Return the licence of the release and of each source, with what they permit."""
     about = facts.about
-    lines = [("**this release**", *_licence(about.licence), "")]
+    lines = [("**this release**", *_format_licence(about.licence), "")]
     counts = facts.images["source"].str.partition(" (")[0].value_counts()
     for name in facts.sources:
-        said = about.sources.get(name, Source())
-        note = "; ".join(markdown(text) for text in (said.url, said.note) if text)
+        source = about.sources.get(name, Source())
+        note = "; ".join(escape_markdown(text) for text in (source.url, source.note) if text)
         images = f"{int(counts.get(name, 0)):,} images{': ' + note if note else ''}"
-        lines.append((code(name), *_licence(said.licence), images))
-    return rows(("source", "licence", "what it permits", "of it"), lines)
+        lines.append((format_code(name), *_format_licence(source.licence), images))
+    return format_table(("source", "licence", "what it permits", "of it"), lines)
 
 
-def _licence(name: str | None) -> tuple[str, str]:
+def _format_licence(name: str | None) -> tuple[str, str]:
     known = LICENCES.get(name or "")
     if known:
         return f"[{known.name}]({known.url})", known.permits
-    return ("**not said**" if name is None else f"**{markdown(name)}, which is not known**", "")
+    return ("**not said**" if name is None else f"**{escape_markdown(name)}, which is not known**", "")
 
 
-def _examples(instances: pd.DataFrame) -> str:
+def _format_examples(instances: pd.DataFrame) -> str:
     """Return some instances, their texts as they are."""
-    return rows(
+    return format_table(
         ("subtype", "caption", "hard negative"),
         [
-            (code(row["subtype"]), markdown(row["caption"]), markdown(row["negative_caption"]))
+            (
+                format_code(row["subtype"]),
+                escape_markdown(row["caption"]),
+                escape_markdown(row["negative_caption"]),
+            )
             for row in instances.drop_duplicates("subtype").head(EXAMPLES).to_dict("records")
         ],
     )

@@ -7,19 +7,21 @@ import re
 from pathlib import Path
 from typing import Any
 
-from caramel.release.publishing.card import Facts
-from caramel.release.publishing.escaping import one_line, tex, yaml
+from caramel.release.publishing.card import ReleaseFacts
+from caramel.release.publishing.escaping import escape_tex, flatten_text, format_yaml
 from caramel.release.publishing.licences import LICENCES
 
 
-def bibtex(facts: Facts) -> str:
+def format_bibtex(facts: ReleaseFacts) -> str:
     """Return a BibTeX entry that names version, commit and data."""
     pinned, about = facts.pinned, facts.about
     fields = {
-        "title": f"{{{tex(facts.title)}}}",
-        "author": " and ".join(f"{_name_part(a.family)}, {_name_part(a.given)}" for a in about.authors),
+        "title": f"{{{escape_tex(facts.title)}}}",
+        "author": " and ".join(
+            f"{_format_name_part(a.family)}, {_format_name_part(a.given)}" for a in about.authors
+        ),
         "year": pinned.created[:4],
-        "version": tex(pinned.name),
+        "version": escape_tex(pinned.name),
         "doi": about.doi or "",
         "url": about.url or "",
         "note": f"git commit {pinned.commit}; data SHA-256 {pinned.data}",
@@ -28,21 +30,21 @@ def bibtex(facts: Facts) -> str:
     return f"@misc{{{pinned.name},\n{lines}\n}}"
 
 
-def _name_part(text: str) -> str:
+def _format_name_part(text: str) -> str:
     """Return a part of a name; in braces where it has what parts names or authors of each other."""
-    part = tex(text)
+    part = escape_tex(text)
     return f"{{{part}}}" if "," in part or re.search(r"\band\b", part, re.IGNORECASE) else part
 
 
-def write_citations(facts: Facts, folder: Path) -> None:
+def write_citations(facts: ReleaseFacts, folder: Path) -> None:
     """Write ``citation.bib``, ``CITATION.cff`` and ``.zenodo.json``."""
-    (folder / "citation.bib").write_text(f"{bibtex(facts)}\n", encoding="utf-8")
-    (folder / "CITATION.cff").write_text(yaml(_cff(facts)), encoding="utf-8")
-    text = json.dumps(_zenodo(facts), indent=1, ensure_ascii=False)
+    (folder / "citation.bib").write_text(f"{format_bibtex(facts)}\n", encoding="utf-8")
+    (folder / "CITATION.cff").write_text(format_yaml(_build_cff(facts)), encoding="utf-8")
+    text = json.dumps(_build_zenodo(facts), indent=1, ensure_ascii=False)
     (folder / ".zenodo.json").write_text(text.replace("<", "\\u003c") + "\n", encoding="utf-8")
 
 
-def _cff(facts: Facts) -> dict[str, Any]:
+def _build_cff(facts: ReleaseFacts) -> dict[str, Any]:
     pinned, about = facts.pinned, facts.about
     authors = [
         {
@@ -53,11 +55,11 @@ def _cff(facts: Facts) -> dict[str, Any]:
         }
         for a in about.authors
     ]
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "cff-version": "1.2.0",
         "message": "If you use this data set, please cite it as below.",
         "type": "dataset",
-        "title": one_line(facts.title),
+        "title": flatten_text(facts.title),
         "authors": authors or [{"name": "not said"}],
         "version": pinned.name,
         "date-released": pinned.created,
@@ -73,10 +75,10 @@ def _cff(facts: Facts) -> dict[str, Any]:
         "commit": None if pinned.commit == "unknown" else pinned.commit,
         "keywords": list(about.keywords),
     }
-    return found | {name: value for name, value in optional.items() if value}
+    return fields | {name: value for name, value in optional.items() if value}
 
 
-def _zenodo(facts: Facts) -> dict[str, Any]:
+def _build_zenodo(facts: ReleaseFacts) -> dict[str, Any]:
     """Return the metadata of a deposit, whose description is HTML."""
     pinned, about = facts.pinned, facts.about
     creators = [
@@ -87,12 +89,12 @@ def _zenodo(facts: Facts) -> dict[str, Any]:
         }
         for a in about.authors
     ]
-    escaped = one_line(about.description or facts.title)
+    escaped = flatten_text(about.description or facts.title)
     for sign, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         escaped = escaped.replace(sign, name)
-    found = {
+    fields = {
         "upload_type": "dataset",
-        "title": one_line(facts.title),
+        "title": flatten_text(facts.title),
         "description": f"<p>{escaped}</p>",
         "creators": creators or [{"name": "not said"}],
         "version": pinned.name,
@@ -102,7 +104,7 @@ def _zenodo(facts: Facts) -> dict[str, Any]:
     }
     licence = LICENCES.get(about.licence or "")
     return (
-        found
+        fields
         | ({"license": licence.name.lower()} if licence else {})
         | ({"doi": about.doi} if about.doi else {})
     )

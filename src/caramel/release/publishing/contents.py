@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 from caramel.errors import DataError
-from caramel.io.image_store import Pictures
-from caramel.release.pin import dvc_hash, table_version
+from caramel.io.image_store import ImageStore
+from caramel.release.pin import compute_dvc_hash, compute_table_version
 from caramel.release.pin_file import read_pin
 from caramel.release.pinned_tables import read_pinned
 from caramel.schemas.contracts import Table, check_table
@@ -22,14 +22,14 @@ from caramel.schemas.rejects import REJECTS
 IMAGES = "data/assemble/images.parquet"
 
 
-class Contents:
+class VersionContents:
     """A pinned version, whose images lie on disk."""
 
     def __init__(self, name: str, root: Path) -> None:
         """Read the pin; errors as in ``read_pin``."""
         self.pinned, self.root = read_pin(name, root), root
 
-    def table(self, table: Table, path: str) -> pd.DataFrame | None:
+    def load_table(self, table: Table, path: str) -> pd.DataFrame | None:
         """Return the pinned rows of a table, None where the version has no such table.
 
         Raises:
@@ -42,46 +42,48 @@ class Contents:
         check_table(table, rows, f"version {self.pinned.name!r}, {path}")
         return rows
 
-    def rejects(self) -> pd.DataFrame:
+    def load_rejects(self) -> pd.DataFrame:
         """Return the rejects of all stages."""
         paths = [path for path in self.pinned.tables if path.endswith("/rejects.parquet")]
-        found = [rows for path in paths if (rows := self.table(REJECTS, path)) is not None and len(rows)]
-        return pd.concat(found, ignore_index=True) if found else build_frame(REJECTS, [])
+        frames = [
+            rows for path in paths if (rows := self.load_table(REJECTS, path)) is not None and len(rows)
+        ]
+        return pd.concat(frames, ignore_index=True) if frames else build_frame(REJECTS, [])
 
-    def figures(self, path: str) -> dict[str, Any]:
+    def load_json(self, path: str) -> dict[str, Any]:
         """Return what a JSON file of the version holds, nothing where it has none; errors as in ``file``."""
-        place = self.file(path)
-        found: dict[str, Any] = json.loads(place.read_text(encoding="utf-8")) if place else {}
-        return found
+        json_path = self.find_file(path)
+        content: dict[str, Any] = json.loads(json_path.read_text(encoding="utf-8")) if json_path else {}
+        return content
 
-    def file(self, path: str) -> Path | None:
+    def find_file(self, path: str) -> Path | None:
         """Return where a file of the version lies, None where it has none.
 
         Raises:
             DataError: the version has the output that it is of, and that is not on disk as it was pinned.
         """
         out = next((out for out in self.pinned.outs if path == out or path.startswith(f"{out}/")), None)
-        place = self.root / path
+        local_path = self.root / path
         if out is None:
             return None
-        if not (self.root / out).exists() or dvc_hash(self.root / out) != self.pinned.outs[out]:
-            raise self._elsewhere(out)
-        return place if place.is_file() else None
+        if not (self.root / out).exists() or compute_dvc_hash(self.root / out) != self.pinned.outs[out]:
+            raise self._build_missing_error(out)
+        return local_path if local_path.is_file() else None
 
-    def index(self) -> pd.DataFrame:
+    def load_image_index(self) -> pd.DataFrame:
         """Return the table of the images that instances and training rows show.
 
         Raises:
             DataError: the version has none, or it is not the one on disk.
         """
-        version, place = self.pinned.tables.get(IMAGES), self.root / IMAGES
+        version, index_path = self.pinned.tables.get(IMAGES), self.root / IMAGES
         if version is None:
             raise DataError(f"Version {self.pinned.name!r} has no {IMAGES}: there is nothing to release.")
-        if not place.is_file() or table_version(place).content != version.content:
-            raise self._elsewhere(IMAGES)
-        return read_table(IMAGES_TABLE, place)
+        if not index_path.is_file() or compute_table_version(index_path).content != version.content:
+            raise self._build_missing_error(IMAGES)
+        return read_table(IMAGES_TABLE, index_path)
 
-    def _elsewhere(self, path: str) -> DataError:
+    def _build_missing_error(self, path: str) -> DataError:
         """Return the error that what the version has is not on disk."""
         name = self.pinned.name
         return DataError(
@@ -89,21 +91,21 @@ class Contents:
             f"--out ../FOLDER`, and release it in that folder."
         )
 
-    def pictures(self, rows: pd.DataFrame) -> Pictures:
+    def open_images(self, rows: pd.DataFrame) -> ImageStore:
         """Return the images of rows of the index."""
-        return Pictures(self.root / IMAGES, rows)
+        return ImageStore(self.root / IMAGES, rows)
 
 
-def shown_images(rows: pd.DataFrame) -> list[str]:
+def list_image_ids(rows: pd.DataFrame) -> list[str]:
     """Return the names of all images that rows show, each once, in the order in which they come."""
     names: dict[str, None] = {}
     for column in ("image_id", "negative_image_id", "negative_image_ids"):
         for value in rows.get(column, ()):
-            names |= dict.fromkeys(named(value))
+            names |= dict.fromkeys(list_names(value))
     return list(names)
 
 
-def named(value: str | Iterable[str | None] | None) -> list[str]:
+def list_names(value: str | Iterable[str | None] | None) -> list[str]:
     """Return the names in a cell, which holds one, a list of some, or none."""
     if isinstance(value, str):
         return [value]

@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from caramel.io.files import file_hash
-from caramel.release.publishing.card import Facts
-from caramel.release.publishing.escaping import plain
-from caramel.release.publishing.image_parquet import SHOWN
+from caramel.io.files import compute_file_hash
+from caramel.release.publishing.card import ReleaseFacts
+from caramel.release.publishing.escaping import strip_markdown
+from caramel.release.publishing.image_parquet import IMAGE_COLUMNS
 from caramel.release.publishing.licences import LICENCES
 from caramel.schemas.contracts import BOOL, FLOAT, INT, TEXTS, Table
 from caramel.schemas.evaluation import METRICS
@@ -76,13 +76,15 @@ CONTEXT = {
 }
 
 
-def write_croissant(facts: Facts, answers: Mapping[int, str], citation: str, folder: Path) -> None:
+def write_croissant(facts: ReleaseFacts, answers: Mapping[int, str], citation: str, folder: Path) -> None:
     """Write ``croissant.json`` of the files that the folder holds so far."""
-    text = json.dumps(described(facts, answers, citation, folder), indent=1, ensure_ascii=False)
+    text = json.dumps(build_description(facts, answers, citation, folder), indent=1, ensure_ascii=False)
     (folder / FILE).write_text(text.replace("<", "\\u003c") + "\n", encoding="utf-8")
 
 
-def described(facts: Facts, answers: Mapping[int, str], citation: str, folder: Path) -> dict[str, Any]:
+def build_description(
+    facts: ReleaseFacts, answers: Mapping[int, str], citation: str, folder: Path
+) -> dict[str, Any]:
     """Return the description.
 
     Args:
@@ -93,9 +95,9 @@ def described(facts: Facts, answers: Mapping[int, str], citation: str, folder: P
     """
     about, pinned = facts.about, facts.pinned
     splits = list(dict.fromkeys(split for part in facts.parts for split in part.splits))
-    sets = [_record_set(part.name, part.table, f"data/{part.name}/*.parquet") for part in facts.parts]
+    sets = [_build_record_set(part.name, part.table, f"data/{part.name}/*.parquet") for part in facts.parts]
     if (folder / "tables" / "metrics.parquet").is_file():
-        sets.append(_record_set("metrics", METRICS, "tables/metrics.parquet"))
+        sets.append(_build_record_set("metrics", METRICS, "tables/metrics.parquet"))
     known: dict[str, Any] = {
         "creator": [
             {
@@ -118,33 +120,33 @@ def described(facts: Facts, answers: Mapping[int, str], citation: str, folder: P
         or "Images and captions with hard negatives, made and checked with caramel.",
         **{name: value for name, value in known.items() if value},
         "citeAs": citation,
-        "version": version(pinned.name, pinned.data),
+        "version": format_version(pinned.name, pinned.data),
         "datePublished": pinned.created,
         "inLanguage": list(about.languages),
-        **_responsible(answers),
-        "distribution": [*_files(folder), *(one for _, one in sets)],
-        "recordSet": [_splits(splits), *(of for of, _ in sets)],
+        **_build_rai_fields(answers),
+        "distribution": [*_build_file_objects(folder), *(one for _, one in sets)],
+        "recordSet": [_build_split_records(splits), *(of for of, _ in sets)],
     }
 
 
-def version(name: str, data: str) -> str:
+def format_version(name: str, data: str) -> str:
     """Return the semantic version that Croissant asks for: ``v1.2`` is 1.2.0, a name that is no number 0.0.0, and the data's hash."""
     numbers = re.fullmatch(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?", name)
     plain = ".".join(str(int(number or 0)) for number in numbers.groups()) if numbers else "0.0.0"
     return f"{plain}+{data[:12]}"
 
 
-def _responsible(answers: Mapping[int, str]) -> dict[str, Any]:
+def _build_rai_fields(answers: Mapping[int, str]) -> dict[str, Any]:
     """Return the responsible-AI fields that the datasheet answers."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, numbers in _RAI.items():
-        said = [plain(answers[number]) for number in numbers if number in answers]
-        if said:
-            found[f"rai:{name}"] = said if name in _MANY else " ".join(said)
-    return found
+        texts = [strip_markdown(answers[number]) for number in numbers if number in answers]
+        if texts:
+            fields[f"rai:{name}"] = texts if name in _MANY else " ".join(texts)
+    return fields
 
 
-def _files(folder: Path) -> list[dict[str, Any]]:
+def _build_file_objects(folder: Path) -> list[dict[str, Any]]:
     """Return the files of the folder that hold data, with their hashes."""
     names = sorted(
         path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix in _FORMATS
@@ -157,13 +159,13 @@ def _files(folder: Path) -> list[dict[str, Any]]:
             "contentUrl": name,
             "contentSize": f"{(folder / name).stat().st_size} B",
             "encodingFormat": _FORMATS[Path(name).suffix],
-            "sha256": file_hash(folder / name),
+            "sha256": compute_file_hash(folder / name),
         }
         for name in names
     ]
 
 
-def _splits(splits: list[str]) -> dict[str, Any]:
+def _build_split_records(splits: list[str]) -> dict[str, Any]:
     uses = {"train": "cr:TrainingSplit", "val": "cr:ValidationSplit", "test": "cr:TestSplit"}
     field = {"@type": "cr:Field", "@id": "splits/name", "name": "name", "dataType": "sc:Text"}
     use = {"@type": "cr:Field", "@id": "splits/use", "name": "use", "dataType": "sc:URL"}
@@ -178,14 +180,16 @@ def _splits(splits: list[str]) -> dict[str, Any]:
     }
 
 
-def _record_set(name: str, table: Table, pattern: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _build_record_set(name: str, table: Table, pattern: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the record set of a table, and the set of files that it is in."""
     files = {"@type": "cr:FileSet", "@id": f"files-{name}", "name": f"files-{name}", "includes": pattern}
     fields = []
     for column, about in table.columns.items():
-        fields.append(_field(name, column, about.doc, about.type))
+        fields.append(_build_field(name, column, about.doc, about.type))
         if name != "metrics":
-            fields += [_picture(name, s.column, s.by, about.type) for s in SHOWN if s.by == column]
+            fields += [
+                _build_image_field(name, s.column, s.by, about.type) for s in IMAGE_COLUMNS if s.by == column
+            ]
     return {
         "@type": "cr:RecordSet",
         "@id": name,
@@ -195,19 +199,19 @@ def _record_set(name: str, table: Table, pattern: str) -> tuple[dict[str, Any], 
     }, {**files, "encodingFormat": _FORMATS[".parquet"]}
 
 
-def _field(table: str, column: str, doc: str, kind: pa.DataType) -> dict[str, Any]:
+def _build_field(table: str, column: str, doc: str, data_type: pa.DataType) -> dict[str, Any]:
     return {
         "@type": "cr:Field",
         "@id": f"{table}/{column}",
         "name": column,
         "description": doc,
-        "dataType": _TYPES.get(kind, "sc:Text"),
-        **({"repeated": True} if kind == TEXTS else {}),
+        "dataType": _TYPES.get(data_type, "sc:Text"),
+        **({"repeated": True} if data_type == TEXTS else {}),
         "source": {"fileSet": {"@id": f"files-{table}"}, "extract": {"column": column}},
     }
 
 
-def _picture(table: str, column: str, by: str, kind: pa.DataType) -> dict[str, Any]:
-    field = _field(table, column, f"the picture that {by} names", kind)
+def _build_image_field(table: str, column: str, by: str, data_type: pa.DataType) -> dict[str, Any]:
+    field = _build_field(table, column, f"the picture that {by} names", data_type)
     field["source"]["transform"] = {"jsonPath": "bytes"}
     return {**field, "dataType": "sc:ImageObject"}

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from caramel.release.publishing.escaping import markdown, paragraph
+from caramel.release.publishing.escaping import escape_markdown, escape_paragraphs
 from caramel.release.publishing.metadata import About
 from caramel.release.publishing.questions import QUESTIONS, Question
 
 OPEN = "**To be answered by the authors.**"
 
 
-def unanswered(about: About, known: Mapping[int, str]) -> list[str]:
+def list_unanswered(about: About, known: Mapping[int, str]) -> list[str]:
     """Return one line for each question that only people can answer and nobody did, or that is none."""
     keys = {question.key for question in QUESTIONS}
     nothing = [
@@ -26,34 +26,38 @@ def unanswered(about: About, known: Mapping[int, str]) -> list[str]:
     return nothing + [
         f"answers.{question.key}: not said{' (nor `people: false`)' if question.people else ''}: {question.text}"
         for question in QUESTIONS
-        if not (question.optional or answer(question, about, known))
+        if not (question.optional or format_answer(question, about, known))
     ]
 
 
-def answer(question: Question, about: About, known: Mapping[int, str]) -> str:
+def format_answer(question: Question, about: About, known: Mapping[int, str]) -> str:
     """Return the answer in Markdown; "" if there is none."""
-    said = about.answers.get(question.key)
-    parts = [part for part in (known.get(question.number), paragraph(said) if said else None) if part]
-    if not parts and question.people and not _of_people(about, known):
+    author_answer = about.answers.get(question.key)
+    parts = [
+        part
+        for part in (known.get(question.number), escape_paragraphs(author_answer) if author_answer else None)
+        if part
+    ]
+    if not parts and question.people and not _is_about_people(about, known):
         return "Does not apply: it does not relate to people."
     return "\n\n".join(parts)
 
 
-def _of_people(about: About, known: Mapping[int, str]) -> bool:
+def _is_about_people(about: About, known: Mapping[int, str]) -> bool:
     """Return whether it relates to people, or nobody said that it does not; words of an answer say neither."""
     return about.people is not False and not known.get(17, "").startswith("No.")
 
 
 def write_datasheet(about: About, known: Mapping[int, str], title: str, folder: Path) -> None:
     """Write ``DATASHEET.md``."""
-    lines = [f"# Datasheet: {markdown(title)}"]
+    lines = [f"# Datasheet: {escape_markdown(title)}"]
     lines.append(
         "The questions follow the datasheet of SugarCrepe++. Answers come from the tables, params and figures of the "
         "pinned version, and from its authors."
     )
     section = ""
     for question in QUESTIONS:
-        given = answer(question, about, known)
+        given = format_answer(question, about, known)
         if question.optional and not given:
             continue
         if question.section != section:

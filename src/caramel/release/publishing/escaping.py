@@ -19,49 +19,49 @@ _TEX |= {sign: f"\\{sign}" for sign in "#$%&_"}
 _TEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
 
-def one_line(text: str) -> str:
+def flatten_text(text: str) -> str:
     """Return a text without line breaks and signs that do not print."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
 
-def markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Return a text for a line or a table's cell of Markdown, as it is read there."""
-    return html.escape(_MARKS.sub(r"\\\1", one_line(text)), quote=False)
+    return html.escape(_MARKS.sub(r"\\\1", flatten_text(text)), quote=False)
 
 
-def paragraph(text: str) -> str:
+def escape_paragraphs(text: str) -> str:
     """Return a text of several paragraphs for Markdown."""
-    return "\n\n".join(markdown(part) for part in re.split(r"\n\s*\n", text) if part.strip())
+    return "\n\n".join(escape_markdown(part) for part in re.split(r"\n\s*\n", text) if part.strip())
 
 
-def plain(text: str) -> str:
+def strip_markdown(text: str) -> str:
     """Return what ``markdown``, ``paragraph`` and ``code`` made as it is read."""
-    found, end = [], 0
+    parts, end = [], 0
     for mark in _MARKED.finditer(text):
-        found += [html.unescape(text[end : mark.start()]), mark[1] or _of_code(mark[3])]
+        parts += [html.unescape(text[end : mark.start()]), mark[1] or _strip_code_padding(mark[3])]
         end = mark.end()
-    return "".join([*found, html.unescape(text[end:])]).strip()
+    return "".join([*parts, html.unescape(text[end:])]).strip()
 
 
-def _of_code(inside: str) -> str:
+def _strip_code_padding(inside: str) -> str:
     """Return what stands in the letters of code, without the spaces that keep its own backticks from the fence."""
     return inside[1:-1] if inside.startswith(" `") or inside.endswith("` ") else inside
 
 
-def code(text: str) -> str:
+def format_code(text: str) -> str:
     """Return a name for Markdown in the letters of code."""
-    plain = one_line(text)
+    plain = flatten_text(text)
     fence = "`" * (1 + max(map(len, re.findall("`+", plain)), default=0))
     pad = " " if plain.startswith("`") or plain.endswith("`") else ""
     return f"{fence}{pad}{plain}{pad}{fence}"
 
 
-def tex(text: str) -> str:
+def escape_tex(text: str) -> str:
     """Return a text for a field of BibTeX."""
-    return "".join(_TEX.get(sign, sign) for sign in one_line(text))
+    return "".join(_TEX.get(sign, sign) for sign in flatten_text(text))
 
 
-def yaml(values: Mapping[str, Any]) -> str:
+def format_yaml(values: Mapping[str, Any]) -> str:
     """Return plain data as YAML, keys in their order."""
     to = io.StringIO()
     writer = YAML()
@@ -70,7 +70,7 @@ def yaml(values: Mapping[str, Any]) -> str:
     return to.getvalue()
 
 
-def rows(head: tuple[str, ...], lines: Sequence[tuple[str, ...]]) -> str:
+def format_table(head: tuple[str, ...], lines: Sequence[tuple[str, ...]]) -> str:
     """Return a table of Markdown; its cells are Markdown already, and no bar in them is a border."""
     lines = [head, tuple("---" for _ in head), *lines]
     return "\n".join(f"| {' | '.join(re.sub(_BAR, _ESCAPED, cell) for cell in cells)} |" for cells in lines)

@@ -46,22 +46,22 @@ _ON_HUB = {
 }
 
 
-def _creative_commons() -> list[Licence]:
-    found = []
+def _list_creative_commons() -> list[Licence]:
+    licences = []
     for version in ("2.0", "2.5", "3.0", "4.0"):
         for parts in ("BY", "BY-SA", "BY-NC", "BY-ND", "BY-NC-SA", "BY-NC-ND"):
             name = f"CC-{parts}-{version}"
             has = parts.split("-")
             free = ("NC" not in has, "ND" not in has, True, "SA" in has)
-            found.append(Licence(name, name.lower() if name.lower() in _ON_HUB else "other", *free))
-    return found
+            licences.append(Licence(name, name.lower() if name.lower() in _ON_HUB else "other", *free))
+    return licences
 
 
 LICENCES: Mapping[str, Licence] = {
     licence.name: licence
     for licence in (
         Licence("CC0-1.0", "cc0-1.0", attribution=False),
-        *_creative_commons(),
+        *_list_creative_commons(),
         Licence("PDDL-1.0", "pddl", attribution=False),
         Licence("ODC-By-1.0", "odc-by"),
         Licence("ODbL-1.0", "odbl", alike=True),
@@ -77,7 +77,7 @@ LICENCES: Mapping[str, Licence] = {
 }
 
 
-def on_hub(name: str | None) -> dict[str, str]:
+def build_hub_fields(name: str | None) -> dict[str, str]:
     """Return the fields of a card's header that say a licence; what the hub has no name for is named with its text."""
     licence = LICENCES.get(name or "")
     if licence is None:
@@ -86,7 +86,7 @@ def on_hub(name: str | None) -> dict[str, str]:
     return {"license": licence.hub, **(named if licence.hub == "other" else {})}
 
 
-def unknown(name: str) -> str:
+def format_unknown_licence(name: str) -> str:
     """Return what to say of a name that is no licence here."""
     near = difflib.get_close_matches(name.upper(), {known.upper(): known for known in LICENCES}, 1, 0.5)
     meant = next((known for known in LICENCES if near and known.upper() == near[0]), None)
@@ -94,15 +94,15 @@ def unknown(name: str) -> str:
     return f"{name!r} is no licence that is known by its SPDX name. {hint}"
 
 
-def conflicts(released: Licence, of: str, source: Licence) -> list[str]:
+def find_conflicts(released: Licence, of: str, source: Licence) -> list[str]:
     """Return why data of a source cannot be released under a licence."""
-    found = []
+    reasons = []
     if released.commercial and not source.commercial:
-        found.append(f"{released.name} permits commercial use, and {of} ({source.name}) does not")
+        reasons.append(f"{released.name} permits commercial use, and {of} ({source.name}) does not")
     if source.attribution and not released.attribution:
-        found.append(f"{released.name} asks for no attribution, and {of} ({source.name}) does")
+        reasons.append(f"{released.name} asks for no attribution, and {of} ({source.name}) does")
     if not source.changes:
-        found.append(f"{of} ({source.name}) permits no changed copies, and a release is one")
+        reasons.append(f"{of} ({source.name}) permits no changed copies, and a release is one")
     if source.alike and released.name != source.name:
-        found.append(f"{of} ({source.name}) asks for the same licence, and the release has {released.name}")
-    return found
+        reasons.append(f"{of} ({source.name}) asks for the same licence, and the release has {released.name}")
+    return reasons

@@ -12,9 +12,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from caramel.errors import ConfigError, format_items, redact_logins
-from caramel.io.safe_yaml import flat, read_yaml
-from caramel.release.pin_file import wrong_fields
-from caramel.release.publishing.licences import LICENCES, conflicts, unknown
+from caramel.io.safe_yaml import flatten_mapping, read_yaml
+from caramel.release.pin_file import format_field_errors
+from caramel.release.publishing.licences import LICENCES, find_conflicts, format_unknown_licence
 
 Text = Annotated[str, Field(min_length=1, max_length=20_000)]
 
@@ -72,7 +72,9 @@ def read_about(path: Path) -> About:
     """
     raw = read_yaml(path, "docs/release.md shows one.")
     # A key in an address may be a part of it that every reader needs; a password never is.
-    if logins := [key for key, value in flat(raw).items() if redact_logins(str(value)) != str(value)]:
+    if logins := [
+        key for key, value in flatten_mapping(raw).items() if redact_logins(str(value)) != str(value)
+    ]:
         raise ConfigError(
             f"{path}: the address in {', '.join(logins)} holds a name or password, which a release would publish. Take it out."
         )
@@ -80,34 +82,36 @@ def read_about(path: Path) -> About:
         return About.model_validate({} if raw is None else raw)
     except ValidationError as error:
         raise ConfigError(
-            f"{path} does not say what a release needs in the right form:\n{format_items(wrong_fields(error))}\n"
+            f"{path} does not say what a release needs in the right form:\n{format_items(format_field_errors(error))}\n"
             f"docs/release.md has all fields."
         ) from error
 
 
-def plain_source(source: str) -> str:
+def strip_source_settings(source: str) -> str:
     """Return a source without the settings in brackets behind its name: ``synthetic (steps=6)`` is ``synthetic``."""
     return source.partition(" (")[0]
 
 
-def open_points(about: About, sources: Iterable[str]) -> list[str]:
+def list_open_points(about: About, sources: Iterable[str]) -> list[str]:
     """Return what a release still lacks, or what of its licences cannot be, one line each."""
-    found = [
+    points = [
         f"{name}: not said" for name in ("title", "licence", "authors", "contact") if not getattr(about, name)
     ]
     released = LICENCES.get(about.licence or "")
     if about.licence and released is None:
-        found.append(f"licence: {unknown(about.licence)}")
+        points.append(f"licence: {format_unknown_licence(about.licence)}")
     known = list(sources)
     for name in known:
-        said = about.sources.get(name, Source()).licence
-        if said is None:
-            found.append(f"sources.{name}.licence: not said")
-        elif said not in LICENCES:
-            found.append(f"sources.{name}.licence: {unknown(said)}")
+        licence = about.sources.get(name, Source()).licence
+        if licence is None:
+            points.append(f"sources.{name}.licence: not said")
+        elif licence not in LICENCES:
+            points.append(f"sources.{name}.licence: {format_unknown_licence(licence)}")
         elif released is not None:
-            found += [f"licence: {why}" for why in conflicts(released, f"source {name!r}", LICENCES[said])]
+            points += [
+                f"licence: {why}" for why in find_conflicts(released, f"source {name!r}", LICENCES[licence])
+            ]
     others = [name for name in about.sources if name not in known]
-    return found + [
+    return points + [
         f"sources.{name}: no source of this version, which has {', '.join(known)}" for name in others
     ]

@@ -16,13 +16,13 @@ import pandas as pd
 
 from caramel.benchmarks.readers.crepe_systematicity import NEGATIVES, SPLITS
 from caramel.benchmarks.visual_genome import FOLDERS
-from caramel.crepe.example_files import Example, write
-from caramel.io.image_store import Pictures
-from caramel.release.publishing.contents import shown_images
+from caramel.crepe.example_files import Example, write_examples
+from caramel.io.image_store import ImageStore
+from caramel.release.publishing.contents import list_image_ids
 from caramel.release.publishing.webdataset import write_images
 from caramel.schemas.columns import SUBTYPES
-from caramel.sources.world.compounds import Compound, compounds_of_meaning
-from caramel.sources.world.grammar import read
+from caramel.sources.world.compounds import Compound, list_meaning_compounds
+from caramel.sources.world.grammar import parse_caption
 
 Items = tuple[frozenset[str], frozenset[Compound]]  # atoms and compounds
 
@@ -30,7 +30,7 @@ Items = tuple[frozenset[str], frozenset[Compound]]  # atoms and compounds
 def write_formats(
     rows: pd.DataFrame,
     trained: Iterable[str],
-    pictures: Pictures,
+    pictures: ImageStore,
     sizes: Mapping[str, tuple[int, int]],
     folder: Path,
 ) -> list[Path]:
@@ -50,71 +50,73 @@ def write_formats(
         DataError: an image is missing, or is not what the index says.
     """
     written: list[Path] = []
-    splits = crepe_splits(dict.fromkeys(rows["caption"]), trained)
+    splits = assign_crepe_splits(dict.fromkeys(rows["caption"]), trained)
     for split in dict.fromkeys(rows["split"]):
         of_split = rows[rows["split"] == split]
-        place = folder / str(split)
-        place.mkdir(parents=True)
+        split_folder = folder / str(split)
+        split_folder.mkdir(parents=True)
         crepe = of_split[(of_split["type"] == "replace") & of_split["caption"].isin(splits)]
         numbers = {name: str(n) for n, name in enumerate(dict.fromkeys(crepe["image_id"]))}
         also = {
             name: f"{FOLDERS[0]}/{n}.jpg" for name, n in numbers.items()
         }  # as CREPE's readers look for them
-        files = write_images(shown_images(of_split), pictures, place / "images.tar", also)
-        written.append(place / "images.tar")
-        written += _write_crepe(crepe, splits, numbers, sizes, place / "crepe_systematicity")
+        files = write_images(list_image_ids(of_split), pictures, split_folder / "images.tar", also)
+        written.append(split_folder / "images.tar")
+        written += _write_crepe(crepe, splits, numbers, sizes, split_folder / "crepe_systematicity")
         instances = [{str(k): v for k, v in row.items()} for row in of_split.to_dict("records")]
-        for name, content in _texts(instances, files):
-            (place / name).parent.mkdir(exist_ok=True)
-            (place / name).write_text(content, encoding="utf-8")
-            written.append(place / name)
+        for name, content in _iter_files(instances, files):
+            (split_folder / name).parent.mkdir(exist_ok=True)
+            (split_folder / name).write_text(content, encoding="utf-8")
+            written.append(split_folder / name)
     return written
 
 
-def _texts(rows: Sequence[dict[str, Any]], files: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _iter_files(rows: Sequence[dict[str, Any]], files: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Yield path and content of each file."""
     for subtype in SUBTYPES:
         of = [row for row in rows if row["subtype"] == subtype]
         if of:
-            found = {str(n): _crepe(row, files) for n, row in enumerate(of)}
-            yield f"sugarcrepe/{subtype}.json", _json(found)
+            rows_by_number = {str(n): _build_sugarcrepe_row(row, files) for n, row in enumerate(of)}
+            yield f"sugarcrepe/{subtype}.json", _format_json(rows_by_number)
         paraphrased = [row for row in of if isinstance(row["caption2"], str)]
         if paraphrased:
             listed = [
-                {"id": n, **_crepe(row, files), "caption2": row["caption2"]}
+                {"id": n, **_build_sugarcrepe_row(row, files), "caption2": row["caption2"]}
                 for n, row in enumerate(paraphrased)
             ]
-            yield f"sugarcrepe_pp/{subtype}.json", _json(listed)
-    lines = [_bivlc(row, files) for row in rows if isinstance(row["negative_image_id"], str)]
+            yield f"sugarcrepe_pp/{subtype}.json", _format_json(listed)
+    lines = [_build_bivlc_row(row, files) for row in rows if isinstance(row["negative_image_id"], str)]
     if lines:
         yield "bivlc/test.jsonl", "".join(f"{json.dumps(row)}\n" for row in lines)
 
 
-def crepe_splits(captions: Iterable[str], trained: Iterable[str]) -> dict[str, str]:
+def assign_crepe_splits(captions: Iterable[str], trained: Iterable[str]) -> dict[str, str]:
     """Return caption -> split, as in CREPE (Ma et al. 2023, 3.2), of those of the embedded world that say a compound.
 
     ``sc``: training captions say all its compounds; ``uc``: all its atoms, and not some compound; ``ua``: not some atom.
     Where no training caption is of the world, nothing is known.
     """
-    known = [items for text in trained if (items := _said(text))]
+    known = [items for text in trained if (items := _read_items(text))]
     if not known:
         return {}
-    atoms = {atom for own, _ in known for atom in own}
-    compounds = {compound for _, own in known for compound in own}
-    said = {caption: items for caption in captions if (items := _said(caption)) and items[1]}
+    atoms = {atom for members, _ in known for atom in members}
+    compounds = {compound for _, members in known for compound in members}
+    items_by_caption = {
+        caption: items for caption in captions if (items := _read_items(caption)) and items[1]
+    }
     return {
-        caption: "ua" if own[0] - atoms else "uc" if own[1] - compounds else "sc"
-        for caption, own in said.items()
+        caption: "ua" if members[0] - atoms else "uc" if members[1] - compounds else "sc"
+        for caption, members in items_by_caption.items()
     }
 
 
-def _said(caption: str) -> Items | None:
+def _read_items(caption: str) -> Items | None:
     """Return what a caption of the embedded world says, in whatever words a relation is put; None of another caption."""
-    found = read(caption)
-    if found is None:
+    reading = parse_caption(caption)
+    if reading is None:
         return None
-    compounds = compounds_of_meaning(found.whole, exactly=False)
-    atoms = {word for m in found.whole.mentions for word in (m.noun, m.colour, m.size, m.position) if word}
+    compounds = list_meaning_compounds(reading.whole, exactly=False)
+    atoms = {word for m in reading.whole.mentions for word in (m.noun, m.colour, m.size, m.position) if word}
     return frozenset(atoms | {word for compound in compounds for word in compound}), compounds
 
 
@@ -139,27 +141,27 @@ def _write_crepe(
             }
             examples.append(Example(numbers[str(image)], (0, 0, *sizes[str(image)]), str(caption), negatives))
         written.append(folder / f"syst_vg_hard_negs_{SPLITS[str(split)]}_in_train.csv")
-        write(written[-1], examples)
+        write_examples(written[-1], examples)
     return written
 
 
-def _crepe(row: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
+def _build_sugarcrepe_row(row: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
     texts = {name: row[name] for name in ("caption", "negative_caption", "instance_id")}
     return {"filename": files[row["image_id"]], **texts}
 
 
-def _bivlc(row: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
-    kind, _, part = row["subtype"].partition("_")
+def _build_bivlc_row(row: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
+    change_type, _, part = row["subtype"].partition("_")
     return {
         "image": files[row["image_id"]],
         "caption": row["caption"],
         "negative_caption": row["negative_caption"],
         "negative_image": files[row["negative_image_id"]],
-        "type": kind,
+        "type": change_type,
         "subtype": part,
         "instance_id": row["instance_id"],
     }
 
 
-def _json(found: Any) -> str:
-    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+def _format_json(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"

@@ -23,7 +23,7 @@ class Question(NamedTuple):
         return f"q{self.number}"
 
 
-def _more(number: int, section: str) -> Question:
+def _build_open_question(number: int, section: str) -> Question:
     return Question(number, section, "Is there anything else to say?", optional=True)
 
 
@@ -31,7 +31,7 @@ QUESTIONS = (
     Question(1, MOTIVATION, "What was it made for, and which gap does it fill?"),
     Question(2, MOTIVATION, "Who made it, and for whom?"),
     Question(3, MOTIVATION, "Who paid for it?"),
-    _more(4, MOTIVATION),
+    _build_open_question(4, MOTIVATION),
     Question(5, COMPOSITION, "What is one instance, and are there several kinds?"),
     Question(6, COMPOSITION, "How many are there of each kind?"),
     Question(7, COMPOSITION, "Is it all there is, or a sample of something larger?"),
@@ -53,7 +53,7 @@ QUESTIONS = (
         "Does it hold what is sensitive: origin, belief, health, location, finances?",
         people=True,
     ),
-    _more(21, COMPOSITION),
+    _build_open_question(21, COMPOSITION),
     Question(22, COLLECTION, "How was the data of an instance come by: seen, reported or derived?"),
     Question(
         23, COLLECTION, "By which programs, devices or hands was it collected, and how were these checked?"
@@ -68,24 +68,24 @@ QUESTIONS = (
     Question(31, COLLECTION, "Did they agree?", people=True),
     Question(32, COLLECTION, "How can they take that back?", people=True),
     Question(33, COLLECTION, "Was it looked into what it may do to them?", people=True),
-    _more(34, COLLECTION),
+    _build_open_question(34, COLLECTION),
     Question(35, PREPROCESSING, "What was done to the data: cleaned, filtered, labelled?"),
     Question(36, PREPROCESSING, "Is the raw data kept, and where?"),
     Question(37, PREPROCESSING, "Where is the software that did it?"),
-    _more(38, PREPROCESSING),
+    _build_open_question(38, PREPROCESSING),
     Question(39, USES, "What has it been used for?"),
     Question(40, USES, "Where are papers or systems listed that use it?"),
     Question(41, USES, "What else could it be used for?"),
     Question(42, USES, "What about it may matter to future uses?"),
     Question(43, USES, "What should it not be used for?"),
-    _more(44, USES),
+    _build_open_question(44, USES),
     Question(45, DISTRIBUTION, "Will it be given to others than those for whom it was made?"),
     Question(46, DISTRIBUTION, "How is it given out, and has it a DOI?"),
     Question(47, DISTRIBUTION, "When is it given out?"),
     Question(48, DISTRIBUTION, "Under which licence or terms?"),
     Question(49, DISTRIBUTION, "What do third parties ask of those who use it?"),
     Question(50, DISTRIBUTION, "Do export controls or other rules apply?"),
-    _more(51, DISTRIBUTION),
+    _build_open_question(51, DISTRIBUTION),
     Question(52, MAINTENANCE, "Who hosts and maintains it?"),
     Question(53, MAINTENANCE, "How are they reached?"),
     Question(54, MAINTENANCE, "Where are errors listed that were found later?"),
@@ -93,5 +93,5 @@ QUESTIONS = (
     Question(56, MAINTENANCE, "How long may data of people be kept?", people=True),
     Question(57, MAINTENANCE, "What becomes of older versions?"),
     Question(58, MAINTENANCE, "How can others add to it, and how is that checked?"),
-    _more(59, MAINTENANCE),
+    _build_open_question(59, MAINTENANCE),
 )

@@ -14,10 +14,10 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from caramel.io.image_codec import opened
-from caramel.io.image_store import Pictures
+from caramel.io.image_codec import open_encoded_image
+from caramel.io.image_store import ImageStore
 from caramel.io.portable_names import is_portable_start
-from caramel.release.publishing.contents import named
+from caramel.release.publishing.contents import list_names
 
 TAR = 256 << 20  # bytes of a shard of WebDataset, from which on it is full
 _SUFFIXES = {
@@ -31,7 +31,7 @@ _SUFFIXES = {
 }
 
 
-class Tar:
+class TarWriter:
     """A tar file to which members are added, as if by nobody at no time."""
 
     def __init__(self, path: Path) -> None:
@@ -39,14 +39,14 @@ class Tar:
         self._file = tarfile.open(path, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
         self.bytes = 0
 
-    def add(self, name: str, data: bytes) -> None:
+    def add_member(self, name: str, data: bytes) -> None:
         """Add a member."""
         about = tarfile.TarInfo(name)
         about.size = len(data)
         self._file.addfile(about, io.BytesIO(data))
         self.bytes += len(data)
 
-    def link(self, name: str, to: str) -> None:
+    def add_link(self, name: str, to: str) -> None:
         """Add another name of a member, which takes no room."""
         about = tarfile.TarInfo(name)
         about.type, about.linkname = tarfile.LNKTYPE, to
@@ -58,27 +58,27 @@ class Tar:
 
 
 @contextmanager
-def tar(path: Path) -> Iterator[Tar]:
+def open_tar(path: Path) -> Iterator[TarWriter]:
     """Give a tar file that is ended at the end."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = Tar(path)
+    writer = TarWriter(path)
     try:
-        yield made
+        yield writer
     finally:
-        made.close()
+        writer.close()
 
 
-def suffix(data: bytes, name: str) -> str:
+def detect_suffix(data: bytes, name: str) -> str:
     """Return the suffix of an encoded image by what it is, without a dot.
 
     Raises:
         DataError: it is no image.
     """
-    with opened(data, name) as image:
+    with open_encoded_image(data, name) as image:
         return _SUFFIXES.get(image.format or "", (image.format or "img").lower())
 
 
-def file_name(image_id: str, ending: str, taken: Container[str] = ()) -> str:
+def build_file_name(image_id: str, ending: str, taken: Container[str] = ()) -> str:
     """Return a name for an image's file that any system takes, another one for every image.
 
     A name that is plain stays; of others signs are replaced, and a hash tells them apart.
@@ -97,7 +97,7 @@ def file_name(image_id: str, ending: str, taken: Container[str] = ()) -> str:
 
 
 def write_images(
-    names: list[str], pictures: Pictures, path: Path, also: Mapping[str, str] = MappingProxyType({})
+    names: list[str], pictures: ImageStore, path: Path, also: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, str]:
     """Write images to a tar file, each compared with its SHA-256; return image_id -> name of its file there.
 
@@ -105,18 +105,18 @@ def write_images(
     """
     files: dict[str, str] = {}
     taken: set[str] = set()
-    with tar(path) as to:
+    with open_tar(path) as to:
         for name in names:
-            data = pictures.checked(name)
-            files[name] = file_name(name, suffix(data, name), taken)
+            data = pictures.read_verified(name)
+            files[name] = build_file_name(name, detect_suffix(data, name), taken)
             taken.add(files[name].lower())
-            to.add(files[name], data)
+            to.add_member(files[name], data)
             if name in also:
-                to.link(also[name], files[name])
+                to.add_link(also[name], files[name])
     return files
 
 
-def write_webdataset(rows: pd.DataFrame, pictures: Pictures, folder: Path) -> list[Path]:
+def write_webdataset(rows: pd.DataFrame, pictures: ImageStore, folder: Path) -> list[Path]:
     """Write training rows as WebDataset: ``train-00000.tar``, which open_clip's own program trains on.
 
     A sample has the picture, ``txt`` (its caption), ``json`` (pair_id, caption2, negative_captions, subtypes,
@@ -131,7 +131,7 @@ def write_webdataset(rows: pd.DataFrame, pictures: Pictures, folder: Path) -> li
         number = at = 0
         while at < len(samples):
             written.append(folder / f"{split}-{number:05}.tar")
-            with tar(written[-1]) as to:
+            with open_tar(written[-1]) as to:
                 while at < len(samples) and to.bytes < TAR:
                     _add_sample(to, f"{at:08}", {str(k): v for k, v in samples[at].items()}, pictures)
                     at += 1
@@ -139,18 +139,18 @@ def write_webdataset(rows: pd.DataFrame, pictures: Pictures, folder: Path) -> li
     return written
 
 
-def _add_sample(to: Tar, key: str, row: Mapping[str, object], pictures: Pictures) -> None:
-    data = pictures.checked(str(row["image_id"]))
-    to.add(f"{key}.{suffix(data, str(row['image_id']))}", data)
-    to.add(f"{key}.txt", str(row["caption"]).encode())
-    known = {name: _plain(value) for name, value in row.items() if name not in ("caption", "split")}
-    to.add(f"{key}.json", json.dumps(known, ensure_ascii=False).encode())
-    for number, name in enumerate(named(row["negative_image_ids"])):  # type: ignore[arg-type]
-        data = pictures.checked(name)
-        to.add(f"{key}.negative{number}.{suffix(data, name)}", data)
+def _add_sample(to: TarWriter, key: str, row: Mapping[str, object], pictures: ImageStore) -> None:
+    data = pictures.read_verified(str(row["image_id"]))
+    to.add_member(f"{key}.{detect_suffix(data, str(row['image_id']))}", data)
+    to.add_member(f"{key}.txt", str(row["caption"]).encode())
+    known = {name: _convert_cell(value) for name, value in row.items() if name not in ("caption", "split")}
+    to.add_member(f"{key}.json", json.dumps(known, ensure_ascii=False).encode())
+    for number, name in enumerate(list_names(row["negative_image_ids"])):  # type: ignore[arg-type]
+        data = pictures.read_verified(name)
+        to.add_member(f"{key}.negative{number}.{detect_suffix(data, name)}", data)
 
 
-def _plain(value: object) -> object:
+def _convert_cell(value: object) -> object:
     """Return a cell as JSON has it."""
     if value is None or isinstance(value, str):
         return value

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from caramel.release.pin_file import Pin
-from caramel.release.publishing.contents import Contents
-from caramel.release.publishing.escaping import code, markdown, rows, yaml
-from caramel.release.publishing.licences import LICENCES, on_hub
+from caramel.release.publishing.contents import VersionContents
+from caramel.release.publishing.escaping import escape_markdown, format_code, format_table, format_yaml
+from caramel.release.publishing.licences import LICENCES, build_hub_fields
 from caramel.release.publishing.metadata import About
 from caramel.schemas.evaluation import METRICS as METRICS_TABLE
 
@@ -36,7 +36,7 @@ class ModelFacts(NamedTuple):
 
     run: str
     pinned: Pin
-    contents: Contents
+    contents: VersionContents
     card: Mapping[str, Any]  # of the checkpoint
     config: Mapping[str, Any]  # of open_clip
     about: About
@@ -46,134 +46,146 @@ class ModelFacts(NamedTuple):
 def write_model_card(facts: ModelFacts, folder: Path) -> None:
     """Write ``README.md``."""
     header = {
-        **on_hub(facts.about.licence),
+        **build_hub_fields(facts.about.licence),
         "library_name": "open_clip",
         "pipeline_tag": "zero-shot-image-classification",
         "tags": ["clip", "compositionality", "caramel"],
     }
-    (folder / "README.md").write_text(f"---\n{yaml(header)}---\n\n{_body(facts)}", encoding="utf-8")
+    (folder / "README.md").write_text(
+        f"---\n{format_yaml(header)}---\n\n{_format_body(facts)}", encoding="utf-8"
+    )
 
 
-def _body(facts: ModelFacts) -> str:
+def _format_body(facts: ModelFacts) -> str:
     pinned = facts.pinned
     sections = [
-        f"# {markdown(facts.run)}",
-        f"{_made(facts)} version {code(pinned.name)} of {pinned.created}, git commit {code(pinned.commit)}, data "
-        f"SHA-256 {code(pinned.data)}.",
+        f"# {escape_markdown(facts.run)}",
+        f"{_format_origin(facts)} version {format_code(pinned.name)} of {pinned.created}, git commit {format_code(pinned.commit)}, data "
+        f"SHA-256 {format_code(pinned.data)}.",
         "" if facts.about.licence in LICENCES else "> **Its licence is not said.**",
         "## How to load it",
-        _loading(facts),
+        _format_loading(facts),
         "## Activation and preprocessing",
-        _preprocessing(facts.config),
+        _format_preprocessing(facts.config),
         "## How it was trained",
-        _training(facts),
+        _format_training(facts),
         "## Figures",
-        _figures(facts),
+        _format_metrics(facts),
         "## What fine-tuning changed",
-        _retained(facts),
+        _format_forgetting(facts),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _adopted(facts: ModelFacts) -> str:
+def _get_adopted_base(facts: ModelFacts) -> str:
     """Return the name of the model that the version took for its base, "" where it trained one or does not say."""
     section = facts.pinned.params.get("pretrain", {})
     return str(section.get("pretrained") or "") if section.get("backend") == "pretrained" else ""
 
 
-def _made(facts: ModelFacts) -> str:
+def _format_origin(facts: ModelFacts) -> str:
     """Return what it is, as the beginning of a sentence that goes on with a version."""
-    adopted = code(_adopted(facts)) if _adopted(facts) else ""
+    adopted = format_code(_get_adopted_base(facts)) if _get_adopted_base(facts) else ""
     if not facts.card.get("variant"):
         return f"{adopted}, adopted as the base of" if adopted else "A CLIP trained with caramel on"
     return f"A CLIP, fine-tuned with caramel{f' from {adopted}' if adopted else ''} on"
 
 
-def _seen(facts: ModelFacts) -> str:
+def _format_test_exposure(facts: ModelFacts) -> str:
     """Return whether the test split was trained on, which is known only of models that were trained here from the start."""
     if facts.pinned.params.get("pretrain", {}).get("backend") == "open_clip":
         return "The instances of the test split were not seen."
-    base = code(_adopted(facts)) if _adopted(facts) else "its base"
+    base = format_code(_get_adopted_base(facts)) if _get_adopted_base(facts) else "its base"
     return f"Of what {base} was trained on the version says nothing: whether it saw images or texts of the test split is not known."
 
 
-def _loading(facts: ModelFacts) -> str:
-    said = (
+def _format_loading(facts: ModelFacts) -> str:
+    snippet = (
         "```python\nimport open_clip\n\n"
         'model, _, preprocess = open_clip.create_model_and_transforms("local-dir:PATH")\n'
         'tokenizer = open_clip.get_tokenizer("local-dir:PATH")\n```'
     )
     if facts.why_not:
-        return f"{said}\n\ntransformers does not load it: {markdown(facts.why_not)}."
-    return f'{said}\n\n```python\nfrom transformers import CLIPModel, CLIPProcessor\n\nmodel = CLIPModel.from_pretrained("PATH")\nprocessor = CLIPProcessor.from_pretrained("PATH")\n```'
+        return f"{snippet}\n\ntransformers does not load it: {escape_markdown(facts.why_not)}."
+    return f'{snippet}\n\n```python\nfrom transformers import CLIPModel, CLIPProcessor\n\nmodel = CLIPModel.from_pretrained("PATH")\nprocessor = CLIPProcessor.from_pretrained("PATH")\n```'
 
 
-def _preprocessing(config: Mapping[str, Any]) -> str:
+def _format_preprocessing(config: Mapping[str, Any]) -> str:
     """Return activation and preprocessing, which change figures without an error where they are others."""
     quick = config["model_cfg"]["quick_gelu"]
     cells = [("activation", "QuickGELU" if quick else "GELU")]
-    cells += [(name, code(json.dumps(value))) for name, value in sorted(config["preprocess_cfg"].items())]
-    return rows(("what", "value"), cells)
+    cells += [
+        (name, format_code(json.dumps(value))) for name, value in sorted(config["preprocess_cfg"].items())
+    ]
+    return format_table(("what", "value"), cells)
 
 
-def _training(facts: ModelFacts) -> str:
+def _format_training(facts: ModelFacts) -> str:
     """Return method and parameters, and what the checkpoint says of itself."""
     params = facts.pinned.params
     variant = facts.card.get("variant")
     section = params.get("finetune" if variant else "pretrain", {})
-    own = section.get("own", {}).get(variant, {}) if variant else {}
-    shown = {
+    overrides = section.get("own", {}).get(variant, {}) if variant else {}
+    parameters = {
         name: value
-        for name, value in {**section, **own}.items()
+        for name, value in {**section, **overrides}.items()
         if name not in ("own", "variants", "seeds")
-        and (variant or not _adopted(facts) or name in ("backend", "pretrained"))  # nothing was trained
+        and (
+            variant or not _get_adopted_base(facts) or name in ("backend", "pretrained")
+        )  # nothing was trained
     }
     method = (
-        f"Fine-tuned by the method {code(str(variant))} from the version's base. "
+        f"Fine-tuned by the method {format_code(str(variant))} from the version's base. "
         if variant
         else "The base of the version. "
     )
-    known = [(code(name), code(json.dumps(value))) for name, value in facts.card.items()]
-    settings = [(code(name), code(json.dumps(value))) for name, value in shown.items()]
+    known = [(format_code(name), format_code(json.dumps(value))) for name, value in facts.card.items()]
+    settings = [(format_code(name), format_code(json.dumps(value))) for name, value in parameters.items()]
     return "\n\n".join(
         (
-            method + _seen(facts),
-            rows(("of the checkpoint", "value"), known),
-            rows(("parameter", "value"), settings),
+            method + _format_test_exposure(facts),
+            format_table(("of the checkpoint", "value"), known),
+            format_table(("parameter", "value"), settings),
         )
     )
 
 
-def _figures(facts: ModelFacts) -> str:
+def _format_metrics(facts: ModelFacts) -> str:
     """Return the model's figures over all instances of each benchmark, with intervals."""
-    found = facts.contents.table(METRICS_TABLE, METRICS)
-    mine = None if found is None else found[(found["model"] == facts.run) & (found["subset"] == "all")]
-    if mine is None or mine.empty:
+    metrics = facts.contents.load_table(METRICS_TABLE, METRICS)
+    model_rows = (
+        None if metrics is None else metrics[(metrics["model"] == facts.run) & (metrics["subset"] == "all")]
+    )
+    if model_rows is None or model_rows.empty:
         return "The version has no figures of this model."
     lines = [
-        (code(row["benchmark"]), code(row["metric"]), _share(row), f"{row['n']:,}")
-        for row in mine.to_dict("records")
+        (format_code(row["benchmark"]), format_code(row["metric"]), _format_share(row), f"{row['n']:,}")
+        for row in model_rows.to_dict("records")
         if not pd.isna(row["value"])
     ]
-    return rows(("benchmark", "metric", "per cent [95 % interval]", "instances"), lines)
+    return format_table(("benchmark", "metric", "per cent [95 % interval]", "instances"), lines)
 
 
-def _share(row: Mapping[Any, Any]) -> str:
+def _format_share(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["ci_low"]):
         return f"{100 * row['value']:.1f}"
     return f"{100 * row['value']:.1f} [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
 
 
-def _retained(facts: ModelFacts) -> str:
+def _format_forgetting(facts: ModelFacts) -> str:
     """Return what is measured of what the base could, beside the base's."""
-    path = facts.contents.file(RETAINED)
+    path = facts.contents.find_file(RETAINED)
     if path is None:
         return "It was not measured."
     with path.open(encoding="utf-8", newline="") as stream:
         values = {(row["model"], row["measure"]): row["value"] for row in csv.DictReader(stream)}
     lines = [
-        (text, f"{float(mine):.3f}", f"{float(values['base', key]):.3f}" if values.get(("base", key)) else "")
+        (
+            text,
+            f"{float(model_value):.3f}",
+            f"{float(values['base', key]):.3f}" if values.get(("base", key)) else "",
+        )
         for key, text in _LOST.items()
-        if (mine := values.get((facts.run, key)))
+        if (model_value := values.get((facts.run, key)))
     ]
-    return rows(("measure", "this model", "base"), lines) if lines else "It was not measured."
+    return format_table(("measure", "this model", "base"), lines) if lines else "It was not measured."

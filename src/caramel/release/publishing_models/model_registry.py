@@ -15,13 +15,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from caramel.errors import BackendError, ConfigError, redact_secrets
-from caramel.io.files import empty_folder, file_hash
-from caramel.io.validators import brief
+from caramel.io.files import compute_file_hash, create_empty_folder
+from caramel.io.validators import format_value
 from caramel.models.open_clip.checkpoints import WEIGHTS
 from caramel.release.pin_file import Pin
 from caramel.release.publishing_models import mlflow_format
-from caramel.release.publishing_models.model_release import checkpoint_of, pin_of
-from caramel.release.publishing_models.trained_run import training_run
+from caramel.release.publishing_models.model_release import find_checkpoint, find_pin
+from caramel.release.publishing_models.trained_run import find_training_run
 from caramel.runtime.installation import get_requirement
 from caramel.runtime.mlflow.artifacts import explain_foreign
 from caramel.runtime.mlflow.retry import translate_errors
@@ -40,7 +40,7 @@ _PARTS = re.compile(r"([/@])")
 _LABELLED = re.compile(rf"(?:(?P<label>[\w.+ -]+)=)?{REGISTERED}(?P<rest>[\w.-]+[/@][\w-]+)")
 
 
-class Registered(NamedTuple):
+class RegisteredVersion(NamedTuple):
     """A version in the registry."""
 
     name: str
@@ -49,7 +49,7 @@ class Registered(NamedTuple):
     run: str  # id of the tracked run
 
 
-def register(run: str, root: Path, *, name: str, pin: str | None = None) -> Registered:
+def register_model(run: str, root: Path, *, name: str, pin: str | None = None) -> RegisteredVersion:
     """Register a run's model, with the pin of its data as an alias; what is registered already keeps its version.
 
     Args:
@@ -65,31 +65,33 @@ def register(run: str, root: Path, *, name: str, pin: str | None = None) -> Regi
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"--name {name!r}: a registered model is named by letters, digits and . _ - alone.")
-    folder, output = checkpoint_of(run, root)
-    pinned = pin_of(output, pin, root)
-    run_id = training_run(run, output, pinned, root)
-    content, alias = file_hash(folder), alias_of(pinned)
+    folder, output = find_checkpoint(run, root)
+    pinned = find_pin(output, pin, root)
+    run_id = find_training_run(run, output, pinned, root)
+    content, alias = compute_file_hash(folder), format_alias(pinned)
     with open_store(root) as (client, _):
-        version = _version(client, name, content) or _made(client, name, run_id, folder)
-        told = {CONTENT: content, "caramel.model": run, "pin": pinned.name, "data": pinned.data[:16]}
-        for key, value in told.items():
+        version = _find_version(client, name, content) or _create_version(client, name, run_id, folder)
+        tags = {CONTENT: content, "caramel.model": run, "pin": pinned.name, "data": pinned.data[:16]}
+        for key, value in tags.items():
             client.set_model_version_tag(name, version, key, value)
         client.set_registered_model_alias(name, alias, version)
-    return Registered(name, version, alias, run_id)
+    return RegisteredVersion(name, version, alias, run_id)
 
 
-def alias_of(pinned: Pin) -> str:
+def format_alias(pinned: Pin) -> str:
     """Return the alias of a pin's model: MLflow allows letters, digits, dashes and underscores."""
     return re.sub(r"[^\w-]", "_", f"pin-{pinned.name}")
 
 
-def _version(client: MlflowClient, name: str, content: str) -> str | None:
+def _find_version(client: MlflowClient, name: str, content: str) -> str | None:
     """Return the version of this checkpoint, if there is one."""
-    found = client.search_model_versions(f"name = '{name}'")
-    return next((str(each.version) for each in found if each.tags.get(CONTENT) == content), None)
+    versions = client.search_model_versions(f"name = '{name}'")
+    return next(
+        (str(candidate.version) for candidate in versions if candidate.tags.get(CONTENT) == content), None
+    )
 
 
-def _made(client: MlflowClient, name: str, run_id: str, folder: Path) -> str:
+def _create_version(client: MlflowClient, name: str, run_id: str, folder: Path) -> str:
     """Log the checkpoint to its run, and make a version of it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its own classes, when it is imported
@@ -108,7 +110,7 @@ def _made(client: MlflowClient, name: str, run_id: str, folder: Path) -> str:
     return str(client.create_model_version(name, f"runs:/{run_id}/{ARTIFACT}", run_id).version)
 
 
-def resolved(spec: str) -> str:
+def resolve_spec(spec: str) -> str:
     """Return the spec of a model with the folder of a checkpoint in place of ``models:/NAME/VERSION`` or ``models:/NAME@ALIAS``.
 
     Other specs stay as they are. Without a label, the model's name in tables is what stands after ``models:/``.
@@ -124,11 +126,11 @@ def resolved(spec: str) -> str:
     uri, (name, mark, which) = get_tracking_uri(root), _PARTS.split(named["rest"])
     import mlflow
 
-    def meant(error: Exception) -> BackendError:
+    def build_error(error: Exception) -> BackendError:
         return BackendError(f"Model {spec!r} cannot be had from the registry: {str(error)[:300]}")
 
     try:
-        with translate_errors(meant):
+        with translate_errors(build_error):
             client = open_client(uri)
             version = (
                 client.get_model_version_by_alias(name, which)
@@ -137,21 +139,21 @@ def resolved(spec: str) -> str:
             )
             if not str(version.version).isdecimal():  # it becomes the name of a folder that may be replaced
                 raise BackendError(
-                    f"Model {spec!r}: its server says that it is version {brief(version.version)}, which is none."
+                    f"Model {spec!r}: its server says that it is version {format_value(version.version)}, which is none."
                 )
             # At a place of its own: what was scored before is found again.
-            place = root / WORK / "registered" / f"{name}-{version.version}"
-            folder = _whole(place, version.tags)
+            target = root / WORK / "registered" / f"{name}-{version.version}"
+            folder = _find_intact_checkpoint(target, version.tags)
             if folder is None:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                with TemporaryDirectory(dir=place.parent) as scratch:
-                    made = empty_folder(Path(scratch, ARTIFACT))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with TemporaryDirectory(dir=target.parent) as scratch:
+                    downloaded = create_empty_folder(Path(scratch, ARTIFACT))
                     mlflow.artifacts.download_artifacts(
-                        _find_files(client, name, version.version), dst_path=str(made), tracking_uri=uri
+                        _find_files(client, name, version.version), dst_path=str(downloaded), tracking_uri=uri
                     )
-                    folder = _put(made, place, version.tags)
+                    folder = _move_checkpoint(downloaded, target, version.tags)
     except OSError as error:
-        raise meant(error) from error
+        raise build_error(error) from error
     if folder is None:
         raise BackendError(
             f"Model {spec!r} holds no checkpoint as `caramel register` put it there: its files are missing or others."
@@ -174,21 +176,21 @@ def _find_files(client: MlflowClient, name: str, version: str) -> str:
         uri = str(client.get_run(run_id).info.artifact_uri)
     if reason := explain_foreign(uri, client.tracking_uri):
         raise BackendError(
-            f"Model '{REGISTERED}{name}/{version}': what its server says that its files are, {brief(redact_secrets(uri))}, {reason}."
+            f"Model '{REGISTERED}{name}/{version}': what its server says that its files are, {format_value(redact_secrets(uri))}, {reason}."
         )
     return str(append_to_uri_path(uri, path)) if path else uri
 
 
-def _put(made: Path, place: Path, tags: Mapping[str, str]) -> Path | None:
+def _move_checkpoint(downloaded: Path, target: Path, tags: Mapping[str, str]) -> Path | None:
     """Move what was fetched to its place, unless it is broken or another process did so before; return the checkpoint there."""
-    with hold_lock(place.with_name(f"{place.name}.lock")):
-        if _whole(made, tags) and not _whole(place, tags):
-            made.rename(empty_folder(place))
-    return _whole(place, tags)
+    with hold_lock(target.with_name(f"{target.name}.lock")):
+        if _find_intact_checkpoint(downloaded, tags) and not _find_intact_checkpoint(target, tags):
+            downloaded.rename(create_empty_folder(target))
+    return _find_intact_checkpoint(target, tags)
 
 
-def _whole(place: Path, tags: Mapping[str, str]) -> Path | None:
+def _find_intact_checkpoint(parent: Path, tags: Mapping[str, str]) -> Path | None:
     """Return the folder of the one checkpoint below a place whose files are those that were registered."""
-    folders = [path.parent for path in sorted(place.rglob(WEIGHTS))]
-    found = [folder for folder in folders if file_hash(folder) == tags.get(CONTENT)]
-    return found[0] if len(found) == 1 else None
+    folders = [path.parent for path in sorted(parent.rglob(WEIGHTS))]
+    matches = [folder for folder in folders if compute_file_hash(folder) == tags.get(CONTENT)]
+    return matches[0] if len(matches) == 1 else None

@@ -22,13 +22,17 @@ from typing import Any, NamedTuple
 from caramel.errors import ConfigError, DataError
 from caramel.models.open_clip.checkpoints import CARD, CONFIG, VOCABULARY, WEIGHTS, load_checkpoint
 from caramel.models.open_clip.config import Clip
-from caramel.release.pin import dvc_hash
+from caramel.release.pin import compute_dvc_hash
 from caramel.release.pin_file import Pin, read_pin
-from caramel.release.publishing.build import staging, write_sums
-from caramel.release.publishing.contents import Contents
+from caramel.release.publishing.build import open_staging, write_sums
+from caramel.release.publishing.contents import VersionContents
 from caramel.release.publishing.metadata import About, read_about
 from caramel.release.publishing_models.model_card import ModelFacts, write_model_card
-from caramel.release.publishing_models.transformers_format import clip_config, clip_state, unlike
+from caramel.release.publishing_models.transformers_format import (
+    build_clip_config,
+    convert_state_dict,
+    explain_incompatibility,
+)
 from caramel.training.recipes.text_to_image import make_tokenizer
 
 OWN = ("data/finetune", "data/base")  # outputs with models
@@ -70,22 +74,24 @@ def release_model(
         ConfigError: there is no such run, or the folder is not empty or is a link.
         DataError: no pin names this model, or several do and none is given.
     """
-    folder, output = checkpoint_of(run, root)
-    pinned = pin_of(output, pin, root)
+    folder, output = find_checkpoint(run, root)
+    pinned = find_pin(output, pin, root)
     clip = load_checkpoint(folder)
-    place = about or (root / "release.yaml")
-    said = read_about(place) if about or place.exists() else About()
-    with staging(out, root) as to:
-        _copy(folder, clip, to)
+    about_path = about or (root / "release.yaml")
+    metadata = read_about(about_path) if about or about_path.exists() else About()
+    with open_staging(out, root) as to:
+        _copy_checkpoint(folder, clip, to)
         why_not = _add_transformers(clip, to)
         card = json.loads((folder / CARD).read_text(encoding="utf-8"))
-        facts = ModelFacts(run, pinned, Contents(pinned.name, root), card, clip.config, said, why_not)
+        facts = ModelFacts(
+            run, pinned, VersionContents(pinned.name, root), card, clip.config, metadata, why_not
+        )
         write_model_card(facts, to)
         files = write_sums(to)
     return ReleasedModel(files, not why_not, why_not)
 
 
-def checkpoint_of(run: str, root: Path) -> tuple[Path, str]:
+def find_checkpoint(run: str, root: Path) -> tuple[Path, str]:
     """Return the folder of a run's model, and the output that it belongs to."""
     base, tuned = root / "data" / "base", root / "data" / "finetune"
     names = sorted(path.parent.name for path in tuned.glob(f"*/{WEIGHTS}"))
@@ -96,7 +102,7 @@ def checkpoint_of(run: str, root: Path) -> tuple[Path, str]:
     else:
         raise ConfigError(f"There is no model of a run {run!r}. Runs: {', '.join(['base', *names])}.")
     if linked := [
-        path.name for path in (folder, *folder.iterdir()) if path.is_symlink() and not _inside(path, root)
+        path.name for path in (folder, *folder.iterdir()) if path.is_symlink() and not _is_inside(path, root)
     ]:
         raise DataError(
             f"{str(folder)!r} has links that lead out of the project: {', '.join(linked)}. Remove them."
@@ -104,27 +110,27 @@ def checkpoint_of(run: str, root: Path) -> tuple[Path, str]:
     return folder, output
 
 
-def _inside(path: Path, root: Path) -> bool:
+def _is_inside(path: Path, root: Path) -> bool:
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
 
 
-def pin_of(output: str, pin: str | None, root: Path) -> Pin:
+def find_pin(output: str, pin: str | None, root: Path) -> Pin:
     """Return the pin whose models are those on disk."""
     names = sorted(path.stem for path in (root / "pins").glob("*.json")) if pin is None else [pin]
-    digest = dvc_hash(root / output)
-    found = [pinned for name in names if (pinned := read_pin(name, root)).outs.get(output) == digest]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        said = ", ".join(pinned.name for pinned in found)
-        raise DataError(f"Several pins name this model: {said}. Choose one with --pin.")
+    digest = compute_dvc_hash(root / output)
+    matches = [pinned for name in names if (pinned := read_pin(name, root)).outs.get(output) == digest]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        pin_names = ", ".join(pinned.name for pinned in matches)
+        raise DataError(f"Several pins name this model: {pin_names}. Choose one with --pin.")
     what = f"Pin {pin!r} names another {output} than" if pin else f"No pin names {output} as"
     raise DataError(
         f"{what} it is on disk: nothing says what the model was trained on. Run `caramel pin NAME`."
     )
 
 
-def _copy(folder: Path, clip: Clip, to: Path) -> None:
+def _copy_checkpoint(folder: Path, clip: Clip, to: Path) -> None:
     """Write what open_clip reads, and the tokenizer in the files of transformers.
 
     Of a vocabulary of its own open_clip learns by the config, which then names the tokenizer of the folder.
@@ -143,7 +149,7 @@ def _copy(folder: Path, clip: Clip, to: Path) -> None:
             shutil.copyfile(path, to / path.name)
     else:
         with TemporaryDirectory() as scratch:
-            _write_tokenizer(_openai_vocabulary(Path(scratch)), length, to)
+            _write_tokenizer(_write_openai_vocabulary(Path(scratch)), length, to)
     (to / CONFIG).write_text(json.dumps(config, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     _check_open_clip(clip, to)
 
@@ -160,7 +166,7 @@ def _write_tokenizer(vocabulary: Path, length: int, to: Path) -> None:
     tokenizer.save_pretrained(str(to))
 
 
-def _openai_vocabulary(folder: Path) -> Path:
+def _write_openai_vocabulary(folder: Path) -> Path:
     """Write the merges that open_clip takes of the file that it comes with; return the file."""
     from open_clip.tokenizer import default_bpe
 
@@ -182,24 +188,24 @@ def _check_open_clip(clip: Clip, to: Path) -> None:
     model, _, preprocess = open_clip.create_model_and_transforms(f"local-dir:{to}")
     tokenize = open_clip.get_tokenizer(f"local-dir:{to}")
     with torch.no_grad():
-        found = (
-            model.eval().encode_image(preprocess(_picture())[None]),
+        features = (
+            model.eval().encode_image(preprocess(_build_test_image())[None]),
             model.encode_text(tokenize(list(TEXTS))),
         )
-    if far := _far(found, _vectors(clip)):
+    if far := _compute_max_difference(features, _compute_features(clip)):
         raise DataError(f"open_clip's model of the release is another one: its vectors differ by {far:.2g}.")
 
 
 def _add_transformers(clip: Clip, to: Path) -> str:
     """Write the model as transformers has it, where that gives the same embeddings; return why not."""
-    if why := unlike(clip.config):
+    if why := explain_incompatibility(clip.config):
         return why
     import torch
     from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor, PreTrainedTokenizerFast
 
-    state = clip_state(clip.model.state_dict())
+    state = convert_state_dict(clip.model.state_dict())
     size = state["text_model.embeddings.token_embedding.weight"].shape[0]
-    model = CLIPModel(CLIPConfig(**clip_config(clip.config, size)))
+    model = CLIPModel(CLIPConfig(**build_clip_config(clip.config, size)))
     model.load_state_dict(state, strict=False)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(str(to))
     side = clip.config["preprocess_cfg"]["size"]
@@ -212,34 +218,34 @@ def _add_transformers(clip: Clip, to: Path) -> str:
     )
     tokens = tokenizer(list(TEXTS), padding=True, truncation=True, return_tensors="pt")
     with torch.no_grad():
-        pixels = images(_picture(), return_tensors="pt")["pixel_values"]
-        found = (
-            _pooled(model.get_image_features(pixels)),
-            _pooled(model.get_text_features(tokens["input_ids"])),
+        pixels = images(_build_test_image(), return_tensors="pt")["pixel_values"]
+        features = (
+            _get_pooled(model.get_image_features(pixels)),
+            _get_pooled(model.get_text_features(tokens["input_ids"])),
         )
-    if far := _far(found, _vectors(clip)):
+    if far := _compute_max_difference(features, _compute_features(clip)):
         return f"its vectors would differ by {far:.2g}"
     model.save_pretrained(str(to))
     CLIPProcessor(images, tokenizer).save_pretrained(str(to))
     return ""
 
 
-def _pooled(found: Any) -> Any:
+def _get_pooled(output: Any) -> Any:
     """Return the vectors, which newer versions of transformers hand back with more."""
-    return getattr(found, "pooler_output", found)
+    return getattr(output, "pooler_output", output)
 
 
-def _vectors(clip: Clip) -> tuple[Any, Any]:
+def _compute_features(clip: Clip) -> tuple[Any, Any]:
     """Return the run's own vectors of the picture and the texts."""
     import torch
     from torchvision.transforms.functional import normalize, to_tensor
 
     with torch.no_grad():
-        pixels = normalize(to_tensor(clip.to_pixels(_picture())), list(clip.mean), list(clip.std))
+        pixels = normalize(to_tensor(clip.to_pixels(_build_test_image())), list(clip.mean), list(clip.std))
         return clip.model.encode_image(pixels[None]), clip.model.encode_text(clip.tokenize(list(TEXTS)))
 
 
-def _far(one: Sequence[Any], other: Sequence[Any]) -> float:
+def _compute_max_difference(one: Sequence[Any], other: Sequence[Any]) -> float:
     """Return the largest difference of unit vectors, 0 where they are close enough."""
     from torch.nn.functional import normalize
 
@@ -247,7 +253,7 @@ def _far(one: Sequence[Any], other: Sequence[Any]) -> float:
     return 0.0 if largest <= CLOSE else largest
 
 
-def _picture() -> Any:
+def _build_test_image() -> Any:
     """Return a picture of colours that change, wider than high and mostly larger than models take."""
     import numpy as np
     from PIL import Image

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from caramel.errors import DataError
 from caramel.release.pin_file import Pin
-from caramel.release.runs import tracked
-from caramel.training.variants import in_steps, set_up
+from caramel.release.runs import find_tracked_runs
+from caramel.training.variants import resolve_steps, set_up
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OWN = "data/finetune/own.json"  # by variant, what it has of its own, also by a search
 
 
-def training_run(run: str, output: str, pinned: Pin, root: Path) -> str:
+def find_training_run(run: str, output: str, pinned: Pin, root: Path) -> str:
     """Return the id of the latest run that can have made a model; runs of equal params are equal.
 
     Args:
@@ -33,29 +33,36 @@ def training_run(run: str, output: str, pinned: Pin, root: Path) -> str:
         ConfigError, ResourceError: the store cannot be read.
     """
     name = "pretrain" if output == "data/base" else f"finetune {run}"
-    named = [each for each in tracked(pinned, root) if each.info.run_name == name]
+    named = [candidate for candidate in find_tracked_runs(pinned, root) if candidate.info.run_name == name]
     if not named:
         raise DataError(
             f"No tracked run {name!r} read the data of version {pinned.name} alone, so that nothing says how this model was "
             f"trained. `caramel runs {pinned.name}` lists the runs that did."
         )
-    why = {each.info.run_id: _why_not(each, run, output, pinned, root) for each in named}
-    found = [each for each in named if not why[each.info.run_id]]
-    if not found:
-        said = "; ".join(f"{run_id} {reason}" for run_id, reason in why.items())
-        raise DataError(f"No tracked run {name!r} made this model of version {pinned.name}: {said}.")
-    params = [each.data.params for each in found]
+    why = {
+        candidate.info.run_id: _explain_mismatch(candidate, run, output, pinned, root) for candidate in named
+    }
+    matches = [candidate for candidate in named if not why[candidate.info.run_id]]
+    if not matches:
+        reasons = "; ".join(f"{run_id} {reason}" for run_id, reason in why.items())
+        raise DataError(f"No tracked run {name!r} made this model of version {pinned.name}: {reasons}.")
+    params = [candidate.data.params for candidate in matches]
     if unlike := sorted(
-        {key for each in params for key in {**each, **params[0]} if each.get(key) != params[0].get(key)}
+        {
+            key
+            for candidate in params
+            for key in {**candidate, **params[0]}
+            if candidate.get(key) != params[0].get(key)
+        }
     ):
         raise DataError(
-            f"Several tracked runs {name!r} can have made this model: {', '.join(each.info.run_id for each in found)}. They differ in "
+            f"Several tracked runs {name!r} can have made this model: {', '.join(candidate.info.run_id for candidate in matches)}. They differ in "
             f"{', '.join(unlike)}. Delete those that did not: `mlflow runs delete --run-id ID`."
         )
-    return str(found[-1].info.run_id)
+    return str(matches[-1].info.run_id)
 
 
-def _why_not(tried: Run, run: str, output: str, pinned: Pin, root: Path) -> str:
+def _explain_mismatch(tried: Run, run: str, output: str, pinned: Pin, root: Path) -> str:
     """Return what keeps a run from having made the model, "" where nothing does."""
     if tried.info.status != "FINISHED":
         return f"is {tried.info.status}"
@@ -64,7 +71,7 @@ def _why_not(tried: Run, run: str, output: str, pinned: Pin, root: Path) -> str:
         wanted = (
             pinned.params["pretrain"]
             if output == "data/base"
-            else _of_variant(run, pinned.params["finetune"], int(params.get("train_rows", 0)), root)
+            else _build_variant_params(run, pinned.params["finetune"], int(params.get("train_rows", 0)), root)
         )
     except KeyError as error:
         raise DataError(
@@ -74,23 +81,25 @@ def _why_not(tried: Run, run: str, output: str, pinned: Pin, root: Path) -> str:
     other = [
         f"{key} {params[key]}, not {value}"
         for key, value in wanted.items()
-        if not _is(params.get(key), value)
+        if not _is_logged_value(params.get(key), value)
     ]
     return f"had {', '.join(other)}" if other else ""
 
 
-def _of_variant(run: str, section: Mapping[str, Any], rows: int, root: Path) -> dict[str, Any]:
+def _build_variant_params(run: str, section: Mapping[str, Any], rows: int, root: Path) -> dict[str, Any]:
     """Return the params that the stage ``finetune`` tracks of a model, by those of its section."""
     variant = run.rpartition("-")[0]
-    place = root / OWN
-    own = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else section["own"]
-    mine = {**section, **own.get(variant, {})}
-    method = set_up(variant, mine["negatives"], mine.pop("weights", {}))
+    overrides_path = root / OWN
+    overrides = (
+        json.loads(overrides_path.read_text(encoding="utf-8")) if overrides_path.is_file() else section["own"]
+    )
+    settings = {**section, **overrides.get(variant, {})}
+    method = set_up(variant, settings["negatives"], settings.pop("weights", {}))
     weights = {f"weight_{name}": weight for name, weight in method.weights.items()}
-    return {**in_steps(method, mine, rows), **weights, "negatives": method.negatives}
+    return {**resolve_steps(method, settings, rows), **weights, "negatives": method.negatives}
 
 
-def _is(logged: str | None, value: object) -> bool:
+def _is_logged_value(logged: str | None, value: object) -> bool:
     """Return whether a param was logged as this value of JSON, or not at all."""
     if logged is None or logged == value:
         return True

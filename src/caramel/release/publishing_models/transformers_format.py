@@ -32,7 +32,7 @@ _TEXTUAL = {
 }
 
 
-def unlike(config: Mapping[str, Any]) -> str:
+def explain_incompatibility(config: Mapping[str, Any]) -> str:
     """Return why a model of open_clip has no counterpart among transformers' CLIPs; "" where it has."""
     model = config["model_cfg"]
     further = {
@@ -49,7 +49,7 @@ def unlike(config: Mapping[str, Any]) -> str:
     return f"its preprocessing has {' and '.join(other)}" if other else ""
 
 
-def clip_config(config: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
+def build_clip_config(config: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
     """Return the arguments of ``CLIPConfig`` for a config of which ``unlike`` says nothing.
 
     Args:
@@ -86,37 +86,37 @@ def clip_config(config: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
     }
 
 
-def clip_state(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def convert_state_dict(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return open_clip's weights under the names that ``CLIPModel`` has for them.
 
     Raises:
         KeyError: a weight has no counterpart.
     """
-    found: dict[str, torch.Tensor] = {}
+    converted: dict[str, torch.Tensor] = {}
     for name, value in state.items():
         tower, plain = (
             ("vision", name[7:]) if name.startswith("visual.") else ("text", name.removeprefix("text."))
         )
         if plain in ("proj", "text_projection", "text_projection.weight"):
             linear = value if plain.endswith(".weight") else value.T.contiguous()
-            found["visual_projection.weight" if tower == "vision" else "text_projection.weight"] = linear
+            converted["visual_projection.weight" if tower == "vision" else "text_projection.weight"] = linear
         elif plain == "logit_scale":
-            found[plain] = value
+            converted[plain] = value
         elif block := _BLOCK.fullmatch(plain):
-            found |= _block(f"{tower}_model.encoder.layers.{block[1]}.", block[2], value)
+            converted |= _convert_block(f"{tower}_model.encoder.layers.{block[1]}.", block[2], value)
         elif plain != "attn_mask":
-            found[_named(plain, _VISUAL if tower == "vision" else _TEXTUAL)] = value
-    return found
+            converted[_rename_weight(plain, _VISUAL if tower == "vision" else _TEXTUAL)] = value
+    return converted
 
 
-def _named(plain: str, names: Mapping[str, str]) -> str:
+def _rename_weight(plain: str, names: Mapping[str, str]) -> str:
     if plain in names:
         return names[plain]
     start, _, rest = plain.rpartition(".")
     return names[f"{start}."] + rest
 
 
-def _block(start: str, part: str, value: torch.Tensor) -> dict[str, torch.Tensor]:
+def _convert_block(start: str, part: str, value: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return the weights of one part of a layer; queries, keys and values are one matrix in open_clip."""
     if part.startswith("attn.in_proj_"):
         ending = part.removeprefix("attn.in_proj_")

@@ -10,7 +10,7 @@ import pandas as pd
 
 from caramel.audit.similarity.lexical import PAIRS, compute_quartiles, compute_sls
 from caramel.interfaces.parser import Parser
-from caramel.report.audit_figures import gap_histograms, gap_planes, similarity_boxes
+from caramel.report.audit_figures import plot_gap_histograms, plot_gap_planes, plot_similarity_boxes
 from caramel.report.blocks import (
     MISSING,
     Block,
@@ -18,36 +18,36 @@ from caramel.report.blocks import (
     FigureBlock,
     NoteBlock,
     TableBlock,
-    count,
-    interval,
-    percent,
+    format_count,
+    format_interval,
+    format_percent,
 )
-from caramel.report.inputs import number, value
+from caramel.report.inputs import get_number, get_value
 from caramel.utils.stats import LEAST_GUESS_P, format_p
 
 BEST = "best_blind_attacker"
 WHERE = Path("audit.json")  # named in errors
-SHOWN = 5  # rows per defect and per finding
+MAX_EXAMPLES = 5  # rows per defect and per finding
 TERMS = 10  # per type
 NOTE_ON_TERMS = "Terms: words, pairs of words (<s> and </s>: begin and end of the text) and lengths in words."
 PLANES = 3  # strongest scorers whose gaps are shown against each other
 TEXTS = {"caption": "Caption", "caption2": "Paraphrase", "negative_caption": "Negative"}
 
 
-def ranked(audit: Mapping[str, Any]) -> list[str]:
+def rank_scorers(audit: Mapping[str, Any]) -> list[str]:
     """Return the scorers, strongest first."""
-    names = list(value(audit, "scorers", where=WHERE))
-    return sorted(names, key=lambda n: -number(audit, "scorers", n, "overall", "micro", where=WHERE))
+    names = list(get_value(audit, "scorers", where=WHERE))
+    return sorted(names, key=lambda n: -get_number(audit, "scorers", n, "overall", "micro", where=WHERE))
 
 
-def scorers_section(
+def build_scorers_section(
     audit: Mapping[str, Any], beside: Mapping[str, float] | None, beside_name: str
 ) -> list[Block]:
     """Return the accuracy of the best blind attacker and of each scorer, overall and by subtype."""
-    best = value(audit, BEST, where=WHERE)
-    subtypes = list(value(best, "by_subtype", where=WHERE))
-    found = {BEST: best, **{name: audit["scorers"][name] for name in ranked(audit)}}
-    rows = [_scorer_row(name, figures, subtypes) for name, figures in found.items()]
+    best = get_value(audit, BEST, where=WHERE)
+    subtypes = list(get_value(best, "by_subtype", where=WHERE))
+    by_scorer = {BEST: best, **{name: audit["scorers"][name] for name in rank_scorers(audit)}}
+    rows = [_build_scorer_row(name, figures, subtypes) for name, figures in by_scorer.items()]
     note = (
         "Per cent; chance is 50 and a tie counts half. Small: 95 % interval. Coloured: surely better than chance. "
         "Micro: over all rows; macro: mean over the subtypes. p: one-sided, of micro, by draws of which text is the "
@@ -55,40 +55,44 @@ def scorers_section(
     )
     if beside:
         shares = [beside.get(key, float("nan")) for key in ("all", "macro", *subtypes)]
-        cells = [Cell(percent(share), mark="muted") for share in shares]
+        cells = [Cell(format_percent(share), mark="muted") for share in shares]
         rows.append([Cell(beside_name, "sees the images", "muted"), *cells, Cell(""), Cell("")])
         note += f" Last row: {beside_name}, as published, for comparison."
     return [TableBlock("", ("Scorer", "micro", "macro", *subtypes, "p", "ties"), rows, note=note)]
 
 
-def _scorer_row(name: str, figures: Mapping[str, Any], subtypes: Sequence[str]) -> list[Cell]:
-    overall = value(figures, "overall", where=WHERE)
-    cells = [share_cell(overall, "micro", ""), share_cell(overall, "macro", "macro_")]
+def _build_scorer_row(name: str, figures: Mapping[str, Any], subtypes: Sequence[str]) -> list[Cell]:
+    overall = get_value(figures, "overall", where=WHERE)
+    cells = [build_share_cell(overall, "micro", ""), build_share_cell(overall, "macro", "macro_")]
     for subtype in subtypes:
-        there = subtype in figures["by_subtype"]
-        cells.append(share_cell(figures["by_subtype"][subtype], "accuracy", "") if there else Cell(MISSING))
-    p, ties = number(overall, "p_value", where=WHERE), number(overall, "ties", where=WHERE)
+        has_subtype = subtype in figures["by_subtype"]
+        cells.append(
+            build_share_cell(figures["by_subtype"][subtype], "accuracy", "") if has_subtype else Cell(MISSING)
+        )
+    p, ties = get_number(overall, "p_value", where=WHERE), get_number(overall, "ties", where=WHERE)
     title = Cell(name.replace("_", " "), "all scorers together", "best") if name == BEST else Cell(name)
-    return [title, *cells, Cell(format_p(p, ".4f", least=LEAST_GUESS_P)), Cell(count(ties))]
+    return [title, *cells, Cell(format_p(p, ".4f", least=LEAST_GUESS_P)), Cell(format_count(ties))]
 
 
-def share_cell(figures: Mapping[str, Any], key: str, prefix: str, chance: float = 0.5) -> Cell:
+def build_share_cell(figures: Mapping[str, Any], key: str, prefix: str, chance: float = 0.5) -> Cell:
     """Return a share with its interval, marked where that is above chance."""
-    share, low, high = (number(figures, k, where=WHERE) for k in (key, f"{prefix}ci_low", f"{prefix}ci_high"))
-    return Cell(percent(share), interval(low, high), "bad" if low > chance else "")
+    share, low, high = (
+        get_number(figures, k, where=WHERE) for k in (key, f"{prefix}ci_low", f"{prefix}ci_high")
+    )
+    return Cell(format_percent(share), format_interval(low, high), "bad" if low > chance else "")
 
 
-def gaps_section(audit: Mapping[str, Any], pairs: pd.DataFrame) -> list[Block]:
+def build_gaps_section(audit: Mapping[str, Any], pairs: pd.DataFrame) -> list[Block]:
     """Return histograms of the gaps: of every scorer, and of the strongest against each other."""
     gaps = pairs.pivot(index="pair_id", columns="scorer", values="gap")
-    strongest = [name for name in ranked(audit) if name in gaps.columns]
+    strongest = [name for name in rank_scorers(audit) if name in gaps.columns]
     order = [*([BEST] if BEST in gaps.columns else []), *strongest]
     if not order:
         return [NoteBlock("No gaps were written.", "skipped")]
     blocks: list[Block] = [
         FigureBlock(
             "gaps",
-            gap_histograms(gaps[order]),
+            plot_gap_histograms(gaps[order]),
             "Rows by gap: the score of the true caption less that of its negative. A set that cannot be solved "
             "blind is even on both sides of 0.",
             "Histograms of the gap of each scorer.",
@@ -98,7 +102,7 @@ def gaps_section(audit: Mapping[str, Any], pairs: pd.DataFrame) -> list[Block]:
         blocks.append(
             FigureBlock(
                 "planes",
-                gap_planes(gaps[strongest[:PLANES]]),
+                plot_gap_planes(gaps[strongest[:PLANES]]),
                 "Rows by the gaps of two scorers each, on a logarithmic scale. Refinement keeps as many rows in a "
                 "cell as in the one opposite, through the middle.",
                 "Histograms over the plane of the gaps of two scorers.",
@@ -107,7 +111,7 @@ def gaps_section(audit: Mapping[str, Any], pairs: pd.DataFrame) -> list[Block]:
     return blocks
 
 
-def giveaways_section(audit: Mapping[str, Any], rows: pd.DataFrame) -> list[Block]:
+def build_artifacts_section(audit: Mapping[str, Any], rows: pd.DataFrame) -> list[Block]:
     """Return by type what gives the true caption away, with counts and examples.
 
     Args:
@@ -115,127 +119,140 @@ def giveaways_section(audit: Mapping[str, Any], rows: pd.DataFrame) -> list[Bloc
         rows: audit rows by pair_id.
     """
     blocks: list[Block] = []
-    for kind, found in value(audit, "giveaways", where=WHERE).items():
+    for negative_type, artifacts in get_value(audit, "giveaways", where=WHERE).items():
         findings = [
-            (f"true caption is {p['true_caption_is']}", p["property"], p) for p in found["properties"]
+            (f"true caption is {p['true_caption_is']}", p["property"], p) for p in artifacts["properties"]
         ]
         findings += [
             (repr(t["term"]), f"speaks for the {'true caption' if t['weight'] > 0 else 'negative'}", t)
-            for t in found["terms"][:TERMS]
+            for t in artifacts["terms"][:TERMS]
         ]
         if not findings:
-            blocks.append(NoteBlock(f"{kind}: nothing.", "good"))
+            blocks.append(NoteBlock(f"{negative_type}: nothing.", "good"))
             continue
         head = ("Finding", "more in caption", "more in negative", "weight")
-        table = [_finding(title, what, finding) for title, what, finding in findings]
-        blocks.append(TableBlock(kind, head, table, note=NOTE_ON_TERMS))
+        table = [_build_finding_row(title, what, finding) for title, what, finding in findings]
+        blocks.append(TableBlock(negative_type, head, table, note=NOTE_ON_TERMS))
         columns = ("caption", "negative_caption")
-        examples = [row for title, _, f in findings for row in _examples(rows, f["examples"], columns, title)]
+        examples = [
+            row
+            for title, _, f in findings
+            for row in _build_example_rows(rows, f["examples"], columns, title)
+        ]
         head = ("Finding", "Pair", "Caption", "Negative")
-        blocks.append(TableBlock(f"Examples of {kind}", head, examples, labels=4, folded=True))
+        blocks.append(TableBlock(f"Examples of {negative_type}", head, examples, labels=4, folded=True))
     return blocks or [NoteBlock("Nothing was found that gives the true caption away.", "good")]
 
 
-def _finding(title: str, what: str, finding: Mapping[str, Any]) -> list[Cell]:
+def _build_finding_row(title: str, what: str, finding: Mapping[str, Any]) -> list[Cell]:
     """Return what was found, in how many rows either text has more of it, and its weight if it has one."""
-    counts = [Cell(count(number(finding, key, where=WHERE))) for key in ("true_captions", "negatives")]
+    counts = [
+        Cell(format_count(get_number(finding, key, where=WHERE))) for key in ("true_captions", "negatives")
+    ]
     weight = f"{finding['weight']:+.2f}".replace("-", "−") if "weight" in finding else ""
     return [Cell(title, what), *counts, Cell(weight)]
 
 
-def defects_section(audit: Mapping[str, Any], rows: pd.DataFrame) -> list[Block]:
+def build_defects_section(audit: Mapping[str, Any], rows: pd.DataFrame) -> list[Block]:
     """Return the count of each defect, and the first rows that have it; arguments as for the giveaways."""
-    defects = value(audit, "defects", where=WHERE)
-    counts = {name: number(defects, name, "count", where=WHERE) for name in defects}
+    defects = get_value(audit, "defects", where=WHERE)
+    counts = {name: get_number(defects, name, "count", where=WHERE) for name in defects}
     table = [
-        [Cell(n.replace("_", " ")), Cell(count(c), mark="" if c else "muted")] for n, c in counts.items()
+        [Cell(n.replace("_", " ")), Cell(format_count(c), mark="" if c else "muted")]
+        for n, c in counts.items()
     ]
     note = "“word order only” is what a swap should be."
     blocks: list[Block] = [TableBlock("", ("Defect", "rows"), table, note=note)]
     columns = [c for c in TEXTS if c != "caption2" or rows[c].notna().any()]
-    for name in (name for name, found in counts.items() if found):
-        first = _examples(rows, value(defects, name, "rows", where=WHERE), columns)
-        title = f"{name.replace('_', ' ')}: {len(first)} of {count(counts[name])}"
+    for name in (name for name, n_rows in counts.items() if n_rows):
+        first = _build_example_rows(rows, get_value(defects, name, "rows", where=WHERE), columns)
+        title = f"{name.replace('_', ' ')}: {len(first)} of {format_count(counts[name])}"
         head = ("Pair", *(TEXTS[c] for c in columns))
         blocks.append(TableBlock(title, head, first, labels=len(head), folded=True))
     return blocks
 
 
-def _examples(
+def _build_example_rows(
     rows: pd.DataFrame, pair_ids: Sequence[str], columns: Sequence[str], name: str | None = None
 ) -> list[list[Cell]]:
     """Return the first few of the named rows, with these texts of theirs; ``name`` leads the first of them."""
-    shown = []
-    for place, pair_id in enumerate(list(pair_ids)[:SHOWN]):
-        there = pair_id in rows.index
-        texts = [rows.at[pair_id, column] if there else None for column in columns]
-        lead = [] if name is None else [Cell(name if place == 0 else "")]
-        image = str(rows.at[pair_id, "image_id"]) if there else ""
+    lines = []
+    for index, pair_id in enumerate(list(pair_ids)[:MAX_EXAMPLES]):
+        is_known = pair_id in rows.index
+        texts = [rows.at[pair_id, column] if is_known else None for column in columns]
+        lead = [] if name is None else [Cell(name if index == 0 else "")]
+        image = str(rows.at[pair_id, "image_id"]) if is_known else ""
         cells = [Cell(text if isinstance(text, str) else MISSING) for text in texts]
-        shown.append([*lead, Cell(pair_id, image), *cells])
-    return shown
+        lines.append([*lead, Cell(pair_id, image), *cells])
+    return lines
 
 
-def images_section(found: Mapping[str, Any]) -> list[Block]:
+def build_images_section(shortcuts: Mapping[str, Any]) -> list[Block]:
     """Return how often attackers that see images alone tell the true one, by type, and what each feature alone does."""
-    attackers = value(found, "attackers", where=WHERE)
+    attackers = get_value(shortcuts, "attackers", where=WHERE)
     if not attackers:
         return [NoteBlock("Too few images of each type to attack.")]
-    note = f"Per cent of {count(number(found, 'rows', where=WHERE))} rows that have both images (chance 50)."
-    told = [
+    note = f"Per cent of {format_count(get_number(shortcuts, 'rows', where=WHERE))} rows that have both images (chance 50)."
+    accuracies = [
         [
             Cell(name),
             Cell(subset),
-            Cell(percent(row["accuracy"]), interval(row["ci_low"], row["ci_high"])),
+            Cell(format_percent(row["accuracy"]), format_interval(row["ci_low"], row["ci_high"])),
             Cell(format_p(row["p_value"], ".4f", least=LEAST_GUESS_P)),
-            Cell(count(row["n"])),
+            Cell(format_count(row["n"])),
         ]
         for name, figures in attackers.items()
-        for subset, row in _by_subset(figures).items()
+        for subset, row in _group_by_subset(figures).items()
     ]
     table = [
         [
             Cell(str(row["feature"]).replace("_", " ")),
-            Cell(percent(row["accuracy"]), interval(row["ci_low"], row["ci_high"])),
+            Cell(format_percent(row["accuracy"]), format_interval(row["ci_low"], row["ci_high"])),
             Cell(format_p(row["p_value"], ".4f", least=LEAST_GUESS_P)),
             Cell(str(row["more_in"])),
         ]
-        for row in value(found, "features", where=WHERE)
+        for row in get_value(shortcuts, "features", where=WHERE)
     ]
-    reached = value(found, "joint", where=WHERE)
+    reached = get_value(shortcuts, "joint", where=WHERE)
     metrics = list(dict.fromkeys(metric for of_attacker in reached.values() for metric in of_attacker))
     joint = [
         [
             Cell(f"texts × {name}"),
-            *(Cell(percent(f["value"]), interval(f["ci_low"], f["ci_high"])) for f in of_attacker.values()),
+            *(
+                Cell(format_percent(f["value"]), format_interval(f["ci_low"], f["ci_high"]))
+                for f in of_attacker.values()
+            ),
         ]
         for name, of_attacker in reached.items()
     ]
-    apart = (
+    joint_note = (
         "How much truer one caption looks by itself (scorer probe) times how much truer one image does: the right match of "
         "captions and images where it tells both or neither, by chance in 50."
     )
     return [
-        TableBlock("", ("Attacker", "Rows", "Accuracy", "p", "n"), told, note=note, labels=2),
-        TableBlock("With the texts, without their relation", ("Attacker", *metrics), joint, note=apart),
+        TableBlock("", ("Attacker", "Rows", "Accuracy", "p", "n"), accuracies, note=note, labels=2),
+        TableBlock("With the texts, without their relation", ("Attacker", *metrics), joint, note=joint_note),
         TableBlock("One feature alone", ("Feature", "Accuracy", "p", "more in"), table),
     ]
 
 
-def _by_subset(figures: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _group_by_subset(figures: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the figures over all rows, by type and by subtype, without a subset that is all rows by another name."""
-    overall = value(figures, "overall", where=WHERE)
-    found = {**value(figures, "by_type", where=WHERE), **value(figures, "by_subtype", where=WHERE)}
-    several = {name: row for name, row in found.items() if row["n"] < overall["n"]}
+    overall = get_value(figures, "overall", where=WHERE)
+    subsets = {**get_value(figures, "by_type", where=WHERE), **get_value(figures, "by_subtype", where=WHERE)}
+    several = {name: row for name, row in subsets.items() if row["n"] < overall["n"]}
     return {"all": {**overall, "accuracy": overall["micro"]}, **several}
 
 
-def leakage_section(found: Mapping[str, Any]) -> list[Block]:
+def build_leakage_section(leakage: Mapping[str, Any]) -> list[Block]:
     """Return how many texts stand in the training corpus, and the first of them."""
-    counts = [[Cell(kind), Cell(count(number(found, kind, where=WHERE)))] for kind in ("exact", "near")]
+    counts = [
+        [Cell(match_type), Cell(format_count(get_number(leakage, match_type, where=WHERE)))]
+        for match_type in ("exact", "near")
+    ]
     first = [
         [Cell(str(row[name])) for name in ("pair_id", "side", "kind", "corpus_text")]
-        for row in value(found, "rows", where=WHERE)[:SHOWN]
+        for row in get_value(leakage, "rows", where=WHERE)[:MAX_EXAMPLES]
     ]
     head = ("Pair", "Side", "Kind", "In the corpus")
     return [
@@ -244,25 +261,25 @@ def leakage_section(found: Mapping[str, Any]) -> list[Block]:
     ]
 
 
-def similarity_section(rows: pd.DataFrame, parser: Parser | None) -> list[Block]:
+def build_similarity_section(rows: pd.DataFrame, parser: Parser | None) -> list[Block]:
     """Return box plots and quartiles of the similarity of caption, paraphrase and negative."""
     rows = rows[rows["caption2"].notna()]
-    words, signs = (compute_sls(rows, parser=parser, unit=unit) for unit in ("words", "characters"))
-    panels = {"lexical, over words": words["lexical"], "lexical, over characters": signs["lexical"]}
+    words, characters = (compute_sls(rows, parser=parser, unit=unit) for unit in ("words", "characters"))
+    panels = {"lexical, over words": words["lexical"], "lexical, over characters": characters["lexical"]}
     if parser is not None:
-        panels |= {"syntactic": words["syntactic"], "SLS over characters": signs["sls"]}
+        panels |= {"syntactic": words["syntactic"], "SLS over characters": characters["sls"]}
     pair = words["pair"]
-    figure = similarity_boxes(
+    figure = plot_similarity_boxes(
         {title: {name: values[pair == name].tolist() for name in PAIRS} for title, values in panels.items()}
     )
     table = []
     for title, values in panels.items():
-        found = compute_quartiles(pd.DataFrame({"pair": pair, "value": values}), "value")
-        for place, (name, low, median, high) in enumerate(
-            found[["low", "median", "high"]].itertuples(name=None)
+        quartiles = compute_quartiles(pd.DataFrame({"pair": pair, "value": values}), "value")
+        for index, (name, low, median, high) in enumerate(
+            quartiles[["low", "median", "high"]].itertuples(name=None)
         ):
             shares = [Cell(f"{share:.2f}") for share in (low, median, high)]
-            table.append([Cell(title if place == 0 else ""), Cell(str(name)), *shares])
+            table.append([Cell(title if index == 0 else ""), Cell(str(name)), *shares])
     caption = (
         "P1: caption; P2: paraphrase; N: negative. Published for SugarCrepe++: most of P1-P2 in 0.2–0.4 and "
     )

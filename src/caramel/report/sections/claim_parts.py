@@ -13,13 +13,21 @@ import pandas as pd
 from caramel.evaluation.results.paired_tests import ALPHA
 from caramel.evaluation.results.separability import SEPARABILITY_COLUMNS
 from caramel.evaluation.results.standardisation import INTERACTION, STANDARDISED_COLUMNS
-from caramel.report.blocks import Block, Cell, TableBlock, count, interval, percent, signed
-from caramel.report.inputs import Skipped, read_csv
+from caramel.report.blocks import (
+    Block,
+    Cell,
+    TableBlock,
+    format_count,
+    format_interval,
+    format_percent,
+    format_signed,
+)
+from caramel.report.inputs import StageSkipped, read_csv
 from caramel.report.sections.model_rows import (
     BETWEEN_FORMS,
     FORM,
     SOURCE_FORM,
-    keyed,
+    build_row_index,
     read_differences,
     read_variants,
 )
@@ -42,12 +50,12 @@ def select_comparison(
     Raises:
         Skipped: nothing was evaluated, or not this.
     """
-    found = _find_comparison(read_differences(data, benchmark), {**contrast, "subset": subset})
-    if math.isnan(found["difference"]) or math.isnan(found["p"]):
-        raise Skipped(
+    comparison = _find_comparison(read_differences(data, benchmark), {**contrast, "subset": subset})
+    if math.isnan(comparison["difference"]) or math.isnan(comparison["p"]):
+        raise StageSkipped(
             f"{contrast['variant']} was not compared with {contrast['against']} by {contrast['metric']} on {subset}"
         )
-    return found
+    return comparison
 
 
 def _find_comparison(rows: pd.DataFrame, contrast: Mapping[str, str]) -> dict[str, float]:
@@ -55,11 +63,11 @@ def _find_comparison(rows: pd.DataFrame, contrast: Mapping[str, str]) -> dict[st
     those = rows[(rows["metric"] == contrast["metric"]) & (rows["subset"] == contrast["subset"])]
     for row in those.to_dict("records"):
         if {row["a"], row["b"]} == {contrast["variant"], contrast["against"]}:
-            return _turn(row, contrast["variant"])
+            return _align_difference(row, contrast["variant"])
     return dict.fromkeys(("difference", "ci_low", "ci_high", "p", "p_least"), math.nan)
 
 
-def _turn(row: Mapping[Any, Any], variant: str) -> dict[str, float]:
+def _align_difference(row: Mapping[Any, Any], variant: str) -> dict[str, float]:
     """Return the difference with ``variant`` as the first of both."""
     sign = 1 if row["a"] == variant else -1
     low, high = sorted((sign * row["ci_low"], sign * row["ci_high"]))
@@ -84,21 +92,23 @@ def compute_parts(data: Path, contrast: Mapping[str, str]) -> pd.DataFrame:
         Skipped: nothing was evaluated, or not this; or the claim is of seen or unseen compounds, which no table has by subtype.
     """
     if not has_parts(contrast):
-        raise Skipped(f"models are compared by subtype on all compounds, not on {contrast['subset']} ones")
+        raise StageSkipped(
+            f"models are compared by subtype on all compounds, not on {contrast['subset']} ones"
+        )
     metric = contrast["metric"]
     separable = read_csv(data / "evaluate/separability.csv", SEPARABILITY_COLUMNS)
     separable = separable[(separable["benchmark"] == FORM) & (separable["metric"] == metric)].set_index(
         "subset"
     )
     differences = read_differences(data, FORM)
-    values = keyed(read_variants(data), "variant", "subset", "metric")
+    values = build_row_index(read_variants(data), "variant", "subset", "metric")
     subtypes = [s for s in SUBTYPES if s in separable.index and separable["n"][s] > 0]
     if contrast["subset"] == "without_add":
         subtypes = [s for s in subtypes if not s.startswith("add")]
     total = sum(int(separable["n"][s]) for s in subtypes)
     rows = []
     for subtype in subtypes:
-        found = _find_comparison(differences, {**contrast, "subset": subtype})
+        comparison = _find_comparison(differences, {**contrast, "subset": subtype})
         share = int(separable["n"][subtype]) / total
         named = {"difference": "part", "ci_low": "part_low", "ci_high": "part_high"}
         rows.append(
@@ -107,41 +117,47 @@ def compute_parts(data: Path, contrast: Mapping[str, str]) -> pd.DataFrame:
                 **{name: int(separable[name][subtype]) for name in ("n", "floor", "ceiling", "differ")},
                 "value_against": values[contrast["against"], subtype, metric]["mean"],
                 "value_variant": values[contrast["variant"], subtype, metric]["mean"],
-                **found,
-                **{name: share * found[key] for key, name in named.items()},
+                **comparison,
+                **{name: share * comparison[key] for key, name in named.items()},
             }
         )
     if not rows:
-        raise Skipped("no instance has a subtype")
+        raise StageSkipped("no instance has a subtype")
     return pd.DataFrame(rows)
 
 
-def parts_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
+def build_parts_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
     """Return the claim by subtype as a table."""
     rows = compute_parts(data, contrast)
     lines = [
         [
             Cell(str(row["subtype"])),
-            Cell(count(row["n"])),
-            *(Cell(percent(row[name] / row["n"])) for name in ("floor", "ceiling")),
-            Cell(count(row["differ"])),
-            *(Cell(percent(row[name])) for name in ("value_against", "value_variant")),
-            Cell(signed(row["difference"]), interval(row["ci_low"], row["ci_high"], difference=True)),
-            Cell(signed(row["part"]), interval(row["part_low"], row["part_high"], difference=True)),
+            Cell(format_count(row["n"])),
+            *(Cell(format_percent(row[name] / row["n"])) for name in ("floor", "ceiling")),
+            Cell(format_count(row["differ"])),
+            *(Cell(format_percent(row[name])) for name in ("value_against", "value_variant")),
+            Cell(
+                format_signed(row["difference"]),
+                format_interval(row["ci_low"], row["ci_high"], difference=True),
+            ),
+            Cell(
+                format_signed(row["part"]),
+                format_interval(row["part_low"], row["part_high"], difference=True),
+            ),
         ]
         for row in rows.to_dict("records")
     ]
     sums = rows[["n", "floor", "ceiling", "differ", "part"]].sum()
-    shares = (Cell(percent(sums[name] / sums["n"])) for name in ("floor", "ceiling"))
+    shares = (Cell(format_percent(sums[name] / sums["n"])) for name in ("floor", "ceiling"))
     blank = (Cell("") for _ in range(3))
     lines.append(
         [
             Cell("sum"),
-            Cell(count(sums["n"])),
+            Cell(format_count(sums["n"])),
             *shares,
-            Cell(count(sums["differ"])),
+            Cell(format_count(sums["differ"])),
             *blank,
-            Cell(signed(sums["part"])),
+            Cell(format_signed(sums["part"])),
         ]
     )
     head = (
@@ -157,25 +173,33 @@ def parts_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
     return TableBlock("The claim by subtype", head, lines, note=note)
 
 
-def forms_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
+def build_forms_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
     """Return the claim's variant against every other model, in both forms of the benchmark, and how these differ."""
     columns = {form: read_differences(data, form) for form in FORM_TITLES}
     columns = {form: rows for form, rows in columns.items() if not rows.empty}
     variant = contrast["variant"]
     others = [name for name in dict.fromkeys(read_variants(data)["variant"]) if name != variant]
-    found = {
+    comparisons = {
         (other, form): _find_comparison(rows, {**contrast, "against": other})
         for other in others
         for form, rows in columns.items()
     }
     corrected = dict(
-        zip(found, holm_correction(np.array([row["p"] for row in found.values()], float)), strict=True)
+        zip(
+            comparisons,
+            holm_correction(np.array([row["p"] for row in comparisons.values()], float)),
+            strict=True,
+        )
     )
-    tests = sum(not math.isnan(row["p"]) for row in found.values())
+    tests = sum(not math.isnan(row["p"]) for row in comparisons.values())
     lines = [
         [
             Cell(f"{variant} − {other}"),
-            *(cell for f in columns for cell in _form_cells(found[other, f], corrected[other, f])),
+            *(
+                cell
+                for f in columns
+                for cell in _build_form_cells(comparisons[other, f], corrected[other, f])
+            ),
         ]
         for other in others
     ]
@@ -190,14 +214,14 @@ def forms_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
     return TableBlock("In both forms", head, lines, note=note)
 
 
-def _form_cells(found: Mapping[str, float], corrected: float) -> tuple[Cell, Cell]:
+def _build_form_cells(comparison: Mapping[str, float], corrected: float) -> tuple[Cell, Cell]:
     """Return difference and corrected p of a comparison in one form."""
-    between = interval(found["ci_low"], found["ci_high"], difference=True)
-    p = format_p(corrected, ".2g", least=found["p_least"], uncorrected=found["p"])
-    return Cell(signed(found["difference"]), between), Cell(p)
+    between = format_interval(comparison["ci_low"], comparison["ci_high"], difference=True)
+    p = format_p(corrected, ".2g", least=comparison["p_least"], uncorrected=comparison["p"])
+    return Cell(format_signed(comparison["difference"]), between), Cell(p)
 
 
-def compounds_blocks(data: Path) -> list[Block]:
+def build_compounds_blocks(data: Path) -> list[Block]:
     """Return figures on seen and unseen compounds at equal shares of the subtypes, and the tests of their difference."""
     rows = read_csv(data / "evaluate/compounds.csv", STANDARDISED_COLUMNS)
     rows = rows[rows["benchmark"] == FORM].fillna({"b": ""})
@@ -209,7 +233,7 @@ def compounds_blocks(data: Path) -> list[Block]:
         f"training and compounds, with its own p, not corrected. {_count_significant(rows)}"
     )
     head = ("Group", "Seen", "Unseen", "Seen − unseen", "p")
-    return [TableBlock("Seen and unseen compounds", head, _compound_lines(rows), note=note)]
+    return [TableBlock("Seen and unseen compounds", head, _build_compound_lines(rows), note=note)]
 
 
 def _count_significant(rows: pd.DataFrame) -> str:
@@ -218,21 +242,27 @@ def _count_significant(rows: pd.DataFrame) -> str:
     return f"Of the {len(tested)} interactions of two models in all four metrics {below} have p < 0.05."
 
 
-def _compound_lines(rows: pd.DataFrame) -> list[list[Cell]]:
+def _build_compound_lines(rows: pd.DataFrame) -> list[list[Cell]]:
     """Return a line for each model and each pair, by Group."""
     lines = []
     of_group = rows[rows["metric"] == "group"]
     for (a, b), of in of_group.groupby(["a", "b"], sort=False):
-        found = of.set_index("compounds")
-        text = signed if b else percent
+        by_compounds = of.set_index("compounds")
+        text = format_signed if b else format_percent
         cells = [
             Cell(
-                (signed if name == INTERACTION else text)(value),
-                interval(low, high, difference=bool(b) or name == INTERACTION),
+                (format_signed if name == INTERACTION else text)(value),
+                format_interval(low, high, difference=bool(b) or name == INTERACTION),
             )
             for name, value, low, high in zip(
-                found.index, found["value"], found["ci_low"], found["ci_high"], strict=True
+                by_compounds.index,
+                by_compounds["value"],
+                by_compounds["ci_low"],
+                by_compounds["ci_high"],
+                strict=True,
             )
         ]
-        lines.append([Cell(f"{a} − {b}" if b else str(a)), *cells, Cell(f"{found['p'][INTERACTION]:.2g}")])
+        lines.append(
+            [Cell(f"{a} − {b}" if b else str(a)), *cells, Cell(f"{by_compounds['p'][INTERACTION]:.2g}")]
+        )
     return lines

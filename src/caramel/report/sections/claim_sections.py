@@ -9,51 +9,53 @@ from typing import Any
 import numpy as np
 
 from caramel.evaluation.results.paired_tests import ALPHA
-from caramel.report.blocks import Block, Cell, Mark, NoteBlock, TableBlock, interval, signed
+from caramel.report.blocks import Block, Cell, Mark, NoteBlock, TableBlock, format_interval, format_signed
 from caramel.report.sections.claim_parts import (
     FORM_TITLES,
-    forms_block,
+    build_forms_block,
+    build_parts_block,
     has_parts,
-    parts_block,
     select_comparison,
 )
-from caramel.report.sections.model_rows import FORM, MAIN, SOURCE_FORM, Row, keyed, read_differences
+from caramel.report.sections.model_rows import FORM, MAIN, SOURCE_FORM, Row, build_row_index, read_differences
 from caramel.study.preregistration import Registration
 from caramel.utils.stats import format_p, holm_correction
 
 
-def differences_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
+def build_differences_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
     """Return paired differences between the variants and the base in both forms; all but the contrast are explorations."""
     if read_differences(data, FORM).empty:
         return [NoteBlock("Only one model was scored: there is nothing to compare.")]
-    blocks: list[Block] = [_differences_table(data, FORM, contrast)]
+    blocks: list[Block] = [_build_differences_table(data, FORM, contrast)]
     if not read_differences(data, SOURCE_FORM).empty:
-        blocks.append(_differences_table(data, SOURCE_FORM, None))
+        blocks.append(_build_differences_table(data, SOURCE_FORM, None))
     return blocks
 
 
-def _differences_table(data: Path, benchmark: str, contrast: Mapping[str, str] | None) -> TableBlock:
+def _build_differences_table(data: Path, benchmark: str, contrast: Mapping[str, str] | None) -> TableBlock:
     """Return the differences of one form; ``contrast`` is marked, and is not in the family that Holm corrects over."""
     rows = read_differences(data, benchmark)
     columns = [c for c in MAIN if c.subset in set(rows["subset"])]
-    found = keyed(rows, "a", "b", "subset", "metric")
+    differences = build_row_index(rows, "a", "b", "subset", "metric")
     pairs = dict.fromkeys(zip(rows["a"], rows["b"], strict=True))
     keys = [(a, b, c.subset, c.metric) for a, b in pairs for c in columns]
     others = [key for key in keys if contrast is None or not _is_contrast(key, contrast)]
-    p = holm_correction(np.array([found[key]["p"] for key in others], float))
-    shown = dict(zip(others, p < ALPHA, strict=True))
+    p = holm_correction(np.array([differences[key]["p"] for key in others], float))
+    significant = dict(zip(others, p < ALPHA, strict=True))
     lines = [
         [
             Cell(f"{a} − {b}"),
             *(
-                _difference_cell(found[a, b, c.subset, c.metric], shown.get((a, b, c.subset, c.metric)))
+                _build_difference_cell(
+                    differences[a, b, c.subset, c.metric], significant.get((a, b, c.subset, c.metric))
+                )
                 for c in columns
             ),
         ]
         for a, b in pairs
     ]
     but = "" if contrast is None else " but for the one that the page opens with, which is marked"
-    together = (
+    error_note = (
         ""
         if contrast is None
         else " That one is tested by itself at 5 %, so the chance of at least one false finding in the claim and this table is up to 10 %."
@@ -61,7 +63,7 @@ def _differences_table(data: Path, benchmark: str, contrast: Mapping[str, str] |
     note = (
         "Percentage points on the same instances. Brackets: 95 % interval of the paired difference, over images "
         f"and training seeds, not corrected. Coloured: p < 0.05 after Holm correction over the {len(others)} comparisons "
-        f"of this table{but}.{together}"
+        f"of this table{but}.{error_note}"
     )
     head = ("Difference", *(c.title for c in columns))
     return TableBlock(FORM_TITLES[benchmark], head, lines, note=note, folded=contrast is None)
@@ -69,23 +71,23 @@ def _differences_table(data: Path, benchmark: str, contrast: Mapping[str, str] |
 
 def _is_contrast(key: tuple[str, str, str, str], contrast: Mapping[str, str]) -> bool:
     """Return whether a difference, or its opposite, is the one that the page opens with."""
-    asked = {contrast["variant"], contrast["against"]}
-    return {key[0], key[1]} == asked and key[2:] == (contrast["subset"], contrast["metric"])
+    models = {contrast["variant"], contrast["against"]}
+    return {key[0], key[1]} == models and key[2:] == (contrast["subset"], contrast["metric"])
 
 
-def _difference_cell(row: Row, shown: bool | None) -> Cell:
+def _build_difference_cell(row: Row, significant: bool | None) -> Cell:
     """Return the difference with its interval; ``shown`` is None for the contrast."""
-    if shown is None:
-        return Cell(signed(row["difference"]) + " (the claim)", _between(row), "muted")
-    mark: Mark = ("up" if row["difference"] > 0 else "down") if shown else ""
-    return Cell(signed(row["difference"]), _between(row), mark)
+    if significant is None:
+        return Cell(format_signed(row["difference"]) + " (the claim)", _format_interval(row), "muted")
+    mark: Mark = ("up" if row["difference"] > 0 else "down") if significant else ""
+    return Cell(format_signed(row["difference"]), _format_interval(row), mark)
 
 
-def _between(row: Mapping[Any, Any]) -> str:
-    return interval(row["ci_low"], row["ci_high"], difference=True)
+def _format_interval(row: Mapping[Any, Any]) -> str:
+    return format_interval(row["ci_low"], row["ci_high"], difference=True)
 
 
-def claim_of(data: Path, contrast: Mapping[str, str]) -> dict[str, Any]:
+def compute_claim(data: Path, contrast: Mapping[str, str]) -> dict[str, Any]:
     """Return the claim: its names, difference, interval, p, whether it is shown to be above 0, and its parts by subtype.
 
     Args:
@@ -95,32 +97,32 @@ def claim_of(data: Path, contrast: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         Skipped: nothing was evaluated, or not this.
     """
-    found = select_comparison(data, contrast, contrast["subset"], FORM)
-    shown = bool(found["p"] < ALPHA and found["difference"] > 0)
-    return {**contrast, **{k: round(n, 6) for k, n in found.items()}, "shown": shown}
+    comparison = select_comparison(data, contrast, contrast["subset"], FORM)
+    is_significant = bool(comparison["p"] < ALPHA and comparison["difference"] > 0)
+    return {**contrast, **{k: round(n, 6) for k, n in comparison.items()}, "shown": is_significant}
 
 
-def verdict(found: Mapping[str, Any]) -> str:
+def format_verdict(claim: Mapping[str, Any]) -> str:
     """Return what a test said of a claim that one model is better, in words; of its ``shown`` and its ``p``."""
-    if found["shown"]:
+    if claim["shown"]:
         return "Shown"
-    return "The opposite is shown" if found["p"] < ALPHA else "Not shown"
+    return "The opposite is shown" if claim["p"] < ALPHA else "Not shown"
 
 
-def claim_section(data: Path, contrast: Mapping[str, str], registration: Registration) -> list[Block]:
+def build_claim_section(data: Path, contrast: Mapping[str, str], registration: Registration) -> list[Block]:
     """Return the claim in words, whether it is confirmatory, its parts by subtype, and both forms."""
-    found = claim_of(data, contrast)
+    claim = compute_claim(data, contrast)
     text = (
-        f"{verdict(found)} of this run's models: {found['variant']} over {found['against']}, "
-        f"{found['metric']} on {found['subset']}, {signed(found['difference'])} points {_between(found)}, "
-        f"p {format_p(found['p'], '.3g', least=found['p_least'], equals='= ')}. "
+        f"{format_verdict(claim)} of this run's models: {claim['variant']} over {claim['against']}, "
+        f"{claim['metric']} on {claim['subset']}, {format_signed(claim['difference'])} points {_format_interval(claim)}, "
+        f"p {format_p(claim['p'], '.3g', least=claim['p_least'], equals='= ')}. "
         "The rule is p < 0.05 of this one test. Interval and test count images and fine-tuning; scenes, generator and base "
         "have one seed each here. `caramel study` counts all of them."
     )
     blocks: list[Block] = [
-        NoteBlock(text, "good" if found["shown"] and registration.confirmatory else "plain"),
+        NoteBlock(text, "good" if claim["shown"] and registration.confirmatory else "plain"),
         NoteBlock(registration.reason),
     ]
     if has_parts(contrast):
-        blocks.append(parts_block(data, contrast))
-    return [*blocks, forms_block(data, contrast)]
+        blocks.append(build_parts_block(data, contrast))
+    return [*blocks, build_forms_block(data, contrast)]

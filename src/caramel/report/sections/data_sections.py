@@ -18,12 +18,12 @@ from caramel.report.blocks import (
     FigureBlock,
     NoteBlock,
     TableBlock,
-    count,
-    interval,
-    percent,
+    format_count,
+    format_interval,
+    format_percent,
 )
-from caramel.report.inputs import number, read_json, value
-from caramel.report.plots import blind_figure
+from caramel.report.inputs import get_number, get_value, read_json
+from caramel.report.plots import plot_blind_accuracy
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.columns import SPLITS, SUBTYPES
 from caramel.schemas.contracts import Table
@@ -40,9 +40,9 @@ DATA_DOCS = "../../work/data_docs/{}/index.html"  # of a suite, from where the p
 NOTE_ON_DOCS = "A suite leads to its data docs, which stay in work/ of the project that ran the gate."
 
 
-def counts_section(data: Path) -> list[Block]:
+def build_counts_section(data: Path) -> list[Block]:
     """Return rows per table and split, and negatives by subtype from writing to benchmark."""
-    known = _splits(data)
+    known = _read_splits(data)
     rows = []
     for stage in STAGES:
         for path in sorted((data / stage).glob("*.parquet")):
@@ -51,31 +51,31 @@ def counts_section(data: Path) -> list[Block]:
             table = TABLES.get(path.stem.removesuffix("_source"))
             if table is None:
                 raise DataError(f"{path} is no table of caramel. Known: {', '.join(TABLES)}.")
-            split = _split_column(table, path, known)
+            split = _read_split_column(table, path, known)
             per_split = split.value_counts()
-            numbers = [count(per_split.get(s, 0)) if split.notna().any() else "–" for s in SPLITS]
-            rows.append([Cell(f"{stage} / {path.stem}"), *map(Cell, numbers), Cell(count(len(split)))])
+            numbers = [format_count(per_split.get(s, 0)) if split.notna().any() else "–" for s in SPLITS]
+            rows.append([Cell(f"{stage} / {path.stem}"), *map(Cell, numbers), Cell(format_count(len(split)))])
     if not rows:
         raise DataError(f"No tables under {data}. Run `dvc repro`.")
     return [
         TableBlock("Rows per table and split", ("Table", *SPLITS, "total"), rows),
-        _by_subtype(data),
+        _build_subtype_table(data),
     ]
 
 
-class Known(NamedTuple):
+class SplitLookup(NamedTuple):
     """The split of what a table names."""
 
     names: pd.Series[str]
     splits: Ints  # place in ``SPLITS``
 
-    def of(self, names: pd.Series[str]) -> pd.Series:
+    def look_up_splits(self, names: pd.Series[str]) -> pd.Series:
         """Return the split of each name, null where it is not known."""
         codes = np.append(self.splits, -1)[find_indices(names, self.names)]
         return pd.Series(pd.Categorical.from_codes(codes, pd.Index(SPLITS)))
 
 
-def _splits(data: Path) -> dict[str, Known]:
+def _read_splits(data: Path) -> dict[str, SplitLookup]:
     """Return the splits by pair_id and by negative_id."""
     pairs = read_table(PAIRS, data / "scenes/pairs.parquet", ["pair_id", "split"])
     of_pair = pd.Categorical(pairs["split"], categories=pd.Index(SPLITS)).codes.astype(np.int64)
@@ -83,40 +83,40 @@ def _splits(data: Path) -> dict[str, Known]:
     negatives = read_table(NEGATIVES, path, ["negative_id", "pair_id"])
     of_negative = np.append(of_pair, -1)[find_indices(negatives["pair_id"], pairs["pair_id"])]
     return {
-        "pair_id": Known(pairs["pair_id"], of_pair),
-        "negative_id": Known(negatives["negative_id"], of_negative),
+        "pair_id": SplitLookup(pairs["pair_id"], of_pair),
+        "negative_id": SplitLookup(negatives["negative_id"], of_negative),
     }
 
 
-def _split_column(table: Table, path: Path, known: Mapping[str, Known]) -> pd.Series:
+def _read_split_column(table: Table, path: Path, known: Mapping[str, SplitLookup]) -> pd.Series:
     """Return the split of every row of a table, by its own column or through its pair or negative."""
     if "split" in table.columns:
         return read_table(table, path, ["split"])["split"]
     for column, splits in known.items():
         if column in table.columns:
-            return splits.of(read_table(table, path, [column])[column])
+            return splits.look_up_splits(read_table(table, path, [column])[column])
     return pd.Series([None] * len(read_table(table, path, list(table.key))))
 
 
-def _by_subtype(data: Path) -> TableBlock:
+def _build_subtype_table(data: Path) -> TableBlock:
     """Return how many negatives of each subtype were written, refined and became instances."""
     written = read_table(NEGATIVES, data / "negatives/negatives.parquet", ["subtype"])
-    kept = read_table(NEGATIVES, data / "refine/negatives.parquet", ["subtype"])
+    refined = read_table(NEGATIVES, data / "refine/negatives.parquet", ["subtype"])
     built = read_table(INSTANCES, data / "assemble/instances.parquet", ["subtype", "split"])
-    columns = [written["subtype"], kept["subtype"]]
+    columns = [written["subtype"], refined["subtype"]]
     columns += [built.loc[built["split"] == s, "subtype"] for s in SPLITS]
     counted = [c.value_counts() for c in columns]
     rows = [
-        [Cell(s), *(Cell(count(c.get(s, 0))) for c in counted)]
+        [Cell(s), *(Cell(format_count(c.get(s, 0))) for c in counted)]
         for s in SUBTYPES
         if any(s in c.index for c in counted)
     ]
-    rows.append([Cell("all"), *(Cell(count(c.sum())) for c in counted)])
+    rows.append([Cell("all"), *(Cell(format_count(c.sum())) for c in counted)])
     head = ("Subtype", "written", "refined", *(f"instances, {s}" for s in SPLITS))
     return TableBlock("Negatives by subtype, from writing to benchmark", head, rows)
 
 
-def rejects_section(data: Path) -> list[Block]:
+def build_rejects_section(data: Path) -> list[Block]:
     """Return what was dropped, by stage and reason, with one example each."""
     paths = [p for stage in STAGES if (p := data / stage / "rejects.parquet").exists()]
     rows = []
@@ -125,36 +125,38 @@ def rejects_section(data: Path) -> list[Block]:
         numbers = rejects.groupby(["stage", "reason"], sort=False).size()
         for first in rejects.drop_duplicates(["stage", "reason"]).to_dict("records"):
             why = first["stage"], first["reason"]
-            rows.append([*map(Cell, why), Cell(_example(first)), Cell(count(numbers[why]))])
+            rows.append([*map(Cell, why), Cell(_format_example(first)), Cell(format_count(numbers[why]))])
     if not rows:
         return [NoteBlock("No row was rejected by any stage.")]
     head = ("Stage", "Reason", "Example", "rows")
     return [TableBlock("", head, rows, labels=3)]
 
 
-def _example(first: Mapping[Any, Any]) -> str:
+def _format_example(first: Mapping[Any, Any]) -> str:
     """Return a reject's text, or its id where it has none."""
     return str(first["text"] if isinstance(first["text"], str) else first["id"])
 
 
-def blind_section(data: Path, exempt: Sequence[str]) -> list[Block]:
+def build_blind_section(data: Path, exempt: Sequence[str]) -> list[Block]:
     """Return each blind scorer's accuracy before and after refinement, as figure and table."""
-    before, after = (blind_frame(data / stage / "blind.json") for stage in ("scores", "refine"))
+    before, after = (read_blind_rows(data / stage / "blind.json") for stage in ("scores", "refine"))
     scorers = list(dict.fromkeys(after["scorer"]))
     earlier = before.set_index(["subset", "scorer"])
     rows = []
     for subset, group in after.groupby("subset", sort=False):
         is_exempt = str(subset).partition("_")[0] in exempt
         cells = [Cell(str(subset), "left as it is" if is_exempt else "")]
-        found = group.set_index("scorer")
+        by_scorer = group.set_index("scorer")
         for scorer in scorers:
             key = (subset, scorer)
             old = float(earlier.loc[key, "accuracy"]) if key in earlier.index else float("nan")
-            new = found.loc[scorer] if scorer in found.index else None
-            cells.append(_blind_cell(old, new, is_exempt))
+            new = by_scorer.loc[scorer] if scorer in by_scorer.index else None
+            cells.append(_build_blind_cell(old, new, is_exempt))
         rows.append(cells)
-    control = blind_frame(data / "scores/positive_control.json").set_index("scorer")
-    cells = [_control_cell(control.loc[name]) if name in control.index else Cell(MISSING) for name in scorers]
+    control = read_blind_rows(data / "scores/positive_control.json").set_index("scorer")
+    cells = [
+        _build_control_cell(control.loc[name]) if name in control.index else Cell(MISSING) for name in scorers
+    ]
     rows.append([Cell("a planted shortcut", "positive control"), *cells])
     note = (
         "Per cent; chance is 50 and a tie counts half. Small: 95 % interval after refinement. Coloured: "
@@ -165,7 +167,7 @@ def blind_section(data: Path, exempt: Sequence[str]) -> list[Block]:
         note += f" Refinement leaves {', '.join(exempt)} as it is; “all” and “macro” hold it too."
     figure = FigureBlock(
         "blind",
-        blind_figure(before, after),
+        plot_blind_accuracy(before, after),
         "Accuracy of scorers that never see an image. Dotted: chance.",
         "Dots of each blind scorer's accuracy by subset, before and after refinement.",
     )
@@ -173,21 +175,23 @@ def blind_section(data: Path, exempt: Sequence[str]) -> list[Block]:
     return [figure, TableBlock("Blind accuracy, before → after refinement", head, rows, note=note)]
 
 
-def _blind_cell(old: float, new: pd.Series | None, is_exempt: bool) -> Cell:
+def _build_blind_cell(old: float, new: pd.Series | None, is_exempt: bool) -> Cell:
     if new is None:
-        return Cell(f"{percent(old)} → {MISSING}")
+        return Cell(f"{format_percent(old)} → {MISSING}")
     low, high = float(new["ci_low"]), float(new["ci_high"])
-    text = f"{percent(old)} → {percent(float(new['accuracy']))}"
-    return Cell(text, interval(low, high), "muted" if is_exempt else "bad" if low > 0.5 else "")
+    text = f"{format_percent(old)} → {format_percent(float(new['accuracy']))}"
+    return Cell(text, format_interval(low, high), "muted" if is_exempt else "bad" if low > 0.5 else "")
 
 
-def _control_cell(figures: pd.Series) -> Cell:
+def _build_control_cell(figures: pd.Series) -> Cell:
     """Return what a scorer finds of the planted shortcut, marked where it is not shown to be above chance."""
     low, high = float(figures["ci_low"]), float(figures["ci_high"])
-    return Cell(percent(float(figures["accuracy"])), interval(low, high), "" if low > 0.5 else "bad")
+    return Cell(
+        format_percent(float(figures["accuracy"])), format_interval(low, high), "" if low > 0.5 else "bad"
+    )
 
 
-def blind_frame(path: Path) -> pd.DataFrame:
+def read_blind_rows(path: Path) -> pd.DataFrame:
     """Return a ``blind.json`` as rows: scorer, subset, accuracy, ci_low, ci_high, n, ties.
 
     Raises:
@@ -198,16 +202,16 @@ def blind_frame(path: Path) -> pd.DataFrame:
     keys = ("accuracy", "ci_low", "ci_high", "n", "ties")
     rows = [
         {"scorer": scorer, "subset": subset}
-        | {key: number(raw, scorer, subset, key, where=path) for key in keys}
+        | {key: get_number(raw, scorer, subset, key, where=path) for key in keys}
         for scorer in raw
-        for subset in value(raw, scorer, where=path)
+        for subset in get_value(raw, scorer, where=path)
     ]
     if not rows:
         raise DataError(f"{path} holds no scorer. Run `dvc repro` to make it again.")
     return pd.DataFrame(rows)
 
 
-def gates_section(data: Path, stage: str) -> list[Block]:
+def build_gates_section(data: Path, stage: str) -> list[Block]:
     """Return what the Great Expectations suites of a stage found."""
     path = data / stage / "summary.json"
     suites = read_json(path)
@@ -215,18 +219,22 @@ def gates_section(data: Path, stage: str) -> list[Block]:
         raise DataError(f"{path} holds no suite: the gate has checked nothing.")
     rows, checks = [], []
     for name, suite in suites.items():
-        findings = value(suite, "findings", where=path)
+        findings = get_value(suite, "findings", where=path)
         if not isinstance(findings, list) or not all(isinstance(f, dict) for f in findings):
             raise DataError(f"{path}: 'findings' of suite {name!r} must be a list of objects.")
-        verdicts = [_verdict(finding) for finding in findings]
+        verdicts = [_get_verdict(finding) for finding in findings]
         result = next(
             (v for v in (FAILED, UNKNOWN, WARNING) if v in verdicts), PASSED if verdicts else UNKNOWN
         )
         failed = len(findings) - verdicts.count(PASSED)
         linked = Cell(str(name), link=DATA_DOCS.format(quote(str(name), safe="")))
-        cells = [linked, Cell(count(number(suite, "rows", where=path))), Cell(count(len(findings)))]
-        rows.append([*cells, Cell(count(failed)), _verdict_cell(result)])
-        checks += [_finding_row(str(name), f, v) for f, v in zip(findings, verdicts, strict=True)]
+        cells = [
+            linked,
+            Cell(format_count(get_number(suite, "rows", where=path))),
+            Cell(format_count(len(findings))),
+        ]
+        rows.append([*cells, Cell(format_count(failed)), _build_verdict_cell(result)])
+        checks += [_build_finding_row(str(name), f, v) for f, v in zip(findings, verdicts, strict=True)]
     head = ("Suite", "rows", "expectations", "not passed", "result")
     labels = ("Suite", "Expectation", "On", "failing rows", "result")
     return [
@@ -235,7 +243,7 @@ def gates_section(data: Path, stage: str) -> list[Block]:
     ]
 
 
-def _verdict(finding: Mapping[str, Any]) -> str:
+def _get_verdict(finding: Mapping[str, Any]) -> str:
     """Return the state of one finding; what does not say whether it passed is unknown, not passed."""
     success = finding.get("success")
     if not isinstance(success, bool):
@@ -245,18 +253,18 @@ def _verdict(finding: Mapping[str, Any]) -> str:
     return FAILED if finding.get("severity", "critical") == "critical" else WARNING
 
 
-def _verdict_cell(verdict: str) -> Cell:
+def _build_verdict_cell(verdict: str) -> Cell:
     return Cell(verdict, mark="good" if verdict == PASSED else "bad")
 
 
-def _finding_row(suite: str, finding: Mapping[str, Any], verdict: str) -> list[Cell]:
+def _build_finding_row(suite: str, finding: Mapping[str, Any], verdict: str) -> list[Cell]:
     """Return suite, expectation with its reason or examples, columns, failing rows and verdict."""
     title = str(finding.get("expectation", "unnamed")).removeprefix("expect_").replace("_", " ")
     examples = "; ".join(str(e) for e in finding.get("examples") or ())
     detail = examples if verdict != PASSED and examples else str(finding.get("notes") or "")
     failing, observed = finding.get("failing_rows"), finding.get("observed")
-    shown = count(float(failing)) if isinstance(failing, int) else MISSING
+    failing_text = format_count(float(failing)) if isinstance(failing, int) else MISSING
     if verdict != PASSED and observed is not None:
         detail = f"{detail} Observed: {observed}".strip()
     on = ", ".join(str(c) for c in finding.get("columns") or ()) or "table"
-    return [Cell(suite), Cell(title, detail), Cell(on), Cell(shown), _verdict_cell(verdict)]
+    return [Cell(suite), Cell(title, detail), Cell(on), Cell(failing_text), _build_verdict_cell(verdict)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from caramel.evaluation.synthetic_probe_data import PLANTED
-from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, interval, percent
+from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, format_interval, format_percent
 from caramel.report.inputs import read_json
 from caramel.report.sections.attacker_sections import TITLES
-from caramel.report.sections.model_rows import Row, keyed
+from caramel.report.sections.model_rows import Row, build_row_index
 from caramel.schemas.columns import TYPES
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.io import read_table
@@ -33,7 +33,7 @@ NOTE = (
 )
 
 
-def detectors_section(data: Path) -> list[Block]:
+def build_detectors_section(data: Path) -> list[Block]:
     """Return the table of detectors: each form of the benchmark on all instances, and by type."""
     read_json(data / "evaluate/metrics.json")  # says why, if the stage was skipped
     rows = read_table(METRICS, data / "evaluate/detectors.parquet")
@@ -43,20 +43,20 @@ def detectors_section(data: Path) -> list[Block]:
                 "No training pair has an image of its negative, so that no detector learned.", "skipped"
             )
         ]
-    found = keyed(rows, "benchmark", "subset", "metric")
+    rows_by_key = build_row_index(rows, "benchmark", "subset", "metric")
     lines = []
     for form, of in rows.groupby("benchmark", sort=False):
         for subset in ("all",) if form == PLANTED else ("all", "without_add", *TYPES):
             if subset in set(of["subset"]):
-                cells = [_cell(found[str(form), subset, metric]) for _, metric in COLUMNS]
+                cells = [_build_cell(rows_by_key[str(form), subset, metric]) for _, metric in COLUMNS]
                 title = Cell(subset, TITLES.get(str(form), str(form)))
                 control = Cell("a planted shortcut", "positive control")
                 lines.append([control if form == PLANTED else title, *cells])
-    half, none = Cell(percent(0.5), mark="muted"), Cell(MISSING, mark="muted")
+    half, none = Cell(format_percent(0.5), mark="muted"), Cell(MISSING, mark="muted")
     chance = [none if metric in ("i2t", "t2i", "group") else half for _, metric in COLUMNS]
     head = ("Instances", *(title for title, _ in COLUMNS))
     return [TableBlock("", head, [[Cell("chance", mark="muted"), *chance], *lines], note=NOTE)]
 
 
-def _cell(row: Row) -> Cell:
-    return Cell(percent(row["value"]), interval(row["ci_low"], row["ci_high"]))
+def _build_cell(row: Row) -> Cell:
+    return Cell(format_percent(row["value"]), format_interval(row["ci_low"], row["ci_high"]))

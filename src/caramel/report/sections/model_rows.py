@@ -50,16 +50,16 @@ RETAINED = frozenset(kept.benchmark for kept in RETENTION_MEASURES.values())  # 
 Row = dict[Any, Any]
 
 
-class _Rows(dict[tuple[str, ...], Row]):
+class _RowsByKey(dict[tuple[str, ...], Row]):
     """Rows by their key; a key that is not there is a file that is not complete."""
 
     def __missing__(self, key: tuple[str, ...]) -> Row:
         raise DataError(f"data/evaluate has no row for {', '.join(key)}. Run `dvc repro -f evaluate`.")
 
 
-def keyed(rows: pd.DataFrame, *keys: str) -> Mapping[tuple[str, ...], Row]:
+def build_row_index(rows: pd.DataFrame, *keys: str) -> Mapping[tuple[str, ...], Row]:
     """Return each row by its key."""
-    return _Rows((tuple(str(row[k]) for k in keys), row) for row in rows.to_dict("records"))
+    return _RowsByKey((tuple(str(row[k]) for k in keys), row) for row in rows.to_dict("records"))
 
 
 def read_variants(data: Path) -> pd.DataFrame:
@@ -85,21 +85,21 @@ def read_metrics(data: Path) -> pd.DataFrame:
 
     Errors as in ``read_variants``.
     """
-    metrics = _all_metrics(data)
+    metrics = _read_all_metrics(data)
     return metrics[_is_ours(metrics, read_variants(data))]
 
 
 def read_source_form(data: Path) -> pd.DataFrame:
     """Return the same of the benchmark's other form; no row where there is none."""
-    metrics = _all_metrics(data)
+    metrics = _read_all_metrics(data)
     return metrics[metrics["benchmark"] == SOURCE_FORM]
 
 
 def read_further(data: Path) -> pd.DataFrame:
     """Return the same of what `evaluate.models` and `evaluate.benchmarks` add."""
-    metrics, variants = _all_metrics(data), read_variants(data)
-    kept = metrics["benchmark"].isin(RETAINED) & metrics["variant"].isin(variants["variant"])
-    known = _is_ours(metrics, variants) | (metrics["benchmark"] == SOURCE_FORM) | kept
+    metrics, variants = _read_all_metrics(data), read_variants(data)
+    retained = metrics["benchmark"].isin(RETAINED) & metrics["variant"].isin(variants["variant"])
+    known = _is_ours(metrics, variants) | (metrics["benchmark"] == SOURCE_FORM) | retained
     return metrics[~known]
 
 
@@ -112,7 +112,7 @@ def read_differences(data: Path, benchmark: str) -> pd.DataFrame:
     return rows[rows["benchmark"] == benchmark]
 
 
-def _all_metrics(data: Path) -> pd.DataFrame:
+def _read_all_metrics(data: Path) -> pd.DataFrame:
     """Return table ``metrics`` with the variant of each model."""
     read_json(data / "evaluate/metrics.json")  # says why, if the stage was skipped
     metrics = read_table(METRICS, data / "evaluate/metrics.parquet")

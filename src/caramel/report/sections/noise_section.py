@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel.report.blocks import MISSING, Block, Cell, TableBlock, count, percent
-from caramel.report.inputs import Skipped, read_csv
+from caramel.report.blocks import MISSING, Block, Cell, TableBlock, format_count, format_percent
+from caramel.report.inputs import StageSkipped, read_csv
 from caramel.sources.captions.error_rates import CHECK_COLUMNS, ERRORS, NOISE_COLUMNS, PARAPHRASE
 from caramel.sources.captions.failures import FAILURE_COLUMNS
 from caramel.sources.captions.llm.checks import CLASSES
@@ -31,71 +31,75 @@ FAILURE_NOTE = (
 )
 
 
-def failure_section(data: Path) -> list[Block]:
+def build_failure_section(data: Path) -> list[Block]:
     """Return why texts failed, by what was asked for."""
     path = data / "negatives" / "failures.csv"
     if not path.exists():
-        raise Skipped("no language model wrote captions")
+        raise StageSkipped("no language model wrote captions")
     rows = read_csv(path, FAILURE_COLUMNS)
     paraphrases = rows["part"] == PARAPHRASE
     return [
-        _failures("Why negatives failed", rows[~paraphrases]),
-        _failures("Why paraphrases failed", rows[paraphrases], CLASSES),
+        _build_failure_table("Why negatives failed", rows[~paraphrases]),
+        _build_failure_table("Why paraphrases failed", rows[paraphrases], CLASSES),
     ]
 
 
-def _failures(title: str, rows: pd.DataFrame, first: Sequence[str] = ()) -> TableBlock:
+def _build_failure_table(title: str, rows: pd.DataFrame, first: Sequence[str] = ()) -> TableBlock:
     """Return the table of reasons and parts, some reasons first."""
     named = zip(rows["reason"], rows["part"], rows["drafts"], rows["rejects"], strict=True)
     counted = {
-        (reason, part): Cell(count(float(drafts)), count(float(lost))) for reason, part, drafts, lost in named
+        (reason, part): Cell(format_count(float(drafts)), format_count(float(lost)))
+        for reason, part, drafts, lost in named
     }
     parts = dict.fromkeys(part for _, part in counted)
     reasons = dict.fromkeys([*first, *(reason for reason, _ in counted)])
-    found = [
+    lines = [
         [Cell(reason), *(counted.get((reason, part), Cell(MISSING)) for part in parts)] for reason in reasons
     ]
-    return TableBlock(title, ("Reason", *parts), found, note=FAILURE_NOTE)
+    return TableBlock(title, ("Reason", *parts), lines, note=FAILURE_NOTE)
 
 
-def noise_section(data: Path) -> list[Block]:
+def build_noise_section(data: Path) -> list[Block]:
     """Return the noise table, and what each check is worth."""
     folder = data / "negatives"
     if not (folder / "noise.csv").exists():
-        raise Skipped("no language model wrote captions of scenes that are known")
+        raise StageSkipped("no language model wrote captions of scenes that are known")
     noise = read_csv(folder / "noise.csv", NOISE_COLUMNS)
     head = ("Subtype", "texts", "requests", "drafts", *("malformed", "wrong", "true", "false"), "right")
-    rows = [_noise_row(row) for _, row in noise.iterrows()]
+    rows = [_build_noise_row(row) for _, row in noise.iterrows()]
     checks = read_csv(folder / "checks.csv", CHECK_COLUMNS)
     titles = ("Texts", "Check", "judged", "refused", "precision", "recall", "recall, truth")
-    found = [
+    lines = [
         [Cell(str(row["part"])), Cell(str(row["check"]))]
-        + [Cell(count(float(row[name]))) for name in ("judged", "refused")]
-        + [Cell(_share(float(row[name]))) for name in CHECK_COLUMNS[4:]]
+        + [Cell(format_count(float(row[name]))) for name in ("judged", "refused")]
+        + [Cell(_format_share(float(row[name]))) for name in CHECK_COLUMNS[4:]]
         for _, row in checks.iterrows()
     ]
     return [
         TableBlock("How often it erred", (*head, "kept", "kept and right", "yield"), rows, note=NOISE_NOTE),
-        TableBlock("What the checks are worth", titles, found, labels=2, note=CHECK_NOTE),
+        TableBlock("What the checks are worth", titles, lines, labels=2, note=CHECK_NOTE),
     ]
 
 
-def _noise_row(row: pd.Series) -> list[Cell]:
-    drafts, kept, requests = (float(row[name]) for name in ("drafts", "kept", "requests"))
+def _build_noise_row(row: pd.Series) -> list[Cell]:
+    drafts, n_kept, requests = (float(row[name]) for name in ("drafts", "kept", "requests"))
     shares = [
-        Cell(count(float(row[name])), _share(float(row[name]) / drafts if drafts else float("nan")))
+        Cell(
+            format_count(float(row[name])),
+            _format_share(float(row[name]) / drafts if drafts else float("nan")),
+        )
         for name in (*ERRORS, "right")
     ]
     right = float(row["kept_right"])
     return [
         Cell(str(row["subtype"])),
-        *(Cell(count(float(row[name]))) for name in ("texts", "requests", "drafts")),
+        *(Cell(format_count(float(row[name]))) for name in ("texts", "requests", "drafts")),
         *shares,
-        Cell(count(kept)),
-        Cell(count(right), _share(right / kept if kept else float("nan"))),
+        Cell(format_count(n_kept)),
+        Cell(format_count(right), _format_share(right / n_kept if n_kept else float("nan"))),
         Cell(f"{right / requests:.2f}" if requests else MISSING),
     ]
 
 
-def _share(value: float) -> str:
-    return MISSING if pd.isna(value) else percent(value)
+def _format_share(value: float) -> str:
+    return MISSING if pd.isna(value) else format_percent(value)

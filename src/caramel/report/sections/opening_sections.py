@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.metrics import compute_outcomes
 from caramel.evaluation.results.summary import BASE, align_rows, build_subset_masks, parse_variant
 from caramel.report.blocks import (
     Block,
@@ -17,11 +17,11 @@ from caramel.report.blocks import (
     SheetBlock,
     SheetRow,
     TableBlock,
-    Thumb,
-    count,
-    thumbnail,
+    Thumbnail,
+    format_count,
+    make_thumbnail,
 )
-from caramel.report.inputs import Skipped, read_images, read_json
+from caramel.report.inputs import StageSkipped, read_images, read_json
 from caramel.report.sections.model_rows import FORM
 from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.evaluation import SIMILARITIES
@@ -32,13 +32,13 @@ from caramel.utils.arrays import Floats
 SCORES = (("s_c0_i0", "s_c0_i1"), ("s_c1_i0", "s_c1_i1"))  # captions down, images across
 
 
-def benchmark_section(data: Path) -> list[Block]:
+def build_benchmark_section(data: Path) -> list[Block]:
     """Return one instance of each subtype, the first by its id: two images, each over its caption."""
     rows = _read_instances(data)
     first = rows.sort_values("instance_id").drop_duplicates("subtype").set_index("subtype", drop=False)
     chosen = first.loc[[name for name in SUBTYPES if name in first.index]]
     return [
-        _sheet(
+        _build_sheet(
             data,
             chosen,
             "Left: the positive image. Right: the negative image, of which the hard negative is true.",
@@ -57,11 +57,11 @@ def _read_instances(data: Path) -> pd.DataFrame:
         read_json(data / "filter_images/metrics.json")  # says why, if the stage was skipped
     rows = rows[(rows["split"] == "test") & rows["negative_image_id"].notna()]
     if rows.empty:
-        raise Skipped("no instance of the test split has two images")
+        raise StageSkipped("no instance of the test split has two images")
     return rows
 
 
-def _sheet(data: Path, instances: pd.DataFrame, note: str) -> SheetBlock:
+def _build_sheet(data: Path, instances: pd.DataFrame, note: str) -> SheetBlock:
     """Return instances as cards: both images, each over its caption."""
     sides = (("image_id", "caption"), ("negative_image_id", "negative_caption"))
     names = [str(name) for image, _ in sides for name in instances[image]]
@@ -71,7 +71,7 @@ def _sheet(data: Path, instances: pd.DataFrame, note: str) -> SheetBlock:
             str(row["subtype"]),
             "",
             [
-                Thumb(thumbnail(files[row[image]], row[image]), str(row[caption]), name=row[image])
+                Thumbnail(make_thumbnail(files[row[image]], row[image]), str(row[caption]), name=row[image])
                 for image, caption in sides
             ],
         )
@@ -80,7 +80,7 @@ def _sheet(data: Path, instances: pd.DataFrame, note: str) -> SheetBlock:
     return SheetBlock("", rows, layout="cards", note=note)
 
 
-def example_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
+def build_example_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
     """Return an instance of the claim that the base has wrong and most runs of its variant have right, by Group.
 
     Of those the one that most runs have right; of equal ones the first by its id.
@@ -94,15 +94,15 @@ def example_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
     hits = pd.DataFrame({name: _compute_hits(run) for name, run in runs.items()})
     masks = build_subset_masks(runs[BASE])
     if contrast["subset"] not in masks:
-        raise Skipped(f"no instance is of {contrast['subset']}, which the claim is about")
+        raise StageSkipped(f"no instance is of {contrast['subset']}, which the claim is about")
     hits = hits[masks[contrast["subset"]]].dropna()
     if hits.empty:
-        raise Skipped("no instance was scored in both directions")
+        raise StageSkipped("no instance was scored in both directions")
     base, right = hits[BASE], hits.drop(columns=BASE).mean(axis=1)
     gained, lost = right[(base == 0) & (right > 0.5)], right[(base == 1) & (right < 0.5)]
     text = (
-        f"By Group, base is wrong and most runs of {variant} ({len(runs) - 1}) are right on {count(len(gained))} of "
-        f"{count(len(hits))} test instances of the claim; the other way round on {count(len(lost))}."
+        f"By Group, base is wrong and most runs of {variant} ({len(runs) - 1}) are right on {format_count(len(gained))} of "
+        f"{format_count(len(hits))} test instances of the claim; the other way round on {format_count(len(lost))}."
     )
     if gained.empty:
         return [NoteBlock(f"{text} So there is no example to show.")]
@@ -111,7 +111,7 @@ def example_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
     rule = "Shown: of the first kind, the one that most runs have right; of equal ones the first by its id."
     instance = _read_instances(data).set_index("instance_id", drop=False).loc[[name]]
     scores = {model: _select_scores(runs[model], name) for model in (BASE, run)}
-    return [NoteBlock(f"{text} {rule}"), _sheet(data, instance, ""), _format_scores(scores)]
+    return [NoteBlock(f"{text} {rule}"), _build_sheet(data, instance, ""), _format_scores(scores)]
 
 
 def _read_runs(data: Path, variant: str) -> dict[str, pd.DataFrame]:
@@ -121,15 +121,17 @@ def _read_runs(data: Path, variant: str) -> dict[str, pd.DataFrame]:
         Skipped: one of the two was not scored.
     """
     rows = read_table(SIMILARITIES, data / "evaluate/similarities.parquet", only=("benchmark", [FORM]))
-    found = {str(name): of.reset_index(drop=True) for name, of in rows.groupby("model", sort=False)}
-    names = [name for name in found if name != BASE and parse_variant(name) == variant]
-    if BASE not in found or not names:
-        raise Skipped(f"base and {variant} were not scored on the same instances")
-    return {name: align_rows(found[name], found[BASE]).set_index("instance_id") for name in (BASE, *names)}
+    by_model = {str(name): of.reset_index(drop=True) for name, of in rows.groupby("model", sort=False)}
+    names = [name for name in by_model if name != BASE and parse_variant(name) == variant]
+    if BASE not in by_model or not names:
+        raise StageSkipped(f"base and {variant} were not scored on the same instances")
+    return {
+        name: align_rows(by_model[name], by_model[BASE]).set_index("instance_id") for name in (BASE, *names)
+    }
 
 
 def _compute_hits(run: pd.DataFrame) -> pd.Series:
-    return outcomes(run, ["group"]).hits["group"]
+    return compute_outcomes(run, ["group"]).hits["group"]
 
 
 def _select_scores(run: pd.DataFrame, name: str) -> Floats:
@@ -141,12 +143,12 @@ def _select_scores(run: pd.DataFrame, name: str) -> Floats:
 def _format_scores(scores: Mapping[str, Floats]) -> TableBlock:
     """Return each model's similarities of an instance; bold is what is greater than the others of its row and column."""
     lines = []
-    for place, caption in enumerate(("left caption", "right caption")):
+    for index, caption in enumerate(("left caption", "right caption")):
         cells = [Cell(caption)]
         for of in scores.values():
-            leads = [of[place, i] > max(of[place, 1 - i], of[1 - place, i]) for i in (0, 1)]
+            leads = [of[index, i] > max(of[index, 1 - i], of[1 - index, i]) for i in (0, 1)]
             cells += [
-                Cell(f"{of[place, i]:.3f}".replace("-", "−"), mark="best" if leads[i] else "") for i in (0, 1)
+                Cell(f"{of[index, i]:.3f}".replace("-", "−"), mark="best" if leads[i] else "") for i in (0, 1)
             ]
         lines.append(cells)
     head = ("", *(f"{model}: {side} image" for model in scores for side in ("left", "right")))

@@ -16,9 +16,18 @@ from caramel.evaluation.results.forgetting import (
     compute_tradeoff,
     draw_tradeoff,
 )
-from caramel.report.blocks import MISSING, Block, Cell, FigureBlock, TableBlock, interval, percent, signed
+from caramel.report.blocks import (
+    MISSING,
+    Block,
+    Cell,
+    FigureBlock,
+    TableBlock,
+    format_interval,
+    format_percent,
+    format_signed,
+)
 from caramel.report.inputs import read_csv
-from caramel.report.plots import Theme, panel_grid, picture
+from caramel.report.plots import Theme, create_panel_grid, render_figure
 from caramel.report.sections.model_rows import read_metrics
 from caramel.utils.stats import summarise_seeds
 
@@ -33,20 +42,20 @@ NOTE = (
 )
 
 
-def retained_columns(data: Path) -> tuple[list[str], Mapping[str, list[Cell]]]:
+def build_retained_columns(data: Path) -> tuple[list[str], Mapping[str, list[Cell]]]:
     """Return titles and, by variant, cells of what was kept, for the table of all models."""
-    rows = _read(data)
-    there = [name for name in MAIN if name in set(rows["measure"])]
-    return [RETENTION_MEASURES[name].title for name in there], _cells(rows, there)
+    rows = _read_retained(data)
+    measures = [name for name in MAIN if name in set(rows["measure"])]
+    return [RETENTION_MEASURES[name].title for name in measures], _build_cells(rows, measures)
 
 
-def retained_section(data: Path) -> list[Block]:
+def build_retained_section(data: Path) -> list[Block]:
     """Return gain against loss as a figure, and all that was measured of what was kept."""
-    rows, metrics = _read(data), read_metrics(data)
+    rows, metrics = _read_retained(data), read_metrics(data)
     words, points = compute_tradeoff(metrics, rows)
     measures = [name for name in (*RETENTION_MEASURES, *DISTANCE_MEASURES) if name in set(rows["measure"])]
-    cells = _cells(rows, measures)
-    titles = {name: kept.title for name, kept in RETENTION_MEASURES.items()} | dict(DISTANCE_MEASURES)
+    cells = _build_cells(rows, measures)
+    titles = {name: measure.title for name, measure in RETENTION_MEASURES.items()} | dict(DISTANCE_MEASURES)
     note = (
         f"{NOTE} Weights moved: ‖θ − θ0‖ / ‖θ0‖ over both towers without the temperature, in per cent. Cosine: mean of what "
         "model and base make of the same held-out item; 1 is no change."
@@ -57,41 +66,41 @@ def retained_section(data: Path) -> list[Block]:
         [[Cell(variant), *of] for variant, of in cells.items()],
         note=note,
     )
-    return [*([_figure(words, points)] if len(points) else []), table]
+    return [*([_build_figure(words, points)] if len(points) else []), table]
 
 
-def _read(data: Path) -> pd.DataFrame:
+def _read_retained(data: Path) -> pd.DataFrame:
     return read_csv(data / "evaluate/retained.csv", RETAINED_COLUMNS)
 
 
-def _cells(rows: pd.DataFrame, measures: Sequence[str]) -> dict[str, list[Cell]]:
+def _build_cells(rows: pd.DataFrame, measures: Sequence[str]) -> dict[str, list[Cell]]:
     """Return by variant a cell for each measure."""
-    found: dict[str, list[Cell]] = {}
+    cells: dict[str, list[Cell]] = {}
     for variant, of in rows.groupby("variant", sort=False):
         by_measure = {str(name): part for name, part in of.groupby("measure")}
-        found[str(variant)] = [
-            _cell(name, by_measure[name]) if name in by_measure else Cell(MISSING) for name in measures
+        cells[str(variant)] = [
+            _build_cell(name, by_measure[name]) if name in by_measure else Cell(MISSING) for name in measures
         ]
-    return found
+    return cells
 
 
-def _cell(measure: str, rows: pd.DataFrame) -> Cell:
+def _build_cell(measure: str, rows: pd.DataFrame) -> Cell:
     """Return mean and spread over seeds; of what is a share also the change from the base."""
     mean, sd, *_ = summarise_seeds(rows["value"].to_numpy(float))
     if measure in ("images", "texts"):
         return Cell(f"{mean:.3f}" + ("" if math.isnan(sd) else f" ± {sd:.3f}"))
-    text = percent(mean) + ("" if math.isnan(sd) else f" ± {percent(sd)}")
+    text = format_percent(mean) + ("" if math.isnan(sd) else f" ± {format_percent(sd)}")
     change, low, high = (float(rows[name].iloc[0]) for name in ("change", "ci_low", "ci_high"))
     if math.isnan(change):
         return Cell(text)
-    return Cell(text, f"{signed(change)} {interval(low, high, difference=True)}".strip())
+    return Cell(text, f"{format_signed(change)} {format_interval(low, high, difference=True)}".strip())
 
 
-def _figure(words: str, points: pd.DataFrame) -> FigureBlock:
+def _build_figure(words: str, points: pd.DataFrame) -> FigureBlock:
     count = points["panel"].nunique()
 
-    def draw(theme: Theme) -> Figure:
-        figure, panels = panel_grid(count, columns=2, width=9, height=4.2)
+    def draw_figure(theme: Theme) -> Figure:
+        figure, panels = create_panel_grid(count, columns=2, width=9, height=4.2)
         draw_tradeoff(panels, words, points, colours=theme.series[1:], ink=theme.ink)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6))
@@ -102,5 +111,5 @@ def _figure(words: str, points: pd.DataFrame) -> FigureBlock:
         "training seeds, its bars one standard deviation; faint dots are runs. Dashed: models that no other beats in both."
     )
     return FigureBlock(
-        "gain_against_loss", picture(draw), caption, "Gain in composition against what was lost."
+        "gain_against_loss", render_figure(draw_figure), caption, "Gain in composition against what was lost."
     )

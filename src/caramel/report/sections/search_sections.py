@@ -9,23 +9,23 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.report.blocks import MISSING, Block, Cell, Mark, TableBlock, percent
+from caramel.report.blocks import MISSING, Block, Cell, Mark, TableBlock, format_percent
 from caramel.report.inputs import read_csv
-from caramel.report.sections.model_sections import curves_section
+from caramel.report.sections.model_sections import build_curves_section
 
 COLUMNS = ("variant", "point", "setting", "seed", "metric", "value", "stopped", "repeatable", "chosen")
 
 
-def finetune_section(data: Path) -> list[Block]:
+def build_finetune_section(data: Path) -> list[Block]:
     """Return what a search tried, where there was one, and the learning curves."""
     rows = read_csv(data / "finetune/searched.csv", COLUMNS)
     return [
-        *([_searched(rows)] if len(rows) else []),
-        *curves_section(data / "finetune/curves.csv", "finetune"),
+        *([_build_search_table(rows)] if len(rows) else []),
+        *build_curves_section(data / "finetune/curves.csv", "finetune"),
     ]
 
 
-def _searched(rows: pd.DataFrame) -> TableBlock:
+def _build_search_table(rows: pd.DataFrame) -> TableBlock:
     """Return a row for each point, the chosen ones marked."""
     note = (
         "Per cent of the val rows, by the metric by which weights are kept: mean over the search's seeds, each of them beneath. "
@@ -41,14 +41,14 @@ def _searched(rows: pd.DataFrame) -> TableBlock:
     for (variant, _), of in rows.groupby(["variant", "point"], sort=False):
         early, values = of["stopped"].dropna(), of["value"]
         ended = f"at checkpoint {int(early.iloc[0])}" if len(early) else MISSING
-        each = ", ".join(percent(value) for value in values) if len(values) > 1 else ""
+        per_seed = ", ".join(format_percent(value) for value in values) if len(values) > 1 else ""
         mark: Mark = "best" if of["chosen"].all() else ""
-        setting = Cell(_said(json.loads(of["setting"].iloc[0])), mark=mark)
-        mean = Cell(percent(float(values.mean())), each, mark)
+        setting = Cell(_format_point(json.loads(of["setting"].iloc[0])), mark=mark)
+        mean = Cell(format_percent(float(values.mean())), per_seed, mark)
         cells.append([Cell(str(variant)), setting, mean, Cell(ended)])
     head = ("Variant", "Setting", str(rows["metric"].iloc[0]), "Ended early")
     return TableBlock("Settings that were tried", head, cells, note=note, labels=2)
 
 
-def _said(point: Mapping[str, Any]) -> str:
+def _format_point(point: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} {value}" for key, value in point.items())

@@ -19,9 +19,9 @@ from caramel.audit.set_statistics import (
     compute_set_statistics,
 )
 from caramel.audit.similarity.lexical import PAIRS
-from caramel.report.audit_figures import quantile_boxes
-from caramel.report.blocks import MISSING, Block, Cell, FigureBlock, TableBlock, count, percent
-from caramel.report.inputs import Skipped
+from caramel.report.audit_figures import plot_quantile_boxes
+from caramel.report.blocks import MISSING, Block, Cell, FigureBlock, TableBlock, format_count, format_percent
+from caramel.report.inputs import StageSkipped
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
@@ -32,7 +32,7 @@ PANELS = 12  # subtypes of which each has a panel of the figure
 LEAST = 0.005  # share of the texts from which on a topic is shown
 
 
-def text_statistics(data: Path) -> pd.DataFrame:
+def compute_text_statistics(data: Path) -> pd.DataFrame:
     """Return ``set_statistics`` of the instances; where there are none, of the refined negatives."""
     columns = ["instance_id", "image_id", "subtype", "caption", "caption2", "negative_caption"]
     instances = read_table(INSTANCES, data / "assemble/instances.parquet", columns)
@@ -49,43 +49,46 @@ def text_statistics(data: Path) -> pd.DataFrame:
     return compute_set_statistics(whole.assign(pair_id=whole["negative_id"]))
 
 
-def statistics_blocks(found: pd.DataFrame) -> list[Block]:
+def build_statistics_blocks(statistics: pd.DataFrame) -> list[Block]:
     """Return the tables of ``set_statistics``.
 
     Raises:
         Skipped: it is of no texts.
     """
-    if found["text"].eq("").all():
-        raise Skipped("there are no texts")
-    figures = found.set_index(["subtype", "text", "about", "name"])["value"].sort_index()
-    subtypes = list(dict.fromkeys(found["subtype"]))
-    sides = [name for name in SIDES.values() if name in set(found["text"])]
-    blocks: list[Block] = [_counts(figures, subtypes, sides)]
+    if statistics["text"].eq("").all():
+        raise StageSkipped("there are no texts")
+    figures = statistics.set_index(["subtype", "text", "about", "name"])["value"].sort_index()
+    subtypes = list(dict.fromkeys(statistics["subtype"]))
+    sides = [name for name in SIDES.values() if name in set(statistics["text"])]
+    blocks: list[Block] = [_build_counts_table(figures, subtypes, sides)]
     for about, title in (
         (SPEECH, "Parts of speech, per cent of the words"),
         (TOPIC, "Topics, per cent of the texts"),
     ):
-        blocks.append(_shares(figures, about, title, sides))
-    nouns = [[Cell(subtype), *(Cell(_nouns(found, subtype, side)) for side in sides)] for subtype in subtypes]
+        blocks.append(_build_shares_table(figures, about, title, sides))
+    nouns = [
+        [Cell(subtype), *(Cell(_format_nouns(statistics, subtype, side)) for side in sides)]
+        for subtype in subtypes
+    ]
     blocks.append(
         TableBlock("Most frequent nouns", ("Subtype", *sides), nouns, labels=1 + len(sides), folded=True)
     )
-    blocks += _similar(found, figures, subtypes)
+    blocks += _build_similarity_blocks(statistics, figures, subtypes)
     return blocks
 
 
-def _counts(figures: pd.Series, subtypes: list[str], sides: list[str]) -> TableBlock:
+def _build_counts_table(figures: pd.Series, subtypes: list[str], sides: list[str]) -> TableBlock:
     """Return rows, images, and texts with their lengths, by subtype."""
     rows = []
     for subtype in subtypes:
-        cells = [Cell(count(figures[subtype, "", ROWS, name])) for name in ("rows", "images")]
+        cells = [Cell(format_count(figures[subtype, "", ROWS, name])) for name in ("rows", "images")]
         for side in sides:
-            there = (subtype, side, ROWS, "texts") in figures.index
-            if not there:
+            has_texts = (subtype, side, ROWS, "texts") in figures.index
+            if not has_texts:
                 cells += [Cell(MISSING), Cell(MISSING)]
                 continue
             low, median, high = (figures[subtype, side, LENGTH, name] for name in SHARES)
-            cells.append(Cell(count(figures[subtype, side, ROWS, "texts"])))
+            cells.append(Cell(format_count(figures[subtype, side, ROWS, "texts"])))
             cells.append(Cell(f"{median:g}", f"{low:g} to {high:g}"))
         rows.append([Cell(subtype), *cells])
     head = (
@@ -95,41 +98,49 @@ def _counts(figures: pd.Series, subtypes: list[str], sides: list[str]) -> TableB
         *(h for side in sides for h in (f"{side}, different", f"{side}, words")),
     )
     return TableBlock(
-        "Counts and lengths", head, rows, note=f"{NOTE} Words: median; small: quartiles.{_drawn(figures)}"
+        "Counts and lengths",
+        head,
+        rows,
+        note=f"{NOTE} Words: median; small: quartiles.{_format_sample_note(figures)}",
     )
 
 
-def _drawn(figures: pd.Series) -> str:
+def _format_sample_note(figures: pd.Series) -> str:
     """Return that not all texts were looked at, where that is so."""
     whole, some = (figures[ALL, "", ROWS, name] for name in ("rows", "looked at"))
-    return "" if some == whole else f" All but the counts are of {count(some)} rows that were drawn."
+    return "" if some == whole else f" All but the counts are of {format_count(some)} rows that were drawn."
 
 
-def _shares(figures: pd.Series, about: str, title: str, sides: list[str]) -> TableBlock:
+def _build_shares_table(figures: pd.Series, about: str, title: str, sides: list[str]) -> TableBlock:
     """Return the shares of all subtypes together, the largest first."""
     columns = {side: figures[ALL, side, about] for side in sides}
     first = next(iter(columns.values()))
     names = list(first.sort_values(ascending=False, kind="stable").index)
     rows = [
-        [Cell(str(name)), *(Cell(percent(float(shares[name]))) for shares in columns.values())]
+        [Cell(str(name)), *(Cell(format_percent(float(shares[name]))) for shares in columns.values())]
         for name in names
         if max(shares[name] for shares in columns.values()) >= LEAST
     ]
     return TableBlock(title, ("", *sides), rows)
 
 
-def _nouns(found: pd.DataFrame, subtype: str, side: str) -> str:
-    mine = found[(found["subtype"] == subtype) & (found["text"] == side) & (found["about"] == NOUN)]
+def _format_nouns(statistics: pd.DataFrame, subtype: str, side: str) -> str:
+    nouns = statistics[
+        (statistics["subtype"] == subtype) & (statistics["text"] == side) & (statistics["about"] == NOUN)
+    ]
     return ", ".join(
-        f"{name} {percent(value, 0)}" for name, value in zip(mine["name"], mine["value"], strict=True)
+        f"{name} {format_percent(value, 0)}"
+        for name, value in zip(nouns["name"], nouns["value"], strict=True)
     )
 
 
-def _similar(found: pd.DataFrame, figures: pd.Series, subtypes: list[str]) -> list[Block]:
+def _build_similarity_blocks(
+    statistics: pd.DataFrame, figures: pd.Series, subtypes: list[str]
+) -> list[Block]:
     """Return box plots and quartiles of the similarity of two texts by subtype, SLS where a parser was given."""
-    measure = "sls" if "sls" in set(found["about"]) else "lexical"
+    measure = "sls" if "sls" in set(statistics["about"]) else "lexical"
     title = "SLS" if measure == "sls" else "Lexical similarity over words, the first factor of SLS"
-    pairs = [pair for pair in PAIRS if pair in set(found["text"])]
+    pairs = [pair for pair in PAIRS if pair in set(statistics["text"])]
     boxes = {
         subtype: {
             pair: [float(figures[subtype, pair, measure, name]) for name in BOX]
@@ -139,17 +150,17 @@ def _similar(found: pd.DataFrame, figures: pd.Series, subtypes: list[str]) -> li
         for subtype in subtypes
     }
     rows = [
-        [Cell(subtype), *(_quartiles(of[pair]) if pair in of else Cell(MISSING) for pair in pairs)]
+        [Cell(subtype), *(_build_quartiles_cell(of[pair]) if pair in of else Cell(MISSING) for pair in pairs)]
         for subtype, of in boxes.items()
     ]
     drawn = boxes if len(boxes) <= PANELS else {ALL: boxes[ALL]}
     caption = f"{title}, by subtype: median, quartiles, and 90 % between the whiskers. {NOTE}"
     return [
-        FigureBlock("statistics", quantile_boxes(drawn), caption, "Box plots of similarity by subtype."),
+        FigureBlock("statistics", plot_quantile_boxes(drawn), caption, "Box plots of similarity by subtype."),
         TableBlock(f"{title}: median and quartiles", ("Subtype", *pairs), rows),
     ]
 
 
-def _quartiles(box: list[float]) -> Cell:
+def _build_quartiles_cell(box: list[float]) -> Cell:
     _, low, median, high, _ = box
     return Cell(f"{median:.2f}", f"{low:.2f} to {high:.2f}")

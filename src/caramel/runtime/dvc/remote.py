@@ -23,7 +23,7 @@ from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, 
 from caramel.io.disk_space import SPENT
 from caramel.io.files import write_atomically
 from caramel.io.readers import load_json
-from caramel.io.validators import brief, is_plain_path
+from caramel.io.validators import format_value, is_plain_path
 from caramel.runtime.dvc.credentials import PUBLIC, get_login_address, open_file_system
 from caramel.runtime.dvc.settings import cache_folder, list_remotes
 
@@ -129,14 +129,14 @@ def read_listing(path: Path, oid: str) -> dict[str, str]:
     digests: dict[str, str] = {}
     for row in rows if isinstance(rows, list) else [None]:
         if not isinstance(row, dict) or not isinstance(row.get("relpath"), str):
-            raise DataError(f"{where} is none of DVC's: {brief(row)}.")
+            raise DataError(f"{where} is none of DVC's: {format_value(row)}.")
         name, digest = row["relpath"], row.get("md5")
         if not is_plain_path(name) or name in digests:
             raise DataError(
-                f"{where} has a name twice, or one that leads out of the folder or is not in its plain form: {brief(name)}."
+                f"{where} has a name twice, or one that leads out of the folder or is not in its plain form: {format_value(name)}."
             )
         if not isinstance(digest, str) or not NAMED.fullmatch(digest) or digest.endswith(".dir"):
-            raise DataError(f"{where} has no MD5 of {brief(name)}.")
+            raise DataError(f"{where} has no MD5 of {format_value(name)}.")
         digests[name] = digest
     return digests
 

@@ -7,7 +7,7 @@ import re
 import requests
 from requests.exceptions import InvalidJSONError
 
-from caramel.io.readers import json_or_none
+from caramel.io.readers import try_parse_json
 from caramel.runtime.http import read_body
 
 LARGEST = 2**26  # bytes of a reply, but for files; a page of 200 runs has a few megabytes
@@ -30,10 +30,10 @@ def read_reply(response: requests.Response, method: str, url: str, seconds: floa
         body = read_body(response, seconds, LARGEST)
     response._content, response._content_consumed = body, True
     response.encoding = response.encoding or "utf-8"  # to guess it takes minutes for some megabytes
-    if response.ok and method == "GET" and url.endswith(LISTING) and not _is_listing(json_or_none(body)):
+    if response.ok and method == "GET" and url.endswith(LISTING) and not _is_listing(try_parse_json(body)):
         raise InvalidJSONError("its list of artifacts is none")
     if not response.ok:
-        match json_or_none(body):
+        match try_parse_json(body):
             case {"error_code": code} if not isinstance(code, str | int | None):
                 raise InvalidJSONError(f"it answers {response.status_code} with an error code that is none")
     return response
@@ -60,7 +60,7 @@ def _is_entry(value: object) -> bool:
 
 def is_search_answer(text: str) -> bool:
     """Return whether a text is MLflow's answer to a search for experiments that found one."""
-    match json_or_none(text):
+    match try_parse_json(text):
         case {"experiments": [{"experiment_id": str(identity), "name": str()}, *_]}:
             return bool(identity)
     return False
@@ -68,7 +68,7 @@ def is_search_answer(text: str) -> bool:
 
 def is_empty_answer(text: str) -> bool:
     """Return whether a text is MLflow's answer to a search that found nothing, as other servers may give it, too."""
-    return json_or_none(text) in ({}, {"experiments": []})
+    return try_parse_json(text) in ({}, {"experiments": []})
 
 
 def is_version(text: str) -> bool:

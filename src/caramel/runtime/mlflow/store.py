@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from filelock import FileLock, Timeout
 
 from caramel.errors import ConfigError, DataError, ResourceError
-from caramel.io.disk_space import require
+from caramel.io.disk_space import require_writable
 from caramel.runtime.mlflow.server import NAME
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def get_store_uri(folder: Path) -> str:
     """
     database = Path(os.path.realpath(folder), DATABASE)
     uri = format_database_uri(database)
-    require([folder])  # SQLite and MLflow would say much, and not this
+    require_writable([folder])  # SQLite and MLflow would say much, and not this
     folder.mkdir(exist_ok=True)
     with hold_lock(database.with_name("mlflow.db.lock")):
         if not database.exists():

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tqdm import tqdm
 
 from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, redact_secrets
-from caramel.io.disk_space import blamed
+from caramel.io.disk_space import explain_disk_error
 from caramel.runtime.mlflow.artifacts import copy_artifacts, find_local_folder
 from caramel.runtime.mlflow.retry import (
     get_or_create_run,
@@ -184,7 +184,9 @@ def _explain_error(error: Exception, source: str, target: str) -> CaramelError:
     for address in named or (addresses if len(addresses) == 1 else []):
         if user_error := explain_error(error, address):
             return user_error
-    message = blamed(error, [Path(location) for location in (source, target) if not _is_address(location)])
+    message = explain_disk_error(
+        error, [Path(location) for location in (source, target) if not _is_address(location)]
+    )
     if message is not None:
         return ResourceError(f"The runs of {source!r} cannot be copied to {target!r}: {message}")
     text = " ".join(redact_secrets(str(error)).split())[:300]

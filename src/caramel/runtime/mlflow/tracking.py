@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from caramel.errors import CaramelError, ConfigError, ResourceError, redact_secrets
-from caramel.io.disk_space import blamed
+from caramel.io.disk_space import explain_disk_error
 from caramel.runtime.dvc.state import read_lock
 from caramel.runtime.git import list_changed_files, query_git
 from caramel.runtime.mlflow.retry import (
@@ -286,7 +286,7 @@ def _explain_error(error: Exception, name: str, uri: str, root: Path) -> Caramel
         return user_error and type(user_error)(f"Run {name!r} cannot be tracked. {user_error}")
     if os.environ.get(NAME):
         return None
-    if message := blamed(error, [root / "mlruns"]):
+    if message := explain_disk_error(error, [root / "mlruns"]):
         return ResourceError(f"Run {name!r} cannot be tracked: {message}")
     return explain_broken_store(error, root / "mlruns")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import ResourceError
-from caramel.io.files import file_hash, is_kept, write_atomically
+from caramel.io.files import compute_file_hash, has_hashed_name, write_atomically
 from caramel.runtime.ray.file_transfer import CACHE, CHUNK, iter_chunks
 from caramel.runtime.ray.node import get_node_id
 
@@ -64,7 +64,7 @@ class Disk:
             ResourceError: a later attempt has begun, or the file is not what was sent.
         """
         self._check_attempt(folder, attempt)
-        if file_hash(part) != sha256:
+        if compute_file_hash(part) != sha256:
             raise ResourceError(f"{name!r} of the trial in {folder!r} was not written as it was sent.")
         write_atomically(Path(folder, name), lambda temporary: Path(part).rename(temporary))
 
@@ -132,12 +132,12 @@ class Mirror:
         with self._sending:
             theirs = self._ask("names", self.there)
             ours = {str(p.relative_to(self.here)): p for p in self.here.rglob("*") if p.is_file()}
-            wanted = {name: path for name, path in ours.items() if whole or is_kept(path)}
+            wanted = {name: path for name, path in ours.items() if whole or has_hashed_name(path)}
             for name, path in wanted.items():
-                if not (is_kept(path) and name in theirs):
+                if not (has_hashed_name(path) and name in theirs):
                     self._send_file(path, name)
             for name in theirs:
-                if name not in ours and (whole or is_kept(Path(name))):
+                if name not in ours and (whole or has_hashed_name(Path(name))):
                     self._ask("remove", self.there, self._attempt, name)
 
     def _send_file(self, path: Path, name: str) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from filelock import FileLock
 
 from caramel.errors import ResourceError
-from caramel.io.files import file_hash, write_atomically
+from caramel.io.files import compute_file_hash, write_atomically
 from caramel.runtime.last_result import stamp_files
 
 CHUNK = 32 << 20  # bytes that are sent at a time
@@ -183,4 +183,4 @@ def _hash_as_it_is(path: str) -> str:
 
 @functools.lru_cache(4096)
 def _compute_hash(path: str, stats: str) -> str:
-    return file_hash(path)
+    return compute_file_hash(path)

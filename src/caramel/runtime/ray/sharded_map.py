@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from caramel.errors import ResourceError
-from caramel.io.files import keep, kept
+from caramel.io.files import load_hashed, save_hashed
 from caramel.runtime.code_deps import compute_code_version
 from caramel.runtime.ray.file_transfer import LocalFile, encode_value, format_as_given, map_instances
 from caramel.runtime.ray.workers import Job, open_worker_pool
@@ -74,7 +74,7 @@ def map_shards(
     """
     folder = resolve_result_folder(folder)
     names = compute_result_names(work, settings, shards)
-    done = kept(folder, ".parquet", {*names})
+    done = load_hashed(folder, ".parquet", {*names})
     todo = {name: shard for name, shard in zip(names, shards, strict=True) if name not in done}
     jobs = [(name, lambda shard=shard: (bring(shard),)) for name, shard in todo.items()]
     with tqdm(total=len({*names}), initial=len(done), desc=title, unit="shard", disable=None) as bar:
@@ -98,7 +98,7 @@ def compute_result_names(
 
 
 def _save_table(path: Path, table: pa.Table) -> Path:
-    return keep(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+    return save_hashed(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
 
 
 def _run_inline(

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import psutil
 
 from caramel.errors import ResourceError
-from caramel.io.disk_space import trouble
+from caramel.io.disk_space import find_volume_problem
 from caramel.runtime.ray.temp_dirs import clear_session_folder, create_session_folder, format_removed
 
 WAITS = (30, 60, 120, 240)  # seconds that Ray's processes may take, by try; the first is Ray's own
@@ -153,7 +153,7 @@ def _init_here(folder: Path, options: Mapping[str, Any], seconds: int) -> None:
     except Exception as error:
         if not folder.exists():
             raise ResourceError(format_removed(str(folder))) from error
-        if reason := trouble(folder):
+        if reason := find_volume_problem(folder):
             raise ResourceError(f"Ray did not start on this machine: {reason}") from error
         raise
     finally:

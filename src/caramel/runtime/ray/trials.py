@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from caramel.errors import ConfigError, ResourceError
-from caramel.io.disk_space import blamed, trouble
-from caramel.io.files import check, discard, hashes, keep, kept
+from caramel.io.disk_space import explain_disk_error, find_volume_problem
+from caramel.io.files import discard_results, hash_files, load_hashed, remove_damaged, save_hashed
 from caramel.runtime.environment import collect_seldom
 from caramel.runtime.mlflow.server import NAME, get_tracking_server
 from caramel.runtime.ray.asha import CHECKPOINT, Halving
@@ -112,7 +112,7 @@ def tune_grid(
             _save_result(folder / name, _run_trial(trial, point, folder / name, placed))
     elif todo:
         for name in todo:
-            check(folder / name)  # here, since nobody sees what a worker says
+            remove_damaged(folder / name)  # here, since nobody sees what a worker says
         _run_on_tune(
             trial, todo, trial_settings, folder, title, {"cpu": cpus, "gpu": gpus}, halving, grid_key
         )
@@ -153,12 +153,12 @@ def count_at_once(gpus: float) -> int:
 def _load_finished(folder: Path, names: Collection[str]) -> dict[str, tuple[dict[str, Any], Path]]:
     """Return name -> (result, its file) of the trials that are done, with all that they wrote."""
     results = {}
-    for name, path in kept(folder, ".json", names).items():
+    for name, path in load_hashed(folder, ".json", names).items():
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["files"] == hashes(folder / name):
+        if content["files"] == hash_files(folder / name):
             results[name] = content["result"], path
         else:
-            discard(path, f"files in {str(folder / name)!r} are not as they were written with it")
+            discard_results(path, f"files in {str(folder / name)!r} are not as they were written with it")
     return results
 
 
@@ -166,7 +166,7 @@ def _load_stopped(
     folder: Path, names: Collection[str], grid_key: str
 ) -> dict[str, tuple[dict[str, Any], Path]]:
     """Return name -> (result, its file) of the trials that were ended early among the others of this grid."""
-    paths = kept(folder, STOPPED, {f"{name}-{grid_key}" for name in names})
+    paths = load_hashed(folder, STOPPED, {f"{name}-{grid_key}" for name in names})
     return {
         name.rpartition("-")[0]: (json.loads(path.read_text(encoding="utf-8")), path)
         for name, path in paths.items()
@@ -186,16 +186,16 @@ def _run_trial(
 ) -> dict[str, Any]:
     """Run one trial in its folder; return its result and the hashes of what it wrote."""
     if folder.is_file():
-        discard(folder, "it is a file where a trial's folder belongs")
+        discard_results(folder, "it is a file where a trial's folder belongs")
     folder.mkdir(parents=True, exist_ok=True)
     result = trial(dict(point), str(folder), **settings)
-    return {"result": result, "files": hashes(folder)}
+    return {"result": result, "files": hash_files(folder)}
 
 
 def _save_result(folder: Path, content: Mapping[str, Any], suffix: str = ".json") -> None:
     """Keep what ``_run_trial`` returned, or what a trial had reported that was ended early, beside the trial's folder."""
     text = json.dumps(content, sort_keys=True)
-    keep(folder.with_suffix(suffix), lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    save_hashed(folder.with_suffix(suffix), lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def _run_on_tune(
@@ -263,7 +263,7 @@ def _run_on_tune(
                 raise unkept[0] from None
             raise
     ended = _load_stopped(folder, {*points}, grid_key) if halving else {}
-    missing = len(points) - len({*kept(folder, ".json", points), *ended})
+    missing = len(points) - len({*load_hashed(folder, ".json", points), *ended})
     if missing:
         messages = [
             result.metrics["error"] for result in grid if result.metrics and result.metrics.get("error")
@@ -346,7 +346,7 @@ def _build_callback(
         def on_trial_result(self, *, trial: Any, result: dict[str, Any], **info: Any) -> None:
             if result.get("found"):
                 save_content(folder / trial.config["name"], json.loads(result["found"]))
-            elif result.get("error") and trouble(
+            elif result.get("error") and find_volume_problem(
                 folder
             ):  # all others would compute, and then fail as this one
                 unkept.append(ResourceError(f"{result['error']}\n{_format_resume_hint(folder)}"))
@@ -409,4 +409,4 @@ def _run_on_node(
 
 def _format_error(error: Exception, folder: Path) -> str:
     """Return what an error of a trial that wrote at a place says."""
-    return blamed(error, [folder]) or f"{type(error).__name__}: {error}"
+    return explain_disk_error(error, [folder]) or f"{type(error).__name__}: {error}"

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from caramel.errors import CaramelError, ResourceError
-from caramel.io.disk_space import blamed
+from caramel.io.disk_space import explain_disk_error
 from caramel.runtime.environment import collect_seldom
 from caramel.runtime.ray.cluster import RETRIES, get_cluster_address, is_session_shared, open_ray_session
 from caramel.runtime.ray.driver_files import call_disk, start_disk_actor
@@ -86,7 +86,7 @@ class ShardWorker:
                 raise
             raise type(error)(f"On node {self._away}: {error}") from error
         except Exception as error:
-            if self._away and (message := blamed(error, [CACHE.expanduser()])):
+            if self._away and (message := explain_disk_error(error, [CACHE.expanduser()])):
                 raise ResourceError(f"On node {self._away}: {message}") from error
             raise
 

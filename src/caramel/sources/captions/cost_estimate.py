@@ -13,25 +13,25 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from caramel.interfaces.language_model import Said
+from caramel.interfaces.language_model import ModelOutput
 from caramel.interfaces.writer import Part
-from caramel.sources.captions.llm.budget import Spent
-from caramel.sources.captions.llm.checks import folded
-from caramel.sources.captions.llm.conversation import Ask, Script
+from caramel.sources.captions.llm.budget import Usage
+from caramel.sources.captions.llm.checks import normalise_words
+from caramel.sources.captions.llm.conversation import PromptInput, Script
 from caramel.sources.captions.llm.response_cache import ReplyStore, open_replies
-from caramel.sources.captions.llm.scheduler import Manner, keyed
-from caramel.sources.captions.llm.settings import Settings, adopt, writer_of
-from caramel.sources.captions.llm.writer import STORE, texts
-from caramel.sources.captions.prompts.prompt_files import Answer, written
+from caramel.sources.captions.llm.scheduler import RequestSettings, build_request
+from caramel.sources.captions.llm.settings import LanguageModelSettings, import_replies, load_writer
+from caramel.sources.captions.llm.writer import STORE, plan_scripts
+from caramel.sources.captions.prompts.prompt_files import Answer, format_answer
 
 NEW = "something"
 
 
-class Forecast(NamedTuple):
+class CostEstimate(NamedTuple):
     """What is still to be asked for, at the least; figures of all texts, from those of some."""
 
     texts: int
-    looked_at: int  # texts that the figures are from
+    num_sampled: int  # texts that the figures are from
     known: int  # requests whose replies are kept already
     requests: int
     tokens_in: int
@@ -39,7 +39,7 @@ class Forecast(NamedTuple):
     cost: float  # in the currency of the prices
 
 
-def forecast(
+def estimate_cost(
     pairs: pd.DataFrame,
     *,
     seed: int,
@@ -48,7 +48,7 @@ def forecast(
     model: Mapping[str, Any],
     sample: int,
     store: Path = STORE,
-) -> Forecast:
+) -> CostEstimate:
     """Return what the pairs will take; no model is asked.
 
     Args:
@@ -56,63 +56,75 @@ def forecast(
         seed, attempts, parts, model, store: as in ``language_negatives``.
         sample: pairs at most that are looked at, evenly spread.
     """
-    settings = Settings(**model)
+    settings = LanguageModelSettings(**model)
     some = pairs.iloc[:: -(-len(pairs) // sample)] if len(pairs) else pairs
-    rules = dataclasses.replace(settings.rules(attempts), required=(), judges=())
-    known, new, made_up = Spent(settings.budget), Spent(settings.budget), set[str]()
+    rules = dataclasses.replace(settings.build_rules(attempts), required=(), judges=())
+    known, new, made_up = Usage(settings.budget), Usage(settings.budget), set[str]()
     number = 0
     with open_replies(store) as replies:
-        adopt(replies, settings.replies)
+        import_replies(replies, settings.replies)
         for part in parts:
-            manner = settings.manner(writer_of(settings, part, replies).name, seed)
-            for begin in texts(some, part, seed, settings.subtypes, rules).values():
-                _rehearse(begin(), manner, replies, known, new, made_up)
+            request_settings = settings.build_request_settings(
+                load_writer(settings, part, replies).name, seed
+            )
+            for begin in plan_scripts(some, part, seed, settings.subtypes, rules).values():
+                _simulate_script(begin(), request_settings, replies, known, new, made_up)
                 number += 1
     times = len(pairs) / max(1, len(some))
-    requests, read, made = (round(n * times) for n in (new.requests, new.tokens_in, new.tokens_out))
-    return Forecast(
+    requests, input_tokens, output_tokens = (
+        round(n * times) for n in (new.requests, new.tokens_in, new.tokens_out)
+    )
+    return CostEstimate(
         round(number * times),
         number,
         round(known.requests * times),
         requests,
-        read,
-        made,
+        input_tokens,
+        output_tokens,
         new.cost * times,
     )
 
 
-def _rehearse(
-    script: Script, manner: Manner, replies: ReplyStore, known: Spent, new: Spent, made_up: set[str]
+def _simulate_script(
+    script: Script,
+    request_settings: RequestSettings,
+    replies: ReplyStore,
+    known: Usage,
+    new: Usage,
+    made_up: set[str],
 ) -> None:
     """Go through a script with what is known and what is made up, and count both; what several scripts ask, once."""
-    said: Said | None = None
+    output: ModelOutput | None = None
     while True:
         try:
-            ask = script.send(said) if said else next(script)
+            prompt_input = script.send(output) if output else next(script)
         except StopIteration:
             return
-        key, request = keyed(ask, manner)
-        found = replies.take(key)
-        said, before = found or (Said(written(_answer(ask)), "stop"), key.reply_id in made_up)
+        key, request = build_request(prompt_input, request_settings)
+        cached = replies.get_reply(key)
+        output, before = cached or (
+            ModelOutput(format_answer(_build_placeholder_answer(prompt_input)), "stop"),
+            key.reply_id in made_up,
+        )
         made_up.add(key.reply_id)
         if not before:
-            (known if found else new).note(said, request)
+            (known if cached else new).record_reply(output, request)
 
 
-def _answer(ask: Ask) -> Answer:
+def _build_placeholder_answer(prompt_input: PromptInput) -> Answer:
     """Return an answer of about the length that a right one has."""
-    caption = next(iter(ask.given.values()))
-    words = sorted(folded(caption), key=len) or [NEW]
+    caption = next(iter(prompt_input.given.values()))
+    words = sorted(normalise_words(caption), key=len) or [NEW]
     first, last = words[-1], words[-2 if len(words) > 1 else -1]
-    changed = f"{caption.rpartition(' ')[0]} {ask.prompt}"  # each prompt's own, so that validators are asked of each
-    kind, _, step = ask.prompt.rpartition("_")
-    if kind == "find":
+    changed = f"{caption.rpartition(' ')[0]} {prompt_input.prompt}"  # each prompt's own, so that validators are asked of each
+    operation, _, step = prompt_input.prompt.rpartition("_")
+    if operation == "find":
         return {{"obj": "objects", "att": "attributes", "rel": "relations"}[step]: [first, last]}
-    if kind == "swap":
+    if operation == "swap":
         return {"possible": "yes", "first": first, "second": last, "sentence": changed}
     return {
         "propose": {"new": NEW},
         "compose": {"sentence": changed},
         "negative": {"follows": "no"},
-        "paraphrase": {"same": "yes", "problem": "none"} if kind else {"idea": NEW, "sentence": caption},
+        "paraphrase": {"same": "yes", "problem": "none"} if operation else {"idea": NEW, "sentence": caption},
     }[step]

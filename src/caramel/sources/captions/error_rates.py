@@ -15,8 +15,8 @@ import pandas as pd
 
 from caramel.sources.captions.llm.checks import JUDGES, REASONS
 from caramel.sources.captions.rules import ATTRIBUTES
-from caramel.sources.world.grammar import Reading, formatted, read
-from caramel.sources.world.scenes import Meaning, Mention, Relation, Scene, holds
+from caramel.sources.world.grammar import Reading, format_sentence, parse_caption
+from caramel.sources.world.scenes import Meaning, Mention, Relation, Scene, is_true_of_objects
 
 PARAPHRASE = "paraphrase"
 # What may be wrong with a draft. Only what can be read can have one of the others, and may have both.
@@ -25,7 +25,7 @@ NOISE_COLUMNS = ("subtype", "texts", "requests", "kept", "drafts", *ERRORS, "rig
 CHECK_COLUMNS = ("part", "check", "judged", "refused", "precision", "recall", "recall_of_true")
 
 
-def judged(pairs: pd.DataFrame, verdicts: pd.DataFrame, *, further_objects: bool) -> pd.DataFrame:
+def label_drafts(pairs: pd.DataFrame, verdicts: pd.DataFrame, *, further_objects: bool) -> pd.DataFrame:
     """Return table ``verdicts`` with what is so of each draft, of pairs whose scene is known.
 
     Args:
@@ -41,114 +41,118 @@ def judged(pairs: pd.DataFrame, verdicts: pd.DataFrame, *, further_objects: bool
     names = verdicts["id"].str.extract(r"^(?P<pair_id>.*):(?P<part>\w+)$")
     known = pairs.dropna(subset=["scene"]).set_index("pair_id")[["caption", "scene"]]
     rows = verdicts.join(names).join(known, on="pair_id", how="inner")
-    found = [
-        _errors(caption, text, part, Scene.from_json(scene), further_objects)
+    flags = [
+        _find_errors(caption, text, part, Scene.from_json(scene), further_objects)
         for caption, text, part, scene in zip(
             rows["caption"], rows["text"], rows["part"], rows["scene"], strict=True
         )
     ]
-    errors = pd.DataFrame(found, columns=list(ERRORS), index=rows.index, dtype=bool)
+    errors = pd.DataFrame(flags, columns=list(ERRORS), index=rows.index, dtype=bool)
     rows = rows.drop(columns=["pair_id", "caption", "scene"]).join(errors)
     return rows.assign(right=~errors.any(axis=1))
 
 
-def _errors(
+def _find_errors(
     caption: str, text: str, part: str, scene: Scene, further_objects: bool
 ) -> tuple[bool, bool, bool, bool]:
     """Return what is wrong with a text, in the order of ``ERRORS``."""
-    said, now = read(caption), read(formatted(text))
-    assert said is not None, caption
-    if now is None:
+    original, edited = parse_caption(caption), parse_caption(format_sentence(text))
+    assert original is not None, caption
+    if edited is None:
         return True, False, False, False
-    true = holds(now.whole, scene.things, exactly=now.alone or not further_objects)
+    true = is_true_of_objects(edited.whole, scene.things, exactly=edited.alone or not further_objects)
     if part == PARAPHRASE:
-        same = said.whole.canonical() == now.whole.canonical()
+        same = original.whole.canonicalise() == edited.whole.canonicalise()
         return False, not same, False, not true
-    return False, not CHANGED[part](said, now), true, False
+    return False, not CHANGED[part](original, edited), true, False
 
 
-def _differences(said: Reading, now: Reading) -> Counter[str] | None:
+def _count_differences(original: Reading, edited: Reading) -> Counter[str] | None:
     """Return how many nouns, attributes, relations and positions differ, and how many come anew; None: more than such words.
 
     A position counts as a relation, as ``replace_rel`` replaces either.
     """
-    if len(said.whole.mentions) != len(now.whole.mentions) or said.alone != now.alone:
+    if len(original.whole.mentions) != len(edited.whole.mentions) or original.alone != edited.alone:
         return None
-    found: Counter[str] = Counter()
-    for old, new in zip(said.whole.mentions, now.whole.mentions, strict=True):
-        found["noun"] += old.noun != new.noun
-        for kind in ATTRIBUTES:
-            before, after = getattr(old, kind), getattr(new, kind)
-            found["new" if before is None else "gone" if after is None else "attribute"] += before != after
+    counts: Counter[str] = Counter()
+    for old, new in zip(original.whole.mentions, edited.whole.mentions, strict=True):
+        counts["noun"] += old.noun != new.noun
+        for attribute in ATTRIBUTES:
+            before, after = getattr(old, attribute), getattr(new, attribute)
+            counts["new" if before is None else "gone" if after is None else "attribute"] += before != after
         both = old.position and new.position  # a position that comes or goes is no change of any subtype
-        found["relation" if both else "gone"] += old.position != new.position
-    old_ends, new_ends = ([(r.subject, r.object) for r in m.whole.relations] for m in (said, now))
+        counts["relation" if both else "gone"] += old.position != new.position
+    old_ends, new_ends = ([(r.subject, r.object) for r in m.whole.relations] for m in (original, edited))
     if old_ends != new_ends:
         return None
-    found["relation"] += sum(
-        a.kind != b.kind for a, b in zip(said.whole.relations, now.whole.relations, strict=True)
+    counts["relation"] += sum(
+        a.predicate != b.predicate
+        for a, b in zip(original.whole.relations, edited.whole.relations, strict=True)
     )
-    return +found
+    return +counts
 
 
-def _one(what: str) -> Callable[[Reading, Reading], bool]:
-    return lambda said, now: _differences(said, now) == Counter({what: 1})
+def _build_change_check(what: str) -> Callable[[Reading, Reading], bool]:
+    return lambda original, edited: _count_differences(original, edited) == Counter({what: 1})
 
 
-def _words(meaning: Meaning, *kinds: str) -> list[Counter[str]]:
-    return [Counter(str(getattr(m, kind)) for m in meaning.mentions) for kind in kinds]
+def _count_words(meaning: Meaning, *fields: str) -> list[Counter[str]]:
+    return [Counter(str(getattr(m, field)) for m in meaning.mentions) for field in fields]
 
 
-def _exchanged_nouns(said: Reading, now: Reading) -> bool:
+def _has_swapped_nouns(original: Reading, edited: Reading) -> bool:
     """Return whether two nouns changed places, with their attributes or without."""
-    found = _differences(said, now)
-    alike = _words(said.whole, "noun", *ATTRIBUTES) == _words(now.whole, "noun", *ATTRIBUTES)
-    return found is not None and found["noun"] == 2 and not found["relation"] and alike
+    differences = _count_differences(original, edited)
+    alike = _count_words(original.whole, "noun", *ATTRIBUTES) == _count_words(
+        edited.whole, "noun", *ATTRIBUTES
+    )
+    return differences is not None and differences["noun"] == 2 and not differences["relation"] and alike
 
 
-def _exchanged_attributes(said: Reading, now: Reading) -> bool:
+def _has_swapped_attributes(original: Reading, edited: Reading) -> bool:
     """Return whether attributes of one kind of two objects changed places."""
-    alike = _words(said.whole, *ATTRIBUTES) == _words(now.whole, *ATTRIBUTES)
-    return alike and _differences(said, now) == Counter({"attribute": 2})
+    alike = _count_words(original.whole, *ATTRIBUTES) == _count_words(edited.whole, *ATTRIBUTES)
+    return alike and _count_differences(original, edited) == Counter({"attribute": 2})
 
 
-def _added_object(said: Reading, now: Reading) -> bool:
+def _has_added_object(original: Reading, edited: Reading) -> bool:
     """Return whether one object more is named, and all else is said as before."""
-    mentions = now.whole.mentions
-    for place in range(len(mentions)):
-        rest = mentions[:place] + mentions[place + 1 :]
-        if Meaning(rest, _without(now.whole, place)) == said.whole and mentions[place].noun not in _nouns(
-            rest
-        ):
+    mentions = edited.whole.mentions
+    for index in range(len(mentions)):
+        rest = mentions[:index] + mentions[index + 1 :]
+        if Meaning(rest, _drop_mention_relations(edited.whole, index)) == original.whole and mentions[
+            index
+        ].noun not in _collect_nouns(rest):
             return True
     return False
 
 
-def _without(meaning: Meaning, place: int) -> tuple[Relation, ...]:
+def _drop_mention_relations(meaning: Meaning, index: int) -> tuple[Relation, ...]:
     """Return the relations without those of a mention, their ends counted without it."""
-    kept = (r for r in meaning.relations if place not in (r.subject, r.object))
+    relations = (r for r in meaning.relations if index not in (r.subject, r.object))
     return tuple(
-        Relation(r.subject - (r.subject > place), r.kind, r.object - (r.object > place)) for r in kept
+        Relation(r.subject - (r.subject > index), r.predicate, r.object - (r.object > index))
+        for r in relations
     )
 
 
-def _nouns(mentions: tuple[Mention, ...]) -> set[str]:
+def _collect_nouns(mentions: tuple[Mention, ...]) -> set[str]:
     return {m.noun for m in mentions}
 
 
 CHANGED: Mapping[str, Callable[[Reading, Reading], bool]] = {
-    "replace_obj": _one("noun"),
-    "replace_att": _one("attribute"),
-    "replace_rel": _one("relation"),
-    "swap_obj": _exchanged_nouns,
-    "swap_att": _exchanged_attributes,
-    "add_obj": _added_object,
-    "add_att": _one("new"),
+    "replace_obj": _build_change_check("noun"),
+    "replace_att": _build_change_check("attribute"),
+    "replace_rel": _build_change_check("relation"),
+    "swap_obj": _has_swapped_nouns,
+    "swap_att": _has_swapped_attributes,
+    "add_obj": _has_added_object,
+    "add_att": _build_change_check("new"),
 }
 
 
-def noise(
-    rows: pd.DataFrame, kept: Collection[str], dropped: Collection[str], prompts: pd.Series
+def compute_error_rates(
+    rows: pd.DataFrame, kept_ids: Collection[str], dropped_ids: Collection[str], prompts: pd.Series
 ) -> pd.DataFrame:
     """Return the noise table: ``NOISE_COLUMNS``, one row for each part and one for ``all``.
 
@@ -161,36 +165,36 @@ def noise(
     """
     prompts = prompts.str.split("@").str[0]
     prompts = prompts[~prompts.isin(JUDGES)]
-    asked = prompts.map(_part_of).value_counts()
-    texts = pd.Series([*kept, *dropped], dtype=str).str.rpartition(":")[2].value_counts()
-    last = rows["id"].isin(set(kept)) & ~rows["id"].duplicated(keep="last")
-    found = []
+    requests_per_part = prompts.map(_get_prompt_part).value_counts()
+    texts = pd.Series([*kept_ids, *dropped_ids], dtype=str).str.rpartition(":")[2].value_counts()
+    last = rows["id"].isin(set(kept_ids)) & ~rows["id"].duplicated(keep="last")
+    records = []
     for part in [*(name for name in (*CHANGED, PARAPHRASE) if name in texts), "all"]:
-        here = (rows["part"] == part) | (part == "all")
-        of = rows[here]
-        found.append(
+        part_mask = (rows["part"] == part) | (part == "all")
+        part_rows = rows[part_mask]
+        records.append(
             {
                 "subtype": part,
                 "texts": int(texts.sum() if part == "all" else texts[part]),
-                "requests": len(prompts) if part == "all" else int(asked.get(part, 0)),
-                "kept": int(last[here].sum()),
-                "drafts": len(of),
-                **of[[*ERRORS, "right"]].sum().astype(int),
-                "kept_right": int((last[here] & of["right"]).sum()),
+                "requests": len(prompts) if part == "all" else int(requests_per_part.get(part, 0)),
+                "kept": int(last[part_mask].sum()),
+                "drafts": len(part_rows),
+                **part_rows[[*ERRORS, "right"]].sum().astype(int),
+                "kept_right": int((last[part_mask] & part_rows["right"]).sum()),
             }
         )
-    return pd.DataFrame(found, columns=list(NOISE_COLUMNS))
+    return pd.DataFrame(records, columns=list(NOISE_COLUMNS))
 
 
-def _part_of(name: str) -> str:
+def _get_prompt_part(name: str) -> str:
     """Return the part that a prompt serves alone; "" if several."""
-    kind, _, rest = name.partition("_")
-    if kind == "find" or name == "validate_negative":
+    operation, _, rest = name.partition("_")
+    if operation == "find" or name == "validate_negative":
         return ""
-    return PARAPHRASE if name.endswith(PARAPHRASE) else f"{kind}_{rest.partition('_')[0]}"
+    return PARAPHRASE if name.endswith(PARAPHRASE) else f"{operation}_{rest.partition('_')[0]}"
 
 
-def checks(rows: pd.DataFrame) -> pd.DataFrame:
+def evaluate_checks(rows: pd.DataFrame) -> pd.DataFrame:
     """Return how well each check finds what is wrong: ``CHECK_COLUMNS``, for negatives and paraphrases.
 
     Args:
@@ -201,19 +205,23 @@ def checks(rows: pd.DataFrame) -> pd.DataFrame:
         ``recall``: share of the wrong ones that it refuses, of all wrong ones and (``recall_of_true``) of negatives that are
         still true, or paraphrases that are false. NaN where there is none.
     """
-    found = []
+    records = []
     for part in ("negatives", "paraphrases"):
-        of = rows[(rows["part"] == PARAPHRASE) == (part == "paraphrases")]
+        part_rows = rows[(rows["part"] == PARAPHRASE) == (part == "paraphrases")]
         for name in REASONS:
-            seen = of[of[name].notna()]
-            if seen.empty:
+            checked = part_rows[part_rows[name].notna()]
+            if checked.empty:
                 continue
-            refused, wrong = ~seen[name].to_numpy(bool), ~seen["right"].to_numpy(bool)
-            of_truth = (seen["still_true"] | seen["not_true"]).to_numpy(bool)
-            shares = _share(wrong, refused), _share(refused, wrong), _share(refused, of_truth)
-            found.append((part, name, len(seen), int(refused.sum()), *shares))
-    return pd.DataFrame(found, columns=list(CHECK_COLUMNS))
+            refused, wrong = ~checked[name].to_numpy(bool), ~checked["right"].to_numpy(bool)
+            of_truth = (checked["still_true"] | checked["not_true"]).to_numpy(bool)
+            shares = (
+                _compute_share(wrong, refused),
+                _compute_share(refused, wrong),
+                _compute_share(refused, of_truth),
+            )
+            records.append((part, name, len(checked), int(refused.sum()), *shares))
+    return pd.DataFrame(records, columns=list(CHECK_COLUMNS))
 
 
-def _share(what: npt.NDArray[np.bool_], among: npt.NDArray[np.bool_]) -> float:
+def _compute_share(what: npt.NDArray[np.bool_], among: npt.NDArray[np.bool_]) -> float:
     return float(what[among].mean()) if among.any() else float("nan")

@@ -15,7 +15,7 @@ from caramel.sources.captions.llm.checks import CLASSES
 FAILURE_COLUMNS = ("part", "reason", "drafts", "rejects")
 
 
-def failures(verdicts: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFrame:
+def count_failures(verdicts: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFrame:
     """Return how often each part failed for each reason: ``FAILURE_COLUMNS``.
 
     Args:
@@ -26,15 +26,17 @@ def failures(verdicts: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFrame:
         One row for each part (a subtype, or ``paraphrase``) and reason: ``drafts`` that were refused for it, and texts that
         are rejects, whose last draft, if any, failed so.
     """
-    drafts, lost = (Counter(_named(rows)) for rows in (verdicts.dropna(subset=["reason"]), rejects))
+    drafts, lost = (
+        Counter(_list_part_reasons(rows)) for rows in (verdicts.dropna(subset=["reason"]), rejects)
+    )
     always = [(PARAPHRASE, reason) for reason in CLASSES]
-    found = [(*key, drafts[key], lost[key]) for key in dict.fromkeys([*always, *drafts, *lost])]
-    order = {part: place for place, part in enumerate((*CHANGED, PARAPHRASE))}
-    found.sort(key=lambda row: (order[row[0]], -row[2], -row[3], row[1]))
-    return pd.DataFrame(found, columns=list(FAILURE_COLUMNS))
+    records = [(*key, drafts[key], lost[key]) for key in dict.fromkeys([*always, *drafts, *lost])]
+    order = {part: index for index, part in enumerate((*CHANGED, PARAPHRASE))}
+    records.sort(key=lambda row: (order[row[0]], -row[2], -row[3], row[1]))
+    return pd.DataFrame(records, columns=list(FAILURE_COLUMNS))
 
 
-def _named(rows: pd.DataFrame) -> list[tuple[str, str]]:
+def _list_part_reasons(rows: pd.DataFrame) -> list[tuple[str, str]]:
     """Return part and reason of each row."""
     return [
         (name.rpartition(":")[2], reason) for name, reason in zip(rows["id"], rows["reason"], strict=True)

@@ -16,24 +16,24 @@ def format_caption(text: str) -> str:
     that it can still be told from a statement. Closing quotes and brackets stay before the stop.
     A text without any word becomes the empty text. Formatting twice changes nothing more.
     """
-    text = _capital(" ".join(text.split()))
+    text = _capitalise_first_word(" ".join(text.split()))
     if text.isupper():
-        text = _capital(text.lower())
-    if not any(sign.isalnum() for sign in text):
+        text = _capitalise_first_word(text.lower())
+    if not any(char.isalnum() for char in text):
         return ""
     core = text.rstrip(STOPS + CLOSERS + " ")
-    closers = "".join(sign for sign in text[len(core) :] if sign in CLOSERS)
+    closers = "".join(char for char in text[len(core) :] if char in CLOSERS)
     if core.endswith("?") and not closers:
         return core.rstrip("? ") + "?"
     return f"{core}{closers}."
 
 
-def _capital(text: str) -> str:
+def _capitalise_first_word(text: str) -> str:
     """Return the text with the first letter of its first word in upper case."""
-    start = next((i for i, sign in enumerate(text) if sign.isalnum()), len(text))
+    start = next((i for i, char in enumerate(text) if char.isalnum()), len(text))
     return text[:start] + text[start : start + 1].upper() + text[start + 1 :]
 
 
-def suffixed(caption: str, suffix: str) -> str:
+def append_suffix(caption: str, suffix: str) -> str:
     """Return a prompt: the caption and its suffix in place of the final stop; without a suffix the caption itself."""
     return caption.removesuffix(".") + suffix if suffix else caption

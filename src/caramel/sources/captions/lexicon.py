@@ -15,11 +15,18 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from caramel.interfaces.writer import Written
+from caramel.interfaces.writer import WrittenCaption
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions import words
-from caramel.sources.captions.tokenization import Edit, Found, Sentence, apply, plurals, sentence
+from caramel.sources.captions.tokenization import (
+    Edit,
+    Sentence,
+    WordMatch,
+    apply_edits,
+    list_plurals,
+    parse_sentence,
+)
 
 Rng = np.random.Generator
 Item = TypeVar("Item")
@@ -38,31 +45,31 @@ QUESTION = "the caption is a question"
 NO_FORM = "no known sentence form"
 
 
-def _pick(rng: Rng, options: Sequence[Item]) -> Item:
+def _draw_item(rng: Rng, options: Sequence[Item]) -> Item:
     return options[int(rng.integers(len(options)))]
 
 
-def _put(found: Found, word: str) -> Edit:
-    return Edit(found.start, found.end, words.plural(word) if found.plural else word)
+def _build_edit(match: WordMatch, word: str) -> Edit:
+    return Edit(match.start, match.end, words.get_plural(word) if match.plural else word)
 
 
-def _replace(
-    sentence: Sentence, rng: Rng, found: Sequence[Found], groups: dict[str, tuple[str, ...]]
+def _replace_word(
+    sentence: Sentence, rng: Rng, matches: Sequence[WordMatch], groups: dict[str, tuple[str, ...]]
 ) -> list[Edit] | str:
     """Replace one of the found words by another of its group that is not said of the image."""
-    options = [(f, w) for f in found for w in groups[f.group] if w not in sentence.said]
-    return [_put(*_pick(rng, options))] if options else ALL_SAID
+    options = [(f, w) for f in matches for w in groups[f.group] if w not in sentence.image_words]
+    return [_build_edit(*_draw_item(rng, options))] if options else ALL_SAID
 
 
 def replace_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     """Replace one noun by another of its group."""
-    return _replace(sentence, rng, sentence.nouns, words.NOUNS) if sentence.nouns else NO_NOUN
+    return _replace_word(sentence, rng, sentence.nouns, words.NOUNS) if sentence.nouns else NO_NOUN
 
 
 def replace_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     """Replace one attribute by another of its group."""
     return (
-        _replace(sentence, rng, sentence.attributes, words.ADJECTIVES)
+        _replace_word(sentence, rng, sentence.attributes, words.ADJECTIVES)
         if sentence.attributes
         else NO_ATTRIBUTE
     )
@@ -70,15 +77,19 @@ def replace_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:
 
 def replace_rel(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     """Replace one relation or action by one that excludes it."""
-    found = [f for f in sentence.relations if f.word not in words.POSTURES or _of_living(sentence, f)]
-    if not found:
+    relations = [
+        f for f in sentence.relations if f.word not in words.POSTURES or _has_living_subject(sentence, f)
+    ]
+    if not relations:
         return NO_RELATION
-    options = [(f, words.CONTRARY[f.word]) for f in found]
-    options = [(f, new) for f, new in options if not set(new.split()) - words.SMALL_WORDS <= sentence.said]
-    return [_put(*_pick(rng, options))] if options else ALL_SAID
+    options = [(f, words.CONTRARY[f.word]) for f in relations]
+    options = [
+        (f, new) for f, new in options if not set(new.split()) - words.SMALL_WORDS <= sentence.image_words
+    ]
+    return [_build_edit(*_draw_item(rng, options))] if options else ALL_SAID
 
 
-def _of_living(sentence: Sentence, posture: Found) -> bool:
+def _has_living_subject(sentence: Sentence, posture: WordMatch) -> bool:
     """Return whether the noun before is a person or an animal: a thing that sits also stands."""
     before = [noun for noun in sentence.nouns if noun.end <= posture.start]
     return bool(before) and before[-1].group in words.LIVING
@@ -87,27 +98,27 @@ def _of_living(sentence: Sentence, posture: Found) -> bool:
 def swap_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     """Exchange two nouns of the same number, of one group if there are such."""
     pairs = [(a, b) for a, b in combinations(sentence.nouns, 2) if _order_matters(sentence, a, b)]
-    return _swap(sentence, rng, pairs) or NO_TWO_NOUNS
+    return _swap_pair(sentence, rng, pairs) or NO_TWO_NOUNS
 
 
 def swap_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     """Exchange attributes of two nouns, of one group if there are such; neither noun has the other's."""
-    holders = [(a, sentence.noun_of(a)) for a in sentence.attributes]
+    holders = [(a, sentence.find_noun(a)) for a in sentence.attributes]
     has = {(noun, attribute.word) for attribute, noun in holders}
     pairs = [
         (a, b)
         for (a, n), (b, m) in combinations(holders, 2)
-        if n and m and n != m and (n, b.word) not in has and (m, a.word) not in has and _fits(a, b)
+        if n and m and n != m and (n, b.word) not in has and (m, a.word) not in has and _can_exchange(a, b)
     ]
-    return _swap(sentence, rng, pairs) or NO_TWO_ATTRIBUTES
+    return _swap_pair(sentence, rng, pairs) or NO_TWO_ATTRIBUTES
 
 
-def _fits(a: Found, b: Found) -> bool:
+def _can_exchange(a: WordMatch, b: WordMatch) -> bool:
     """Return whether what one attribute is said of may have the other: any thing has a colour, few an age."""
     return a.group == b.group or {a.group, b.group} <= words.PHYSICAL
 
 
-def _order_matters(sentence: Sentence, a: Found, b: Found) -> bool:
+def _order_matters(sentence: Sentence, a: WordMatch, b: WordMatch) -> bool:
     """Return whether more than "and", "with" or "next to" stands between two different nouns."""
     between = sentence.text[a.end : b.start].lower().replace(",", " ").split()
     attributes = {w for f in sentence.attributes for w in sentence.text[f.start : f.end].lower().split()}
@@ -115,40 +126,43 @@ def _order_matters(sentence: Sentence, a: Found, b: Found) -> bool:
     return a.word != b.word and a.plural == b.plural and not free.issuperset(between)
 
 
-def _swap(sentence: Sentence, rng: Rng, pairs: list[tuple[Found, Found]]) -> list[Edit]:
+def _swap_pair(sentence: Sentence, rng: Rng, pairs: list[tuple[WordMatch, WordMatch]]) -> list[Edit]:
     """Exchange one of the pairs as it is written; no edits if there are no pairs."""
     same_group = [(a, b) for a, b in pairs if a.group == b.group]
     if not pairs:
         return []
-    a, b = _pick(rng, same_group or pairs)
-    return [Edit(a.start, a.end, sentence.written(b)), Edit(b.start, b.end, sentence.written(a))]
+    a, b = _draw_item(rng, same_group or pairs)
+    return [
+        Edit(a.start, a.end, sentence.get_written_form(b)),
+        Edit(b.start, b.end, sentence.get_written_form(a)),
+    ]
 
 
 def add_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     """Add an object at the end, of the group of one that is there."""
     if not sentence.nouns:
         return NO_NOUN
-    options = [w for f in sentence.nouns for w in words.NOUNS[f.group] if w not in sentence.said]
+    options = [w for f in sentence.nouns for w in words.NOUNS[f.group] if w not in sentence.image_words]
     if not options:
         return ALL_SAID
-    noun, end = _pick(rng, options), len(sentence.text.rstrip(" .!"))
-    return [Edit(end, end, f" and {words.article(noun)} {noun}")]
+    noun, end = _draw_item(rng, options), len(sentence.text.rstrip(" .!"))
+    return [Edit(end, end, f" and {words.choose_article(noun)} {noun}")]
 
 
 def add_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     """Add an uncommon attribute to a noun that has no known one."""
     if not sentence.nouns:
         return NO_NOUN
-    described = {sentence.noun_of(a) for a in sentence.attributes}
+    described = {sentence.find_noun(a) for a in sentence.attributes}
     bare = [f for f in sentence.nouns if f not in described]
     if not bare:
         return ALL_DESCRIBED
     added = [(f, words.ADDED.get(f.group, words.ADDED_ELSE)) for f in bare]
-    options = [(f, w) for f, members in added for w in members if w not in sentence.said]
+    options = [(f, w) for f, members in added for w in members if w not in sentence.image_words]
     if not options:
         return ALL_SAID
-    found, word = _pick(rng, options)
-    return [Edit(found.start, found.end, f"{word} {sentence.written(found)}")]
+    noun, word = _draw_item(rng, options)
+    return [Edit(noun.start, noun.end, f"{word} {sentence.get_written_form(noun)}")]
 
 
 RULES: dict[str, Rule] = {
@@ -164,16 +178,16 @@ RULES: dict[str, Rule] = {
 
 def write_paraphrase(sentence: Sentence) -> str | None:
     """Return the same in other words, or None where the form of the caption is not known."""
-    return _inverted(sentence) or _there_is(sentence)
+    return _invert_relation(sentence) or _write_existential(sentence)
 
 
-def _inverted(sentence: Sentence) -> str | None:
+def _invert_relation(sentence: Sentence) -> str | None:
     """Turn "A cat on top of a box" into "A box underneath a cat": a caption that is just that."""
     core = sentence.text.rstrip(" .!")
     if len(sentence.nouns) != 2:
         return None
     first, second = sentence.nouns
-    starts = sentence.phrase_start(first), sentence.phrase_start(second)
+    starts = sentence.find_phrase_start(first), sentence.find_phrase_start(second)
     between = core[first.end : starts[1]].strip().split(" ", 1)
     verb = between.pop(0) if between[0] in ("is", "are") else ""
     relation = " ".join(between)
@@ -190,9 +204,9 @@ def _inverted(sentence: Sentence) -> str | None:
     return " ".join(part for part in parts if part) + sentence.text[len(core) :]
 
 
-def _there_is(sentence: Sentence) -> str | None:
+def _write_existential(sentence: Sentence) -> str | None:
     """Turn "A man is riding a horse" into "There is a man riding a horse"."""
-    if not sentence.nouns or sentence.phrase_start(sentence.nouns[0]) != 0:
+    if not sentence.nouns or sentence.find_phrase_start(sentence.nouns[0]) != 0:
         return None
     noun, text = sentence.nouns[0], sentence.text
     phrase, rest = text[: noun.end], text[noun.end :].split()
@@ -200,22 +214,22 @@ def _there_is(sentence: Sentence) -> str | None:
     if not rest or phrase.lower().startswith(("the ", "his ", "her ", "its ", "their ")):
         return None
     verbal = rest[0].endswith("ing") or rest[0] in words.PREPOSITIONS or rest[0] in words.CONTRARY
-    if not verbal or any(_finite(word.strip(".,!").lower()) for word in rest):
+    if not verbal or any(_can_be_finite(word.strip(".,!").lower()) for word in rest):
         return None
     start = "There are" if noun.plural else "There is"
     return f"{start} {phrase[:1].lower()}{phrase[1:]} {' '.join(rest)}"
 
 
-def _finite(word: str) -> bool:
+def _can_be_finite(word: str) -> bool:
     """Return whether a word may be a second verb: better no paraphrase than a broken one."""
     if word in words.FINITE:
         return True
-    return word.endswith("s") and word not in words.NOT_FINITE and word not in plurals()
+    return word.endswith("s") and word not in words.NOT_FINITE and word not in list_plurals()
 
 
 def lexicon_negatives(
     pairs: pd.DataFrame, *, files: str, seed: int, attempts: int, **unused: object
-) -> Written:
+) -> WrittenCaption:
     """Return hard negatives of all subtypes and one paraphrase for each pair, where they can be made.
 
     Args:
@@ -228,33 +242,45 @@ def lexicon_negatives(
     captions = pairs.groupby("image_id")["caption"].agg(list).to_dict()
     # Some at a time: rows that are not in a frame yet take three times the memory.
     starts = range(0, max(1, len(pairs)), PAIRS)
-    parts = [_written(pairs.iloc[start : start + PAIRS], captions, seed) for start in starts]
+    parts = [_write_captions(pairs.iloc[start : start + PAIRS], captions, seed) for start in starts]
     tables_of = zip(*((part.negatives, part.paraphrases, part.rejects) for part in parts), strict=True)
-    return Written(*(pd.concat(of_parts, ignore_index=True) for of_parts in tables_of))
+    return WrittenCaption(*(pd.concat(of_parts, ignore_index=True) for of_parts in tables_of))
 
 
-def _written(pairs: pd.DataFrame, captions: Mapping[Any, list[str]], seed: int) -> Written:
+def _write_captions(pairs: pd.DataFrame, captions: Mapping[Any, list[str]], seed: int) -> WrittenCaption:
     """Return what is written of some pairs. captions: of all images."""
     negatives, paraphrases, rejects = [], [], []
     for pair_id, image_id, caption in zip(pairs["pair_id"], pairs["image_id"], pairs["caption"], strict=True):
-        known, name = sentence(caption, captions[image_id]), zlib.crc32(pair_id.encode())
+        known, name = parse_sentence(caption, captions[image_id]), zlib.crc32(pair_id.encode())
         question = caption.rstrip().endswith("?")
         for number, subtype in enumerate(RULES):
             rng = np.random.default_rng([seed, name, number])
-            made = QUESTION if question else RULES[subtype](known, rng)
+            edits = QUESTION if question else RULES[subtype](known, rng)
             row_id = f"{pair_id}:{subtype}"
-            if isinstance(made, str):
-                rejects.append((row_id, "negatives", made, caption))
+            if isinstance(edits, str):
+                rejects.append((row_id, "negatives", edits, caption))
             else:
-                kind = subtype.partition("_")[0]
-                negatives.append((row_id, pair_id, kind, subtype, apply(caption, made), NAME, seed, 1, None))
-        said = None if question else write_paraphrase(known)
-        if said is None:
+                negative_type = subtype.partition("_")[0]
+                negatives.append(
+                    (
+                        row_id,
+                        pair_id,
+                        negative_type,
+                        subtype,
+                        apply_edits(caption, edits),
+                        NAME,
+                        seed,
+                        1,
+                        None,
+                    )
+                )
+        paraphrase = None if question else write_paraphrase(known)
+        if paraphrase is None:
             rejects.append((f"{pair_id}:paraphrase", "negatives", QUESTION if question else NO_FORM, caption))
         else:
-            paraphrases.append((pair_id, said, NAME, 1))
+            paraphrases.append((pair_id, paraphrase, NAME, 1))
     assert len(negatives) + len(paraphrases) + len(rejects) == len(pairs) * (len(RULES) + 1)
-    return Written(
+    return WrittenCaption(
         pd.DataFrame(negatives, columns=list(NEGATIVES.columns)),
         pd.DataFrame(paraphrases, columns=list(PARAPHRASES.columns)),
         pd.DataFrame(rejects, columns=list(REJECTS.columns)),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from caramel.errors import DataError, format_items
-from caramel.interfaces.writer import Written
-from caramel.io.validators import brief
+from caramel.interfaces.writer import WrittenCaption
+from caramel.io.validators import format_value
 from caramel.schemas.io import build_frame
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.rejects import REJECTS
@@ -18,7 +18,7 @@ NO_PARAPHRASE = "no paraphrase in the source"
 
 def given_negatives(
     pairs: pd.DataFrame, *, files: str, seed: int, attempts: int, **unused: object
-) -> Written:
+) -> WrittenCaption:
     """Return the one hard negative of each pair, and its paraphrase where the files have one.
 
     Args:
@@ -39,7 +39,7 @@ def given_negatives(
     if len(foreign):
         raise DataError(
             f"{len(foreign)} of {len(pairs)} pairs are not in {files!r}, or have another caption there:\n"
-            f"{format_items([brief(name) for name in foreign])}\n"
+            f"{format_items([format_value(name) for name in foreign])}\n"
             f"Run the stage `scenes` again, or set negatives.backend to 'lexicon' in params.yaml."
         )
     negatives = given.assign(
@@ -57,7 +57,7 @@ def given_negatives(
         {"id": missing["pair_id"] + ":paraphrase", "stage": "negatives", "reason": NO_PARAPHRASE}
     ).assign(text=missing["caption"])
     assert len(paraphrases) + len(rejects) == len(pairs)
-    return Written(
+    return WrittenCaption(
         build_frame(NEGATIVES, negatives),
         build_frame(PARAPHRASES, paraphrases),
         build_frame(REJECTS, rejects.reset_index(drop=True)),

@@ -15,20 +15,20 @@ import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError
-from caramel.interfaces.writer import Written
+from caramel.interfaces.writer import WrittenCaption
 from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions.rules import RULES, Rng
 from caramel.sources.world.compounds import (
     Compound,
-    compounds_of_meaning,
-    seen_and_tested,
-    split_of,
+    assign_split,
+    list_meaning_compounds,
+    list_split_compounds,
 )
-from caramel.sources.world.grammar import PATTERNS, Reading, read, realise, shape
-from caramel.sources.world.planning import can_be_shown, layouts
-from caramel.sources.world.scenes import Meaning, Scene, holds
+from caramel.sources.world.grammar import PATTERNS, Reading, get_pattern_key, parse_caption, realise_caption
+from caramel.sources.world.planning import can_be_shown, find_layouts
+from caramel.sources.world.scenes import Meaning, Scene, is_true_of_objects
 
 NAME = "world_rules"
 STILL_TRUE = "still true of the scene after all attempts"
@@ -37,7 +37,7 @@ ELSEWHERE = "no draft of which words and picture may stand in the split"
 
 
 def write_negative(
-    said: Reading,
+    reading: Reading,
     scene: Scene,
     subtype: str,
     rng: Rng,
@@ -62,46 +62,46 @@ def write_negative(
     reason = STILL_TRUE
     may_be_said = cache(may_stand)  # a rule has few drafts for a caption, and they come again
     for attempt in range(1, attempts + 1):
-        draft = RULES[subtype](said, rng)
+        draft = RULES[subtype](reading, rng)
         if isinstance(draft, str):
             return draft
-        if holds(draft.whole, scene.things, exactly=draft.alone or not further_objects):
+        if is_true_of_objects(draft.whole, scene.things, exactly=draft.alone or not further_objects):
             reason = STILL_TRUE
-        elif not layouts(draft.whole):
+        elif not find_layouts(draft.whole):
             reason = IMPOSSIBLE
         elif not may_be_said(draft.whole):
             reason = ELSEWHERE
         else:
-            assert read(realise(draft)) == draft, draft
+            assert parse_caption(realise_caption(draft)) == draft, draft
             return draft, attempt
     return reason
 
 
-def write_paraphrase(said: Reading, rng: Rng) -> str:
+def write_paraphrase(reading: Reading, rng: Rng) -> str:
     """Return the same meaning in another sentence form."""
-    others = [p for p in range(len(PATTERNS[shape(said.meaning)])) if p != said.pattern]
-    other = replace(said, pattern=others[int(rng.integers(len(others)))])
-    caption = realise(other)
-    assert read(caption) == other, caption
+    others = [p for p in range(len(PATTERNS[get_pattern_key(reading.meaning)])) if p != reading.pattern]
+    other = replace(reading, pattern=others[int(rng.integers(len(others)))])
+    caption = realise_caption(other)
+    assert parse_caption(caption) == other, caption
     return caption
 
 
-def _may_stand(said: Meaning, split: str, tested: frozenset[Compound], unless: Meaning | None) -> bool:
+def _may_stand(meaning: Meaning, split: str, tested: frozenset[Compound], unless: Meaning | None) -> bool:
     """Return whether a caption may stand in a split: its words do, and a picture of it of which ``unless`` is false."""
-    if split_of(said.mentions) != split:
+    if assign_split(meaning.mentions) != split:
         return False
-    if split != "test" and compounds_of_meaning(said, exactly=True) & tested:
+    if split != "test" and list_meaning_compounds(meaning, exactly=True) & tested:
         return False  # soon told: can_be_shown would try all that is not said
-    return can_be_shown(said, split, tested, unless)
+    return can_be_shown(meaning, split, tested, unless)
 
 
-def _compounds(said: Reading, *, further_objects: bool) -> frozenset[Compound]:
-    return compounds_of_meaning(said.whole, exactly=said.alone or not further_objects)
+def _list_compounds(reading: Reading, *, further_objects: bool) -> frozenset[Compound]:
+    return list_meaning_compounds(reading.whole, exactly=reading.alone or not further_objects)
 
 
 def world_negatives(
     pairs: pd.DataFrame, *, files: str, seed: int, attempts: int, further_objects: bool, **unused: object
-) -> Written:
+) -> WrittenCaption:
     """Return hard negatives of all subtypes and one paraphrase for each pair of the world.
 
     A negative is of its pair's split, and so is a picture of it at least (``compounds.belongs``): one that shows, but in
@@ -119,21 +119,21 @@ def world_negatives(
         DataError: a pair has no scene, or a caption is no sentence of the world's language.
     """
     negatives, paraphrases, rejects = [], [], []
-    seen, tested = seen_and_tested(pairs)
+    seen_compounds, tested = list_split_compounds(pairs)
     rows = pairs[["pair_id", "caption", "scene", "split"]].itertuples(index=False, name=None)
     for pair_id, caption, text, split in rows:
-        said = read(caption)
-        if said is None or text is None:
+        reading = parse_caption(caption)
+        if reading is None or text is None:
             raise DataError(
                 f"Pair {pair_id!r} is not of the embedded world (caption {caption!r}). "
                 f"Set negatives.backend to 'lexicon' or 'given' in params.yaml."
             )
         scene, name = Scene.from_json(text), zlib.crc32(pair_id.encode())
-        said_compounds = _compounds(said, further_objects=further_objects)
+        said_compounds = _list_compounds(reading, further_objects=further_objects)
         for number, subtype in enumerate(SUBTYPES):
             rng = np.random.default_rng([seed, name, number])
-            made = write_negative(
-                said,
+            result = write_negative(
+                reading,
                 scene,
                 subtype,
                 rng,
@@ -145,23 +145,33 @@ def world_negatives(
                     tested=tested,
                     unless=None
                     if subtype == "add_att"
-                    else said.whole,  # of which every picture shows the positive
+                    else reading.whole,  # of which every picture shows the positive
                 ),
             )
             row_id = f"{pair_id}:{subtype}"
-            if isinstance(made, str):
-                rejects.append((row_id, "negatives", made, caption))
+            if isinstance(result, str):
+                rejects.append((row_id, "negatives", result, caption))
             else:
-                kind = subtype.partition("_")[0]
-                known = said_compounds | _compounds(made[0], further_objects=further_objects)
-                compounds = "seen" if known <= seen else "unseen"
+                negative_type = subtype.partition("_")[0]
+                known = said_compounds | _list_compounds(result[0], further_objects=further_objects)
+                compounds = "seen" if known <= seen_compounds else "unseen"
                 negatives.append(
-                    (row_id, pair_id, kind, subtype, realise(made[0]), NAME, seed, made[1], compounds)
+                    (
+                        row_id,
+                        pair_id,
+                        negative_type,
+                        subtype,
+                        realise_caption(result[0]),
+                        NAME,
+                        seed,
+                        result[1],
+                        compounds,
+                    )
                 )
         rng = np.random.default_rng([seed, name, len(SUBTYPES)])
-        paraphrases.append((pair_id, write_paraphrase(said, rng), NAME, 1))
+        paraphrases.append((pair_id, write_paraphrase(reading, rng), NAME, 1))
     assert len(negatives) + len(paraphrases) + len(rejects) == len(pairs) * (len(SUBTYPES) + 1)
-    return Written(
+    return WrittenCaption(
         pd.DataFrame(negatives, columns=list(NEGATIVES.columns)),
         pd.DataFrame(paraphrases, columns=list(PARAPHRASES.columns)),
         pd.DataFrame(rejects, columns=list(REJECTS.columns)),

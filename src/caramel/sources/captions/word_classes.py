@@ -50,11 +50,14 @@ _CLOSED: dict[WordClass, str] = {
 
 
 @functools.cache
-def _known() -> dict[str, WordClass]:
+def _build_lexicon() -> dict[str, WordClass]:
     """Return word -> class, of the lists; the closed classes win over adjectives, and adjectives over nouns."""
     looks = [*COLOURS, *SIZES, *lists.SAME_ADJECTIVE, *(w for of in lists.ADJECTIVES.values() for w in of)]
     nouns = [
-        form for of in (*lists.NOUNS.values(), tuple(lists.SAME)) for w in of for form in (w, lists.plural(w))
+        form
+        for of in (*lists.NOUNS.values(), tuple(lists.SAME))
+        for w in of
+        for form in (w, lists.get_plural(w))
     ]
     known: dict[str, WordClass] = {**dict.fromkeys(_CLOSED["adjective"].split(), "adjective")}
     known |= dict.fromkeys(looks, "adjective")
@@ -64,17 +67,17 @@ def _known() -> dict[str, WordClass]:
     return known
 
 
-def word_classes(words: Sequence[str]) -> list[WordClass]:
+def assign_word_classes(words: Sequence[str]) -> list[WordClass]:
     """Return the class of each of a text's words, which are in lower case."""
-    found: list[WordClass] = []
-    for place, word in enumerate(words):
-        following = words[place + 1] if place + 1 < len(words) else ""
-        found.append(_class_of(word, found[-1] if found else None, following))
-    return found
+    classes: list[WordClass] = []
+    for index, word in enumerate(words):
+        following = words[index + 1] if index + 1 < len(words) else ""
+        classes.append(_infer_word_class(word, classes[-1] if classes else None, following))
+    return classes
 
 
-def _class_of(word: str, before: WordClass | None, following: str) -> WordClass:
-    known = _known().get(word)
+def _infer_word_class(word: str, before: WordClass | None, following: str) -> WordClass:
+    known = _build_lexicon().get(word)
     if known:
         return known
     if word[0].isdigit():
@@ -84,6 +87,6 @@ def _class_of(word: str, before: WordClass | None, following: str) -> WordClass:
     if word.endswith(("ing", "ed")) and len(word) > 4:
         if before not in ("determiner", "adjective"):
             return "verb"
-        open_class = following and _known().get(following, "noun") in ("noun", "adjective")
+        open_class = following and _build_lexicon().get(following, "noun") in ("noun", "adjective")
         return "adjective" if open_class else "noun"
     return "noun"

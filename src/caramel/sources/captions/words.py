@@ -168,7 +168,7 @@ NOT_FINITE = frozenset(
 )
 
 
-def plural(noun: str) -> str:
+def get_plural(noun: str) -> str:
     """Return the plural of a noun of the lists."""
     if noun in PLURALS:
         return PLURALS[noun]
@@ -179,6 +179,6 @@ def plural(noun: str) -> str:
     return f"{noun}s"
 
 
-def article(word: str) -> str:
+def choose_article(word: str) -> str:
     """Return "a" or "an", by the first letter: right for every word of the lists."""
     return "an" if word[:1].lower() in "aeiou" and not word.lower().startswith(("one", "uni", "use")) else "a"

@@ -12,7 +12,7 @@ from caramel.schemas.io import build_frame
 from caramel.schemas.training import TRAINING
 
 
-class Assembled(NamedTuple):
+class AssembledTables(NamedTuple):
     """The benchmark, the training set, and the rows of all images that they name.
 
     Where the positives of the benchmark are drawn, ``source_form`` is the benchmark with those of the source instead.
@@ -24,7 +24,7 @@ class Assembled(NamedTuple):
     images: pd.DataFrame
 
 
-def assemble(
+def assemble_datasets(
     pairs: pd.DataFrame,
     negatives: pd.DataFrame,
     paraphrases: pd.DataFrame,
@@ -33,7 +33,7 @@ def assemble(
     negative_images: pd.DataFrame,
     *,
     positives: Literal["source", "drawn"],
-) -> Assembled:
+) -> AssembledTables:
     """Return instances and the training set of all negatives that have a chosen image.
 
     Rows of the train split train, rows of val choose and watch, rows of test are the benchmark:
@@ -57,7 +57,7 @@ def assemble(
     # Of millions of negatives those of the chosen ones' pairs will do.
     its_pairs = negatives.loc[negatives["negative_id"].isin(chosen["negative_id"]), "pair_id"]
     negatives = negatives[negatives["pair_id"].isin(its_pairs)]
-    _check(chosen, pairs, negatives, images, negative_images)
+    _check_consistency(chosen, pairs, negatives, images, negative_images)
     rows = (
         chosen.rename(columns={"image_id": "negative_image_id"})
         .merge(negatives, on="negative_id", validate="one_to_one")
@@ -73,14 +73,14 @@ def assemble(
         source_form = build_frame(INSTANCES, rows[in_benchmark])
         rows = rows.assign(image_id=rows["positive_image_id"])
         named |= {*rows["image_id"]}
-    training = _training_set(rows[in_training], negatives)
+    training = _build_training_set(rows[in_training], negatives)
     everything = pd.concat([images, negative_images], ignore_index=True)
-    kept = everything[everything["image_id"].isin(named)].sort_values("image_id", ignore_index=True)
+    used_images = everything[everything["image_id"].isin(named)].sort_values("image_id", ignore_index=True)
     instances = build_frame(INSTANCES, rows[in_benchmark])
-    return Assembled(instances, source_form, training, kept)
+    return AssembledTables(instances, source_form, training, used_images)
 
 
-def _check(
+def _check_consistency(
     chosen: pd.DataFrame,
     pairs: pd.DataFrame,
     negatives: pd.DataFrame,
@@ -92,12 +92,12 @@ def _check(
     named = pairs[pairs["pair_id"].isin(of_chosen["pair_id"])]
     lacking = {
         "negatives with two chosen images": chosen["negative_id"][chosen["negative_id"].duplicated()],
-        "chosen images without a negative": _without(chosen["negative_id"], negatives["negative_id"]),
-        "negatives without a pair": _without(of_chosen["pair_id"], pairs["pair_id"]),
-        "chosen images without a picture": _without(
+        "chosen images without a negative": _find_missing(chosen["negative_id"], negatives["negative_id"]),
+        "negatives without a pair": _find_missing(of_chosen["pair_id"], pairs["pair_id"]),
+        "chosen images without a picture": _find_missing(
             pd.concat([chosen["image_id"], chosen["positive_image_id"].dropna()]), negative_images["image_id"]
         ),
-        "pairs without a picture": _without(named["image_id"], images["image_id"]),
+        "pairs without a picture": _find_missing(named["image_id"], images["image_id"]),
     }
     for what, names in lacking.items():
         if len(names):
@@ -107,28 +107,28 @@ def _check(
             )
 
 
-def _without(names: pd.Series, known: pd.Series) -> pd.Series:
+def _find_missing(names: pd.Series, known: pd.Series) -> pd.Series:
     """Return the names that are not known."""
     return names[~names.isin(known)]
 
 
-def _training_set(rows: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataFrame:
+def _build_training_set(rows: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataFrame:
     """Return the rows, each with its negative first and the other negatives of its pair behind it, in the order of their names."""
     others = negatives[~negatives["negative_id"].isin(rows["instance_id"])].sort_values("negative_id")
     behind = others.groupby("pair_id")[["negative_caption", "subtype"]].agg(list)
 
-    def listed(column: str) -> list[list[str]]:
+    def list_values(column: str) -> list[list[str]]:
         further = rows["pair_id"].map(behind[column])
         return [
             [first, *(more if isinstance(more, list) else [])]
             for first, more in zip(rows[column], further, strict=True)
         ]
 
-    captions = listed("negative_caption")
+    captions = list_values("negative_caption")
     images = [
         [image] + [None] * (len(texts) - 1)
         for image, texts in zip(rows["negative_image_id"], captions, strict=True)
     ]
     columns: dict[str, Any] = {"negative_captions": captions, "negative_image_ids": images}
-    columns["subtypes"] = listed("subtype")
+    columns["subtypes"] = list_values("subtype")
     return build_frame(TRAINING, rows.assign(**columns))

@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError
-from caramel.io.image_store import OnDemand
+from caramel.io.image_store import LazySequence
 from caramel.utils.arrays import Bools, Ints
 from caramel.utils.hashing import assign_folds
 
 if TYPE_CHECKING:
-    from caramel.interfaces.judge import Fit, Judge
+    from caramel.interfaces.judge import Judge, MatchScores
 
 SPLIT = "val"  # the base is trained on train, and nothing is chosen on test
 LEAST = 30  # images; with fewer, a threshold would be a guess
@@ -42,7 +42,7 @@ class Calibration(NamedTuple):
     balanced_accuracy: float
 
 
-def calibrate(
+def calibrate_threshold(
     judge: Judge, pairs: pd.DataFrame, negatives: pd.DataFrame, images: Mapping[str, bytes], *, seed: int
 ) -> Calibration:
     """Return the threshold with the best balanced accuracy on pairs of the val split and their hard negatives.
@@ -63,14 +63,21 @@ def calibrate(
     """
     at_hand = pairs["image_id"].map(images.__contains__).astype(bool)
     known = pairs[(pairs["split"] == SPLIT) & at_hand].merge(
-        _one_each(negatives, "negative_id", "pair_id", seed)[["pair_id", "negative_caption"]], on="pair_id"
+        _sample_one_per_group(negatives, "negative_id", "pair_id", seed)[["pair_id", "negative_caption"]],
+        on="pair_id",
     )
-    own = _one_each(known, "pair_id", "image_id", seed).head(MOST)
-    _check(len(own))
-    pictures = OnDemand(images.__getitem__, [*own["image_id"], *own["image_id"]])
-    fits = judge.fit(pictures, [*own["caption"], *own["negative_caption"]])
-    fold = assign_folds(own["image_id"].tolist(), folds=FOLDS, seed=seed)
-    return cross_fitted_threshold(fits[: len(own)], fits[len(own) :], fold)
+    calibration_pairs = _sample_one_per_group(known, "pair_id", "image_id", seed).head(MOST)
+    _check_image_count(len(calibration_pairs))
+    paired_images = LazySequence(
+        images.__getitem__, [*calibration_pairs["image_id"], *calibration_pairs["image_id"]]
+    )
+    scores = judge.score_match(
+        paired_images, [*calibration_pairs["caption"], *calibration_pairs["negative_caption"]]
+    )
+    fold = assign_folds(calibration_pairs["image_id"].tolist(), folds=FOLDS, seed=seed)
+    return compute_cross_fitted_threshold(
+        scores[: len(calibration_pairs)], scores[len(calibration_pairs) :], fold
+    )
 
 
 def check_enough(pairs: pd.DataFrame) -> None:
@@ -79,7 +86,7 @@ def check_enough(pairs: pd.DataFrame) -> None:
     Raises:
         DataError: there are fewer than ``LEAST`` images of the val split.
     """
-    _check(pairs.loc[pairs["split"] == SPLIT, "image_id"].nunique())
+    _check_image_count(pairs.loc[pairs["split"] == SPLIT, "image_id"].nunique())
 
 
 def can_calibrate(pairs: pd.DataFrame, negatives: pd.DataFrame) -> bool:
@@ -88,7 +95,7 @@ def can_calibrate(pairs: pd.DataFrame, negatives: pd.DataFrame) -> bool:
     return int(known["image_id"].nunique()) >= LEAST
 
 
-def _check(images: int) -> None:
+def _check_image_count(images: int) -> None:
     if images < LEAST:
         raise DataError(
             f"A judge's threshold cannot be calibrated on {images} images of the {SPLIT} split with a hard negative: {LEAST} are "
@@ -97,33 +104,36 @@ def _check(images: int) -> None:
         )
 
 
-def _one_each(rows: pd.DataFrame, name: str, of: str, seed: int) -> pd.DataFrame:
+def _sample_one_per_group(rows: pd.DataFrame, name: str, of: str, seed: int) -> pd.DataFrame:
     """Return one row for each value of column ``of``, in an order drawn by the rows' names, column ``name``."""
     draw = rows[name].map(lambda text: zlib.crc32(f"{seed}:{text}".encode()))
     drawn = rows.assign(draw=draw).sort_values(["draw", name])
     return drawn.drop_duplicates(of).reset_index(drop=True)
 
 
-def cross_fitted_threshold(fitting: Fit, unfitting: Fit, fold: Ints) -> Calibration:
+def compute_cross_fitted_threshold(fitting: MatchScores, unfitting: MatchScores, fold: Ints) -> Calibration:
     """Return the best threshold of all, (n,) and (n,), and what those of the other folds reach on each fold, (n,)."""
     passed = np.zeros((2, len(fold)), dtype=bool)
     for one in np.unique(fold):
         here = fold == one
-        threshold = best_threshold(fitting[~here], unfitting[~here]).threshold
+        threshold = select_threshold(fitting[~here], unfitting[~here]).threshold
         passed[:, here] = fitting[here] >= threshold, unfitting[here] >= threshold
-    whole = best_threshold(fitting, unfitting)
-    return _shares(whole.threshold, passed[0], passed[1])
+    whole = select_threshold(fitting, unfitting)
+    return _compute_calibration(whole.threshold, passed[0], passed[1])
 
 
-def best_threshold(fitting: Fit, unfitting: Fit) -> Calibration:
+def select_threshold(fitting: MatchScores, unfitting: MatchScores) -> Calibration:
     """Return the threshold that tells the two best, (n,) and (n,), and what it reaches on these themselves."""
     values = np.unique(np.concatenate([fitting, unfitting]))
     middles = np.round((values[1:] + values[:-1]) / 2, DIGITS)
-    found = [_shares(float(t), fitting >= t, unfitting >= t) for t in np.unique([0.0, *middles]).tolist()]
-    return max(found, key=lambda c: (c.balanced_accuracy, c.threshold))
+    candidates = [
+        _compute_calibration(float(t), fitting >= t, unfitting >= t)
+        for t in np.unique([0.0, *middles]).tolist()
+    ]
+    return max(candidates, key=lambda c: (c.balanced_accuracy, c.threshold))
 
 
-def _shares(threshold: float, right: Bools, wrong: Bools) -> Calibration:
+def _compute_calibration(threshold: float, right: Bools, wrong: Bools) -> Calibration:
     """Return what is reached where these of the pairs that fit pass, and these of those that do not. (n,), (n,)."""
     recall, passed = float(right.mean()), float(wrong.mean())
     precision = recall / (recall + passed) if recall + passed else 0.0

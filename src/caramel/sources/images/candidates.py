@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from caramel.runtime.last_result import keep_last, stamp_files
 from caramel.schemas.contracts import INT, TEXT
-from caramel.sources.images.diffusion import draw_pictures, load_pipeline
+from caramel.sources.images.diffusion import draw_images, load_pipeline
 from caramel.sources.images.judges import ReadingJudge
 
-Drawn = tuple[Mapping[str, str], int]  # a row of ``prompts``, and the number of a candidate
+PromptCandidate = tuple[Mapping[str, str], int]  # a row of ``prompts``, and the number of a candidate
 Files = tuple[bytes, bytes | None]  # the candidate, and its positive where that is drawn with it
 _SHARD = pa.schema(
     [
@@ -30,7 +30,7 @@ _SHARD = pa.schema(
 
 
 @keep_last(lambda generator, device: stamp_files(generator))
-def _pipeline(generator: str, device: str) -> tuple[Any, dict[str, Any]]:
+def _load_cached_pipeline(generator: str, device: str) -> tuple[Any, dict[str, Any]]:
     """Return the pipeline, loaded once per worker process while its files are as they were."""
     import torch
 
@@ -38,21 +38,21 @@ def _pipeline(generator: str, device: str) -> tuple[Any, dict[str, Any]]:
     return load_pipeline(generator, device)
 
 
-def candidate_seed(seed: int, negative_id: str, candidate: int) -> int:
+def derive_candidate_seed(seed: int, negative_id: str, candidate: int) -> int:
     """Return the seed of one picture: a function of these three alone."""
     return zlib.crc32(f"{seed}:{negative_id}:{candidate}".encode())
 
 
-class Until(NamedTuple):
+class StopRule(NamedTuple):
     """What the exact reading keeps: it ends the drawing of a negative caption before its last candidate."""
 
     further_objects: bool
     keep_ambiguous: Sequence[str]
 
 
-def drawn_until(
+def build_stop_rule(
     judge: str, *, further_objects: bool, min_faithful: float | None, keep_ambiguous: Sequence[str]
-) -> Until | None:
+) -> StopRule | None:
     """Return what ends the drawing of a negative caption, None where all its candidates are drawn.
 
     Only of an exact reading the first candidate that is kept is the best: its fits are 0 and 1. A model's next one may
@@ -60,7 +60,7 @@ def drawn_until(
     """
     if judge != ReadingJudge.name or not min_faithful:
         return None
-    return Until(further_objects, keep_ambiguous)
+    return StopRule(further_objects, keep_ambiguous)
 
 
 def draw_shard(
@@ -80,52 +80,54 @@ def draw_shard(
     """
     if until is None:
         rows = [(row, number) for row in shard for number in range(candidates)]
-        return _table(rows, _draw(rows, **settings), settings["seed"])
+        return _build_shard_table(rows, _draw_candidates(rows, **settings), settings["seed"])
     left = list(shard)
-    found: list[tuple[Drawn, Files]] = []
+    results: list[tuple[PromptCandidate, Files]] = []
     for number in range(candidates):
         if not left:
             break
         rows = [(row, number) for row in left]
-        files = _draw(rows, **settings)
-        found += zip(rows, files, strict=True)
-        kept = _kept(left, files, Until(*until))
-        left = [row for row, is_kept in zip(left, kept, strict=True) if not is_kept]
-    place = {row["negative_id"]: index for index, row in enumerate(shard)}
-    found.sort(key=lambda drawn: (place[drawn[0][0]["negative_id"]], drawn[0][1]))
-    return _table([row for row, _ in found], [files for _, files in found], settings["seed"])
+        files = _draw_candidates(rows, **settings)
+        results += zip(rows, files, strict=True)
+        keep_mask = _compute_keep_mask(left, files, StopRule(*until))
+        left = [row for row, is_kept in zip(left, keep_mask, strict=True) if not is_kept]
+    order = {row["negative_id"]: index for index, row in enumerate(shard)}
+    results.sort(key=lambda drawn: (order[drawn[0][0]["negative_id"]], drawn[0][1]))
+    return _build_shard_table([row for row, _ in results], [files for _, files in results], settings["seed"])
 
 
-def _table(rows: Sequence[Drawn], files: Sequence[Files], seed: int) -> pa.Table:
+def _build_shard_table(rows: Sequence[PromptCandidate], files: Sequence[Files], seed: int) -> pa.Table:
     names, numbers = [row["negative_id"] for row, _ in rows], [number for _, number in rows]
-    seeds = [candidate_seed(seed, name, number) for name, number in zip(names, numbers, strict=True)]
+    seeds = [derive_candidate_seed(seed, name, number) for name, number in zip(names, numbers, strict=True)]
     return pa.table([names, numbers, seeds, *zip(*files, strict=True)], schema=_SHARD)
 
 
-def _kept(rows: Sequence[Mapping[str, str]], files: Sequence[Files], until: Until) -> list[bool]:
+def _compute_keep_mask(
+    rows: Sequence[Mapping[str, str]], files: Sequence[Files], until: StopRule
+) -> list[bool]:
     """Return of which rows the candidate is one that ``filters`` keeps, and no later one is better."""
     negative_files, positive_files = zip(*files, strict=True)
     drawn = [number for number, file in enumerate(positive_files) if file is not None]
     captions, positives = ([row[key] for row in rows] for key in ("caption", "positive"))
     judge = ReadingJudge(until.further_objects)
     # In one call, in which it reads pictures of equal content once.
-    fits = judge.fit(
+    scores = judge.score_match(
         [*negative_files, *negative_files, *(positive_files[number] for number in drawn)],
         [*captions, *positives, *(positives[number] for number in drawn)],
     )
-    of_negative, of_other, of_drawn = np.split(fits, [len(rows), 2 * len(rows)])
+    of_negative, of_other, of_drawn = np.split(scores, [len(rows), 2 * len(rows)])
     of_positive = np.ones(len(rows))
     of_positive[drawn] = of_drawn
     good = np.minimum(of_negative, of_positive) == 1
-    clear = ~judge.ambiguous(of_negative, of_other, 0.0)
+    clear = ~judge.is_ambiguous(of_negative, of_other, 0.0)
     # What is added leaves the positive true of every picture that is faithful: a later one is no clearer.
     added = [row["type"] == "add" and "add" in until.keep_ambiguous for row in rows]
-    kept: list[bool] = (good & (clear | np.array(added))).tolist()
-    return kept
+    keep_mask: list[bool] = (good & (clear | np.array(added))).tolist()
+    return keep_mask
 
 
-def _draw(
-    rows: Sequence[Drawn],
+def _draw_candidates(
+    rows: Sequence[PromptCandidate],
     *,
     generator: str,
     seed: int,
@@ -136,8 +138,8 @@ def _draw(
     device: str,
 ) -> list[Files]:
     """Return the PNG of each candidate, and of its positive where pairs are edited."""
-    pipeline, options = _pipeline(generator, device)
-    seeds = [candidate_seed(seed, row["negative_id"], number) for row, number in rows]
+    pipeline, options = _load_cached_pipeline(generator, device)
+    seeds = [derive_candidate_seed(seed, row["negative_id"], number) for row, number in rows]
     how: dict[str, Any] = {"guidance": guidance, "steps": steps}
     files: list[Files] = []
     if "planned" in rows[0][0]:
@@ -145,22 +147,22 @@ def _draw(
         from caramel.sources.world.scenes import Scene
 
         scenes = [(Scene.from_json(row["scene"]), Scene.from_json(row["planned"])) for row, _ in rows]
-        asked = [(*pair, seed) for pair, seed in zip(scenes, seeds, strict=True)]
+        scene_pairs = [(*pair, seed) for pair, seed in zip(scenes, seeds, strict=True)]
         suffix = rows[0][0]["suffix"]
-        pictures = draw_pairs(pipeline, options, asked, suffix=suffix, batch=batch, **how)
-        files += [(_png(negative), _png(positive)) for positive, negative in pictures]
+        images = draw_pairs(pipeline, options, scene_pairs, suffix=suffix, batch=batch, **how)
+        files += [(_encode_png(negative), _encode_png(positive)) for positive, negative in images]
     else:
         for start in range(0, len(rows), batch):
             part = slice(start, start + batch)
             texts = [row["prompt"] for row, _ in rows[part]]
-            drawn = draw_pictures(pipeline, options, texts, seeds[part], size=size, **how)
-            files += [(_png(picture), None) for picture in drawn]
+            drawn = draw_images(pipeline, options, texts, seeds[part], size=size, **how)
+            files += [(_encode_png(image), None) for image in drawn]
     return files
 
 
-def _png(picture: npt.NDArray[np.uint8]) -> bytes:
+def _encode_png(image: npt.NDArray[np.uint8]) -> bytes:
     from PIL import Image
 
     buffer = io.BytesIO()
-    Image.fromarray(picture).save(buffer, "PNG")
+    Image.fromarray(image).save(buffer, "PNG")
     return buffer.getvalue()

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.errors import BackendError
-from caramel.io.files import file_hash, write_atomically
-from caramel.models.devices import fitting, usable, whole_fp32
+from caramel.io.files import compute_file_hash, write_atomically
+from caramel.models.devices import disable_tf32, translate_device_errors, translate_memory_errors
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +40,7 @@ class CallOptions:
 def save_pipeline(pipeline: Any, options: CallOptions, out: Path) -> Path:
     """Write the pipeline with ``save_pretrained``, and its card."""
     pipeline.save_pretrained(out / OWN, safe_serialization=True)
-    _write_card(out, {"source": OWN, "sha256": file_hash(out / OWN), "options": options.values})
+    _write_card(out, {"source": OWN, "sha256": compute_file_hash(out / OWN), "options": options.values})
     return out
 
 
@@ -54,7 +54,7 @@ def adopt_pipeline(
     assert pretrained, "caramel.config.validate says so before the first stage"
     here = Path(pretrained).is_dir()
     source = str(Path(pretrained).resolve()) if here else pretrained
-    _write_card(out, {"source": source, "sha256": file_hash(source) if here else None, "options": {}})
+    _write_card(out, {"source": source, "sha256": compute_file_hash(source) if here else None, "options": {}})
     return []
 
 
@@ -75,7 +75,7 @@ def _read_card(folder: Path) -> tuple[str, dict[str, Any]]:
     except (ValueError, KeyError, TypeError) as error:
         raise BackendError(f"The generator's card {str(path)!r} is broken: {error!r}. {cure}") from error
     source = str(folder / OWN) if name == OWN else name
-    if digest is not None and (not Path(source).is_dir() or file_hash(source) != digest):
+    if digest is not None and (not Path(source).is_dir() or compute_file_hash(source) != digest):
         raise BackendError(
             f"The pipeline in {source!r} is not the one that {str(path)!r} was written for: its files are broken, "
             f"changed or missing. {cure}"
@@ -99,8 +99,8 @@ def load_pipeline(folder: str | Path, device: str) -> tuple[Any, dict[str, Any]]
         logging.disable_progress_bar()
     folder = Path(folder)
     source, options = _read_card(folder)
-    own = source == str(folder / OWN)
-    dtype = torch.float16 if device.startswith("cuda") and not own else torch.float32
+    is_own_pipeline = source == str(folder / OWN)
+    dtype = torch.float16 if device.startswith("cuda") and not is_own_pipeline else torch.float32
     try:
         pipeline = AutoPipelineForText2Image.from_pretrained(source, torch_dtype=dtype)
     except (OSError, ValueError) as error:
@@ -109,11 +109,11 @@ def load_pipeline(folder: str | Path, device: str) -> tuple[Any, dict[str, Any]]
             f"network and HF_HUB_OFFLINE=0."
         ) from error
     pipeline.set_progress_bar_config(disable=True)
-    with usable("The pipeline", device):
+    with translate_device_errors("The pipeline", device):
         return pipeline.to(device), options
 
 
-def draw_pictures(
+def draw_images(
     pipeline: Any,
     options: dict[str, Any],
     prompts: Sequence[str],
@@ -142,9 +142,15 @@ def draw_pictures(
     import torch
 
     generators = [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
-    editing = {} if known is None or hidden is None else _editing(known, hidden, generators, pipeline.device)
-    memory = fitting(f"A call for {len(prompts)} pictures", str(pipeline.device), "Lower `synthesize.batch`.")
-    with memory, torch.inference_mode(), whole_fp32():
+    editing = (
+        {}
+        if known is None or hidden is None
+        else _build_inpainting_arguments(known, hidden, generators, pipeline.device)
+    )
+    memory = translate_memory_errors(
+        f"A call for {len(prompts)} pictures", str(pipeline.device), "Lower `synthesize.batch`."
+    )
+    with memory, torch.inference_mode(), disable_tf32():
         drawn = pipeline(
             list(prompts),
             generator=generators,
@@ -156,11 +162,11 @@ def draw_pictures(
             **editing,
             **options,
         ).images
-    pictures: npt.NDArray[np.uint8] = np.rint(np.asarray(drawn) * 255).astype(np.uint8)
-    return pictures
+    images: npt.NDArray[np.uint8] = np.rint(np.asarray(drawn) * 255).astype(np.uint8)
+    return images
 
 
-def _editing(
+def _build_inpainting_arguments(
     known: npt.NDArray[np.uint8],
     hidden: npt.NDArray[np.bool_],
     generators: Sequence[torch.Generator],
@@ -176,7 +182,7 @@ def _editing(
     drawn = torch.from_numpy(hidden)[:, None].to(device)
     noise = torch.stack([torch.randn(clean.shape[1:], generator=g) for g in generators]).to(device)
 
-    def keep(step: int, timestep: int, latents: torch.Tensor) -> None:
+    def restore_known_pixels(step: int, timestep: int, latents: torch.Tensor) -> None:
         latents.copy_(torch.where(drawn, latents, clean))
 
-    return {"latents": torch.where(drawn, noise, clean), "callback": keep}
+    return {"latents": torch.where(drawn, noise, clean), "callback": restore_known_pixels}

@@ -17,27 +17,27 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.errors import DataError
-from caramel.sources.captions.formatting import suffixed
-from caramel.sources.images.diffusion import draw_pictures
-from caramel.sources.world.compounds import Compound, belongs, mentions_of
+from caramel.sources.captions.formatting import append_suffix
+from caramel.sources.images.diffusion import draw_images
+from caramel.sources.world.compounds import Compound, build_mentions, is_allowed_in_split
 from caramel.sources.world.drawing import BACKGROUND_RGB, CANVAS, CELL
-from caramel.sources.world.grammar import formatted, phrase, read
+from caramel.sources.world.grammar import format_mention, format_sentence, parse_caption
 from caramel.sources.world.objects import BORDER
-from caramel.sources.world.planning import plan
-from caramel.sources.world.scenes import Scene, Thing
+from caramel.sources.world.planning import plan_scene
+from caramel.sources.world.scenes import Scene, SceneObject
 
-Picture = npt.NDArray[np.uint8]
+ImageArray = npt.NDArray[np.uint8]
 
 
 class Patch(NamedTuple):
     """One object to be drawn in its cell."""
 
-    thing: Thing
+    scene_object: SceneObject
     background: str
     seed: int
 
 
-def planned(
+def plan_scene_edit(
     negative_id: str,
     negative: str,
     positive: str,
@@ -52,21 +52,21 @@ def planned(
     Raises:
         DataError: a caption is none of the world, or no picture that may stand in the split shows it.
     """
-    said = read(negative), read(positive)
-    if said[0] is None or said[1] is None:
+    readings = parse_caption(negative), parse_caption(positive)
+    if readings[0] is None or readings[1] is None:
         raise DataError(
             f"Only captions of the embedded world can be drawn cell by cell, not {negative!r} of {negative_id!r}. "
             f"Set synthesize.method to 'draw' in params.yaml."
         )
     rng = np.random.default_rng([seed, zlib.crc32(negative_id.encode())])
-    may_stand = partial(belongs, split=split, kept_out=tested)
-    found = plan(said[0], said[1], Scene.from_json(scene), rng, may_stand)
-    if found is None:
+    may_stand = partial(is_allowed_in_split, split=split, kept_out=tested)
+    planned_scene = plan_scene(readings[0], readings[1], Scene.from_json(scene), rng, may_stand)
+    if planned_scene is None:
         raise DataError(
             f"No picture of {negative!r} of {negative_id!r} may stand in split {split!r}. Set negatives.backend to 'world' "
             f"in params.yaml, which writes what can be shown, or synthesize.method to 'draw'."
         )
-    return found.to_json()
+    return planned_scene.to_json()
 
 
 def draw_pairs(
@@ -78,7 +78,7 @@ def draw_pairs(
     batch: int,
     guidance: float,
     steps: int,
-) -> Iterator[tuple[Picture, Picture]]:
+) -> Iterator[tuple[ImageArray, ImageArray]]:
     """Yield the (positive, negative) picture of each row, each (CANVAS, CANVAS, 3).
 
     Args:
@@ -88,32 +88,35 @@ def draw_pairs(
         batch: cells per call of the pipeline.
         guidance, steps: how it is sampled.
     """
-    patches = list(dict.fromkeys(patch for row in rows for patch in _patches(*row)))
+    patches = list(dict.fromkeys(patch for row in rows for patch in _iter_patches(*row)))
     how: dict[str, Any] = {"guidance": guidance, "steps": steps}
-    drawn: dict[Patch, Picture] = {}
+    drawn: dict[Patch, ImageArray] = {}
     for start in range(0, len(patches), batch):
         part = patches[start : start + batch]
-        drawn |= zip(part, _drawn(pipeline, options, part, suffix, **how), strict=True)
+        drawn |= zip(part, _draw_patches(pipeline, options, part, suffix, **how), strict=True)
     for positive, negative, seed in rows:
-        yield _composed(positive, seed, drawn), _composed(negative, seed, drawn)
+        yield _compose_image(positive, seed, drawn), _compose_image(negative, seed, drawn)
 
 
-def _patches(positive: Scene, negative: Scene, seed: int) -> Iterator[Patch]:
+def _iter_patches(positive: Scene, negative: Scene, seed: int) -> Iterator[Patch]:
     """Yield what is drawn of both scenes; what both show is the same patch."""
     for scene in (positive, negative):
-        yield from (_patch(thing, scene.background, seed) for thing in scene.things)
+        yield from (_create_patch(scene_object, scene.background, seed) for scene_object in scene.things)
 
 
-def _patch(thing: Thing, background: str, seed: int) -> Patch:
-    return Patch(thing, background, zlib.crc32(f"{seed}:{thing}".encode()))
+def _create_patch(scene_object: SceneObject, background: str, seed: int) -> Patch:
+    return Patch(scene_object, background, zlib.crc32(f"{seed}:{scene_object}".encode()))
 
 
-def _drawn(
+def _draw_patches(
     pipeline: Any, options: Mapping[str, Any], patches: Sequence[Patch], suffix: str, **how: Any
-) -> Iterator[Picture]:
+) -> Iterator[ImageArray]:
     """Yield the cell (CELL, CELL, 3) of each patch, drawn inside the border that shows its background."""
-    said = (formatted(phrase(mention)) for mention in mentions_of(p.thing for p in patches))
-    prompts = [suffixed(caption, suffix) for caption in said]
+    captions = (
+        format_sentence(format_mention(mention))
+        for mention in build_mentions(p.scene_object for p in patches)
+    )
+    prompts = [append_suffix(caption, suffix) for caption in captions]
     empty = np.empty((len(patches), CELL, CELL, 3), np.uint8)
     empty[:] = np.array([BACKGROUND_RGB[p.background] for p in patches])[:, None, None]
     hidden = np.zeros(empty.shape[:3], bool)
@@ -122,21 +125,21 @@ def _drawn(
     # Prompts are padded to this length; at the usual one, padding takes half of the time.
     longest = max(len(tokens) for tokens in pipeline.tokenizer(prompts)["input_ids"])
     fitted = {**options, "max_sequence_length": longest}
-    yield from draw_pictures(pipeline, fitted, prompts, seeds, size=CELL, known=empty, hidden=hidden, **how)
+    yield from draw_images(pipeline, fitted, prompts, seeds, size=CELL, known=empty, hidden=hidden, **how)
 
 
-def _composed(scene: Scene, seed: int, drawn: Mapping[Patch, Picture]) -> Picture:
+def _compose_image(scene: Scene, seed: int, drawn: Mapping[Patch, ImageArray]) -> ImageArray:
     """Return the picture of a scene: its background, and its patches in their cells."""
-    picture = np.empty((CANVAS, CANVAS, 3), np.uint8)
-    picture[:] = BACKGROUND_RGB[scene.background]
-    for thing in scene.things:
-        picture[_cell(thing)] = drawn[_patch(thing, scene.background, seed)]
-    return picture
+    image = np.empty((CANVAS, CANVAS, 3), np.uint8)
+    image[:] = BACKGROUND_RGB[scene.background]
+    for scene_object in scene.things:
+        image[_get_cell_slices(scene_object)] = drawn[_create_patch(scene_object, scene.background, seed)]
+    return image
 
 
-def _cell(thing: Thing) -> tuple[slice, slice]:
+def _get_cell_slices(scene_object: SceneObject) -> tuple[slice, slice]:
     """Return the rows and columns of a thing's cell."""
     return (
-        slice(thing.row * CELL, (thing.row + 1) * CELL),
-        slice(thing.column * CELL, (thing.column + 1) * CELL),
+        slice(scene_object.row * CELL, (scene_object.row + 1) * CELL),
+        slice(scene_object.column * CELL, (scene_object.column + 1) * CELL),
     )

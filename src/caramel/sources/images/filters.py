@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from caramel.interfaces.judge import Judge
-from caramel.io.image_store import OnDemand
+from caramel.io.image_store import LazySequence
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.calibration import Calibration
 
@@ -23,7 +23,7 @@ NO_FAITHFUL = "no candidate is faithful"
 AMBIGUOUS = "the positive caption is true of every faithful candidate"
 
 
-class Filtered(NamedTuple):
+class FilterResult(NamedTuple):
     """All judgements, the rows of the chosen images, the negatives that got none, and the figures."""
 
     choices: pd.DataFrame
@@ -46,7 +46,7 @@ def filter_images(
     keep_ambiguous: Sequence[str],
     calibration: Calibration | None = None,
     second_calibration: Calibration | None = None,
-) -> Filtered:
+) -> FilterResult:
     """Return what is kept of the candidates.
 
     Args:
@@ -70,18 +70,18 @@ def filter_images(
         on="negative_id",
         validate="many_to_one",
     ).merge(pairs[["pair_id", "caption"]], on="pair_id", validate="many_to_one")
-    rows = _judged(rows, files, judge, "first", margin)
+    rows = _add_judgements(rows, files, judge, "first", margin)
     if second_judge is not None:
-        rows = _judged(rows, files, second_judge, "second", margin)
+        rows = _add_judgements(rows, files, second_judge, "second", margin)
         least = second_calibration.threshold if second_calibration else FAITHFUL
         rows["passed"] = rows["second_negative"] >= least
         rows["accepted"] = rows["passed"] & ~rows["second_ambiguous"]
-    rows["of_positive"] = _fit_of_positives(rows, files, judge)
+    rows["of_positive"] = _score_positives(rows, files, judge)
     rows["good"] = (rows["first_negative"] >= min_faithful) & ~(rows["of_positive"] < min_faithful)
     faithful_from = max(FAITHFUL, min_faithful)
     rows["faithful"] = (rows["first_negative"] >= faithful_from) & ~(rows["of_positive"] < faithful_from)
-    chosen = _choose(rows, keep_ambiguous)
-    rejects = _rejects(rows, chosen)
+    chosen = _choose_candidates(rows, keep_ambiguous)
+    rejects = _build_rejects(rows, chosen)
     drawn = rows["negative_id"].nunique()
     assert len(chosen) + len(rejects) == drawn, (len(chosen), len(rejects), drawn)
     choices = pd.DataFrame(
@@ -98,46 +98,46 @@ def filter_images(
         }
     )
     names = {*chosen["image_id"], *chosen["positive_image_id"].dropna()}
-    kept = images[images["image_id"].isin(names)].reset_index(drop=True)
-    asked = {
+    chosen_images = images[images["image_id"].isin(names)].reset_index(drop=True)
+    threshold = {
         "min_faithful": min_faithful,
         "faithful_from": faithful_from,
         "calibration": calibration._asdict() if calibration else None,
     }
-    return Filtered(
+    return FilterResult(
         choices,
-        kept,
+        chosen_images,
         rejects,
-        {"threshold": asked, **_metrics(rows, chosen, second_judge, second_calibration)},
+        {"threshold": threshold, **_compute_metrics(rows, chosen, second_judge, second_calibration)},
     )
 
 
-def _judged(
+def _add_judgements(
     rows: pd.DataFrame, files: Mapping[str, bytes], judge: Judge, name: str, margin: float
 ) -> pd.DataFrame:
     """Return the rows with a judge's fits to both captions, and what it finds ambiguous."""
-    images = OnDemand(files.__getitem__, [*rows["image_id"], *rows["image_id"]])
+    images = LazySequence(files.__getitem__, [*rows["image_id"], *rows["image_id"]])
     # In one call, in which a judge reads or encodes images of equal content once.
-    fits = judge.fit(images, [*rows["negative_caption"], *rows["caption"]])
-    negative, positive = fits[: len(rows)], fits[len(rows) :]
+    scores = judge.score_match(images, [*rows["negative_caption"], *rows["caption"]])
+    negative, positive = scores[: len(rows)], scores[len(rows) :]
     return rows.assign(
         **{
             f"{name}_negative": negative,
             f"{name}_positive": positive,
-            f"{name}_ambiguous": judge.ambiguous(negative, positive, margin),
+            f"{name}_ambiguous": judge.is_ambiguous(negative, positive, margin),
         }
     )
 
 
-def _fit_of_positives(rows: pd.DataFrame, files: Mapping[str, bytes], judge: Judge) -> pd.Series[float]:
+def _score_positives(rows: pd.DataFrame, files: Mapping[str, bytes], judge: Judge) -> pd.Series[float]:
     """Return the fit of each positive that was drawn to its caption; NaN where none was."""
     drawn = rows[rows["positive_image_id"].notna()]
-    pictures = OnDemand(files.__getitem__, drawn["positive_image_id"].tolist())
-    fit = judge.fit(pictures, drawn["caption"].tolist()).tolist() if pictures else []
-    return pd.Series(fit, drawn.index, dtype=float).reindex(rows.index)
+    positive_images = LazySequence(files.__getitem__, drawn["positive_image_id"].tolist())
+    scores = judge.score_match(positive_images, drawn["caption"].tolist()).tolist() if positive_images else []
+    return pd.Series(scores, drawn.index, dtype=float).reindex(rows.index)
 
 
-def _choose(rows: pd.DataFrame, keep_ambiguous: Sequence[str]) -> pd.DataFrame:
+def _choose_candidates(rows: pd.DataFrame, keep_ambiguous: Sequence[str]) -> pd.DataFrame:
     """Return one row per negative that has a candidate to keep: clear ones first, then the best fit."""
     good = rows[rows["good"] & (~rows["first_ambiguous"] | rows["type"].isin(keep_ambiguous))]
     order = good.sort_values(
@@ -146,19 +146,19 @@ def _choose(rows: pd.DataFrame, keep_ambiguous: Sequence[str]) -> pd.DataFrame:
     return order.drop_duplicates("negative_id")
 
 
-def _rejects(rows: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
+def _build_rejects(rows: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the negatives that got no image, with the reason."""
     left = rows[~rows["negative_id"].isin(chosen["negative_id"])]
     any_faithful = left.groupby("negative_id")["good"].any()
     texts = left.drop_duplicates("negative_id").set_index("negative_id")["negative_caption"]
-    found = [
+    records = [
         (name, "filter_images", AMBIGUOUS if faithful else NO_FAITHFUL, texts[name])
         for name, faithful in zip(any_faithful.index.tolist(), any_faithful.tolist(), strict=True)
     ]
-    return pd.DataFrame(found, columns=list(REJECTS.columns))
+    return pd.DataFrame(records, columns=list(REJECTS.columns))
 
 
-def _metrics(
+def _compute_metrics(
     rows: pd.DataFrame, chosen: pd.DataFrame, second_judge: Judge | None, calibration: Calibration | None
 ) -> dict[str, Any]:
     """Return yield and noise of the pictures, and the second judge's errors against the first.
@@ -178,8 +178,8 @@ def _metrics(
         "candidates": {
             "drawn": len(rows),
             "n": len(first),
-            "faithful": _share(first["faithful"]),
-            "ambiguous_of_faithful": _share(part.loc[part["faithful"], "first_ambiguous"]),
+            "faithful": _compute_share(first["faithful"]),
+            "ambiguous_of_faithful": _compute_share(part.loc[part["faithful"], "first_ambiguous"]),
             "by_subtype": {
                 str(name): {"n": int(row["size"]), "faithful": round(float(row["mean"]), 4)}
                 for name, row in by_subtype.iterrows()
@@ -187,9 +187,9 @@ def _metrics(
         },
         "negatives": {
             "n": len(best),
-            "with_faithful": _share(best),
-            "with_faithful_and_clear": _share(clear),
-            "ambiguous": _share((best & ~clear)[best.index.isin(part["negative_id"])]),
+            "with_faithful": _compute_share(best),
+            "with_faithful_and_clear": _compute_share(clear),
+            "ambiguous": _compute_share((best & ~clear)[best.index.isin(part["negative_id"])]),
             "kept": len(chosen),
         },
     }
@@ -200,16 +200,16 @@ def _metrics(
             "n": len(part),
             "accepted_from": calibration.threshold if calibration else FAITHFUL,
             "calibration": calibration._asdict() if calibration else None,
-            "passed": _share(part["passed"]),
-            "passed_of_unfaithful": _share(part.loc[~part["faithful"], "passed"]),
-            "share_true": _share(truth),
-            "precision": _share(truth[accepted]),
-            "recall": _share(accepted[truth]),
-            "agreement": _share(truth == accepted),
+            "passed": _compute_share(part["passed"]),
+            "passed_of_unfaithful": _compute_share(part.loc[~part["faithful"], "passed"]),
+            "share_true": _compute_share(truth),
+            "precision": _compute_share(truth[accepted]),
+            "recall": _compute_share(accepted[truth]),
+            "agreement": _compute_share(truth == accepted),
         }
     return out
 
 
-def _share(flags: pd.Series[bool]) -> float | None:
+def _compute_share(flags: pd.Series[bool]) -> float | None:
     """Return the share of true values rounded to four digits, or None of no values."""
     return round(float(flags.mean()), 4) if len(flags) else None

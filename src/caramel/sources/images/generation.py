@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from caramel.errors import DataError
-from caramel.interfaces.source import Put
-from caramel.models.devices import gpus_of, resolve_device
+from caramel.interfaces.source import SaveImage
+from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.registry import JUDGES
 from caramel.runtime.ray.file_transfer import LocalFile
 from caramel.runtime.ray.sharded_map import Executor, map_shards
@@ -23,8 +23,8 @@ from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.io import build_frame
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.rejects import REJECTS
-from caramel.sources.captions.formatting import suffixed
-from caramel.sources.images.candidates import Until, draw_shard
+from caramel.sources.captions.formatting import append_suffix
+from caramel.sources.images.candidates import StopRule, draw_shard
 
 NOT_DRAWN = "not chosen to be drawn: its image or its subtype has its number"
 
@@ -55,8 +55,8 @@ def choose_negatives(
     # Rare subtypes choose their images first, or common ones would leave them none.
     for subtype in reversed(rows["subtype"].value_counts().index.tolist()):
         free = rows[(rows["subtype"] == subtype) & ~rows["image_id"].isin(used)].drop_duplicates("image_id")
-        place = free.groupby("split").cumcount()
-        taken.append(free[place < free["split"].map(per_subtype).astype("float64").fillna(0)])
+        rank = free.groupby("split").cumcount()
+        taken.append(free[rank < free["split"].map(per_subtype).astype("float64").fillna(0)])
         used.update(taken[-1]["image_id"])
     if not sum(len(part) for part in taken):
         raise DataError(
@@ -65,11 +65,11 @@ def choose_negatives(
         )
     chosen = pd.concat(taken)[["negative_id", "split"]]
     of_chosen = negatives[negatives["negative_id"].isin(chosen["negative_id"])]
-    found = of_chosen.merge(chosen, on="negative_id").sort_values("negative_id", ignore_index=True)
-    return found[[*NEGATIVES.columns, "split"]]
+    selected = of_chosen.merge(chosen, on="negative_id").sort_values("negative_id", ignore_index=True)
+    return selected[[*NEGATIVES.columns, "split"]]
 
 
-def not_drawn(negatives: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
+def build_rejects(negatives: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the negatives that ``choose_negatives`` left out, as table ``rejects``."""
     is_chosen = negatives["negative_id"].isin(chosen["negative_id"])
     left = negatives.loc[~is_chosen, ["negative_id", "negative_caption"]]
@@ -84,7 +84,7 @@ def hold_out(negatives: pd.DataFrame, pairs: pd.DataFrame, *, count: int, seed: 
     return choose_negatives(negatives, pairs, per_subtype={"val": share}, seed=seed).head(count)
 
 
-def prompts(
+def build_prompts(
     negatives: pd.DataFrame,
     pairs: pd.DataFrame,
     source: pd.DataFrame,
@@ -108,28 +108,35 @@ def prompts(
         DataError: scenes are asked for, and the captions are none of the world.
     """
     captions = negatives["negative_caption"]
-    prompt = [suffixed(caption, prompt_suffix) for caption in captions]
-    asked = pd.DataFrame({"negative_id": negatives["negative_id"], "caption": captions, "prompt": prompt})
+    prompt = [append_suffix(caption, prompt_suffix) for caption in captions]
+    prompt_rows = pd.DataFrame(
+        {"negative_id": negatives["negative_id"], "caption": captions, "prompt": prompt}
+    )
     of_pair = pairs.set_index("pair_id").loc[negatives["pair_id"], ["caption", "scene", "split"]]
-    asked = asked.assign(positive=of_pair["caption"].to_numpy(), type=negatives["type"])
+    prompt_rows = prompt_rows.assign(positive=of_pair["caption"].to_numpy(), type=negatives["type"])
     if method == "edit":
-        from caramel.sources.images.editing import planned
-        from caramel.sources.world.compounds import seen_and_tested
+        from caramel.sources.images.editing import plan_scene_edit
+        from caramel.sources.world.compounds import list_split_compounds
 
-        _, tested = seen_and_tested(source)
-        rows = zip(asked["negative_id"], captions, *(of_pair[c] for c in of_pair), strict=True)
-        plans = [planned(*row, seed=seed, tested=tested) for row in rows]
-        asked = asked.assign(suffix=prompt_suffix, scene=of_pair["scene"].to_numpy(), planned=plans)
-    return [dict(zip(asked.columns, row, strict=True)) for row in asked.itertuples(index=False, name=None)]
+        _, tested = list_split_compounds(source)
+        rows = zip(prompt_rows["negative_id"], captions, *(of_pair[c] for c in of_pair), strict=True)
+        plans = [plan_scene_edit(*row, seed=seed, tested=tested) for row in rows]
+        prompt_rows = prompt_rows.assign(
+            suffix=prompt_suffix, scene=of_pair["scene"].to_numpy(), planned=plans
+        )
+    return [
+        dict(zip(prompt_rows.columns, row, strict=True))
+        for row in prompt_rows.itertuples(index=False, name=None)
+    ]
 
 
-def synthesize(
-    asked: Sequence[Mapping[str, str]],
+def generate_candidates(
+    prompt_rows: Sequence[Mapping[str, str]],
     splits: Mapping[str, str],
     *,
     generator: str,
     candidates: int,
-    until: Until | None,
+    until: StopRule | None,
     seed: int,
     shard: int,
     guidance: float,
@@ -140,7 +147,7 @@ def synthesize(
     gpus: float,
     executor: Executor,
     folder: Path,
-    put: Put,
+    put: SaveImage,
 ) -> pd.DataFrame:
     """Return table ``candidates``: up to ``candidates`` pictures of each negative caption, or pairs of them.
 
@@ -170,12 +177,12 @@ def synthesize(
     }
     parts = map_shards(
         draw_shard,
-        [list(asked[start : start + shard]) for start in range(0, len(asked), shard)],
+        [list(prompt_rows[start : start + shard]) for start in range(0, len(prompt_rows), shard)],
         settings=settings,
         folder=folder,
         executor=executor,
         title="synthesize",
-        gpus=gpus_of(gpus, device),
+        gpus=get_gpus_per_worker(gpus, device),
     )
     how = f"guidance={guidance:g} steps={steps}"
     rows = []
@@ -189,8 +196,8 @@ def synthesize(
                     known = {"source": f"synthetic ({how})", "split": splits[name]}
                     put(image_id, data, f"{image_id}.png", width=size, height=size, **known)
             rows.append(row)
-    assert len(asked) <= len(rows) <= len(asked) * candidates
-    by_name = pd.DataFrame(asked).set_index("negative_id").reindex(columns=["prompt", "planned"])
+    assert len(prompt_rows) <= len(rows) <= len(prompt_rows) * candidates
+    by_name = pd.DataFrame(prompt_rows).set_index("negative_id").reindex(columns=["prompt", "planned"])
     table = pd.DataFrame(rows).join(by_name, "negative_id").rename(columns={"planned": "scene"})
     return build_frame(CANDIDATES, table.assign(generator=how))
 
@@ -212,14 +219,14 @@ def grid_trial(
     decide = JUDGES[judge](
         checkpoint=judge_checkpoint, device=settings["device"], further_objects=further_objects
     )
-    said = {row["negative_id"]: row["caption"] for row in captions}
-    texts = drawn["negative_id"].map(said).tolist()
-    fit = decide.fit(drawn["png"].tolist(), texts)
-    return {**point, "fit": float(np.mean(fit)), "n": len(fit)}
+    caption_of = {row["negative_id"]: row["caption"] for row in captions}
+    texts = drawn["negative_id"].map(caption_of).tolist()
+    scores = decide.score_match(drawn["png"].tolist(), texts)
+    return {**point, "fit": float(np.mean(scores)), "n": len(scores)}
 
 
 def choose_settings(
-    asked: Sequence[Mapping[str, str]],
+    prompt_rows: Sequence[Mapping[str, str]],
     *,
     guidance: Sequence[float],
     steps: Sequence[int],
@@ -253,7 +260,7 @@ def choose_settings(
         grid_trial,
         points,
         settings={
-            "captions": asked,
+            "captions": prompt_rows,
             "generator": LocalFile(generator),
             "judge": judge,
             "judge_checkpoint": LocalFile(judge_checkpoint),
@@ -266,7 +273,7 @@ def choose_settings(
         folder=folder,
         executor=executor,
         title="generation settings",
-        gpus=gpus_of(gpus, device),
+        gpus=get_gpus_per_worker(gpus, device),
     )
     results = [trial.result for trial in trials]
     best = max(results, key=lambda r: r["fit"])

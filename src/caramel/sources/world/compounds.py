@@ -26,54 +26,54 @@ from caramel.sources.world.scenes import (
     Meaning,
     Mention,
     Scene,
-    Thing,
-    related,
+    SceneObject,
+    has_relation,
 )
 
 Compound = tuple[str, ...]
 SPLITS = ("train",) * 12 + ("val",) * 3 + ("test",) * 5  # by the hash of the words
 
 
-def compounds_of_scene(scene: Scene) -> frozenset[Compound]:
+def list_scene_compounds(scene: Scene) -> frozenset[Compound]:
     """Return all that is composed in the picture, said or not."""
-    things, number = scene.things, str(len(scene.things))
+    objects, number = scene.things, str(len(scene.things))
     return frozenset(
         [
-            *((t.noun, t.colour) for t in things),
-            *((t.noun, number) for t in things),
+            *((t.noun, t.colour) for t in objects),
+            *((t.noun, number) for t in objects),
             *(
-                (a.noun, kind, b.noun)
-                for a, b in itertools.permutations(things, 2)
-                for kind in ("left", "above")
-                if related(a, kind, b)
+                (a.noun, predicate, b.noun)
+                for a, b in itertools.permutations(objects, 2)
+                for predicate in ("left", "above")
+                if has_relation(a, predicate, b)
             ),
         ]
     )
 
 
-def compounds_of_meaning(meaning: Meaning, *, exactly: bool) -> frozenset[Compound]:
+def list_meaning_compounds(meaning: Meaning, *, exactly: bool) -> frozenset[Compound]:
     """Return what the caption composes; ``exactly``: it names all that is there, so that it says a number as well."""
-    said = meaning.mentions
-    found: list[Compound] = [(m.noun, m.colour) for m in said if m.colour]
+    mentions = meaning.mentions
+    compounds: list[Compound] = [(m.noun, m.colour) for m in mentions if m.colour]
     if exactly:
-        found += [(m.noun, str(len(said))) for m in said]
+        compounds += [(m.noun, str(len(mentions))) for m in mentions]
     for r in meaning.relations:
-        a, kind, b = said[r.subject].noun, r.kind, said[r.object].noun
-        found.append((a, kind, b) if kind in ("left", "above") else (b, INVERSE[kind], a))
-    return frozenset(found)
+        a, predicate, b = mentions[r.subject].noun, r.predicate, mentions[r.object].noun
+        compounds.append((a, predicate, b) if predicate in ("left", "above") else (b, INVERSE[predicate], a))
+    return frozenset(compounds)
 
 
-def seen_and_tested(pairs: pd.DataFrame) -> tuple[frozenset[Compound], frozenset[Compound]]:
+def list_split_compounds(pairs: pd.DataFrame) -> tuple[frozenset[Compound], frozenset[Compound]]:
     """Return what pictures of train compose, and what those of test do besides; of a table ``pairs`` with scenes."""
-    shown = {
-        split: frozenset().union(*(compounds_of_scene(Scene.from_json(text)) for text in rows.dropna()))
+    compounds = {
+        split: frozenset().union(*(list_scene_compounds(Scene.from_json(text)) for text in rows.dropna()))
         for split, rows in pairs.groupby("split")["scene"]
     }
-    seen: frozenset[Compound] = shown.get("train", frozenset())
-    return seen, shown.get("test", frozenset()) - seen
+    train_compounds: frozenset[Compound] = compounds.get("train", frozenset())
+    return train_compounds, compounds.get("test", frozenset()) - train_compounds
 
 
-def held_out(share: float, *, numbers: Sequence[int], seed: int) -> frozenset[Compound]:
+def draw_held_out_compounds(share: float, *, numbers: Sequence[int], seed: int) -> frozenset[Compound]:
     """Return the compounds that no scene of the train split has.
 
     Of each kind a share is drawn, spread over the nouns. A noun's typical colour stays, as the typical colour is what
@@ -85,44 +85,46 @@ def held_out(share: float, *, numbers: Sequence[int], seed: int) -> frozenset[Co
         seed: of the draw.
     """
     rng = np.random.default_rng([seed, zlib.crc32(b"held out")])
-    colours = _dealt(rng, [[c for c in COLOURS if c != TYPICAL_COLOUR.get(n)] for n in NOUNS])
+    colours = _deal_choices(rng, [[c for c in COLOURS if c != TYPICAL_COLOUR.get(n)] for n in NOUNS])
     levels = [str(n) for n in sorted(set(numbers))]
-    counts = _dealt(rng, [levels for _ in NOUNS])[: len(NOUNS)] if len(levels) > 1 else []
-    places = [(a, k, b) for a, b in itertools.permutations(NOUNS, 2) for k in ("left", "above")]
-    drawn = [places[i] for i in rng.permutation(len(places)).tolist()]
+    counts = _deal_choices(rng, [levels for _ in NOUNS])[: len(NOUNS)] if len(levels) > 1 else []
+    relations = [(a, k, b) for a, b in itertools.permutations(NOUNS, 2) for k in ("left", "above")]
+    drawn = [relations[i] for i in rng.permutation(len(relations)).tolist()]
     return frozenset(
         [
             *colours[: round(share * len(NOUNS) * len(COLOURS))],
             *counts[: round(share * len(NOUNS) * len(levels))],
-            *drawn[: round(share * len(places))],
+            *drawn[: round(share * len(relations))],
         ]
     )
 
 
-def _dealt(rng: np.random.Generator, choices: Sequence[Sequence[str]]) -> list[Compound]:
+def _deal_choices(rng: np.random.Generator, choices: Sequence[Sequence[str]]) -> list[Compound]:
     """Return each noun with each of its choices, a random one of every noun first, then a second one …"""
     order = rng.permutation(len(NOUNS)).tolist()
-    own = {n: [choices[n][i] for i in rng.permutation(len(choices[n])).tolist()] for n in order}
+    shuffled = {n: [choices[n][i] for i in rng.permutation(len(choices[n])).tolist()] for n in order}
     rounds = range(max(len(c) for c in choices))
-    return [(NOUNS[n], own[n][turn]) for turn in rounds for n in order if turn < len(own[n])]
+    return [(NOUNS[n], shuffled[n][turn]) for turn in rounds for n in order if turn < len(shuffled[n])]
 
 
-def mentions_of(things: Iterable[Thing]) -> tuple[Mention, ...]:
+def build_mentions(objects: Iterable[SceneObject]) -> tuple[Mention, ...]:
     """Return the things with all that can be said of each."""
-    return tuple(Mention(t.noun, t.colour, t.size) for t in things)
+    return tuple(Mention(t.noun, t.colour, t.size) for t in objects)
 
 
-def split_of(mentions: Iterable[Mention]) -> str:
+def assign_split(mentions: Iterable[Mention]) -> str:
     """Return the split of what is said: a function of its words alone, bound in whatever way."""
     words = sorted(w for m in mentions for w in (m.noun, m.colour, m.size) if w)
     return SPLITS[zlib.crc32(" ".join(words).encode()) % len(SPLITS)]
 
 
-def belongs(scene: Scene, split: str, kept_out: frozenset[Compound]) -> bool:
+def is_allowed_in_split(scene: Scene, split: str, kept_out: frozenset[Compound]) -> bool:
     """Return whether a picture may stand in a split: its words are of that split, and only test shows what is kept out."""
-    return split_of(mentions_of(scene.things)) == split and shows_none(scene, split, kept_out)
+    return assign_split(build_mentions(scene.things)) == split and has_only_allowed_compounds(
+        scene, split, kept_out
+    )
 
 
-def shows_none(scene: Scene, split: str, kept_out: frozenset[Compound]) -> bool:
+def has_only_allowed_compounds(scene: Scene, split: str, kept_out: frozenset[Compound]) -> bool:
     """Return whether a picture of a split shows nothing that is kept out of it; test shows all."""
-    return split == "test" or not compounds_of_scene(scene) & kept_out
+    return split == "test" or not list_scene_compounds(scene) & kept_out

@@ -31,18 +31,18 @@ _SCALE = 64  # vector units of one icon
 Pen = ImageDraw.ImageDraw
 
 
-def _tree(pen: Pen) -> None:
+def _draw_tree(pen: Pen) -> None:
     pen.polygon([(32, 0), (4, 44), (60, 44)], fill=255)
     pen.rectangle((25, 44, 39, 63), fill=255)
 
 
-def _house(pen: Pen) -> None:
+def _draw_house(pen: Pen) -> None:
     pen.polygon([(32, 0), (0, 30), (63, 30)], fill=255)
     pen.rectangle((8, 30, 56, 63), fill=255)
     pen.rectangle((25, 42, 39, 63), fill=0)
 
 
-def _car(pen: Pen) -> None:
+def _draw_car(pen: Pen) -> None:
     pen.polygon([(16, 14), (46, 14), (56, 32), (8, 32)], fill=255)
     pen.rectangle((0, 30, 63, 46), fill=255)
     pen.ellipse((8, 38, 26, 56), fill=255)
@@ -50,29 +50,29 @@ def _car(pen: Pen) -> None:
     pen.rectangle((22, 19, 40, 29), fill=0)
 
 
-def _boat(pen: Pen) -> None:
+def _draw_boat(pen: Pen) -> None:
     pen.polygon([(0, 42), (63, 42), (50, 62), (13, 62)], fill=255)
     pen.polygon([(35, 0), (35, 38), (62, 38)], fill=255)
     pen.polygon([(28, 10), (28, 38), (8, 38)], fill=255)
 
 
-def _cup(pen: Pen) -> None:
+def _draw_cup(pen: Pen) -> None:
     pen.polygon([(4, 10), (44, 10), (38, 58), (10, 58)], fill=255)
     pen.arc((32, 16, 62, 46), -100, 120, fill=255, width=9)
 
 
-def _book(pen: Pen) -> None:
+def _draw_book(pen: Pen) -> None:
     pen.rectangle((4, 4, 59, 59), fill=255)
     pen.rectangle((14, 4, 20, 59), fill=0)
 
 
-def _wheel(pen: Pen) -> None:
+def _draw_wheel(pen: Pen) -> None:
     pen.ellipse((2, 2, 61, 61), outline=255, width=11)
     pen.rectangle((28, 4, 35, 59), fill=255)
     pen.rectangle((4, 28, 59, 35), fill=255)
 
 
-def _van(pen: Pen) -> None:
+def _draw_van(pen: Pen) -> None:
     pen.polygon([(4, 14), (46, 14), (56, 32), (4, 32)], fill=255)
     pen.rectangle((0, 30, 63, 46), fill=255)
     pen.ellipse((8, 38, 26, 56), fill=255)
@@ -83,21 +83,21 @@ def _van(pen: Pen) -> None:
 _DRAW: dict[str, Callable[[Pen], None]] = {
     "ball": lambda pen: pen.ellipse((2, 2, 61, 61), fill=255),
     "box": lambda pen: pen.rectangle((4, 4, 59, 59), fill=255),
-    "tree": _tree,
-    "house": _house,
-    "car": _car,
-    "boat": _boat,
-    "cup": _cup,
+    "tree": _draw_tree,
+    "house": _draw_house,
+    "car": _draw_car,
+    "boat": _draw_boat,
+    "cup": _draw_cup,
     "ring": lambda pen: pen.ellipse((2, 2, 61, 61), outline=255, width=16),
     "egg": lambda pen: pen.ellipse((9, 2, 54, 61), fill=255),
-    "book": _book,
-    "wheel": _wheel,
-    "van": _van,
+    "book": _draw_book,
+    "wheel": _draw_wheel,
+    "van": _draw_van,
 }
 
 
 @functools.cache
-def masks() -> npt.NDArray[np.float32]:
+def draw_icon_masks() -> npt.NDArray[np.float32]:
     """Return icon coverage in [0, 1]: shape (noun, size, dy, dx, CELL, CELL).
 
     ``dy`` and ``dx`` index the jitter, from -JITTER to +JITTER.
@@ -118,22 +118,22 @@ def masks() -> npt.NDArray[np.float32]:
     return out
 
 
-def draw(scene: Scene, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
+def draw_scene(scene: Scene, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
     """Return the picture of the scene, shape (48, 48, 3); ``rng`` places icons in their cells."""
-    picture = np.empty((CANVAS, CANVAS, 3), np.float32)
-    picture[:] = BACKGROUND_RGB[scene.background]
-    for thing in scene.things:
+    image = np.empty((CANVAS, CANVAS, 3), np.float32)
+    image[:] = BACKGROUND_RGB[scene.background]
+    for obj in scene.things:
         dy, dx = rng.integers(2 * JITTER + 1, size=2).tolist()
-        mask = masks()[NOUNS.index(thing.noun), SIZES.index(thing.size), dy, dx, :, :, None]
-        rows = slice(thing.row * CELL, (thing.row + 1) * CELL)
-        columns = slice(thing.column * CELL, (thing.column + 1) * CELL)
-        colour = np.array(COLOUR_RGB[thing.colour], np.float32)
-        picture[rows, columns] += mask * (colour - picture[rows, columns])
-    return np.rint(picture).astype(np.uint8)
+        mask = draw_icon_masks()[NOUNS.index(obj.noun), SIZES.index(obj.size), dy, dx, :, :, None]
+        rows = slice(obj.row * CELL, (obj.row + 1) * CELL)
+        columns = slice(obj.column * CELL, (obj.column + 1) * CELL)
+        colour = np.array(COLOUR_RGB[obj.colour], np.float32)
+        image[rows, columns] += mask * (colour - image[rows, columns])
+    return np.rint(image).astype(np.uint8)
 
 
-def to_png(picture: npt.NDArray[np.uint8]) -> bytes:
+def encode_png(image: npt.NDArray[np.uint8]) -> bytes:
     """Return the picture as PNG bytes; equal pixels give equal bytes."""
     buffer = io.BytesIO()
-    Image.fromarray(picture).save(buffer, "PNG", compress_level=6)
+    Image.fromarray(image).save(buffer, "PNG", compress_level=6)
     return buffer.getvalue()

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from caramel.sources.world.drawing import BACKGROUND_RGB, CANVAS, CELL, COLOUR_RGB, masks
-from caramel.sources.world.scenes import COLOURS, GRID, NOUNS, SIZES, Scene, Thing
+from caramel.sources.world.drawing import BACKGROUND_RGB, CANVAS, CELL, COLOUR_RGB, draw_icon_masks
+from caramel.sources.world.scenes import COLOURS, GRID, NOUNS, SIZES, Scene, SceneObject
 
 EMPTY = 0.35  # a cell with less than this share of the faintest icon's energy is empty
 UNEXPLAINED = 0.35  # an icon may leave at most this share of its own energy unexplained
 
 
 @dataclass(frozen=True)
-class PictureReading:
+class ImageReading:
     """What was read: the scene, and how many cells hold something that is no icon."""
 
     scene: Scene
@@ -29,11 +29,11 @@ class PictureReading:
 
 
 @functools.cache
-def _templates(background: str) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def _build_templates(background: str) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Return templates (n, CELL·CELL·3), as differences from the background, and their energies."""
     offset = np.array([COLOUR_RGB[c] for c in COLOURS], np.float32)
     offset -= np.array(BACKGROUND_RGB[background], np.float32)
-    flat = masks().reshape(-1, CELL * CELL)  # (noun·size·jitter, pixels)
+    flat = draw_icon_masks().reshape(-1, CELL * CELL)  # (noun·size·jitter, pixels)
     templates = (
         flat[:, None, :, None] * offset[None, :, None, :] / np.float32(255)
     )  # (…, colour, pixels, rgb)
@@ -42,28 +42,28 @@ def _templates(background: str) -> tuple[npt.NDArray[np.float32], npt.NDArray[np
     return templates, energy
 
 
-def read_pictures(pictures: npt.NDArray[np.uint8], batch: int = 256) -> list[PictureReading]:
+def read_images(images: npt.NDArray[np.uint8], batch: int = 256) -> list[ImageReading]:
     """Return the reading of each picture; ``pictures`` has shape (n, 48, 48, 3)."""
-    if pictures.shape[1:] != (CANVAS, CANVAS, 3):
-        raise ValueError(f"pictures must have shape (n, {CANVAS}, {CANVAS}, 3), not {pictures.shape}")
+    if images.shape[1:] != (CANVAS, CANVAS, 3):
+        raise ValueError(f"pictures must have shape (n, {CANVAS}, {CANVAS}, 3), not {images.shape}")
     names = list(BACKGROUND_RGB)
     palette = np.array([BACKGROUND_RGB[n] for n in names], np.float32)
-    readings: dict[int, PictureReading] = {}
-    for start in range(0, len(pictures), batch):
-        part = pictures[start : start + batch].astype(np.float32)
+    readings: dict[int, ImageReading] = {}
+    for start in range(0, len(images), batch):
+        part = images[start : start + batch].astype(np.float32)
         middle = np.median(part.reshape(len(part), -1, 3), axis=1)  # icons cover under half
         nearest = ((middle[:, None] - palette) ** 2).sum(2).argmin(1)
         differences = part - middle[:, None, None]
         for background in np.unique(nearest).tolist():
             rows = np.flatnonzero(nearest == background)
-            read = _read(differences[rows], names[background])
+            read = _read_differences(differences[rows], names[background])
             readings |= dict(zip((start + rows).tolist(), read, strict=True))
-    return [readings[index] for index in range(len(pictures))]
+    return [readings[index] for index in range(len(images))]
 
 
-def _read(differences: npt.NDArray[np.float32], background: str) -> list[PictureReading]:
+def _read_differences(differences: npt.NDArray[np.float32], background: str) -> list[ImageReading]:
     """Read pictures of one background, given as their differences from it. (n, CANVAS, CANVAS, 3)."""
-    templates, energy = _templates(background)
+    templates, energy = _build_templates(background)
     cells = differences.reshape(-1, GRID, CELL, GRID, CELL, 3).transpose(0, 1, 3, 2, 4, 5)
     cells = cells.reshape(len(differences) * GRID * GRID, -1) / np.float32(255)  # (4 n, CELL·CELL·3)
     power = (cells**2).sum(1)
@@ -71,8 +71,8 @@ def _read(differences: npt.NDArray[np.float32], background: str) -> list[Picture
     error = power[filled, None] - 2 * cells[filled] @ templates.T + energy  # (k, templates)
     best = error.argmin(1)
     share = error[np.arange(len(filled)), best] / energy[best]
-    shape = (*masks().shape[:4], len(COLOURS))
-    things: list[list[Thing]] = [[] for _ in differences]
+    shape = (*draw_icon_masks().shape[:4], len(COLOURS))
+    objects: list[list[SceneObject]] = [[] for _ in differences]
     unreadable = [0] * len(differences)
     for number, template, unexplained in zip(filled.tolist(), best.tolist(), share.tolist(), strict=True):
         index, cell = divmod(number, GRID * GRID)
@@ -80,8 +80,8 @@ def _read(differences: npt.NDArray[np.float32], background: str) -> list[Picture
             unreadable[index] += 1
             continue
         noun, size, _, _, colour = (int(i) for i in np.unravel_index(template, shape))
-        things[index].append(Thing(NOUNS[noun], COLOURS[colour], SIZES[size], *divmod(cell, GRID)))
+        objects[index].append(SceneObject(NOUNS[noun], COLOURS[colour], SIZES[size], *divmod(cell, GRID)))
     return [
-        PictureReading(Scene(tuple(of_picture), background), count)
-        for of_picture, count in zip(things, unreadable, strict=True)
+        ImageReading(Scene(tuple(of_image), background), count)
+        for of_image, count in zip(objects, unreadable, strict=True)
     ]

@@ -95,47 +95,47 @@ class Reading:
         return replace(self.meaning, mentions=(*self.meaning.mentions, self.added))
 
 
-def phrase(mention: Mention) -> str:
+def format_mention(mention: Mention) -> str:
     """Return "a small red car on the left" for a mention."""
     position = POSITION_PHRASE[mention.position] if mention.position else None
     words = " ".join(w for w in (mention.size, mention.colour, mention.noun, position) if w)
     return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 
-def formatted(text: str) -> str:
+def format_sentence(text: str) -> str:
     """Return the text with a capital first letter and one final stop."""
     return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
-def shape(meaning: Meaning) -> tuple[int, int]:
+def get_pattern_key(meaning: Meaning) -> tuple[int, int]:
     """Return (mentions, relations): the key into ``PATTERNS``."""
     return len(meaning.mentions), len(meaning.relations)
 
 
-def realise(said: Reading) -> str:
+def realise_caption(reading: Reading) -> str:
     """Return the caption that says so, formatted: the inverse of ``read``.
 
     The meaning has one to three mentions, its relations run first→second, then third→second, and the pattern is one of
     ``PATTERNS[shape(meaning)]``. Where there is a relation, no mention says its position.
     """
-    meaning = said.meaning
-    assert not (meaning.relations and any(m.position for m in said.whole.mentions)), said
+    meaning = reading.meaning
+    assert not (meaning.relations and any(m.position for m in reading.whole.mentions)), reading
     names = dict(zip("abc", meaning.mentions, strict=False))
-    slots = {name: phrase(mention) for name, mention in names.items()}
+    slots = {name: format_mention(mention) for name, mention in names.items()}
     if len(meaning.mentions) > 1:
         slots["the_b"] = meaning.mentions[1].noun
     for relation in meaning.relations:
         pair = "abc"[relation.subject] + "abc"[relation.object]
-        slots[pair] = PREPOSITION[relation.kind]
-        slots[f"its_{pair}"] = ADVERB[relation.kind]
-        slots[f"its_{pair[::-1]}"] = ADVERB[INVERSE[relation.kind]]
-    text = PATTERNS[shape(meaning)][said.pattern].format(**slots)
-    if said.added is not None:
-        text += ADDED.format(x=phrase(said.added))
-    return formatted(text + ALONE * said.alone)
+        slots[pair] = PREPOSITION[relation.predicate]
+        slots[f"its_{pair}"] = ADVERB[relation.predicate]
+        slots[f"its_{pair[::-1]}"] = ADVERB[INVERSE[relation.predicate]]
+    text = PATTERNS[get_pattern_key(meaning)][reading.pattern].format(**slots)
+    if reading.added is not None:
+        text += ADDED.format(x=format_mention(reading.added))
+    return format_sentence(text + ALONE * reading.alone)
 
 
-def _mention_regex(name: str, *, with_position: bool) -> str:
+def _build_mention_regex(name: str, *, with_position: bool) -> str:
     sizes, colours, nouns = ("|".join(words) for words in (SIZES, COLOURS, NOUNS))
     text = f"an? (?:(?P<{name}_size>{sizes}) )?(?:(?P<{name}_colour>{colours}) )?(?P<{name}_noun>{nouns})"
     positions = "|".join(POSITION_PHRASE.values())
@@ -143,7 +143,7 @@ def _mention_regex(name: str, *, with_position: bool) -> str:
 
 
 @functools.cache
-def _readers() -> tuple[tuple[int, bool, re.Pattern[str]], ...]:
+def _compile_patterns() -> tuple[tuple[int, bool, re.Pattern[str]], ...]:
     """Return (pattern, whether it ends in ``ALONE``, regular expression) for every sentence form."""
     prepositions, adverbs = ("|".join(d.values()) for d in (PREPOSITION, ADVERB))
     slots = {"the_b": "(?P=b_noun)"}
@@ -153,7 +153,7 @@ def _readers() -> tuple[tuple[int, bool, re.Pattern[str]], ...]:
     slots["its_ba"] = f"(?P<its_ba>{adverbs})"
     readers = []
     for (_, relations), patterns in PATTERNS.items():
-        slots |= {name: _mention_regex(name, with_position=not relations) for name in "abcx"}
+        slots |= {name: _build_mention_regex(name, with_position=not relations) for name in "abcx"}
         for index, pattern in enumerate(patterns):
             for tail in ("", ADDED, ALONE):
                 text = (pattern + tail).format(**slots)
@@ -161,40 +161,40 @@ def _readers() -> tuple[tuple[int, bool, re.Pattern[str]], ...]:
     return tuple(readers)
 
 
-def _relation(found: dict[str, str | None], subject: str, object_: str) -> Relation | None:
+def _parse_relation(groups: dict[str, str | None], subject: str, object_: str) -> Relation | None:
     """Return the relation that the groups of a match state between two names, if any."""
-    kinds = {v: k for words in (PREPOSITION, ADVERB) for k, v in words.items()}
+    predicates = {v: k for words in (PREPOSITION, ADVERB) for k, v in words.items()}
     ends = "abc".index(subject), "abc".index(object_)
     for group in (f"{subject}{object_}", f"its_{subject}{object_}"):
-        if word := found.get(group):
-            return Relation(ends[0], kinds[word], ends[1])
-    if word := found.get(f"its_{object_}{subject}"):
-        return Relation(ends[0], INVERSE[kinds[word]], ends[1])
+        if word := groups.get(group):
+            return Relation(ends[0], predicates[word], ends[1])
+    if word := groups.get(f"its_{object_}{subject}"):
+        return Relation(ends[0], INVERSE[predicates[word]], ends[1])
     return None
 
 
 @functools.lru_cache(maxsize=65536)
-def read(caption: str) -> Reading | None:
+def parse_caption(caption: str) -> Reading | None:
     """Return what the caption says, or None if it is no sentence of this language."""
     text = caption[:1].lower() + caption[1:]
     positions: dict[str | None, str] = {words: position for position, words in POSITION_PHRASE.items()}
-    for index, alone, reader in _readers():
+    for index, alone, reader in _compile_patterns():
         match = reader.fullmatch(text)
         if match is None:
             continue
-        found = match.groupdict()
+        groups = match.groupdict()
         mentions = {
             n: Mention(
-                str(found[f"{n}_noun"]),
-                found[f"{n}_colour"],
-                found[f"{n}_size"],
-                positions.get(found.get(f"{n}_position")),
+                str(groups[f"{n}_noun"]),
+                groups[f"{n}_colour"],
+                groups[f"{n}_size"],
+                positions.get(groups.get(f"{n}_position")),
             )
             for n in "abcx"
-            if f"{n}_noun" in found
+            if f"{n}_noun" in groups
         }
         added = mentions.pop("x", None)
-        relations = (_relation(found, "a", "b"), _relation(found, "c", "b"))
+        relations = (_parse_relation(groups, "a", "b"), _parse_relation(groups, "c", "b"))
         meaning = Meaning(tuple(mentions.values()), tuple(r for r in relations if r))
         return Reading(meaning, index, added, alone)
     return None

@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 
 from caramel.schemas.pairs import PAIRS
-from caramel.sources.world.compounds import mentions_of
-from caramel.sources.world.drawing import CELL, ICON, JITTER, draw, to_png
-from caramel.sources.world.grammar import formatted, phrase
+from caramel.sources.world.compounds import build_mentions
+from caramel.sources.world.drawing import CELL, ICON, JITTER, draw_scene, encode_png
+from caramel.sources.world.grammar import format_mention, format_sentence
 from caramel.sources.world.scenes import Scene, sample_scene
 
 BORDER = (CELL - max(ICON.values())) // 2 - JITTER  # pixels at each side of a cell that no icon reaches
 
 
-class Objects(Mapping[str, bytes]):
+class ObjectImages(Mapping[str, bytes]):
     """image_id -> PNG of one object in its cell, (CELL, CELL) pixels, drawn when it is asked for.
 
     Every noun, colour and size is equally likely, those too that the scenes of train keep apart: a generator makes the
@@ -34,21 +34,21 @@ class Objects(Mapping[str, bytes]):
         return iter(self._index)
 
     def __getitem__(self, image_id: str) -> bytes:
-        scene, rng = self._sampled(image_id)
-        (thing,) = scene.things
-        rows, columns = (slice(place * CELL, (place + 1) * CELL) for place in (thing.row, thing.column))
-        return to_png(draw(scene, rng)[rows, columns])
+        scene, rng = self._sample_scene(image_id)
+        (obj,) = scene.things
+        rows, columns = (slice(cell * CELL, (cell + 1) * CELL) for cell in (obj.row, obj.column))
+        return encode_png(draw_scene(scene, rng)[rows, columns])
 
-    def pairs(self) -> pd.DataFrame:
+    def build_pairs(self) -> pd.DataFrame:
         """Return table ``pairs`` of the train split: all that can be said of each object as its caption."""
         rows = []
         for name in self:
-            scene, _ = self._sampled(name)
-            caption = formatted(phrase(mentions_of(scene.things)[0]))
+            scene, _ = self._sample_scene(name)
+            caption = format_sentence(format_mention(build_mentions(scene.things)[0]))
             rows.append((name, name, caption, scene.to_json(), "train", "world"))
         return pd.DataFrame(rows, columns=list(PAIRS.columns))
 
-    def _sampled(self, image_id: str) -> tuple[Scene, np.random.Generator]:
+    def _sample_scene(self, image_id: str) -> tuple[Scene, np.random.Generator]:
         """Return the scene of a picture, and what is drawn at random next."""
         rng = np.random.default_rng([self._seed, self._index[image_id]])
-        return sample_scene(rng, objects=1, prior=0.0), rng
+        return sample_scene(rng, num_objects=1, prior=0.0), rng

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from caramel.sources.world.compounds import Compound, shows_none, split_of
+from caramel.sources.world.compounds import Compound, assign_split, has_only_allowed_compounds
 from caramel.sources.world.grammar import Reading
 from caramel.sources.world.scenes import (
     BACKGROUNDS,
@@ -19,10 +19,10 @@ from caramel.sources.world.scenes import (
     Mention,
     Relation,
     Scene,
-    Thing,
-    holds,
+    SceneObject,
+    has_relation,
+    is_true_of_objects,
     list_positions,
-    related,
 )
 
 Cell = tuple[int, int]  # row and column, from the top left
@@ -30,7 +30,7 @@ CELLS: tuple[Cell, ...] = tuple(itertools.product(range(GRID), range(GRID)))
 Look = tuple[str, str]  # colour and size of an object
 
 
-def plan(
+def plan_scene(
     negative: Reading,
     positive: Reading,
     scene: Scene,
@@ -51,86 +51,94 @@ def plan(
         rng: draws among equals, and what nothing else says.
         may_stand: whether a picture may show a scene; None is returned where it may show none that the caption says.
     """
-    said = negative.whole
-    kept = _kept(said.mentions, positive.whole.mentions, scene, rng)
+    meaning = negative.whole
+    default_looks = _choose_looks(meaning.mentions, positive.whole.mentions, scene, rng)
     before = {(t.noun, t.colour, t.size) for t in scene.things}
 
-    def changed(looks: tuple[Look, ...]) -> tuple[int, int]:
-        objects = {(m.noun, *look) for m, look in zip(said.mentions, looks, strict=True)}
-        values = zip(itertools.chain(*looks), itertools.chain(*kept), strict=True)
+    def count_changes(looks: tuple[Look, ...]) -> tuple[int, int]:
+        objects = {(m.noun, *look) for m, look in zip(meaning.mentions, looks, strict=True)}
+        values = zip(itertools.chain(*looks), itertools.chain(*default_looks), strict=True)
         return len(objects - before), sum(a != b for a, b in values)
 
-    def distance(other: Scene) -> tuple[bool, int]:
-        return holds(positive.whole, other.things, exactly=True), len(changed_cells(scene, other.things))
+    def measure_distance(other: Scene) -> tuple[bool, int]:
+        return is_true_of_objects(positive.whole, other.things, exactly=True), len(
+            find_changed_cells(scene, other.things)
+        )
 
-    for _, equal in itertools.groupby(sorted(_looks(said), key=changed), key=changed):
-        found = [Scene(things, scene.background) for looks in equal for things in _placed(said, looks)]
-        allowed = [found[i] for i in rng.permutation(len(found)).tolist() if may_stand(found[i])]
+    for _, equal in itertools.groupby(sorted(_iter_looks(meaning), key=count_changes), key=count_changes):
+        scenes = [
+            Scene(placed, scene.background) for looks in equal for placed in _iter_placements(meaning, looks)
+        ]
+        allowed = [scenes[i] for i in rng.permutation(len(scenes)).tolist() if may_stand(scenes[i])]
         if allowed:
-            nearest: Scene = min(allowed, key=distance)
+            nearest: Scene = min(allowed, key=measure_distance)
             return nearest
     return None
 
 
 def can_be_shown(
-    said: Meaning, split: str, kept_out: frozenset[Compound], unless: Meaning | None = None
+    meaning: Meaning, split: str, kept_out: frozenset[Compound], unless: Meaning | None = None
 ) -> bool:
     """Return whether a picture of just the objects that are said may stand in a split (``compounds.belongs``).
 
     And is one of which another caption, ``unless``, is not exactly true.
     """
-    for looks in _looks(said):
-        full = (Mention(m.noun, *look) for m, look in zip(said.mentions, looks, strict=True))
-        if split_of(full) == split:  # the same in all places
-            placed = (t for t in _placed(said, looks) if unless is None or not holds(unless, t, exactly=True))
-            scenes = (Scene(things, BACKGROUNDS[0]) for things in placed)
-            if any(shows_none(scene, split, kept_out) for scene in scenes):
+    for looks in _iter_looks(meaning):
+        full = (Mention(m.noun, *look) for m, look in zip(meaning.mentions, looks, strict=True))
+        if assign_split(full) == split:  # the same in all places
+            placed = (
+                t
+                for t in _iter_placements(meaning, looks)
+                if unless is None or not is_true_of_objects(unless, t, exactly=True)
+            )
+            scenes = (Scene(objects, BACKGROUNDS[0]) for objects in placed)
+            if any(has_only_allowed_compounds(scene, split, kept_out) for scene in scenes):
                 return True
     return False
 
 
-def _looks(said: Meaning) -> Iterator[tuple[Look, ...]]:
+def _iter_looks(meaning: Meaning) -> Iterator[tuple[Look, ...]]:
     """Yield all ways that the mentioned objects can look."""
-    each = [
+    options = [
         itertools.product([m.colour] if m.colour else COLOURS, [m.size] if m.size else SIZES)
-        for m in said.mentions
+        for m in meaning.mentions
     ]
-    return itertools.product(*each)
+    return itertools.product(*options)
 
 
-def _placed(said: Meaning, looks: Sequence[Look]) -> Iterator[tuple[Thing, ...]]:
+def _iter_placements(meaning: Meaning, looks: Sequence[Look]) -> Iterator[tuple[SceneObject, ...]]:
     """Yield the objects in all places in which the relations and positions hold."""
-    for cells in layouts(said):
+    for cells in find_layouts(meaning):
         yield tuple(
-            _thing(m.noun, *look, *cell) for m, look, cell in zip(said.mentions, looks, cells, strict=True)
+            _thing(m.noun, *look, *cell) for m, look, cell in zip(meaning.mentions, looks, cells, strict=True)
         )
 
 
-_thing = functools.cache(Thing)  # there are a few hundred
+_thing = functools.cache(SceneObject)  # there are a few hundred
 
 
-def _kept(
-    said: Sequence[Mention], replaced: Sequence[Mention], scene: Scene, rng: np.random.Generator
+def _choose_looks(
+    mentions: Sequence[Mention], replaced: Sequence[Mention], scene: Scene, rng: np.random.Generator
 ) -> tuple[Look, ...]:
     """Return the look of each mentioned object that changes the least: what is said, else what it had.
 
     What no object of the scene had is drawn: neither one of that name, nor the one at that place of the positive caption.
     """
     looks = {t.noun: (t.colour, t.size) for t in scene.things}
-    kept = []
-    for mention, other in itertools.zip_longest(said, replaced[: len(said)]):
+    chosen = []
+    for mention, other in itertools.zip_longest(mentions, replaced[: len(mentions)]):
         drawn = COLOURS[int(rng.integers(len(COLOURS)))], SIZES[int(rng.integers(len(SIZES)))]
         had = looks.get(mention.noun) or (looks.get(other.noun) if other else None) or drawn
-        kept.append((mention.colour or had[0], mention.size or had[1]))
-    return tuple(kept)
+        chosen.append((mention.colour or had[0], mention.size or had[1]))
+    return tuple(chosen)
 
 
-def layouts(said: Meaning) -> tuple[tuple[Cell, ...], ...]:
+def find_layouts(meaning: Meaning) -> tuple[tuple[Cell, ...], ...]:
     """Return all ways to put the mentioned objects into cells such that relations and positions hold; there may be none.
 
     "a above b, and b above c" needs three rows, three objects on the left need three cells there.
     """
-    return _list_layouts(tuple(m.position for m in said.mentions), said.relations)
+    return _list_layouts(tuple(m.position for m in meaning.mentions), meaning.relations)
 
 
 @functools.cache
@@ -138,15 +146,15 @@ def _list_layouts(
     positions: tuple[str | None, ...], relations: tuple[Relation, ...]
 ) -> tuple[tuple[Cell, ...], ...]:
     nowhere = ("", "", "")
-    objects = [Thing(*nowhere, *cell) for cell in CELLS]
+    objects = [SceneObject(*nowhere, *cell) for cell in CELLS]
     return tuple(
-        tuple((t.row, t.column) for t in things)
-        for things in itertools.permutations(objects, len(positions))
-        if all(p in (None, *list_positions(t)) for p, t in zip(positions, things, strict=True))
-        and all(related(things[r.subject], r.kind, things[r.object]) for r in relations)
+        tuple((t.row, t.column) for t in arrangement)
+        for arrangement in itertools.permutations(objects, len(positions))
+        if all(p in (None, *list_positions(t)) for p, t in zip(positions, arrangement, strict=True))
+        and all(has_relation(arrangement[r.subject], r.predicate, arrangement[r.object]) for r in relations)
     )
 
 
-def changed_cells(scene: Scene, things: tuple[Thing, ...]) -> set[Cell]:
+def find_changed_cells(scene: Scene, objects: tuple[SceneObject, ...]) -> set[Cell]:
     """Return the (row, column) of all cells that do not show the same in both."""
-    return {(t.row, t.column) for t in {*scene.things} ^ {*things}}
+    return {(t.row, t.column) for t in {*scene.things} ^ {*objects}}

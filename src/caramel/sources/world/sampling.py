@@ -12,19 +12,19 @@ import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError
-from caramel.interfaces.source import Put, Source
+from caramel.interfaces.source import SaveImage, Source
 from caramel.schemas.io import build_frame
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
-from caramel.sources.world.compounds import belongs, held_out, split_of
-from caramel.sources.world.drawing import CANVAS, draw, to_png
-from caramel.sources.world.grammar import PATTERNS, Reading, realise, shape
+from caramel.sources.world.compounds import assign_split, draw_held_out_compounds, is_allowed_in_split
+from caramel.sources.world.drawing import CANVAS, draw_scene, encode_png
+from caramel.sources.world.grammar import PATTERNS, Reading, get_pattern_key, realise_caption
 from caramel.sources.world.scenes import (
     MAX_OBJECTS,
     Meaning,
     Mention,
     Scene,
-    Thing,
+    SceneObject,
     sample_meaning,
     sample_scene,
 )
@@ -60,7 +60,7 @@ def sample_pairs(
     absolute_positions: float,
     group_size: int,
     seed: int,
-    put: Put,
+    put: SaveImage,
     **unused: object,
 ) -> Source:
     """Return pairs of the world, after handing over their images.
@@ -81,18 +81,18 @@ def sample_pairs(
         unused: what sources that read a folder need.
     """
     pairs = []
-    kept_out = held_out(unseen, numbers=objects, seed=seed)
+    kept_out = draw_held_out_compounds(unseen, numbers=objects, seed=seed)
     for number, (split, count) in enumerate(counts.items()):
-        may_stand = partial(belongs, split=split, kept_out=kept_out)
+        may_stand = partial(is_allowed_in_split, split=split, kept_out=kept_out)
         settings = SplitSettings(split, may_stand, objects, further_objects, prior, absolute_positions)
         size = group_size if split == "train" else 1
         groups = (_iter_group([seed, number, group], size, settings) for group in itertools.count())
         rows = itertools.islice(itertools.chain.from_iterable(groups), count)
-        for index, (scene, said, rng) in enumerate(rows):
+        for index, (scene, reading, rng) in enumerate(rows):
             name = f"{split}-{index:06d}"
-            picture = to_png(draw(scene, rng))
-            put(name, picture, f"{name}.png", width=CANVAS, height=CANVAS, source="world", split=split)
-            pairs.append((name, name, realise(said), scene.to_json(), split, "world"))
+            png = encode_png(draw_scene(scene, rng))
+            put(name, png, f"{name}.png", width=CANVAS, height=CANVAS, source="world", split=split)
+            pairs.append((name, name, realise_caption(reading), scene.to_json(), split, "world"))
     return Source(
         pd.DataFrame(pairs, columns=list(PAIRS.columns)),
         build_frame(REJECTS, []),
@@ -110,15 +110,17 @@ def _iter_group(
         settings: of the split.
     """
     rng = np.random.default_rng(seeds)
-    shown = int(rng.choice(settings.objects))
-    told = _sample_told(rng, shown, settings)
-    scene, said = _sample(rng, (shown, told), sample_tail(rng, shown, told), settings)
-    yield scene, said, rng
+    num_objects = int(rng.choice(settings.objects))
+    num_mentioned = _sample_num_mentioned(rng, num_objects, settings)
+    scene, reading = _sample_captioned_scene(
+        rng, (num_objects, num_mentioned), sample_tail(rng, num_objects, num_mentioned), settings
+    )
+    yield scene, reading, rng
     group = [scene]
     for position in range(1, size):
         rng = np.random.default_rng([*seeds, position])
         sibling = sample_sibling(
-            rng, group, settings.may_stand, partial(_caption_anew, rng, settings=settings)
+            rng, group, settings.may_stand, partial(_sample_new_caption, rng, settings=settings)
         )
         if sibling is None:
             return
@@ -126,26 +128,26 @@ def _iter_group(
         yield *sibling, rng
 
 
-def _sample_told(rng: np.random.Generator, shown: int, settings: SplitSettings) -> int:
+def _sample_num_mentioned(rng: np.random.Generator, num_objects: int, settings: SplitSettings) -> int:
     """Return how many of the objects that are shown a caption tells of."""
     if settings.further_objects and rng.random() < 0.2:
-        return int(rng.integers(1, shown + 1))
-    return shown
+        return int(rng.integers(1, num_objects + 1))
+    return num_objects
 
 
-def sample_tail(rng: np.random.Generator, shown: int, told: int) -> Tail:
+def sample_tail(rng: np.random.Generator, num_objects: int, num_mentioned: int) -> Tail:
     """Return how a caption ends that tells of some of the objects that are shown.
 
     Of scenes of one number of objects as many captions end with "nothing else" as of those of one more end with a noun:
     so a text that stands before both tails does not tell which is true.
     """
     draw = rng.random()
-    if draw < TAIL and told == shown < MAX_OBJECTS:
+    if draw < TAIL and num_mentioned == num_objects < MAX_OBJECTS:
         return "alone"
-    return "added" if draw > 1 - TAIL and told > 1 else "none"
+    return "added" if draw > 1 - TAIL and num_mentioned > 1 else "none"
 
 
-def _sample(
+def _sample_captioned_scene(
     rng: np.random.Generator,
     objects: tuple[int, int],
     tail: Tail,
@@ -162,44 +164,46 @@ def _sample(
     Raises:
         DataError: none was found.
     """
-    shown, told = objects
+    num_objects, num_mentioned = objects
     for _ in range(SCENES):
-        scene = sample_scene(rng, objects=shown, prior=settings.prior)
+        scene = sample_scene(rng, num_objects=num_objects, prior=settings.prior)
         if not settings.may_stand(scene):
             continue
-        said = _sample_caption(rng, scene, told, tail, settings)
-        if said is not None:
-            return scene, said
+        reading = _sample_caption(rng, scene, num_mentioned, tail, settings)
+        if reading is not None:
+            return scene, reading
     raise DataError(
-        f"No scene of {shown} objects with a caption that may stand in split {settings.split!r} was found in {SCENES} draws: "
+        f"No scene of {num_objects} objects with a caption that may stand in split {settings.split!r} was found in {SCENES} draws: "
         f"too many compounds are held out. Lower scenes.unseen in params.yaml."
     )
 
 
 def _sample_caption(
-    rng: np.random.Generator, scene: Scene, told: int, tail: Tail, settings: SplitSettings
+    rng: np.random.Generator, scene: Scene, num_mentioned: int, tail: Tail, settings: SplitSettings
 ) -> Reading | None:
     """Return what a caption of the split says of the first objects of a scene; None if none was found in ``TRIES``."""
     split, may_stand = settings.split, settings.may_stand
     for _ in range(TRIES):
-        meaning = sample_meaning(rng, scene.things[:told], absolute_positions=settings.absolute_positions)
-        said = with_tail(meaning, tail)
-        if split_of(said.whole.mentions) != split:
+        meaning = sample_meaning(
+            rng, scene.things[:num_mentioned], absolute_positions=settings.absolute_positions
+        )
+        reading = add_tail(meaning, tail)
+        if assign_split(reading.whole.mentions) != split:
             continue
-        if tail == "added" and not _without_tail_belongs(said.meaning, scene, split, may_stand):
+        if tail == "added" and not _is_allowed_without_tail(reading.meaning, scene, split, may_stand):
             continue
-        return replace(said, pattern=int(rng.integers(len(PATTERNS[shape(said.meaning)]))))
+        return replace(reading, pattern=int(rng.integers(len(PATTERNS[get_pattern_key(reading.meaning)]))))
     return None
 
 
-def _caption_anew(rng: np.random.Generator, scene: Scene, *, settings: SplitSettings) -> Reading | None:
+def _sample_new_caption(rng: np.random.Generator, scene: Scene, *, settings: SplitSettings) -> Reading | None:
     """Return what a caption says of a scene that is given, with a tail of its own; None if none was found."""
-    shown = len(scene.things)
-    told = _sample_told(rng, shown, settings)
-    return _sample_caption(rng, scene, told, sample_tail(rng, shown, told), settings)
+    num_objects = len(scene.things)
+    num_mentioned = _sample_num_mentioned(rng, num_objects, settings)
+    return _sample_caption(rng, scene, num_mentioned, sample_tail(rng, num_objects, num_mentioned), settings)
 
 
-def with_tail(meaning: Meaning, tail: Tail) -> Reading:
+def add_tail(meaning: Meaning, tail: Tail) -> Reading:
     """Return a caption that says so: with its last noun, alone, as its tail, or with "nothing else", or with no tail."""
     if tail != "added":
         return Reading(meaning, 0, alone=tail == "alone")
@@ -209,7 +213,7 @@ def with_tail(meaning: Meaning, tail: Tail) -> Reading:
     return Reading(before, 0, added=Mention(meaning.mentions[last].noun))
 
 
-def _without_tail_belongs(
+def _is_allowed_without_tail(
     before: Meaning, scene: Scene, split: str, may_stand: Callable[[Scene], bool]
 ) -> bool:
     """Return whether a caption without its tail, and the scene without that noun, may stand in the split as well.
@@ -217,5 +221,5 @@ def _without_tail_belongs(
     The same is asked of captions that end with "nothing else": what is asked of one tail alone would tell it.
     """
     nouns = {m.noun for m in before.mentions}
-    things: tuple[Thing, ...] = tuple(t for t in scene.things if t.noun in nouns)
-    return split_of(before.mentions) == split and may_stand(Scene(things, scene.background))
+    objects: tuple[SceneObject, ...] = tuple(t for t in scene.things if t.noun in nouns)
+    return assign_split(before.mentions) == split and may_stand(Scene(objects, scene.background))

@@ -16,8 +16,8 @@ from caramel.sources.world.scenes import COLOURS, GRID, LOOK_ALIKE, NOUNS, SIZES
 
 ABSENT = -1  # colour and size of a kind that the scene does not show
 # Of each two look-alikes the noun that stands first names the kind.
-_KIND = {noun: min(noun, LOOK_ALIKE.get(noun, noun), key=NOUNS.index) for noun in NOUNS}
-KINDS = tuple(noun for noun in NOUNS if _KIND[noun] == noun)
+_CATEGORY = {noun: min(noun, LOOK_ALIKE.get(noun, noun), key=NOUNS.index) for noun in NOUNS}
+CATEGORIES = tuple(noun for noun in NOUNS if _CATEGORY[noun] == noun)
 CLASSES = (1 + GRID * GRID, len(COLOURS), len(SIZES))  # of a kind: nowhere or a cell; colours; sizes
 
 
@@ -37,12 +37,12 @@ class SceneLabels(NamedTuple):
 def label_scenes(scenes: Iterable[str]) -> SceneLabels:
     """Return the labels of scenes that are written as JSON (``Scene.to_json``); of two look-alikes in one, the last is told."""
     rows = [Scene.from_json(scene).things for scene in scenes]
-    cells = np.zeros((len(rows), len(KINDS)), np.int64)
+    cells = np.zeros((len(rows), len(CATEGORIES)), np.int64)
     colours, sizes = np.full_like(cells, ABSENT), np.full_like(cells, ABSENT)
-    for row, things in enumerate(rows):
-        for thing in things:
-            kind = KINDS.index(_KIND[thing.noun])
-            cells[row, kind] = 1 + GRID * thing.row + thing.column
-            colours[row, kind] = COLOURS.index(thing.colour)
-            sizes[row, kind] = SIZES.index(thing.size)
+    for row, objects in enumerate(rows):
+        for obj in objects:
+            category = CATEGORIES.index(_CATEGORY[obj.noun])
+            cells[row, category] = 1 + GRID * obj.row + obj.column
+            colours[row, category] = COLOURS.index(obj.colour)
+            sizes[row, category] = SIZES.index(obj.size)
     return SceneLabels(cells, colours, sizes)

@@ -47,7 +47,7 @@ BACKGROUNDS = ("white", "grey", "cream")
 
 
 @dataclass(frozen=True)
-class Thing:
+class SceneObject:
     """One object of a scene. ``row`` and ``column`` count cells from the top left, in [0, 2)."""
 
     noun: str
@@ -61,7 +61,7 @@ class Thing:
 class Scene:
     """What a picture shows: its objects and the name of its plain background."""
 
-    things: tuple[Thing, ...]
+    things: tuple[SceneObject, ...]
     background: str
 
     def to_json(self) -> str:
@@ -72,7 +72,7 @@ class Scene:
     def from_json(text: str) -> Scene:
         """Return the scene written by ``to_json``."""
         data = json.loads(text)
-        return Scene(tuple(Thing(**t) for t in data["things"]), data["background"])
+        return Scene(tuple(SceneObject(**t) for t in data["things"]), data["background"])
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Relation:
     """``mentions[subject]`` is ``kind`` (left, right, above, below) of ``mentions[object]``."""
 
     subject: int
-    kind: str
+    predicate: str
     object: int
 
 
@@ -104,7 +104,7 @@ class Meaning:
     mentions: tuple[Mention, ...]
     relations: tuple[Relation, ...] = ()
 
-    def canonical(self) -> tuple[object, ...]:
+    def canonicalise(self) -> tuple[object, ...]:
         """Return a form that is equal for captions of equal meaning.
 
         "a left of b" equals "b right of a", and the order of mention does not count. Positions that imply a relation
@@ -114,35 +114,35 @@ class Meaning:
         rank = {old: new for new, old in enumerate(order)}
         relations = set()
         for r in self.relations:
-            subject, kind, object_ = rank[r.subject], r.kind, rank[r.object]
-            if kind in ("right", "below"):
-                subject, kind, object_ = object_, INVERSE[kind], subject
-            relations.add((subject, kind, object_))
+            subject, predicate, object_ = rank[r.subject], r.predicate, rank[r.object]
+            if predicate in ("right", "below"):
+                subject, predicate, object_ = object_, INVERSE[predicate], subject
+            relations.add((subject, predicate, object_))
         return tuple(self.mentions[i] for i in order), tuple(sorted(relations))
 
 
-def related(a: Thing, kind: str, b: Thing) -> bool:
+def has_relation(a: SceneObject, predicate: str, b: SceneObject) -> bool:
     """Return whether ``a`` is ``kind`` of ``b`` on the grid, strictly."""
-    if kind in ("left", "right"):
-        return a.column < b.column if kind == "left" else a.column > b.column
-    return a.row < b.row if kind == "above" else a.row > b.row
+    if predicate in ("left", "right"):
+        return a.column < b.column if predicate == "left" else a.column > b.column
+    return a.row < b.row if predicate == "above" else a.row > b.row
 
 
-def list_positions(thing: Thing) -> tuple[str, str]:
+def list_positions(obj: SceneObject) -> tuple[str, str]:
     """Return the column and the row of an object's cell, as ``POSITIONS`` has them."""
-    return POSITIONS[thing.column], POSITIONS[GRID + thing.row]
+    return POSITIONS[obj.column], POSITIONS[GRID + obj.row]
 
 
-def _matches(mention: Mention, thing: Thing) -> bool:
+def _is_match(mention: Mention, obj: SceneObject) -> bool:
     return (
-        mention.noun == thing.noun
-        and mention.colour in (None, thing.colour)
-        and mention.size in (None, thing.size)
-        and mention.position in (None, *list_positions(thing))
+        mention.noun == obj.noun
+        and mention.colour in (None, obj.colour)
+        and mention.size in (None, obj.size)
+        and mention.position in (None, *list_positions(obj))
     )
 
 
-def holds(meaning: Meaning, things: tuple[Thing, ...], *, exactly: bool) -> bool:
+def is_true_of_objects(meaning: Meaning, objects: tuple[SceneObject, ...], *, exactly: bool) -> bool:
     """Return whether the caption's meaning is true of the objects: the exact check.
 
     It is true if the mentions can be matched one to one to different objects such that all
@@ -153,27 +153,29 @@ def holds(meaning: Meaning, things: tuple[Thing, ...], *, exactly: bool) -> bool
         things: what the picture shows.
         exactly: the caption names all that is there: further objects make it false.
     """
-    if exactly and len(things) != len(meaning.mentions):
+    if exactly and len(objects) != len(meaning.mentions):
         return False
     return any(
-        all(_matches(m, t) for m, t in zip(meaning.mentions, chosen, strict=True))
-        and all(related(chosen[r.subject], r.kind, chosen[r.object]) for r in meaning.relations)
-        for chosen in _assignments(meaning.mentions, things)
+        all(_is_match(m, t) for m, t in zip(meaning.mentions, chosen, strict=True))
+        and all(has_relation(chosen[r.subject], r.predicate, chosen[r.object]) for r in meaning.relations)
+        for chosen in _list_assignments(meaning.mentions, objects)
     )
 
 
-def _assignments(mentions: Sequence[Mention], things: Sequence[Thing]) -> Iterable[tuple[Thing, ...]]:
+def _list_assignments(
+    mentions: Sequence[Mention], objects: Sequence[SceneObject]
+) -> Iterable[tuple[SceneObject, ...]]:
     """Return the ways to give each mention an object of its own; where nouns tell the objects apart, the one that these allow."""
-    by_noun = {thing.noun: thing for thing in things}
-    if len(by_noun) < len(things):
-        return itertools.permutations(things, len(mentions))
+    by_noun = {obj.noun: obj for obj in objects}
+    if len(by_noun) < len(objects):
+        return itertools.permutations(objects, len(mentions))
     nouns = {mention.noun for mention in mentions}
     if len(nouns) < len(mentions) or not nouns <= by_noun.keys():
         return ()
     return (tuple(by_noun[mention.noun] for mention in mentions),)
 
 
-def sample_scene(rng: np.random.Generator, *, objects: int, prior: float) -> Scene:
+def sample_scene(rng: np.random.Generator, *, num_objects: int, prior: float) -> Scene:
     """Return a random scene of ``objects`` things.
 
     Args:
@@ -181,21 +183,21 @@ def sample_scene(rng: np.random.Generator, *, objects: int, prior: float) -> Sce
         objects: number of objects, in [1, 3].
         prior: probability in [0, 1] that a noun with a typical colour takes it.
     """
-    nouns = rng.choice(len(NOUNS), size=objects, replace=False)
-    cells = rng.choice(GRID * GRID, size=objects, replace=False)
-    things = []
+    nouns = rng.choice(len(NOUNS), size=num_objects, replace=False)
+    cells = rng.choice(GRID * GRID, size=num_objects, replace=False)
+    scene_objects = []
     for noun_index, cell in zip(nouns.tolist(), cells.tolist(), strict=True):
         noun = NOUNS[noun_index]
         colour = COLOURS[int(rng.integers(len(COLOURS)))]
         if noun in TYPICAL_COLOUR and rng.random() < prior:
             colour = TYPICAL_COLOUR[noun]
         size = SIZES[int(rng.integers(len(SIZES)))]
-        things.append(Thing(noun, colour, size, cell // GRID, cell % GRID))
-    return Scene(tuple(things), BACKGROUNDS[int(rng.integers(len(BACKGROUNDS)))])
+        scene_objects.append(SceneObject(noun, colour, size, cell // GRID, cell % GRID))
+    return Scene(tuple(scene_objects), BACKGROUNDS[int(rng.integers(len(BACKGROUNDS)))])
 
 
 def sample_meaning(
-    rng: np.random.Generator, things: Sequence[Thing], *, absolute_positions: float = 0.0
+    rng: np.random.Generator, objects: Sequence[SceneObject], *, absolute_positions: float = 0.0
 ) -> Meaning:
     """Return a random true meaning of one to three objects: all of them, some attributes, some relations or positions.
 
@@ -206,24 +208,24 @@ def sample_meaning(
         things: what is mentioned.
         absolute_positions: chance in [0, 1] that no relation is said, and of each object its column or its row instead.
     """
-    things = [things[i] for i in rng.permutation(len(things)).tolist()]
+    objects = [objects[i] for i in rng.permutation(len(objects)).tolist()]
     mentions = tuple(
         Mention(
             t.noun,
             t.colour if rng.random() < 0.9 else None,
             t.size if rng.random() < 0.35 else None,
         )
-        for t in things
+        for t in objects
     )
     if absolute_positions and rng.random() < absolute_positions:
-        positions = [list_positions(t)[int(rng.integers(2))] for t in things]
+        positions = [list_positions(t)[int(rng.integers(2))] for t in objects]
         return Meaning(tuple(replace(m, position=p) for m, p in zip(mentions, positions, strict=True)))
     relations: list[Relation] = []
-    for subject, object_ in ((0, 1), (2, 1))[: len(things) - 1]:
+    for subject, object_ in ((0, 1), (2, 1))[: len(objects) - 1]:
         if subject == 2 and (not relations or rng.random() < 0.5):
             continue
         if subject == 0 and rng.random() < 0.1:
             continue
-        true = [k for k in RELATIONS if related(things[subject], k, things[object_])]
+        true = [k for k in RELATIONS if has_relation(objects[subject], k, objects[object_])]
         relations.append(Relation(subject, true[int(rng.integers(len(true)))], object_))
     return Meaning(mentions, tuple(relations))

@@ -39,29 +39,29 @@ def sample_sibling(
         None if none was found in ``TRIES`` draws: a single object has but three siblings, in its other cells.
     """
     for _ in range(TRIES):
-        change = (move_objects, exchange_colours)[int(rng.integers(2))]
+        change = (move_objects, swap_colours)[int(rng.integers(2))]
         scene = change(rng, group[0])
         if scene in group or not may_stand(scene):
             continue
-        said = write_caption(scene)
-        if said is not None:
-            return scene, said
+        reading = write_caption(scene)
+        if reading is not None:
+            return scene, reading
     return None
 
 
 def move_objects(rng: np.random.Generator, scene: Scene) -> Scene:
     """Return the scene with its objects in random cells; these may be the old ones."""
     cells = rng.choice(GRID * GRID, size=len(scene.things), replace=False).tolist()
-    things = (
-        replace(thing, row=cell // GRID, column=cell % GRID)
-        for thing, cell in zip(scene.things, cells, strict=True)
+    objects = (
+        replace(obj, row=cell // GRID, column=cell % GRID)
+        for obj, cell in zip(scene.things, cells, strict=True)
     )
-    return replace(scene, things=tuple(things))
+    return replace(scene, things=tuple(objects))
 
 
-def exchange_colours(rng: np.random.Generator, scene: Scene) -> Scene:
+def swap_colours(rng: np.random.Generator, scene: Scene) -> Scene:
     """Return the scene with its colours exchanged among its objects; moved, if all have one colour."""
-    colours = tuple(thing.colour for thing in scene.things)
+    colours = tuple(obj.colour for obj in scene.things)
     orders = sorted({*itertools.permutations(colours)} - {colours})
     if not orders:
         return move_objects(rng, scene)

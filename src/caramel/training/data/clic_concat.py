@@ -18,19 +18,19 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.interfaces.method import Joins
-from caramel.training.data.loader import Rows, Stack
+from caramel.training.data.loader import RowIds, Stack
 
 WORDS, PLACES = 0, 1  # what is drawn for a row
 _END = re.compile(r"(?<=[.!?])\s")
 
 
-def first_sentence(caption: str) -> str:
+def extract_first_sentence(caption: str) -> str:
     """Return the first sentence of a caption, in lower case."""
     return _END.split(caption.strip(), maxsplit=1)[0].lower()
 
 
 @dataclass(frozen=True)
-class Pairable:
+class PairingIndex:
     """What rows are joined by.
 
     Attributes:
@@ -40,28 +40,28 @@ class Pairable:
     """
 
     sentences: npt.NDArray[np.object_]
-    by_image: Rows
-    starts: Rows
-    ends: Rows
+    by_image: RowIds
+    starts: RowIds
+    ends: RowIds
 
     @classmethod
-    def of(cls, sentences: npt.NDArray[np.object_], image_of: Rows) -> Self:
+    def from_sentences(cls, sentences: npt.NDArray[np.object_], image_of: RowIds) -> Self:
         """Return it of texts (n,) and the numbers of their images (n,)."""
         order = np.argsort(image_of, kind="stable")
         starts, ends = (np.searchsorted(image_of[order], image_of, side) for side in ("left", "right"))
         return cls(sentences, order, starts, ends)
 
 
-class Texts(NamedTuple):
+class JoinedTexts(NamedTuple):
     """Of n pairs of rows: both captions, and the negative where there is one."""
 
     first: list[str]
     second: list[str]
     negative: list[str]  # the first where there is none
-    there: npt.NDArray[np.bool_]  # (n,)
+    negative_mask: npt.NDArray[np.bool_]  # (n,)
 
 
-def pairs_of(rows: Pairable, chosen: Rows, seed: int, step: int) -> Rows:
+def draw_pairs(rows: PairingIndex, chosen: RowIds, seed: int, step: int) -> RowIds:
     """Return each chosen row and another one that shows another image, any alike, (n, 2)."""
     starts, ends = rows.starts[chosen], rows.ends[chosen]
     others = len(rows.by_image) - (ends - starts)
@@ -69,39 +69,41 @@ def pairs_of(rows: Pairable, chosen: Rows, seed: int, step: int) -> Rows:
     return np.stack([chosen, rows.by_image[(ends + drawn) % len(rows.by_image)]], axis=1)
 
 
-def joined_texts(rows: Pairable, pairs: Rows, negative_of: Joins, seed: int, step: int) -> Texts:
+def join_texts(rows: PairingIndex, pairs: RowIds, negative_of: Joins, seed: int, step: int) -> JoinedTexts:
     """Return the captions of pairs (n, 2) of rows, and their negatives by ``Method.joins``."""
     sentences = [(rows.sentences[a], rows.sentences[b]) for a, b in pairs]
     changed = [
-        negative_of(a, b, _generator(seed, step, row, WORDS))
+        negative_of(a, b, _create_generator(seed, step, row, WORDS))
         for (a, b), row in zip(sentences, pairs[:, 0], strict=True)
     ]
     first = [f"{a} {b}" for a, b in sentences]
     negative = [text if new is None else new for text, new in zip(first, changed, strict=True)]
-    there = np.array([new is not None for new in changed], bool)
-    return Texts(first, [f"{b} {a}" for a, b in sentences], negative, there)
+    negative_mask = np.array([new is not None for new in changed], bool)
+    return JoinedTexts(first, [f"{b} {a}" for a, b in sentences], negative, negative_mask)
 
 
-def side_by_side(first: Stack, second: Stack, rows: Sequence[int] | Rows, seed: int, step: int) -> Stack:
+def join_image_halves(
+    first: Stack, second: Stack, rows: Sequence[int] | RowIds, seed: int, step: int
+) -> Stack:
     """Return the middle halves of pictures (n, 3, height, width) joined: which comes first, and by columns or by rows, is drawn."""
     out = np.empty_like(first)
-    for place, row in enumerate(rows):
-        turned, upright = _generator(seed, step, row, PLACES).integers(2, size=2)
-        parts = (second[place], first[place]) if turned else (first[place], second[place])
+    for index, row in enumerate(rows):
+        turned, upright = _create_generator(seed, step, row, PLACES).integers(2, size=2)
+        parts = (second[index], first[index]) if turned else (first[index], second[index])
         axis = 1 if upright else 2
         length = out.shape[1 + axis]
         sizes = length // 2, length - length // 2
-        out[place] = np.concatenate(
-            [_middle(part, size, axis) for part, size in zip(parts, sizes, strict=True)], axis
+        out[index] = np.concatenate(
+            [_crop_middle(part, size, axis) for part, size in zip(parts, sizes, strict=True)], axis
         )
     return out
 
 
-def _middle(picture: Stack, size: int, axis: int) -> Stack:
+def _crop_middle(image: Stack, size: int, axis: int) -> Stack:
     """Return so many rows (axis 1) or columns (axis 2) of the middle of a picture (3, height, width)."""
-    start = (picture.shape[axis] - size) // 2
-    return picture.take(range(start, start + size), axis)
+    start = (image.shape[axis] - size) // 2
+    return image.take(range(start, start + size), axis)
 
 
-def _generator(seed: int, step: int, row: int, what: int) -> np.random.Generator:
+def _create_generator(seed: int, step: int, row: int, what: int) -> np.random.Generator:
     return np.random.default_rng([seed, step, int(row), what])

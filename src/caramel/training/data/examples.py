@@ -13,8 +13,8 @@ import pandas as pd
 from caramel.errors import DataError, format_items
 from caramel.interfaces.method import Method
 from caramel.schemas.columns import SUBTYPES
-from caramel.training.data.clic_concat import Pairable, first_sentence
-from caramel.training.data.loader import Pixels, Rows, Stack, Vectors, tokenized
+from caramel.training.data.clic_concat import PairingIndex, extract_first_sentence
+from caramel.training.data.loader import ImageDataset, ImageFeatures, RowIds, Stack, tokenize_texts
 
 if TYPE_CHECKING:
     from caramel.models.open_clip.checkpoints import Clip
@@ -36,10 +36,10 @@ class Negatives:
     """
 
     texts: Tokens
-    kinds: Rows
-    places: Rows
-    images: Pixels | Vectors | None
-    image_of: Rows
+    subtypes: RowIds
+    positions: RowIds
+    images: ImageDataset | ImageFeatures | None
+    image_of: RowIds
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class Examples:
 
     method: Method
     names: npt.NDArray[np.object_]
-    images: Pixels | Vectors
-    image_of: Rows
+    images: ImageDataset | ImageFeatures
+    image_of: RowIds
     texts: Tokens
     negatives: Negatives | None = None
     paraphrases: Tokens | None = None
     paraphrased: npt.NDArray[np.bool_] | None = None
-    neighbours: Rows | None = None
-    joined: Pairable | None = None
+    neighbours: RowIds | None = None
+    joined: PairingIndex | None = None
     block_size: int = 1
 
     def __len__(self) -> int:
@@ -83,19 +83,19 @@ class Examples:
         return self.images.held and (further is None or further.held)
 
 
-def with_vectors(examples: Examples, encode: Callable[[Stack], npt.NDArray[np.float32]]) -> Examples:
+def encode_examples(examples: Examples, encode: Callable[[Stack], npt.NDArray[np.float32]]) -> Examples:
     """Return the examples with vectors in place of pictures; see ``Pixels.encoded``."""
 
-    def encoded(images: Pixels | Vectors) -> Vectors:
-        return images.encoded(encode) if isinstance(images, Pixels) else images
+    def encode_dataset(images: ImageDataset | ImageFeatures) -> ImageFeatures:
+        return images.encode_images(encode) if isinstance(images, ImageDataset) else images
 
     negatives = examples.negatives
     if negatives is not None and negatives.images is not None:
-        negatives = replace(negatives, images=encoded(negatives.images))
-    return replace(examples, images=encoded(examples.images), negatives=negatives)
+        negatives = replace(negatives, images=encode_dataset(negatives.images))
+    return replace(examples, images=encode_dataset(examples.images), negatives=negatives)
 
 
-def require(rows: pd.DataFrame, method: Method) -> None:
+def check_rows(rows: pd.DataFrame, method: Method) -> None:
     """Raise a DataError that says what rows to train on lack for a method.
 
     Each must have a negative, with its image where the method takes images; a negative fewer than it takes is no error. Of
@@ -107,7 +107,7 @@ def require(rows: pd.DataFrame, method: Method) -> None:
     if method.negatives:
         numbers = rows[LISTS].map(lambda values: 0 if values is None else len(values))
         equal = numbers.nunique(axis=1).eq(1)
-        _check(
+        _check_all_valid(
             rows,
             equal,
             f"have not as many entries in each of {', '.join(LISTS)}",
@@ -115,7 +115,7 @@ def require(rows: pd.DataFrame, method: Method) -> None:
         )
         column = "negative_image_ids" if method.images else "negative_captions"
         has = rows[column].map(lambda values: any(value is not None for value in values)).astype(bool)
-        _check(rows, has, f"have no {column}, which method {method.name!r} trains on", cure)
+        _check_all_valid(rows, has, f"have no {column}, which method {method.name!r} trains on", cure)
     if method.joins and rows["image_id"].nunique() == 1:
         raise DataError(f"All rows show one image, and method {method.name!r} joins two. {cure} another.")
     if method.paraphrases and rows["caption2"].isna().all():
@@ -140,49 +140,53 @@ def load_examples(
     Raises:
         DataError: they lack what the method trains on (``require``), or an image is not there.
     """
-    require(rows, method)
+    check_rows(rows, method)
     if method.pairing == "apart":
-        rows, method = _apart(rows, method), replace(method, negatives=0, images=False)
+        rows, method = _append_negatives(rows, method), replace(method, negatives=0, images=False)
     size = clip.config["preprocess_cfg"]["size"]
     shape = (size[0], size[1]) if isinstance(size, list) else (size, size)
 
-    def pixels(names: pd.Series[str], of: pd.DataFrame) -> Pixels:
+    def build_images(names: pd.Series[str], of: pd.DataFrame) -> ImageDataset:
         known = names.map(images.__contains__).astype(bool)
-        _check(of, known, "name an image that is not in the images", "Run `dvc repro` to make the set again")
-        return Pixels(images, names, clip.to_pixels, shape)
+        _check_all_valid(
+            of, known, "name an image that is not in the images", "Run `dvc repro` to make the set again"
+        )
+        return ImageDataset(images, names, clip.to_pixels, shape)
 
-    def tokens(texts: pd.Series[str]) -> Tokens:
-        return tokenized(clip.tokenize, texts.tolist())
+    def encode_texts(texts: pd.Series[str]) -> Tokens:
+        return tokenize_texts(clip.tokenize, texts.tolist())
 
-    captions = rows["caption"].map(first_sentence) if method.joins else rows["caption"]
-    further = _negatives(rows, method) if method.negatives else rows.iloc[:0]
+    captions = rows["caption"].map(extract_first_sentence) if method.joins else rows["caption"]
+    further = _list_negatives(rows, method) if method.negatives else rows.iloc[:0]
     shown_images = [rows["image_id"], *([further["negative_image_ids"]] if method.images else [])]
     image_of = pd.factorize(pd.concat(shown_images))[0].astype(np.int64)
-    found = Examples(
+    examples = Examples(
         method,
         rows["pair_id"].to_numpy(object),
-        pixels(rows["image_id"], rows),
+        build_images(rows["image_id"], rows),
         image_of[: len(rows)],
-        tokens(captions),
-        joined=Pairable.of(captions.to_numpy(object), image_of[: len(rows)]) if method.joins else None,
+        encode_texts(captions),
+        joined=PairingIndex.from_sentences(captions.to_numpy(object), image_of[: len(rows)])
+        if method.joins
+        else None,
     )
     if method.negatives:
-        places = _places(further["row"].to_numpy(np.int64), len(rows))
+        positions = _build_negative_positions(further["row"].to_numpy(np.int64), len(rows))
         negatives = Negatives(
-            tokens(further["negative_captions"]),
+            encode_texts(further["negative_captions"]),
             further["subtypes"].map(SUBTYPES.index).to_numpy(np.int64),
-            places[_others(len(rows), seed)] if method.pairing == "other" else places,
-            pixels(further["negative_image_ids"], further) if method.images else None,
+            positions[_draw_other_rows(len(rows), seed)] if method.pairing == "other" else positions,
+            build_images(further["negative_image_ids"], further) if method.images else None,
             image_of[len(rows) :],
         )
-        found = replace(found, negatives=negatives)
+        examples = replace(examples, negatives=negatives)
     if method.paraphrases:
         has = rows["caption2"].notna().to_numpy(bool)
-        found = replace(found, paraphrases=tokens(rows["caption2"].fillna("")), paraphrased=has)
-    return found
+        examples = replace(examples, paraphrases=encode_texts(rows["caption2"].fillna("")), paraphrased=has)
+    return examples
 
 
-def _check(rows: pd.DataFrame, good: pd.Series[bool], problem: str, cure: str) -> None:
+def _check_all_valid(rows: pd.DataFrame, good: pd.Series[bool], problem: str, cure: str) -> None:
     """Raise a DataError that names rows which are not good, if there are any."""
     bad = rows.loc[~good, ["image_id", "caption"]]
     if len(bad):
@@ -190,32 +194,32 @@ def _check(rows: pd.DataFrame, good: pd.Series[bool], problem: str, cure: str) -
         raise DataError(f"{len(bad)} of {len(rows)} rows {problem}:\n{format_items(named)}\n{cure}.")
 
 
-def _negatives(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
+def _list_negatives(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
     """Return a row for each negative that the method may take, with the number of its ``row``."""
-    found = rows.assign(row=np.arange(len(rows))).explode(LISTS, ignore_index=True)
-    found = found[found["negative_captions"].notna()]
+    negatives = rows.assign(row=np.arange(len(rows))).explode(LISTS, ignore_index=True)
+    negatives = negatives[negatives["negative_captions"].notna()]
     if method.images:
-        found = found[found["negative_image_ids"].notna()]
-    return found if method.drawn else found.groupby("row").head(method.negatives)
+        negatives = negatives[negatives["negative_image_ids"].notna()]
+    return negatives if method.drawn else negatives.groupby("row").head(method.negatives)
 
 
-def _apart(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
+def _append_negatives(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
     """Return the rows and behind them, as rows of their own, the negatives that the method may take."""
-    negatives = _negatives(rows, method).assign(
-        image_id=lambda found: found["negative_image_ids"], caption=lambda found: found["negative_captions"]
+    negatives = _list_negatives(rows, method).assign(
+        image_id=lambda table: table["negative_image_ids"], caption=lambda table: table["negative_captions"]
     )
     return pd.concat([rows, negatives[rows.columns]], ignore_index=True)
 
 
-def _others(rows: int, seed: int) -> Rows:
+def _draw_other_rows(rows: int, seed: int) -> RowIds:
     """Return for each row another one, no two rows the same: a circle through all of them, drawn by the seed."""
     circle = np.random.default_rng(seed).permutation(rows)
-    found = np.empty(rows, np.int64)
-    found[circle] = np.roll(circle, 1)
-    return found
+    others = np.empty(rows, np.int64)
+    others[circle] = np.roll(circle, 1)
+    return others
 
 
-def _places(row_of: Rows, rows: int) -> Rows:
+def _build_negative_positions(row_of: RowIds, rows: int) -> RowIds:
     """Return where the negatives of each row are, (rows, most), -1 where there is none; ``row_of`` ascends."""
     counts = np.bincount(row_of, minlength=rows)
     within = np.arange(len(row_of)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from caramel.errors import DataError
-from caramel.models.devices import autocast
-from caramel.models.open_clip.encoder import normalised
+from caramel.models.devices import use_precision
+from caramel.models.open_clip.encoder import normalise_pixels
 from caramel.training.data.examples import Examples
-from caramel.training.data.loader import Rows
+from caramel.training.data.loader import RowIds
 
 if TYPE_CHECKING:
     from caramel.models.open_clip.checkpoints import Clip
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 AT_ONCE = 1024  # images that are encoded, or compared with all others, at a time
 
 
-def nearest_rows(clip: Clip, examples: Examples, number: int, device: str, precision: str) -> Rows:
+def find_nearest_rows(clip: Clip, examples: Examples, number: int, device: str, precision: str) -> RowIds:
     """Return for each row those of the nearest other images by cosine, nearest first: (n, number) row numbers.
 
     Of several rows that show one image the first stands for it; with fewer other images there are as many columns.
@@ -34,21 +34,23 @@ def nearest_rows(clip: Clip, examples: Examples, number: int, device: str, preci
         raise DataError("All rows to train on show one image: there is no other that would be a neighbour.")
     clip.model.eval()
     parts = range(0, len(first), AT_ONCE)
-    with torch.inference_mode(), autocast(device, precision):
+    with torch.inference_mode(), use_precision(device, precision):
         vectors = torch.cat(
             [
                 clip.model.encode_image(
-                    normalised(clip, torch.from_numpy(examples.images[first[s : s + AT_ONCE]]).to(device)),
+                    normalise_pixels(
+                        clip, torch.from_numpy(examples.images[first[s : s + AT_ONCE]]).to(device)
+                    ),
                     normalize=True,
                 ).float()
                 for s in parts
             ]
         )
-    found = []
+    nearest = []
     for start in parts:
         cosines = vectors[start : start + AT_ONCE] @ vectors.T
-        own = torch.arange(len(cosines), device=device)
-        cosines[own, own + start] = -torch.inf
-        found.append(cosines.topk(number).indices.cpu().numpy())
-    near: Rows = first[np.concatenate(found)]
+        diagonal = torch.arange(len(cosines), device=device)
+        cosines[diagonal, diagonal + start] = -torch.inf
+        nearest.append(cosines.topk(number).indices.cpu().numpy())
+    near: RowIds = first[np.concatenate(nearest)]
     return near[np.searchsorted(distinct, examples.image_of)]

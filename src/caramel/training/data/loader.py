@@ -22,38 +22,38 @@ import pandas as pd
 
 from caramel.errors import CaramelError, ResourceError
 from caramel.runtime.ray.sharded_map import map_in_threads
-from caramel.training.data.decoding import training_picture
+from caramel.training.data.decoding import decode_training_image
 
 if TYPE_CHECKING:
     from PIL import Image
 
 Made = TypeVar("Made")
-Rows = npt.NDArray[np.int64]
+RowIds = npt.NDArray[np.int64]
 Stack = npt.NDArray[np.uint8]  # (n, 3, height, width), or one of them
 HELD = 256 << 20  # bytes of decoded pictures of a set that is decoded once, and then held
 ENCODED = 256  # pictures that are encoded at a time, where each is once
 TEXTS = 4096  # that are tokenized at a time: what tokenizers know of each takes kilobytes
 
 
-def batch_rows(seed: int, step: int, rows: int, size: int) -> Rows:
+def draw_batch_rows(seed: int, step: int, rows: int, size: int) -> RowIds:
     """Return the numbers of the rows of a step, ``size`` different ones or all: see the module on their order."""
     size = min(size, rows)
-    epoch, place = divmod(step, rows // size)
-    return _order(seed, epoch, rows)[place * size : (place + 1) * size]
+    epoch, index = divmod(step, rows // size)
+    return _shuffle_rows(seed, epoch, rows)[index * size : (index + 1) * size]
 
 
 @lru_cache(maxsize=2)
-def _order(seed: int, epoch: int, rows: int) -> Rows:
+def _shuffle_rows(seed: int, epoch: int, rows: int) -> RowIds:
     return np.random.default_rng([seed, epoch]).permutation(rows)
 
 
-def tokenized(tokenize: Callable[[list[str]], Any], texts: Sequence[str]) -> npt.NDArray[np.int32]:
+def tokenize_texts(tokenize: Callable[[list[str]], Any], texts: Sequence[str]) -> npt.NDArray[np.int32]:
     """Return the tokens of all texts, (n, …) as ``tokenize`` gives them for some."""
     parts = (list(texts[start : start + TEXTS]) for start in range(0, len(texts), TEXTS))
     return np.concatenate([np.asarray(tokenize(part), np.int32) for part in parts])
 
 
-class Pixels:
+class ImageDataset:
     """Pictures of rows as a model takes them: ``pixels[rows]`` is uint8 (n, 3, height, width) of n row numbers.
 
     Those of a set that takes at most ``HELD`` bytes are decoded here, once; of a larger one each is read and decoded
@@ -84,7 +84,7 @@ class Pixels:
         self._numbers, self._names = pd.factorize(names)
         self._all: npt.NDArray[np.uint8] | None = None
         if augment is None and len(self._names) * 3 * shape[0] * shape[1] <= HELD:
-            self._all = self._decoded(np.arange(len(self._names)))
+            self._all = self._decode_images(np.arange(len(self._names)))
 
     @property
     def held(self) -> bool:
@@ -94,66 +94,68 @@ class Pixels:
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def __getitem__(self, rows: Rows) -> npt.NDArray[np.uint8]:
+    def __getitem__(self, rows: RowIds) -> npt.NDArray[np.uint8]:
         numbers = self._numbers[rows]
-        return self._decoded(numbers) if self._all is None else self._all[numbers]
+        return self._decode_images(numbers) if self._all is None else self._all[numbers]
 
-    def encoded(self, encode: Callable[[Stack], npt.NDArray[np.float32]]) -> Vectors:
+    def encode_images(self, encode: Callable[[Stack], npt.NDArray[np.float32]]) -> ImageFeatures:
         """Return the rows' pictures as a locked tower has them; each is encoded once.
 
         Args:
             encode: gives the vectors (n, d) of n pictures.
         """
-        pictures = self._decoded(np.arange(len(self._names))) if self._all is None else self._all
-        parts = [encode(pictures[start : start + ENCODED]) for start in range(0, len(pictures), ENCODED)]
-        return Vectors(self._numbers, np.concatenate(parts))
+        images = self._decode_images(np.arange(len(self._names))) if self._all is None else self._all
+        parts = [encode(images[start : start + ENCODED]) for start in range(0, len(images), ENCODED)]
+        return ImageFeatures(self._numbers, np.concatenate(parts))
 
-    def drawn(self, rows: Rows, seed: int, step: int) -> npt.NDArray[np.uint8]:
+    def load_for_step(self, rows: RowIds, seed: int, step: int) -> npt.NDArray[np.uint8]:
         """Return the pictures of rows for a step of training: augmented, where there is something to draw."""
         if self._augment is None:
             return self[rows]
-        return self._decoded(self._numbers[rows], [np.random.default_rng([seed, step, row]) for row in rows])
+        return self._decode_images(
+            self._numbers[rows], [np.random.default_rng([seed, step, row]) for row in rows]
+        )
 
-    def _decoded(
-        self, numbers: Rows, generators: Sequence[np.random.Generator] | None = None
+    def _decode_images(
+        self, numbers: RowIds, generators: Sequence[np.random.Generator] | None = None
     ) -> npt.NDArray[np.uint8]:
         from torch.utils.data import get_worker_info
 
         out = np.empty((len(numbers), 3, *self._shape), np.uint8)
 
-        def put(place: int) -> None:
-            name = self._names[numbers[place]]
-            picture = training_picture(self._images[name], name)
+        def decode_into(index: int) -> None:
+            name = self._names[numbers[index]]
+            image = decode_training_image(self._images[name], name)
             if generators is None or self._augment is None:
-                picture = self._to_pixels(picture)
+                image = self._to_pixels(image)
             else:
-                picture = self._augment(picture, generators[place])
-            out[place] = np.asarray(picture, np.uint8).transpose(2, 0, 1)
+                image = self._augment(image, generators[index])
+            out[index] = np.asarray(image, np.uint8).transpose(2, 0, 1)
 
         if get_worker_info() is None:
-            map_in_threads(put, range(len(numbers)))
+            map_in_threads(decode_into, range(len(numbers)))
         else:
-            for place in range(len(numbers)):
-                put(place)
+            for index in range(len(numbers)):
+                decode_into(index)
         return out
 
 
-class Vectors:
+class ImageFeatures:
     """Vectors of rows' pictures in place of ``Pixels``: ``vectors[rows]`` is float32 (n, d) of n row numbers."""
 
     held = True
 
-    def __init__(self, numbers: Rows, vectors: npt.NDArray[np.float32]) -> None:
+    def __init__(self, numbers: RowIds, vectors: npt.NDArray[np.float32]) -> None:
         """Keep the vectors (m, d) of m pictures, and of each row the number of its picture."""
         self._numbers, self._vectors = numbers, vectors
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def __getitem__(self, rows: Rows) -> npt.NDArray[np.float32]:
+    def __getitem__(self, rows: RowIds) -> npt.NDArray[np.float32]:
         return self._vectors[self._numbers[rows]]
 
-    def drawn(self, rows: Rows, seed: int, step: int) -> npt.NDArray[np.float32]:
+    def load_for_step(self, rows: RowIds, seed: int, step: int) -> npt.NDArray[np.float32]:
         """Return the vectors of rows, at every step the same."""
         return self[rows]
 
@@ -172,7 +174,7 @@ class Loader(Generic[Made]):
                 ones.
             workers: number of processes; 0: this one.
         """
-        self._steps, self._make, self._workers = steps, _Steps(make), workers
+        self._steps, self._make, self._workers = steps, _StepDataset(make), workers
         self._coming: Any = None
 
     def __enter__(self) -> Self:
@@ -203,7 +205,7 @@ class Loader(Generic[Made]):
                 )
             )
         try:
-            number, made = next(self._coming)
+            number, batch = next(self._coming)
         except RuntimeError as error:
             if not str(error).startswith("DataLoader worker"):
                 raise
@@ -211,13 +213,13 @@ class Loader(Generic[Made]):
                 f"A process that reads and decodes pictures died: {error} Lower run.workers ({self._workers}), or `batch`."
             ) from error
         assert number == step, "steps are asked for in their order"
-        if isinstance(made, CaramelError):
-            raise made
-        found: Made = made
-        return found
+        if isinstance(batch, CaramelError):
+            raise batch
+        result: Made = batch
+        return result
 
 
-class _Steps(Generic[Made]):
+class _StepDataset(Generic[Made]):
     """The data set of a ``DataLoader``: its items are steps.
 
     An error is an item, too: that of another process would come back with its traceback as its message.

@@ -15,17 +15,23 @@ import numpy.typing as npt
 
 from caramel.errors import ConfigError
 from caramel.interfaces.trainer import Curve
-from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
-from caramel.models.open_clip.encoder import encode_text, picture_vectors
-from caramel.training.data.batch import Batch, rows_of, take
-from caramel.training.data.examples import Examples, Tokens, with_vectors
-from caramel.training.data.hard_batch_mining import nearest_rows
-from caramel.training.data.loader import Loader, Pixels, Stack, Vectors
-from caramel.training.distributed import ALONE, Group
-from caramel.training.loop.loop import Training, train, weight_decay_groups
+from caramel.models.devices import move_to_device, resolve_device, resolve_precision, use_precision
+from caramel.models.open_clip.encoder import encode_image, encode_text
+from caramel.training.data.batch import Batch, assemble_batch, draw_step_rows
+from caramel.training.data.examples import Examples, Tokens, encode_examples
+from caramel.training.data.hard_batch_mining import find_nearest_rows
+from caramel.training.data.loader import ImageDataset, ImageFeatures, Loader, Stack
+from caramel.training.distributed import ALONE, DistContext
+from caramel.training.loop.loop import Training, build_param_groups, run_training
 from caramel.training.objective import Objective
-from caramel.training.trainable import Trained, freeze, merge, plain_state, to_training_mode
-from caramel.training.weight_averaging import follow, frozen_copy, warmed
+from caramel.training.trainable import (
+    TrainableScope,
+    get_merged_state,
+    merge_lora,
+    set_trainable_params,
+    set_training_mode,
+)
+from caramel.training.weight_averaging import copy_frozen_model, ema_decay_at, update_ema_
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +42,7 @@ Made = TypeVar("Made")
 
 
 @contextmanager
-def ahead(make: Callable[[int], Made], steps: int) -> Iterator[Callable[[int], Made]]:
+def prefetch(make: Callable[[int], Made], steps: int) -> Iterator[Callable[[int], Made]]:
     """Give ``make`` of a step from 0 to ``steps``; in a thread it makes that of the next one meanwhile.
 
     A GPU would wait for its batch else. The first one is made here: what it starts belongs to no thread that ends, and a
@@ -45,17 +51,19 @@ def ahead(make: Callable[[int], Made], steps: int) -> Iterator[Callable[[int], M
     coming: dict[int, Future[Made]] = {}
     with ThreadPoolExecutor(1) as thread:
 
-        def made(step: int) -> Made:
-            found = coming.pop(step, None)
-            batch = make(step) if found is None else found.result()
+        def take_batch(step: int) -> Made:
+            future = coming.pop(step, None)
+            batch = make(step) if future is None else future.result()
             if step + 1 < steps:
                 coming[step + 1] = thread.submit(make, step + 1)
             return batch
 
-        yield made
+        yield take_batch
 
 
-def hits(clip: Clip, examples: Examples, device: str, precision: str, batch: int = 256) -> dict[str, float]:
+def compute_validation_metrics(
+    clip: Clip, examples: Examples, device: str, precision: str, batch: int = 256
+) -> dict[str, float]:
     """Return validation metrics of the model on the rows, each in [0, 1].
 
     ``retrieval``: image→text recall@1 within groups of ``batch`` rows. Where the rows have
@@ -64,31 +72,31 @@ def hits(clip: Clip, examples: Examples, device: str, precision: str, batch: int
     """
     import torch
 
-    def vectors(images: Pixels | Vectors) -> torch.Tensor:
+    def encode_images(images: ImageDataset | ImageFeatures) -> torch.Tensor:
         stacks = (torch.from_numpy(images[part]).to(device) for part in parts)
-        return torch.cat([picture_vectors(clip, stack).float() for stack in stacks])
+        return torch.cat([encode_image(clip, stack).float() for stack in stacks])
 
-    def text_vectors(texts: Tokens) -> torch.Tensor:
+    def encode_texts(texts: Tokens) -> torch.Tensor:
         stacks = (torch.from_numpy(texts[part]).long().to(device) for part in parts)
         return torch.cat([encode_text(clip, stack).float() for stack in stacks])
 
     parts = [np.arange(start, min(start + batch, len(examples))) for start in range(0, len(examples), batch)]
     clip.model.eval()
-    with torch.inference_mode(), autocast(device, precision):
-        i0, c0 = vectors(examples.images), text_vectors(examples.texts)
-        found = [
+    with torch.inference_mode(), use_precision(device, precision):
+        i0, c0 = encode_images(examples.images), encode_texts(examples.texts)
+        matches = [
             (i0[s : s + batch] @ c0[s : s + batch].T)
             .argmax(1)
             .eq(torch.arange(len(i0[s : s + batch]), device=device))
             for s in range(0, len(i0), batch)
         ]
-        out = {"retrieval": float(torch.cat(found).float().mean())}
+        out = {"retrieval": float(torch.cat(matches).float().mean())}
         if examples.negatives is not None:
-            c1 = text_vectors(examples.negatives.texts)
+            c1 = encode_texts(examples.negatives.texts)
             right = (i0 * c0).sum(1) > (i0 * c1).sum(1)
             out["accuracy"] = float(right.float().mean())
             if examples.negatives.images is not None:
-                i1 = vectors(examples.negatives.images)
+                i1 = encode_images(examples.negatives.images)
                 both = right & ((i1 * c1).sum(1) > (i1 * c0).sum(1))
                 both &= ((i0 * c0).sum(1) > (i1 * c0).sum(1)) & ((i1 * c1).sum(1) > (i0 * c1).sum(1))
                 out["group"] = float(both.float().mean())
@@ -102,20 +110,20 @@ def encode_locked(clip: Clip, sets: Sequence[Examples], device: str, precision: 
     """
     import torch
 
-    def encode(pixels: Stack) -> npt.NDArray[np.float32]:
-        with torch.no_grad(), autocast(device, precision):
-            found = picture_vectors(clip, torch.from_numpy(pixels).to(device))
-        vectors: npt.NDArray[np.float32] = found.float().cpu().numpy()
+    def encode_pixels(pixels: Stack) -> npt.NDArray[np.float32]:
+        with torch.no_grad(), use_precision(device, precision):
+            features = encode_image(clip, torch.from_numpy(pixels).to(device))
+        vectors: npt.NDArray[np.float32] = features.float().cpu().numpy()
         return vectors
 
     method = sets[0].method
     learns = any(parameter.requires_grad for parameter in clip.model.visual.parameters())
     if learns or method.parts or method.joins or not all(part.held for part in sets):
         return list(sets)
-    return [with_vectors(part, encode) for part in sets]
+    return [encode_examples(part, encode_pixels) for part in sets]
 
 
-def _require_rowwise(model: torch.nn.Module, group: Group, rows: int | None, batch: int) -> None:
+def _require_rowwise(model: torch.nn.Module, group: DistContext, rows: int | None, batch: int) -> None:
     """Raise ConfigError if a layer mixes the rows of a batch that no pass sees whole: it is shared, or encoded in parts."""
     import torch
 
@@ -133,7 +141,7 @@ def _require_rowwise(model: torch.nn.Module, group: Group, rows: int | None, bat
         )
 
 
-def fit(
+def train_clip(
     clip: Clip,
     examples: Examples,
     validation: Sequence[Examples],
@@ -152,7 +160,7 @@ def fit(
     title: str,
     betas: tuple[float, float] = (0.9, 0.98),
     eps: float = 1e-6,
-    trained: Trained = "all",
+    trained: TrainableScope = "all",
     last_layers: int = 1,
     lora: Mapping[str, Any] | None = None,
     ema: float | None = None,
@@ -162,7 +170,7 @@ def fit(
     max_gradient: float | None = 1.0,
     on_points: Callable[[Curve], None] | None = None,
     select: str = "",
-    group: Group = ALONE,
+    group: DistContext = ALONE,
 ) -> Curve:
     """Train the model in place and return its curve; resumes from ``scratch``.
 
@@ -197,69 +205,69 @@ def fit(
     """
     import torch
 
-    device = group.device(resolve_device(device))
+    device = group.select_device(resolve_device(device))
     precision = resolve_precision(precision, device)
-    on_device(clip.model, device)
+    move_to_device(clip.model, device)
     method = examples.method
     if method.neighbours:
-        near = nearest_rows(clip, examples, method.neighbours, device, precision)
+        near = find_nearest_rows(clip, examples, method.neighbours, device, precision)
         examples = replace(examples, neighbours=near)
     objective = Objective(clip, method, device=device, precision=precision, rows=rows_at_once, group=group)
-    average = None if ema is None else frozen_copy(clip.model)
-    seen = clip if average is None else replace(clip, model=average)
+    average = None if ema is None else copy_frozen_model(clip.model)
+    measured_clip = clip if average is None else replace(clip, model=average)
     _require_rowwise(clip.model, group, rows_at_once, batch)
-    freeze(clip.model, trained, layers=last_layers, lora=lora or {}, seed=seed)
+    set_trainable_params(clip.model, trained, layers=last_layers, lora=lora or {}, seed=seed)
     if recompute:
         clip.model.set_grad_checkpointing()
-    to_training_mode(clip.model)
+    set_training_mode(clip.model)
     examples, *validation = encode_locked(clip, [examples, *validation], device, precision)
-    groups = weight_decay_groups([clip.model], weight_decay)
+    groups = build_param_groups([clip.model], weight_decay)
     # Fused it takes a quarter of the time, on a processor, too: it goes through the weights once.
     optimizer = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps, fused=True)
 
-    def drawn(step: int) -> Batch:
-        rows = rows_of(examples, batch, seed, step)
-        return take(clip, examples, rows, seed, step, group.own(len(rows)))
+    def load_batch(step: int) -> Batch:
+        rows = draw_step_rows(examples, batch, seed, step)
+        return assemble_batch(clip, examples, rows, seed, step, group.get_local_rows(len(rows)))
 
-    def measure() -> dict[str, float]:
-        found: dict[str, float] = {}
+    def compute_metrics() -> dict[str, float]:
+        metrics: dict[str, float] = {}
         for part in validation:
             if len(part):
-                found.update(hits(seen, part, device, precision))
-        to_training_mode(clip.model)
-        return found
+                metrics.update(compute_validation_metrics(measured_clip, part, device, precision))
+        set_training_mode(clip.model)
+        return metrics
 
-    def after_step(step: int) -> None:
-        objective.after_step()
+    def update_after_step(step: int) -> None:
+        objective.update_after_step()
         if average is not None and ema is not None:
-            follow(average, plain_state(clip.model), warmed(ema, step))
+            update_ema_(average, get_merged_state(clip.model), ema_decay_at(ema, step))
 
-    def names(step: int) -> list[str]:
-        return [str(name) for name in examples.names[rows_of(examples, batch, seed, step)]]
+    def list_row_names(step: int) -> list[str]:
+        return [str(name) for name in examples.names[draw_step_rows(examples, batch, seed, step)]]
 
     with (
-        Loader(drawn, steps, 0 if examples.held else workers) as load,
-        ahead(lambda step: load(step).to(device), steps) as batch_of,
+        Loader(load_batch, steps, 0 if examples.held else workers) as load,
+        prefetch(lambda step: load(step).to(device), steps) as batch_of,
     ):
         training = Training(
             {"model": clip.model, **objective.modules, **({} if average is None else {"average": average})},
             optimizer,
             batch_of,
-            objective.loss,
+            objective.compute_loss,
             steps,
             warmup,
             checkpoint_every,
-            measure,
+            compute_metrics,
             None if group.rank else on_points,
-            after_step,
+            update_after_step,
             select,
-            names,
+            list_row_names,
             patience,
             max_gradient,
             not group.rank,
         )
-        curve = train(training, scratch=scratch, title=title)
-    merge(clip.model)
+        curve = run_training(training, scratch=scratch, title=title)
+    merge_lora(clip.model)
     if average is not None:
         clip.model.load_state_dict(average.state_dict())
     clip.model.requires_grad_(True).eval()

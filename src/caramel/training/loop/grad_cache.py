@@ -18,19 +18,19 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from caramel.interfaces.method import Encoded
-from caramel.training.distributed import ALONE, OF_ALL, Group
+from caramel.interfaces.method import Features
+from caramel.training.distributed import ALONE, OF_ALL, DistContext
 
 if TYPE_CHECKING:
     import torch
 
 
-def cached_loss(
-    parts: Sequence[Callable[[], Encoded]],
+def compute_cached_loss(
+    parts: Sequence[Callable[[], Features]],
     temperature: Callable[[], Mapping[str, torch.Tensor]],
-    loss: Callable[[Encoded], torch.Tensor],
+    loss: Callable[[Features], torch.Tensor],
     device: str,
-    group: Group = ALONE,
+    group: DistContext = ALONE,
 ) -> torch.Tensor:
     """Return the loss of a batch that is encoded in parts, without a graph: its gradient is added to the weights' already.
 
@@ -46,39 +46,41 @@ def cached_loss(
     states, encoded = [], []
     with torch.set_grad_enabled(len(parts) == 1):
         for part in parts:
-            states.append(_random_state(device))
+            states.append(_get_random_state(device))
             encoded.append(part())
-    whole = group.gathered(joined(encoded))
+    whole = group.gather_features(join_features(encoded))
     leaves: dict[str, Any] = {
-        name: value.detach().requires_grad_() for name, value in _vectors(whole).items()
+        name: value.detach().requires_grad_() for name, value in _select_vectors(whole).items()
     }
-    learnt: dict[str, Any] = {name: group.shared(value) for name, value in temperature().items()}
-    found = loss(replace(whole, **leaves, **learnt))
-    found.backward()  # type: ignore[no-untyped-call]
-    start = group.own(len(whole.images)).start
+    learnt: dict[str, Any] = {name: group.divide_gradient(value) for name, value in temperature().items()}
+    batch_loss = loss(replace(whole, **leaves, **learnt))
+    batch_loss.backward()  # type: ignore[no-untyped-call]
+    start = group.get_local_rows(len(whole.image_features)).start
     for part, state in zip(parts, states, strict=True):
         if len(parts) == 1:
             again = encoded[0]
         else:
-            with _replayed(state, device):
+            with _restore_random_state(state, device):
                 again = part()
-        end = start + len(again.images)
-        kept = [
+        end = start + len(again.image_features)
+        value_gradients = [
             (value, gradient[start:end])
-            for name, value in _vectors(again).items()
+            for name, value in _select_vectors(again).items()
             if value.requires_grad and (gradient := leaves[name].grad) is not None
         ]
-        if kept:
-            torch.autograd.backward([value for value, _ in kept], [gradient for _, gradient in kept])
+        if value_gradients:
+            torch.autograd.backward(
+                [value for value, _ in value_gradients], [gradient for _, gradient in value_gradients]
+            )
         start = end
-    return found.detach()
+    return batch_loss.detach()
 
 
-def joined(parts: Sequence[Encoded]) -> Encoded:
+def join_features(parts: Sequence[Features]) -> Features:
     """Return the rows of all parts; what no row has of its own is that of the first."""
     import torch
 
-    names = [field.name for field in fields(Encoded) if field.name not in OF_ALL]
+    names = [field.name for field in fields(Features) if field.name not in OF_ALL]
     values: dict[str, Any] = {
         name: torch.cat([getattr(part, name) for part in parts])
         for name in names
@@ -87,23 +89,23 @@ def joined(parts: Sequence[Encoded]) -> Encoded:
     return replace(parts[0], **values)
 
 
-def _vectors(encoded: Encoded) -> dict[str, torch.Tensor]:
+def _select_vectors(encoded: Features) -> dict[str, torch.Tensor]:
     """Return what of an encoding has a gradient for each row."""
-    found = {
-        field.name: getattr(encoded, field.name) for field in fields(Encoded) if field.name not in OF_ALL
+    tensors = {
+        field.name: getattr(encoded, field.name) for field in fields(Features) if field.name not in OF_ALL
     }
-    return {name: value for name, value in found.items() if value is not None and value.is_floating_point()}
+    return {name: value for name, value in tensors.items() if value is not None and value.is_floating_point()}
 
 
-def _random_state(device: str) -> list[torch.Tensor]:
+def _get_random_state(device: str) -> list[torch.Tensor]:
     import torch
 
-    here = [torch.get_rng_state()]
-    return [*here, torch.cuda.get_rng_state(device)] if device.startswith("cuda") else here
+    states = [torch.get_rng_state()]
+    return [*states, torch.cuda.get_rng_state(device)] if device.startswith("cuda") else states
 
 
 @contextmanager
-def _replayed(state: list[torch.Tensor], device: str) -> Iterator[None]:
+def _restore_random_state(state: list[torch.Tensor], device: str) -> Iterator[None]:
     """Draw in the block as from a state on, and after it as if nothing had been drawn."""
     import torch
 

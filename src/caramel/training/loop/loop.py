@@ -17,8 +17,8 @@ from tqdm import tqdm
 
 from caramel.errors import ConfigError, DataError, format_items
 from caramel.interfaces.trainer import Curve
-from caramel.io.files import is_whole, keep
-from caramel.models.devices import fitting, whole_fp32
+from caramel.io.files import save_hashed, verify_hash
+from caramel.models.devices import disable_tf32, translate_memory_errors
 
 if TYPE_CHECKING:
     import torch
@@ -66,14 +66,14 @@ class Training(Generic[Made]):
     best: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
 
 
-def learning_rate(step: int, *, peak: float, warmup: int, steps: int) -> float:
+def cosine_lr(step: int, *, peak: float, warmup: int, steps: int) -> float:
     """Return the rate at a step: linear warm-up, then a cosine down to zero."""
     if step < warmup:
         return peak * (step + 1) / warmup
     return peak * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
 
 
-def weight_decay_groups(modules: Sequence[torch.nn.Module], decay: float) -> list[dict[str, object]]:
+def build_param_groups(modules: Sequence[torch.nn.Module], decay: float) -> list[dict[str, object]]:
     """Return parameter groups: weight decay on matrices, none on gains, biases, norms and scales."""
     parameters = [p for m in modules for p in m.parameters() if p.requires_grad]
     return [
@@ -82,7 +82,7 @@ def weight_decay_groups(modules: Sequence[torch.nn.Module], decay: float) -> lis
     ]
 
 
-def kept_step(curve: Curve, select: str) -> int:
+def best_step(curve: Curve, select: str) -> int:
     """Return the step whose weights are kept: the earliest of the largest values of the metric, or the last of all.
 
     Args:
@@ -93,13 +93,13 @@ def kept_step(curve: Curve, select: str) -> int:
     return -max(measured)[1] if measured else curve[-1][0]
 
 
-def out_of_patience(curve: Curve, select: str, patience: int | None) -> bool:
+def should_stop_early(curve: Curve, select: str, patience: int | None) -> bool:
     """Return whether a metric has been measured so many times or more since it was best."""
     values = [value for _, name, value in curve if name == select]
     return patience is not None and bool(values) and len(values) - 1 - values.index(max(values)) >= patience
 
 
-def train(training: Training[Made], *, scratch: Path, title: str) -> Curve:
+def run_training(training: Training[Made], *, scratch: Path, title: str) -> Curve:
     """Train to the last step, resuming from the newest whole checkpoint in ``scratch``; return the curve.
 
     Losses in the curve are means since the last point, so the curve is the same after a crash. The modules end with the
@@ -115,7 +115,7 @@ def train(training: Training[Made], *, scratch: Path, title: str) -> Curve:
     parameters = [p for group in training.optimizer.param_groups for p in group["params"]]
     longest = math.inf if training.max_gradient is None else training.max_gradient
     peak = [group["lr"] for group in training.optimizer.param_groups]
-    start = next((_restore(training, p) for p in _checkpoints(scratch) if is_whole(p)), 0)
+    start = next((_restore_checkpoint(training, p) for p in _list_checkpoints(scratch) if verify_hash(p)), 0)
     losses: list[torch.Tensor] = []
     unchecked: list[tuple[int, torch.Tensor, torch.Tensor]] = []
     waited = spent = 0.0  # seconds
@@ -128,16 +128,16 @@ def train(training: Training[Made], *, scratch: Path, title: str) -> Curve:
         disable=None,
     )
     for step in bar:
-        if out_of_patience(training.curve, training.select, training.patience):
+        if should_stop_early(training.curve, training.select, training.patience):
             break
         began = time.perf_counter()
         for group, rate in zip(training.optimizer.param_groups, peak, strict=True):
-            group["lr"] = learning_rate(step, peak=rate, warmup=training.warmup, steps=training.steps)
-        with fitting(f"Training {title!r}", str(parameters[0].device), CURE), whole_fp32():
+            group["lr"] = cosine_lr(step, peak=rate, warmup=training.warmup, steps=training.steps)
+        with translate_memory_errors(f"Training {title!r}", str(parameters[0].device), CURE), disable_tf32():
             training.optimizer.zero_grad(set_to_none=True)
-            asked = time.perf_counter()
+            requested_at = time.perf_counter()
             batch = training.batch(step)
-            waited += time.perf_counter() - asked
+            waited += time.perf_counter() - requested_at
             loss = training.loss(batch)
             if loss.requires_grad:  # else its gradient is there already
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -157,13 +157,13 @@ def train(training: Training[Made], *, scratch: Path, title: str) -> Curve:
         spent += time.perf_counter() - began
         bar.set_postfix_str(f"{waited / spent:.0%} waiting for data", refresh=False)
         if saves:
-            _check_finite(_weights(training), step, scratch, title, training.rows)
+            _check_finite(_collect_weights(training), step, scratch, title, training.rows)
             points = [(done, "loss", float(torch.stack(losses).mean()))]
             losses.clear()
             if training.measure:
                 points += [(done, name, value) for name, value in training.measure().items()]
             training.curve += points
-            if training.select and kept_step(training.curve, training.select) == done:
+            if training.select and best_step(training.curve, training.select) == done:
                 training.best = {
                     name: {key: value.detach().clone() for key, value in module.state_dict().items()}
                     for name, module in training.modules.items()
@@ -171,7 +171,7 @@ def train(training: Training[Made], *, scratch: Path, title: str) -> Curve:
             if training.on_points:
                 training.on_points([*points, (done, "waiting_share", waited / spent)])
             if training.writes:
-                _save(training, scratch, done)
+                _save_checkpoint(training, scratch, done)
     for name, weights in training.best.items():
         training.modules[name].load_state_dict(weights)
     return training.curve
@@ -189,7 +189,7 @@ def _check_finite(
 
     for name, value in values.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
-            last = next((f"the checkpoint before it is {str(p)!r}" for p in _checkpoints(scratch)), "")
+            last = next((f"the checkpoint before it is {str(p)!r}" for p in _list_checkpoints(scratch)), "")
             names = f"The rows of its batch:\n{format_items(list(rows(step)))}\n" if rows else ""
             raise ConfigError(
                 f"Training {title!r} stopped at step {step + 1}: its {name} is not finite, so that nothing more "
@@ -198,7 +198,7 @@ def _check_finite(
             )
 
 
-def _weights(training: Training[Any]) -> dict[str, torch.Tensor]:
+def _collect_weights(training: Training[Any]) -> dict[str, torch.Tensor]:
     """Return all weights, named by their modules."""
     return {
         f"weight {name}.{key}": value
@@ -207,12 +207,12 @@ def _weights(training: Training[Any]) -> dict[str, torch.Tensor]:
     }
 
 
-def _checkpoints(scratch: Path) -> list[Path]:
+def _list_checkpoints(scratch: Path) -> list[Path]:
     """Return the checkpoints, the newest first."""
     return sorted(scratch.glob("step-*.pt"), reverse=True)
 
 
-def _save(training: Training[Any], scratch: Path, step: int) -> None:
+def _save_checkpoint(training: Training[Any], scratch: Path, step: int) -> None:
     """Keep a checkpoint; of the earlier ones, and of what a killed run left half written, only what is needed."""
     import torch
 
@@ -225,12 +225,12 @@ def _save(training: Training[Any], scratch: Path, step: int) -> None:
         "modules": {name: module.state_dict() for name, module in training.modules.items()},
         "best": training.best,
     }
-    keep(scratch / f"step-{step:08}.pt", lambda temporary: torch.save(state, temporary))
-    for path in _checkpoints(scratch)[CHECKPOINTS:]:
+    save_hashed(scratch / f"step-{step:08}.pt", lambda temporary: torch.save(state, temporary))
+    for path in _list_checkpoints(scratch)[CHECKPOINTS:]:
         path.unlink()
 
 
-def _restore(training: Training[Any], path: Path) -> int:
+def _restore_checkpoint(training: Training[Any], path: Path) -> int:
     """Load the checkpoint into the training run and return the number of steps done.
 
     Raises:

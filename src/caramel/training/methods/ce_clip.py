@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from caramel.interfaces.method import Encoded, Method, State
-from caramel.training.losses import neg, negatives_of
+from caramel.interfaces.method import Features, Method, State
+from caramel.training.losses import get_negatives, negclip_loss
 
 if TYPE_CHECKING:
     import torch
 
 
-def loss(encoded: Encoded, step: int, *, imc: float, cmr: float, margin: float) -> torch.Tensor:
+def compute_loss(encoded: Features, step: int, *, imc: float, cmr: float, margin: float) -> torch.Tensor:
     """Return Neg(x, y, h) + ``imc`` · IMC + ``cmr`` · CMR.
 
     IMC = −mean_i ln[e^(s x_i·y_i) / (e^(s x_i·y_i) + Σ_m e^(s y_i·h_m))] over the negatives of all rows.
@@ -21,31 +21,31 @@ def loss(encoded: Encoded, step: int, *, imc: float, cmr: float, margin: float) 
     In the published code IMC was so for four days alone: before, its target is another column, and later the positive
     column is missing and each row's target is the first negative of row 0.
     """
-    return neg(encoded) + imc * intra_modal(encoded) + cmr * ranking(encoded)
+    return negclip_loss(encoded) + imc * intra_modal_loss(encoded) + cmr * cross_modal_rank_loss(encoded)
 
 
-def intra_modal(encoded: Encoded) -> torch.Tensor:
+def intra_modal_loss(encoded: Features) -> torch.Tensor:
     """Return IMC; see ``loss``."""
     import torch
 
-    negatives, there = negatives_of(encoded)
-    positive = encoded.scale * (encoded.images * encoded.texts).sum(1, keepdim=True)
-    among = encoded.scale * encoded.texts @ negatives.flatten(0, 1).T
-    logits = torch.cat([positive, among.masked_fill(~there.flatten(), -torch.inf)], 1)
+    negatives, negative_mask = get_negatives(encoded)
+    positive = encoded.logit_scale * (encoded.image_features * encoded.text_features).sum(1, keepdim=True)
+    among = encoded.logit_scale * encoded.text_features @ negatives.flatten(0, 1).T
+    logits = torch.cat([positive, among.masked_fill(~negative_mask.flatten(), -torch.inf)], 1)
     return -logits.log_softmax(1)[:, 0].mean()
 
 
-def ranking(encoded: Encoded) -> torch.Tensor:
+def cross_modal_rank_loss(encoded: Features) -> torch.Tensor:
     """Return CMR; see ``loss``."""
-    _, there = negatives_of(encoded)
-    assert encoded.kinds is not None
+    _, negative_mask = get_negatives(encoded)
+    assert encoded.negative_types is not None
     assert encoded.state is not None
-    positive, negative = _logits(encoded)
-    over = (encoded.state[encoded.kinds] + negative - positive[:, None]).relu()
-    return (over * there).sum() / there.numel()
+    positive, negative = _compute_logits(encoded)
+    over = (encoded.state[encoded.negative_types] + negative - positive[:, None]).relu()
+    return (over * negative_mask).sum() / negative_mask.numel()
 
 
-def thresholds(encoded: Encoded, weights: Mapping[str, float]) -> torch.Tensor:
+def compute_thresholds(encoded: Features, weights: Mapping[str, float]) -> torch.Tensor:
     """Return T for the next step, one of each kind of negatives, (kinds,), in logit units.
 
     clip(mean_i s x_i·y_i − the mean of s x_i·h over the negatives of that kind, 0, ``margin``); of a kind that the
@@ -53,28 +53,30 @@ def thresholds(encoded: Encoded, weights: Mapping[str, float]) -> torch.Tensor:
     """
     import torch
 
-    _, there = negatives_of(encoded)
-    assert encoded.kinds is not None
+    _, negative_mask = get_negatives(encoded)
+    assert encoded.negative_types is not None
     assert encoded.state is not None
-    positive, negative = _logits(encoded)
-    kinds = encoded.kinds[..., None] == torch.arange(len(encoded.state), device=there.device)
-    of_kind = (kinds & there[..., None]).to(negative.dtype)  # (n, K, kinds)
-    number = of_kind.sum((0, 1))
-    means = (negative[..., None] * of_kind).sum((0, 1)) / number.clamp(min=1)
+    positive, negative = _compute_logits(encoded)
+    type_mask = encoded.negative_types[..., None] == torch.arange(
+        len(encoded.state), device=negative_mask.device
+    )
+    type_weights = (type_mask & negative_mask[..., None]).to(negative.dtype)  # (n, K, kinds)
+    number = type_weights.sum((0, 1))
+    means = (negative[..., None] * type_weights).sum((0, 1)) / number.clamp(min=1)
     return torch.where(number > 0, (positive.mean() - means).clamp(0, weights["margin"]), encoded.state)
 
 
-def _logits(encoded: Encoded) -> tuple[torch.Tensor, torch.Tensor]:
+def _compute_logits(encoded: Features) -> tuple[torch.Tensor, torch.Tensor]:
     """Return s x_i·y_i, (n,), and s x_i·h_ik, (n, K)."""
-    negatives, _ = negatives_of(encoded)
-    positive = encoded.scale * (encoded.images * encoded.texts).sum(1)
-    return positive, encoded.scale * (negatives * encoded.images[:, None]).sum(2)
+    negatives, _ = get_negatives(encoded)
+    positive = encoded.logit_scale * (encoded.image_features * encoded.text_features).sum(1)
+    return positive, encoded.logit_scale * (negatives * encoded.image_features[:, None]).sum(2)
 
 
-def _zeros(kinds: int) -> torch.Tensor:
+def _create_zeros(num_types: int) -> torch.Tensor:
     import torch
 
-    return torch.zeros(kinds)
+    return torch.zeros(num_types)
 
 
 METHOD = Method(
@@ -83,8 +85,8 @@ METHOD = Method(
     "a margin that grows with the training.",
     source="Zhang et al., CVPR 2024: batch 4 × 378, lr 5e-6, decay 0.1, warm-up 50, 10 epochs; thresholds start at 0, in their "
     "code in each epoch.",
-    loss=loss,
+    loss=compute_loss,
     weights={"imc": 0.3, "cmr": 0.2, "margin": 10.0},
     negatives=4,
-    state=State(_zeros, thresholds),
+    state=State(_create_zeros, compute_thresholds),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from caramel.interfaces.method import Encoded, Method
-from caramel.training.losses import neg, negatives_of, own, own_cross_entropy
+from caramel.interfaces.method import Features, Method
+from caramel.training.losses import get_negatives, negclip_loss, per_row_cross_entropy, per_row_logits
 
 if TYPE_CHECKING:
     import torch
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 BATCH = 256  # rows that the published weight of the distance is for: it is a sum over the batch
 
 
-def loss(
-    encoded: Encoded, step: int, *, image: float, text: float, distance: float, text_scale: float
+def compute_loss(
+    encoded: Features, step: int, *, image: float, text: float, distance: float, text_scale: float
 ) -> torch.Tensor:
     """Return Neg(x, y, h) + ``image`` · IGC + ``text`` · TGC + ``distance`` · Δ.
 
@@ -22,23 +22,27 @@ def loss(
     code, y_i meets the negatives of other rows there. Δ: squared distances of all vectors to the teacher's, summed,
     times 256 / n.
     """
-    negatives, there = negatives_of(encoded)
+    negatives, negative_mask = get_negatives(encoded)
     assert encoded.teacher is not None
-    in_images = own(encoded.images, encoded.texts, negatives, encoded.scale)
-    in_texts = own(encoded.texts, encoded.teacher.texts, negatives, text_scale)
-    grounded = image * own_cross_entropy(in_images, there) + text * own_cross_entropy(in_texts, there)
-    return neg(encoded) + grounded + distance * to_teacher(encoded)
+    in_images = per_row_logits(encoded.image_features, encoded.text_features, negatives, encoded.logit_scale)
+    in_texts = per_row_logits(encoded.text_features, encoded.teacher.text_features, negatives, text_scale)
+    grounded = image * per_row_cross_entropy(in_images, negative_mask) + text * per_row_cross_entropy(
+        in_texts, negative_mask
+    )
+    return negclip_loss(encoded) + grounded + distance * teacher_distance(encoded)
 
 
-def to_teacher(encoded: Encoded) -> torch.Tensor:
+def teacher_distance(encoded: Features) -> torch.Tensor:
     """Return Δ of images, captions and the negatives that there are."""
-    negatives, there = negatives_of(encoded)
+    negatives, negative_mask = get_negatives(encoded)
     teacher = encoded.teacher
     assert teacher is not None
     assert teacher.negative_texts is not None
-    further = ((negatives - teacher.negative_texts) ** 2).sum(2) * there
-    total = ((encoded.images - teacher.images) ** 2).sum() + ((encoded.texts - teacher.texts) ** 2).sum()
-    return (total + further.sum()) * (BATCH / len(there))
+    further = ((negatives - teacher.negative_texts) ** 2).sum(2) * negative_mask
+    total = ((encoded.image_features - teacher.image_features) ** 2).sum() + (
+        (encoded.text_features - teacher.text_features) ** 2
+    ).sum()
+    return (total + further.sum()) * (BATCH / len(negative_mask))
 
 
 METHOD = Method(
@@ -46,7 +50,7 @@ METHOD = Method(
     help="as `trohn_text`, with four negatives; besides, images and texts tell a caption from its own negatives, and all vectors "
     "stay near those of a teacher, the average of the weights.",
     source="Hu et al., ACM MM 2025: batch 8 × 32, lr 1e-6, decay 0.1, warm-up 50, 5 epochs.",
-    loss=loss,
+    loss=compute_loss,
     weights={"image": 0.1, "text": 0.1, "distance": 0.005, "text_scale": 10.0},
     negatives=4,
     teacher=0.9996,

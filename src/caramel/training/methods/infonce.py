@@ -8,21 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from caramel.interfaces.method import Encoded, Method
-from caramel.training.losses import apart, both_ways
+from caramel.interfaces.method import Features, Method
+from caramel.training.losses import clip_loss, distinct_image_mask
 
 if TYPE_CHECKING:
     import torch
 
 
-def loss(encoded: Encoded, step: int) -> torch.Tensor:
+def compute_loss(encoded: Features, step: int) -> torch.Tensor:
     """Return ½ [X(x → y) + X(y → x)]."""
-    return both_ways(encoded.images, encoded.texts, encoded.scale, apart(encoded.image_of))
+    return clip_loss(
+        encoded.image_features,
+        encoded.text_features,
+        encoded.logit_scale,
+        distinct_image_mask(encoded.image_ids),
+    )
 
 
 METHOD = Method(
     name="infonce",
     help="none; CLIP's own loss.",
     source="Radford et al., ICML 2021. Fine-tuned on COCO (BiVLC E.3): batch 400, lr 1e-6, decay 0.1, warm-up 50, 10 epochs.",
-    loss=loss,
+    loss=compute_loss,
 )

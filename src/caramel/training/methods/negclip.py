@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from caramel.interfaces.method import Encoded, Method
-from caramel.training.losses import neg
+from caramel.interfaces.method import Features, Method
+from caramel.training.losses import negclip_loss
 
 if TYPE_CHECKING:
     import torch
 
 
-def loss(encoded: Encoded, step: int) -> torch.Tensor:
+def compute_loss(encoded: Features, step: int) -> torch.Tensor:
     """Return Neg(x, y, h); half of the rows are the neighbours of the others, with their own captions and negatives."""
-    return neg(encoded)
+    return negclip_loss(encoded)
 
 
 METHOD = Method(
@@ -22,7 +22,7 @@ METHOD = Method(
     "nearest to those of the other half.",
     source="Yuksekgonul et al., ICLR 2023, 4.1: three nearest neighbours by CLIP; batch 256, lr 1e-6, decay 0.2, warm-up 50, "
     "5 epochs. Their code is wrong on several GPUs, where gathering breaks the order of the labels.",
-    loss=loss,
+    loss=compute_loss,
     negatives=1,
     drawn=True,
     neighbours=3,

@@ -14,7 +14,7 @@ METHOD = Method(
     help="as `infonce`, with the pairs of `trohn_img`: each negative with its image is a row of its own, drawn apart from its "
     "positive.",
     source="None: an arm of comparison. It differs from TROHN-Img in nothing but which pairs meet in a batch.",
-    loss=infonce.loss,
+    loss=infonce.compute_loss,
     negatives=1,
     images=True,
     pairing="apart",

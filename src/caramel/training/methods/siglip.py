@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from caramel.interfaces.method import Encoded, Method
-from caramel.training.losses import apart
+from caramel.interfaces.method import Features, Method
+from caramel.training.losses import distinct_image_mask
 
 if TYPE_CHECKING:
     import torch
 
 
-def loss(encoded: Encoded, step: int) -> torch.Tensor:
+def compute_loss(encoded: Features, step: int) -> torch.Tensor:
     """Return −(1/n) Σ_ij ln σ(z_ij (s x_i·y_j + b)), z = 1 on the diagonal and −1 beside it.
 
     Divided by n, not by n²: the fork of open_clip that CE-CLIP is written in takes the mean over all pairs, which
@@ -20,17 +20,17 @@ def loss(encoded: Encoded, step: int) -> torch.Tensor:
     import torch
     from torch.nn.functional import logsigmoid
 
-    assert encoded.bias is not None
-    n = len(encoded.images)
-    logits = encoded.scale * encoded.images @ encoded.texts.T + encoded.bias
+    assert encoded.logit_bias is not None
+    n = len(encoded.image_features)
+    logits = encoded.logit_scale * encoded.image_features @ encoded.text_features.T + encoded.logit_bias
     signs = 2 * torch.eye(n, device=logits.device, dtype=logits.dtype) - 1
-    return -(logsigmoid(signs * logits) * apart(encoded.image_of)).sum() / n
+    return -(logsigmoid(signs * logits) * distinct_image_mask(encoded.image_ids)).sum() / n
 
 
 METHOD = Method(
     name="siglip",
     help="none; a sigmoid for each pair, in place of a softmax over the batch.",
     source="Zhai et al., ICCV 2023: scale 10 and bias −10 at first.",
-    loss=loss,
+    loss=compute_loss,
     bias=True,
 )

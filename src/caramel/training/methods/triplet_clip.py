@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from caramel.interfaces.method import Encoded, Method
-from caramel.training.losses import apart, neg, negatives_of, with_negative_texts
+from caramel.interfaces.method import Features, Method
+from caramel.training.losses import distinct_image_mask, get_negatives, hard_negative_clip_loss, negclip_loss
 
 if TYPE_CHECKING:
     import torch
 
 
-def loss(encoded: Encoded, step: int) -> torch.Tensor:
+def compute_loss(encoded: Features, step: int) -> torch.Tensor:
     """Return Neg(x, y, h) + Neg(x', h, y): a sum, both terms in each step.
 
     No x' is a column of a caption: unlike in TROHN-Img, text to image has no hard negative.
     """
     import torch
 
-    texts, there = negatives_of(encoded)
+    texts, negative_mask = get_negatives(encoded)
     assert encoded.negative_images is not None
-    assert encoded.negative_image_of is not None
-    all_there = torch.ones(len(encoded.texts), dtype=torch.bool, device=there.device)
-    turned = with_negative_texts(
-        encoded.negative_images[there],
-        texts[there],
-        encoded.scale,
-        apart(encoded.negative_image_of[there]),
-        encoded.texts,
-        all_there,
+    assert encoded.negative_image_ids is not None
+    full_mask = torch.ones(len(encoded.text_features), dtype=torch.bool, device=negative_mask.device)
+    turned = hard_negative_clip_loss(
+        encoded.negative_images[negative_mask],
+        texts[negative_mask],
+        encoded.logit_scale,
+        distinct_image_mask(encoded.negative_image_ids[negative_mask]),
+        encoded.text_features,
+        full_mask,
     )
-    return neg(encoded) + turned
+    return negclip_loss(encoded) + turned
 
 
 METHOD = Method(
@@ -38,7 +38,7 @@ METHOD = Method(
     help="as `trohn_text`, and once more with the negatives and their images as pairs and the captions as their negatives.",
     source="Patel et al., NeurIPS 2024; from scratch: batch 1024, lr 5e-4, decay 0.5, warm-up 1000, 10 epochs. Settings for "
     "fine-tuning are not released.",
-    loss=loss,
+    loss=compute_loss,
     negatives=1,
     images=True,
 )

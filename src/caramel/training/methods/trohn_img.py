@@ -7,30 +7,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from caramel.interfaces.method import Encoded, Method
-from caramel.training.losses import apart, both_ways, negatives_of
+from caramel.interfaces.method import Features, Method
+from caramel.training.losses import clip_loss, distinct_image_mask, get_negatives
 
 if TYPE_CHECKING:
     import torch
 
 
-def loss(encoded: Encoded, step: int) -> torch.Tensor:
+def compute_loss(encoded: Features, step: int) -> torch.Tensor:
     """Return InfoNCE on [x; x'] × [y; h], the negatives that there are being rows like the others."""
     import torch
 
-    texts, there = negatives_of(encoded)
+    texts, negative_mask = get_negatives(encoded)
     assert encoded.negative_images is not None
-    assert encoded.negative_image_of is not None
-    images = torch.cat([encoded.images, encoded.negative_images[there]])
-    shown = torch.cat([encoded.image_of, encoded.negative_image_of[there]])
-    return both_ways(images, torch.cat([encoded.texts, texts[there]]), encoded.scale, apart(shown))
+    assert encoded.negative_image_ids is not None
+    images = torch.cat([encoded.image_features, encoded.negative_images[negative_mask]])
+    image_ids = torch.cat([encoded.image_ids, encoded.negative_image_ids[negative_mask]])
+    return clip_loss(
+        images,
+        torch.cat([encoded.text_features, texts[negative_mask]]),
+        encoded.logit_scale,
+        distinct_image_mask(image_ids),
+    )
 
 
 METHOD = Method(
     name="trohn_img",
     help="captions and images of the negatives are pairs of their own.",
     source="Miranda et al., BiVLC, NeurIPS 2024, E.3: 200 + 200 pairs of a batch, lr 1e-6, decay 0.1, warm-up 50, 10 epochs.",
-    loss=loss,
+    loss=compute_loss,
     negatives=1,
     images=True,
 )

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from caramel.interfaces.method import Encoded, Method
-from caramel.training.losses import neg
+from caramel.interfaces.method import Features, Method
+from caramel.training.losses import negclip_loss
 
 if TYPE_CHECKING:
     import torch
 
 
-def loss(encoded: Encoded, step: int) -> torch.Tensor:
+def compute_loss(encoded: Features, step: int) -> torch.Tensor:
     """Return Neg(x, y, h) = ½ [X(x → y ⊕ h) + X(y → x)]."""
-    return neg(encoded)
+    return negclip_loss(encoded)
 
 
 METHOD = Method(
     name="trohn_text",
     help="the hard-negative captions are further columns of the image-to-text loss.",
     source="Miranda et al., BiVLC, NeurIPS 2024, E.3: 200 rows of a batch, lr 1e-6, decay 0.1, warm-up 50, 10 epochs.",
-    loss=loss,
+    loss=compute_loss,
     negatives=1,
 )

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from caramel.interfaces.method import Encoded, Method
-from caramel.training.losses import apart, neg, negatives_of, with_negative_texts
+from caramel.interfaces.method import Features, Method
+from caramel.training.losses import distinct_image_mask, get_negatives, hard_negative_clip_loss, negclip_loss
 
 if TYPE_CHECKING:
     import torch
 
 
-def loss(encoded: Encoded, step: int) -> torch.Tensor:
+def compute_loss(encoded: Features, step: int) -> torch.Tensor:
     """Return ½ [Neg(x, y, h) + Neg(x, p, h)], the second over the rows that have a paraphrase."""
-    texts, there = negatives_of(encoded)
+    texts, negative_mask = get_negatives(encoded)
     second, has = encoded.paraphrases, encoded.paraphrased
     assert second is not None
     assert has is not None
-    counts = (
-        apart(encoded.image_of) & has
+    key_mask = (
+        distinct_image_mask(encoded.image_ids) & has
     )  # captions that are not there are no columns, and their rows have no loss
     return (
-        neg(encoded) + with_negative_texts(encoded.images, second, encoded.scale, counts, texts, there)
+        negclip_loss(encoded)
+        + hard_negative_clip_loss(
+            encoded.image_features, second, encoded.logit_scale, key_mask, texts, negative_mask
+        )
     ) / 2
 
 
@@ -30,7 +33,7 @@ METHOD = Method(
     help="as `trohn_text`, with the caption and once more with its paraphrase, the mean of both.",
     source="Dumpala et al., SugarCrepe++, NeurIPS 2024, E.3, fine-tunes on 40 % of itself by an objective that it does not state; this "
     "one is ours.",
-    loss=loss,
+    loss=compute_loss,
     negatives=1,
     paraphrases=True,
 )

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from caramel.interfaces.trainer import Curve
-from caramel.io.files import empty_folder
-from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
-from caramel.sources.captions.lm_training_data import Lesson, lesson
-from caramel.sources.captions.prompts.prompt_files import AGAIN, names, prompt, written
-from caramel.training.loop.loop import Training, train, weight_decay_groups
+from caramel.io.files import create_empty_folder
+from caramel.models.devices import move_to_device, resolve_device, resolve_precision, use_precision
+from caramel.sources.captions.lm_training_data import TrainingExample, sample_example
+from caramel.sources.captions.prompts.prompt_files import AGAIN, format_answer, list_prompt_names, load_prompt
+from caramel.training.loop.loop import Training, build_param_groups, run_training
 
 if TYPE_CHECKING:
     import torch
@@ -49,11 +49,11 @@ CHAT_TEMPLATE = (
 )
 
 
-class Batch(NamedTuple):
+class PackedBatch(NamedTuple):
     """Conversations, several in a row: tokens, their places in their conversation, and what is learnt, each (rows, length)."""
 
     tokens: torch.Tensor
-    places: torch.Tensor
+    position_ids: torch.Tensor
     labels: torch.Tensor
 
 
@@ -91,56 +91,56 @@ def train_writer(
     device = resolve_device(device)
     precision = resolve_precision(precision, device)
     torch.manual_seed(seed)
-    tokenizer = make_tokenizer(_lessons([seed, 0], LEARNT_FROM))
-    model = on_device(make_model(tokenizer, width, layers), device).train()
-    unseen = packed(tokenizer, _lessons([seed, 1], UNSEEN))
+    tokenizer = make_tokenizer(_sample_examples([seed, 0], LEARNT_FROM))
+    model = move_to_device(make_model(tokenizer, width, layers), device).train()
+    unseen = pack_examples(tokenizer, _sample_examples([seed, 1], UNSEEN))
 
-    def loss(made: Batch) -> torch.Tensor:
-        with autocast(device, precision):
-            found: torch.Tensor = model(
-                made.tokens.to(device),
-                position_ids=made.places.to(device),
-                labels=made.labels.to(device),
+    def compute_loss(packed_batch: PackedBatch) -> torch.Tensor:
+        with use_precision(device, precision):
+            batch_loss: torch.Tensor = model(
+                packed_batch.tokens.to(device),
+                position_ids=packed_batch.position_ids.to(device),
+                labels=packed_batch.labels.to(device),
                 use_cache=False,
             ).loss
-        return found
+        return batch_loss
 
-    def measure() -> dict[str, float]:
+    def compute_metrics() -> dict[str, float]:
         with torch.inference_mode():
             logits = model.eval()(
-                unseen.tokens.to(device), position_ids=unseen.places.to(device), use_cache=False
+                unseen.tokens.to(device), position_ids=unseen.position_ids.to(device), use_cache=False
             ).logits
         model.train()
         right = logits[:, :-1].argmax(-1).cpu() == unseen.tokens[:, 1:]
         return {"right": float(right[unseen.labels[:, 1:] != IGNORED].float().mean())}
 
-    optimizer = torch.optim.AdamW(weight_decay_groups([model], 0.01), lr=lr, betas=(0.9, 0.98))
+    optimizer = torch.optim.AdamW(build_param_groups([model], 0.01), lr=lr, betas=(0.9, 0.98))
     training = Training(
         {"model": model},
         optimizer,
-        lambda step: packed(tokenizer, _lessons([seed, 2, step], batch)),
-        loss,
+        lambda step: pack_examples(tokenizer, _sample_examples([seed, 2, step], batch)),
+        compute_loss,
         steps,
         warmup,
         checkpoint_every,
-        measure,
+        compute_metrics,
         on_points,
     )
-    curve = train(training, scratch=scratch, title="train_writer")
-    empty_folder(out)
+    curve = run_training(training, scratch=scratch, title="train_writer")
+    create_empty_folder(out)
     model.eval().save_pretrained(out)
     tokenizer.save_pretrained(out)
     return curve
 
 
-def _lessons(seed: Sequence[int], number: int) -> list[Lesson]:
+def _sample_examples(seed: Sequence[int], number: int) -> list[TrainingExample]:
     rng = np.random.default_rng(seed)
-    return [lesson(rng) for _ in range(number)]
+    return [sample_example(rng) for _ in range(number)]
 
 
-def chat_template() -> str:
+def build_chat_template() -> str:
     """Return the template (Jinja) by which a conversation becomes the model's text; an unknown task stands in its own words."""
-    named = {prompt(name).task: f"<|{name}|>" for name in names()}
+    named = {load_prompt(name).task: f"<|{name}|>" for name in list_prompt_names()}
     words = {"NAMES": named, "AGAIN": AGAIN, "USER": USER, "FAILED": FAILED, "ASSISTANT": ASSISTANT}
     text = CHAT_TEMPLATE
     for name, value in words.items():
@@ -150,7 +150,7 @@ def chat_template() -> str:
     return text
 
 
-def make_tokenizer(lessons: Sequence[Lesson]) -> Any:
+def make_tokenizer(lessons: Sequence[TrainingExample]) -> Any:
     """Return a byte-level BPE learnt from lessons, with the tasks' names as tokens and the chat template.
 
     A word is the same token behind a space and behind a quotation mark, where the space is put in and marked: to copy words
@@ -159,7 +159,7 @@ def make_tokenizer(lessons: Sequence[Lesson]) -> Any:
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
-    special = [PAD, END, USER, FAILED, ASSISTANT, *(f"<|{name}|>" for name in names())]
+    special = [PAD, END, USER, FAILED, ASSISTANT, *(f"<|{name}|>" for name in list_prompt_names())]
     bare = Tokenizer(models.BPE())
     bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bare.normalizer = normalizers.Replace(Regex(r'(?<=")(?=\w)'), f"{JOINED} ")
@@ -170,14 +170,14 @@ def make_tokenizer(lessons: Sequence[Lesson]) -> Any:
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    said = (text for one in lessons for text in (conversation(one)[-1][1], written(one.answer)))
-    bare.train_from_iterator(said, trainer)
+    texts = (text for one in lessons for text in (build_conversation(one)[-1][1], format_answer(one.answer)))
+    bare.train_from_iterator(texts, trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=bare,
         pad_token=PAD,
         eos_token=END,
         additional_special_tokens=special[2:],
-        chat_template=chat_template(),
+        chat_template=build_chat_template(),
         model_max_length=LONGEST,
         clean_up_tokenization_spaces=False,
     )
@@ -211,12 +211,12 @@ def make_model(tokenizer: Any, width: int, layers: int) -> Any:
     )
 
 
-def conversation(taught: Lesson) -> tuple[tuple[str, str], ...]:
+def build_conversation(taught: TrainingExample) -> tuple[tuple[str, str], ...]:
     """Return the messages of a lesson's question, as they are sent: without worked examples, which the template leaves out."""
-    return prompt(taught.prompt).messages(taught.given, 0, taught.failed)
+    return load_prompt(taught.prompt).build_messages(taught.given, 0, taught.failed)
 
 
-def packed(tokenizer: Any, lessons: Sequence[Lesson]) -> Batch:
+def pack_examples(tokenizer: Any, lessons: Sequence[TrainingExample]) -> PackedBatch:
     """Return the lessons as a batch; what is learnt is the answer and its end.
 
     As many as have room stand in one row, each with places from 0, by which attention keeps them apart; convolutions see the
@@ -224,10 +224,12 @@ def packed(tokenizer: Any, lessons: Sequence[Lesson]) -> Batch:
     """
     import torch
 
-    turns = [[{"role": role, "content": words} for role, words in conversation(one)] for one in lessons]
-    asked = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-    answers = [written(one.answer) + END for one in lessons]
-    questions, rest = (tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in (asked, answers))
+    turns = [[{"role": role, "content": words} for role, words in build_conversation(one)] for one in lessons]
+    prompts = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    answers = [format_answer(one.answer) + END for one in lessons]
+    questions, rest = (
+        tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in (prompts, answers)
+    )
     rows: list[list[tuple[list[int], list[int]]]] = [[]]
     room = ROW
     for question, answer in zip(questions, rest, strict=True):
@@ -238,13 +240,13 @@ def packed(tokenizer: Any, lessons: Sequence[Lesson]) -> Batch:
         rows[-1].append((question, answer))
     longest = max(sum(len(q) + len(a) for q, a in row) for row in rows)
     tokens = np.full((len(rows), longest), tokenizer.pad_token_id)
-    labels, places = np.full_like(tokens, IGNORED), np.zeros_like(tokens)
+    labels, position_ids = np.full_like(tokens, IGNORED), np.zeros_like(tokens)
     for number, row in enumerate(rows):
         at = 0
         for question, answer in row:
             begin, end = at + len(question), at + len(question) + len(answer)
             tokens[number, at:end] = [*question, *answer]
             labels[number, begin:end] = answer
-            places[number, at:end] = np.arange(end - at)
+            position_ids[number, at:end] = np.arange(end - at)
             at = end
-    return Batch(*(torch.from_numpy(part) for part in (tokens, places, labels)))
+    return PackedBatch(*(torch.from_numpy(part) for part in (tokens, position_ids, labels)))

@@ -11,22 +11,29 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from caramel.errors import ConfigError
-from caramel.io.image_store import shards_of
+from caramel.io.image_store import list_shards
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import Halving
 from caramel.runtime.ray.file_transfer import LocalFile
 from caramel.runtime.ray.sharded_map import Executor, compute_fingerprint
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
-from caramel.training.recipes.finetune_trial import CHECKPOINT, MEASURED_BY, measured_by
-from caramel.training.recipes.search import COLUMNS, Candidate, Searched, candidates, searched, trial_point
-from caramel.training.tracked import curve_frame
-from caramel.training.tracked_trials import Trials
+from caramel.training.recipes.finetune_trial import CHECKPOINT, SELECTION_METRICS, select_validation_method
+from caramel.training.recipes.search import (
+    COLUMNS,
+    Candidate,
+    SearchResult,
+    build_trial_point,
+    draw_candidates,
+    run_search,
+)
+from caramel.training.tracked import build_curve_table
+from caramel.training.tracked_trials import TrialRunner
 from caramel.training.variants import check_data, check_settings, split_rows
-from caramel.training.weight_averaging import Mix
+from caramel.training.weight_averaging import WiseFTPoint
 
 
-class Tuned(NamedTuple):
+class FinetuneResult(NamedTuple):
     """What was measured on val: curves (model, step, metric, value, kept), and mixtures (model, alpha, metric, value, kept).
 
     And what a search tried (``search.COLUMNS``), with what each variant has of its own after it.
@@ -35,10 +42,10 @@ class Tuned(NamedTuple):
     curves: pd.DataFrame
     mixtures: pd.DataFrame
     searched: pd.DataFrame
-    own: dict[str, Mapping[str, Any]]
+    overrides: dict[str, Mapping[str, Any]]
 
 
-def finetune(
+def train_variants(
     *,
     variants: Sequence[str],
     seeds: Sequence[int],
@@ -46,7 +53,7 @@ def finetune(
     rows: str,
     images: str,
     data: Sequence[str],
-    own: Mapping[str, Mapping[str, Any]],
+    overrides: Mapping[str, Mapping[str, Any]],
     negatives: int | None,
     mix: Sequence[float],
     settings: Mapping[str, Any],
@@ -58,7 +65,7 @@ def finetune(
     out: Path,
     root: Path,
     gpus: float = 0.0,
-) -> Tuned:
+) -> FinetuneResult:
     """Fine-tune all variants × seeds and copy their checkpoints to ``out/<variant>-<seed>``.
 
     Args:
@@ -81,15 +88,18 @@ def finetune(
     train_rows, val_rows = split_rows(rows)
     check_data(variants, train_rows, base)
     common = {"negatives": negatives, "mix": list(mix), **settings}
-    tried = {} if search is None else candidates(search, own=own, common=common)
+    tried = {} if search is None else draw_candidates(search, overrides=overrides, common=common)
     for variant in variants:
-        for mine in [own.get(variant, {}), *(each.own for each in tried.get(variant, ()))]:
-            check_settings(variant, {**common, **mine}, len(train_rows), processes)
-    trials = Trials(
+        for override in [
+            overrides.get(variant, {}),
+            *(candidate.overrides for candidate in tried.get(variant, ())),
+        ]:
+            check_settings(variant, {**common, **override}, len(train_rows), processes)
+    trials = TrialRunner(
         {
             "base": LocalFile(base),
             "rows": LocalFile(rows),
-            "images": LocalFile(images, around=tuple(shards_of(images, read_table(IMAGES, images)))),
+            "images": LocalFile(images, around=tuple(list_shards(images, read_table(IMAGES, images)))),
             "negatives": negatives,
             "mix": list(mix),
             "settings": dict(settings),
@@ -97,44 +107,49 @@ def finetune(
         },
         common, len(train_rows), workers, executor, folder, gpus, list(data), root,
     )  # fmt: skip
-    found = Searched({}, pd.DataFrame(columns=COLUMNS))
+    outcome = SearchResult({}, pd.DataFrame(columns=COLUMNS))
     if search is not None:
-        trials, found = _search(trials, tried, search, val_rows)
-    final = {**own, **found.own}
-    points = [trial_point(variant, seed, final.get(variant, {})) for variant in variants for seed in seeds]
+        trials, outcome = _search_settings(trials, tried, search, val_rows)
+    final = {**overrides, **outcome.overrides}
+    points = [
+        build_trial_point(variant, seed, final.get(variant, {})) for variant in variants for seed in seeds
+    ]
     curves, mixtures = [], []
     for result, scratch in trials.run(points):
         name = f"{result['variant']}-{result['seed']}"
         shutil.copytree(scratch / CHECKPOINT, out / name)
-        curves.append(curve_frame(result["curve"], name, result["select"]))
+        curves.append(build_curve_table(result["curve"], name, result["select"]))
         mixtures += [(name, *mixture) for mixture in result["mixtures"]]
-    columns = ["model", *Mix._fields]
-    return Tuned(
-        pd.concat(curves, ignore_index=True), pd.DataFrame(mixtures, columns=columns), found.table, final
+    columns = ["model", *WiseFTPoint._fields]
+    return FinetuneResult(
+        pd.concat(curves, ignore_index=True), pd.DataFrame(mixtures, columns=columns), outcome.table, final
     )
 
 
-def _search(
-    trials: Trials,
+def _search_settings(
+    trials: TrialRunner,
     tried: Mapping[str, Sequence[Candidate]],
     search: Mapping[str, Any],
     val_rows: pd.DataFrame,
-) -> tuple[Trials, Searched]:
+) -> tuple[TrialRunner, SearchResult]:
     """Return what was found, and trials whose runs are those of the search; see ``finetune``."""
     if val_rows.empty:
         raise ConfigError(
             "finetune.search: settings are chosen on the rows of the val split, and there are none. Give some, or take "
             "finetune.search: null."
         )
-    select = MEASURED_BY[measured_by(val_rows)]
+    select = SELECTION_METRICS[select_validation_method(val_rows)]
     points = [
-        trial_point(v, seed, c.own) for v, each in tried.items() for c in each for seed in search["seeds"]
+        build_trial_point(v, seed, c.overrides)
+        for v, options in tried.items()
+        for c in options
+        for seed in search["seeds"]
     ]
     ending: dict[str, Halving] = {}
     if search["asha"]:
         first, factor = search["asha"]["first"], search["asha"]["factor"]
-        for variant, each in tried.items():
-            counts = [trials.checkpoints(trial_point(variant, 0, c.own)) for c in each]
+        for variant, options in tried.items():
+            counts = [trials.count_checkpoints(build_trial_point(variant, 0, c.overrides)) for c in options]
             if min(counts) <= first:
                 raise ConfigError(
                     f"finetune.search.asha.first = {first}: method {variant!r} is measured {min(counts)} times in a training, the last "
@@ -143,17 +158,17 @@ def _search(
             ending[variant] = Halving(select, first, factor, max(counts))
     parent = tracking.plan_run(
         "finetune search",
-        key=compute_fingerprint(__name__, "search", trials.names(points), dict(search)),
+        key=compute_fingerprint(__name__, "search", trials.list_names(points), dict(search)),
         params={**search, "metric": select, "repeatable": not ending},
         data=trials.data,
         tags={"stage": "search"},
         root=trials.root,
     )
     trials = replace(trials, parent=parent.run_id)
-    found = searched(trials.run, tried, seeds=search["seeds"], halving=ending, metric=select)
+    outcome = run_search(trials.run, tried, seeds=search["seeds"], halving=ending, metric=select)
     with tracking.open_run(parent):
         import mlflow
 
-        mlflow.log_text(found.table.to_csv(index=False), "searched.csv")  # log_table would append to it
-        mlflow.log_dict(found.own, "own.json")
-    return trials, found
+        mlflow.log_text(outcome.table.to_csv(index=False), "searched.csv")  # log_table would append to it
+        mlflow.log_dict(outcome.overrides, "own.json")
+    return trials, outcome

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from caramel.interfaces.trainer import Curve
-from caramel.io.files import file_hash
-from caramel.io.image_store import Pictures
+from caramel.io.files import compute_file_hash
+from caramel.io.image_store import ImageStore
 from caramel.models.devices import resolve_device, resolve_precision
 from caramel.models.open_clip.checkpoints import (
     CONFIG,
@@ -27,20 +27,23 @@ from caramel.runtime.ray.asha import report_checkpoint
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.training.data.examples import Examples, load_examples
-from caramel.training.distributed import Group, Tell, together
-from caramel.training.loop.contrastive import fit, hits
-from caramel.training.loop.loop import kept_step
-from caramel.training.objective import with_bias
-from caramel.training.tracked import curve_figure, log_curve
-from caramel.training.variants import in_steps, set_up, split_rows
-from caramel.training.weight_averaging import Mix, best_mix
+from caramel.training.distributed import DistContext, Tell, launch
+from caramel.training.loop.contrastive import compute_validation_metrics, train_clip
+from caramel.training.loop.loop import best_step
+from caramel.training.objective import add_logit_bias
+from caramel.training.tracked import log_curve, plot_curve
+from caramel.training.variants import resolve_steps, set_up, split_rows
+from caramel.training.weight_averaging import WiseFTPoint, select_alpha
 
 if TYPE_CHECKING:
     import torch
 
 CHECKPOINT = "checkpoint"  # folder of a trial
 # On val, by the first negative of each row: the weights that are kept are those of the best step by the metric.
-MEASURED_BY = {"trohn_img": "group", "trohn_text": "accuracy"}  # the second where a row has no negative image
+SELECTION_METRICS = {
+    "trohn_img": "group",
+    "trohn_text": "accuracy",
+}  # the second where a row has no negative image
 
 
 def finetune_trial(
@@ -68,22 +71,22 @@ def finetune_trial(
     with tracking.open_run(planned):
         import mlflow
 
-        def tell(points: Curve) -> None:
+        def log_new_points(points: Curve) -> None:
             log_curve(points)
             for step, name, value in points:
                 if ending and name == ending[0] and step < ending[2]:
                     report_checkpoint(step // ending[1], name, value)
 
-        result: dict[str, Any] = together(trained, whole, processes, tell)
+        result: dict[str, Any] = launch(train_variant, whole, processes, log_new_points)
         curve, select = result["curve"], result["select"]
         mlflow.log_dict(read_config(Path(scratch, CHECKPOINT, CONFIG)), "model_config.json")
-        mlflow.log_metric("kept_step", kept_step(curve, select))
-        mlflow.log_figure(curve_figure(curve, f"{variant}-{seed}"), "learning_curve.png")
+        mlflow.log_metric("kept_step", best_step(curve, select))
+        mlflow.log_figure(plot_curve(curve, f"{variant}-{seed}"), "learning_curve.png")
     return {"variant": variant, "seed": seed, **result}
 
 
-def trained(
-    group: Group,
+def train_variant(
+    group: DistContext,
     tell: Tell,
     *,
     point: Mapping[str, Any],
@@ -126,18 +129,20 @@ def trained(
     method = set_up(variant, settings.pop("negatives"), settings.pop("weights", {}))
     mix = settings.pop("mix")
     train_rows, val_rows = split_rows(rows)
-    pictures = Pictures(images, read_table(IMAGES, images))
+    image_store = ImageStore(images, read_table(IMAGES, images))
     clip = load_checkpoint(base)
     if method.bias:
-        clip = with_bias(clip)
-    examples = load_examples(clip, train_rows, pictures, method=method, seed=seed)
-    settings = in_steps(method, settings, len(train_rows))
-    measured = measured_by(val_rows)
-    metric, keep = MEASURED_BY[measured], settings.pop("keep")
+        clip = add_logit_bias(clip)
+    examples = load_examples(clip, train_rows, image_store, method=method, seed=seed)
+    settings = resolve_steps(method, settings, len(train_rows))
+    measured = select_validation_method(val_rows)
+    metric, keep = SELECTION_METRICS[measured], settings.pop("keep")
     select = metric if keep == "best" else ""
-    validation = [load_examples(clip, val_rows, pictures, method=METHODS[measured])] if len(val_rows) else []
+    validation = (
+        [load_examples(clip, val_rows, image_store, method=METHODS[measured])] if len(val_rows) else []
+    )
     before = {key: value.cpu().clone() for key, value in clip.model.state_dict().items()} if mix else {}
-    curve = fit(
+    curve = train_clip(
         clip,
         examples,
         validation,
@@ -152,41 +157,49 @@ def trained(
     )
     if group.rank:
         return {}
-    mixtures = mixed_with_base(clip, before, mix, validation, metric, settings)
+    mixtures = interpolate_with_base(clip, before, mix, validation, metric, settings)
     vocabulary = Path(base) / VOCABULARY
     card = {
         "name": name,
         "variant": variant,
         "seed": seed,
-        "base": file_hash(base),
-        "step": kept_step(curve, select),
+        "base": compute_file_hash(base),
+        "step": best_step(curve, select),
         "kept": f"best {select} on val" if select and len(val_rows) else "last step",
         "mixed": next((mixture.alpha for mixture in mixtures if mixture.kept), None),
     }
-    own = vocabulary.read_bytes() if vocabulary.exists() else None
+    vocabulary_bytes = vocabulary.read_bytes() if vocabulary.exists() else None
     if out.exists():  # of a trial that is run again
         shutil.rmtree(out)
-    save_checkpoint(out, clip.model, config=clip.config, vocabulary=own, card=card, tokenizer=clip.tokenize)
+    save_checkpoint(
+        out, clip.model, config=clip.config, vocabulary=vocabulary_bytes, card=card, tokenizer=clip.tokenize
+    )
     return {"curve": curve, "select": select, "mixtures": mixtures}
 
 
-def mixed_with_base(
+def interpolate_with_base(
     clip: Clip,
     before: Mapping[str, torch.Tensor],
     mix: Sequence[float],
     validation: Sequence[Examples],
     select: str,
     settings: Mapping[str, Any],
-) -> list[Mix]:
+) -> list[WiseFTPoint]:
     """Leave the model the best of its mixtures with the base on the validation rows; return what was measured of each."""
     if not (mix and validation):
         return []
     device = resolve_device(settings["device"])
     precision = resolve_precision(settings["precision"], device)
-    return best_mix(clip.model, before, mix, lambda: hits(clip, validation[0], device, precision), select)
+    return select_alpha(
+        clip.model,
+        before,
+        mix,
+        lambda: compute_validation_metrics(clip, validation[0], device, precision),
+        select,
+    )
 
 
-def measured_by(val_rows: pd.DataFrame) -> str:
+def select_validation_method(val_rows: pd.DataFrame) -> str:
     """Return the method whose data the val rows have: with the image of each row's first negative, or without."""
     images = val_rows["negative_image_ids"]
     has = images.map(lambda names: names is not None and len(names) > 0 and names[0] is not None)

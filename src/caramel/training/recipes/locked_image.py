@@ -20,16 +20,16 @@ import pandas as pd
 
 from caramel.errors import ConfigError
 from caramel.interfaces.trainer import Curve
-from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
-from caramel.models.open_clip.encoder import encode_text, normalised
-from caramel.models.open_clip.last_layer import tower_vectors
+from caramel.models.devices import move_to_device, resolve_device, resolve_precision, use_precision
+from caramel.models.open_clip.encoder import encode_text, normalise_pixels
+from caramel.models.open_clip.last_layer import compute_tower_vectors
 from caramel.sources.world.scene_labels import ABSENT, CLASSES, SceneLabels, label_scenes
-from caramel.training.data.batch import rows_of
+from caramel.training.data.batch import draw_step_rows
 from caramel.training.data.examples import Examples
-from caramel.training.data.loader import batch_rows
-from caramel.training.loop.contrastive import hits
-from caramel.training.loop.loop import Training, train, weight_decay_groups
-from caramel.training.losses import apart, both_ways
+from caramel.training.data.loader import draw_batch_rows
+from caramel.training.loop.contrastive import compute_validation_metrics
+from caramel.training.loop.loop import Training, build_param_groups, run_training
+from caramel.training.losses import clip_loss, distinct_image_mask
 from caramel.training.objective import LOGIT_SCALE_MAX
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class LoopSettings:
     precision: str
 
 
-def fit_locked(
+def train_locked_clip(
     clip: Clip,
     examples: Examples,
     validation: Sequence[Examples],
@@ -88,24 +88,24 @@ def fit_locked(
     """
     device = resolve_device(settings.device)
     settings = replace(settings, device=device, precision=resolve_precision(settings.precision, device))
-    on_device(clip.model, device)
+    move_to_device(clip.model, device)
     labels = label_scenes(scenes)
     curve = _train_image_tower(clip, examples, labels, image_steps, settings, scratch / "image", on_points)
 
-    def continue_curve(points: Curve) -> None:
+    def forward_points(points: Curve) -> None:
         if on_points is not None:
-            on_points(_shifted(points, image_steps))
+            on_points(_shift_steps(points, image_steps))
 
-    points = _align_texts(clip, examples, validation, steps, settings, scratch / "text", continue_curve)
-    return curve + _shifted(points, image_steps)
+    points = _align_texts(clip, examples, validation, steps, settings, scratch / "text", forward_points)
+    return curve + _shift_steps(points, image_steps)
 
 
-def _shifted(points: Curve, steps: int) -> Curve:
+def _shift_steps(points: Curve, steps: int) -> Curve:
     return [(step + steps, name, value) for step, name, value in points]
 
 
 @contextmanager
-def _without_projection(visual: torch.nn.Module) -> Iterator[None]:
+def _disable_projection(visual: torch.nn.Module) -> Iterator[None]:
     """Let the tower return its normalised features (n, width), before the projection into the shared space.
 
     Raises:
@@ -141,31 +141,39 @@ def _train_image_tower(
     """
     import torch
 
-    visual, kinds = clip.model.visual, labels.cells.shape[1]
-    with _without_projection(visual):
+    visual, num_categories = clip.model.visual, labels.cells.shape[1]
+    with _disable_projection(visual):
         width = visual.ln_post.normalized_shape[0]
-        classifier = on_device(torch.nn.Linear(width, kinds * sum(CLASSES)), settings.device)
+        classifier = move_to_device(torch.nn.Linear(width, num_categories * sum(CLASSES)), settings.device)
         targets = [torch.from_numpy(values).to(settings.device) for values in labels]
         last: dict[str, float] = {}
 
-        def loss(rows: torch.Tensor) -> torch.Tensor:
-            pixels = normalised(clip, torch.from_numpy(examples.images[rows.numpy()]).to(settings.device))
-            with autocast(settings.device, settings.precision):
-                logits = classifier(tower_vectors(visual, pixels)).float().view(len(rows), kinds, -1)
+        def compute_loss(rows: torch.Tensor) -> torch.Tensor:
+            pixels = normalise_pixels(
+                clip, torch.from_numpy(examples.images[rows.numpy()]).to(settings.device)
+            )
+            with use_precision(settings.device, settings.precision):
+                logits = (
+                    classifier(compute_tower_vectors(visual, pixels))
+                    .float()
+                    .view(len(rows), num_categories, -1)
+                )
             cells, *looks = logits.split(CLASSES, dim=-1)
             where = targets[0][rows]
-            shown = where > 0
-            last["cells_right"] = float((cells.argmax(-1) == where)[shown].float().mean())
-            found = POSITION_WEIGHT * _cross_entropy(cells, where)
+            present_mask = where > 0
+            last["cells_right"] = float((cells.argmax(-1) == where)[present_mask].float().mean())
+            total_loss = POSITION_WEIGHT * _cross_entropy(cells, where)
             for look, target in zip(looks, targets[1:], strict=True):
-                found = found + LOOK_WEIGHT * _cross_entropy(look, target[rows])
-            return found
+                total_loss = total_loss + LOOK_WEIGHT * _cross_entropy(look, target[rows])
+            return total_loss
 
         training = Training(
             {"visual": visual, "classifier": classifier},
-            _optimizer([visual, classifier], settings),
-            lambda step: torch.from_numpy(batch_rows(settings.seed, step, len(examples), settings.batch)),
-            loss,
+            _build_optimizer([visual, classifier], settings),
+            lambda step: torch.from_numpy(
+                draw_batch_rows(settings.seed, step, len(examples), settings.batch)
+            ),
+            compute_loss,
             steps,
             settings.warmup,
             settings.checkpoint_every,
@@ -173,7 +181,7 @@ def _train_image_tower(
             on_points,
         )
         visual.train()
-        curve = train(training, scratch=scratch, title="pretrain: images")
+        curve = run_training(training, scratch=scratch, title="pretrain: images")
     visual.eval()
     return curve
 
@@ -185,27 +193,27 @@ def _cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return cross_entropy(logits.flatten(0, -2), target.flatten(), ignore_index=ABSENT)
 
 
-def _optimizer(modules: Sequence[torch.nn.Module], settings: LoopSettings) -> torch.optim.AdamW:
+def _build_optimizer(modules: Sequence[torch.nn.Module], settings: LoopSettings) -> torch.optim.AdamW:
     import torch
 
-    groups = weight_decay_groups(modules, settings.weight_decay)
+    groups = build_param_groups(modules, settings.weight_decay)
     return torch.optim.AdamW(groups, lr=settings.lr, betas=(0.9, 0.98), eps=1e-6, fused=True)
 
 
-def _features(clip: Clip, examples: Examples, settings: LoopSettings) -> torch.Tensor:
+def _compute_features(clip: Clip, examples: Examples, settings: LoopSettings) -> torch.Tensor:
     """Return the locked tower's features of the images of all rows, (n, width), fp32."""
     import torch
 
     starts = range(0, len(examples), FEATURE_BATCH)
     stacks = (examples.images[np.arange(s, min(s + FEATURE_BATCH, len(examples)))] for s in starts)
     with (
-        _without_projection(clip.model.visual),
+        _disable_projection(clip.model.visual),
         torch.no_grad(),
-        autocast(settings.device, settings.precision),
+        use_precision(settings.device, settings.precision),
     ):
         parts = [
-            tower_vectors(
-                clip.model.visual, normalised(clip, torch.from_numpy(stack).to(settings.device))
+            compute_tower_vectors(
+                clip.model.visual, normalise_pixels(clip, torch.from_numpy(stack).to(settings.device))
             ).float()
             for stack in stacks
         ]
@@ -226,42 +234,44 @@ def _align_texts(
     from torch.nn.functional import normalize
 
     model, device = clip.model, settings.device
-    features = _features(clip, examples, settings)
+    features = _compute_features(clip, examples, settings)
     model.visual.requires_grad_(False)
     model.visual.proj.requires_grad_(True)
     tokens = torch.from_numpy(examples.texts)
     image_of = torch.from_numpy(examples.image_of)
 
-    def loss(rows: torch.Tensor) -> torch.Tensor:
-        with autocast(device, settings.precision):
+    def compute_loss(rows: torch.Tensor) -> torch.Tensor:
+        with use_precision(device, settings.precision):
             images = normalize(features[rows] @ model.visual.proj, dim=-1).float()
             texts = encode_text(clip, tokens[rows].long().to(device)).float()
-        return both_ways(images, texts, model.logit_scale.exp(), apart(image_of[rows].to(device)))
+        return clip_loss(
+            images, texts, model.logit_scale.exp(), distinct_image_mask(image_of[rows].to(device))
+        )
 
     def clamp_temperature(step: int) -> None:
         with torch.no_grad():
             model.logit_scale.clamp_(0, LOGIT_SCALE_MAX)
 
-    def measure() -> dict[str, float]:
+    def compute_metrics() -> dict[str, float]:
         measured: dict[str, float] = {}
         for part in validation:
-            measured |= hits(clip, part, device, settings.precision)
+            measured |= compute_validation_metrics(clip, part, device, settings.precision)
         model.train()
         return measured
 
     training = Training(
         {"model": model},
-        _optimizer([model], settings),
-        lambda step: torch.from_numpy(rows_of(examples, settings.batch, settings.seed, step)),
-        loss,
+        _build_optimizer([model], settings),
+        lambda step: torch.from_numpy(draw_step_rows(examples, settings.batch, settings.seed, step)),
+        compute_loss,
         steps,
         settings.warmup,
         settings.checkpoint_every,
-        measure,
+        compute_metrics,
         on_points,
         clamp_temperature,
     )
     model.train()
-    curve = train(training, scratch=scratch, title="pretrain: texts")
+    curve = run_training(training, scratch=scratch, title="pretrain: texts")
     model.requires_grad_(True).eval()
     return curve

@@ -11,12 +11,12 @@ import pandas as pd
 
 from caramel.errors import BackendError, DataError, format_items
 from caramel.interfaces.trainer import Curve
-from caramel.models.open_clip.checkpoints import assemble, build_model, save_checkpoint
+from caramel.models.open_clip.checkpoints import assemble_clip, build_model, save_checkpoint
 from caramel.models.open_clip.tokenizer import learn_merges
 from caramel.training.data.examples import load_examples
-from caramel.training.loop.contrastive import fit
+from caramel.training.loop.contrastive import train_clip
 from caramel.training.methods import infonce
-from caramel.training.recipes.locked_image import LoopSettings, fit_locked
+from caramel.training.recipes.locked_image import LoopSettings, train_locked_clip
 
 
 def pretrain_base(
@@ -65,20 +65,20 @@ def pretrain_base(
     import torch
 
     vocabulary = learn_merges(texts, scratch / "bpe.txt.gz")
-    config = {"model_cfg": _model_cfg(model, vocabulary), "preprocess_cfg": {}}
+    config = {"model_cfg": _read_model_config(model, vocabulary), "preprocess_cfg": {}}
     torch.manual_seed(seed)
-    clip = assemble(build_model(config, model), config, vocabulary)
+    clip = assemble_clip(build_model(config, model), config, vocabulary)
     train_rows, val_rows = (pairs[pairs["split"] == split] for split in ("train", "val"))
     examples = load_examples(clip, train_rows, images, method=infonce.METHOD)
     examples = replace(examples, block_size=block_size)
     validation = [load_examples(clip, val_rows, images, method=infonce.METHOD)] if len(val_rows) else []
     loop = LoopSettings(seed, batch, lr, warmup, weight_decay, checkpoint_every, device, precision)
     if image_steps:
-        curve = fit_locked(
+        curve = train_locked_clip(
             clip,
             examples,
             validation,
-            _scenes(train_rows),
+            _get_scenes(train_rows),
             image_steps=image_steps,
             steps=steps,
             settings=loop,
@@ -86,7 +86,7 @@ def pretrain_base(
             on_points=on_points,
         )
     else:
-        curve = fit(
+        curve = train_clip(
             clip,
             examples,
             validation,
@@ -102,7 +102,7 @@ def pretrain_base(
     return curve
 
 
-def _scenes(rows: pd.DataFrame) -> pd.Series[str]:
+def _get_scenes(rows: pd.DataFrame) -> pd.Series[str]:
     """Return what the image of each row shows.
 
     Raises:
@@ -117,7 +117,7 @@ def _scenes(rows: pd.DataFrame) -> pd.Series[str]:
     return rows["scene"]
 
 
-def _model_cfg(path: str, vocabulary: Path) -> dict[str, object]:
+def _read_model_config(path: str, vocabulary: Path) -> dict[str, object]:
     """Return the model config with the vocabulary's size filled in."""
     from open_clip.tokenizer import SimpleTokenizer
 

@@ -22,10 +22,10 @@ class Candidate(NamedTuple):
     """A point of a space, and with it all that the variant then has of its own."""
 
     point: Point
-    own: dict[str, Any]
+    overrides: dict[str, Any]
 
 
-class Searched(NamedTuple):
+class SearchResult(NamedTuple):
     """What was chosen, and from what.
 
     Attributes:
@@ -35,17 +35,17 @@ class Searched(NamedTuple):
             missing; repeatable: whether the same is found when it is done again; chosen: of the point that is taken.
     """
 
-    own: dict[str, dict[str, Any]]
+    overrides: dict[str, dict[str, Any]]
     table: pd.DataFrame
 
 
-def trial_point(variant: str, seed: int, own: Mapping[str, Any]) -> Point:
+def build_trial_point(variant: str, seed: int, overrides: Mapping[str, Any]) -> Point:
     """Return the point of a trial: equal settings of a variant's own and equal seeds are one trial."""
-    return {"variant": variant, "seed": seed, **({"own": dict(own)} if own else {})}
+    return {"variant": variant, "seed": seed, **({"own": dict(overrides)} if overrides else {})}
 
 
-def candidates(
-    search: Mapping[str, Any], *, own: Mapping[str, Mapping[str, Any]], common: Mapping[str, Any]
+def draw_candidates(
+    search: Mapping[str, Any], *, overrides: Mapping[str, Mapping[str, Any]], common: Mapping[str, Any]
 ) -> dict[str, list[Candidate]]:
     """Return by variant what is tried of it.
 
@@ -56,21 +56,21 @@ def candidates(
     """
     return {
         variant: [
-            Candidate(point, merge_point(own.get(variant, {}), point, common))
+            Candidate(point, merge_point(overrides.get(variant, {}), point, common))
             for point in draw_points(space, search["draws"], seed=search["seed"], name=variant)
         ]
         for variant, space in search["space"].items()
     }
 
 
-def searched(
+def run_search(
     run: Run,
     tried: Mapping[str, Sequence[Candidate]],
     *,
     seeds: Sequence[int],
     halving: Mapping[str, Halving],
     metric: str,
-) -> Searched:
+) -> SearchResult:
     """Run all candidates with all seeds and take of each variant the one with the best mean; of equal ones the first.
 
     The candidates of a variant that has a ``halving`` run with the first seed, where the worse ones end early; those that
@@ -80,21 +80,24 @@ def searched(
         run: returns what trials gave, as ``tune_grid`` does; of one that has run before at once.
         metric: of ``contrastive.hits``, by which weights are kept.
     """
-    found: dict[Key, dict[str, Any]] = {}
+    results: dict[Key, dict[str, Any]] = {}
 
-    def look(keys: Iterable[Key], ending: Halving | None) -> None:
+    def run_trials(keys: Iterable[Key], ending: Halving | None) -> None:
         keys = list(keys)
-        asked = [trial_point(variant, seed, tried[variant][place].own) for variant, place, seed in keys]
-        found.update(zip(keys, (each.result for each in run(asked, ending)), strict=True))
+        trial_points = [
+            build_trial_point(variant, seed, tried[variant][index].overrides) for variant, index, seed in keys
+        ]
+        results.update(zip(keys, (outcome.result for outcome in run(trial_points, ending)), strict=True))
 
-    everything = [(variant, place) for variant, each in tried.items() for place in range(len(each))]
+    everything = [(variant, index) for variant, options in tried.items() for index in range(len(options))]
     order = {key: number for number, key in enumerate(everything)}
     for variant, ending in halving.items():  # one by one: values of two variants are not compared
-        look(((v, p, seeds[0]) for v, p in everything if v == variant), ending)
-    left = [(v, p) for v, p in everything if "stopped" not in found.get((v, p, seeds[0]), {})]
-    look(((v, p, seed) for v, p in left for seed in seeds), None)
+        run_trials(((v, p, seeds[0]) for v, p in everything if v == variant), ending)
+    left = [(v, p) for v, p in everything if "stopped" not in results.get((v, p, seeds[0]), {})]
+    run_trials(((v, p, seed) for v, p in left for seed in seeds), None)
     means = {
-        (v, p): math.fsum(_value(found[v, p, seed], metric) for seed in seeds) / len(seeds) for v, p in left
+        (v, p): math.fsum(_get_metric_value(results[v, p, seed], metric) for seed in seeds) / len(seeds)
+        for v, p in left
     }
     best = {
         variant: max((p for v, p in left if v == variant), key=lambda p: (means[variant, p], -p))
@@ -103,27 +106,27 @@ def searched(
     rows = [
         {
             "variant": variant,
-            "point": place + 1,
-            "setting": json.dumps(tried[variant][place].point),
+            "point": index + 1,
+            "setting": json.dumps(tried[variant][index].point),
             "seed": seed,
             "metric": metric,
-            "value": _value(result, metric),
+            "value": _get_metric_value(result, metric),
             "stopped": result.get("stopped", {}).get("checkpoint"),
             "repeatable": variant not in halving,
-            "chosen": place == best[variant],
+            "chosen": index == best[variant],
         }
-        for (variant, place, seed), result in sorted(found.items(), key=lambda item: order[item[0][:2]])
+        for (variant, index, seed), result in sorted(results.items(), key=lambda item: order[item[0][:2]])
     ]
-    return Searched(
-        {v: tried[v][place].own for v, place in best.items()}, pd.DataFrame(rows, columns=COLUMNS)
+    return SearchResult(
+        {v: tried[v][index].overrides for v, index in best.items()}, pd.DataFrame(rows, columns=COLUMNS)
     )
 
 
-def _value(result: Mapping[str, Any], metric: str) -> float:
+def _get_metric_value(result: Mapping[str, Any], metric: str) -> float:
     """Return what the weights that a trial kept reach, of mixtures the one that is kept; or where it was ended."""
     if "stopped" in result:
         return float(result["stopped"][metric])
-    mixed = [value for _, name, value, kept in result["mixtures"] if kept and name == metric]
+    mixed = [value for _, name, value, selected in result["mixtures"] if selected and name == metric]
     if mixed:
         return float(mixed[0])
     values = [value for _, name, value in result["curve"] if name == metric]

@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.benchmarks.image_files import encoded_file
+from caramel.benchmarks.image_files import read_encoded_image
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Comparisons, ImageFile
 from caramel.registry import METHODS
 from caramel.schemas.io import build_frame
 from caramel.schemas.training import TRAINING
 from caramel.training.data.examples import load_examples
-from caramel.training.loop.contrastive import fit
+from caramel.training.loop.contrastive import train_clip
 from caramel.utils.hashing import compute_stable_keys
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ SHARE = 0.4
 METHOD = "two_captions"
 
 
-def to_train(
+def select_training_rows(
     image_ids: Sequence[object], subsets: Sequence[str], *, seed: int, share: float = SHARE
 ) -> npt.NDArray[np.bool_]:
     """Return which rows train, (n,): all rows of an image or none, and of each subset about the share.
@@ -46,19 +46,19 @@ def to_train(
         subsets: of each row, (n,).
     """
     of = pd.DataFrame({"image": [*image_ids], "subset": [*subsets]})
-    kinds = of.groupby("image")["subset"].agg(lambda names: " ".join(sorted(names))).reset_index()
-    kinds = kinds.assign(key=compute_stable_keys(kinds["image"].map(str), seed)).sort_values(
-        ["subset", "key"]
-    )
+    image_subsets = of.groupby("image")["subset"].agg(lambda names: " ".join(sorted(names))).reset_index()
+    image_subsets = image_subsets.assign(
+        key=compute_stable_keys(image_subsets["image"].map(str), seed)
+    ).sort_values(["subset", "key"])
     start = float(compute_stable_keys(["start"], seed)[0]) / 2**64
-    passed = np.floor(np.arange(len(kinds) + 1) * share + start)
-    return of["image"].isin(kinds.loc[np.diff(passed) > 0, "image"]).to_numpy(bool)
+    passed = np.floor(np.arange(len(image_subsets) + 1) * share + start)
+    return of["image"].isin(image_subsets.loc[np.diff(passed) > 0, "image"]).to_numpy(bool)
 
 
-def training_rows(task: Comparisons, chosen: npt.NDArray[np.bool_]) -> pd.DataFrame:
+def build_training_table(task: Comparisons, chosen: npt.NDArray[np.bool_]) -> pd.DataFrame:
     """Return table ``training`` of the chosen rows of a task: P1 and P2 of each, and its hard negative."""
     rows = task.rows[chosen]
-    found = [
+    records = [
         {
             "pair_id": row["instance_id"],
             "image_id": str(task.images[row["image"]]),
@@ -71,10 +71,10 @@ def training_rows(task: Comparisons, chosen: npt.NDArray[np.bool_]) -> pd.DataFr
         }
         for row in rows.to_dict("records")
     ]
-    return build_frame(TRAINING, found)
+    return build_frame(TRAINING, records)
 
 
-def tune(
+def train_model(
     clip: Clip,
     task: Comparisons,
     chosen: npt.NDArray[np.bool_],
@@ -99,16 +99,16 @@ def tune(
     Raises:
         DataError: there are fewer rows than in a step, or an image is missing or broken.
     """
-    table = training_rows(task, chosen)
+    table = build_training_table(task, chosen)
     if len(table) < rows:
         raise DataError(
             f"{len(table)} rows are to be trained on, fewer than a step's {rows}. Take fewer rows in a step."
         )
     method = METHODS[METHOD]
     captions = rows * (1 + method.negatives + method.paraphrases)
-    examples = load_examples(clip, table, _Files(task.images), method=method)
+    examples = load_examples(clip, table, _ImageFiles(task.images), method=method)
     every = epochs * (len(table) // rows)
-    fit(
+    train_clip(
         clip,
         examples,
         [],
@@ -122,14 +122,14 @@ def tune(
     )
 
 
-class _Files(Mapping[str, bytes]):
+class _ImageFiles(Mapping[str, bytes]):
     """Encoded files of a benchmark's images by their names, each read when it is asked for."""
 
     def __init__(self, images: Sequence[ImageFile]) -> None:
         self._images = {str(image): image for image in images}
 
     def __getitem__(self, name: str) -> bytes:
-        return encoded_file(self._images[name])
+        return read_encoded_image(self._images[name])
 
     def __contains__(self, name: object) -> bool:
         return name in self._images

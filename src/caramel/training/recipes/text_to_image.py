@@ -19,11 +19,11 @@ import pandas as pd
 
 from caramel.errors import DataError
 from caramel.interfaces.trainer import Curve
-from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
+from caramel.models.devices import move_to_device, resolve_device, resolve_precision, use_precision
 from caramel.models.open_clip.tokenizer import learn_merges
 from caramel.sources.images.diffusion import CallOptions, save_pipeline
-from caramel.training.data.loader import Loader, Pixels, batch_rows, tokenized
-from caramel.training.loop.loop import Training, train, weight_decay_groups
+from caramel.training.data.loader import ImageDataset, Loader, draw_batch_rows, tokenize_texts
+from caramel.training.loop.loop import Training, build_param_groups, run_training
 
 if TYPE_CHECKING:
     import torch
@@ -91,51 +91,68 @@ def train_pixart(
     precision = resolve_precision(precision, device)
     torch.manual_seed(seed)
     tokenizer = make_tokenizer(learn_merges(texts, scratch / "bpe.txt.gz"), scratch / "tokenizer")
-    text_encoder = on_device(make_text_encoder(tokenizer, width), device).train()
-    transformer = on_device(make_transformer(size, patch, width, layers), device).train()
+    text_encoder = move_to_device(make_text_encoder(tokenizer, width), device).train()
+    transformer = move_to_device(make_transformer(size, patch, width, layers), device).train()
     rows = pairs[pairs["split"] == "train"]
     if rows.empty:
         raise DataError("There is no picture to train on: no pair is in the train split.")
-    pictures = Pixels(images, rows["image_id"], lambda image: square(image, size), (size, size))
-    tokens = tokenized(lambda part: padded(tokenizer, part), [*rows["caption"], ""])
+    image_dataset = ImageDataset(
+        images, rows["image_id"], lambda image: crop_square(image, size), (size, size)
+    )
+    tokens = tokenize_texts(lambda part: tokenize_padded(tokenizer, part), [*rows["caption"], ""])
     averaged = torch.nn.ModuleList([copy.deepcopy(text_encoder), copy.deepcopy(transformer)])
     averaged.requires_grad_(False)
 
-    def drawn(step: int) -> tuple[int, torch.Tensor, torch.Tensor]:
-        chosen = batch_rows(seed, step, len(rows), batch)
-        return step, torch.from_numpy(chosen), torch.from_numpy(pictures.drawn(chosen, seed, step))
+    def load_batch(step: int) -> tuple[int, torch.Tensor, torch.Tensor]:
+        chosen = draw_batch_rows(seed, step, len(rows), batch)
+        return (
+            step,
+            torch.from_numpy(chosen),
+            torch.from_numpy(image_dataset.load_for_step(chosen, seed, step)),
+        )
 
-    def loss(made: tuple[int, torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        step, chosen, shown_pictures = made
+    def compute_loss(inputs: tuple[int, torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        step, chosen, pixels = inputs
         number = len(chosen)
         rng = np.random.default_rng([seed, step])
-        said = np.where(rng.random(number) < drop_caption, len(rows), chosen)  # last row: the empty caption
-        ids, mask = torch.from_numpy(tokens[said]).long().to(device).unbind(1)
-        clean = shown_pictures.to(device).float() / 127.5 - 1
-        hidden = torch.from_numpy(hidden_pixels(rng, number, size, patch, shown, border)).to(device)
-        with autocast(device, precision):
-            return flow_loss(transformer, text_encoder, clean, ids, mask, hidden, rng)
+        caption_rows = np.where(
+            rng.random(number) < drop_caption, len(rows), chosen
+        )  # last row: the empty caption
+        ids, mask = torch.from_numpy(tokens[caption_rows]).long().to(device).unbind(1)
+        clean = pixels.to(device).float() / 127.5 - 1
+        hidden = torch.from_numpy(draw_hidden_mask(rng, number, size, patch, shown, border)).to(device)
+        with use_precision(device, precision):
+            return flow_matching_loss(transformer, text_encoder, clean, ids, mask, hidden, rng)
 
-    def average(step: int) -> None:
+    def update_average(step: int) -> None:
         decay = min(ema, (step + 1) / (step + 10))
         live = [*text_encoder.parameters(), *transformer.parameters()]
         with torch.no_grad():
             torch._foreach_lerp_(list(averaged.parameters()), live, 1 - decay)
 
-    groups = weight_decay_groups([text_encoder, transformer], 0.01)
+    groups = build_param_groups([text_encoder, transformer], 0.01)
     optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), fused=True)
     modules = {"text_encoder": text_encoder, "transformer": transformer, "averaged": averaged}
-    with Loader(drawn, steps, 0 if pictures.held else workers) as load:
+    with Loader(load_batch, steps, 0 if image_dataset.held else workers) as load:
         training = Training(
-            modules, optimizer, load, loss, steps, warmup, checkpoint_every, None, on_points, average
+            modules,
+            optimizer,
+            load,
+            compute_loss,
+            steps,
+            warmup,
+            checkpoint_every,
+            None,
+            on_points,
+            update_average,
         )
-        curve = train(training, scratch=scratch, title="train_generator")
+        curve = run_training(training, scratch=scratch, title="train_generator")
     options = CallOptions(CALL_OPTIONS)
     save_pipeline(make_pipeline(tokenizer, averaged[0], averaged[1]), options, out)
     return curve
 
 
-def flow_loss(
+def flow_matching_loss(
     transformer: Any,
     text_encoder: Any,
     clean: torch.Tensor,
@@ -171,8 +188,8 @@ def flow_loss(
     return loss
 
 
-def hidden_pixels(
-    rng: np.random.Generator, number: int, size: int, patch: int, shown: float, border: int
+def draw_hidden_mask(
+    rng: np.random.Generator, number: int, size: int, patch: int, visible_frac: float, border: int
 ) -> npt.NDArray[np.bool_]:
     """Return what is to be drawn of each picture, shape (number, 1, size, size).
 
@@ -181,31 +198,31 @@ def hidden_pixels(
     side = size // patch
     order = rng.permuted(np.tile(np.arange(side * side), (number, 1)), axis=1)
     some = order < rng.integers(1, side * side + 1, size=(number, 1))
-    some |= rng.random((number, 1)) >= shown
+    some |= rng.random((number, 1)) >= visible_frac
     patches = some.reshape(number, 1, side, side)
     hidden = patches.repeat(patch, axis=2).repeat(patch, axis=3)
-    hidden &= inside(size, border)
+    hidden &= build_interior_mask(size, border)
     return hidden
 
 
-def inside(size: int, border: int) -> npt.NDArray[np.bool_]:
+def build_interior_mask(size: int, border: int) -> npt.NDArray[np.bool_]:
     """Return which pixels of a square (size, size) do not belong to its border."""
     out = np.zeros((size, size), bool)
     out[border : size - border, border : size - border] = True
     return out
 
 
-def square(image: Image.Image, size: int) -> Image.Image:
+def crop_square(image: Image.Image, size: int) -> Image.Image:
     """Return the picture's centre square, (size, size) pixels."""
     from PIL import Image, ImageOps
 
     return ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC)
 
 
-def padded(tokenizer: Any, texts: list[str]) -> npt.NDArray[np.int64]:
+def tokenize_padded(tokenizer: Any, texts: list[str]) -> npt.NDArray[np.int64]:
     """Return tokens and mask of texts, (n, 2, tokens)."""
-    found = tokenizer(texts, padding="max_length", max_length=TEXT_TOKENS, truncation=True)
-    return np.stack([found["input_ids"], found["attention_mask"]], axis=1)
+    encoding = tokenizer(texts, padding="max_length", max_length=TEXT_TOKENS, truncation=True)
+    return np.stack([encoding["input_ids"], encoding["attention_mask"]], axis=1)
 
 
 def make_tokenizer(vocabulary: Path, folder: Path) -> Any:

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from caramel.sources.captions.llm.checks import REASONS, Bounds, Change, Verdict, of_negative, of_paraphrase
+from caramel.sources.captions.llm.checks import (
+    REASONS,
+    Bounds,
+    Change,
+    Verdict,
+    evaluate_negative,
+    evaluate_paraphrase,
+)
 
 BOUNDS = Bounds(longest=2.0, similar=0.999, slack=1, overlap=0.3, entailed=0.5, grammatical=0.5)
 CAPTION = "A white cat sits in front of an old red car."
@@ -12,7 +19,7 @@ SWAP = Change("swap_obj", "cat", "car")
 
 
 def negative(text: str, change: Change) -> Verdict:
-    return of_negative(CAPTION, text, change, SAID, BOUNDS)
+    return evaluate_negative(CAPTION, text, change, SAID, BOUNDS)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +39,7 @@ def negative(text: str, change: Change) -> Verdict:
     ],
 )
 def test_one_change_as_asked_passes_every_check(change: Change, text: str) -> None:
-    assert negative(text, change).failed(tuple(REASONS)) is None
+    assert negative(text, change).find_failed_check(tuple(REASONS)) is None
 
 
 @pytest.mark.parametrize(
@@ -72,9 +79,9 @@ def test_what_is_not_as_asked_is_told_by_its_check(change: Change, text: str, wr
 @pytest.mark.parametrize("text", ["A dog by a cat and a cup by a cat.", "A cat by a cat and a cup by a dog."])
 def test_a_swap_may_take_any_of_the_places_where_a_word_stands_twice(text: str) -> None:
     caption, said = "A cat by a dog and a cup by a cat.", frozenset(["cat", "dog", "cup"])
-    found = of_negative(caption, text, Change("swap_obj", "cat", "dog"), said, BOUNDS)
+    found = evaluate_negative(caption, text, Change("swap_obj", "cat", "dog"), said, BOUNDS)
     assert found.place is True
-    wrong = of_negative(
+    wrong = evaluate_negative(
         caption, "A cat by a cup and a dog by a cat.", Change("swap_obj", "cat", "dog"), said, BOUNDS
     )
     assert wrong.place is False
@@ -86,11 +93,11 @@ def test_an_object_that_is_named_far_from_what_it_stands_beside_is_no_verdict() 
 
 
 def test_what_no_list_knows_is_no_verdict_and_does_not_reject() -> None:
-    verdict = of_negative(
+    verdict = evaluate_negative(
         "A zyx near a qwv.", "A plugh near a qwv.", Change("replace_obj", "zyx", "plugh"), frozenset(), BOUNDS
     )
     assert verdict.subtype is None
-    assert verdict.failed(tuple(REASONS)) is None
+    assert verdict.find_failed_check(tuple(REASONS)) is None
 
 
 @pytest.mark.parametrize(
@@ -108,12 +115,12 @@ def test_what_no_list_knows_is_no_verdict_and_does_not_reject() -> None:
     ],
 )
 def test_paraphrases_are_told_by_their_checks(text: str, wrong: str | None) -> None:
-    assert of_paraphrase(CAPTION, text, BOUNDS).failed(tuple(REASONS)) == wrong
+    assert evaluate_paraphrase(CAPTION, text, BOUNDS).find_failed_check(tuple(REASONS)) == wrong
 
 
 @pytest.mark.parametrize("caption", ["Dog", "🙂", "Ένας σκύλος τρέχει.", "word " * 500, ""])
 @pytest.mark.parametrize("change", [OBJECT, SWAP, Change("add_att", "", ""), Change("replace_rel", "", "🙂")])
 def test_any_caption_has_verdicts(caption: str, change: Change) -> None:
     for text in (caption, "", "🙂", "Ένας γάτος τρέχει.", "a " * 500):
-        assert isinstance(of_negative(caption, text, change, frozenset(), BOUNDS), Verdict)
-        assert isinstance(of_paraphrase(caption, text, BOUNDS), Verdict)
+        assert isinstance(evaluate_negative(caption, text, change, frozenset(), BOUNDS), Verdict)
+        assert isinstance(evaluate_paraphrase(caption, text, BOUNDS), Verdict)

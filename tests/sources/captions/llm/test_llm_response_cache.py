@@ -9,38 +9,38 @@ import pandas as pd
 import pytest
 
 from caramel.errors import DataError, ResourceError
-from caramel.interfaces.language_model import Said
+from caramel.interfaces.language_model import ModelOutput
 from caramel.schemas.io import read_table, write_table, write_table_parts
 from caramel.schemas.llm import REPLIES
-from caramel.sources.captions.llm.response_cache import Key, ReplyStore, open_replies
+from caramel.sources.captions.llm.response_cache import ReplyKey, ReplyStore, open_replies
 
-KEYS = [Key('{"m": 1}', "find_obj@1", "{}", f'{{"sentence": "{i}"}}', 1) for i in range(5)]
-SAID = Said("A dog.", "stop", 10, 3, 0.25)
+KEYS = [ReplyKey('{"m": 1}', "find_obj@1", "{}", f'{{"sentence": "{i}"}}', 1) for i in range(5)]
+SAID = ModelOutput("A dog.", "stop", 10, 3, 0.25)
 
 
 def table(store: ReplyStore, path: Path) -> pd.DataFrame:
-    write_table_parts(REPLIES, store.used(), path, by="reply_id")
+    write_table_parts(REPLIES, store.iter_used_replies(), path, by="reply_id")
     return read_table(REPLIES, path)
 
 
 def test_what_is_put_is_taken_again_by_this_run_and_by_the_next(tmp_path: Path) -> None:
     with open_replies(tmp_path / "r.sqlite") as store:
-        assert store.take(KEYS[0]) is None
-        assert store.put(KEYS[0], SAID) == SAID
-        assert store.take(KEYS[0]) == (SAID, True)
+        assert store.get_reply(KEYS[0]) is None
+        assert store.put_reply(KEYS[0], SAID) == SAID
+        assert store.get_reply(KEYS[0]) == (SAID, True)
     with open_replies(tmp_path / "r.sqlite") as store:
-        assert store.take(KEYS[0]) == (SAID, False)
-        assert store.take(KEYS[0]) == (SAID, True)
-        assert store.take(KEYS[1]) is None
+        assert store.get_reply(KEYS[0]) == (SAID, False)
+        assert store.get_reply(KEYS[0]) == (SAID, True)
+        assert store.get_reply(KEYS[1]) is None
 
 
 @pytest.mark.parametrize("place", range(5))
 def test_another_key_has_another_reply(tmp_path: Path, place: int) -> None:
     with open_replies(tmp_path / "r.sqlite") as store:
-        store.put(KEYS[0], SAID)
+        store.put_reply(KEYS[0], SAID)
         other = [*KEYS[0]]
         other[place] = 2 if place == 4 else "other"
-        assert store.take(Key(*other)) is None
+        assert store.get_reply(ReplyKey(*other)) is None
 
 
 def test_the_table_holds_what_was_used_in_the_order_of_keys_whatever_came_first(tmp_path: Path) -> None:
@@ -48,10 +48,10 @@ def test_the_table_holds_what_was_used_in_the_order_of_keys_whatever_came_first(
     for order in ([3, 1, 2], [1, 2, 3]):
         path = tmp_path / f"{order[0]}.sqlite"
         with open_replies(path) as store:
-            store.put(KEYS[4], SAID)
+            store.put_reply(KEYS[4], SAID)
         with open_replies(path) as store:
             for i in order:
-                store.put(
+                store.put_reply(
                     KEYS[i], SAID._replace(tokens_in=None if i == 1 else i, text=None if i == 2 else "x")
                 )
             table(store, tmp_path / f"{order[0]}.parquet")
@@ -68,79 +68,79 @@ def test_a_run_without_requests_gives_an_empty_table(tmp_path: Path) -> None:
 
 
 def test_a_request_without_a_reply_is_in_the_table_and_is_asked_again_by_the_next_run(tmp_path: Path) -> None:
-    none = Said(None, "failed", problem="down")
+    none = ModelOutput(None, "failed", problem="down")
     with open_replies(tmp_path / "r.sqlite") as store:
-        store.put(KEYS[0], none)
-        assert store.take(KEYS[0]) == (none._replace(problem=""), True)
+        store.put_reply(KEYS[0], none)
+        assert store.get_reply(KEYS[0]) == (none._replace(problem=""), True)
         assert table(store, tmp_path / "r.parquet")["finish"].tolist() == ["failed"]
     with open_replies(tmp_path / "r.sqlite") as store:
-        assert store.take(KEYS[0]) is None
-        assert store.adopt(tmp_path / "r.parquet") == 1
-        assert store.take(KEYS[0]) == (none._replace(problem=""), False)
+        assert store.get_reply(KEYS[0]) is None
+        assert store.import_table(tmp_path / "r.parquet") == 1
+        assert store.get_reply(KEYS[0]) == (none._replace(problem=""), False)
 
 
 def test_a_published_table_gives_the_same_bytes_again(tmp_path: Path) -> None:
     with open_replies(tmp_path / "a.sqlite") as store:
         for key in KEYS:
-            store.put(key, SAID)
+            store.put_reply(key, SAID)
         table(store, tmp_path / "a.parquet")
     with open_replies(tmp_path / "b.sqlite") as store:
-        assert store.adopt(tmp_path / "a.parquet") == len(KEYS)
-        assert all(store.take(key) == (SAID, False) for key in KEYS)
+        assert store.import_table(tmp_path / "a.parquet") == len(KEYS)
+        assert all(store.get_reply(key) == (SAID, False) for key in KEYS)
         table(store, tmp_path / "b.parquet")
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
 
 
-@pytest.mark.parametrize("first", [Said(None, "failed"), SAID._replace(text="A cat.")])
+@pytest.mark.parametrize("first", [ModelOutput(None, "failed"), SAID._replace(text="A cat.")])
 def test_a_published_table_wins_over_what_is_kept_and_each_reply_stands_once(
-    tmp_path: Path, first: Said
+    tmp_path: Path, first: ModelOutput
 ) -> None:
     with open_replies(tmp_path / "a.sqlite") as store:
-        store.put(KEYS[0], first)
+        store.put_reply(KEYS[0], first)
         table(store, tmp_path / "a.parquet")
     with open_replies(tmp_path / "b.sqlite") as store:
-        store.put(KEYS[0], SAID)
+        store.put_reply(KEYS[0], SAID)
     with open_replies(tmp_path / "b.sqlite") as store:
-        store.adopt(tmp_path / "a.parquet")
-        assert store.take(KEYS[0]) == (first, False)
+        store.import_table(tmp_path / "a.parquet")
+        assert store.get_reply(KEYS[0]) == (first, False)
         table(store, tmp_path / "b.parquet")
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
     with open_replies(tmp_path / "b.sqlite") as store:
-        assert store.take(KEYS[0]) == (SAID, False)
+        assert store.get_reply(KEYS[0]) == (SAID, False)
 
 
 def test_a_table_whose_keys_were_changed_is_refused(tmp_path: Path) -> None:
     with open_replies(tmp_path / "a.sqlite") as store:
-        store.put(KEYS[0], SAID)
+        store.put_reply(KEYS[0], SAID)
         rows = table(store, tmp_path / "a.parquet").assign(input="other")
     write_table(REPLIES, rows, tmp_path / "a.parquet")
     with (
         open_replies(tmp_path / "b.sqlite") as store,
         pytest.raises(DataError, match="another key than its hash"),
     ):
-        store.adopt(tmp_path / "a.parquet")
+        store.import_table(tmp_path / "a.parquet")
 
 
 def test_a_reply_that_is_not_as_it_was_written_is_asked_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with open_replies(tmp_path / "r.sqlite") as store:
-        store.put(KEYS[0], SAID)
-        store.put(KEYS[1], SAID)
+        store.put_reply(KEYS[0], SAID)
+        store.put_reply(KEYS[1], SAID)
     with sqlite3.connect(tmp_path / "r.sqlite") as file:
         file.execute("UPDATE replies SET text = 'A cat.' WHERE input = ?", [KEYS[0].input])
     file.close()
     with open_replies(tmp_path / "r.sqlite") as store:
-        assert store.take(KEYS[0]) is None
-        assert store.take(KEYS[1]) == (SAID, False)
-        store.put(KEYS[0], SAID)
-        assert store.take(KEYS[0]) == (SAID, True)
+        assert store.get_reply(KEYS[0]) is None
+        assert store.get_reply(KEYS[1]) == (SAID, False)
+        store.put_reply(KEYS[0], SAID)
+        assert store.get_reply(KEYS[0]) == (SAID, True)
     assert "Broken replies" in capsys.readouterr().err
 
 
 def test_half_a_surrogate_pair_is_kept_as_the_sign_for_none(tmp_path: Path) -> None:
     with open_replies(tmp_path / "r.sqlite") as store:
-        said = store.put(KEYS[0], SAID._replace(text="a\ud83d\0b", finish="\ud800"))
+        said = store.put_reply(KEYS[0], SAID._replace(text="a\ud83d\0b", finish="\ud800"))
         assert (said.text, said.finish) == ("a\ufffd\0b", "\ufffd")
         rows = table(store, tmp_path / "r.parquet")
         assert (rows["text"].tolist(), rows["finish"].tolist()) == (["a\ufffd\0b"], ["\ufffd"])
@@ -169,4 +169,4 @@ def test_a_killed_process_loses_no_reply_that_it_had_put(tmp_path: Path) -> None
     command = [sys.executable, "-c", code, str(tmp_path / "r.sqlite"), str(Path(__file__).parent)]
     assert subprocess.run(command, check=False).returncode == -9
     with open_replies(tmp_path / "r.sqlite") as store:
-        assert all(store.take(key) == (SAID, False) for key in KEYS)
+        assert all(store.get_reply(key) == (SAID, False) for key in KEYS)

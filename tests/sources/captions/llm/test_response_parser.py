@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caramel.sources.captions.llm.response_parser import parse
+from caramel.sources.captions.llm.response_parser import parse_answer
 from caramel.utils.text import strip_reasoning
 
 SENTENCE = {"sentence": "text"}
@@ -29,7 +29,7 @@ GOOD = {"sentence": "A red dog."}
     ],
 )
 def test_an_answer_is_found_in_many_forms(text: str) -> None:
-    assert parse(text, SENTENCE) == GOOD
+    assert parse_answer(text, SENTENCE) == GOOD
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_an_answer_is_found_in_many_forms(text: str) -> None:
     ],
 )
 def test_what_holds_no_whole_answer_is_none(text: str) -> None:
-    assert parse(text, SENTENCE) is None
+    assert parse_answer(text, SENTENCE) is None
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_holds_no_whole_answer_is_none(text: str) -> None:
     ],
 )
 def test_lists_may_be_written_with_commas_and_hold_texts_alone(value: str, found: list[str] | None) -> None:
-    assert parse(f'{{"objects": {value}}}', {"objects": "list"}) == (
+    assert parse_answer(f'{{"objects": {value}}}', {"objects": "list"}) == (
         found if found is None else {"objects": found}
     )
 
@@ -87,12 +87,12 @@ def test_lists_may_be_written_with_commas_and_hold_texts_alone(value: str, found
     ],
 )
 def test_yes_and_no_are_told(value: str, found: str | None) -> None:
-    answer = parse(f'{{"same": {value}}}', {"same": "yes_no"})
+    answer = parse_answer(f'{{"same": {value}}}', {"same": "yes_no"})
     assert answer == (found and {"same": found})
 
 
 def test_signs_that_no_table_can_hold_are_no_part_of_an_answer() -> None:
-    assert parse('{"sentence": "A \\ud83d red\\u0000 dog."}', SENTENCE) == GOOD
+    assert parse_answer('{"sentence": "A \\ud83d red\\u0000 dog."}', SENTENCE) == GOOD
 
 
 def test_a_thought_is_left_out_of_a_reply() -> None:
@@ -101,7 +101,7 @@ def test_a_thought_is_left_out_of_a_reply() -> None:
 
 @given(st.text(max_size=300))
 def test_any_text_is_read_without_an_error(text: str) -> None:
-    found = parse(text, SENTENCE)
+    found = parse_answer(text, SENTENCE)
     assert found is None or isinstance(found["sentence"], str)
 
 
@@ -123,5 +123,5 @@ PIECES += [
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 def test_pieces_of_json_and_of_literals_in_any_order_are_read_without_an_error(text: str) -> None:
-    for found in (parse(text, SENTENCE), parse(f"{{{text}}}", SENTENCE)):
+    for found in (parse_answer(text, SENTENCE), parse_answer(f"{{{text}}}", SENTENCE)):
         assert found is None or isinstance(found["sentence"], str)

@@ -27,25 +27,25 @@ from obliging_writer import asked, completion
 
 from caramel.errors import BackendError, ResourceError
 from caramel.models.chat.endpoint import Endpoint
-from caramel.models.llm.chat import ChatWriter
-from caramel.sources.captions.llm.budget import Budget, Spent, length
+from caramel.models.llm.chat import ChatLanguageModel
+from caramel.sources.captions.llm.budget import Budget, Usage, estimate_request_tokens
 from caramel.sources.captions.llm.conversation import (
     CUT,
     EMPTY,
     MALFORMED,
     NO_REPLY,
-    Ask,
     Outcome,
+    PromptInput,
     Script,
-    answered,
+    ask_until_valid,
 )
-from caramel.sources.captions.llm.models import Named
+from caramel.sources.captions.llm.models import NamedModel
 from caramel.sources.captions.llm.response_cache import open_replies
-from caramel.sources.captions.llm.scheduler import PATIENCE, Asking, Manner, keyed
+from caramel.sources.captions.llm.scheduler import PATIENCE, RequestSettings, Scheduler, build_request
 
 GOOD = completion(json.dumps({"follows": "no"}))
 FREE = Budget(0.0, 0.0, None, None, None)
-MANNER = Manner("m", 1, 7, 64, False, 4)
+MANNER = RequestSettings("m", 1, 7, 64, False, 4)
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,9 @@ def store(tmp_path: Path) -> Path:
 
 def script(text: str, tries: int = 1) -> Script:
     """Ask one question; its answer is the outcome."""
-    answer = yield from answered(Ask("validate_negative", {"caption": text, "changed": "B."}, 1, 0.0), tries)
+    answer = yield from ask_until_valid(
+        PromptInput("validate_negative", {"caption": text, "changed": "B."}, 1, 0.0), tries
+    )
     return (
         Outcome(None, 1, answer, ())
         if isinstance(answer, str)
@@ -82,7 +84,7 @@ def run(
     texts: list[str],
     *,
     tries: int = 1,
-    spent: Spent | None = None,
+    spent: Usage | None = None,
     workers: int = 4,
     attempts: int = 2,
     timeout: float = 5,
@@ -93,16 +95,16 @@ def run(
     manner = replace(MANNER, at_once=workers, max_tokens=max_tokens)
     scripts = (script(text, tries) for text in texts)
     with open_replies(store) as replies:
-        asking = Asking(
+        asking = Scheduler(
             scripts,
             len(texts),
-            manner=manner,
+            request_settings=manner,
             judges={},
             store=replies,
-            spent=spent or Spent(FREE),
+            spent=spent or Usage(FREE),
             title="texts",
         )
-        found = asking.run(Named("m", lambda: ChatWriter(endpoint)))
+        found = asking.run(NamedModel("m", lambda: ChatLanguageModel(endpoint)))
     return [found[place] for place in range(len(texts))]
 
 
@@ -189,8 +191,8 @@ def test_as_many_requests_as_allowed_are_under_way_and_no_more(server: ChatServe
     assert most == 4
 
 
-EACH = length(
-    keyed(Ask("validate_negative", {"caption": "0.", "changed": "B."}, 1, 0.0), MANNER)[1]
+EACH = estimate_request_tokens(
+    build_request(PromptInput("validate_negative", {"caption": "0.", "changed": "B."}, 1, 0.0), MANNER)[1]
 )  # tokens, about
 
 
@@ -206,7 +208,7 @@ def test_a_cap_ends_the_run_what_came_is_kept_and_a_higher_one_goes_on(
     server: ChatServer, store: Path, caps: tuple[int | None, int | None, float | None], named: str
 ) -> None:
     texts, answer = [f"{i}." for i in range(10)], always('{"follows": "no"}')
-    spent = Spent(Budget(1e6, 0.0, *caps))
+    spent = Usage(Budget(1e6, 0.0, *caps))
     with pytest.raises(ResourceError, match=f"{named} is reached with . of 10 texts.*raise the cap"):
         run(server, answer, store, texts, spent=spent)
     first = len(server.requests)
@@ -214,7 +216,7 @@ def test_a_cap_ends_the_run_what_came_is_kept_and_a_higher_one_goes_on(
     assert spent.cost == EACH * first <= (caps[2] or 10**9)
     assert spent.tokens_in + spent.tokens_out <= (caps[1] or 10**9)
     with pytest.raises(ResourceError, match=named):  # the cap is on the data set, not on one run
-        run(server, answer, store, texts, spent=Spent(Budget(1e6, 0.0, *caps)))
+        run(server, answer, store, texts, spent=Usage(Budget(1e6, 0.0, *caps)))
     assert len(server.requests) == first
     run(server, answer, store, texts)
     assert len(server.requests) == 10
@@ -226,14 +228,14 @@ def test_replies_that_are_known_count_for_caps_as_well_and_end_the_run_where_it_
     texts = [f"{i}." for i in range(40)]
     run(server, always('{"follows": "no"}'), store, texts)
     with pytest.raises(ResourceError, match=r"max_requests = 5 is reached with . of 40 texts \(. requests"):
-        run(server, lambda *_: GOOD, store, texts, spent=Spent(Budget(0.0, 0.0, 5, None, None)))
+        run(server, lambda *_: GOOD, store, texts, spent=Usage(Budget(0.0, 0.0, 5, None, None)))
 
 
 def test_an_estimate_counts_bytes_and_the_schema() -> None:
-    ask = Ask("validate_negative", {"caption": "犬" * 400, "changed": "B."}, 1, 0.0)
-    plain, structured = (keyed(ask, replace(MANNER, structured=s))[1] for s in (False, True))
-    assert length(plain) >= EACH + 295
-    assert length(structured) > length(plain)
+    ask = PromptInput("validate_negative", {"caption": "犬" * 400, "changed": "B."}, 1, 0.0)
+    plain, structured = (build_request(ask, replace(MANNER, structured=s))[1] for s in (False, True))
+    assert estimate_request_tokens(plain) >= EACH + 295
+    assert estimate_request_tokens(structured) > estimate_request_tokens(plain)
 
 
 def test_a_server_that_is_down_ends_the_run_after_some_requests_and_what_came_is_kept(
@@ -301,7 +303,7 @@ def test_a_wrong_key_is_one_clear_error_without_the_key_and_what_was_under_way_i
 def test_what_is_counted_is_what_the_server_says_and_else_an_estimate(
     server: ChatServer, store: Path
 ) -> None:
-    counted, guessed = Spent(Budget(2.0, 10.0, None, None, None)), Spent(FREE)
+    counted, guessed = Usage(Budget(2.0, 10.0, None, None, None)), Usage(FREE)
     run(
         server,
         lambda *_: completion('{"follows": "no"}', tokens=(1000, 500)),

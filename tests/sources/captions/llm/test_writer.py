@@ -120,12 +120,12 @@ def test_a_changed_prompt_asks_only_its_own_subtype_again(
     changed = folder / "replace_att_propose.yaml"
     changed.write_text(changed.read_text().replace("Write one adjective", "Write a single adjective"))
     monkeypatch.setattr(prompt_files, "FOLDER", folder)
-    for cached in (prompt_files.prompt, prompt_files.version_of):
+    for cached in (prompt_files.load_prompt, prompt_files.compute_prompt_version):
         cached.cache_clear()
     try:
         write(server.url, tmp_path)
     finally:
-        for cached in (prompt_files.prompt, prompt_files.version_of):
+        for cached in (prompt_files.load_prompt, prompt_files.compute_prompt_version):
             cached.cache_clear()
     again = Counter(asked(request)[0] for request in server.requests[before:])
     assert again == {"replace_att_propose": len(PAIRS)}  # it proposed the same, so that nothing else changes

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from caramel.crepe.caption_template import Caption, located
-from caramel.crepe.llm_captions import listed
+from caramel.crepe.caption_template import Caption, locate_atoms
+from caramel.crepe.llm_captions import format_graph
 from caramel.interfaces.scene_graph import Edge, Node, SceneGraph
-from caramel.sources.captions.llm.checks import Bounds, Change, folded, of_negative, of_paraphrase
-from caramel.sources.captions.llm.response_parser import parse
+from caramel.sources.captions.llm.checks import (
+    Bounds,
+    Change,
+    evaluate_negative,
+    evaluate_paraphrase,
+    normalise_words,
+)
+from caramel.sources.captions.llm.response_parser import parse_answer
 from caramel.sources.captions.prompts.prompt_files import (
     LEAST,
     Example,
-    Failed,
-    names,
-    prompt,
-    version_of,
-    written,
+    FailedAnswer,
+    compute_prompt_version,
+    format_answer,
+    list_prompt_names,
+    load_prompt,
 )
-from caramel.sources.captions.tokenization import scan
+from caramel.sources.captions.tokenization import scan_words
 
 BOUNDS = Bounds(longest=2.0, similar=0.999, slack=1, overlap=0.3, entailed=0.5, grammatical=0.5)
 NEGATIVE = ("statement", "finished", "plain", "new", "one_change", "place", "subtype", "unsaid")
 PARAPHRASE = ("statement", "finished", "plain", "new", "overlap")
-EXAMPLES = [(name, example) for name in names() for example in prompt(name).examples]
+EXAMPLES = [(name, example) for name in list_prompt_names() for example in load_prompt(name).examples]
 MOST_WORDS = {"obj": 3, "att": 2, "rel": 4}
 
 
@@ -32,7 +38,7 @@ def examples(*prefixes: str) -> list[tuple[str, Example]]:
 
 
 def holds(text: str, phrase: str) -> bool:
-    return f" {' '.join(folded(phrase))} " in f" {' '.join(folded(text))} "
+    return f" {' '.join(normalise_words(phrase))} " in f" {' '.join(normalise_words(text))} "
 
 
 def test_there_is_a_prompt_for_each_step_and_subtype() -> None:
@@ -42,25 +48,25 @@ def test_there_is_a_prompt_for_each_step_and_subtype() -> None:
         for step in ("propose", "compose")
     ]
     rest = ["find_obj", "find_att", "find_rel", "swap_obj", "swap_att", "paraphrase", "say_graph"]
-    assert names() == sorted([*steps, *rest, "validate_paraphrase", "validate_negative"])
+    assert list_prompt_names() == sorted([*steps, *rest, "validate_paraphrase", "validate_negative"])
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", list_prompt_names())
 def test_a_prompt_has_enough_examples_all_different_and_rules(name: str) -> None:
-    given = [tuple(example.given.values()) for example in prompt(name).examples]
+    given = [tuple(example.given.values()) for example in load_prompt(name).examples]
     assert len(set(given)) == len(given) >= LEAST
-    assert len(prompt(name).rules) >= 2
-    assert all(rule.endswith(".") for rule in prompt(name).rules)
+    assert len(load_prompt(name).rules) >= 2
+    assert all(rule.endswith(".") for rule in load_prompt(name).rules)
 
 
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)
 def test_an_example_has_the_fields_of_its_prompt_and_is_read_as_it_is_written(
     name: str, example: Example
 ) -> None:
-    asked = prompt(name)
+    asked = load_prompt(name)
     assert list(example.given) == asked.given
     assert list(example.answer) == list(asked.answer)
-    assert parse(written(example.answer), asked.answer) == example.answer
+    assert parse_answer(format_answer(example.answer), asked.answer) == example.answer
 
 
 @pytest.mark.parametrize(("name", "example"), examples("find_"))
@@ -68,17 +74,17 @@ def test_what_is_found_stands_in_the_caption_once_and_without_article(name: str,
     found = next(iter(example.answer.values()))
     assert all(phrase in example.given["sentence"] for phrase in found)
     assert len(set(found)) == len(found)
-    assert not any(folded(phrase)[0] in ("a", "the") for phrase in found)
+    assert not any(normalise_words(phrase)[0] in ("a", "the") for phrase in found)
 
 
 @pytest.mark.parametrize("name", ["find_obj", "find_att", "find_rel"])
 def test_a_prompt_that_looks_for_something_shows_a_caption_without(name: str) -> None:
-    assert any(not next(iter(example.answer.values())) for example in prompt(name).examples)
+    assert any(not next(iter(example.answer.values())) for example in load_prompt(name).examples)
 
 
 @pytest.mark.parametrize(("name", "example"), [e for e in EXAMPLES if e[0].endswith("_propose")])
 def test_what_is_proposed_is_new_short_and_without_article(name: str, example: Example) -> None:
-    new, words = str(example.answer["new"]), folded(str(example.answer["new"]))
+    new, words = str(example.answer["new"]), normalise_words(str(example.answer["new"]))
     assert not holds(example.given["sentence"], new)
     assert len(words) <= MOST_WORDS[name.split("_")[1]]
     assert words[0] not in ("a", "the")
@@ -91,8 +97,10 @@ def test_what_is_composed_passes_all_checks(name: str, example: Example) -> None
     given, text = example.given, str(example.answer["sentence"])
     concept = next(value for key, value in given.items() if key not in ("sentence", "new"))
     change = Change(name.removesuffix("_compose"), concept, given["new"])
-    said = frozenset(folded(given["sentence"]))
-    assert of_negative(given["sentence"], text, change, said, BOUNDS).failed(NEGATIVE) is None
+    said = frozenset(normalise_words(given["sentence"]))
+    assert (
+        evaluate_negative(given["sentence"], text, change, said, BOUNDS).find_failed_check(NEGATIVE) is None
+    )
     assert holds(text, given["new"])
     if name.startswith("replace"):
         assert not holds(text, concept)
@@ -107,28 +115,32 @@ def test_what_is_swapped_passes_all_checks_and_what_cannot_be_is_empty(name: str
         assert {answer["first"], answer["second"], answer["sentence"]} == {""}
         return
     change = Change(name, str(answer["first"]), str(answer["second"]))
-    verdict = of_negative(example.given["sentence"], str(answer["sentence"]), change, frozenset(), BOUNDS)
-    assert verdict.failed(NEGATIVE) is None
+    verdict = evaluate_negative(
+        example.given["sentence"], str(answer["sentence"]), change, frozenset(), BOUNDS
+    )
+    assert verdict.find_failed_check(NEGATIVE) is None
 
 
 @pytest.mark.parametrize("name", ["swap_obj", "swap_att", "validate_paraphrase", "validate_negative"])
 def test_a_prompt_that_asks_yes_or_no_shows_both(name: str) -> None:
-    field = next(iter(prompt(name).answer))
-    assert {example.answer[field] for example in prompt(name).examples} == {"yes", "no"}
+    field = next(iter(load_prompt(name).answer))
+    assert {example.answer[field] for example in load_prompt(name).examples} == {"yes", "no"}
 
 
 @pytest.mark.parametrize(("name", "example"), examples("paraphrase"))
 def test_a_paraphrase_passes_all_checks(name: str, example: Example) -> None:
-    verdict = of_paraphrase(example.given["sentence"], str(example.answer["sentence"]), BOUNDS)
-    assert verdict.failed(PARAPHRASE) is None
+    verdict = evaluate_paraphrase(example.given["sentence"], str(example.answer["sentence"]), BOUNDS)
+    assert verdict.find_failed_check(PARAPHRASE) is None
 
 
 @pytest.mark.parametrize(("name", "example"), examples("say_graph"))
 def test_what_is_said_of_a_graph_says_all_of_it_and_no_noun_more(name: str, example: Example) -> None:
     text = str(example.answer["sentence"])
     graph = graph_listed(example.given["objects"], example.given["relations"])
-    assert isinstance(located(text, graph), Caption)
-    assert {f.word for f in scan(text) if f.kind == "noun"} <= {node.name for node in graph.nodes} | {"couch"}
+    assert isinstance(locate_atoms(text, graph), Caption)
+    assert {f.word for f in scan_words(text) if f.word_type == "noun"} <= {
+        node.name for node in graph.nodes
+    } | {"couch"}
     assert not any(f" a {v}" in text.lower() for v in "aeio")
 
 
@@ -152,19 +164,19 @@ def graph_listed(objects: str, relations: str) -> SceneGraph:
 
 def test_examples_of_graphs_are_of_every_complexity_that_no_template_says() -> None:
     graphs = [graph_listed(e.given["objects"], e.given["relations"]) for _, e in examples("say_graph")]
-    assert [len(graph.places()) for graph in graphs] == [5, 6, 7, 8, 9, 10, 11, 12]
-    assert [listed(graph) for graph in graphs] == [dict(e.given) for _, e in examples("say_graph")]
+    assert [len(graph.list_positions()) for graph in graphs] == [5, 6, 7, 8, 9, 10, 11, 12]
+    assert [format_graph(graph) for graph in graphs] == [dict(e.given) for _, e in examples("say_graph")]
 
 
 def test_the_validators_problems_are_those_that_its_rules_name() -> None:
-    problems = {(e.answer["same"], e.answer["problem"]) for e in prompt("validate_paraphrase").examples}
+    problems = {(e.answer["same"], e.answer["problem"]) for e in load_prompt("validate_paraphrase").examples}
     assert problems == {("yes", "none"), ("no", "spatial"), ("no", "hallucination"), ("no", "meaning")}
 
 
 def test_messages_are_task_examples_what_is_given_and_what_did_not_do() -> None:
-    asked = prompt("paraphrase")
+    asked = load_prompt("paraphrase")
     given = {"sentence": "A dog."}
-    found = asked.messages(given, 2, [Failed("A dog.", "negligible change")])
+    found = asked.build_messages(given, 2, [FailedAnswer("A dog.", "negligible change")])
     assert [role for role, _ in found] == ["system", *["user", "assistant"] * 2, "user", "assistant", "user"]
     assert all(rule in found[0][1] for rule in asked.rules)
     assert [words for _, words in found[-3:]] == [
@@ -172,9 +184,9 @@ def test_messages_are_task_examples_what_is_given_and_what_did_not_do() -> None:
         "A dog.",
         "That does not do: negligible change. Answer again.",
     ]
-    assert len(asked.messages(given, 2, [Failed("x" * 10**5, "too long")])[-2][1]) == 300
+    assert len(asked.build_messages(given, 2, [FailedAnswer("x" * 10**5, "too long")])[-2][1]) == 300
 
 
 def test_a_version_follows_the_words_that_are_said() -> None:
-    versions = {version_of(name, n) for name in names() for n in (0, 3, 7)}
-    assert len(versions) == 3 * len(names())
+    versions = {compute_prompt_version(name, n) for name in list_prompt_names() for n in (0, 3, 7)}
+    assert len(versions) == 3 * len(list_prompt_names())

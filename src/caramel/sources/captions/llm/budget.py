@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from caramel.interfaces.language_model import Request, Said
+from caramel.interfaces.language_model import ModelOutput, Request
 
 BYTES = 4  # of UTF-8 in a token, about, where nobody counted
 PER = 1e6  # tokens that a price is of
@@ -22,7 +22,7 @@ class Budget:
 
 
 @dataclass
-class Spent:
+class Usage:
     """What a data set has cost so far: all replies that it uses, also those that were there before."""
 
     budget: Budget
@@ -36,48 +36,50 @@ class Spent:
     @property
     def cost(self) -> float:
         """The cost of the tokens that were read and written."""
-        return self._cost(self.tokens_in, self.tokens_out)
+        return self._compute_cost(self.tokens_in, self.tokens_out)
 
-    def _cost(self, tokens_in: int, tokens_out: int) -> float:
+    def _compute_cost(self, tokens_in: int, tokens_out: int) -> float:
         return (self.budget.price_in * tokens_in + self.budget.price_out * tokens_out) / PER
 
-    def note(self, said: Said, request: Request) -> None:
+    def record_reply(self, output: ModelOutput, request: Request) -> None:
         """Count a reply."""
         self.requests += 1
-        self.tokens_in += length(request) if said.tokens_in is None else said.tokens_in
-        self.tokens_out += tokens_of(said.text or "") if said.tokens_out is None else said.tokens_out
+        self.tokens_in += estimate_request_tokens(request) if output.tokens_in is None else output.tokens_in
+        self.tokens_out += (
+            estimate_tokens(output.text or "") if output.tokens_out is None else output.tokens_out
+        )
 
-    def reserve(self, request: Request) -> str | None:
+    def reserve_request(self, request: Request) -> str | None:
         """Set aside what a request may cost at most; return which cap that would break, and then set nothing aside."""
         requests = self.requests + self.reserved_requests + 1
-        tokens_in = self.tokens_in + self.reserved_in + length(request)
+        tokens_in = self.tokens_in + self.reserved_in + estimate_request_tokens(request)
         tokens_out = self.tokens_out + self.reserved_out + request.max_tokens
-        broken = self._broken(requests, tokens_in, tokens_out)
+        broken = self._find_broken_cap(requests, tokens_in, tokens_out)
         if broken is None:
-            self._set_aside(request, 1)
+            self._add_reservation(request, 1)
         return broken
 
-    def exceeded(self) -> str | None:
+    def find_exceeded_cap(self) -> str | None:
         """Return which cap the replies so far are beyond; None if there is none."""
-        return self._broken(self.requests, self.tokens_in, self.tokens_out)
+        return self._find_broken_cap(self.requests, self.tokens_in, self.tokens_out)
 
-    def _broken(self, requests: int, tokens_in: int, tokens_out: int) -> str | None:
+    def _find_broken_cap(self, requests: int, tokens_in: int, tokens_out: int) -> str | None:
         caps = self.budget
         if caps.requests is not None and requests > caps.requests:
             return f"max_requests = {caps.requests:,}"
         if caps.tokens is not None and tokens_in + tokens_out > caps.tokens:
             return f"max_total_tokens = {caps.tokens:,}"
-        if caps.cost is not None and self._cost(tokens_in, tokens_out) > caps.cost:
+        if caps.cost is not None and self._compute_cost(tokens_in, tokens_out) > caps.cost:
             return f"max_cost = {caps.cost:g}"
         return None
 
-    def release(self, request: Request) -> None:
+    def release_request(self, request: Request) -> None:
         """Give back what was set aside for a request."""
-        self._set_aside(request, -1)
+        self._add_reservation(request, -1)
 
-    def _set_aside(self, request: Request, sign: int) -> None:
+    def _add_reservation(self, request: Request, sign: int) -> None:
         self.reserved_requests += sign
-        self.reserved_in += sign * length(request)
+        self.reserved_in += sign * estimate_request_tokens(request)
         self.reserved_out += sign * request.max_tokens
 
     def __str__(self) -> str:
@@ -86,11 +88,11 @@ class Spent:
         return f"{self.requests:,} requests, {tokens:,} tokens, cost {self.cost:,.2f}"
 
 
-def length(request: Request) -> int:
+def estimate_request_tokens(request: Request) -> int:
     """Return about how many tokens a request has."""
-    return sum(map(tokens_of, (request.schema or "", *(words for _, words in request.messages))))
+    return sum(map(estimate_tokens, (request.schema or "", *(words for _, words in request.messages))))
 
 
-def tokens_of(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Return about how many tokens a text has."""
     return -(-len(text.encode(errors="replace")) // BYTES)

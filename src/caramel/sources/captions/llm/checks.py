@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from caramel.sources.captions import words as lists
-from caramel.sources.captions.tokenization import scan
+from caramel.sources.captions.tokenization import scan_words
 from caramel.utils.text import extract_words
 
 ARTICLES = frozenset(("a", "the"))
@@ -95,7 +95,7 @@ class Verdict:
     entailment: bool | None = None
     meaning: bool | None = None
 
-    def failed(self, required: Sequence[str]) -> str | None:
+    def find_failed_check(self, required: Sequence[str]) -> str | None:
         """Return the first of the required verdicts that is false; None if there is none."""
         return next((name for name in required if getattr(self, name) is False), None)
 
@@ -127,7 +127,9 @@ PROBLEMS = {
 CLASSES = (REASONS["new"], *PROBLEMS.values(), REASONS["plain"])  # all five
 
 
-def of_negative(caption: str, text: str, change: Change, said: frozenset[str], bounds: Bounds) -> Verdict:
+def evaluate_negative(
+    caption: str, text: str, change: Change, image_words: frozenset[str], bounds: Bounds
+) -> Verdict:
     """Return the verdicts on a negative, all but the validator's.
 
     Args:
@@ -137,37 +139,39 @@ def of_negative(caption: str, text: str, change: Change, said: frozenset[str], b
         said: words that captions of the image say, in lower case.
         bounds: thresholds.
     """
-    one_change, place = _changed(folded(caption), folded(text), change, bounds.slack)
+    one_change, at_location = _evaluate_change(
+        normalise_words(caption), normalise_words(text), change, bounds.slack
+    )
     swapped = change.subtype.startswith("swap")
     return Verdict(
         statement=not _is_question(text),
         finished=_is_finished(text),
         plain=_is_plain(caption, text, bounds.longest),
-        new=not _is_again(caption, text, bounds.similar),
+        new=not _is_copy(caption, text, bounds.similar),
         one_change=one_change,
-        place=place,
-        subtype=_of_kind(change),
-        unsaid=None if swapped else not set(folded(change.new)) - LITTLE <= said,
+        place=at_location,
+        subtype=_has_expected_type(change),
+        unsaid=None if swapped else not set(normalise_words(change.new)) - LITTLE <= image_words,
     )
 
 
-def of_paraphrase(caption: str, text: str, bounds: Bounds) -> Verdict:
+def evaluate_paraphrase(caption: str, text: str, bounds: Bounds) -> Verdict:
     """Return the verdicts on a paraphrase, all but the validator's."""
-    content = set(folded(caption)) - LITTLE
-    kept = len(content & set(folded(text))) / len(content) if content else 1.0
+    content = set(normalise_words(caption)) - LITTLE
+    overlap = len(content & set(normalise_words(text))) / len(content) if content else 1.0
     return Verdict(
         statement=not _is_question(text),
         finished=_is_finished(text),
         plain=_is_plain(caption, text, bounds.longest),
-        new=not _is_again(caption, text, bounds.similar),
-        overlap=kept >= bounds.overlap,
+        new=not _is_copy(caption, text, bounds.similar),
+        overlap=overlap >= bounds.overlap,
     )
 
 
-def folded(text: str) -> list[str]:
+def normalise_words(text: str) -> list[str]:
     """Return the words of a text as they are compared."""
-    found = [word.replace("’", "'") for word in extract_words(text)]
-    return ["a" if word == "an" else word for word in found]
+    tokens = [word.replace("’", "'") for word in extract_words(text)]
+    return ["a" if word == "an" else word for word in tokens]
 
 
 def _is_question(text: str) -> bool:
@@ -175,33 +179,39 @@ def _is_question(text: str) -> bool:
 
 
 def _is_finished(text: str) -> bool:
-    found = folded(text)
+    tokens = normalise_words(text)
     return (
-        len(found) > 1 and found[-1] not in DANGLING and not text.rstrip().endswith((",", ":", ";", "-", "…"))
+        len(tokens) > 1
+        and tokens[-1] not in DANGLING
+        and not text.rstrip().endswith((",", ":", ";", "-", "…"))
     )
 
 
 def _is_plain(caption: str, text: str, longest: float) -> bool:
-    return len(folded(text)) <= longest * len(folded(caption)) + ROOM and not _MARKUP.search(text)
+    return len(normalise_words(text)) <= longest * len(
+        normalise_words(caption)
+    ) + ROOM and not _MARKUP.search(text)
 
 
-def _is_again(caption: str, text: str, similar: float) -> bool:
+def _is_copy(caption: str, text: str, similar: float) -> bool:
     """Return whether a text is its caption in all but case, spaces, stops and articles, or in almost all letters."""
-    first, second = ([w for w in folded(t) if w not in ARTICLES] for t in (caption, text))
+    first, second = ([w for w in normalise_words(t) if w not in ARTICLES] for t in (caption, text))
     return first == second or Levenshtein.normalized_similarity(caption, text) >= similar
 
 
-def _changed(old: list[str], new: list[str], change: Change, slack: int) -> tuple[bool, bool | None]:
+def _evaluate_change(old: list[str], new: list[str], change: Change, slack: int) -> tuple[bool, bool | None]:
     """Return whether the text differs by one change, and whether that is where it was asked for, if that can be told."""
     if change.subtype.startswith("swap"):
-        return sorted(_bare(old)) == sorted(_bare(new)), _bare(new) in _exchanged(old, change.old, change.new)
-    start, gone, come = _block(old, new)
-    named, added = folded(change.old), folded(change.new)
+        return sorted(_strip_articles(old)) == sorted(_strip_articles(new)), _strip_articles(
+            new
+        ) in _swap_phrases(old, change.old, change.new)
+    start, gone, come = _find_changed_block(old, new)
+    named, added = normalise_words(change.old), normalise_words(change.new)
     if change.subtype.startswith("replace"):
         one = len(gone) <= len(named) + slack and len(come) <= len(added) + slack
         return one, bool(set(gone) & set(named)) and bool(set(come) & set(added) or not added)
     small = len(come) <= len(added) + slack + (3 if change.subtype == "add_obj" else 0)
-    inserted = not set(gone) - ARTICLES and _is_part(old, new)
+    inserted = not set(gone) - ARTICLES and _is_subsequence(old, new)
     came = bool(set(come) & set(added))
     if change.subtype == "add_att":
         return inserted and small, came and bool(set(new[start : start + len(come) + 3]) & set(named))
@@ -211,7 +221,7 @@ def _changed(old: list[str], new: list[str], change: Change, slack: int) -> tupl
     )  # an object may be named far from what it stands beside
 
 
-def _block(old: list[str], new: list[str]) -> tuple[int, list[str], list[str]]:
+def _find_changed_block(old: list[str], new: list[str]) -> tuple[int, list[str], list[str]]:
     """Return where two texts begin to differ, and what stands there in each until they are the same again."""
     shorter = min(len(old), len(new))
     start = next((i for i in range(shorter) if old[i] != new[i]), shorter)
@@ -220,39 +230,43 @@ def _block(old: list[str], new: list[str]) -> tuple[int, list[str], list[str]]:
     return start, old[start : len(old) - end], new[start : len(new) - end]
 
 
-def _is_part(old: list[str], new: list[str]) -> bool:
+def _is_subsequence(old: list[str], new: list[str]) -> bool:
     """Return whether all words of the first are in the second in their order, articles aside."""
     rest = iter(new)
     return all(word in rest for word in old if word not in ARTICLES)
 
 
-def _bare(found: Sequence[str]) -> list[str]:
-    return [word for word in found if word not in ARTICLES]
+def _strip_articles(tokens: Sequence[str]) -> list[str]:
+    return [word for word in tokens if word not in ARTICLES]
 
 
-def _exchanged(found: list[str], first: str, second: str) -> list[list[str]]:
+def _swap_phrases(tokens: list[str], first: str, second: str) -> list[list[str]]:
     """Return the words with two of their phrases exchanged, without articles: once for each two places where they stand."""
-    a, b = folded(first), folded(second)
+    a, b = normalise_words(first), normalise_words(second)
     if a == b or not a or not b:
         return []
-    made = []
-    for i, j in product(_places(found, a), _places(found, b)):
+    variants = []
+    for i, j in product(_find_positions(tokens, a), _find_positions(tokens, b)):
         (one, at), (other, later) = sorted([(a, i), (b, j)], key=itemgetter(1))
         if at + len(one) <= later:
-            between, rest = found[at + len(one) : later], found[later + len(other) :]
-            made.append(_bare([*found[:at], *other, *between, *one, *rest]))
-    return made
+            between, rest = tokens[at + len(one) : later], tokens[later + len(other) :]
+            variants.append(_strip_articles([*tokens[:at], *other, *between, *one, *rest]))
+    return variants
 
 
-def _places(found: list[str], phrase: list[str]) -> list[int]:
+def _find_positions(tokens: list[str], phrase: list[str]) -> list[int]:
     """Return where a phrase begins among words."""
-    return [i for i in range(len(found)) if found[i : i + len(phrase)] == phrase]
+    return [i for i in range(len(tokens)) if tokens[i : i + len(phrase)] == phrase]
 
 
-def _of_kind(change: Change) -> bool | None:
+def _has_expected_type(change: Change) -> bool | None:
     """Return whether what changed is a word of the asked kind, as far as the word lists know."""
     wanted = KINDS[change.subtype.partition("_")[2]]
     # Of *add*, ``old`` is what the new stands beside, and always a noun.
     phrases = [change.new] if change.subtype.startswith("add") else [change.old, change.new]
-    known = [kinds for phrase in phrases if (kinds := {found.kind for found in scan(f"{phrase} item")})]
-    return all(wanted in kinds for kinds in known) if known else None
+    known = [
+        word_types
+        for phrase in phrases
+        if (word_types := {match.word_type for match in scan_words(f"{phrase} item")})
+    ]
+    return all(wanted in word_types for word_types in known) if known else None

@@ -10,10 +10,10 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from caramel.interfaces.language_model import Said
+from caramel.interfaces.language_model import ModelOutput
 from caramel.sources.captions.llm.checks import Bounds, Verdict
-from caramel.sources.captions.llm.response_parser import parse
-from caramel.sources.captions.prompts.prompt_files import Answer, Failed, prompt
+from caramel.sources.captions.llm.response_parser import parse_answer
+from caramel.sources.captions.prompts.prompt_files import Answer, FailedAnswer, load_prompt
 
 NO_REPLY = "the model gave no reply"
 EMPTY = "the model's answer is empty"
@@ -23,14 +23,14 @@ TRIES = 3  # at one question, until its answer is of the form
 FORM = "it is not the one JSON object that was asked for"
 
 
-class Ask(NamedTuple):
+class PromptInput(NamedTuple):
     """One question to a model."""
 
     prompt: str
     given: Mapping[str, str]
     attempt: int  # at the same text, from 1
     temperature: float
-    failed: tuple[Failed, ...] = ()
+    failed: tuple[FailedAnswer, ...] = ()
 
 
 class Draft(NamedTuple):
@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rules:
+class ScriptRules:
     """What scripts go by: attempts at a text at most, required verdicts, their thresholds, and who is asked for some.
 
     ``validate``: whether the model itself is. ``judges``: names of the models that judge texts, see ``judging``.
@@ -65,28 +65,30 @@ class Rules:
     judges: tuple[str, ...] = ()
 
 
-Script = Generator[Ask, Said, Outcome]
+Script = Generator[PromptInput, ModelOutput, Outcome]
 
 
-def answered(ask: Ask, tries: int = TRIES) -> Generator[Ask, Said, Answer | str]:
+def ask_until_valid(
+    prompt_input: PromptInput, tries: int = TRIES
+) -> Generator[PromptInput, ModelOutput, Answer | str]:
     """Ask until an answer of the prompt's form comes; return it, or the reason why there is none.
 
     What is not of the form is shown to the model when it is asked again.
     """
     reason = MALFORMED
     for _ in range(tries):
-        said = yield ask
-        if said.text is None:
+        output = yield prompt_input
+        if output.text is None:
             return NO_REPLY
-        answer = parse(said.text, prompt(ask.prompt).answer)
+        answer = parse_answer(output.text, load_prompt(prompt_input.prompt).answer)
         if answer is not None:
             return answer
-        reason = EMPTY if not said.text.strip() else CUT if said.finish == "length" else MALFORMED
-        ask = ask._replace(failed=(*ask.failed, Failed(said.text, FORM)))
+        reason = EMPTY if not output.text.strip() else CUT if output.finish == "length" else MALFORMED
+        prompt_input = prompt_input._replace(failed=(*prompt_input.failed, FailedAnswer(output.text, FORM)))
     return reason
 
 
-def field(answer: Answer, name: str) -> str:
+def get_text_field(answer: Answer, name: str) -> str:
     """Return a text of an answer."""
     value = answer[name]
     assert isinstance(value, str), name

@@ -14,23 +14,25 @@ from caramel.errors import BackendError
 from caramel.interfaces.model import Identity
 
 
-class _Identified(Protocol):
+class _HasIdentity(Protocol):
     @property
     def identity(self) -> Identity: ...
 
 
-Model = TypeVar("Model", bound=_Identified)
+Model = TypeVar("Model", bound=_HasIdentity)
 
 
 @dataclass(frozen=True)
-class Named(Generic[Model]):
+class NamedModel(Generic[Model]):
     """A model: what its replies are kept under, and what opens it."""
 
     name: str
     open: Callable[[], Model]
 
 
-def named(opens: Callable[[], Model], given: str | None, published: str | None, what: str) -> Named[Model]:
+def build_named_model(
+    opens: Callable[[], Model], given: str | None, published: str | None, what: str
+) -> NamedModel[Model]:
     """Return a model under its name.
 
     Args:
@@ -54,9 +56,9 @@ def named(opens: Callable[[], Model], given: str | None, published: str | None, 
                 f"names are by\n{published}\nTake the name of these, or take the replies away."
             )
 
-        def same() -> Model:
+        def open_published_model() -> Model:
             model = opens()
-            if given is None and canonical(model.identity) != published:
+            if given is None and dump_canonical_json(model.identity) != published:
                 raise BackendError(
                     f"The replies that negatives.language_model.replies names do not answer all that is asked of the {what}, and "
                     f"are not by the model that is set, but by\n{published}\nTake the params of the data set that they are of, or "
@@ -64,13 +66,13 @@ def named(opens: Callable[[], Model], given: str | None, published: str | None, 
                 )
             return model
 
-        return Named(published, same)
+        return NamedModel(published, open_published_model)
     if given is not None:
-        return Named(given, opens)
+        return NamedModel(given, opens)
     model = opens()
-    return Named(canonical(model.identity), lambda: model)
+    return NamedModel(dump_canonical_json(model.identity), lambda: model)
 
 
-def canonical(value: object) -> str:
+def dump_canonical_json(value: object) -> str:
     """Return a value as JSON that is the same wherever it is written."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)

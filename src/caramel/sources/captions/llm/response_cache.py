@@ -21,8 +21,8 @@ import pandas as pd
 from tqdm import tqdm
 
 from caramel.errors import DataError, ResourceError
-from caramel.interfaces.language_model import Said
-from caramel.io.readers import parquet
+from caramel.interfaces.language_model import ModelOutput
+from caramel.io.readers import open_parquet
 from caramel.schemas.contracts import check_table
 from caramel.schemas.llm import REPLIES
 
@@ -34,7 +34,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 _TABLES = ("temp.published", "main.replies", "temp.unanswered")  # a reply is taken from the first that has it
 
 
-class Key(NamedTuple):
+class ReplyKey(NamedTuple):
     """What a reply is the reply to; all texts that are more than a name are canonical JSON."""
 
     model: str
@@ -64,7 +64,7 @@ class ReplyStore:
         self._path, self.broken = path, 0
         path.parent.mkdir(parents=True, exist_ok=True)
         columns = ", ".join(("reply_id PRIMARY KEY", *COLUMNS[1:], "checksum"))
-        with self._explained():
+        with self._translate_errors():
             self._file = sqlite3.connect(path, isolation_level=None, timeout=1.0)
             # One process alone needs no memory that is shared, which network disks do not have.
             for line in (
@@ -82,41 +82,43 @@ class ReplyStore:
 
     def close(self) -> None:
         """Let go of the file."""
-        with self._explained():
+        with self._translate_errors():
             self._file.close()
 
-    def take(self, key: Key) -> tuple[Said, bool] | None:
+    def get_reply(self, key: ReplyKey) -> tuple[ModelOutput, bool] | None:
         """Return what was said, and whether this run has used it before; None if it must be asked.
 
         A reply that is not as it was written counts as none; it is asked again.
         """
-        with self._explained():
+        with self._translate_errors():
             for table in _TABLES:
-                found = self._file.execute(f"SELECT * FROM {table} WHERE reply_id = ?", [key.reply_id])
-                row = found.fetchone()
+                cursor = self._file.execute(f"SELECT * FROM {table} WHERE reply_id = ?", [key.reply_id])
+                row = cursor.fetchone()
                 if row is None:
                     continue
-                if row[-1] == _checksum(row[:-1]) and row[1:6] == key:
-                    return Said(*row[6:11]), not self._use(key.reply_id, table)
+                if row[-1] == _compute_checksum(row[:-1]) and row[1:6] == key:
+                    return ModelOutput(*row[6:11]), not self._mark_used(key.reply_id, table)
                 self.broken += 1
                 self._file.execute(f"DELETE FROM {table} WHERE reply_id = ?", [key.reply_id])
         return None
 
-    def put(self, key: Key, said: Said) -> Said:
+    def put_reply(self, key: ReplyKey, output: ModelOutput) -> ModelOutput:
         """Keep a reply and return it as it is kept; a request without one is remembered for this run alone.
 
         Half a surrogate pair, which a server that cuts a reply can leave, is no character: it becomes U+FFFD.
         """
-        if said.text is not None:
-            said = said._replace(text=_HALF.sub("\ufffd", said.text), finish=_HALF.sub("\ufffd", said.finish))
-        row = (key.reply_id, *key, *said[: len(ANSWER)])
-        table = "main.replies" if said.text is not None else "temp.unanswered"
-        with self._explained():
-            self._insert([row], table)
-            self._use(key.reply_id, table)
-        return said
+        if output.text is not None:
+            output = output._replace(
+                text=_HALF.sub("\ufffd", output.text), finish=_HALF.sub("\ufffd", output.finish)
+            )
+        row = (key.reply_id, *key, *output[: len(ANSWER)])
+        table = "main.replies" if output.text is not None else "temp.unanswered"
+        with self._translate_errors():
+            self._insert_rows([row], table)
+            self._mark_used(key.reply_id, table)
+        return output
 
-    def adopt(self, path: Path) -> int:
+    def import_table(self, path: Path) -> int:
         """Take over a table of replies, such as that of a published data set; return how many there are.
 
         They win over what is in the file: the table's data set is made again. What was not answered when it was made
@@ -126,54 +128,55 @@ class ReplyStore:
             DataError: it is no table of replies.
         """
         number = 0
-        with parquet(path, COLUMNS) as file:
+        with open_parquet(path, COLUMNS) as file:
             for batch in file.iter_batches(ROWS, columns=list(COLUMNS)):
                 rows = [tuple(row[name] for name in COLUMNS) for row in batch.to_pylist()]
                 check_table(REPLIES, pd.DataFrame(rows, columns=list(COLUMNS)), str(path))
-                wrong = next((row[0] for row in rows if Key(*row[1:6]).reply_id != row[0]), None)
+                wrong = next((row[0] for row in rows if ReplyKey(*row[1:6]).reply_id != row[0]), None)
                 if wrong is not None:
                     raise DataError(f"{str(path)!r}: reply {wrong!r} has another key than its hash says.")
                 number += len(rows)
-                with self._explained():
+                with self._translate_errors():
                     self._file.execute("BEGIN")
-                    self._insert([row for row in rows if row[6] is not None], "main.replies")
-                    self._insert(rows, "temp.published")
+                    self._insert_rows([row for row in rows if row[6] is not None], "main.replies")
+                    self._insert_rows(rows, "temp.published")
                     self._file.execute("COMMIT")
         return number
 
-    def published(self) -> dict[str, set[str]]:
+    def list_published_models(self) -> dict[str, set[str]]:
         """Return name of a prompt -> the models whose replies to it were adopted."""
-        found: dict[str, set[str]] = {}
-        with self._explained():
+        models: dict[str, set[str]] = {}
+        with self._translate_errors():
             for prompt, model in self._file.execute("SELECT DISTINCT prompt, model FROM temp.published"):
-                found.setdefault(prompt.partition("@")[0], set()).add(model)
-        return found
+                models.setdefault(prompt.partition("@")[0], set()).add(model)
+        return models
 
-    def used(self) -> Iterator[pd.DataFrame]:
+    def iter_used_replies(self) -> Iterator[pd.DataFrame]:
         """Yield the replies that this run used, as parts of table ``replies``, in the order of their keys."""
-        each = (f"SELECT *, '{table}' AS source FROM {table}" for table in _TABLES)
+        selects = (f"SELECT *, '{table}' AS source FROM {table}" for table in _TABLES)
         order = ", ".join(REPLIES.key)
-        with self._explained():
+        with self._translate_errors():
             rows = self._file.execute(
-                f"SELECT * FROM ({' UNION ALL '.join(each)}) JOIN used USING (reply_id, source) ORDER BY {order}"
+                f"SELECT * FROM ({' UNION ALL '.join(selects)}) JOIN used USING (reply_id, source) ORDER BY {order}"
             )
             while part := rows.fetchmany(ROWS):
                 yield pd.DataFrame([row[: len(COLUMNS)] for row in part], columns=list(COLUMNS)).astype(
                     {"tokens_in": "Int64", "tokens_out": "Int64"}
                 )
 
-    def _use(self, reply_id: str, table: str) -> bool:
+    def _mark_used(self, reply_id: str, table: str) -> bool:
         """Note that a reply of a table is used; return whether it is for the first time."""
         return self._file.execute("INSERT OR IGNORE INTO used VALUES (?, ?)", [reply_id, table]).rowcount == 1
 
-    def _insert(self, rows: list[tuple[object, ...]], table: str) -> None:
+    def _insert_rows(self, rows: list[tuple[object, ...]], table: str) -> None:
         marks = ", ".join("?" * (len(COLUMNS) + 1))
         self._file.executemany(
-            f"INSERT OR IGNORE INTO {table} VALUES ({marks})", [(*row, _checksum(row)) for row in rows]
+            f"INSERT OR IGNORE INTO {table} VALUES ({marks})",
+            [(*row, _compute_checksum(row)) for row in rows],
         )
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """Say what is wrong with the file in words that help."""
         try:
             yield
@@ -203,5 +206,5 @@ def open_replies(path: Path) -> Iterator[ReplyStore]:
         store.close()
 
 
-def _checksum(row: tuple[object, ...]) -> str:
+def _compute_checksum(row: tuple[object, ...]) -> str:
     return hashlib.blake2b(json.dumps(row).encode(), digest_size=8).hexdigest()

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from caramel.sources.captions.prompts.prompt_files import Answer, Kind
+from caramel.sources.captions.prompts.prompt_files import Answer, FieldType
 from caramel.utils.text import strip_reasoning
 
 LONGEST = 20_000  # characters of a reply that are looked at
@@ -20,62 +20,62 @@ _YES_NO = re.compile(  # "yes or no" and "yes/no" repeat the question
 )
 
 
-def parse(text: str, fields: Mapping[str, Kind]) -> Answer | None:
+def parse_answer(text: str, fields: Mapping[str, FieldType]) -> Answer | None:
     """Return the answer of a reply, or None if no whole one is in it.
 
     JSON in a fence or among other words will do, and so will a Python literal, lines ``name: value``, names in other
     case, and lists that are written with commas. White space is collapsed.
     """
     text = strip_reasoning(text)[:LONGEST]
-    for found in _objects(text):
-        named = {name.strip().lower(): value for name, value in found.items() if isinstance(name, str)}
-        answer = {name: _value(named.get(name), kind) for name, kind in fields.items()}
+    for candidate in _iter_objects(text):
+        named = {name.strip().lower(): value for name, value in candidate.items() if isinstance(name, str)}
+        answer = {name: _convert_value(named.get(name), field_type) for name, field_type in fields.items()}
         if None not in answer.values():
             return {name: value for name, value in answer.items() if value is not None}
     return None
 
 
-def _objects(text: str) -> Iterator[Mapping[Any, Any]]:
+def _iter_objects(text: str) -> Iterator[Mapping[Any, Any]]:
     """Yield the objects that a text may mean, the surest first."""
     decoder = json.JSONDecoder()
     starts = [match.start() for match in re.finditer(r"\{", text)][:STARTS]
     for start in starts:
         try:
-            found = decoder.raw_decode(text, start)[0]
+            candidate = decoder.raw_decode(text, start)[0]
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict):
-            yield found
+        if isinstance(candidate, dict):
+            yield candidate
     end = text.rfind("}") + 1
     for start in starts[:1]:
         try:
-            found = ast.literal_eval(text[start:end])
+            candidate = ast.literal_eval(text[start:end])
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, OverflowError):
             continue
-        if isinstance(found, dict):
-            yield found
+        if isinstance(candidate, dict):
+            yield candidate
     lines = (line.partition(":") for line in text.splitlines())
     yield {name.strip(' *-"'): value.strip().rstrip(",") for name, sign, value in lines if sign}
 
 
-def _value(value: Any, kind: Kind) -> str | list[str] | None:
+def _convert_value(value: Any, field_type: FieldType) -> str | list[str] | None:
     """Return a field's value in its kind; None if it is none."""
-    if kind == "list":
+    if field_type == "list":
         if isinstance(value, str):
             inner = value.strip().removeprefix("[").removesuffix("]")
             value = [part.strip(" \"'") for part in inner.split(",")] if value.strip() else []
         if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
             return None
-        return list(dict.fromkeys(filter(None, (_clean(part) for part in value[:MOST]))))
-    if kind == "yes_no":
+        return list(dict.fromkeys(filter(None, (_clean_text(part) for part in value[:MOST]))))
+    if field_type == "yes_no":
         if isinstance(value, bool):
             return "yes" if value else "no"
         match = _YES_NO.match(value) if isinstance(value, str) else None
         return {"yes": "yes", "true": "yes", "no": "no", "false": "no"}[match[1].lower()] if match else None
-    return _clean(value) if isinstance(value, str) else None
+    return _clean_text(value) if isinstance(value, str) else None
 
 
-def _clean(text: str) -> str:
+def _clean_text(text: str) -> str:
     """Return a text without signs that steer, white space too much and quotes around it."""
     text = " ".join(_NO_TEXT.sub(" ", text).split())
     return text[1:-1].strip() if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text

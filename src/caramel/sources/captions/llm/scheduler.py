@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from tqdm import tqdm
 
 from caramel.errors import BackendError, ResourceError
-from caramel.interfaces.language_model import LanguageModel, Request, Said
+from caramel.interfaces.language_model import LanguageModel, ModelOutput, Request
 from caramel.interfaces.text_judge import TextJudge
-from caramel.sources.captions.llm.budget import Spent
-from caramel.sources.captions.llm.conversation import NO_REPLY, Ask, Outcome, Script
-from caramel.sources.captions.llm.judge import VERSION, judgements
-from caramel.sources.captions.llm.models import Named, canonical
-from caramel.sources.captions.llm.response_cache import Key, ReplyStore
-from caramel.sources.captions.prompts.prompt_files import prompt, version_of
+from caramel.sources.captions.llm.budget import Usage
+from caramel.sources.captions.llm.conversation import NO_REPLY, Outcome, PromptInput, Script
+from caramel.sources.captions.llm.judge import VERSION, compute_judgements
+from caramel.sources.captions.llm.models import NamedModel, dump_canonical_json
+from caramel.sources.captions.llm.response_cache import ReplyKey, ReplyStore
+from caramel.sources.captions.prompts.prompt_files import compute_prompt_version, load_prompt
 
 PATIENCE = 16  # requests in a row without a reply, after which the run ends
 WINDOW = 4  # scripts under way for each request that may be
 
 
 @dataclass(frozen=True)
-class Manner:
+class RequestSettings:
     """How a model is asked.
 
     Attributes:
@@ -45,16 +45,16 @@ class Manner:
 
 
 @dataclass
-class _Waiting:
+class _PendingRequest:
     """A question that is asked, and the scripts that wait for its reply; ``request`` is None of a judge's."""
 
-    ask: Ask
-    key: Key
+    prompt_input: PromptInput
+    key: ReplyKey
     request: Request | None
     scripts: list[tuple[int, Script]]
 
 
-class Asking:
+class Scheduler:
     """A run of scripts; ``outcomes`` are by their place.
 
     Args:
@@ -72,21 +72,26 @@ class Asking:
         scripts: Iterator[Script],
         total: int,
         *,
-        manner: Manner,
-        judges: Mapping[str, Named[TextJudge]],
+        request_settings: RequestSettings,
+        judges: Mapping[str, NamedModel[TextJudge]],
         store: ReplyStore,
-        spent: Spent,
+        spent: Usage,
         title: str,
     ) -> None:
         self.outcomes: dict[int, Outcome] = {}
         self._scripts, self._total, self._title = enumerate(scripts), total, title
-        self._manner, self._judges, self._store, self._spent = manner, judges, store, spent
-        self._asked: dict[str, _Waiting] = {}
+        self._request_settings, self._judges, self._store, self._spent = (
+            request_settings,
+            judges,
+            store,
+            spent,
+        )
+        self._pending: dict[str, _PendingRequest] = {}
         self._ready: deque[str] = deque()
         self._unjudged: dict[str, list[str]] = {name: [] for name in judges}
         self._silent, self._silence, self._stop = 0, "", ""
 
-    def run(self, model: Named[LanguageModel]) -> dict[int, Outcome]:
+    def run(self, model: NamedModel[LanguageModel]) -> dict[int, Outcome]:
         """Return the outcome of each script; the model is opened if a reply is not known.
 
         Raises:
@@ -94,8 +99,10 @@ class Asking:
             BackendError: the model refuses, or ``PATIENCE`` requests in a row had no reply, or none at all; what came is kept.
         """
         with tqdm(total=self._total, desc=self._title, unit="text", disable=None) as self._bar:
-            if first := self._waiting(1):
-                model.open().answer(lambda number: self._after(first, number), self._heard)
+            if first := self._take_pending_requests(1):
+                model.open().answer_requests(
+                    lambda number: self._take_requests(first, number), self._handle_response
+                )
             self._bar.set_postfix_str(str(self._spent))
         if self._silence:
             raise BackendError(
@@ -120,101 +127,120 @@ class Asking:
         """Whether no more is asked: the model is silent, or a cap is reached."""
         return bool(self._silence or self._stop)
 
-    def _after(self, first: list[tuple[str, Request]], number: int) -> list[tuple[str, Request]]:
+    def _take_requests(self, first: list[tuple[str, Request]], number: int) -> list[tuple[str, Request]]:
         """Return what waits, and the requests ``first`` before all others, once."""
-        found = [first.pop() for _ in first[:number]]
-        return found + self._waiting(number - len(found))
+        requests = [first.pop() for _ in first[:number]]
+        return requests + self._take_pending_requests(number - len(requests))
 
-    def _waiting(self, number: int) -> list[tuple[str, Request]]:
+    def _take_pending_requests(self, number: int) -> list[tuple[str, Request]]:
         """Return at most so many requests, and begin scripts and ask the judges to have them."""
         while not self._ended and len(self._ready) < number:
-            room = len(self._asked) < WINDOW * self._manner.at_once
+            room = len(self._pending) < WINDOW * self._request_settings.at_once
             if room and (begun := next(self._scripts, None)):
-                self._advance(*begun, None)
+                self._advance_script(*begun, None)
             elif any(self._unjudged.values()):
-                self._judge()
+                self._run_judges()
             else:
                 break
-        found: list[tuple[str, Request]] = []
-        while not self._ended and self._ready and len(found) < number:
-            request = self._asked[self._ready[0]].request
+        requests: list[tuple[str, Request]] = []
+        while not self._ended and self._ready and len(requests) < number:
+            request = self._pending[self._ready[0]].request
             assert request is not None
-            self._stop = self._spent.reserve(request) or ""
+            self._stop = self._spent.reserve_request(request) or ""
             if not self._stop:
-                found.append((self._ready.popleft(), request))
-        return found
+                requests.append((self._ready.popleft(), request))
+        return requests
 
-    def _heard(self, name: str, said: Said) -> None:
+    def _handle_response(self, name: str, output: ModelOutput) -> None:
         """Keep a reply and go on with the scripts that waited for it."""
-        waiting = self._asked.pop(name)
+        waiting = self._pending.pop(name)
         assert waiting.request is not None
-        said = self._store.put(waiting.key, said)
-        self._spent.release(waiting.request)
-        self._spent.note(said, waiting.request)
-        self._silent = self._silent + 1 if said.text is None else 0
+        output = self._store.put_reply(waiting.key, output)
+        self._spent.release_request(waiting.request)
+        self._spent.record_reply(output, waiting.request)
+        self._silent = self._silent + 1 if output.text is None else 0
         if self._silent >= PATIENCE:
-            self._silence = self._silence or said.problem or "no reply"
+            self._silence = self._silence or output.problem or "no reply"
         if self._silence:
             return
-        for place, script in waiting.scripts:
-            self._advance(place, script, said)
+        for index, script in waiting.scripts:
+            self._advance_script(index, script, output)
 
-    def _judge(self) -> None:
+    def _run_judges(self) -> None:
         """Ask the judges what waits for them, keep what they say, and go on with the scripts that waited."""
-        for kind, judge in self._judges.items():
-            names, self._unjudged[kind] = self._unjudged[kind], []
-            waiting = [self._asked.pop(name) for name in names]
-            said = judgements(judge.open(), [one.ask for one in waiting]) if waiting else []
-            for one, reply in zip(waiting, said, strict=True):
-                kept = self._store.put(one.key, reply)
-                for place, script in one.scripts:
-                    self._advance(place, script, kept)
+        for judge_name, judge in self._judges.items():
+            names, self._unjudged[judge_name] = self._unjudged[judge_name], []
+            waiting = [self._pending.pop(name) for name in names]
+            outputs = (
+                compute_judgements(judge.open(), [one.prompt_input for one in waiting]) if waiting else []
+            )
+            for one, reply in zip(waiting, outputs, strict=True):
+                stored = self._store.put_reply(one.key, reply)
+                for index, script in one.scripts:
+                    self._advance_script(index, script, stored)
 
-    def _advance(self, place: int, script: Script, said: Said | None) -> None:
+    def _advance_script(self, index: int, script: Script, output: ModelOutput | None) -> None:
         """Go on with a script, with all replies that are known, until it ends or must wait."""
         while True:
             try:
-                ask = script.send(said) if said else next(script)
+                prompt_input = script.send(output) if output else next(script)
             except StopIteration as done:
-                self.outcomes[place] = done.value
+                self.outcomes[index] = done.value
                 self._bar.update()
                 self._bar.set_postfix_str(str(self._spent), refresh=False)
                 return
-            key, request = self._keyed(ask)
-            found = self._store.take(key)
-            if found is None:
+            key, request = self._build_request(prompt_input)
+            cached = self._store.get_reply(key)
+            if cached is None:
                 name = key.reply_id
-                if name not in self._asked:
-                    self._asked[name] = _Waiting(ask, key, request, [])
-                    (self._unjudged[ask.prompt] if request is None else self._ready).append(name)
-                self._asked[name].scripts.append((place, script))
+                if name not in self._pending:
+                    self._pending[name] = _PendingRequest(prompt_input, key, request, [])
+                    (self._unjudged[prompt_input.prompt] if request is None else self._ready).append(name)
+                self._pending[name].scripts.append((index, script))
                 return
-            said, before = found
+            output, before = cached
             if request is not None and not before:
-                self._spent.note(said, request)
-                self._stop = self._stop or self._spent.exceeded() or ""
+                self._spent.record_reply(output, request)
+                self._stop = self._stop or self._spent.find_exceeded_cap() or ""
 
-    def _keyed(self, ask: Ask) -> tuple[Key, Request | None]:
+    def _build_request(self, prompt_input: PromptInput) -> tuple[ReplyKey, Request | None]:
         """Return what a question's reply is kept under, and the request; none of a judge's question."""
-        if judge := self._judges.get(ask.prompt):
-            return Key(judge.name, f"{ask.prompt}@{VERSION}", "{}", canonical(ask.given), ask.attempt), None
-        return keyed(ask, self._manner)
+        if judge := self._judges.get(prompt_input.prompt):
+            return ReplyKey(
+                judge.name,
+                f"{prompt_input.prompt}@{VERSION}",
+                "{}",
+                dump_canonical_json(prompt_input.given),
+                prompt_input.attempt,
+            ), None
+        return build_request(prompt_input, self._request_settings)
 
 
-def keyed(ask: Ask, manner: Manner) -> tuple[Key, Request]:
+def build_request(prompt_input: PromptInput, request_settings: RequestSettings) -> tuple[ReplyKey, Request]:
     """Return what a question's reply is kept under, and the request."""
-    asked = prompt(ask.prompt)
-    given = canonical({"given": ask.given, "failed": ask.failed})
-    seed = zlib.crc32(canonical([manner.seed, ask.prompt, given, ask.attempt]).encode()) & 0x7FFFFFFF
-    seed = seed if ask.temperature else 0
+    template = load_prompt(prompt_input.prompt)
+    given = dump_canonical_json({"given": prompt_input.given, "failed": prompt_input.failed})
+    seed = (
+        zlib.crc32(
+            dump_canonical_json(
+                [request_settings.seed, prompt_input.prompt, given, prompt_input.attempt]
+            ).encode()
+        )
+        & 0x7FFFFFFF
+    )
+    seed = seed if prompt_input.temperature else 0
     parameters = {
-        "temperature": ask.temperature,
+        "temperature": prompt_input.temperature,
         "seed": seed,
-        "max_tokens": manner.max_tokens,
-        "structured": manner.structured,
+        "max_tokens": request_settings.max_tokens,
+        "structured": request_settings.structured,
     }
-    version = f"{ask.prompt}@{version_of(ask.prompt, manner.examples)}"
-    key = Key(manner.model, version, canonical(parameters), given, ask.attempt)
-    messages = asked.messages(ask.given, manner.examples, ask.failed)
-    schema = asked.schema_text if manner.structured else None
-    return key, Request(messages, ask.temperature, seed, manner.max_tokens, schema)
+    version = (
+        f"{prompt_input.prompt}@{compute_prompt_version(prompt_input.prompt, request_settings.examples)}"
+    )
+    key = ReplyKey(
+        request_settings.model, version, dump_canonical_json(parameters), given, prompt_input.attempt
+    )
+    messages = template.build_messages(prompt_input.given, request_settings.examples, prompt_input.failed)
+    schema = template.schema_text if request_settings.structured else None
+    return key, Request(messages, prompt_input.temperature, seed, request_settings.max_tokens, schema)

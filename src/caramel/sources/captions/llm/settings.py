@@ -10,21 +10,21 @@ from pathlib import Path
 from caramel.interfaces.language_model import LanguageModel
 from caramel.interfaces.text_judge import TextJudge
 from caramel.interfaces.writer import Part
-from caramel.io.files import parquet_files
+from caramel.io.files import list_parquet_files
 from caramel.registry import LANGUAGE_MODELS, TEXT_JUDGES
 from caramel.sources.captions.llm.budget import Budget
 from caramel.sources.captions.llm.checks import JUDGES, Bounds
-from caramel.sources.captions.llm.conversation import Rules
-from caramel.sources.captions.llm.models import Named, named
+from caramel.sources.captions.llm.conversation import ScriptRules
+from caramel.sources.captions.llm.models import NamedModel, build_named_model
 from caramel.sources.captions.llm.response_cache import ReplyStore
-from caramel.sources.captions.llm.scheduler import Manner
+from caramel.sources.captions.llm.scheduler import RequestSettings
 from caramel.sources.captions.prompts import prompt_files
 
 OF_PARAPHRASES = {"paraphrase", "validate_paraphrase"}  # prompts
 
 
 @dataclass(frozen=True)
-class Settings:
+class LanguageModelSettings:
     """``negatives.language_model`` of the params; what each means stands in params/default.yaml."""
 
     target: str
@@ -58,15 +58,15 @@ class Settings:
         """Prices and caps."""
         return Budget(self.price_in, self.price_out, self.max_requests, self.max_total_tokens, self.max_cost)
 
-    def rules(self, attempts: int) -> Rules:
+    def build_rules(self, attempts: int) -> ScriptRules:
         """Return what scripts go by."""
         bounds = Bounds(self.longest, self.similar, self.slack, self.overlap, self.entailed, self.grammatical)
         judges = tuple(name for name in JUDGES if getattr(self, name) is not None)
-        return Rules(attempts, self.required, bounds, self.validate_texts, judges)
+        return ScriptRules(attempts, self.required, bounds, self.validate_texts, judges)
 
-    def manner(self, model: str, seed: int) -> Manner:
+    def build_request_settings(self, model: str, seed: int) -> RequestSettings:
         """Return how the model of a name is asked."""
-        return Manner(
+        return RequestSettings(
             model,
             seed,
             self.examples,
@@ -76,37 +76,45 @@ class Settings:
         )
 
 
-def adopt(replies: ReplyStore, path: str) -> None:
+def import_replies(replies: ReplyStore, path: str) -> None:
     """Take over the tables of replies of a file, or of a folder; errors as in ``parquet_files`` and ``ReplyStore``."""
-    for file in parquet_files(Path(path)):
-        replies.adopt(file)
+    for file in list_parquet_files(Path(path)):
+        replies.import_table(file)
 
 
-def writer_of(settings: Settings, part: Part, replies: ReplyStore) -> Named[LanguageModel]:
+def load_writer(
+    settings: LanguageModelSettings, part: Part, replies: ReplyStore
+) -> NamedModel[LanguageModel]:
     """Return the model that writes a part."""
     spec = (settings.paraphraser if part == "paraphrases" else None) or settings.target
-    kind, _, target = spec.partition(":")
+    backend, _, target = spec.partition(":")
     prompts = (
         OF_PARAPHRASES
         if part == "paraphrases"
-        else {*prompt_files.names()} - OF_PARAPHRASES - {prompt_files.OF_GRAPHS}
+        else {*prompt_files.list_prompt_names()} - OF_PARAPHRASES - {prompt_files.OF_GRAPHS}
     )
-    opens = partial(LANGUAGE_MODELS[kind].load, target, at_once=settings.at_once, workers=settings.workers)
-    return named(opens, settings.name, _published(replies, prompts), f"writer of {part}")
+    opens = partial(LANGUAGE_MODELS[backend].load, target, at_once=settings.at_once, workers=settings.workers)
+    return build_named_model(
+        opens, settings.name, _find_published_model(replies, prompts), f"writer of {part}"
+    )
 
 
-def judges_of(settings: Settings, replies: ReplyStore) -> dict[str, Named[TextJudge]]:
+def load_judges(settings: LanguageModelSettings, replies: ReplyStore) -> dict[str, NamedModel[TextJudge]]:
     """Return name -> model of those that judge texts."""
-    found = {}
+    judges = {}
     for name in JUDGES:
         target = getattr(settings, name)
         if target is not None:
             opens = partial(TEXT_JUDGES[name].load, target)
-            found[name] = named(opens, None, _published(replies, {name}), f"judge of {name}")
-    return found
+            judges[name] = build_named_model(
+                opens, None, _find_published_model(replies, {name}), f"judge of {name}"
+            )
+    return judges
 
 
-def _published(replies: ReplyStore, prompts: Collection[str]) -> str | None:
+def _find_published_model(replies: ReplyStore, prompts: Collection[str]) -> str | None:
     """Return the one model whose replies to some prompts were adopted; None if there are none, or several."""
-    models = {model for prompt, by in replies.published().items() if prompt in prompts for model in by}
+    models = {
+        model for prompt, by in replies.list_published_models().items() if prompt in prompts for model in by
+    }
     return models.pop() if len(models) == 1 else None

@@ -13,19 +13,27 @@ from collections.abc import Callable, Generator
 
 import numpy as np
 
-from caramel.interfaces.language_model import Said
+from caramel.interfaces.language_model import ModelOutput
 from caramel.sources.captions.llm.checks import (
     PROBLEMS,
     REASONS,
     Change,
     Verdict,
-    folded,
-    of_negative,
-    of_paraphrase,
+    evaluate_negative,
+    evaluate_paraphrase,
+    normalise_words,
 )
-from caramel.sources.captions.llm.conversation import Ask, Draft, Outcome, Rules, Script, answered, field
-from caramel.sources.captions.llm.judge import judged_negative, judged_paraphrase
-from caramel.sources.captions.prompts.prompt_files import Answer, Failed
+from caramel.sources.captions.llm.conversation import (
+    Draft,
+    Outcome,
+    PromptInput,
+    Script,
+    ScriptRules,
+    ask_until_valid,
+    get_text_field,
+)
+from caramel.sources.captions.llm.judge import judge_negative, judge_paraphrase
+from caramel.sources.captions.prompts.prompt_files import Answer, FailedAnswer
 
 SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
 CONCEPTS = {"obj": "object", "att": "attribute", "rel": "relation"}
@@ -36,10 +44,12 @@ NO_CONCEPT = "the model finds no {} in the caption"
 NO_SWAP = "the model finds no two that can be exchanged"
 
 Draw = Callable[[int], np.random.Generator]  # attempt -> generator
-Made = Generator[Ask, Said, tuple[Change, str] | str]
+ChangeScript = Generator[PromptInput, ModelOutput, tuple[Change, str] | str]
 
 
-def write_negative(caption: str, subtype: str, said: frozenset[str], draw: Draw, rules: Rules) -> Script:
+def write_negative(
+    caption: str, subtype: str, image_words: frozenset[str], draw: Draw, rules: ScriptRules
+) -> Script:
     """Write a hard negative of a caption.
 
     Args:
@@ -51,103 +61,109 @@ def write_negative(caption: str, subtype: str, said: frozenset[str], draw: Draw,
     """
     if caption.rstrip().endswith("?"):
         return Outcome(None, 1, QUESTION, ())
-    kind, _, part = subtype.partition("_")
+    operation, _, part = subtype.partition("_")
     concepts: list[str] | str = []
-    if kind != "swap":
-        concepts = yield from _concepts(caption, "obj" if kind == "add" else part)
+    if operation != "swap":
+        concepts = yield from _find_concepts(caption, "obj" if operation == "add" else part)
         if isinstance(concepts, str):
             return Outcome(None, 1, concepts, ())
     drafts: list[Draft] = []
-    failed: tuple[Failed, ...] = ()
+    failed: tuple[FailedAnswer, ...] = ()
     reason = ""
     for attempt in range(1, rules.attempts + 1):
-        if kind == "swap":
-            made = yield from _swapped(caption, subtype, attempt, failed)
+        if operation == "swap":
+            result = yield from _ask_for_swap(caption, subtype, attempt, failed)
         else:
             concept = concepts[int(draw(attempt).integers(len(concepts)))]
-            made = yield from _changed(caption, subtype, concept, attempt)
-        if isinstance(made, str):
-            return Outcome(None, attempt, made, tuple(drafts))
-        change, text = made
-        verdict = of_negative(caption, text, change, said, rules.bounds)
-        verdict = yield from judged_negative(caption, text, verdict, rules)
-        if rules.validate and verdict.failed(rules.required) is None:
-            ask = Ask("validate_negative", {"caption": caption, "changed": text}, attempt, 0.0)
-            answer = yield from answered(ask)
+            result = yield from _propose_and_compose(caption, subtype, concept, attempt)
+        if isinstance(result, str):
+            return Outcome(None, attempt, result, tuple(drafts))
+        change, text = result
+        verdict = evaluate_negative(caption, text, change, image_words, rules.bounds)
+        verdict = yield from judge_negative(caption, text, verdict, rules)
+        if rules.validate and verdict.find_failed_check(rules.required) is None:
+            prompt_input = PromptInput(
+                "validate_negative", {"caption": caption, "changed": text}, attempt, 0.0
+            )
+            answer = yield from ask_until_valid(prompt_input)
             if isinstance(answer, str):
                 if "meaning" in rules.required:
                     return Outcome(None, attempt, answer, (*drafts, Draft(attempt, text, verdict, answer)))
             else:
                 verdict = dataclasses.replace(verdict, meaning=answer["follows"] == "no")
-        wrong = verdict.failed(rules.required)
+        wrong = verdict.find_failed_check(rules.required)
         reason = "" if wrong is None else REASONS[wrong]
         drafts.append(Draft(attempt, text, verdict, reason))
         if wrong is None:
             return Outcome(text, attempt, "", tuple(drafts))
-        failed = (*failed, Failed(text, reason))
+        failed = (*failed, FailedAnswer(text, reason))
     return Outcome(None, rules.attempts, reason, tuple(drafts))
 
 
-def _concepts(caption: str, part: str) -> Generator[Ask, Said, list[str] | str]:
+def _find_concepts(caption: str, part: str) -> Generator[PromptInput, ModelOutput, list[str] | str]:
     """Return the concepts of a kind that a model finds in a caption and that are there, or why there are none."""
-    answer = yield from answered(Ask(f"find_{part}", {"sentence": caption}, 1, 0.0))
+    answer = yield from ask_until_valid(PromptInput(f"find_{part}", {"sentence": caption}, 1, 0.0))
     if isinstance(answer, str):
         return answer
-    found = next(iter(answer.values()))
-    words = f" {' '.join(folded(caption))} "
-    there = [c for c in found if folded(c) and f" {' '.join(folded(c))} " in words]
-    return there or NO_CONCEPT.format(CONCEPTS[part])
+    concepts = next(iter(answer.values()))
+    words = f" {' '.join(normalise_words(caption))} "
+    present = [c for c in concepts if normalise_words(c) and f" {' '.join(normalise_words(c))} " in words]
+    return present or NO_CONCEPT.format(CONCEPTS[part])
 
 
-def _changed(caption: str, subtype: str, concept: str, attempt: int) -> Made:
+def _propose_and_compose(caption: str, subtype: str, concept: str, attempt: int) -> ChangeScript:
     """Propose and compose; return the change and the sentence, or why there is none."""
-    kind, _, part = subtype.partition("_")
-    given = {"sentence": caption, CONCEPTS["obj" if kind == "add" else part]: concept}
-    proposed = yield from answered(Ask(f"{subtype}_propose", given, attempt, DIVERSE))
+    operation, _, part = subtype.partition("_")
+    given = {"sentence": caption, CONCEPTS["obj" if operation == "add" else part]: concept}
+    proposed = yield from ask_until_valid(PromptInput(f"{subtype}_propose", given, attempt, DIVERSE))
     if isinstance(proposed, str):
         return proposed
-    new = field(proposed, "new")
-    ask = Ask(f"{subtype}_compose", {**given, "new": new}, attempt, 0.0)
-    composed = yield from answered(ask)
+    new = get_text_field(proposed, "new")
+    prompt_input = PromptInput(f"{subtype}_compose", {**given, "new": new}, attempt, 0.0)
+    composed = yield from ask_until_valid(prompt_input)
     return (
         composed
         if isinstance(composed, str)
-        else (Change(subtype, concept, new), field(composed, "sentence"))
+        else (Change(subtype, concept, new), get_text_field(composed, "sentence"))
     )
 
 
-def _swapped(caption: str, subtype: str, attempt: int, failed: tuple[Failed, ...]) -> Made:
+def _ask_for_swap(caption: str, subtype: str, attempt: int, failed: tuple[FailedAnswer, ...]) -> ChangeScript:
     """Return the two that were exchanged and the sentence, or why there is none."""
-    ask = Ask(subtype, {"sentence": caption}, attempt, 0.0, failed)
-    answer = yield from answered(ask)
+    prompt_input = PromptInput(subtype, {"sentence": caption}, attempt, 0.0, failed)
+    answer = yield from ask_until_valid(prompt_input)
     if isinstance(answer, str):
         return answer
     if answer["possible"] == "no":
         return NO_SWAP
-    return Change(subtype, field(answer, "first"), field(answer, "second")), field(answer, "sentence")
+    return Change(subtype, get_text_field(answer, "first"), get_text_field(answer, "second")), get_text_field(
+        answer, "sentence"
+    )
 
 
-def write_paraphrase(caption: str, rules: Rules) -> Script:
+def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
     """Write a paraphrase: generate, look for what is again the same or too much, have it validated; else start again."""
     if caption.rstrip().endswith("?"):
         return Outcome(None, 1, QUESTION, ())
     drafts: list[Draft] = []
-    failed: tuple[Failed, ...] = ()
+    failed: tuple[FailedAnswer, ...] = ()
     reason = ""
     for attempt in range(1, rules.attempts + 1):
-        ask = Ask("paraphrase", {"sentence": caption}, attempt, AGAIN if attempt > 1 else 0.0, failed)
-        answer = yield from answered(ask)
+        prompt_input = PromptInput(
+            "paraphrase", {"sentence": caption}, attempt, AGAIN if attempt > 1 else 0.0, failed
+        )
+        answer = yield from ask_until_valid(prompt_input)
         if isinstance(answer, str):
             return Outcome(None, attempt, answer, tuple(drafts))
-        text = field(answer, "sentence")
-        verdict = of_paraphrase(caption, text, rules.bounds)
-        verdict = yield from judged_paraphrase(caption, text, verdict, rules)
-        wrong, problem = verdict.failed(rules.required), ""
+        text = get_text_field(answer, "sentence")
+        verdict = evaluate_paraphrase(caption, text, rules.bounds)
+        verdict = yield from judge_paraphrase(caption, text, verdict, rules)
+        wrong, problem = verdict.find_failed_check(rules.required), ""
         if wrong is None and rules.validate:
-            verdict, problem = yield from _validated(caption, text, verdict, attempt)
+            verdict, problem = yield from _validate_paraphrase(caption, text, verdict, attempt)
             if verdict.meaning is None and "meaning" in rules.required:
                 return Outcome(None, attempt, problem, (*drafts, Draft(attempt, text, verdict, problem)))
-            wrong = verdict.failed(rules.required)
+            wrong = verdict.find_failed_check(rules.required)
         again = wrong in ("meaning", "entailment")  # it means something else: it is begun again
         reason = (
             "" if wrong is None else PROBLEMS.get(problem, PROBLEMS["meaning"]) if again else REASONS[wrong]
@@ -155,17 +171,17 @@ def write_paraphrase(caption: str, rules: Rules) -> Script:
         drafts.append(Draft(attempt, text, verdict, reason))
         if wrong is None:
             return Outcome(text, attempt, "", tuple(drafts))
-        failed = () if again else (*failed, Failed(text, reason))
+        failed = () if again else (*failed, FailedAnswer(text, reason))
     return Outcome(None, rules.attempts, reason, tuple(drafts))
 
 
-def _validated(
+def _validate_paraphrase(
     caption: str, text: str, verdict: Verdict, attempt: int
-) -> Generator[Ask, Said, tuple[Verdict, str]]:
+) -> Generator[PromptInput, ModelOutput, tuple[Verdict, str]]:
     """Return the verdict with that of the validator, and what it calls the problem, or why it did not answer."""
     given = {"first": caption, "second": text}
-    answer: Answer | str = yield from answered(Ask("validate_paraphrase", given, attempt, 0.0))
+    answer: Answer | str = yield from ask_until_valid(PromptInput("validate_paraphrase", given, attempt, 0.0))
     if isinstance(answer, str):
         return verdict, answer
     same = answer["same"] == "yes"
-    return dataclasses.replace(verdict, meaning=same), field(answer, "problem").lower()
+    return dataclasses.replace(verdict, meaning=same), get_text_field(answer, "problem").lower()

@@ -13,18 +13,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.interfaces.writer import Part, Written
+from caramel.interfaces.writer import Part, WrittenCaption
 from caramel.schemas.io import build_frame
 from caramel.schemas.llm import VERDICTS
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.rejects import REJECTS
-from caramel.sources.captions.llm.budget import Spent
-from caramel.sources.captions.llm.conversation import Outcome, Rules, Script
+from caramel.sources.captions.llm.budget import Usage
+from caramel.sources.captions.llm.conversation import Outcome, Script, ScriptRules
 from caramel.sources.captions.llm.response_cache import ReplyStore, open_replies
-from caramel.sources.captions.llm.scheduler import Asking
-from caramel.sources.captions.llm.settings import Settings, adopt, judges_of, writer_of
+from caramel.sources.captions.llm.scheduler import Scheduler
+from caramel.sources.captions.llm.settings import (
+    LanguageModelSettings,
+    import_replies,
+    load_judges,
+    load_writer,
+)
 from caramel.sources.captions.llm.workflows import SUBTYPES, write_negative, write_paraphrase
-from caramel.sources.captions.tokenization import sentence
+from caramel.sources.captions.tokenization import parse_sentence
 
 STORE = Path("work/replies/replies.sqlite")
 NAME = "language_model"
@@ -39,7 +44,7 @@ def language_negatives(
     model: Mapping[str, Any],
     store: Path = STORE,
     **unused: object,
-) -> Written:
+) -> WrittenCaption:
     """Return hard negatives of the drawn subtypes and one paraphrase for each pair, where a model writes them.
 
     Args:
@@ -55,91 +60,93 @@ def language_negatives(
         BackendError: the model cannot be loaded, refuses, or does not answer; what came is kept.
         ResourceError: a cap of the budget is reached; what came is kept.
     """
-    settings = Settings(**model)
-    spent = Spent(settings.budget)
+    settings = LanguageModelSettings(**model)
+    spent = Usage(settings.budget)
     with ExitStack() as open_until_written:
         replies = open_until_written.enter_context(open_replies(store))
-        adopt(replies, settings.replies)
-        found: dict[str, Outcome] = {}
+        import_replies(replies, settings.replies)
+        outcomes: dict[str, Outcome] = {}
         for part in parts:
-            named = texts(pairs, part, seed, settings.subtypes, settings.rules(attempts))
-            found |= _asked(named, settings, seed, replies, spent, part)
-        return _written(pairs, found, seed)._replace(replies=_used(replies, open_until_written.pop_all()))
+            scripts = plan_scripts(pairs, part, seed, settings.subtypes, settings.build_rules(attempts))
+            outcomes |= _run_scripts(scripts, settings, seed, replies, spent, part)
+        return _build_tables(pairs, outcomes, seed)._replace(
+            replies=_iter_used_replies(replies, open_until_written.pop_all())
+        )
 
 
-def _used(replies: ReplyStore, still_open: ExitStack) -> Iterator[pd.DataFrame]:
+def _iter_used_replies(replies: ReplyStore, still_open: ExitStack) -> Iterator[pd.DataFrame]:
     """Yield the parts of table ``replies``, and let go of the file after the last."""
     with still_open:
-        yield from replies.used()
+        yield from replies.iter_used_replies()
 
 
-def _asked(
-    named: dict[str, Callable[[], Script]],
-    settings: Settings,
+def _run_scripts(
+    scripts: dict[str, Callable[[], Script]],
+    settings: LanguageModelSettings,
     seed: int,
     replies: ReplyStore,
-    spent: Spent,
+    spent: Usage,
     part: Part,
 ) -> dict[str, Outcome]:
     """Return name -> outcome of the scripts of a part."""
-    model = writer_of(settings, part, replies)
-    asking = Asking(
-        (begin() for begin in named.values()),
-        len(named),
-        manner=settings.manner(model.name, seed),
-        judges=judges_of(settings, replies),
+    model = load_writer(settings, part, replies)
+    scheduler = Scheduler(
+        (begin() for begin in scripts.values()),
+        len(scripts),
+        request_settings=settings.build_request_settings(model.name, seed),
+        judges=load_judges(settings, replies),
         store=replies,
         spent=spent,
         title=part,
     )
-    outcomes = asking.run(model)
-    return {name: outcomes[place] for place, name in enumerate(named)}
+    outcomes = scheduler.run(model)
+    return {name: outcomes[index] for index, name in enumerate(scripts)}
 
 
-def texts(
-    pairs: pd.DataFrame, part: Part, seed: int, subtypes: int, rules: Rules
+def plan_scripts(
+    pairs: pd.DataFrame, part: Part, seed: int, subtypes: int, rules: ScriptRules
 ) -> dict[str, Callable[[], Script]]:
     """Return name -> what begins the script of each text that is wanted, in the pairs' order."""
     captions = pairs.groupby("image_id")["caption"].agg(list).to_dict()
-    found: dict[str, Callable[[], Script]] = {}
+    scripts: dict[str, Callable[[], Script]] = {}
     for pair_id, image_id, caption in zip(pairs["pair_id"], pairs["image_id"], pairs["caption"], strict=True):
         if part == "paraphrases":
-            found[f"{pair_id}:paraphrase"] = partial(write_paraphrase, caption, rules)
+            scripts[f"{pair_id}:paraphrase"] = partial(write_paraphrase, caption, rules)
             continue
-        for subtype in _drawn(pair_id, seed, subtypes):
-            draw = partial(_generator, seed, f"{pair_id}:{subtype}")
-            begin = partial(_begun, caption, subtype, captions[image_id], draw, rules)
-            found[f"{pair_id}:{subtype}"] = begin
-    return found
+        for subtype in _draw_subtypes(pair_id, seed, subtypes):
+            draw = partial(_create_rng, seed, f"{pair_id}:{subtype}")
+            begin = partial(_start_negative_script, caption, subtype, captions[image_id], draw, rules)
+            scripts[f"{pair_id}:{subtype}"] = begin
+    return scripts
 
 
-def _begun(
+def _start_negative_script(
     caption: str,
     subtype: str,
     captions: Iterable[str],
     draw: Callable[[int], np.random.Generator],
-    rules: Rules,
+    rules: ScriptRules,
 ) -> Script:
-    return write_negative(caption, subtype, sentence(caption, captions).said, draw, rules)
+    return write_negative(caption, subtype, parse_sentence(caption, captions).image_words, draw, rules)
 
 
-def _generator(seed: int, name: str, attempt: int) -> np.random.Generator:
+def _create_rng(seed: int, name: str, attempt: int) -> np.random.Generator:
     return np.random.default_rng([seed, zlib.crc32(name.encode()), attempt])
 
 
-def _drawn(pair_id: str, seed: int, number: int) -> list[str]:
+def _draw_subtypes(pair_id: str, seed: int, number: int) -> list[str]:
     """Return so many of the subtypes, drawn for a pair, in their order."""
     if number >= len(SUBTYPES):
         return list(SUBTYPES)
-    chosen = _generator(seed, pair_id, 0).choice(len(SUBTYPES), number, replace=False)
-    return [SUBTYPES[place] for place in sorted(chosen.tolist())]
+    chosen = _create_rng(seed, pair_id, 0).choice(len(SUBTYPES), number, replace=False)
+    return [SUBTYPES[index] for index in sorted(chosen.tolist())]
 
 
-def _written(pairs: pd.DataFrame, found: Mapping[str, Outcome], seed: int) -> Written:
+def _build_tables(pairs: pd.DataFrame, outcomes: Mapping[str, Outcome], seed: int) -> WrittenCaption:
     """Return the tables of what came of all scripts."""
     captions = dict(zip(pairs["pair_id"], pairs["caption"], strict=True))
     negatives, paraphrases, rejects = [], [], []
-    for name, outcome in found.items():
+    for name, outcome in outcomes.items():
         pair_id, _, subtype = name.rpartition(":")
         if outcome.text is None:
             drafted = outcome.drafts[-1].text if outcome.drafts else captions[pair_id]
@@ -147,19 +154,21 @@ def _written(pairs: pd.DataFrame, found: Mapping[str, Outcome], seed: int) -> Wr
         elif subtype == "paraphrase":
             paraphrases.append((pair_id, outcome.text, NAME, outcome.attempt))
         else:
-            kind = subtype.partition("_")[0]
-            negatives.append((name, pair_id, kind, subtype, outcome.text, NAME, seed, outcome.attempt, None))
-    assert len(negatives) + len(paraphrases) + len(rejects) == len(found)
-    return Written(
+            negative_type = subtype.partition("_")[0]
+            negatives.append(
+                (name, pair_id, negative_type, subtype, outcome.text, NAME, seed, outcome.attempt, None)
+            )
+    assert len(negatives) + len(paraphrases) + len(rejects) == len(outcomes)
+    return WrittenCaption(
         pd.DataFrame(negatives, columns=list(NEGATIVES.columns)),
         pd.DataFrame(paraphrases, columns=list(PARAPHRASES.columns)),
         pd.DataFrame(rejects, columns=list(REJECTS.columns)),
-        verdicts=build_frame(VERDICTS, list(_verdicts(found))),
+        verdicts=build_frame(VERDICTS, list(_iter_verdict_rows(outcomes))),
     )
 
 
-def _verdicts(found: Mapping[str, Outcome]) -> Iterator[dict[str, object]]:
-    for name, outcome in found.items():
+def _iter_verdict_rows(outcomes: Mapping[str, Outcome]) -> Iterator[dict[str, object]]:
+    for name, outcome in outcomes.items():
         for draft in outcome.drafts:
             verdicts = asdict(draft.verdict)
             yield {

@@ -19,11 +19,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from caramel.interfaces.language_model import Message
 from caramel.io.safe_yaml import read_yaml
 
-Kind = Literal["text", "list", "yes_no"]
+FieldType = Literal["text", "list", "yes_no"]
 Answer = Mapping[str, str | list[str]]  # yes_no is yes or no
 FOLDER = Path(__file__).parent
-SHAPES: Mapping[Kind, str] = {"text": '"…"', "list": '["…", …]', "yes_no": '"yes" or "no"'}
-TYPES: Mapping[Kind, object] = {
+SHAPES: Mapping[FieldType, str] = {"text": '"…"', "list": '["…", …]', "yes_no": '"yes" or "no"'}
+TYPES: Mapping[FieldType, object] = {
     "text": {"type": "string"},
     "list": {"type": "array", "items": {"type": "string"}},
     "yes_no": {"type": "string", "enum": ["yes", "no"]},
@@ -35,7 +35,7 @@ OF_GRAPHS = "say_graph"  # the one prompt that writes a caption of a scene graph
 DIGITS = 12  # of the hash of a prompt's words
 
 
-class Failed(NamedTuple):
+class FailedAnswer(NamedTuple):
     """An answer that did not do, and why."""
 
     answer: str
@@ -57,7 +57,7 @@ class Prompt(BaseModel):
     task: str
     rules: list[str]
     given: list[str]
-    answer: Mapping[str, Kind]
+    answer: Mapping[str, FieldType]
     examples: list[Example] = Field(min_length=LEAST)
 
     @property
@@ -65,29 +65,34 @@ class Prompt(BaseModel):
         """The JSON schema of an answer."""
         schema = {
             "type": "object",
-            "properties": {name: TYPES[kind] for name, kind in self.answer.items()},
+            "properties": {name: TYPES[field_type] for name, field_type in self.answer.items()},
             "required": list(self.answer),
             "additionalProperties": False,
         }
         return json.dumps(schema)
 
-    def version(self, examples: int) -> str:
+    def compute_version(self, examples: int) -> str:
         """Return the hash of all that the prompt says with so many examples, an answer that did not do included."""
-        failed = Failed("." * (SHOWN + 1), "")
-        said = [self.messages(dict.fromkeys(self.given, ""), examples, [failed]), self.schema_text]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:DIGITS]
+        failed = FailedAnswer("." * (SHOWN + 1), "")
+        contents = [self.build_messages(dict.fromkeys(self.given, ""), examples, [failed]), self.schema_text]
+        return hashlib.sha256(json.dumps(contents).encode()).hexdigest()[:DIGITS]
 
-    def messages(
-        self, given: Mapping[str, str], examples: int, failed: Sequence[Failed] = ()
+    def build_messages(
+        self, given: Mapping[str, str], examples: int, failed: Sequence[FailedAnswer] = ()
     ) -> tuple[Message, ...]:
         """Return what a model is told: task, rules, examples, what is given, and answers that did not do."""
-        shape = ", ".join(f'"{name}": {SHAPES[kind]}' for name, kind in self.answer.items())
+        shape = ", ".join(f'"{name}": {SHAPES[field_type]}' for name, field_type in self.answer.items())
         rules = "\n".join(f"- {rule}" for rule in self.rules)
-        told = f"{self.task}\n\nRules:\n{rules}\n\nAnswer with one JSON object and nothing else: {{{shape}}}"
-        shown = [
+        instructions = (
+            f"{self.task}\n\nRules:\n{rules}\n\nAnswer with one JSON object and nothing else: {{{shape}}}"
+        )
+        demonstrations = [
             message
             for example in self.examples[:examples]
-            for message in (("user", _lines(example.given)), ("assistant", written(example.answer)))
+            for message in (
+                ("user", _format_given(example.given)),
+                ("assistant", format_answer(example.answer)),
+            )
         ]
         again = [
             message
@@ -97,31 +102,31 @@ class Prompt(BaseModel):
                 ("user", f"{AGAIN}{reason}. Answer again."),
             )
         ]
-        return (("system", told), *shown, ("user", _lines(given)), *again)
+        return (("system", instructions), *demonstrations, ("user", _format_given(given)), *again)
 
 
-def written(answer: Answer) -> str:
+def format_answer(answer: Answer) -> str:
     """Return an answer as a model should write it."""
     return json.dumps(answer, ensure_ascii=False)
 
 
-def _lines(given: Mapping[str, str]) -> str:
+def _format_given(given: Mapping[str, str]) -> str:
     return "\n".join(f"{name.capitalize()}: {words}" for name, words in given.items())
 
 
 @functools.cache
-def prompt(name: str) -> Prompt:
+def load_prompt(name: str) -> Prompt:
     """Return the prompt of a name."""
     raw = read_yaml(FOLDER / f"{name}.yaml", "Install caramel again.")
     return Prompt.model_validate_json(json.dumps(raw))
 
 
 @functools.cache
-def version_of(name: str, examples: int) -> str:
+def compute_prompt_version(name: str, examples: int) -> str:
     """Return the hash of all that the prompt of a name says with so many examples."""
-    return prompt(name).version(examples)
+    return load_prompt(name).compute_version(examples)
 
 
-def names() -> list[str]:
+def list_prompt_names() -> list[str]:
     """Return the names of all prompts, in order."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
