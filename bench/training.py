@@ -217,8 +217,10 @@ def _run_caramel(plan: Plan, held: bool, answer: Callable[[object], None]) -> No
         tempfile.TemporaryDirectory() as scratch,
         mock.patch.object(contrastive, "draw_step_rows", lambda *args: np.array(steps[args[-1]])),
         mock.patch.object(
-            contrastive, "run_training", watch_training(contrastive.run_training, clock, losses)
-        ),  # type: ignore[attr-defined]
+            contrastive,
+            "run_training",
+            watch_training(contrastive.run_training, clock, losses),  # type: ignore[attr-defined]
+        ),
     ):
         contrastive.train_clip(
             clip, examples, [], seed=SEED, steps=plan.steps, batch=plan.batch, lr=LR, warmup=WARMUP, weight_decay=DECAY,

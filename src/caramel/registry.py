@@ -37,7 +37,7 @@ class Registry(Generic[Entry_co]):
 
     Attributes:
         name: of the kind, in messages.
-        places: name -> "module:object". Only this table knows where a backend lives.
+        targets: name -> "module:object". Only this table knows where a backend lives.
         check: "module:function" that says what keeps the backend of a spec, ``NAME:TARGET``, from being loaded,
             without loading it; "" of a kind that is named without a target.
     """

@@ -14,8 +14,10 @@ from caramel.interfaces.method import Features
 from caramel.registry import METHODS
 
 PAGE = Path(__file__).parents[2] / "docs" / "graph.md"
-ROWWISE = [f.name for f in fields(Features) if f.name not in ("scale", "bias", "state", "teacher")]
-OF_NEGATIVES = ["negative_texts", "there", "kinds", "negative_images", "negative_image_of"]
+ROWWISE = [
+    f.name for f in fields(Features) if f.name not in ("logit_scale", "logit_bias", "state", "teacher")
+]
+OF_NEGATIVES = ["negative_texts", "negative_mask", "negative_types", "negative_images", "negative_image_ids"]
 SMALL = {"n": 3, "k": 2, "d": 3}
 
 batches = st.builds(
@@ -44,7 +46,15 @@ def test_the_page_of_the_graph_describes_each_method_as_it_describes_itself() ->
 @pytest.mark.parametrize("step", [0, 1])
 def test_the_gradient_is_that_of_the_loss(name: str, step: int) -> None:
     encoded = made_up(3, **SMALL)
-    learnt = ["images", "texts", "scale", "bias", "negative_texts", "negative_images", "paraphrases"]
+    learnt = [
+        "image_features",
+        "text_features",
+        "logit_scale",
+        "logit_bias",
+        "negative_texts",
+        "negative_images",
+        "paraphrases",
+    ]
     # Of words the published gradient leaves out one path on purpose: that through the weights of the patches.
 
     def loss(*values: torch.Tensor) -> torch.Tensor:
@@ -108,7 +118,7 @@ def test_what_is_not_there_changes_nothing_and_is_not_learnt(name: str, encoded:
         found = {}
         for field in ("negative_texts", "negative_images"):
             found[field] = torch.where(gone[..., None], getattr(other, field), getattr(e, field))
-        found["kinds"] = torch.where(gone, other.negative_types, e.negative_types)
+        found["negative_types"] = torch.where(gone, other.negative_types, e.negative_types)
         found["words"] = torch.where(behind[..., None, None], other.words, e.words)
         found["paraphrases"] = torch.where(encoded.paraphrased[:, None], e.paraphrases, other.paraphrases)
         return found
@@ -138,7 +148,15 @@ def test_all_vectors_may_be_turned_together(name: str, encoded: Features, seed: 
     d = encoded.image_features.shape[-1]
     generator = torch.Generator().manual_seed(seed)
     rotation, _ = torch.linalg.qr(torch.randn(d, d, generator=generator, dtype=torch.float64))
-    vectors = ["images", "texts", "negative_texts", "negative_images", "paraphrases", "patches", "words"]
+    vectors = [
+        "image_features",
+        "text_features",
+        "negative_texts",
+        "negative_images",
+        "paraphrases",
+        "patches",
+        "words",
+    ]
     turned = changed(encoded, lambda e: {field: getattr(e, field) @ rotation for field in vectors})
     assert torch.isclose(loss_of(METHODS[name], turned), loss_of(METHODS[name], encoded), rtol=1e-8)
 
@@ -158,10 +176,10 @@ def test_patches_and_words_count_by_their_directions_alone_and_lengths_of_words_
 @given(encoded=batches)
 def test_at_scale_0_all_columns_are_alike(name: str, encoded: Features) -> None:
     """So that the contrastive part is the logarithm of their number; a vector is then nothing that could change it."""
-    flat = changed(encoded, lambda e: {"scale": e.logit_scale * 0})
+    flat = changed(encoded, lambda e: {"logit_scale": e.logit_scale * 0})
     other = made_up(5, *encoded.negative_mask.shape)
     moved = changed(
-        flat, lambda e: {"images": other.image_features, "negative_images": other.negative_images}
+        flat, lambda e: {"image_features": other.image_features, "negative_images": other.negative_images}
     )
     if name == "degla":  # its distance to the teacher, the same for both, is of vectors
         moved = replace(moved, teacher=replace(moved.teacher, images=other.image_features))

@@ -31,7 +31,7 @@ def audit_data_set(
     """Return the audit of a data set's texts, of its images where rows have both, and of what is in a corpus.
 
     Args:
-        found: the data set.
+        data_set: the data set.
         scorers: blind scorers, see ``attack.found_scorer``.
         folds: of the cross-validation.
         seed: of folds and draws.

@@ -59,7 +59,7 @@ def list_release_files(
 
     Args:
         data: folder of the release.
-        named: name of a file, without folders -> what it says; None: it is no file of the release.
+        parse_name: name of a file, without folders -> what it says; None: it is no file of the release.
         layout: for messages.
 
     Raises:

@@ -136,7 +136,7 @@ class Rows(NamedTuple):
         caption, image: of each pair.
         pair: (n,) place of each row's pair.
         negative: captions of the rows.
-        kind: types of the rows.
+        types: types of the rows.
         judged: number of rows that are scored.
     """
 
@@ -247,7 +247,7 @@ def _list_subsets(codes_by_column: Mapping[str, tuple[Ints, pd.Index[str]]]) -> 
     Where a type and a subtype have the same name, it is the subtype's.
 
     Args:
-        kinds: ``type`` and ``subtype``: number of each row's (n,), and the names by number.
+        codes_by_column: ``type`` and ``subtype``: number of each row's (n,), and the names by number.
     """
     whole = np.ones(len(codes_by_column["type"][0]), dtype=np.bool_)
     masks = {"all": whole, "macro": whole}

@@ -120,7 +120,7 @@ def combine_gaps(gaps: Gaps, pairs: pd.DataFrame, use: Bools, names: Sequence[st
     """Return 2·P(true) − 1 of the pairs in use, by all the named scorers together; 0 of others. (n,).
 
     Args:
-        found: their gaps.
+        gaps: their gaps.
         pairs: see ``pairs_of``.
         use: (n,) which are judged; such are learned from too, or all where none that may be learned from is.
         names: of the scorers.

@@ -104,9 +104,9 @@ def merge_point(
     """Return settings of a variant's own with those of a point in their places.
 
     Args:
-        own: of the variant.
+        overrides: of the variant.
         point: keys may name a part of a setting.
-        common: settings of all variants; the other parts of a setting are taken from there where it is none of ``own``.
+        common: settings of all variants; the other parts of a setting are taken from there where it is none of ``overrides``.
 
     Raises:
         ValueError: a key names a part of what has none.

@@ -18,8 +18,8 @@ def is_true_of_graph(
     relation nor a common choice joins are looked for apart.
 
     Args:
-        said: of a caption.
-        shown: of the whole picture.
+        caption_graph: of a caption.
+        image_graph: of the whole picture.
         words: what covers what.
         negated: an atom that is said *not* to hold: an object of another name, one without the attribute, or a pair
             without the relation.

@@ -65,7 +65,7 @@ def sample_drafts(
     """Return complexity -> what can be said of some pictures in so many atoms.
 
     Args:
-        pictures: one after the other, until there is enough.
+        images: one after the other, until there is enough.
         complexities: numbers of atoms.
         tries: walks through a picture for each of them.
         most: drafts of each of them that are wanted.
@@ -126,13 +126,13 @@ def write_productivity_files(
         seed: what is drawn depends on this, the image and the caption alone.
         reject: is called with each.
         plausible: picks the most sensible negatives; None: any.
-        tell: writes the captions.
+        write_captions: writes the captions.
         entailed: says which swaps still follow from their caption, so that they are left out; None: the graph alone says it.
 
     Raises:
         DataError: nothing is left.
 
-    Errors of ``tell`` come before any file is written.
+    Errors of ``write_captions`` come before any file is written.
     """
     counts: dict[tuple[str, int], int] = {}
     captions = iter(write_captions([draft.graph for samples in drafted.values() for draft in samples]))

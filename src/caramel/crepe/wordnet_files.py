@@ -46,7 +46,7 @@ class IndexEntry(NamedTuple):
     """A word in the index.
 
     Attributes:
-        places: of its synsets in the data file, the most frequent sense first.
+        offsets: of its synsets in the data file, the most frequent sense first.
         tagged: number of its senses that WordNet's authors found in texts.
     """
 

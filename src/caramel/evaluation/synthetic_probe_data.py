@@ -33,9 +33,9 @@ class ProbeData:
 
     Attributes:
         name: of the form.
-        learnt: rows of ``POSITIVE`` and ``NEGATIVE`` with ``split``: train and val.
-        asked: table ``instances`` of the split that is judged.
-        pictures: image_id -> encoded file, of the images of both.
+        learning_rows: rows of ``POSITIVE`` and ``NEGATIVE`` with ``split``: train and val.
+        judged_rows: table ``instances`` of the split that is judged.
+        load_image: image_id -> encoded file, of the images of both.
     """
 
     name: str

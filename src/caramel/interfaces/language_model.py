@@ -50,8 +50,8 @@ class LanguageModel(Protocol):
         """Answer requests until none is waiting and none is under way.
 
         Args:
-            waiting: gives at most so many requests with their names, and none where none is there yet.
-            heard: called with name and reply of each, one at a time and always by the caller's thread, in any order; after
+            next_requests: gives at most so many requests with their names, and none where none is there yet.
+            on_response: called with name and reply of each, one at a time and always by the caller's thread, in any order; after
                 it more may be waiting.
 
         Raises:

@@ -20,19 +20,19 @@ Pairing = Literal["own", "other", "apart"]
 class Features:
     """What a step encodes, once: n rows with up to K negatives each, in d dimensions; vectors are of unit length.
 
-    What a method does not ask for is None. Rows are the first dimension of all but ``scale``, ``bias`` and ``state``.
+    What a method does not ask for is None. Rows are the first dimension of all but ``logit_scale``, ``logit_bias`` and ``state``.
 
     Attributes:
-        images: (n, d), the positive images x.
-        texts: (n, d), their captions y.
-        image_of: (n,) whole numbers, equal where rows show one image: their captions are no negatives of each other.
-        scale: inverse temperature s, a scalar.
-        bias: of the logits, a scalar (SigLIP).
+        image_features: (n, d), the positive images x.
+        text_features: (n, d), their captions y.
+        image_ids: (n,) whole numbers, equal where rows show one image: their captions are no negatives of each other.
+        logit_scale: inverse temperature s, a scalar.
+        logit_bias: of the logits, a scalar (SigLIP).
         negative_texts: (n, K, d), the hard negatives h.
-        there: (n, K) truth values: which of the negatives a row has; the others hold anything finite.
-        kinds: (n, K) whole numbers from 0: the subtype of each negative.
+        negative_mask: (n, K) truth values: which of the negatives a row has; the others hold anything finite.
+        negative_types: (n, K) whole numbers from 0: the subtype of each negative.
         negative_images: (n, K, d), images x' of which the negatives are true.
-        negative_image_of: (n, K), as ``image_of`` and in the same numbers.
+        negative_image_ids: (n, K), as ``image_ids`` and in the same numbers.
         paraphrases: (n, d), second captions p.
         paraphrased: (n,) truth values: which rows have one.
         patches: (n, P, d), patches of the positive images, projected and of any length.

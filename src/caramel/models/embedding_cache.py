@@ -79,7 +79,7 @@ class EmbeddingCache:
         """Return the vectors of distinct items; those that are not there yet are made first.
 
         Args:
-            kind: images, texts or pairs.
+            item_type: images, texts or pairs.
             keys: name of each item, ``KEY_BYTES`` long, all different.
             work: top-level function ``work(shard, **settings)`` -> table of ``key`` and ``vector``.
             shards: places of the items to be made -> JSON-like shards of them.

@@ -97,7 +97,7 @@ def reduce_mirrored(
     Rows of mirrored cells leave in random couples, one of each cell; rows of the origin leave alone.
 
     Args:
-        kept: what ``mirrored`` returned for the cells, names and strata.
+        keep_mask: what ``mirrored`` returned for the cells, names and strata.
         cells: (n, k) as there.
         names: n unique names, for the draw.
         strata: as there.

@@ -165,7 +165,7 @@ def compute_tradeoff_curve(
 
     Args:
         rows: audit rows.
-        found: candidates of these rows.
+        refinements: candidates of these rows.
         attack: judges those that a candidate keeps.
         among: (n,) the rows that are shown to it, so that others are left to judge the choice; None: all.
     """

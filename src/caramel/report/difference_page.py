@@ -28,8 +28,8 @@ def render_difference_page(difference: Mapping[str, Any], images: ShownImages) -
     """Return the page.
 
     Args:
-        found: of ``release.diff.Apart.as_json``.
-        pictures: index of images -> "came" and "went" -> text and encoded file of some of them.
+        difference: of ``release.diff.Apart.as_json``.
+        images: index of images -> "came" and "went" -> text and encoded file of some of them.
     """
     sections = [
         Section("params", "Parameters", "", [_build_params_block(difference)]),

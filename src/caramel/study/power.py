@@ -35,7 +35,7 @@ def variance_of_mean(components: Sequence[Component], design: Design, *, instanc
     """Return the variance of the mean over the draws of the scenes.
 
     Args:
-        found: components of a figure of one run; of factors that the layout could not tell apart, "a + b" counts
+        components: components of a figure of one run; of factors that the layout could not tell apart, "a + b" counts
             as a, the coarsest: more of b may then help more than is said.
         design: of the study that is thought of.
         instances: test instances of the study that the components are of.

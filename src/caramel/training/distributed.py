@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 RETRIES = 3  # of a group of which a process died
 ENDING = 5.0  # seconds that a process is given to clear up after itself
 DYING = 2.0  # seconds in which it is seen that a process has died whose connections were lost
-OF_ALL = ("scale", "bias", "state", "teacher")  # of ``Encoded``: no row has its own
+OF_ALL = ("logit_scale", "logit_bias", "state", "teacher")  # of ``Features``: no row has its own
 Tell = Callable[[Curve], None]
 
 

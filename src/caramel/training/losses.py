@@ -29,9 +29,9 @@ def contrastive_cross_entropy(
         queries: (n, d).
         keys: (n, d); row i belongs to query i.
         scale: inverse temperature, a scalar.
-        counts: (n, n) truth values: which keys are columns of which query; a row whose own key is none has no loss.
+        key_mask: (n, n) truth values: which keys are columns of which query; a row whose own key is none has no loss.
         negatives: (…, d), further columns of every query.
-        there: (…), which of them there are.
+        negative_mask: (…), which of them there are.
     """
     import torch
     from torch.nn.functional import cross_entropy
@@ -47,12 +47,12 @@ def contrastive_cross_entropy(
     return (losses * rows).sum() / rows.sum().clamp(min=1)
 
 
-def distinct_image_mask(image_of: torch.Tensor) -> torch.Tensor:
+def distinct_image_mask(image_ids: torch.Tensor) -> torch.Tensor:
     """Return which rows are a pair or negatives of each other, (n, n): not two that show one image."""
     import torch
 
-    same = image_of[:, None] == image_of[None, :]
-    return ~same | torch.eye(len(image_of), dtype=torch.bool, device=image_of.device)
+    same = image_ids[:, None] == image_ids[None, :]
+    return ~same | torch.eye(len(image_ids), dtype=torch.bool, device=image_ids.device)
 
 
 def clip_loss(

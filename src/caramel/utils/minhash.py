@@ -89,7 +89,7 @@ def compute_signatures(shingle_sets: Shingles, functions: Hashes) -> Hashes:
     """Return the least value of each hash function over each text's shingles. (p, n).
 
     Args:
-        found: shingles of n texts.
+        shingle_sets: shingles of n texts.
         functions: factors and summands. (2, p).
     """
     least = np.empty((functions.shape[1], len(shingle_sets.starts) - 1), dtype=np.uint64)
@@ -162,8 +162,8 @@ def compute_jaccard(
     Args:
         ours: shingles of one side.
         theirs: of the other.
-        mine: places of the pairs' first texts in ``ours``.
-        its: places of their second texts in ``theirs``.
+        first_ids: places of the pairs' first texts in ``ours``.
+        second_ids: places of their second texts in ``theirs``.
     """
     from scipy.sparse import csr_array
 

@@ -77,8 +77,8 @@ def test_a_method_with_images_takes_negatives_that_have_one(rows, taken, files, 
     assert found.negative_texts[1, 0].tolist() == said(clip, rows["negative_captions"][0][1:2])[0]
     assert found.negative_images.shape[:2] == (3, 2)
     assert found.negative_images[0, 0].equal(found.images[1])
-    assert found.negative_image_of[0, 0] == found.image_of[1]
-    assert found.negative_image_of[1, 0] not in found.image_of
+    assert found.negative_image_ids[0, 0] == found.image_ids[1]
+    assert found.negative_image_ids[1, 0] not in found.image_ids
 
 
 def test_captions_of_one_image_have_its_number_also_among_negatives(rows, files, clip) -> None:
@@ -86,8 +86,8 @@ def test_captions_of_one_image_have_its_number_also_among_negatives(rows, files,
     rows["negative_image_ids"][4][0] = rows.loc[2, "image_id"]
     examples = load_examples(clip, rows, files, method=METHODS["trohn_img"])
     found = assemble_batch(clip, examples, np.arange(12), 1, 0)
-    assert found.image_of[5] == found.image_of[2] == found.negative_image_of[4, 0]
-    assert len(set(found.image_of.tolist())) == 11
+    assert found.image_ids[5] == found.image_ids[2] == found.negative_image_ids[4, 0]
+    assert len(set(found.image_ids.tolist())) == 11
 
 
 def test_rows_without_a_paraphrase_are_said(rows, taken, clip) -> None:
@@ -173,7 +173,7 @@ def test_shuffled_negatives_are_each_of_another_row_and_stay_so_for_the_training
             clip, load_examples(clip, rows, files, method=METHODS["trohn_img"]), np.arange(12), seed, 0
         )
         assert found.negative_images.equal(own.negative_images[of])
-        assert found.negative_image_of.equal(own.negative_image_of[of])
+        assert found.negative_image_ids.equal(own.negative_image_ids[of])
         assert found.texts.equal(own.texts)
         return of
 
@@ -190,7 +190,7 @@ def test_pairs_that_stand_apart_are_those_of_trohn_img_each_as_often(rows, files
     assert len(apart) == 24
     assert alone.texts.tolist() == [*whole.texts.tolist(), *whole.negative_texts[:, 0].tolist()]
     assert alone.images.tolist() == [*whole.images.tolist(), *whole.negative_images[:, 0].tolist()]
-    assert alone.image_of.tolist() == [*whole.image_of.tolist(), *whole.negative_image_of[:, 0].tolist()]
+    assert alone.image_ids.tolist() == [*whole.image_ids.tolist(), *whole.negative_image_ids[:, 0].tolist()]
     assert len(draw_step_rows(apart, 12, 1, 0)) == 2 * len(draw_step_rows(paired, 12, 1, 0)) == 12
 
 

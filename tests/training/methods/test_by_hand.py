@@ -30,7 +30,12 @@ def plain(encoded) -> SimpleNamespace:
 
 def negatives(e) -> list:
     """The hard negatives of all rows that there are: (row, place, vector)."""
-    return [(i, k, h) for i, row in enumerate(e.negative_texts) for k, h in enumerate(row) if e.there[i][k]]
+    return [
+        (i, k, h)
+        for i, row in enumerate(e.negative_texts)
+        for k, h in enumerate(row)
+        if e.negative_mask[i][k]
+    ]
 
 
 def x(queries, keys, scale, names, others=(), rows=None, keyed=None) -> float:
@@ -48,24 +53,27 @@ def x(queries, keys, scale, names, others=(), rows=None, keyed=None) -> float:
 
 def neg(e) -> float:
     there = [h for _, _, h in negatives(e)]
-    to_text = x(e.images, e.texts, e.logit_scale, e.image_of, there)
-    return (to_text + x(e.texts, e.images, e.logit_scale, e.image_of)) / 2
+    to_text = x(e.image_features, e.text_features, e.logit_scale, e.image_ids, there)
+    return (to_text + x(e.text_features, e.image_features, e.logit_scale, e.image_ids)) / 2
 
 
 def infonce(e, step) -> float:
     return (
-        x(e.images, e.texts, e.logit_scale, e.image_of) + x(e.texts, e.images, e.logit_scale, e.image_of)
+        x(e.image_features, e.text_features, e.logit_scale, e.image_ids)
+        + x(e.text_features, e.image_features, e.logit_scale, e.image_ids)
     ) / 2
 
 
 def siglip(e, step) -> float:
-    n, total = len(e.images), 0.0
+    n, total = len(e.image_features), 0.0
     for i in range(n):
         for j in range(n):
-            if i != j and e.image_of[i] == e.image_of[j]:
+            if i != j and e.image_ids[i] == e.image_ids[j]:
                 continue
             z = 1 if i == j else -1
-            total += log1p(exp(-z * (e.logit_scale * dot(e.images[i], e.texts[j]) + e.bias)))
+            total += log1p(
+                exp(-z * (e.logit_scale * dot(e.image_features[i], e.text_features[j]) + e.logit_bias))
+            )
     return total / n
 
 
@@ -75,31 +83,35 @@ def trohn_text(e, step) -> float:
 
 def trohn_img(e, step) -> float:
     there = negatives(e)
-    images = e.images + [e.negative_images[i][k] for i, k, _ in there]
-    texts = e.texts + [h for _, _, h in there]
-    names = e.image_of + [e.negative_image_of[i][k] for i, k, _ in there]
+    images = e.image_features + [e.negative_images[i][k] for i, k, _ in there]
+    texts = e.text_features + [h for _, _, h in there]
+    names = e.image_ids + [e.negative_image_ids[i][k] for i, k, _ in there]
     return (x(images, texts, e.logit_scale, names) + x(texts, images, e.logit_scale, names)) / 2
 
 
 def negative_images(e, step) -> float:
     there = [e.negative_images[i][k] for i, k, _ in negatives(e)]
-    to_image = x(e.texts, e.images, e.logit_scale, e.image_of, there)
-    return (x(e.images, e.texts, e.logit_scale, e.image_of) + to_image) / 2
+    to_image = x(e.text_features, e.image_features, e.logit_scale, e.image_ids, there)
+    return (x(e.image_features, e.text_features, e.logit_scale, e.image_ids) + to_image) / 2
 
 
 def ce_clip(e, step) -> float:
-    there, n, k = negatives(e), len(e.images), len(e.there[0])
+    there, n, k = negatives(e), len(e.image_features), len(e.negative_mask[0])
     imc = cmr = 0.0
     for i in range(n):
-        positive = exp(e.logit_scale * dot(e.images[i], e.texts[i]))
+        positive = exp(e.logit_scale * dot(e.image_features[i], e.text_features[i]))
         imc -= (
-            log(positive / (positive + sum(exp(e.logit_scale * dot(e.texts[i], h)) for _, _, h in there))) / n
+            log(
+                positive
+                / (positive + sum(exp(e.logit_scale * dot(e.text_features[i], h)) for _, _, h in there))
+            )
+            / n
         )
     for i, place, h in there:
         over = (
-            e.state[e.kinds[i][place]]
-            + e.logit_scale * dot(e.images[i], h)
-            - e.logit_scale * dot(e.images[i], e.texts[i])
+            e.state[e.negative_types[i][place]]
+            + e.logit_scale * dot(e.image_features[i], h)
+            - e.logit_scale * dot(e.image_features[i], e.text_features[i])
         )
         cmr += max(0.0, over) / (n * k)
     return neg(e) + 0.3 * imc + 0.2 * cmr
@@ -108,8 +120,8 @@ def ce_clip(e, step) -> float:
 def triplet_clip(e, step) -> float:
     there = negatives(e)
     images, texts = [e.negative_images[i][k] for i, k, _ in there], [h for _, _, h in there]
-    names = [e.negative_image_of[i][k] for i, k, _ in there]
-    to_text = x(images, texts, e.logit_scale, names, e.texts)
+    names = [e.negative_image_ids[i][k] for i, k, _ in there]
+    to_text = x(images, texts, e.logit_scale, names, e.text_features)
     return neg(e) + (to_text + x(texts, images, e.logit_scale, names)) / 2
 
 
@@ -146,9 +158,9 @@ def similarity(patches, words, is_word, scale) -> float:
 
 def fsc_clip(e, step) -> float:
     whole, local = [], []
-    for i, image in enumerate(e.images):
-        there = [k for k, has in enumerate(e.there[i]) if has]
-        texts = [e.texts[i], *(e.negative_texts[i][k] for k in there)]
+    for i, image in enumerate(e.image_features):
+        there = [k for k, has in enumerate(e.negative_mask[i]) if has]
+        texts = [e.text_features[i], *(e.negative_texts[i][k] for k in there)]
         whole.append([e.logit_scale * dot(image, text) for text in texts])
         local.append(
             [
@@ -160,14 +172,22 @@ def fsc_clip(e, step) -> float:
 
 
 def degla(e, step) -> float:
-    n, igc, tgc, rows = len(e.images), 0.0, 0.0, [i for i, has in enumerate(e.there) if any(has)]
+    n, igc, tgc, rows = (
+        len(e.image_features),
+        0.0,
+        0.0,
+        [i for i, has in enumerate(e.negative_mask) if any(has)],
+    )
     for i in rows:
         own = [h for j, _, h in negatives(e) if j == i]
-        first = exp(e.logit_scale * dot(e.images[i], e.texts[i]))
-        igc -= log(first / (first + sum(exp(e.logit_scale * dot(e.images[i], h)) for h in own)))
-        first = exp(10 * dot(e.texts[i], e.teacher.texts[i]))
-        tgc -= log(first / (first + sum(exp(10 * dot(e.texts[i], h)) for h in own)))
-    pairs = [*zip(e.images, e.teacher.images, strict=True), *zip(e.texts, e.teacher.texts, strict=True)]
+        first = exp(e.logit_scale * dot(e.image_features[i], e.text_features[i]))
+        igc -= log(first / (first + sum(exp(e.logit_scale * dot(e.image_features[i], h)) for h in own)))
+        first = exp(10 * dot(e.text_features[i], e.teacher.text_features[i]))
+        tgc -= log(first / (first + sum(exp(10 * dot(e.text_features[i], h)) for h in own)))
+    pairs = [
+        *zip(e.image_features, e.teacher.image_features, strict=True),
+        *zip(e.text_features, e.teacher.text_features, strict=True),
+    ]
     pairs += [(h, e.teacher.negative_texts[i][k]) for i, k, h in negatives(e)]
     distance = sum((p - q) ** 2 for a, b in pairs for p, q in zip(a, b, strict=True))
     return neg(e) + 0.1 * (igc + tgc) / max(1, len(rows)) + 0.005 * distance * 256 / n
@@ -178,20 +198,20 @@ def clic(e, step) -> float:
     if step % 2 == 1:
         return first
     has = [i for i, there in enumerate(e.paraphrased) if there]
-    to_second = x(e.images, e.paraphrases, e.logit_scale, e.image_of, rows=has, keyed=has)
-    second = (to_second + x(e.paraphrases, e.images, e.logit_scale, e.image_of, rows=has)) / 2
+    to_second = x(e.image_features, e.paraphrases, e.logit_scale, e.image_ids, rows=has, keyed=has)
+    second = (to_second + x(e.paraphrases, e.image_features, e.logit_scale, e.image_ids, rows=has)) / 2
     over = [
-        log1p(exp(e.logit_scale * (dot(e.images[i], h) - dot(e.images[i], caption))))
+        log1p(exp(e.logit_scale * (dot(e.image_features[i], h) - dot(e.image_features[i], caption))))
         for i, _, h in negatives(e)
-        for caption in [e.texts[i], *([e.paraphrases[i]] if i in has else [])]
+        for caption in [e.text_features[i], *([e.paraphrases[i]] if i in has else [])]
     ]
-    near = [sum((p - q) ** 2 for p, q in zip(e.texts[i], e.paraphrases[i], strict=True)) for i in has]
+    near = [sum((p - q) ** 2 for p, q in zip(e.text_features[i], e.paraphrases[i], strict=True)) for i in has]
     return 0.5 * (first + second) / 2 + 0.5 * sum(over) / max(1, len(over)) + sum(near) / max(1, len(near))
 
 
 def read(e, step) -> float:
     has = [i for i, there in enumerate(e.paraphrased) if there]
-    return neg(e) + 0.5 * x(e.paraphrases, e.texts, e.logit_scale, e.image_of, rows=has)
+    return neg(e) + 0.5 * x(e.paraphrases, e.text_features, e.logit_scale, e.image_ids, rows=has)
 
 
 def two_captions(e, step) -> float:
@@ -199,8 +219,10 @@ def two_captions(e, step) -> float:
         [i for i, paraphrased in enumerate(e.paraphrased) if paraphrased],
         [h for _, _, h in negatives(e)],
     )
-    to_text = x(e.images, e.paraphrases, e.logit_scale, e.image_of, there, rows=has, keyed=has)
-    return (neg(e) + (to_text + x(e.paraphrases, e.images, e.logit_scale, e.image_of, rows=has)) / 2) / 2
+    to_text = x(e.image_features, e.paraphrases, e.logit_scale, e.image_ids, there, rows=has, keyed=has)
+    return (
+        neg(e) + (to_text + x(e.paraphrases, e.image_features, e.logit_scale, e.image_ids, rows=has)) / 2
+    ) / 2
 
 
 BY_HAND = {
@@ -237,10 +259,16 @@ def test_a_loss_is_its_published_formula(name: str, missing: float, seed: int) -
 def test_the_margins_of_ce_clip_are_how_far_its_positives_lie_above_each_kind_of_negative(seed: int) -> None:
     encoded = made_up(seed, n=6)
     e = plain(encoded)
-    positive = [e.scale * dot(image, text) for image, text in zip(e.images, e.texts, strict=True)]
+    positive = [
+        e.scale * dot(image, text) for image, text in zip(e.image_features, e.text_features, strict=True)
+    ]
     expected = []
     for kind in range(KINDS):
-        of_kind = [e.scale * dot(e.images[i], h) for i, k, h in negatives(e) if e.kinds[i][k] == kind]
+        of_kind = [
+            e.scale * dot(e.image_features[i], h)
+            for i, k, h in negatives(e)
+            if e.negative_types[i][k] == kind
+        ]
         gap = sum(positive) / 6 - sum(of_kind) / len(of_kind) if of_kind else e.state[kind]
         expected.append(min(max(gap, 0.0), 10.0))
     method = METHODS["ce_clip"]

@@ -91,10 +91,10 @@ def attack_images(
     The scores of ``siamese`` are the probabilities that either image of the pair is the true one.
 
     Args:
-        pictures: all images.
+        images: all images.
         sides: (2, n) places of the true and of the negative images among them.
         groups: n names; rows of one name are in one fold.
-        kinds: type of each row; one of fewer than ``FEWEST`` groups is not attacked: NaN.
+        types: type of each row; one of fewer than ``FEWEST`` groups is not attacked: NaN.
         folds, seed: see ``image_shortcuts``.
     """
     learners: dict[str, tuple[Learn, int]] = {

@@ -32,7 +32,7 @@ def compute_joint_hits(texts: tuple[Floats, Floats], images: tuple[Floats, Float
 
     Args:
         texts: scores of the captions and of the hard negatives, (n,) each; equal ones: it cannot tell, which is a miss.
-        pictures: the same of their pictures; NaN: not scored.
+        images: the same of their pictures; NaN: not scored.
     """
     # Less the mean over the instance: GroupMatch is that of the scores as they are, without their rounding.
     a, b = ((side[0] - side[1]) / 2 for side in (texts, images))

@@ -32,7 +32,7 @@ def fit_predict_network(images: npt.NDArray[np.uint8], learned: Ints, scored: In
     show cancels out. On a processor equal arguments give equal values, on any number of cores: one is used.
 
     Args:
-        pictures: (n, SIDE, SIDE, 3).
+        images: (n, SIDE, SIDE, 3).
         learned: (2, m) places of the true and of the false picture of each pair to learn from.
         scored: (k,) places of the pictures to be scored.
         seed: of the weights, and of the order of the pairs.

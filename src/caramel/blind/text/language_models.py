@@ -47,7 +47,7 @@ class ModelScorer:
     """A ``Scorer`` that is a model of a kind in ``text_models.OPEN``, loaded when it is first used.
 
     Attributes:
-        kind: vera, cola, causal_lm or masked_lm.
+        model_type: vera, cola, causal_lm or masked_lm.
         target: folder or OWNER/REPO.
     """
 

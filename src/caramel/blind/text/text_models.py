@@ -130,7 +130,7 @@ def _build_text_model(
     """Return a model that gives one value per text in one pass.
 
     Args:
-        kind: of scorer.
+        model_type: of scorer.
         model: on its device.
         tokenizer: the checkpoint's.
         device: cpu, cuda or cuda:N.

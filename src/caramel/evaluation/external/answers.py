@@ -50,7 +50,7 @@ def build_answers(
         rows: as released.
         described: model, instance_id, image_id and subsets of each.
         right: 1, 0, or NaN where the row has no verdict.
-        places: where each stands, for messages.
+        locations: where each stands, for messages.
 
     Raises:
         DataError: an answer is no object, a field is no text, or no reply of the file tells the order of its options.

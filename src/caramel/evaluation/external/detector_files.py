@@ -46,7 +46,7 @@ def compute_detector_outcomes(
 
     Args:
         rows: ``COLUMNS``, or all but ``img_pred``.
-        places: where each row stands, for messages.
+        locations: where each row stands, for messages.
         where: what the rows are of, for messages.
 
     Raises:

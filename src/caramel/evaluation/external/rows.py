@@ -93,7 +93,7 @@ def read_instance_results(
         metrics: to compute where there are scores.
         where: what the rows are of, for messages.
         name: what stands for a model's name where no column gives it; a SugarCrepe subtype at its end is the subset.
-        places: where each row stands, for messages.
+        locations: where each row stands, for messages.
 
     Raises:
         DataError: as in ``read_others``.

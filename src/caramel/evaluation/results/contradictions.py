@@ -20,7 +20,7 @@ def check_verdicts(computed: Outcomes, stated: Outcomes, where: str, locations: 
         computed: of the scores.
         stated: of the columns of verdicts, of the same rows.
         where: what the rows are of.
-        places: where each row stands.
+        locations: where each row stands.
 
     Raises:
         DataError: they differ; the message says how many, and names some.
@@ -42,7 +42,7 @@ def check_ranks(scores: pd.DataFrame, where: str, locations: Sequence[str]) -> N
     Args:
         scores: columns of table ``similarities``; those that the rows lack are not there.
         where: what the rows are of.
-        places: where each row stands.
+        locations: where each row stands.
 
     Raises:
         DataError: as said.

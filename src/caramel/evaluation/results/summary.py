@@ -75,7 +75,7 @@ def compute_metrics(
 
     Args:
         rows: ``image_id``, the cluster, and ``subsets`` of each instance.
-        found: outcomes of the same rows.
+        instance_outcomes: outcomes of the same rows.
         macro: which subsets the macro mean is over.
         bootstrap: number of resamples.
         seed: of the bootstrap.

@@ -36,7 +36,7 @@ def encode_projected(
     Args:
         base: checkpoint folder.
         items: names of images, or texts; all different.
-        pictures: name -> encoded file; None: the items are texts.
+        load_image: name -> encoded file; None: the items are texts.
         device: cpu, cuda or cuda:N.
         batch: items per forward pass.
         store: folder of the vector store.

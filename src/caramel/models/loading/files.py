@@ -150,8 +150,8 @@ def validate_model(model: Model, target: str) -> Model:
             rows.append(parts.encode_images([PICTURE], 1))
         if hasattr(parts, "encode_texts"):
             rows.append(parts.encode_texts([TEXT], 1))
-        if hasattr(parts, "match"):
-            rows.append(parts.match([PICTURE], [TEXT], nothing, nothing, 1))
+        if hasattr(parts, "match_pairs"):
+            rows.append(parts.match_pairs([PICTURE], [TEXT], nothing, nothing, 1))
     if not all(np.isfinite(row).all() for row in rows):
         raise BackendError(
             f"{target!r} gives infinite numbers or none (NaN) for a picture and a text: its weights or its preprocessing "

@@ -22,7 +22,7 @@ def compute_pooled_output(
     Args:
         transformer: of open_clip.
         x: (n, columns, width).
-        place: (n,) column of each row.
+        positions: (n,) column of each row.
         mask: what is added to the logits of attention: (columns, columns), of each row its own, or None.
     """
     import torch

@@ -72,7 +72,7 @@ def build_decoder_batch(
 
     Args:
         processor: of the checkpoint.
-        pictures: one to a prompt.
+        images: one to a prompt.
         prompts: n of them.
         replies: n of them.
         end: the token that ends a reply belongs to it.

@@ -24,11 +24,11 @@ class Architecture:
 
     Attributes:
         model: name of the class in transformers.
-        places: (model, pixel_values) -> (n, places, d): what the text is matched with.
+        image_tokens: (model, pixel_values) -> (n, places, d): what the text is matched with.
         hidden: (model, inputs) -> what the head takes. inputs: places (n, places, d), places_mask,
             input_ids and attention_mask.
         score: (model, hidden) -> (n,).
-        together: images have one size, so that several are looked at together.
+        can_batch_images: images have one size, so that several are looked at together.
     """
 
     model: str

@@ -246,7 +246,7 @@ def load_with_processors(
 
     Args:
         form: makes it of these, device, precision and name.
-        kind: class of transformers, as of ``load_pretrained``.
+        model_class: class of transformers, as of ``load_pretrained``.
         target, device, precision, name: as of a ``Loader``, with its errors.
     """
     device = resolve_device(device)

@@ -147,7 +147,7 @@ def load_pretrained(
     """Return the checkpoint's model on its device, in evaluation mode.
 
     Args:
-        kind: class of transformers with ``from_pretrained``: an Auto class or a model's own.
+        model_class: class of transformers with ``from_pretrained``: an Auto class or a model's own.
         target: folder or OWNER/REPO.
         device: cpu, cuda or cuda:N.
         dtype: of the weights; None: float32, whatever the checkpoint says.

@@ -248,8 +248,8 @@ def _answer_filters(rejects: pd.DataFrame) -> str:
     counts = rejects.groupby(["stage", "reason"], sort=True).size()
     lines = [
         f"{format_code(stage)}: {escape_markdown(reason)}: {count:,}"
-        for (stage, reason), count in counts.items()
-    ]  # type: ignore[misc, has-type]
+        for (stage, reason), count in counts.items()  # type: ignore[misc, has-type]
+    ]
     return "Rows that were dropped, by stage and reason. " + "; ".join(lines) + "."
 
 

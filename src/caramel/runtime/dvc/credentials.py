@@ -92,7 +92,7 @@ def open_file_system(fs_class: Any, options: Mapping[str, Any], url: str, *, pub
     """Return one of DVC's file systems, not connected yet.
 
     Args:
-        kind: its class.
+        fs_class: its class.
         options: what DVC makes it with.
         url: the remote's.
         public: use no login beyond what the options hold; the scheme of its URL is one of ``PUBLIC``.

@@ -24,7 +24,7 @@ def load_settings(
     Args:
         folder: the project.
         levels: which files are read; later ones overrule earlier ones.
-        called: what messages call the folder; by default its path.
+        label: what messages call the folder; by default its path.
 
     Raises:
         ConfigError: DVC does not accept them; the message names the file.
@@ -135,7 +135,7 @@ def _read_file(path: Path, label: str | None = None) -> Mapping[str, Any]:
 
     Args:
         path: the file.
-        called: what messages call it; by default its path.
+        label: what messages call it; by default its path.
 
     Raises:
         ConfigError: it is no file of settings.

@@ -61,7 +61,7 @@ def get_node_name(driver_id: str) -> str:
     """Return the name of this node for messages; empty on the one that drives.
 
     Args:
-        home: number of the node that drives.
+        driver_id: number of the node that drives.
     """
     import ray
 

@@ -85,7 +85,7 @@ def tune_grid(
         executor: ``inline`` runs in this process, ``ray`` as a Ray Tune experiment.
         title: name of the experiment.
         cpus, gpus: processors and GPUs that one trial needs, on one machine.
-        again: says of a result that it is not to be kept: the next call runs that trial again.
+        should_rerun: says of a result that it is not to be kept: the next call runs that trial again.
         plan: called here with point and name of each trial that is to be run, before it is; what it returns are
             further keyword arguments of the trial, and no part of its key. A tracked run is made so: of two hosts each
             would make one.

@@ -158,8 +158,8 @@ def compute_error_rates(
 
     Args:
         rows: of ``judged``.
-        kept: ids of the texts that were kept (of paraphrases PAIR:paraphrase).
-        dropped: ids of those that were asked for in vain.
+        kept_ids: ids of the texts that were kept (of paraphrases PAIR:paraphrase).
+        dropped_ids: ids of those that were asked for in vain.
         prompts: column ``prompt`` of table ``replies``. What several subtypes ask together (``find_…``, the validator of
             negatives) is counted in ``all`` alone, what judges of texts were asked nowhere.
     """

@@ -51,7 +51,7 @@ def write_negative(
     The caption is read back and checked against the scene: it is false of it.
 
     Args:
-        said: the positive caption.
+        reading: the positive caption.
         scene: what its picture shows.
         subtype: of the negative.
         rng: of the draws.

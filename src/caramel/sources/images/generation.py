@@ -152,7 +152,7 @@ def generate_candidates(
     """Return table ``candidates``: up to ``candidates`` pictures of each negative caption, or pairs of them.
 
     Args:
-        asked: of ``prompts``, for the rows of ``choose_negatives``.
+        prompt_rows: of ``prompts``, for the rows of ``choose_negatives``.
         splits: negative_id -> split.
         generator: generator folder.
         until: of ``drawn_until``; None: all candidates are drawn.
@@ -248,7 +248,7 @@ def choose_settings(
     a judge that is a model is its own.
 
     Args:
-        asked: of ``prompts``, for negatives of the val split: drawn once per setting.
+        prompt_rows: of ``prompts``, for negatives of the val split: drawn once per setting.
         guidance, steps: the grid.
         judge: name of the judge's backend.
         judge_checkpoint: checkpoint folder, for a judge that is a model.

@@ -150,7 +150,7 @@ def is_true_of_objects(meaning: Meaning, objects: tuple[SceneObject, ...], *, ex
 
     Args:
         meaning: of the caption.
-        things: what the picture shows.
+        objects: what the picture shows.
         exactly: the caption names all that is there: further objects make it false.
     """
     if exactly and len(objects) != len(meaning.mentions):
@@ -176,11 +176,11 @@ def _list_assignments(
 
 
 def sample_scene(rng: np.random.Generator, *, num_objects: int, prior: float) -> Scene:
-    """Return a random scene of ``objects`` things.
+    """Return a random scene of ``num_objects`` things.
 
     Args:
         rng: source of randomness.
-        objects: number of objects, in [1, 3].
+        num_objects: number of objects, in [1, 3].
         prior: probability in [0, 1] that a noun with a typical colour takes it.
     """
     nouns = rng.choice(len(NOUNS), size=num_objects, replace=False)
@@ -205,7 +205,7 @@ def sample_meaning(
 
     Args:
         rng: source of randomness.
-        things: what is mentioned.
+        objects: what is mentioned.
         absolute_positions: chance in [0, 1] that no relation is said, and of each object its column or its row instead.
     """
     objects = [objects[i] for i in rng.permutation(len(objects)).tolist()]

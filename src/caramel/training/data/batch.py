@@ -34,11 +34,11 @@ class Batch:
         rows: (n,) row numbers.
         images: uint8 (n, 3, height, width).
         texts: tokens (n, context).
-        image_of: (n,), as in ``Examples``.
+        image_ids: (n,), as in ``Examples``.
         negative_texts: tokens (n, K, context); of a negative that is not there, those of any.
-        there, kinds: (n, K), as in ``Encoded``.
+        negative_mask, negative_types: (n, K), as in ``Features``.
         negative_images: uint8 (n, K, 3, height, width).
-        negative_image_of: (n, K).
+        negative_image_ids: (n, K).
         paraphrases: tokens (n, context).
         paraphrased: (n,).
     """
@@ -48,12 +48,12 @@ class Batch:
     rows: torch.Tensor
     images: torch.Tensor
     texts: torch.Tensor
-    image_of: torch.Tensor
+    image_ids: torch.Tensor
     negative_texts: torch.Tensor | None = None
-    there: torch.Tensor | None = None
-    kinds: torch.Tensor | None = None
+    negative_mask: torch.Tensor | None = None
+    negative_types: torch.Tensor | None = None
     negative_images: torch.Tensor | None = None
-    negative_image_of: torch.Tensor | None = None
+    negative_image_ids: torch.Tensor | None = None
     paraphrases: torch.Tensor | None = None
     paraphrased: torch.Tensor | None = None
 
@@ -131,18 +131,18 @@ def _collect_rows(
     """Return what a batch has of the rows but pictures, and what gives those of some; what is drawn is of seed and step."""
     arrays: Arrays = {
         "rows": rows,
-        "image_of": examples.image_of[rows],
+        "image_ids": examples.image_ids[rows],
         "texts": examples.texts[rows],
     }
     negatives, at = examples.negatives, np.empty(0, np.int64)
     if negatives is not None:
         positions = _select_negatives(negatives.positions[rows], examples.method, seed, step)
         at = np.maximum(positions, 0)
-        arrays |= {"there": positions >= 0, "kinds": negatives.subtypes[at]}
+        arrays |= {"negative_mask": positions >= 0, "negative_types": negatives.subtypes[at]}
         if examples.method.captions:
             arrays["negative_texts"] = negatives.texts[at]
         if negatives.images is not None:
-            arrays["negative_image_of"] = negatives.image_of[at]
+            arrays["negative_image_ids"] = negatives.image_ids[at]
     if examples.paraphrases is not None and examples.paraphrased is not None:
         arrays |= {"paraphrases": examples.paraphrases[rows], "paraphrased": examples.paraphrased[rows]}
 
@@ -166,16 +166,16 @@ def _collect_joined_rows(
     first, second, negatives, negative_mask = join_texts(
         examples.joined, pairs, examples.method.joins, seed, step
     )
-    image_ids = np.sort(examples.image_of[pairs], axis=1)
+    image_ids = np.sort(examples.image_ids[pairs], axis=1)
     arrays: Arrays = {
         "rows": rows,
-        "image_of": image_ids[:, 0] * len(examples) + image_ids[:, 1],
+        "image_ids": image_ids[:, 0] * len(examples) + image_ids[:, 1],
         "texts": tokenize_texts(clip.tokenize, first),
         "paraphrases": tokenize_texts(clip.tokenize, second),
         "paraphrased": np.ones(len(rows), bool),
         "negative_texts": tokenize_texts(clip.tokenize, negatives)[:, None],
-        "there": negative_mask[:, None],
-        "kinds": np.zeros((len(rows), 1), np.int64),
+        "negative_mask": negative_mask[:, None],
+        "negative_types": np.zeros((len(rows), 1), np.int64),
     }
 
     def load_images(row_slice: slice) -> Arrays:

@@ -45,10 +45,10 @@ class PairingIndex:
     ends: RowIds
 
     @classmethod
-    def from_sentences(cls, sentences: npt.NDArray[np.object_], image_of: RowIds) -> Self:
+    def from_sentences(cls, sentences: npt.NDArray[np.object_], image_ids: RowIds) -> Self:
         """Return it of texts (n,) and the numbers of their images (n,)."""
-        order = np.argsort(image_of, kind="stable")
-        starts, ends = (np.searchsorted(image_of[order], image_of, side) for side in ("left", "right"))
+        order = np.argsort(image_ids, kind="stable")
+        starts, ends = (np.searchsorted(image_ids[order], image_ids, side) for side in ("left", "right"))
         return cls(sentences, order, starts, ends)
 
 

@@ -29,17 +29,17 @@ class Negatives:
 
     Attributes:
         texts: tokens (N, context).
-        kinds: (N,) whole numbers, places in ``SUBTYPES``.
-        places: (n, most) of the negatives of each row, in its order; -1 where it has fewer.
+        subtypes: (N,) whole numbers, places in ``SUBTYPES``.
+        positions: (n, most) of the negatives of each row, in its order; -1 where it has fewer.
         images: pictures of which they are true, where the method takes them.
-        image_of: (N,), as in ``Examples``.
+        image_ids: (N,), as in ``Examples``.
     """
 
     texts: Tokens
     subtypes: RowIds
     positions: RowIds
     images: ImageDataset | ImageFeatures | None
-    image_of: RowIds
+    image_ids: RowIds
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Examples:
         method: which says what is here.
         names: of the rows, in messages.
         images: pictures by an array of row numbers, or their vectors where the tower is locked.
-        image_of: (n,) numbers of the images, the same in two rows that show one.
+        image_ids: (n,) numbers of the images, the same in two rows that show one.
         texts: tokens (n, context).
         negatives: of the rows.
         paraphrases: tokens (n, context).
@@ -64,7 +64,7 @@ class Examples:
     method: Method
     names: npt.NDArray[np.object_]
     images: ImageDataset | ImageFeatures
-    image_of: RowIds
+    image_ids: RowIds
     texts: Tokens
     negatives: Negatives | None = None
     paraphrases: Tokens | None = None
@@ -159,14 +159,14 @@ def load_examples(
     captions = rows["caption"].map(extract_first_sentence) if method.joins else rows["caption"]
     further = _list_negatives(rows, method) if method.negatives else rows.iloc[:0]
     shown_images = [rows["image_id"], *([further["negative_image_ids"]] if method.images else [])]
-    image_of = pd.factorize(pd.concat(shown_images))[0].astype(np.int64)
+    image_ids = pd.factorize(pd.concat(shown_images))[0].astype(np.int64)
     examples = Examples(
         method,
         rows["pair_id"].to_numpy(object),
         build_images(rows["image_id"], rows),
-        image_of[: len(rows)],
+        image_ids[: len(rows)],
         encode_texts(captions),
-        joined=PairingIndex.from_sentences(captions.to_numpy(object), image_of[: len(rows)])
+        joined=PairingIndex.from_sentences(captions.to_numpy(object), image_ids[: len(rows)])
         if method.joins
         else None,
     )
@@ -177,7 +177,7 @@ def load_examples(
             further["subtypes"].map(SUBTYPES.index).to_numpy(np.int64),
             positions[_draw_other_rows(len(rows), seed)] if method.pairing == "other" else positions,
             build_images(further["negative_image_ids"], further) if method.images else None,
-            image_of[len(rows) :],
+            image_ids[len(rows) :],
         )
         examples = replace(examples, negatives=negatives)
     if method.paraphrases:

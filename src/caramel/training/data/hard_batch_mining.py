@@ -28,7 +28,7 @@ def find_nearest_rows(clip: Clip, examples: Examples, number: int, device: str, 
     """
     import torch
 
-    distinct, first = np.unique(examples.image_of, return_index=True)
+    distinct, first = np.unique(examples.image_ids, return_index=True)
     number = min(number, len(distinct) - 1)
     if not number:
         raise DataError("All rows to train on show one image: there is no other that would be a neighbour.")
@@ -53,4 +53,4 @@ def find_nearest_rows(clip: Clip, examples: Examples, number: int, device: str, 
         cosines[diagonal, diagonal + start] = -torch.inf
         nearest.append(cosines.topk(number).indices.cpu().numpy())
     near: RowIds = first[np.concatenate(nearest)]
-    return near[np.searchsorted(distinct, examples.image_of)]
+    return near[np.searchsorted(distinct, examples.image_ids)]

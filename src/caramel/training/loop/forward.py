@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from caramel.models.open_clip.checkpoints import Clip
 
-AS_IN_BATCH = ("image_of", "there", "kinds", "negative_image_of", "paraphrased")
+AS_IN_BATCH = ("image_ids", "negative_mask", "negative_types", "negative_image_ids", "paraphrased")
 
 
 def encode_batch(clip: Clip, method: Method, batch: Batch) -> Features:
@@ -36,8 +36,8 @@ def encode_batch(clip: Clip, method: Method, batch: Batch) -> Features:
 
 def compute_logit_params(clip: Clip, method: Method) -> dict[str, torch.Tensor]:
     """Return the inverse temperature, and the bias where the method has one."""
-    scale = {"scale": clip.model.logit_scale.exp()}
-    return {**scale, "bias": clip.model.logit_bias} if method.bias else scale
+    scale = {"logit_scale": clip.model.logit_scale.exp()}
+    return {**scale, "logit_bias": clip.model.logit_bias} if method.bias else scale
 
 
 def _encode_images(clip: Clip, method: Method, batch: Batch) -> dict[str, torch.Tensor]:
@@ -51,7 +51,7 @@ def _encode_images(clip: Clip, method: Method, batch: Batch) -> dict[str, torch.
     else:
         vectors = encode_image(clip, stack)
     vectors = vectors.float()
-    tensors["images"] = vectors[:n]
+    tensors["image_features"] = vectors[:n]
     if batch.negative_images is not None:
         tensors["negative_images"] = vectors[n:].view(*batch.negative_images.shape[:2], -1)
     return tensors
@@ -72,7 +72,7 @@ def _encode_texts(clip: Clip, method: Method, batch: Batch) -> dict[str, torch.T
     else:
         vectors = encode_text(clip, tokens, batch.columns)
     vectors = vectors.float()
-    tensors["texts"] = vectors[:n]
+    tensors["text_features"] = vectors[:n]
     if batch.negative_texts is not None:
         end = n + batch.negative_texts.shape[:2].numel()
         tensors["negative_texts"] = vectors[n:end].view(*batch.negative_texts.shape[:2], -1)

@@ -75,8 +75,8 @@ def train_variants(
         gpus: GPUs of one process of a trial.
         data: DVC paths to record as the runs' inputs.
         root: folder that holds ``mlruns/``.
-        own: by variant, what it has of its own; see ``trained``.
-        search: what is tried first, and the best on val of it joins ``own``: space, draws and seed as in
+        overrides: by variant, what it has of its own; see ``trained``.
+        search: what is tried first, and the best on val of it joins ``overrides``: space, draws and seed as in
             ``search.candidates``, seeds and asha ({"first", "factor"}, or None) as in ``search.searched``.
         base, rows, images, negatives, mix, settings, processes, workers: as in ``finetune_trial``.
         executor: as in ``tune_grid``.

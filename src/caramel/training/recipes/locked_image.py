@@ -238,14 +238,14 @@ def _align_texts(
     model.visual.requires_grad_(False)
     model.visual.proj.requires_grad_(True)
     tokens = torch.from_numpy(examples.texts)
-    image_of = torch.from_numpy(examples.image_of)
+    image_ids = torch.from_numpy(examples.image_ids)
 
     def compute_loss(rows: torch.Tensor) -> torch.Tensor:
         with use_precision(device, settings.precision):
             images = normalize(features[rows] @ model.visual.proj, dim=-1).float()
             texts = encode_text(clip, tokens[rows].long().to(device)).float()
         return clip_loss(
-            images, texts, model.logit_scale.exp(), distinct_image_mask(image_of[rows].to(device))
+            images, texts, model.logit_scale.exp(), distinct_image_mask(image_ids[rows].to(device))
         )
 
     def clamp_temperature(step: int) -> None:

@@ -29,7 +29,7 @@ class SearchResult(NamedTuple):
     """What was chosen, and from what.
 
     Attributes:
-        own: by variant, what it has of its own with the chosen point.
+        overrides: by variant, what it has of its own with the chosen point.
         table: ``COLUMNS``, a row for each trial. point: from 1; setting: the point, as JSON; value: of the metric on
             val, of the weights that are kept; stopped: the checkpoint at which it was ended early, which the value is of, or
             missing; repeatable: whether the same is found when it is done again; chosen: of the point that is taken.
@@ -51,7 +51,7 @@ def draw_candidates(
 
     Args:
         search: "space", by variant, "draws" and "seed", as in ``search_space.points``.
-        own: by variant, what it has of its own beside a point.
+        overrides: by variant, what it has of its own beside a point.
         common: settings of all variants.
     """
     return {

@@ -136,7 +136,7 @@ def evaluate_negative(
         caption: the positive.
         text: the negative.
         change: what it is to be.
-        said: words that captions of the image say, in lower case.
+        image_words: words that captions of the image say, in lower case.
         bounds: thresholds.
     """
     one_change, at_location = _evaluate_change(

@@ -60,7 +60,7 @@ class Scheduler:
     Args:
         scripts: they are begun as there is room for them.
         total: how many there are.
-        manner: how the model is asked.
+        request_settings: how the model is asked.
         judges: name of a judge's question -> the judge, which is asked in batches where no more can be begun without it.
         store: of the replies.
         spent: what is counted, and what ends the run.

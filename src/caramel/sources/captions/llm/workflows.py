@@ -55,7 +55,7 @@ def write_negative(
     Args:
         caption: the positive.
         subtype: one of ``SUBTYPES``.
-        said: words that captions of the image say, in lower case.
+        image_words: words that captions of the image say, in lower case.
         draw: gives the generator that picks a concept.
         rules: attempts and checks.
     """
