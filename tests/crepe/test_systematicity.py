@@ -71,10 +71,10 @@ class Words:
     def __init__(self, number: int) -> None:
         self._number = number
 
-    def foils(self, kind: AtomType, word: str) -> list[str]:
-        return [f"{kind}{i:03}" for i in range(self._number)]
+    def list_foils(self, atom_type: AtomType, word: str) -> list[str]:
+        return [f"{atom_type}{i:03}" for i in range(self._number)]
 
-    def covers(self, kind: AtomType, general: str, special: str) -> bool:
+    def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
         return general == special
 
 

@@ -51,7 +51,7 @@ class CountingMatcher:
         self.identity = {"family": "matching", "steps": steps}
         self.pairs: list[tuple[bytes, str]] = []
 
-    def match(self, images, texts, image_of, text_of, batch):  # type: ignore[no-untyped-def]
+    def match_pairs(self, images, texts, image_of, text_of, batch):  # type: ignore[no-untyped-def]
         rows = [(images[i], texts[t]) for i, t in zip(image_of, text_of, strict=True)]
         self.pairs += rows
         return np.array([self.score(image, text) for image, text in rows])

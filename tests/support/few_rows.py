@@ -45,7 +45,7 @@ def tuned(
         rows=rows,
         images=str(folder / "images.parquet"),
         data=[],
-        **{"negatives": None, "own": {}, "mix": [], "search": None, "processes": 1, **changes},
+        **{"negatives": None, "overrides": {}, "mix": [], "search": None, "processes": 1, **changes},
         settings={**SETTINGS, **dict(settings), "device": "cpu", "precision": "fp32"},
         workers=0,
         executor=executor,

@@ -87,9 +87,9 @@ def vera_folder(folder: Path, temperature: float = 2.0, rows: int = VERA_VOCABUL
     model = T5EncoderModel(config)
     with torch.no_grad():
         if rows == VERA_VOCABULARY:
-            model.divide_gradient.weight[32099] = torch.randn(16) / 4
-            model.divide_gradient.weight[32098, 0] = 0.3
-            model.divide_gradient.weight[32097, 0] = temperature
+            model.shared.weight[32099] = torch.randn(16) / 4
+            model.shared.weight[32098, 0] = 0.3
+            model.shared.weight[32097, 0] = temperature
     return saved(folder, model, tokenizer)
 
 

@@ -129,7 +129,7 @@ class Member:
         join = SimpleNamespace(join=lambda: None, name="training 1", exitcode=code, sentinel=self._sentinel)
         self.process, self.ended = join, False
 
-    def end(self) -> None:
+    def stop_process(self) -> None:
         self.ended = True
 
 

@@ -182,8 +182,8 @@ def test_at_scale_0_all_columns_are_alike(name: str, encoded: Features) -> None:
         flat, lambda e: {"image_features": other.image_features, "negative_images": other.negative_images}
     )
     if name == "degla":  # its distance to the teacher, the same for both, is of vectors
-        moved = replace(moved, teacher=replace(moved.teacher, images=other.image_features))
-        flat = replace(flat, teacher=replace(flat.teacher, images=flat.image_features))
+        moved = replace(moved, teacher=replace(moved.teacher, image_features=other.image_features))
+        flat = replace(flat, teacher=replace(flat.teacher, image_features=flat.image_features))
     assert torch.isclose(loss_of(METHODS[name], moved), loss_of(METHODS[name], flat), rtol=1e-9)
 
 

@@ -384,9 +384,9 @@ def test_the_files_are_read_in_the_archives_that_the_authors_publish(
     module: Any, make: Any, where: str, tmp_path: Path
 ) -> None:
     data, images = make(tmp_path)
-    unpacked = module.BENCHMARK.read(data, images)
+    unpacked = module.BENCHMARK.load_rows(data, images)
     zip_all(data, data / where)
-    zipped = module.BENCHMARK.read(data, images)
+    zipped = module.BENCHMARK.load_rows(data, images)
     assert unpacked.rows.equals(zipped.rows)
     assert unpacked.texts == zipped.texts
     assert detect_format(data, None) == module.BENCHMARK.name
@@ -431,7 +431,7 @@ def test_a_region_that_reaches_out_is_kept_as_it_is_published(tmp_path: Path) ->
 def test_an_empty_folder_is_told_the_layout(module: object, tmp_path: Path) -> None:
     benchmark = module.BENCHMARK  # type: ignore[attr-defined]
     with pytest.raises(DataError, match=f"Expected layout:\n  {benchmark.name}/"):
-        benchmark.read(tmp_path, tmp_path)
+        benchmark.load_rows(tmp_path, tmp_path)
 
 
 def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -191,11 +191,11 @@ def test_a_broken_row_of_captions_is_named(change: dict[str, Any], message: str,
 @pytest.mark.parametrize("benchmark", [NEGBENCH_MCQ, NEGBENCH_RETRIEVAL])
 def test_a_missing_and_an_empty_file_are_errors(benchmark: Any, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"(?s)holds none of COCO_val_.*m1k2zoo/negbench"):
-        benchmark.read(tmp_path, tmp_path)
+        benchmark.load_rows(tmp_path, tmp_path)
     columns = ",".join(
         ["image_path", *(f"caption_{k}" for k in range(4)), "correct_answer,correct_answer_template"]
     )
     (tmp_path / MCQ["coco"]).write_text(columns + "\n")
     (tmp_path / RETRIEVAL["coco"]).write_text("filepath,captions\n")
     with pytest.raises(DataError, match="holds no row"):
-        benchmark.read(tmp_path, tmp_path)
+        benchmark.load_rows(tmp_path, tmp_path)

@@ -79,7 +79,7 @@ def test_a_controlled_image_is_read_by_its_name(
 ) -> None:
     options = [true, *(f"A spade {other}" for other in others)]
     row = {"image_path": f"data/{name}", "caption_options": options}
-    task = benchmark.read(put(tmp_path, file, [row]), tmp_path)
+    task = benchmark.load_rows(put(tmp_path, file, [row]), tmp_path)
     assert isinstance(task, Rankings)
     assert task.rows["subsets"].tolist() == [[preposition]]
     assert [task.texts[place] for place in task.rows["true"][0]] == [(true,)]

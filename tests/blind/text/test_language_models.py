@@ -45,13 +45,13 @@ def published_vera(folder: Path, text: str) -> float:
 
     model = T5EncoderModel.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    linear = torch.nn.Linear(model.divide_gradient.embedding_dim, 1)
-    linear.weight = torch.nn.Parameter(model.divide_gradient.weight[32099, :].unsqueeze(0))
-    linear.bias = torch.nn.Parameter(model.divide_gradient.weight[32098, 0].unsqueeze(0))
+    linear = torch.nn.Linear(model.shared.embedding_dim, 1)
+    linear.weight = torch.nn.Parameter(model.shared.weight[32099, :].unsqueeze(0))
+    linear.bias = torch.nn.Parameter(model.shared.weight[32098, 0].unsqueeze(0))
     ids = tokenizer([text], return_tensors="pt", truncation=True, max_length=128).input_ids
     with torch.no_grad():
         last = model(ids).last_hidden_state[0, -1, :]
-        return float((linear(last) / model.divide_gradient.weight[32097, 0].item()).sigmoid())
+        return float((linear(last) / model.shared.weight[32097, 0].item()).sigmoid())
 
 
 def published_cola(folder: Path, text: str) -> float:

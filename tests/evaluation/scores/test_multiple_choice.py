@@ -444,9 +444,9 @@ class Scripted:
     def __init__(self, script: Sequence[str | None]) -> None:
         self.script = script
 
-    def ask(self, questions: Sequence[Question], heard: Callable[[int, Reply], None]) -> None:
+    def answer_questions(self, questions: Sequence[Question], on_reply: Callable[[int, Reply], None]) -> None:
         for place, text in enumerate(self.script):
-            heard(place, Reply(text, "" if text else "silence"))
+            on_reply(place, Reply(text, "" if text else "silence"))
 
 
 def test_failures_between_answers_do_not_end_the_run(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ class Says:
     def __init__(self, text: str) -> None:
         self.text, self.asked = text, 0
 
-    def ask(self, questions: Sequence[Question], heard: Callable[[int, Reply], None]) -> None:
+    def answer_questions(self, questions: Sequence[Question], on_reply: Callable[[int, Reply], None]) -> None:
         for place in range(len(questions)):
             self.asked += 1
-            heard(place, Reply(self.text))
+            on_reply(place, Reply(self.text))
 
 
 QUESTIONS = {"k1": Question("?", lambda: b""), "k2": Question("?", lambda: b"")}

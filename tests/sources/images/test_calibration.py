@@ -28,11 +28,11 @@ class Named:
     def __init__(self, low=0.58, high=0.64):
         self.low, self.high, self.seen = low, high, []
 
-    def fit(self, pictures, captions):
+    def score_match(self, pictures, captions):
         self.seen += list(zip(pictures, captions, strict=True))
         return np.array([self.high if p.decode() in c else self.low for p, c in self.seen])
 
-    def ambiguous(self, negative, positive, margin):
+    def is_ambiguous(self, negative, positive, margin):
         return negative <= positive
 
 
@@ -73,7 +73,7 @@ def test_a_judge_that_tells_shuffled_captions_but_no_hard_negative_is_not_said_t
     """Its fit is high for any caption that names the image, as those of a bag of words are."""
 
     class OfNames(Named):
-        def fit(self, pictures, captions):
+        def score_match(self, pictures, captions):
             rng = np.random.default_rng(0)
             pairs = zip(pictures, captions, strict=True)
             return np.array([0.6 * (p.decode() in c) for p, c in pairs]) + 0.1 * rng.random(len(captions))

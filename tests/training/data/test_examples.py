@@ -44,13 +44,18 @@ def said(clip, captions) -> list:
 @pytest.mark.parametrize("number", [1, 3, 20])
 def test_a_row_has_its_own_negatives_and_no_more_than_there_are(number, rows, taken, clip) -> None:
     found = taken("degla", negatives=number)
-    assert found.negative_texts.shape[:2] == found.there.shape == found.kinds.shape == (3, number)
+    assert (
+        found.negative_texts.shape[:2]
+        == found.negative_mask.shape
+        == found.negative_types.shape
+        == (3, number)
+    )
     for place, row in enumerate([3, 0, 7]):
         captions, kinds = rows["negative_captions"][row], rows["subtypes"][row]
         has = min(number, len(captions))
-        assert found.there[place].tolist() == [True] * has + [False] * (number - has)
+        assert found.negative_mask[place].tolist() == [True] * has + [False] * (number - has)
         assert found.negative_texts[place, :has].tolist() == said(clip, captions[:has])
-        assert [SUBTYPES[kind] for kind in found.kinds[place, :has]] == kinds[:has]
+        assert [SUBTYPES[kind] for kind in found.negative_types[place, :has]] == kinds[:has]
         assert found.texts[place].tolist() == said(clip, [rows["caption"][row]])[0]
 
 
@@ -72,7 +77,7 @@ def test_a_method_with_images_takes_negatives_that_have_one(rows, taken, files, 
         [None, names[-20]],
     )  # rows 0 and 1 show the first two
     found = taken("triplet_clip", negatives=2)
-    assert found.there.tolist() == [[True, True], [True, False], [True, False]]
+    assert found.negative_mask.tolist() == [[True, True], [True, False], [True, False]]
     assert found.negative_texts[0].tolist() == said(clip, rows["negative_captions"][3][1:3])
     assert found.negative_texts[1, 0].tolist() == said(clip, rows["negative_captions"][0][1:2])[0]
     assert found.negative_images.shape[:2] == (3, 2)

@@ -260,12 +260,13 @@ def test_the_margins_of_ce_clip_are_how_far_its_positives_lie_above_each_kind_of
     encoded = made_up(seed, n=6)
     e = plain(encoded)
     positive = [
-        e.scale * dot(image, text) for image, text in zip(e.image_features, e.text_features, strict=True)
+        e.logit_scale * dot(image, text)
+        for image, text in zip(e.image_features, e.text_features, strict=True)
     ]
     expected = []
     for kind in range(KINDS):
         of_kind = [
-            e.scale * dot(e.image_features[i], h)
+            e.logit_scale * dot(e.image_features[i], h)
             for i, k, h in negatives(e)
             if e.negative_types[i][k] == kind
         ]

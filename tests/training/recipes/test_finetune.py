@@ -36,7 +36,9 @@ def test_each_trial_logs_to_the_run_that_was_made_before_it(
 
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
     own = {"ce_clip": {"weights": {"imc": 0.7}, "steps": 1, "negatives": 3}}
-    curves, mixtures, *_ = tuned(["trohn_img", "ce_clip"], rows, clip_folder, tmp_path, negatives=2, own=own)
+    curves, mixtures, *_ = tuned(
+        ["trohn_img", "ce_clip"], rows, clip_folder, tmp_path, negatives=2, overrides=own
+    )
     assert set(curves["model"]) == {"trohn_img-3", "ce_clip-3"}
     assert mixtures.empty
     client = mlflow.MlflowClient(tracking.get_tracking_uri(tmp_path))
@@ -63,7 +65,12 @@ def test_epochs_are_passes_through_the_rows_of_each_method_and_measured_in_each(
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
     own = {"negclip": {"batch": 16}, "trohn_img": {"epochs": 1, "per_pass": 2}}
     curves, *_ = tuned(
-        ["infonce", "negclip", "trohn_img"], rows, clip_folder, tmp_path, own=own, settings={"epochs": 2}
+        ["infonce", "negclip", "trohn_img"],
+        rows,
+        clip_folder,
+        tmp_path,
+        overrides=own,
+        settings={"epochs": 2},
     )
     steps = curves.groupby("model")["step"].unique().map(list).to_dict()
     # Of 20 rows: 8 of a caption each; 4 with a negative, and 4 neighbours of theirs; 4 with a negative.
@@ -244,11 +251,11 @@ def test_a_search_takes_the_best_point_and_what_has_run_is_not_run_again(
 
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
     own = {"trohn_text": {"batch": 10}}
-    found = tuned(["infonce", "trohn_text"], rows, clip_folder, tmp_path, own=own, search=SEARCH)
+    found = tuned(["infonce", "trohn_text"], rows, clip_folder, tmp_path, overrides=own, search=SEARCH)
     values = found.searched.set_index("point")["value"]
     (chosen,) = found.searched.loc[found.searched["chosen"], "point"]
     assert chosen == (1 if values[1] >= values[2] else 2)
-    assert found.own == {"trohn_text": {"batch": 10, "lr": [1e-5, 1e-2][chosen - 1]}}
+    assert found.overrides == {"trohn_text": {"batch": 10, "lr": [1e-5, 1e-2][chosen - 1]}}
     assert set(found.curves["model"]) == {"infonce-3", "trohn_text-3"}
     kept = found.curves[found.curves["kept"] & (found.curves["metric"] == "group")]
     assert kept.loc[kept["model"] == "trohn_text-3", "value"].tolist() == [values[chosen]]

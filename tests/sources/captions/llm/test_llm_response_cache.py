@@ -164,7 +164,7 @@ def test_a_killed_process_loses_no_reply_that_it_had_put(tmp_path: Path) -> None
     code = (
         "import os, sys, signal; from pathlib import Path; sys.path.insert(0, sys.argv[2]);"
         "from test_llm_response_cache import KEYS, SAID, ReplyStore; store = ReplyStore(Path(sys.argv[1]));"
-        "[store.put(key, SAID) for key in KEYS]; os.kill(os.getpid(), signal.SIGKILL)"
+        "[store.put_reply(key, SAID) for key in KEYS]; os.kill(os.getpid(), signal.SIGKILL)"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "r.sqlite"), str(Path(__file__).parent)]
     assert subprocess.run(command, check=False).returncode == -9
