@@ -89,8 +89,8 @@ def make_instances(pairs: pd.DataFrame, number: int, seed: int) -> pd.DataFrame:
                 scene,
                 subtype,
                 rng,
-                attempts=20,
-                further_objects=False,
+                max_attempts=20,
+                allow_unmentioned_objects=False,
                 may_stand=partial(can_be_shown, split="test", kept_out=tested, unless=parsed.whole),
             )
             if isinstance(negative, str):
@@ -130,7 +130,7 @@ def run_arm(name: str, instances: pd.DataFrame, config: Any, seed: int) -> dict[
             **settings,
             device=config.run.device,
             precision=config.run.precision,
-            workers=0,
+            num_workers=0,
             scratch=Path(folder, "scratch"),
             out=out,
         )

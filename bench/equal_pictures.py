@@ -72,7 +72,7 @@ def blocks(rng: np.random.Generator) -> Pixels:
 
 def world(rng: np.random.Generator) -> Pixels:
     """Return a scene of the embedded world."""
-    return draw_scene(sample_scene(rng, num_objects=int(rng.integers(1, 4)), prior=0.5), rng)
+    return draw_scene(sample_scene(rng, num_objects=int(rng.integers(1, 4)), typical_color_prob=0.5), rng)
 
 
 def iter_windows() -> Iterator[Image.Image]:

@@ -72,9 +72,9 @@ def run_arm(variant: str, seed: int, data: Path, settings: dict[str, Any], split
             rows=str(data / "assemble/training.parquet"),
             images=str(data / "assemble/images.parquet"),
             negatives=None,
-            mix=[],
+            wise_ft_alphas=[],
             settings=settings,
-            workers=0,
+            num_workers=0,
         )
         seconds = time.process_time() - start
         scored = score_checkpoint(Path(scratch, CHECKPOINT), data, split)

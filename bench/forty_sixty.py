@@ -104,7 +104,7 @@ def list_metric_values(
     similarities: pd.DataFrame, tested: np.ndarray, seed: int, model: str
 ) -> list[tuple[int, str, str, str, float, int]]:
     """Return (seed, model, subset, metric, value, rows) of the tested rows."""
-    metric_table = metrics(similarities[tested].reset_index(drop=True), benchmark=BENCHMARK, bootstrap=100)
+    metric_table = metrics(similarities[tested].reset_index(drop=True), benchmark=BENCHMARK, n_bootstrap=100)
     metric_table = metric_table[metric_table["metric"].isin(MEASURED)]
     return [
         (seed, model, str(row["subset"]), str(row["metric"]), float(row["value"]), int(row["n"]))

@@ -84,13 +84,13 @@ def measure_faithfulness(
     triples = [(*pair, seed) for pair, seed in zip(scenes, seeds, strict=True)]
     image_pairs: list[Any] = []
     spent = measure_cpu_time(
-        lambda: image_pairs.extend(draw_pairs(pipeline, options, triples, suffix="", batch=256, **how))
+        lambda: image_pairs.extend(draw_pairs(pipeline, options, triples, suffix="", batch_size=256, **how))
     )
     products = count_flops(
-        lambda: list(draw_pairs(pipeline, options, triples[:32], suffix="", batch=256, **how))
+        lambda: list(draw_pairs(pipeline, options, triples[:32], suffix="", batch_size=256, **how))
     )
     products *= len(rows) / 32
-    judge = ReadingJudge(further_objects=False)
+    judge = ReadingJudge(allow_unmentioned_objects=False)
     positive = judge.score_match([encode_png(pair[0]) for pair in image_pairs], captions)
     negative = judge.score_match(
         [encode_png(pair[1]) for pair in image_pairs], [row["caption"] for row in rows]
@@ -139,9 +139,9 @@ def main(
                 pictures,
                 chain(texts),
                 **section | more,
-                size=CELL,
+                image_size=CELL,
                 border=BORDER,
-                workers=0,
+                num_workers=0,
                 scratch=Path(folder, scratch),
                 out=out,
             )

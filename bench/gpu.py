@@ -128,7 +128,7 @@ def build_examples(clip: Clip, words: tuple[int, int]) -> Examples:
     return Examples(INFONCE, rows.astype(object), held, rows, texts)
 
 
-def build_fit_settings(batch: int, steps: int, scratch: Path, **changes: Any) -> dict[str, Any]:
+def build_fit_settings(batch_size: int, steps: int, scratch: Path, **changes: Any) -> dict[str, Any]:
     """Return keyword arguments of ``contrastive.fit``."""
     common: dict[str, Any] = {
         "seed": 1,
@@ -138,10 +138,10 @@ def build_fit_settings(batch: int, steps: int, scratch: Path, **changes: Any) ->
         "checkpoint_every": 10**6,
     }
     where = {"device": "cuda", "precision": "bf16", "workers": 0, "scratch": scratch, "title": "gpu"}
-    return {**common, **where, "validation": [], "batch": batch, "steps": steps, **changes}
+    return {**common, **where, "validation": [], "batch": batch_size, "steps": steps, **changes}
 
 
-def time_caramel(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
+def time_caramel(clip: Clip, rows: Examples, batch_size: int, steps: int) -> Span:
     """Return the time of all but one steps of ``contrastive.fit``; what it writes at the end is not counted."""
     times: list[float] = []
     rows_of = contrastive.draw_step_rows  # type: ignore[attr-defined]
@@ -154,16 +154,18 @@ def time_caramel(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
         tempfile.TemporaryDirectory() as scratch,
         mock.patch.object(contrastive, "draw_step_rows", record_time),
     ):
-        contrastive.train_clip(clip, rows, **build_fit_settings(batch, WARM + steps, Path(scratch)))
+        contrastive.train_clip(clip, rows, **build_fit_settings(batch_size, WARM + steps, Path(scratch)))
     return Span(times[WARM], times[-1])
 
 
 class Loader:
     """A loader for open_clip's loop: normalised batches in pinned memory, one after the other; notes when it is warm."""
 
-    def __init__(self, clip: Clip, rows: Examples, batch: int, steps: int) -> None:
-        self.num_batches, self.num_samples = WARM + steps, batch * (WARM + steps)
-        batch_indices = [np.arange(start, start + batch) for start in range(0, POOL - batch, batch)]
+    def __init__(self, clip: Clip, rows: Examples, batch_size: int, steps: int) -> None:
+        self.num_batches, self.num_samples = WARM + steps, batch_size * (WARM + steps)
+        batch_indices = [
+            np.arange(start, start + batch_size) for start in range(0, POOL - batch_size, batch_size)
+        ]
         pixels = [
             encoder.normalise_pixels(clip, torch.from_numpy(rows.images[part])).pin_memory()
             for part in batch_indices
@@ -179,7 +181,7 @@ class Loader:
             yield batch
 
 
-def time_open_clip(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
+def time_open_clip(clip: Clip, rows: Examples, batch_size: int, steps: int) -> Span:
     """Return the time of all but one steps of open_clip's own training loop, with the same optimizer."""
     from open_clip import ClipLoss
     from open_clip_train.train import train_one_epoch
@@ -189,11 +191,11 @@ def time_open_clip(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
     model = clip.model.to("cuda")
     model.output_dict = True
     optimizer = torch.optim.AdamW(build_param_groups([model], 0.1), lr=1e-4, betas=(0.9, 0.98), eps=1e-6)
-    loader = Loader(clip, rows, batch, steps)
+    loader = Loader(clip, rows, batch_size, steps)
     data = {"train": SimpleNamespace(dataloader=loader, set_epoch=lambda epoch: None)}
     args = SimpleNamespace(
         device="cuda", precision="amp_bf16", distill=False, accum_freq=1, skip_scheduler=True, grad_clip_norm=1.0,
-        horovod=False, log_every_n_steps=10**9, batch_size=batch, world_size=1, rank=0, local_rank=0, wandb=False,
+        horovod=False, log_every_n_steps=10**9, batch_size=batch_size, world_size=1, rank=0, local_rank=0, wandb=False,
         log_local=False,
     )  # fmt: skip
     train_one_epoch(model, data, ClipLoss(), 0, optimizer, None, None, None, args)
@@ -201,7 +203,7 @@ def time_open_clip(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
     return Span(loader.warm, time.perf_counter())
 
 
-def train_part(spec: str, batch: int, steps: int, turns: int) -> pd.DataFrame:
+def train_part(spec: str, batch_size: int, steps: int, turns: int) -> pd.DataFrame:
     """Return a row for each turn of both loops, on captions of usual length and on such that fill the context."""
     folder, results = spec.partition("open_clip:")[2], []
     for words, length in (((8, 21), "8-20 words"), ((90, 91), "77 tokens")):
@@ -211,14 +213,14 @@ def train_part(spec: str, batch: int, steps: int, turns: int) -> pd.DataFrame:
         ):
             clip = load_checkpoint(folder)
             with GpuMonitor() as watch:
-                span = loop(clip, rows, batch, steps)
+                span = loop(clip, rows, batch_size, steps)
             seconds = span.seconds / (steps - 1)
             results.append(
                 [
                     name,
                     length,
                     turn + 1,
-                    batch / seconds,
+                    batch_size / seconds,
                     1000 * seconds,
                     watch.compute_utilization(span),
                     watch.gb,
@@ -331,7 +333,7 @@ def train_and_hash(spec: str, rows: Examples, kill_at: int | None, **how: Any) -
     return hash_weights(clip)
 
 
-def repeat_part(spec: str, batch: int) -> pd.DataFrame:
+def repeat_part(spec: str, batch_size: int) -> pd.DataFrame:
     """Return whether trainings are equal bit for bit."""
     rows = build_examples(load_checkpoint(spec.partition("open_clip:")[2]), (8, 21))
     results = []
@@ -339,7 +341,9 @@ def repeat_part(spec: str, batch: int) -> pd.DataFrame:
         hashes = []
         for kill_at in (None, None, 25):
             with tempfile.TemporaryDirectory() as scratch:
-                how = build_fit_settings(batch, 30, Path(scratch), precision=precision, checkpoint_every=20)
+                how = build_fit_settings(
+                    batch_size, 30, Path(scratch), precision=precision, checkpoint_every=20
+                )
                 hashes.append(train_and_hash(spec, rows, kill_at, **how))
         results.append([precision, hashes[0] == hashes[1], hashes[0] == hashes[2]])
     return pd.DataFrame(results, columns=["precision", "twice equal", "killed and resumed equal"])
@@ -365,7 +369,7 @@ PARTS = ("train", "score", "repeat")
 @click.option("--checked", default=2000, show_default=True, help="Of these, how many on the processor too.")
 @click.option("--work", default="work/bench-gpu", type=click.Path(path_type=Path), help="Scratch folder.")
 def main(
-    parts: str, model: str, batch: int, steps: int, turns: int, images: int, checked: int, work: Path
+    parts: str, model: str, batch_size: int, steps: int, turns: int, images: int, checked: int, work: Path
 ) -> None:
     """Measure training and scoring on this machine's GPU."""
     be_quiet()
@@ -380,7 +384,7 @@ def main(
     click.echo(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {model}")
     spec = save_random_checkpoint(work / "model", model)
     if "train" in parts:
-        print_table(f"Training, batch {batch}, bf16", train_part(spec, batch, steps, turns))
+        print_table(f"Training, batch {batch_size}, bf16", train_part(spec, batch_size, steps, turns))
     if "score" in parts:
         for store in work.glob("store-*"):
             shutil.rmtree(store)
@@ -389,7 +393,7 @@ def main(
         print_table("Scoring", took)
         print_table("Scores, beside those of the processor in fp32", differ)
     if "repeat" in parts:
-        print_table(f"Training again, batch {batch}", repeat_part(spec, batch))
+        print_table(f"Training again, batch {batch_size}", repeat_part(spec, batch_size))
 
 
 if __name__ == "__main__":

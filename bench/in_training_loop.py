@@ -44,17 +44,19 @@ def write_world_benchmark(train: int, test: int, folder: Path) -> tuple[list[str
 
     source = sample_pairs(
         counts=counts,
-        objects=(1, 2, 3),
-        further_objects=False,
-        unseen=0.125,
-        prior=0.5,
+        num_objects=(1, 2, 3),
+        allow_unmentioned_objects=False,
+        unseen_frac=0.125,
+        typical_color_prob=0.5,
         absolute_positions=0.5,
         group_size=8,
         seed=1,
         put=save_image,
     )
     held_out = source.pairs[source.pairs["split"] == "test"]
-    negatives = world_negatives(held_out, files="", seed=2, attempts=20, further_objects=False).negatives
+    negatives = world_negatives(
+        held_out, data_dir="", seed=2, max_attempts=20, allow_unmentioned_objects=False
+    ).negatives
     rows = negatives.merge(held_out, on="pair_id")
     for subtype, part in rows.groupby("subtype"):
         named = part.assign(filename=part["image_id"] + ".png")[["filename", "caption", "negative_caption"]]

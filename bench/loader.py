@@ -99,12 +99,14 @@ def measure_memory() -> dict[str, float]:
     }
 
 
-def measure_batches(clip: Clip, examples: Examples, workers: int, batch: int, steps: int) -> dict[str, float]:
+def measure_batches(
+    clip: Clip, examples: Examples, workers: int, batch_size: int, steps: int
+) -> dict[str, float]:
     """Make batches for nothing, and measure."""
     steps += WARM
 
     def build_batch(step: int) -> Any:
-        return assemble_batch(clip, examples, draw_batch_rows(1, step, len(examples), batch), 1, step)
+        return assemble_batch(clip, examples, draw_batch_rows(1, step, len(examples), batch_size), 1, step)
 
     with Loader(build_batch, steps, workers) as load:
         for step in range(WARM):
@@ -113,11 +115,13 @@ def measure_batches(clip: Clip, examples: Examples, workers: int, batch: int, st
         for step in range(WARM, steps):
             load(step)
         seconds, used = time.perf_counter() - clock, measure_cpu_time() - used
-        samples = batch * (steps - WARM)
+        samples = batch_size * (steps - WARM)
         return {"batch_s": samples / seconds, "batch_cpu": samples / used, **measure_memory()}
 
 
-def measure_training(clip: Clip, examples: Examples, workers: int, batch: int, steps: int) -> dict[str, Any]:
+def measure_training(
+    clip: Clip, examples: Examples, workers: int, batch_size: int, steps: int
+) -> dict[str, Any]:
     """Train, and measure."""
     points: list[tuple[int, str, float]] = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -128,14 +132,14 @@ def measure_training(clip: Clip, examples: Examples, workers: int, batch: int, s
             [],
             seed=1,
             steps=steps,
-            batch=batch,
+            batch_size=batch_size,
             lr=1e-3,
-            warmup=2,
+            warmup_steps=2,
             weight_decay=0.1,
             checkpoint_every=steps,
             device="cpu",
             precision="fp32",
-            workers=workers,
+            num_workers=workers,
             scratch=Path(scratch),
             title="loader",
             on_points=points.extend,
@@ -143,11 +147,16 @@ def measure_training(clip: Clip, examples: Examples, workers: int, batch: int, s
         seconds = time.perf_counter() - clock
     digest = hashlib.sha256(b"".join(v.numpy().tobytes() for v in clip.model.state_dict().values()))
     waiting = {name: value for _, name, value in points}["waiting_share"]
-    return {"fit_s": batch * steps / seconds, "waiting": waiting, "weights": digest.hexdigest()[:8]}
+    return {"fit_s": batch_size * steps / seconds, "waiting": waiting, "weights": digest.hexdigest()[:8]}
 
 
 def _measure_loader(
-    folder: Path, images: int, workers: int | None, batch: int, steps: int, answer: Callable[[object], None]
+    folder: Path,
+    images: int,
+    workers: int | None,
+    batch_size: int,
+    steps: int,
+    answer: Callable[[object], None],
 ) -> None:
     torch.set_num_threads(1)
     index = folder / "images.parquet"
@@ -157,8 +166,8 @@ def _measure_loader(
     start = time.perf_counter()
     examples = load_examples(clip, rows, stored, method=INFONCE)
     result: dict[str, Any] = {"start_s": time.perf_counter() - start}
-    result |= measure_batches(clip, examples, workers or 0, batch, steps)
-    answer(result | measure_training(clip, examples, workers or 0, batch, steps))
+    result |= measure_batches(clip, examples, workers or 0, batch_size, steps)
+    answer(result | measure_training(clip, examples, workers or 0, batch_size, steps))
 
 
 def measure_in_process(*args: Any) -> dict[str, Any]:
@@ -179,19 +188,21 @@ def measure_in_process(*args: Any) -> dict[str, Any]:
 @click.option(
     "--work", type=click.Path(path_type=Path), help="Folder for the files; they are removed at the end."
 )
-def main(images: int, batch: int, steps: int, work: Path | None) -> None:
+def main(images: int, batch_size: int, steps: int, work: Path | None) -> None:
     """Print speed and memory of each way to make batches."""
     rows: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(dir=work) as scratch:
         write_store(Path(scratch), iter_files(draw_jpegs(), images))
         for workers in (0, 1, 2):
-            rows[f"{workers} workers"] = measure_in_process(Path(scratch), images, workers, batch, steps)
+            rows[f"{workers} workers"] = measure_in_process(Path(scratch), images, workers, batch_size, steps)
         if images <= MOST_HELD:
-            rows["in memory"] = measure_in_process(Path(scratch), images, None, batch, steps)
+            rows["in memory"] = measure_in_process(Path(scratch), images, None, batch_size, steps)
     table = pd.DataFrame(rows).T
     same = table["weights"].nunique() == 1
     formatted = table.drop(columns="weights").astype(float).round(3).rename(columns=COLUMNS)
-    click.echo(f"{images} images, {images * CAPTIONS} captions, batches of {batch}\n{formatted.to_string()}")
+    click.echo(
+        f"{images} images, {images * CAPTIONS} captions, batches of {batch_size}\n{formatted.to_string()}"
+    )
     click.echo(f"weights after {steps} steps: {'equal' if same else 'NOT EQUAL'} in all ways")
 
 

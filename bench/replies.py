@@ -119,9 +119,9 @@ def ask_questions(port: int, number: int, workers: int, store: Path, pipe: Conne
     "--at-once", type=click.IntRange(min=1), help="Requests under way; 1.5 times the slots if not given."
 )
 @click.option("--kill", is_flag=True, help="Kill the asking process half-way, and go on.")
-def main(number: int, slots: int, at_once: int | None, kill: bool) -> None:
+def main(number: int, slots: int, max_connections: int | None, kill: bool) -> None:
     """Measure and print; see the module."""
-    at_once = at_once or slots + slots // 2
+    max_connections = max_connections or slots + slots // 2
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     server = context.Process(target=serve_replies, args=(slots, theirs), daemon=True)
@@ -131,7 +131,9 @@ def main(number: int, slots: int, at_once: int | None, kill: bool) -> None:
         store = Path(folder) / "replies.sqlite"
         here, sender = context.Pipe()
         for turn in range(2 if kill else 1):
-            asking = context.Process(target=ask_questions, args=(port, number, at_once, store, sender))
+            asking = context.Process(
+                target=ask_questions, args=(port, number, max_connections, store, sender)
+            )
             asking.start()
             while kill and turn == 0:
                 ours.send("?")
@@ -146,7 +148,7 @@ def main(number: int, slots: int, at_once: int | None, kill: bool) -> None:
     different, all_of_them = ours.recv()
     server.terminate()
     print(
-        f"{different:,} requests, {all_of_them - different} of them asked twice; {slots} slots, {at_once} asked at once"
+        f"{different:,} requests, {all_of_them - different} of them asked twice; {slots} slots, {max_connections} asked at once"
     )
     if not kill:
         print(

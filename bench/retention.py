@@ -50,9 +50,9 @@ FASTER = 10  # times the rate of full training, as FSC-CLIP takes for correction
 Rows = list[dict[str, Any]]
 
 
-def load_benchmarks(retrieval: int, seed: int) -> dict[str, LoadedBenchmark]:
+def load_benchmarks(retrieval_images: int, seed: int) -> dict[str, LoadedBenchmark]:
     """Return both benchmarks, their images looked at."""
-    held_out = {"split": "test", "count": retrieval, "seed": seed}
+    held_out = {"split": "test", "count": retrieval_images, "seed": seed}
     return {
         "group": load_checked_benchmark("instances", ASSEMBLED, None, None, {"split": "test"}),
         "kept": load_checked_benchmark("held_out_retrieval", SCENES, None, None, held_out),
@@ -223,7 +223,7 @@ def train_lora(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:
 
     with tempfile.TemporaryDirectory() as scratch:
         train_clip(
-            clip, examples, [validation], seed=seed, workers=0, scratch=Path(scratch), title=f"{variant}-{seed}",
+            clip, examples, [validation], seed=seed, num_workers=0, scratch=Path(scratch), title=f"{variant}-{seed}",
             select="group", on_points=count_trainable, **given,
         )  # fmt: skip
     return clip, numbers[0]

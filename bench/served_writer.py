@@ -76,15 +76,15 @@ def is_listening(port: int) -> bool:
 
 
 def generate_negatives(
-    config: Config, pairs: pd.DataFrame, target: str, at_once: int, store: Path
+    config: Config, pairs: pd.DataFrame, target: str, max_connections: int, store: Path
 ) -> tuple[WrittenCaption, pd.DataFrame, float]:
     """Return what a model writes, its replies, and the seconds that it took."""
     section, begun = config.negatives, time.monotonic()
-    settings = {**section.language_model.model_dump(), "target": target, "at_once": at_once}
+    settings = {**section.language_model.model_dump(), "target": target, "at_once": max_connections}
     written = language_negatives(
         pairs,
         seed=section.seed,
-        attempts=section.attempts,
+        max_attempts=section.attempts,
         parts=("negatives", "paraphrases"),
         model=settings,
         store=store,

@@ -61,15 +61,15 @@ class Plan(NamedTuple):
     """What both sides do: a folder with ``model``, ``pairs.tsv`` and a store of images; and how."""
 
     folder: Path
-    batch: int
+    batch_size: int
     steps: int
-    workers: int
+    num_workers: int
     threads: int
 
     @property
     def rows(self) -> int:
         """One epoch of them is trained on."""
-        return self.batch * self.steps
+        return self.batch_size * self.steps
 
 
 class Turn(NamedTuple):
@@ -106,7 +106,7 @@ def draw_batches(plan: Plan) -> list[list[int]]:
     """Return the rows of each step as open_clip's program draws them."""
     torch.manual_seed(SEED)
     rows: Any = range(plan.rows)
-    batches: Any = torch.utils.data.DataLoader(rows, plan.batch, shuffle=True, drop_last=True)
+    batches: Any = torch.utils.data.DataLoader(rows, plan.batch_size, shuffle=True, drop_last=True)
     return [rows.tolist() for rows in batches]
 
 
@@ -124,7 +124,7 @@ def build_arguments(folder: Path, pairs: Path, name: str, **changes: object) -> 
 
 def run_open_clip(plan: Plan) -> Turn:
     """Run open_clip's program."""
-    given = {"batch-size": plan.batch, "workers": plan.workers}
+    given = {"batch-size": plan.batch_size, "workers": plan.num_workers}
     command = [sys.executable, "-m", "open_clip_train.main"]
     command += build_arguments(plan.folder / "model", plan.folder / "pairs.tsv", "turn", **given)
     with tempfile.TemporaryDirectory(
@@ -140,10 +140,10 @@ def run_open_clip(plan: Plan) -> Turn:
             f"open_clip's program made {len(measurements)} steps:\n{done.stderr[-2000:]}"
         )
     waited, speeds, losses = np.array(measurements).T
-    seconds = plan.batch / speeds[WARM:]
+    seconds = plan.batch_size / speeds[WARM:]
     waiting = (waited[-1] * plan.steps - waited[WARM - 1] * WARM) / len(seconds)
     phases = {"waiting": waiting, "all": float(seconds.mean())}
-    return Turn(losses.tolist(), plan.batch / seconds.mean(), phases)
+    return Turn(losses.tolist(), plan.batch_size / seconds.mean(), phases)
 
 
 class PhaseTimer:
@@ -223,14 +223,14 @@ def _run_caramel(plan: Plan, held: bool, answer: Callable[[object], None]) -> No
         ),
     ):
         contrastive.train_clip(
-            clip, examples, [], seed=SEED, steps=plan.steps, batch=plan.batch, lr=LR, warmup=WARMUP, weight_decay=DECAY,
-            betas=BETAS, eps=EPS, max_gradient=1.0, checkpoint_every=plan.steps, device="cpu", precision="fp32",
-            workers=plan.workers, scratch=Path(scratch), title="ours",
+            clip, examples, [], seed=SEED, steps=plan.steps, batch_size=plan.batch_size, lr=LR, warmup_steps=WARMUP, weight_decay=DECAY,
+            betas=BETAS, eps=EPS, grad_clip_norm=1.0, checkpoint_every=plan.steps, device="cpu", precision="fp32",
+            num_workers=plan.num_workers, scratch=Path(scratch), title="ours",
         )  # fmt: skip
     counted = plan.steps - WARM
     seconds = (clock.ended[-1] - clock.ended[WARM - 1]) / counted
     phases = {name: spent / counted for name, spent in clock.seconds.items()} | {"all": seconds}
-    answer(Turn([float(loss) for loss in losses], plan.batch / seconds, phases))
+    answer(Turn([float(loss) for loss in losses], plan.batch_size / seconds, phases))
 
 
 def _measure_decoding(plan: Plan, answer: Callable[[object], None]) -> None:
@@ -269,7 +269,7 @@ def compute_ratio_interval(ratios: list[float]) -> tuple[float, float, float]:
 def compare_turns(plan: Plan, title: str, turns: int) -> None:
     """Print what both sides take by turns."""
     click.echo(
-        f"\n{title}: batch {plan.batch}, {plan.steps} steps, {plan.threads} threads, {plan.workers} decode"
+        f"\n{title}: batch {plan.batch_size}, {plan.steps} steps, {plan.threads} threads, {plan.num_workers} decode"
     )
     ratios, differences, phases = [], [], []
     for turn in range(turns):
@@ -321,17 +321,17 @@ def compare_turns(plan: Plan, title: str, turns: int) -> None:
 def main(
     model: str,
     captions: str,
-    batch: int,
+    batch_size: int,
     steps: int,
     turns: int,
-    workers: int,
+    num_workers: int,
     threads: int,
     work: Path | None,
 ) -> None:
     """Print speed and losses of both."""
     be_quiet()
     with tempfile.TemporaryDirectory(dir=work) as scratch:
-        plan = Plan(Path(scratch), batch, steps, workers, threads)
+        plan = Plan(Path(scratch), batch_size, steps, num_workers, threads)
         write_inputs(plan, model, LENGTHS[captions])
         compare_turns(plan, f"{model}, {captions} captions", turns)
 

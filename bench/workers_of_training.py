@@ -53,16 +53,18 @@ def build_world() -> tuple[pd.DataFrame, dict[str, bytes]]:
     counts = {"train": PAIRS, "val": 1, "test": 1}
     source = sample_pairs(
         counts=counts,
-        objects=(2,),
-        further_objects=False,
-        unseen=0.125,
-        prior=0.5,
+        num_objects=(2,),
+        allow_unmentioned_objects=False,
+        unseen_frac=0.125,
+        typical_color_prob=0.5,
         absolute_positions=0.5,
         group_size=8,
         seed=1,
         put=save_image,
     )
-    written = world_negatives(source.pairs, files="", seed=2, attempts=20, further_objects=False)
+    written = world_negatives(
+        source.pairs, data_dir="", seed=2, max_attempts=20, allow_unmentioned_objects=False
+    )
     columns = {"negative_caption": "negative_captions", "subtype": "subtypes"}
     lists = written.negatives.groupby("pair_id")[[*columns]].agg(list).rename(columns=columns)
     rows = source.pairs[source.pairs["split"] == "train"].merge(lists, on="pair_id")
@@ -90,9 +92,9 @@ def train_and_hash(
     *,
     folder: str,
     method: str,
-    batch: int,
+    batch_size: int,
     steps: int,
-    rows_at_once: int | None,
+    micro_batch_size: int | None,
 ) -> tuple[Curve, str]:
     """Train, and return the losses and a hash of the weights."""
     torch.set_num_threads(1)
@@ -100,9 +102,9 @@ def train_and_hash(
     clip = build_clip(rows["caption"].tolist(), Path(folder))
     examples = load_examples(clip, rows, images, method=METHODS[method])
     curve = train_clip(
-        clip, examples, [], seed=1, steps=steps, batch=batch, lr=1e-3, warmup=20, weight_decay=0.1, checkpoint_every=EVERY,
-        device="cpu", precision="fp32", workers=0, scratch=Path(folder), title=f"{group.size} processes", on_points=tell,
-        group=group, rows_at_once=rows_at_once,
+        clip, examples, [], seed=1, steps=steps, batch_size=batch_size, lr=1e-3, warmup_steps=20, weight_decay=0.1, checkpoint_every=EVERY,
+        device="cpu", precision="fp32", num_workers=0, scratch=Path(folder), title=f"{group.size} processes", on_points=tell,
+        group=group, micro_batch_size=micro_batch_size,
     )  # fmt: skip
     stream = io.BytesIO()
     for _, value in sorted(clip.model.state_dict().items()):
@@ -160,10 +162,10 @@ def plot_losses(losses: Mapping[str, np.ndarray], steps: np.ndarray, killed: int
 @click.option(
     "--out", default="work/workers_of_training.png", type=click.Path(path_type=Path), help="The picture."
 )
-def main(method: str, batch: int, steps: int, out: Path) -> None:
+def main(method: str, batch_size: int, steps: int, out: Path) -> None:
     """Train three times, print how the losses differ, and draw them."""
     be_quiet()
-    rows = batch // (1 + METHODS[method].negatives + METHODS[method].paraphrases)
+    rows = batch_size // (1 + METHODS[method].negatives + METHODS[method].paraphrases)
     ways: dict[str, tuple[int, int | None, Tell]] = {
         "one process": (1, None, lambda points: None),
         "one, in four parts": (1, rows // 4, lambda points: None),
@@ -177,7 +179,7 @@ def main(method: str, batch: int, steps: int, out: Path) -> None:
             given = {
                 "folder": folder,
                 "method": method,
-                "batch": batch,
+                "batch": batch_size,
                 "steps": steps,
                 "rows_at_once": parts,
             }

@@ -39,10 +39,10 @@ def sample_world_pairs(config: Config, number: int) -> pd.DataFrame:
     how = config.scenes
     return sample_pairs(
         counts={"test": number},
-        objects=how.objects,
-        further_objects=False,
-        unseen=how.unseen,
-        prior=how.prior,
+        num_objects=how.objects,
+        allow_unmentioned_objects=False,
+        unseen_frac=how.unseen,
+        typical_color_prob=how.prior,
         absolute_positions=how.absolute_positions,
         group_size=how.group_size,
         seed=how.seed,
@@ -66,7 +66,7 @@ def generate_negatives(config: Config, pairs: pd.DataFrame, model: Path, store: 
     settings = {**section.language_model.model_dump(), "target": f"local:{model}"}
     begun = time.monotonic()
     written = language_negatives(
-        pairs, seed=section.seed, attempts=section.attempts, parts=PARTS, model=settings, store=store
+        pairs, seed=section.seed, max_attempts=section.attempts, parts=PARTS, model=settings, store=store
     )
     assert written.replies is not None
     replies = pd.concat(list(written.replies))
@@ -81,7 +81,7 @@ def judge_drafts(
     assert written.replies is not None
     assert written.verdicts is not None
     prompts = pd.concat(list(written.replies))["prompt"]
-    rows = label_drafts(pairs, written.verdicts, further_objects=False)
+    rows = label_drafts(pairs, written.verdicts, allow_unmentioned_objects=False)
     kept_ids = [*written.negatives["negative_id"], *(written.paraphrases["pair_id"] + ":paraphrase")]
     return (
         rows,
@@ -129,7 +129,7 @@ def main(out: Path, seeds: int, number: int, profile: str) -> None:
     config = read_profile(profile, {}, ROOT)[1]
     pairs = sample_world_pairs(config, number)
     rules = world_negatives(
-        pairs, files="", seed=config.negatives.seed, attempts=20, further_objects=False
+        pairs, data_dir="", seed=config.negatives.seed, max_attempts=20, allow_unmentioned_objects=False
     ).negatives
     tables: dict[str, list[pd.DataFrame]] = {"noise": [], "checks": [], "audit": []}
     for seed in range(1, seeds + 1):

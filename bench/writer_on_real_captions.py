@@ -42,7 +42,7 @@ AT_ONCE = 8
 
 def build_behaviour(folder: Path) -> Callable[[Any, int], Any]:
     """Return a server's behaviour that is the model of a folder, one request at a time."""
-    model, lock = load_causal_model(str(folder), at_once=1), threading.Lock()
+    model, lock = load_causal_model(str(folder), max_connections=1), threading.Lock()
 
     def answer_request(request: Any, number: int) -> Any:
         body = request.body
@@ -66,7 +66,7 @@ def generate_negatives(
         output = language_negatives(
             pairs,
             seed=config.seed,
-            attempts=2,
+            max_attempts=2,
             parts=("negatives", "paraphrases"),
             model={**config.language_model.model_dump(), **model},
             store=store,
@@ -102,7 +102,7 @@ def main(model: Path, files: Path, out: Path, number: int) -> None:
     """Measure and print; see the module. What was asked before is not again."""
     be_quiet()
     os.environ["NO_PROXY"] = "127.0.0.1"
-    pairs = read_pairs(files=str(files), held_out=(0.1, 0.2), seed=1, put=lambda *_, **__: None).pairs
+    pairs = read_pairs(data_dir=str(files), val_test_frac=(0.1, 0.2), seed=1, put=lambda *_, **__: None).pairs
     pairs = pairs.drop_duplicates("caption")
     pairs = pairs.iloc[:: max(1, len(pairs) // number)].head(number)
     for name, behave in (("word_lists", obliging), ("embedded", build_behaviour(model))):

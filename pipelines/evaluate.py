@@ -36,7 +36,7 @@ def evaluate(config: Config) -> None:
         **section.model_dump(exclude={*how}),
         **how,
         executor=config.run.executor,
-        further_objects=config.scenes.further_objects,
+        allow_unmentioned_objects=config.scenes.further_objects,
         precision="fp32",  # figures do not depend on the processor
     )
     write_table(SIMILARITIES, results.similarities, OUT / "similarities.parquet")
@@ -60,7 +60,7 @@ def evaluate(config: Config) -> None:
     write_csv(OUT / "probes.csv", probe_positions(folders, SCENES, executor=config.run.executor, **how))
     log_retained(results.metrics, results.retained)
     detected = evaluate_detectors(
-        "data/base", ASSEMBLED, SCENES, bootstrap=section.bootstrap, seed=section.seed, **how
+        "data/base", ASSEMBLED, SCENES, n_bootstrap=section.bootstrap, seed=section.seed, **how
     )
     write_table(METRICS, detected, OUT / "detectors.parquet")
     log_detectors(detected)

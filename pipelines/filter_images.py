@@ -34,7 +34,7 @@ def filter_images(config: Config) -> None:
         return JUDGES[name](
             checkpoint="data/base",
             device=config.run.device,
-            further_objects=config.scenes.further_objects,
+            allow_unmentioned_objects=config.scenes.further_objects,
         )
 
     pairs = read_table(PAIRS, "data/refine/pairs.parquet")
@@ -62,7 +62,7 @@ def filter_images(config: Config) -> None:
         pairs,
         judge=decide,
         second_judge=second,
-        min_faithful=least,
+        faithfulness_threshold=least,
         margin=section.margin,
         keep_ambiguous=section.keep_ambiguous,
         calibration=calibration,

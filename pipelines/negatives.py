@@ -57,12 +57,12 @@ def negatives(config: Config) -> None:
 
 
 def _write_noise(
-    pairs: pd.DataFrame, llm_output: WrittenCaption, verdicts: pd.DataFrame, further_objects: bool
+    pairs: pd.DataFrame, llm_output: WrittenCaption, verdicts: pd.DataFrame, allow_unmentioned_objects: bool
 ) -> None:
     """Write how often the language model erred, {noise,checks}.csv, of pairs whose scene is known."""
     if pairs["scene"].isna().all():
         return
-    rows = label_drafts(pairs, verdicts, further_objects=further_objects)
+    rows = label_drafts(pairs, verdicts, allow_unmentioned_objects=allow_unmentioned_objects)
     accepted_ids = [
         *llm_output.negatives["negative_id"],
         *(llm_output.paraphrases["pair_id"] + ":paraphrase"),

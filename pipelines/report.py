@@ -27,7 +27,7 @@ def report(config: Config) -> None:
         last=LAST,
         examples=config.report.examples,
         exempt=config.refine.exempt,
-        contrast=config.report.contrast.model_dump(),
+        primary_comparison=config.report.contrast.model_dump(),
         registration=check_registration(
             Path(config.report.plan) if config.report.plan else None,
             config.report.contrast,

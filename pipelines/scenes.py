@@ -16,14 +16,14 @@ def scenes(config: Config) -> None:
     with ShardWriter("data/scenes/images") as shards:
         source = SOURCES[section.source](
             counts={"train": section.train, "val": section.val, "test": section.test},
-            objects=section.objects,
-            further_objects=section.further_objects,
-            unseen=section.unseen,
-            prior=section.prior,
+            num_objects=section.objects,
+            allow_unmentioned_objects=section.further_objects,
+            unseen_frac=section.unseen,
+            typical_color_prob=section.prior,
             absolute_positions=section.absolute_positions,
             group_size=section.group_size,
-            files=section.files,
-            held_out=section.held_out,
+            data_dir=section.files,
+            val_test_frac=section.held_out,
             seed=section.seed,
             put=shards.add_image,
         )

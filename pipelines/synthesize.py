@@ -51,7 +51,7 @@ def synthesize(config: Config) -> None:
         **section.grid.model_dump(),
         judge=config.filter_images.judge,
         judge_checkpoint="data/base",
-        further_objects=config.scenes.further_objects,
+        allow_unmentioned_objects=config.scenes.further_objects,
         **common,
     )
     chosen = choose_negatives(negatives, pairs, per_subtype=dict(section.per_subtype), seed=section.seed)
@@ -62,11 +62,11 @@ def synthesize(config: Config) -> None:
             candidates=section.candidates,
             until=build_stop_rule(
                 config.filter_images.judge,
-                further_objects=config.scenes.further_objects,
-                min_faithful=config.filter_images.min_faithful,
+                allow_unmentioned_objects=config.scenes.further_objects,
+                faithfulness_threshold=config.filter_images.min_faithful,
                 keep_ambiguous=config.filter_images.keep_ambiguous,
             ),
-            shard=section.shard,
+            shard_size=section.shard,
             put=shards.add_image,
             **settings["chosen"],
             **common,

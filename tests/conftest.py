@@ -144,10 +144,10 @@ def drawn_world() -> Any:
     taken = Taken()
     source = sample_pairs(
         counts={"train": 60, "val": 20, "test": 30},
-        objects=(1, 2, 3),
-        further_objects=False,
-        unseen=0.125,
-        prior=0.5,
+        num_objects=(1, 2, 3),
+        allow_unmentioned_objects=False,
+        unseen_frac=0.125,
+        typical_color_prob=0.5,
         absolute_positions=0.5,
         group_size=1,
         seed=1,
@@ -162,7 +162,9 @@ def world(drawn_world: Any) -> Any:
     from caramel.sources.captions.scene_writer import world_negatives
 
     source, _ = drawn_world
-    written = world_negatives(source.pairs, files="", seed=2, attempts=20, further_objects=False)
+    written = world_negatives(
+        source.pairs, data_dir="", seed=2, max_attempts=20, allow_unmentioned_objects=False
+    )
     return source, written
 
 

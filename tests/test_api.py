@@ -151,10 +151,10 @@ def test_metrics_of_a_frame_are_those_of_the_command_on_its_file(tmp_path: Path)
     given = ["--benchmark", "sugarcrepe", str(tmp_path / "similarities.parquet"), "--bootstrap", "100"]
     command("metrics", *given, "--out", str(tmp_path / "out"))
     written = pd.read_parquet(tmp_path / "out" / "metrics.parquet")
-    found = caramel.metrics(rows, bootstrap=100)
+    found = caramel.metrics(rows, n_bootstrap=100)
     pd.testing.assert_frame_equal(found, written, check_dtype=False)
     assert found["ties"].max() > 0
-    again = caramel.metrics(rows.sample(frac=1, random_state=0), benchmark="sugarcrepe", bootstrap=100)
+    again = caramel.metrics(rows.sample(frac=1, random_state=0), benchmark="sugarcrepe", n_bootstrap=100)
     pd.testing.assert_frame_equal(
         again.sort_values(["subset"]), found.sort_values(["subset"]), check_like=True
     )
@@ -168,7 +168,7 @@ def test_metrics_of_others_columns_are_those_of_the_command_on_their_file(tmp_pa
         arguments = ["--benchmark", "sugarcrepe", str(tmp_path / "rows.csv"), "--bootstrap", "100"]
         command("metrics", *arguments, "--out", str(tmp_path / "out"))
         written = pd.read_parquet(tmp_path / "out" / "metrics.parquet")
-        found = caramel.metrics(given, benchmark="sugarcrepe", bootstrap=100)
+        found = caramel.metrics(given, benchmark="sugarcrepe", n_bootstrap=100)
         pd.testing.assert_frame_equal(found, written, check_dtype=False)
 
 
@@ -178,9 +178,9 @@ def test_compare_of_frames_is_that_of_the_command_on_their_files(tmp_path: Path)
         write_table(SIMILARITIES, rows, tmp_path / name / "similarities.parquet")
     folders = [str(tmp_path / name) for name in sides]
     command("compare", *folders, "--out", str(tmp_path / "c"), "--bootstrap", "100")
-    found = caramel.compare(sides["a"], sides["b"], bootstrap=100)
+    found = caramel.compare(sides["a"], sides["b"], n_bootstrap=100)
     pd.testing.assert_frame_equal(found, pd.read_csv(tmp_path / "c" / "comparison.csv"), check_dtype=False)
-    seeds = caramel.compare([sides["a"], similarities("a", 7)], [sides["b"]], bootstrap=100)
+    seeds = caramel.compare([sides["a"], similarities("a", 7)], [sides["b"]], n_bootstrap=100)
     assert seeds["seeds_a"].tolist() == [2] * len(seeds)
 
 

@@ -174,7 +174,7 @@ def lab(root: Path) -> Path:
     ]
     names = ["instance_id", "model", "benchmark", "image_id", "subsets", "s_c0_i0", "s_c1_i0"]
     scored = build_frame(SIMILARITIES, pd.DataFrame(rows, columns=names))
-    found = summarise_similarities(scored, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, bootstrap=100, seed=1)
+    found = summarise_similarities(scored, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, n_bootstrap=100, seed=1)
     out = root / "data" / "evaluate"
     write_table(SIMILARITIES, scored, out / "similarities.parquet")
     write_table(ANSWERS, build_frame(ANSWERS, []), out / "answers.parquet")

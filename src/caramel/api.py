@@ -71,7 +71,7 @@ def score(
     name: str = "model",
     batch_size: int | None = None,
     precision: Literal["fp32", "bf16", "fp16", "auto"] = "fp32",
-    bootstrap: int = 1000,
+    n_bootstrap: int = 1000,
     seed: int = 0,
     out: str | Path | None = None,
 ) -> Scores:
@@ -122,7 +122,7 @@ def score(
     if not isinstance(name, str) or not name:
         raise ConfigError(f"name={name!r} must be a text that is not empty.")
     _check_number("batch_size", batch_size, 1, None)
-    _check_number("bootstrap", bootstrap, *RESAMPLES)
+    _check_number("bootstrap", n_bootstrap, *RESAMPLES)
     _check_number("seed", seed, 0, None)
     with use_eval_mode(model):
         live = wrap_model(
@@ -136,15 +136,15 @@ def score(
         return score_model(
             live,
             benchmark,
-            batch=batch_size,
-            bootstrap=bootstrap,
+            batch_size=batch_size,
+            n_bootstrap=n_bootstrap,
             seed=seed,
             out=None if out is None else Path(out),
         )
 
 
 def metrics(
-    frame: pd.DataFrame, *, benchmark: str | None = None, bootstrap: int = 1000, seed: int = 0
+    frame: pd.DataFrame, *, benchmark: str | None = None, n_bootstrap: int = 1000, seed: int = 0
 ) -> pd.DataFrame:
     """Return all metrics, with intervals, of per-instance results; the function behind ``caramel metrics``.
 
@@ -168,16 +168,16 @@ def metrics(
     """
     from caramel.evaluation.results.frames import compute_frame_metrics
 
-    _check_number("bootstrap", bootstrap, *RESAMPLES)
+    _check_number("bootstrap", n_bootstrap, *RESAMPLES)
     _check_number("seed", seed, 0, None)
-    return compute_frame_metrics(frame, benchmark, bootstrap=bootstrap, seed=seed)
+    return compute_frame_metrics(frame, benchmark, n_bootstrap=n_bootstrap, seed=seed)
 
 
 def compare(
     a: pd.DataFrame | Sequence[pd.DataFrame],
     b: pd.DataFrame | Sequence[pd.DataFrame],
     *,
-    bootstrap: int = 1000,
+    n_bootstrap: int = 1000,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Return model a against model b on the same instances: paired, clustered on the image, Holm-corrected.
@@ -202,9 +202,9 @@ def compare(
     """
     from caramel.evaluation.results.frames import compare_frames
 
-    _check_number("bootstrap", bootstrap, *RESAMPLES)
+    _check_number("bootstrap", n_bootstrap, *RESAMPLES)
     _check_number("seed", seed, 0, None)
-    return compare_frames(a, b, resamples=bootstrap, seed=seed)
+    return compare_frames(a, b, resamples=n_bootstrap, seed=seed)
 
 
 def audit_captions(

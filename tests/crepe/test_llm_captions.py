@@ -45,10 +45,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
 
 def teller(server: ChatServer, folder: Path, max_requests: int | None = None) -> CaptionWriter:
     return create_caption_writer(
-        LANGUAGE_MODELS["chat"].load(f"m@{server.url}", at_once=2, workers=0),
+        LANGUAGE_MODELS["chat"].load(f"m@{server.url}", max_connections=2, workers=0),
         folder / "r.sqlite",
         seed=0,
-        at_once=2,
+        max_connections=2,
         max_requests=max_requests,
     )
 
@@ -93,7 +93,7 @@ def test_a_server_that_never_replies_is_an_error_before_any_file_is_touched(
         return Response(body=b"no reply")
 
     server.behave = refuses
-    patient = load_chat_model(f"m@{server.url}", at_once=2, workers=0)
+    patient = load_chat_model(f"m@{server.url}", max_connections=2, workers=0)
     hurried = replace(patient, endpoint=replace(patient.endpoint, longest=0.01))
     kept = get_file_path(tmp_path / "set", "atom", 7)
     kept.parent.mkdir(parents=True)
@@ -106,7 +106,7 @@ def test_a_server_that_never_replies_is_an_error_before_any_file_is_touched(
             tmp_path / "set",
             seed=0,
             reject=lambda reject: None,
-            write_captions=create_caption_writer(hurried, tmp_path / "r.sqlite", seed=0, at_once=2),
+            write_captions=create_caption_writer(hurried, tmp_path / "r.sqlite", seed=0, max_connections=2),
         )
     assert kept.read_text() == "of an earlier run"
 

@@ -64,7 +64,7 @@ def test_a_reader_of_words_is_at_chance_where_order_alone_differs_and_an_exact_o
 ) -> None:
     row = dict(zip(("caption", "negative_caption"), captions, strict=True))
     instances = pd.DataFrame([{**row, "image_id": "plain", "negative_image_id": negative}])
-    found = read_group(instances, images, further_objects=False)
+    found = read_group(instances, images, allow_unmentioned_objects=False)
     assert found[0][0] == pytest.approx(words)
     assert found[1][0] == 1
 
@@ -72,14 +72,14 @@ def test_a_reader_of_words_is_at_chance_where_order_alone_differs_and_an_exact_o
 def test_where_pictures_may_show_more_an_added_object_leaves_the_caption_true(images: Path) -> None:
     row = {"caption": "A car and a box.", "negative_caption": "A car and a box along with a cup."}
     instances = pd.DataFrame([{**row, "image_id": "plain", "negative_image_id": "three"}])
-    _, exact = read_group(instances, images, further_objects=True)
+    _, exact = read_group(instances, images, allow_unmentioned_objects=True)
     assert exact[0] < 1
 
 
 def test_free_captions_have_no_reader(tmp_path: Path) -> None:
     row = {"caption": "Two people ride.", "negative_caption": "Two people walk."}
     instances = pd.DataFrame([{**row, "image_id": "a", "negative_image_id": "b"}])
-    assert np.isnan(read_group(instances, tmp_path / "images.parquet", further_objects=False)).all()
+    assert np.isnan(read_group(instances, tmp_path / "images.parquet", allow_unmentioned_objects=False)).all()
 
 
 def test_ties_that_are_broken_at_random_give_one_in_six() -> None:
@@ -114,6 +114,6 @@ def test_instances_on_which_models_differ_are_counted_against_the_base_and_among
     instances = [{**instance, "instance_id": str(i)} for i in range(5)]
     write_table(INSTANCES, build_frame(INSTANCES, instances), tmp_path / "instances.parquet")
     found = compute_bounds(
-        compute_run_hits(similarities, "instances", ["group"]), tmp_path, further_objects=False
+        compute_run_hits(similarities, "instances", ["group"]), tmp_path, allow_unmentioned_objects=False
     ).set_index("subset")
     assert found.loc["swap_att", ["n", "base", "base_differs", "runs_differ"]].tolist() == [5, 0.4, 2, 1]

@@ -111,7 +111,7 @@ def test_in_python_it_is_the_same_choice(folder: Path) -> None:
     def encode(items: list[object]) -> np.ndarray:
         return np.ones((len(items), 4))
 
-    scores = caramel.score((encode, encode), benchmark, bootstrap=100)
+    scores = caramel.score((encode, encode), benchmark, n_bootstrap=100)
     overall = scores.metrics.set_index("subset").loc["all"]
     assert (len(benchmark), overall["n"], overall["unscored"]) == (20, 20, 4)
 

@@ -112,7 +112,7 @@ def test_an_open_clip_model_in_memory_scores_as_its_checkpoint_on_disk(
     benchmark: LoadedBenchmark, folder: Path, open_clip_parts: tuple[Any, dict[str, Any]]
 ) -> None:
     model, parts = open_clip_parts
-    found = caramel.score(model, benchmark, **parts, bootstrap=100)
+    found = caramel.score(model, benchmark, **parts, n_bootstrap=100)
     similarities, metrics = on_disk(f"open_clip:{folder}")
     pd.testing.assert_frame_equal(found.similarities, similarities, check_exact=True, check_dtype=False)
     pd.testing.assert_frame_equal(found.metrics, metrics, check_exact=True, check_dtype=False)
@@ -126,7 +126,7 @@ def test_a_transformers_model_in_memory_scores_as_its_checkpoint_on_disk(
     benchmark: LoadedBenchmark, transformers_parts: tuple[Any, dict[str, Any], Path]
 ) -> None:
     model, parts, folder = transformers_parts
-    found = caramel.score(model, benchmark, **parts, bootstrap=100)
+    found = caramel.score(model, benchmark, **parts, n_bootstrap=100)
     similarities, metrics = on_disk(f"dual:{folder}")
     pd.testing.assert_frame_equal(found.similarities, similarities, check_exact=True, check_dtype=False)
     pd.testing.assert_frame_equal(found.metrics, metrics, check_exact=True, check_dtype=False)
@@ -147,7 +147,7 @@ def test_two_functions_score_as_the_checkpoint_that_they_use(
         inputs = processor(text=texts, return_tensors="pt", padding=True, truncation=True)
         return model.get_text_features(**inputs).pooler_output.numpy()
 
-    found = caramel.score((encode_images, encode_texts), benchmark, bootstrap=100)
+    found = caramel.score((encode_images, encode_texts), benchmark, n_bootstrap=100)
     similarities, metrics = on_disk(f"dual:{folder}")
     # Their batches are padded to other lengths than ours, so that sums differ in the last bits.
     pd.testing.assert_frame_equal(found.similarities, similarities, atol=1e-6, rtol=0, check_dtype=False)
@@ -161,7 +161,7 @@ def test_equal_vectors_of_functions_tie_exactly(benchmark: LoadedBenchmark) -> N
     def encode_texts(texts: list[str]) -> list[list[float]]:
         return [[3.0 * text.lower().count(letter) for letter in "aeo"] for text in texts]
 
-    rows = caramel.score((encode_images, encode_texts), benchmark, bootstrap=100).similarities
+    rows = caramel.score((encode_images, encode_texts), benchmark, n_bootstrap=100).similarities
     same = rows["instance_id"].str.extract(r"(\d+)$")[0].astype(int) % 5 == 0
     assert same.sum() == 10
     assert (rows.loc[same, "s_c0_i0"] == rows.loc[same, "s_c1_i0"]).all()
@@ -177,7 +177,7 @@ def test_each_distinct_image_and_text_is_encoded_once_in_batches(benchmark: Load
 
         return encoded
 
-    caramel.score((encode("images"), encode("texts")), benchmark, batch_size=4, bootstrap=100)
+    caramel.score((encode("images"), encode("texts")), benchmark, batch_size=4, n_bootstrap=100)
     for kind, number in (("images", 5), ("texts", len(texts_of(benchmark)))):
         items = [item for batch in batches[kind] for item in batch]
         assert len(items) == len(set(items)) == number
@@ -197,11 +197,11 @@ def test_the_model_and_all_random_states_are_as_before(
     modes = [part.training for part in model.modules()]
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     states = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()  # noqa: NPY002
-    other, plain = copy.deepcopy(model), caramel.score(model, benchmark, **parts, bootstrap=100)
+    other, plain = copy.deepcopy(model), caramel.score(model, benchmark, **parts, n_bootstrap=100)
     model.logit_scale.grad = torch.ones(())
     tokens = parts["tokenizer"](["a red car"])
     with torch.autocast("cpu", torch.bfloat16):
-        found = caramel.score(model, benchmark, **parts, bootstrap=100)
+        found = caramel.score(model, benchmark, **parts, n_bootstrap=100)
         assert torch.is_autocast_enabled("cpu")
         assert torch.is_grad_enabled()
         model.encode_text(tokens).sum().backward()  # through weights that score used, in the same autocast
@@ -240,7 +240,7 @@ def test_a_training_is_the_same_with_and_without_scores_between_its_steps(
             loss.backward()
             optimizer.step()
             if scoring:
-                caramel.score(model, benchmark, **parts, bootstrap=100)
+                caramel.score(model, benchmark, **parts, n_bootstrap=100)
         return [value.detach() for value in model.parameters()]
 
     assert all(map(torch.equal, trained(scoring=True), trained(scoring=False)))
@@ -268,7 +268,7 @@ def test_what_a_model_keeps_of_a_scoring_pass_can_be_learnt_through(benchmark: L
 
     model = Keeping()
     preprocess = open_clip.transform.image_transform(8, is_train=False)
-    caramel.score(model, benchmark, tokenizer=tokenizer, preprocess=preprocess, bootstrap=100)
+    caramel.score(model, benchmark, tokenizer=tokenizer, preprocess=preprocess, n_bootstrap=100)
     model.encode_image(torch.rand(2, 3, 8, 8)).sum().backward()
     assert model.weight.grad is not None
 
@@ -384,7 +384,7 @@ def test_missing_and_wrong_parts_of_a_model_are_explained(
             caramel.score(given, benchmark, **more)
     with pytest.raises(BackendError, match="precision='bf16'"):
         caramel.score(model.bfloat16(), benchmark, **parts)
-    assert caramel.score(model, benchmark, **parts, precision="bf16", bootstrap=100).overall
+    assert caramel.score(model, benchmark, **parts, precision="bf16", n_bootstrap=100).overall
 
 
 def test_a_benchmark_that_cannot_be_loaded_is_explained(data: Path) -> None:

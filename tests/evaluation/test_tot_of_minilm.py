@@ -33,7 +33,7 @@ def test_minilm_scores_what_its_row_of_the_paper_says(tmp_path: Path) -> None:
     keys = [image.path.encode()[-16:].rjust(16) for image in task.images]
     rows = compute_similarities(task, keys, run, benchmark="sugarcrepe_pp")
     assert rows["s_c0_i0"].isna().all()
-    metrics = summarise_similarities(rows, {BENCHMARK.name: BENCHMARK}, bootstrap=10, seed=0)
+    metrics = summarise_similarities(rows, {BENCHMARK.name: BENCHMARK}, n_bootstrap=10, seed=0)
     tot = metrics[metrics["metric"] == "tot"].set_index("subset")["value"]
     found = {subset: round(100 * tot[subset], 2) for subset in PUBLISHED}
     assert found == PUBLISHED

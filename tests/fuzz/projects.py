@@ -221,7 +221,7 @@ def answers() -> None:
     ]
     frame = build_frame(ANSWERS, rows)
     write_table(ANSWERS, frame, "data/a/answers.parquet")
-    found = summarise_answers(frame, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, bootstrap=100, seed=0)
+    found = summarise_answers(frame, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, n_bootstrap=100, seed=0)
     write_table(METRICS, found, "data/a/metrics.parquet")
 
 

@@ -134,7 +134,8 @@ def test_what_is_found_is_what_comparing_each_text_with_each_finds() -> None:
     made = []
     while len(made) < 240:  # of few scenes, so that much recurs
         said = sample_meaning(
-            rng, sample_scene(np.random.default_rng(len(made) % 30), num_objects=2, prior=0).things
+            rng,
+            sample_scene(np.random.default_rng(len(made) % 30), num_objects=2, typical_color_prob=0).things,
         )
         made.append(realise_caption(Reading(said, int(rng.integers(len(PATTERNS[get_pattern_key(said)]))))))
     splits = rng.choice(["train", "val", "test"], size=80)

@@ -25,7 +25,7 @@ class Machine:
 
 
 def run(items, machine, batch=4, prepare=list, device="cpu"):
-    return run_in_batches(items, prepare, machine, batch=batch, device=device)
+    return run_in_batches(items, prepare, machine, batch_size=batch, device=device)
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 8, 13])
@@ -118,7 +118,9 @@ def test_a_token_that_the_model_has_no_row_for_is_an_error_of_its_files() -> Non
     with pytest.raises(BackendError, match="The model has no row for a token"):
         run([1, 2, 4], lookup)
     with pytest.raises(BackendError, match="Model 'mine' has no row for a token"):
-        run_in_batches_by_length([1, 2, 4], [1, 1, 1], list, lookup, batch=None, device="cpu", name="mine")
+        run_in_batches_by_length(
+            [1, 2, 4], [1, 1, 1], list, lookup, batch_size=None, device="cpu", name="mine"
+        )
 
 
 def test_a_token_without_a_row_is_that_error_on_a_gpu_too() -> None:
@@ -139,7 +141,7 @@ def test_an_index_error_of_our_own_is_not_put_down_to_the_files() -> None:
 @pytest.mark.parametrize(("count", "batch"), [(1, 4), (7, 4), (40, 32)])
 def test_a_short_batch_is_filled_up_with_its_last_item_where_that_is_asked(count, batch) -> None:
     machine = Machine()
-    rows = run_in_batches(range(count), list, machine, batch=batch, device="cpu", fill=True)
+    rows = run_in_batches(range(count), list, machine, batch_size=batch, device="cpu", fill=True)
     assert rows[:, 0].tolist() == list(range(count))
     assert min(machine.tried) >= LEAST
     assert all(set(part[batch:]) <= {part[min(batch, len(part)) - 1]} for part in machine.done)
@@ -147,7 +149,7 @@ def test_a_short_batch_is_filled_up_with_its_last_item_where_that_is_asked(count
 
 def test_a_batch_that_does_not_fit_is_not_filled_up_any_more() -> None:
     machine = Machine(room=4)
-    rows = run_in_batches(range(6), list, machine, batch=8, device="cpu", fill=True)
+    rows = run_in_batches(range(6), list, machine, batch_size=8, device="cpu", fill=True)
     assert rows[:, 0].tolist() == list(range(6))
     assert machine.tried == [LEAST, 3, 3]
 
@@ -155,6 +157,6 @@ def test_a_batch_that_does_not_fit_is_not_filled_up_any_more() -> None:
 def test_items_of_a_batch_have_one_length() -> None:
     machine, items = Machine(), list(range(30))
     lengths = [1 + item % 3 for item in items]
-    rows = run_in_batches_by_length(items, lengths, list, machine, batch=4, device="cpu")
+    rows = run_in_batches_by_length(items, lengths, list, machine, batch_size=4, device="cpu")
     assert rows[:, 0].tolist() == items
     assert all(len({lengths[item] for item in part}) == 1 for part in machine.done)

@@ -44,14 +44,14 @@ def holding(mebibytes: int):
 
 def test_a_batch_that_does_not_fit_onto_the_gpu_is_halved(gibibyte: None) -> None:
     forward, tried = holding(100)  # ten of them fit
-    rows = run_in_batches(list(range(40)), list, forward, batch=32, device="cuda")
+    rows = run_in_batches(list(range(40)), list, forward, batch_size=32, device="cuda")
     assert rows[:, 0].tolist() == list(range(40))
     assert tried == [32, 16, 8, 8, 8, 8, 8]
 
 
 def test_an_item_that_does_not_fit_onto_the_gpu_is_an_error_that_names_the_cure(gibibyte: None) -> None:
     with pytest.raises(ResourceError, match=r"Not even one item fits into the memory of 'cuda'"):
-        run_in_batches([1, 2, 3], list, holding(1100)[0], batch=None, device="cuda")
+        run_in_batches([1, 2, 3], list, holding(1100)[0], batch_size=None, device="cuda")
 
 
 def test_a_token_without_a_row_is_an_error_of_the_files() -> None:

@@ -97,7 +97,7 @@ def test_failures_are_those_of_the_model_alone(server: ChatServer) -> None:
 
 def test_the_world_writes_negatives_and_a_model_paraphrases(server: ChatServer) -> None:
     source = sample_pairs(
-        counts={"train": 4}, objects=(1, 2), further_objects=False, unseen=0, prior=0.5,
+        counts={"train": 4}, num_objects=(1, 2), allow_unmentioned_objects=False, unseen_frac=0, typical_color_prob=0.5,
         absolute_positions=0.5, group_size=2, seed=1, put=lambda *_, **__: None,
     )  # fmt: skip
     write_table(PAIRS, source.pairs, "data/scenes/pairs.parquet")
@@ -133,7 +133,7 @@ def test_a_writer_that_is_trained_here_writes_of_the_world_and_its_errors_are_co
     monkeypatch.delenv("DVC_ROOT", raising=False)
     monkeypatch.chdir(tmp_path)
     source = sample_pairs(
-        counts={"train": 6, "test": 2}, objects=(1, 2), further_objects=False, unseen=0, prior=0.5,
+        counts={"train": 6, "test": 2}, num_objects=(1, 2), allow_unmentioned_objects=False, unseen_frac=0, typical_color_prob=0.5,
         absolute_positions=0.5, group_size=2, seed=1, put=lambda *_, **__: None,
     )  # fmt: skip
     write_table(PAIRS, source.pairs, "data/scenes/pairs.parquet")

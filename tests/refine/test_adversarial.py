@@ -229,8 +229,8 @@ def test_after_refinement_a_fresh_attacker_is_near_chance_on_real_captions():
     from caramel.sources.folders import read_pairs
 
     folder = str(Path(str(DATA)) / "sugarcrepe")
-    pairs = read_pairs(files=folder, held_out=(0.1, 0.2), seed=1, put=Taken()).pairs
-    written = given_negatives(pairs, files=folder, seed=2, attempts=1)
+    pairs = read_pairs(data_dir=folder, val_test_frac=(0.1, 0.2), seed=1, put=Taken()).pairs
+    written = given_negatives(pairs, data_dir=folder, seed=2, max_attempts=1)
     found = refined(pairs, written.negatives, written.paraphrases, build_frame(SCORES, []))
     after = score_pairs(found.pairs, found.negatives, scorers=GRID, folds=5, seed=5)
     for subsets in compute_blind_accuracy(after, found.negatives, pairs=found.pairs, folds=5).values():

@@ -118,7 +118,7 @@ class _Pictures:
 
     def one(self, image_id: str, split: str) -> tuple[dict[str, Any], str]:
         """Return an image, as ``stored`` takes it, and a true caption."""
-        scene = sample_scene(self.rng, num_objects=int(self.rng.integers(1, 4)), prior=0.5)
+        scene = sample_scene(self.rng, num_objects=int(self.rng.integers(1, 4)), typical_color_prob=0.5)
         meaning = sample_meaning(self.rng, scene.things)
         caption = realise_caption(
             Reading(meaning, int(self.rng.integers(len(PATTERNS[get_pattern_key(meaning)]))))
@@ -346,15 +346,17 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
                     point = {"model": name, "step": step, "metric": metric, "value": value}
                     curves.append({**point, "kept": step == 200})
     similarities = build_frame(SIMILARITIES, pd.concat(parts, ignore_index=True))
-    metrics = summarise_similarities(similarities, {"instances": BENCHMARK}, bootstrap=200, seed=0)
+    metrics = summarise_similarities(similarities, {"instances": BENCHMARK}, n_bootstrap=200, seed=0)
     out = data / "evaluate"
     write_table(METRICS_TABLE, metrics, out / "metrics.parquet")
     put(out / "metrics.json", {"base": {"group": 0.5}})
     summarise_variants(metrics).to_csv(out / "variants.csv", index=False)
     runs = compute_run_hits(similarities, "instances", BENCHMARK.metrics)
     headline = runs.select_metrics(HEADLINE)
-    compare_variants(runs, BENCHMARK, bootstrap=200, seed=0).to_csv(out / "differences.csv", index=False)
-    compute_bounds(headline, data / "assemble", further_objects=False).to_csv(out / "bounds.csv", index=False)
+    compare_variants(runs, BENCHMARK, n_bootstrap=200, seed=0).to_csv(out / "differences.csv", index=False)
+    compute_bounds(headline, data / "assemble", allow_unmentioned_objects=False).to_csv(
+        out / "bounds.csv", index=False
+    )
     write_table(SIMILARITIES, similarities, out / "similarities.parquet")
     probes = [
         (model, target, 120, 0.27, 0.3 + 0.5 * share, 0.22 + 0.5 * share, 0.38 + 0.5 * share)
@@ -367,7 +369,7 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
     ]
     pd.DataFrame(probes, columns=list(PROBE_COLUMNS)).to_csv(out / "probes.csv", index=False)
     count_separable(headline).to_csv(out / "separability.csv", index=False)
-    standardise_compounds(headline, bootstrap=200, seed=0).to_csv(out / "compounds.csv", index=False)
+    standardise_compounds(headline, n_bootstrap=200, seed=0).to_csv(out / "compounds.csv", index=False)
     found = metrics[
         (metrics["model"] == "base") & metrics["metric"].isin(("accuracy", "i2t", "t2i", "group"))
     ]

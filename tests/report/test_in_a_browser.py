@@ -145,7 +145,7 @@ def planted_report(text: str, tmp_path: Path, half: str = "") -> Path:
         last=tmp_path / "last.json",
         examples=3,
         exempt=["add"],
-        contrast={
+        primary_comparison={
             "variant": "trohn_img",
             "against": "base",
             "metric": "group",

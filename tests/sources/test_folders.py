@@ -37,7 +37,7 @@ def write_image(path: Path, size: tuple[int, int] = (5, 3)) -> None:
 
 
 def read(folder: Path, held_out: tuple[float, float] = SHARES, seed: int = 1, put=None):
-    source = read_pairs(files=str(folder), held_out=held_out, seed=seed, put=put or Taken())
+    source = read_pairs(data_dir=str(folder), val_test_frac=held_out, seed=seed, put=put or Taken())
     for table, rows in zip((PAIRS, REJECTS), source, strict=True):
         check_table(table, rows, "test")
     return source

@@ -170,7 +170,7 @@ class ChatServer:
 def load_quick(target: str, *, device: str, precision: str, name: str) -> ChatModel:
     """The family ``chat``, without long pauses."""
     model = load_chat(target, device=device, precision=precision, name=name)
-    return replace(model, endpoint=replace(model.endpoint, pause=0.001, attempts=2, timeout=5))
+    return replace(model, endpoint=replace(model.endpoint, pause=0.001, max_attempts=2, timeout=5))
 
 
 QUICK = replace(CHAT, load=load_quick)

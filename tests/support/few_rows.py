@@ -47,7 +47,7 @@ def tuned(
         data=[],
         **{"negatives": None, "overrides": {}, "mix": [], "search": None, "processes": 1, **changes},
         settings={**SETTINGS, **dict(settings), "device": "cpu", "precision": "fp32"},
-        workers=0,
+        num_workers=0,
         executor=executor,
         folder=folder / "trials",
         out=folder / "out",

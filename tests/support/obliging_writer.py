@@ -137,7 +137,7 @@ def write(
     written = language_negatives(
         pairs_of(CAPTIONS) if pairs is None else pairs,
         seed=2,
-        attempts=attempts,
+        max_attempts=attempts,
         parts=parts,
         model=settings,
         store=folder / "r.sqlite",

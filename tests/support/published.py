@@ -225,7 +225,7 @@ def agree(
         found = [None if math.isnan(value) else bool(value) for value in hits[metric]]
         assert found == wanted, metric
 
-    metrics = summarise_similarities(rows, {benchmark.name: benchmark}, bootstrap=20, seed=0)
+    metrics = summarise_similarities(rows, {benchmark.name: benchmark}, n_bootstrap=20, seed=0)
     check_table(METRICS, metrics, "test")
     by_subset = {"all": list(range(len(instances)))}
     for n, x in enumerate(instances):

@@ -145,7 +145,7 @@ def agrees(rows: pd.DataFrame, benchmark: Benchmark, verdicts: Sequence[Verdict]
     for metric in benchmark.metrics:
         np.testing.assert_array_equal(hits[metric], [v.value(metric) for v in verdicts], metric)
         assert ties[metric].tolist() == [v.tie(metric) for v in verdicts], metric
-    found = summarise_similarities(rows, {benchmark.name: benchmark}, bootstrap=20, seed=0)
+    found = summarise_similarities(rows, {benchmark.name: benchmark}, n_bootstrap=20, seed=0)
     check_table(METRICS, found, "test")
     expected = {}
     for subset in {"all", *(name for v in verdicts for name in v.subsets)}:

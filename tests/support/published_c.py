@@ -116,7 +116,7 @@ def agrees(benchmark: Benchmark, rows: pd.DataFrame, expected: Mapping[str, Sequ
             assert (None if math.isnan(hit) else bool(hit)) == verdict.hit, (metric, place)
             assert bool(found.ties[metric].iloc[place]) == verdict.tie, (metric, place)
             assert tuple(rows["subsets"].iloc[place]) == verdict.subsets, place
-    table = summarise_similarities(rows, {benchmark.name: benchmark}, bootstrap=20, seed=0)
+    table = summarise_similarities(rows, {benchmark.name: benchmark}, n_bootstrap=20, seed=0)
     check_table(METRICS, table, "test")
     judged = table.set_index(["subset", "metric"])
     for metric, verdicts in expected.items():

@@ -44,7 +44,7 @@ def stepped(model, rate: float = 0.1) -> None:
 
 def learning(kind: str, trained: str, layers: int = 1) -> set[str]:
     model = tiny_clips.build(kind)
-    set_trainable_params(model, trained, layers=layers, lora=LORA, seed=1)
+    set_trainable_params(model, trained, unlocked_layers=layers, lora=LORA, seed=1)
     return {name for name, value in model.named_parameters() if value.requires_grad}
 
 
@@ -80,12 +80,12 @@ def test_towers_without_such_layers_have_no_last_ones(kind: str) -> None:
 
 def test_what_is_frozen_keeps_its_statistics() -> None:
     model = tiny_clips.build("resnet")
-    set_trainable_params(model, "text", layers=1, lora=LORA, seed=1)
+    set_trainable_params(model, "text", unlocked_layers=1, lora=LORA, seed=1)
     set_training_mode(model)
     assert not model.visual.training
     assert not any(module.training for module in model.visual.modules())
     assert model.transformer.training
-    set_trainable_params(model, "image", layers=1, lora=LORA, seed=1)
+    set_trainable_params(model, "image", unlocked_layers=1, lora=LORA, seed=1)
     set_training_mode(model)
     assert model.visual.bn1.training
 
@@ -100,7 +100,7 @@ def test_corrections_change_nothing_at_first_and_are_plain_weights_at_last(kind:
         if kind == "siglip"
         else {**LORA, "targets": [*LORA["targets"], "visual.conv1.weight"]}
     )
-    set_trainable_params(model, "lora", layers=1, lora=lora, seed=1)
+    set_trainable_params(model, "lora", unlocked_layers=1, lora=lora, seed=1)
     # The weights are the same bit for bit; sums over them may be taken in another order where a gradient flows elsewhere.
     assert torch.allclose(vectors(model), before, atol=1e-6)
     assert kind == "siglip" or torch.equal(vectors(model), before)

@@ -50,7 +50,7 @@ def budget(sample: int) -> None:
     pairs = read_table(PAIRS, "data/scenes/pairs.parquet")
     settings = section.language_model.model_dump()
     estimate = estimate_cost(
-        pairs, seed=section.seed, attempts=section.attempts, parts=parts, model=settings, sample=sample
+        pairs, seed=section.seed, max_attempts=section.attempts, parts=parts, model=settings, sample=sample
     )
     echo(f"texts       {estimate.texts:>15,}  {' and '.join(parts)} of {len(pairs):,} captions")
     echo(f"known       {estimate.known:>15,}  requests whose replies are kept")

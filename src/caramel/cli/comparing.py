@@ -20,7 +20,7 @@ RUN = click.Path(exists=True, path_type=Path)
 @click.option("--out", required=True, type=FOLDER, help="Folder to write to.")
 @bootstraps
 @seeded
-def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, seed: int) -> None:
+def metrics(benchmark: str, files: tuple[Path, ...], out: Path, n_bootstrap: int, seed: int) -> None:
     """Recompute all metrics from per-instance FILES: scores, or the authors' true/false columns.
 
     FILES are similarities.parquet of `caramel eval` (or its folder), or CSV, JSON, JSON Lines or Parquet of
@@ -42,7 +42,7 @@ def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, 
         [out / name for name in run_files.METRICS],
         [file for path in files for file in list_result_files(path)],
     )
-    result = compute_file_metrics(list(files), BENCHMARKS[benchmark], bootstrap=bootstrap, seed=seed)
+    result = compute_file_metrics(list(files), BENCHMARKS[benchmark], n_bootstrap=n_bootstrap, seed=seed)
     run_files.write_metrics(result, out)
     echo(format_metrics(result))
     for note in result.attrs["notes"]:
@@ -56,7 +56,7 @@ def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, 
 @click.option("--out", type=FOLDER, help="Folder to write comparison.csv to.")
 @bootstraps
 @seeded
-def compare(a: str, b: str, out: Path | None, bootstrap: int, seed: int) -> None:
+def compare(a: str, b: str, out: Path | None, n_bootstrap: int, seed: int) -> None:
     """Compare model A with model B on the same instances: paired, clustered on the image, Holm-corrected.
 
     A and B are each a folder of `caramel eval` or a similarities.parquet; several, joined by commas, are
@@ -78,7 +78,7 @@ def compare(a: str, b: str, out: Path | None, bootstrap: int, seed: int) -> None
         forbid_overwriting_inputs(
             [out / COMPARISON], [run_file(text) for side in (a, b) for text in side.split(",")]
         )
-    comparison = compared(read_runs(a.split(",")), read_runs(b.split(",")), resamples=bootstrap, seed=seed)
+    comparison = compared(read_runs(a.split(",")), read_runs(b.split(",")), resamples=n_bootstrap, seed=seed)
     if out is not None:
         write_csv(out / COMPARISON, comparison)
     echo(format_comparison(comparison, a, b))
@@ -112,7 +112,7 @@ def table(
     seeds: bool,
     intervals: bool,
     out: Path | None,
-    bootstrap: int,
+    n_bootstrap: int,
     seed: int,
 ) -> None:
     """Write a paper's table from RUNS, folders of `caramel eval` or `caramel metrics`, beside the published rows.
@@ -142,7 +142,7 @@ def table(
         subsets=subsets,
         published=published,
         style=style,  # type: ignore[arg-type]
-        resamples=bootstrap,
+        resamples=n_bootstrap,
         seed=seed,
         further=run_files.read_unscored_metrics(runs),
         seeds=seeds,

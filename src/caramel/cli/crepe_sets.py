@@ -210,7 +210,7 @@ def productivity(
     walks: int,
     writer: str | None,
     entailment: Path | None,
-    at_once: int,
+    max_connections: int,
     max_requests: int | None,
 ) -> None:
     """Make the set on productivity: captions of 4 to 12 atoms, by random walks through scene graphs.
@@ -257,7 +257,7 @@ def productivity(
             seed=seed,
             reject=reject,
             plausible=_load_plausibility_scorer(sensible),
-            write_captions=_build_caption_writer(writer, seed, at_once, max_requests),
+            write_captions=_build_caption_writer(writer, seed, max_connections, max_requests),
             entailed=None
             if entailment is None
             else TEXT_JUDGES["entailment"].load(str(entailment)).predict_probabilities,
@@ -313,7 +313,7 @@ def _load_plausibility_scorer(folder: Path | None) -> PlausibilityScorer | None:
 
 
 def _build_caption_writer(
-    spec: str | None, seed: int, at_once: int, max_requests: int | None
+    spec: str | None, seed: int, max_connections: int, max_requests: int | None
 ) -> CaptionWriter:
     """Return what writes captions: the template, or a language model."""
     from caramel.crepe.llm_captions import create_caption_writer, write_template_captions
@@ -324,10 +324,10 @@ def _build_caption_writer(
         return write_template_captions
     family, _, target = spec.partition(":")
     return create_caption_writer(
-        LANGUAGE_MODELS[family].load(target, at_once=at_once, workers=0),
+        LANGUAGE_MODELS[family].load(target, max_connections=max_connections, workers=0),
         STORE,
         seed=seed,
-        at_once=at_once,
+        max_connections=max_connections,
         max_requests=max_requests,
     )
 

@@ -103,7 +103,7 @@ def evaluate(
     dry_run: bool,
     store: Path,
     executor: str,
-    bootstrap: int,
+    n_bootstrap: int,
     seed: int,
 ) -> None:
     """Score models on benchmarks, with intervals.
@@ -142,8 +142,8 @@ def evaluate(
         sources,
         device=device,
         precision=precision,
-        batch=batch_size,
-        bootstrap=bootstrap,
+        batch_size=batch_size,
+        n_bootstrap=n_bootstrap,
         seed=seed,
         executor=library.select_executor() if executor == "auto" else executor,  # type: ignore[arg-type]
         store=store,

@@ -70,7 +70,7 @@ def format_graph(graph: SceneGraph) -> dict[str, str]:
 
 
 def create_caption_writer(
-    model: LanguageModel, store: Path, *, seed: int, at_once: int, max_requests: int | None = None
+    model: LanguageModel, store: Path, *, seed: int, max_connections: int, max_requests: int | None = None
 ) -> CaptionWriter:
     """Return what writes captions of more than ``TEMPLATE`` atoms by a model, and others by the template.
 
@@ -86,7 +86,7 @@ def create_caption_writer(
         ResourceError: when it is called: ``max_requests`` is reached; what came is kept.
     """
     named_model = NamedModel(dump_canonical_json(model.identity), lambda: model)
-    request_settings = RequestSettings(named_model.name, seed, SHOWN, MAX_TOKENS, False, at_once)
+    request_settings = RequestSettings(named_model.name, seed, SHOWN, MAX_TOKENS, False, max_connections)
 
     def write_captions(graphs: Sequence[SceneGraph]) -> list[Caption | str]:
         llm_graphs = [graph for graph in graphs if len(graph.list_positions()) > TEMPLATE]

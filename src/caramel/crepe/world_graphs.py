@@ -34,7 +34,7 @@ TRIES = 100_000
 
 def sample_grid_scene(
     rng: np.random.Generator,
-    objects: int,
+    num_objects: int,
     *,
     words: Sequence[str] = (*NOUNS, *COLOURS),
     without: Container[Compound] = (),
@@ -49,8 +49,8 @@ def sample_grid_scene(
     """
     nouns, colours = ([w for w in known if w in words] for known in (NOUNS, COLOURS))
     for _ in range(TRIES):
-        names = rng.choice(len(nouns), objects, replace=False).tolist()
-        cells = rng.choice(SIDE * SIDE, objects, replace=False).tolist()
+        names = rng.choice(len(nouns), num_objects, replace=False).tolist()
+        cells = rng.choice(SIDE * SIDE, num_objects, replace=False).tolist()
         scene_objects = tuple(
             SceneObject(
                 nouns[name],
@@ -63,7 +63,7 @@ def sample_grid_scene(
         scene = Scene(scene_objects, BACKGROUNDS[int(rng.integers(len(BACKGROUNDS)))])
         if not any(compound in without for compound in build_graph(scene).list_compounds()):
             return scene
-    raise AssertionError(f"no scene of {objects} objects in {TRIES} draws")
+    raise AssertionError(f"no scene of {num_objects} objects in {TRIES} draws")
 
 
 def draw_tiled_image(scene: Scene, rng: np.random.Generator) -> npt.NDArray[np.uint8]:

@@ -45,11 +45,11 @@ class LiveModel(Protocol):
 
     name: str
 
-    def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+    def encode_images(self, images: Sequence[bytes], batch_size: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d), for encoded image files."""
         ...
 
-    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+    def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d)."""
         ...
 
@@ -128,15 +128,19 @@ class _FunctionEncoder:
         self.name = name
         self._images, self._texts = images, texts
 
-    def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+    def encode_images(self, images: Sequence[bytes], batch_size: int | None) -> Embeddings:
         """Return unit vectors (n, d) of encoded image files."""
         forward = partial(_compute_unit_vectors, self._images, "images")
-        return run_in_batches(images, _open_images, forward, batch=batch, device="cpu")
+        return run_in_batches(images, _open_images, forward, batch_size=batch_size, device="cpu")
 
-    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+    def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
         """Return unit vectors (n, d)."""
         return run_in_batches(
-            texts, list, partial(_compute_unit_vectors, self._texts, "texts"), batch=batch, device="cpu"
+            texts,
+            list,
+            partial(_compute_unit_vectors, self._texts, "texts"),
+            batch_size=batch_size,
+            device="cpu",
         )
 
 

@@ -34,7 +34,7 @@ from caramel.utils.arrays import Bools, Floats
 Reader = Callable[[Meaning, tuple[SceneObject, ...]], bool]
 
 
-def compute_bounds(runs: RunHits, assembled: Path, *, further_objects: bool) -> pd.DataFrame:
+def compute_bounds(runs: RunHits, assembled: Path, *, allow_unmentioned_objects: bool) -> pd.DataFrame:
     """Return Group of base and readers by subset of one form, and on how many instances models differ: ``BOUND_COLUMNS``.
 
     ``base``, ``words`` and ``exact`` are shares in [0, 1], the readers' NaN where the captions are not of the world.
@@ -54,7 +54,7 @@ def compute_bounds(runs: RunHits, assembled: Path, *, further_objects: bool) -> 
     chosen = instances.set_index("instance_id").loc[runs.rows["instance_id"].to_numpy()[scored]]
     words, exact = (np.full(len(base), np.nan) for _ in range(2))
     words[scored], exact[scored] = read_group(
-        chosen, assembled / "images.parquet", further_objects=further_objects
+        chosen, assembled / "images.parquet", allow_unmentioned_objects=allow_unmentioned_objects
     )
     differ = (others != base).any(axis=0), (others != others[0]).any(axis=0)
     rows = []
@@ -67,7 +67,9 @@ def compute_bounds(runs: RunHits, assembled: Path, *, further_objects: bool) -> 
     return pd.DataFrame(rows, columns=list(BOUND_COLUMNS))
 
 
-def read_group(instances: pd.DataFrame, images: Path, *, further_objects: bool) -> tuple[Floats, Floats]:
+def read_group(
+    instances: pd.DataFrame, images: Path, *, allow_unmentioned_objects: bool
+) -> tuple[Floats, Floats]:
     """Return the chance of Group of each instance, (n,), of the reader of words and of the exact reader.
 
     NaN where a caption of the instances is no sentence of the world.
@@ -91,7 +93,7 @@ def read_group(instances: pd.DataFrame, images: Path, *, further_objects: bool) 
                 objects = image_objects[name]
                 if reading is None or objects is None:
                     continue
-                exactly = reading.alone or not further_objects
+                exactly = reading.alone or not allow_unmentioned_objects
                 fits = not exactly or len(objects) == len(reading.whole.mentions)
                 scores[row, c, i] = fits and reader(reading.whole, objects)
         expected.append(compute_expected_group(scores))

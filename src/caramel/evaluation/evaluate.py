@@ -50,8 +50,8 @@ def run_evaluation(
     *,
     device: str,
     precision: str,
-    batch: int | None,
-    bootstrap: int,
+    batch_size: int | None,
+    n_bootstrap: int,
     seed: int,
     executor: sharded_map.Executor,
     store: str | Path,
@@ -114,8 +114,8 @@ def run_evaluation(
         settings={
             "device": device,
             "precision": precision,
-            "batch": batch,
-            "bootstrap": bootstrap,
+            "batch": batch_size,
+            "bootstrap": n_bootstrap,
             "seed": seed,
             "limit": limit,
         },
@@ -125,7 +125,7 @@ def run_evaluation(
         gpus=get_gpus_per_worker(gpus, device),
         should_rerun=lambda result: result["failed"] > 0,  # the next run asks those questions again
         plan=lambda point, name: {
-            "planned": _plan_run(point, name, precision=precision, batch=batch, limit=limit),
+            "planned": _plan_run(point, name, precision=precision, batch_size=batch_size, limit=limit),
             "executor": of_shards,
             "gpus": get_gpus_per_worker(gpus, device),
             "store": os.path.realpath(store),
@@ -163,8 +163,8 @@ def evaluate_model(
     planned: tracking.PlannedRun,
     device: str,
     precision: str,
-    batch: int | None,
-    bootstrap: int,
+    batch_size: int | None,
+    n_bootstrap: int,
     seed: int,
     store: str,
     limit: int | None,
@@ -201,7 +201,7 @@ def evaluate_model(
     task = select_scorable(read_task(source, limit), source, with_images)
     keys = list_image_keys(task, with_images)
     device = resolve_device(device)  # here: nodes of a cluster may have another one
-    run = RunConfig(point["model"], device, precision, batch, store, executor, gpus)
+    run = RunConfig(point["model"], device, precision, batch_size, store, executor, gpus)
     model = open_model(run.model, device, precision)
     failed = 0
     if isinstance(model, Chooser):
@@ -209,19 +209,21 @@ def evaluate_model(
         failed = int((drop_missing_images(answer_rows, task)["outcome"] == "failed").sum())
         write_table(ANSWERS, answer_rows, Path(scratch, "answers.parquet"))
         metrics = summarise_answers(
-            answer_rows, {source.benchmark: benchmark}, bootstrap=bootstrap, seed=seed
+            answer_rows, {source.benchmark: benchmark}, n_bootstrap=n_bootstrap, seed=seed
         )
     else:
         rows = compute_similarities(task, keys, run, benchmark=source.benchmark)
         write_table(SIMILARITIES, rows, Path(scratch, "similarities.parquet"))
-        metrics = summarise_similarities(rows, {source.benchmark: benchmark}, bootstrap=bootstrap, seed=seed)
+        metrics = summarise_similarities(
+            rows, {source.benchmark: benchmark}, n_bootstrap=n_bootstrap, seed=seed
+        )
     write_table(METRICS, metrics, Path(scratch, "metrics.parquet"))
     log_run(metrics, planned, left_out=task.left_out)
     return {**select_overall_metrics(metrics), "failed": failed}
 
 
 def _plan_run(
-    point: dict[str, Any], trial: str, *, precision: str, batch: int | None, limit: int | None
+    point: dict[str, Any], trial: str, *, precision: str, batch_size: int | None, limit: int | None
 ) -> tracking.PlannedRun:
     """Return the MLflow run of a model on a benchmark."""
     source = BenchmarkSource(**point["source"])
@@ -233,7 +235,7 @@ def _plan_run(
         "content": point["content"],
         "weights": point["weights"],
         "precision": precision,
-        "batch": batch,
+        "batch": batch_size,
         "limit": limit,
         "missing": source.missing,
         **source.options,

@@ -56,11 +56,11 @@ def evaluate_models(
     data: str | None,
     images: str | None,
     split: str,
-    further_objects: bool,
-    retrieval: int,
+    allow_unmentioned_objects: bool,
+    retrieval_images: int,
     zero_shot: str,
-    batch: int,
-    bootstrap: int,
+    batch_size: int,
+    n_bootstrap: int,
     seed: int,
     device: str,
     gpus: float,
@@ -99,7 +99,7 @@ def evaluate_models(
         for name in FORMS
         if name == "instances" or Path(ASSEMBLED, f"{name}.parquet").exists()
     ]
-    held_out = _list_retention_sources(split, retrieval, seed)
+    held_out = _list_retention_sources(split, retrieval_images, seed)
     sources += held_out
     if has_content(Path(zero_shot)):
         sources.append(locate_benchmark(ZERO_SHOT, Path(zero_shot), None))
@@ -114,8 +114,8 @@ def evaluate_models(
         device=device,
         gpus=gpus,
         precision=precision,
-        batch=batch,
-        bootstrap=bootstrap,
+        batch_size=batch_size,
+        n_bootstrap=n_bootstrap,
         seed=seed,
         executor=executor,
         store=store,
@@ -128,7 +128,7 @@ def evaluate_models(
         for name in FORMS
         if name in {*ours["benchmark"]}
     }
-    drawn = {"bootstrap": bootstrap, "seed": seed}
+    drawn = {"bootstrap": n_bootstrap, "seed": seed}
     differences = [compare_variants(runs, BENCHMARKS[name], **drawn) for name, runs in forms.items()]
     if len(forms) == len(FORMS):
         first, second = forms.values()
@@ -136,19 +136,22 @@ def evaluate_models(
     headlines = [runs.select_metrics(HEADLINE) for runs in forms.values()]
     separable = [count_separable(runs) for runs in headlines]
     compounds = [standardise_compounds(runs, **drawn) for runs in headlines]
-    bounds = [compute_bounds(runs, Path(ASSEMBLED), further_objects=further_objects) for runs in headlines]
+    bounds = [
+        compute_bounds(runs, Path(ASSEMBLED), allow_unmentioned_objects=allow_unmentioned_objects)
+        for runs in headlines
+    ]
     run = RunConfig(
         BASE,
         resolve_device(device),
         precision,
-        batch,
+        batch_size,
         str(store),
         executor,
         get_gpus_per_worker(gpus, device),
     )
     distance = compute_distances(folders, BASE, held_out[0], run, folder)
     retention = compute_retention(
-        evaluation.metrics, evaluation.similarities, distance, resamples=bootstrap, seed=seed
+        evaluation.metrics, evaluation.similarities, distance, resamples=n_bootstrap, seed=seed
     )
     return EvaluationTables(
         *evaluation[:3],

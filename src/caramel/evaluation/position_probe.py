@@ -68,7 +68,7 @@ def probe_positions(
     split: str,
     device: str,
     gpus: float,
-    batch: int,
+    batch_size: int,
     executor: Executor,
     folder: Path,
 ) -> pd.DataFrame:
@@ -103,7 +103,7 @@ def probe_positions(
     rows = _build_rows(PIXELS, control)
     for name in first.values():
         spec = f"{name}=open_clip:{folders[name]}"
-        run = RunConfig(spec, device, "fp32", batch, store, of_shards, get_gpus_per_worker(gpus, device))
+        run = RunConfig(spec, device, "fp32", batch_size, store, of_shards, get_gpus_per_worker(gpus, device))
         model = open_model(spec, device, "fp32")
         assert isinstance(model, DualEncoder)
         vectors = encode_items(images, keys, texts, _build_empty_pairs, run, model)

@@ -113,7 +113,13 @@ def load_checked_benchmark(
 
 
 def score_model(
-    model: LiveModel, on: LoadedBenchmark, *, batch: int | None, bootstrap: int, seed: int, out: Path | None
+    model: LiveModel,
+    on: LoadedBenchmark,
+    *,
+    batch_size: int | None,
+    n_bootstrap: int,
+    seed: int,
+    out: Path | None,
 ) -> Scores:
     """Return what a model does on a benchmark; with ``out``, write the tables there.
 
@@ -131,9 +137,10 @@ def score_model(
     """
     if out is not None:
         run_files.prepare_folder(out, [(on.benchmark.name, on.source.data)])
-    rows = compute_live_similarities(model, on, batch)
+    rows = compute_live_similarities(model, on, batch_size)
     result = Scores(
-        summarise_similarities(rows, {on.benchmark.name: on.benchmark}, bootstrap=bootstrap, seed=seed), rows
+        summarise_similarities(rows, {on.benchmark.name: on.benchmark}, n_bootstrap=n_bootstrap, seed=seed),
+        rows,
     )
     if out is not None:
         answers = build_frame(ANSWERS, [])
@@ -141,7 +148,7 @@ def score_model(
     return result
 
 
-def compute_live_similarities(model: LiveModel, on: LoadedBenchmark, batch: int | None) -> pd.DataFrame:
+def compute_live_similarities(model: LiveModel, on: LoadedBenchmark, batch_size: int | None) -> pd.DataFrame:
     """Return table ``similarities`` of a model on a benchmark; each distinct image and text is encoded once.
 
     Args:
@@ -156,7 +163,10 @@ def compute_live_similarities(model: LiveModel, on: LoadedBenchmark, batch: int 
     firsts, positions = find_distinct_images(on.task.images, on.keys)
 
     def encode_items(texts: Sequence[str], pairs: Pairs) -> DualEncoderScores:
-        left, right = _encode_images(model, list(firsts.values()), batch), _encode_texts(model, texts, batch)
+        left, right = (
+            _encode_images(model, list(firsts.values()), batch_size),
+            _encode_texts(model, texts, batch_size),
+        )
         if left.shape[1] != right.shape[1]:
             raise BackendError(
                 f"Model {model.name!r} gives {left.shape[1]} numbers for an image and {right.shape[1]} for a text: "
@@ -170,20 +180,22 @@ def compute_live_similarities(model: LiveModel, on: LoadedBenchmark, batch: int 
     )
 
 
-def _encode_images(model: LiveModel, images: list[ImageFile], batch: int | None) -> Embeddings:
+def _encode_images(model: LiveModel, images: list[ImageFile], batch_size: int | None) -> Embeddings:
     """Return the vectors (n, d) of distinct images."""
     parts = [
-        model.encode_images(read_encoded_images(part), batch)
+        model.encode_images(read_encoded_images(part), batch_size)
         for part in split_chunks(images, IMAGES_PER_SHARD)
     ]
     embeddings: Embeddings = check_finite(np.concatenate(parts), model.name)
     return embeddings
 
 
-def _encode_texts(model: LiveModel, texts: Sequence[str], batch: int | None) -> Embeddings:
+def _encode_texts(model: LiveModel, texts: Sequence[str], batch_size: int | None) -> Embeddings:
     """Return the vectors (n, d) of distinct texts, in their order."""
     shards = build_text_shards(texts)
-    vectors = check_finite(np.concatenate([model.encode_texts(part, batch) for part in shards]), model.name)
+    vectors = check_finite(
+        np.concatenate([model.encode_texts(part, batch_size) for part in shards]), model.name
+    )
     positions = {text: i for i, text in enumerate(text for part in shards for text in part)}
     embeddings: Embeddings = vectors[np.array([positions[text] for text in texts], np.int64)]
     return embeddings

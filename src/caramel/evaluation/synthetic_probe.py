@@ -62,8 +62,8 @@ def evaluate_detectors(
     split: str,
     device: str,
     gpus: float,
-    batch: int,
-    bootstrap: int,
+    batch_size: int,
+    n_bootstrap: int,
     seed: int,
     folder: Path,
 ) -> pd.DataFrame:
@@ -94,8 +94,8 @@ def evaluate_detectors(
             "indices": [_locate_index(data_folder / INDEX) for data_folder in (assembled, scenes)],
             "split": split,
             "device": device,
-            "batch": batch,
-            "bootstrap": bootstrap,
+            "batch": batch_size,
+            "bootstrap": n_bootstrap,
             "seed": seed,
         },
         folder=folder,
@@ -146,7 +146,7 @@ def detect_on(
 
 
 def evaluate_form(
-    base: str, form: ProbeData, *, device: str, batch: int, bootstrap: int, seed: int, store: str
+    base: str, form: ProbeData, *, device: str, batch_size: int, n_bootstrap: int, seed: int, store: str
 ) -> pd.DataFrame:
     """Return table ``metrics`` of detectors on one form; no rows where there is nothing to learn or to judge.
 
@@ -165,17 +165,19 @@ def evaluate_form(
     if not len(form.judged_rows) or not (form.learning_rows["split"] == "train").any():
         return build_frame(METRICS_TABLE, [])
     outcomes = _compute_outcomes(
-        _predict_probabilities(base, form, device=resolve_device(device), batch=batch, seed=seed, store=store)
+        _predict_probabilities(
+            base, form, device=resolve_device(device), batch_size=batch_size, seed=seed, store=store
+        )
     )
     named = form.judged_rows[["type", "subtype", "compounds"]].fillna("").itertuples(index=False, name=None)
     subsets: Any = [list_subsets(*row) for row in named]
     rows = form.judged_rows[["image_id"]].assign(subsets=subsets).reset_index(drop=True)
-    metrics = compute_metrics(rows, outcomes, SUBTYPES.__contains__, bootstrap, seed)
+    metrics = compute_metrics(rows, outcomes, SUBTYPES.__contains__, n_bootstrap, seed)
     return build_frame(METRICS_TABLE, metrics.assign(model=MODEL, benchmark=form.name))
 
 
 def _predict_probabilities(
-    base: str, form: ProbeData, *, device: str, batch: int, seed: int, store: str
+    base: str, form: ProbeData, *, device: str, batch_size: int, seed: int, store: str
 ) -> dict[str, tuple[Floats, Floats]]:
     """Return the probabilities that the judged items are synthetic, of positives and negatives, for each modality."""
     import torch
@@ -188,7 +190,7 @@ def _predict_probabilities(
         )
         at = {item: i for i, item in enumerate(items)}
         vectors = torch.from_numpy(
-            encode_projected(base, items, pictures, device=device, batch=batch, store=store)
+            encode_projected(base, items, pictures, device=device, batch_size=batch_size, store=store)
         )
         positions = {
             split: [np.array(rows[column].map(at), np.int64) for column in columns]

@@ -33,7 +33,7 @@ class Judge(Protocol):
 class JudgeFactory(Protocol):
     """Makes a judge; one that is no model takes and ignores the settings."""
 
-    def __call__(self, *, checkpoint: str, device: str, further_objects: bool) -> Judge:
+    def __call__(self, *, checkpoint: str, device: str, allow_unmentioned_objects: bool) -> Judge:
         """Return the judge over a checkpoint folder, on a device: auto, cpu, cuda or cuda:N.
 
         With ``further_objects`` a caption may leave out objects that its picture shows.

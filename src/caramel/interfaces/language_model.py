@@ -63,7 +63,7 @@ class LanguageModel(Protocol):
 class LanguageModelLoader(Protocol):
     """Loads a language model."""
 
-    def __call__(self, target: str, *, at_once: int, workers: int) -> LanguageModel:
+    def __call__(self, target: str, *, max_connections: int, workers: int) -> LanguageModel:
         """Return the model.
 
         Args:

@@ -37,7 +37,7 @@ class TextEncoder(Protocol):
     @property
     def identity(self) -> Identity: ...  # noqa: D102
 
-    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+    def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d); ``batch`` None: found automatically."""
         ...
 
@@ -51,11 +51,11 @@ class DualEncoder(Protocol):
     @property
     def identity(self) -> Identity: ...  # noqa: D102
 
-    def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+    def encode_images(self, images: Sequence[bytes], batch_size: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d), for encoded image files; ``batch`` None: found automatically."""
         ...
 
-    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+    def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d); ``batch`` None: found automatically."""
         ...
 
@@ -75,7 +75,7 @@ class Matcher(Protocol):
         texts: Sequence[str],
         image_of: Index,
         text_of: Index,
-        batch: int | None,
+        batch_size: int | None,
     ) -> Floats:
         """Return the score of each pair (n,): ``images[image_of[i]]`` with ``texts[text_of[i]]``.
 

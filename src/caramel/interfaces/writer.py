@@ -30,10 +30,10 @@ class Writer(Protocol):
         self,
         pairs: pd.DataFrame,
         *,
-        files: str,
+        data_dir: str,
         seed: int,
-        attempts: int,
-        further_objects: bool,
+        max_attempts: int,
+        allow_unmentioned_objects: bool,
         parts: Collection[Part],
         model: Mapping[str, Any],
     ) -> WrittenCaption:

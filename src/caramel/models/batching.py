@@ -29,7 +29,7 @@ def run_in_batches(
     prepare: Callable[[Sequence[Item]], Ready],
     forward: Callable[[Ready], torch.Tensor],
     *,
-    batch: int | None,
+    batch_size: int | None,
     device: str,
     fill: bool = False,
     name: str = "",
@@ -54,7 +54,7 @@ def run_in_batches(
         ResourceError: not even one item fits.
         BackendError: an item has a token that the model does not know.
     """
-    size = batch or LARGEST.get(device.partition(":")[0], LARGEST["cpu"])
+    size = batch_size or LARGEST.get(device.partition(":")[0], LARGEST["cpu"])
     least = _compute_min_rows() if fill and device == "cpu" else 1
     out: list[npt.NDArray[np.float32]] = []
     start = 0
@@ -93,7 +93,7 @@ def run_in_batches_by_length(
     prepare: Callable[[Sequence[Item]], Ready],
     forward: Callable[[Ready], torch.Tensor],
     *,
-    batch: int | None,
+    batch_size: int | None,
     device: str,
     name: str = "",
 ) -> npt.NDArray[np.float32]:
@@ -112,7 +112,13 @@ def run_in_batches_by_length(
     order = [of_length[length] for length in sorted(of_length)]
     parts = [
         run_in_batches(
-            [items[i] for i in group], prepare, forward, batch=batch, device=device, fill=True, name=name
+            [items[i] for i in group],
+            prepare,
+            forward,
+            batch_size=batch_size,
+            device=device,
+            fill=True,
+            name=name,
         )
         for group in order
     ]

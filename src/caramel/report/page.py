@@ -41,7 +41,7 @@ def build_report(
     last: Path,
     examples: int,
     exempt: Sequence[str],
-    contrast: Mapping[str, str],
+    primary_comparison: Mapping[str, str],
     registration: Registration,
 ) -> Report:
     """Return the report on what the stages wrote under ``data``.
@@ -63,10 +63,10 @@ def build_report(
     numbers = changes.collect_key_numbers(data)
     changed = changes.build_changes_blocks(changes.read_last(last), numbers, profile)
     statistics = compute_text_statistics(data)
-    parts = list_sections(data, examples, exempt, contrast, registration, statistics, changed)
+    parts = list_sections(data, examples, exempt, primary_comparison, registration, statistics, changed)
     sections = [_build_section(*part) for part in parts]
     try:
-        claim = claim_sections.compute_claim(data, contrast)
+        claim = claim_sections.compute_claim(data, primary_comparison)
     except StageSkipped:
         claim = None
     figures = [b for s in sections for b in s.blocks if isinstance(b, FigureBlock)]

@@ -77,7 +77,7 @@ def format_paper_table(
             instances.
     """
     scores = similarities[similarities["benchmark"] == benchmark.name]
-    parts = [summarise_similarities(scores, {benchmark.name: benchmark}, bootstrap=resamples, seed=seed)]
+    parts = [summarise_similarities(scores, {benchmark.name: benchmark}, n_bootstrap=resamples, seed=seed)]
     if further is not None:
         parts.append(further[further["benchmark"] == benchmark.name])
     measured = (

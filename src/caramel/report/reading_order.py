@@ -32,7 +32,7 @@ def list_sections(
     data: Path,
     examples: int,
     exempt: Sequence[str],
-    contrast: Mapping[str, str],
+    primary_comparison: Mapping[str, str],
     registration: Registration,
     statistics: pd.DataFrame,
     changed: Sequence[Block],
@@ -56,13 +56,13 @@ def list_sections(
             "example",
             "One example",
             "What fine-tuning gets right and the base does not.",
-            partial(opening_sections.build_example_section, data, contrast),
+            partial(opening_sections.build_example_section, data, primary_comparison),
         ),
         (
             "claim",
             "The claim",
             "The comparison of report.contrast; all others are explorations.",
-            partial(claim_sections.build_claim_section, data, contrast, registration),
+            partial(claim_sections.build_claim_section, data, primary_comparison, registration),
         ),
         (
             "bounds",
@@ -81,7 +81,7 @@ def list_sections(
             "differences",
             "Differences",
             "Which training data makes a difference, on the same instances.",
-            partial(claim_sections.build_differences_section, data, contrast),
+            partial(claim_sections.build_differences_section, data, primary_comparison),
         ),
         (
             "retained",

@@ -28,7 +28,7 @@ STAGE = "scenes"
 
 
 def read_pairs(
-    *, files: str, held_out: tuple[float, float], seed: int, put: SaveImage, **unused: object
+    *, data_dir: str, val_test_frac: tuple[float, float], seed: int, put: SaveImage, **unused: object
 ) -> Source:
     """Return the pairs of a folder, split by image, after handing over its images.
 
@@ -47,54 +47,56 @@ def read_pairs(
         DataError: no such folder, nothing known in it, a broken row, or images that are missing or
             do not decode (all of them in one message).
     """
-    if min(held_out) < 0 or sum(held_out) > 1:
-        raise ConfigError(f"scenes.held_out = {held_out!r}: shares in [0, 1] that sum to 1 at most.")
-    folder = Path(files)
+    if min(val_test_frac) < 0 or sum(val_test_frac) > 1:
+        raise ConfigError(f"scenes.held_out = {val_test_frac!r}: shares in [0, 1] that sum to 1 at most.")
+    folder = Path(data_dir)
     if not folder.is_dir():
-        raise DataError(f"{files!r} is no folder. Set scenes.files in params.yaml to a folder of your own.")
+        raise DataError(
+            f"{data_dir!r} is no folder. Set scenes.files in params.yaml to a folder of your own."
+        )
     sources = [name for name in READERS if (folder / name).is_file()]
     if list_subtype_files(folder):
         sources.append("SugarCrepe files")
     if len(sources) != 1:
-        raise DataError(_format_source_error(files, sources))
+        raise DataError(_format_source_error(data_dir, sources))
     if sources[0] == "SugarCrepe files":
-        return _read_benchmark_files(folder, held_out, seed)
-    return _read_captioned_images(folder, sources[0], held_out, seed, put)
+        return _read_benchmark_files(folder, val_test_frac, seed)
+    return _read_captioned_images(folder, sources[0], val_test_frac, seed, put)
 
 
-def assign_splits(names: Sequence[str], held_out: tuple[float, float], seed: int) -> dict[str, str]:
+def assign_splits(names: Sequence[str], val_test_frac: tuple[float, float], seed: int) -> dict[str, str]:
     """Return the split of each distinct image name, in shares rounded to whole images.
 
     Images are ranked by a hash of seed and name, so the order of the rows does not matter.
     """
     ranked = sorted(set(names), key=lambda n: (hashlib.sha256(f"{seed}:{n}".encode()).digest(), n))
-    val, test = (round(share * len(ranked)) for share in held_out)
+    val, test = (round(share * len(ranked)) for share in val_test_frac)
     return {
         name: "val" if rank < val else "test" if rank < val + test else "train"
         for rank, name in enumerate(ranked)
     }
 
 
-def _format_source_error(files: str, sources: list[str]) -> str:
+def _format_source_error(data_dir: str, sources: list[str]) -> str:
     looked = ["SugarCrepe(++) files, such as replace_obj.json", *(f"{n}, with images" for n in READERS)]
     if sources:
-        return f"{files!r} holds more than one source: {', '.join(sources)}. Keep one in the folder."
-    return f"{files!r} holds nothing that is known. Looked for:\n{format_items(looked)}"
+        return f"{data_dir!r} holds more than one source: {', '.join(sources)}. Keep one in the folder."
+    return f"{data_dir!r} holds nothing that is known. Looked for:\n{format_items(looked)}"
 
 
-def _read_benchmark_files(folder: Path, held_out: tuple[float, float], seed: int) -> Source:
+def _read_benchmark_files(folder: Path, val_test_frac: tuple[float, float], seed: int) -> Source:
     """Return the pairs of SugarCrepe(++) files; their images are not at hand."""
     rows = read_captions(folder)
     rows, rejects = _split_duplicates(
         rows, ["subtype", "image_id", "caption", "caption2", "negative_caption"]
     )
     source = "sugarcrepe" if rows["caption2"].isna().all() else "sugarcrepe_pp"
-    pairs = _build_pairs(rows, assign_splits(rows["image_id"].tolist(), held_out, seed), source)
+    pairs = _build_pairs(rows, assign_splits(rows["image_id"].tolist(), val_test_frac, seed), source)
     return Source(pairs, build_frame(REJECTS, rejects))
 
 
 def _read_captioned_images(
-    folder: Path, name: str, held_out: tuple[float, float], seed: int, put: SaveImage
+    folder: Path, name: str, val_test_frac: tuple[float, float], seed: int, put: SaveImage
 ) -> Source:
     """Return the pairs of a captions table, after handing over its images."""
     captions, unused = READERS[name](folder / name)
@@ -108,7 +110,7 @@ def _read_captioned_images(
     rows = rows.assign(pair_id=rows["image_id"] + "-" + number)
     rows, rejects = _split_duplicates(rows, ["image_id", "caption"])
     rejects += [{"id": n, "stage": STAGE, "reason": "image without a caption", "text": None} for n in unused]
-    splits = assign_splits(rows["image_id"].tolist(), held_out, seed)
+    splits = assign_splits(rows["image_id"].tolist(), val_test_frac, seed)
     _save_images(folder, list(dict.fromkeys(rows["image_id"])), splits, put)
     return Source(_build_pairs(rows, splits, "files"), build_frame(REJECTS, rejects))
 

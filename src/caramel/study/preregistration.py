@@ -92,7 +92,7 @@ def hash_plan(path: Path) -> str:
     return hashlib.sha256(read_plain(path)).hexdigest()
 
 
-def check_registration(path: Path | None, contrast: Contrast, ran: RunFacts) -> Registration:
+def check_registration(path: Path | None, primary_comparison: Contrast, ran: RunFacts) -> Registration:
     """Return whether a result of a contrast is confirmatory.
 
     Args:
@@ -107,7 +107,7 @@ def check_registration(path: Path | None, contrast: Contrast, ran: RunFacts) -> 
         return Registration(False, "Exploratory: no plan (report.plan) names this comparison.")
     plan, digest = read_plan(path), hash_plan(path)[:12]
     label = f"{path} (SHA-256 {digest}…, fixed on {plan.date:%Y-%m-%d %H:%M} UTC)"
-    why = _find_breach(plan, label, contrast, ran)
+    why = _find_breach(plan, label, primary_comparison, ran)
     if why:
         return Registration(False, f"Exploratory: {why}")
     return Registration(
@@ -117,9 +117,9 @@ def check_registration(path: Path | None, contrast: Contrast, ran: RunFacts) -> 
     )
 
 
-def _find_breach(plan: Plan, label: str, contrast: Contrast, ran: RunFacts) -> str:
+def _find_breach(plan: Plan, label: str, primary_comparison: Contrast, ran: RunFacts) -> str:
     """Return in which way a result is not as the plan says; empty: in none."""
-    if plan.comparison != contrast:
+    if plan.comparison != primary_comparison:
         return f"{label} names another comparison than report.contrast."
     if shared := sorted({*ran.seeds} & {*plan.used_seeds}):
         return (

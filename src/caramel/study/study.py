@@ -116,16 +116,21 @@ def _select_cell_rows(metrics: pd.DataFrame, cell: cells.Cell, variants: Iterabl
     return rows.assign(finetune=[model.removeprefix(variant).removeprefix("-") for model, variant in names])
 
 
-def _iter_differences(scores: pd.DataFrame, contrast: Contrast, subset: str) -> Iterator[pd.Series]:
+def _iter_differences(scores: pd.DataFrame, primary_comparison: Contrast, subset: str) -> Iterator[pd.Series]:
     """Yield the differences of hits by (image_id, instance_id) of each seed of fine-tuning of one cell."""
     inside = scores["subsets"].map(lambda names: subset == "all" or subset in names)
     rows = scores[(scores["benchmark"] == BENCHMARK) & inside]
-    hits = compute_outcomes(rows, [contrast.metric]).hits[contrast.metric]
+    hits = compute_outcomes(rows, [primary_comparison.metric]).hits[primary_comparison.metric]
     table = rows.assign(hit=hits).pivot(index=["image_id", "instance_id"], columns="model", values="hit")
     for model in table.columns:
         variant, _, seed = str(model).rpartition("-")
-        if variant == contrast.variant:
-            yield table[model] - table[BASE if contrast.against == BASE else f"{contrast.against}-{seed}"]
+        if variant == primary_comparison.variant:
+            yield (
+                table[model]
+                - table[
+                    BASE if primary_comparison.against == BASE else f"{primary_comparison.against}-{seed}"
+                ]
+            )
 
 
 def compare_variants(runs: pd.DataFrame, variant: str, against: str, metric: str, subset: str) -> Comparison:
@@ -159,16 +164,21 @@ def _compute_p_value(of_draws: SeedSummary) -> float:
     return float(2 * t.sf(abs(of_draws.mean) / of_draws.sd * of_draws.n**0.5, of_draws.n - 1))
 
 
-def compare_all(runs: pd.DataFrame, contrast: Contrast) -> list[Comparison]:
+def compare_all(runs: pd.DataFrame, primary_comparison: Contrast) -> list[Comparison]:
     """Return the contrast, then every variant and the base against every other, by metric, and by compounds.
 
     Its two models are compared the way round that it names them everywhere.
     """
-    first = (contrast.variant, contrast.against, contrast.metric, contrast.subset)
+    first = (
+        primary_comparison.variant,
+        primary_comparison.against,
+        primary_comparison.metric,
+        primary_comparison.subset,
+    )
     available = {*zip(runs["metric"], runs["subset"], strict=True)}
     headline = "without_add" if ("group", "without_add") in available else "all"
     columns = [(metric, headline) for metric in METRICS] + [("group", part) for part in COMPOUNDS]
-    named = (contrast.variant, contrast.against)
+    named = (primary_comparison.variant, primary_comparison.against)
     pairs = [(a, b) for b, a in combinations(dict.fromkeys(runs["variant"]), 2)]
     names = [named if {*pair} == {*named} else pair for pair in pairs]
     requested = [(a, b, *column) for a, b in names for column in columns if column in available]

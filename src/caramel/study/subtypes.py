@@ -13,7 +13,7 @@ from caramel.study.run_pairs import pair_runs
 from caramel.utils.stats import summarise_seeds
 
 
-def compute_parts(runs: pd.DataFrame, contrast: Contrast) -> list[dict[str, Any]]:
+def compute_parts(runs: pd.DataFrame, primary_comparison: Contrast) -> list[dict[str, Any]]:
     """Return of each subtype: n (mean over cells), both values and the difference, and its part of the contrast with a t interval.
 
     The parts add up to the contrast, up to instances without a subtype. The intervals are not corrected. A contrast of seen or
@@ -23,12 +23,12 @@ def compute_parts(runs: pd.DataFrame, contrast: Contrast) -> list[dict[str, Any]
         runs: table ``study``.
         contrast: the comparison.
     """
-    if contrast.subset not in ("all", "without_add"):
+    if primary_comparison.subset not in ("all", "without_add"):
         return []
-    subtypes = [name for name in SUBTYPES if contrast.subset == "all" or not name.startswith("add")]
-    rows = runs[(runs["metric"] == contrast.metric) & runs["subset"].isin(subtypes)]
+    subtypes = [name for name in SUBTYPES if primary_comparison.subset == "all" or not name.startswith("add")]
+    rows = runs[(runs["metric"] == primary_comparison.metric) & runs["subset"].isin(subtypes)]
     of_a_cell = [*Cell._fields]
-    both = pair_runs(rows, contrast.variant, contrast.against)
+    both = pair_runs(rows, primary_comparison.variant, primary_comparison.against)
     total = both.groupby([*of_a_cell, "finetune"])["n"].transform("sum")
     both["difference"] = both["value"] - both["value_against"]
     both["part"] = both["difference"].fillna(0.0) * both["n"] / total

@@ -111,7 +111,7 @@ class _WorkerDiedError(Exception):
     """A process of the group ended without an answer."""
 
 
-def launch(work: Callable[..., Any], settings: Mapping[str, Any], processes: int, tell: Tell) -> Any:
+def launch(work: Callable[..., Any], settings: Mapping[str, Any], nproc: int, tell: Tell) -> Any:
     """Return what ``work(group, tell, **settings)`` gives in the first of so many processes; one is this one.
 
     If one dies, all are started anew: work that resumes goes on from what it left.
@@ -126,14 +126,14 @@ def launch(work: Callable[..., Any], settings: Mapping[str, Any], processes: int
         CaramelError: as ``work`` raises it.
         ResourceError: processes died ``RETRIES`` + 1 times.
     """
-    if processes == 1:
+    if nproc == 1:
         return work(ALONE, tell, **settings)
     for _ in range(RETRIES + 1):
         with tempfile.TemporaryDirectory() as meeting:
             members: list[_WorkerProcess] = []
             try:
-                for rank in range(processes):
-                    members.append(_WorkerProcess(work, settings, DistContext(rank, processes), meeting))
+                for rank in range(nproc):
+                    members.append(_WorkerProcess(work, settings, DistContext(rank, nproc), meeting))
                 return _wait_for_result(members, tell)
             except _WorkerDiedError as died:
                 message = str(died)
@@ -142,7 +142,7 @@ def launch(work: Callable[..., Any], settings: Mapping[str, Any], processes: int
                 for member in members:
                     member.stop_process()
     raise ResourceError(
-        f"{message} That was for the {RETRIES + 1}th time. If memory ran out, lower finetune.processes ({processes}) or "
+        f"{message} That was for the {RETRIES + 1}th time. If memory ran out, lower finetune.processes ({nproc}) or "
         f"finetune.rows_at_once; then run `dvc repro`, which goes on from the last checkpoint."
     )
 

@@ -24,7 +24,7 @@ class TrialRunner:
     settings: Mapping[str, Any]
     common: Mapping[str, Any]  # settings of all variants
     rows: int
-    workers: int
+    num_workers: int
     executor: Executor
     folder: Path
     gpus: float
@@ -40,7 +40,7 @@ class TrialRunner:
             run = planned[trial] = self._plan_run(point, trial)
             steps = self._resolve_steps(point)
             ending = (halving.metric, steps["checkpoint_every"], steps["steps"]) if halving else None
-            return {"planned": run, "workers": self.workers, "ending": ending}
+            return {"planned": run, "workers": self.num_workers, "ending": ending}
 
         processes = self.settings["processes"]
         results = tune_grid(

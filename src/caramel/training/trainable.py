@@ -18,7 +18,7 @@ BEHIND = ("ln_post.", "ln_final.", "proj", "text_projection")  # the layers, in 
 
 
 def set_trainable_params(
-    model: Any, trained: TrainableScope, *, layers: int, lora: Mapping[str, Any], seed: int
+    model: Any, trainable: TrainableScope, *, unlocked_layers: int, lora: Mapping[str, Any], seed: int
 ) -> None:
     """Leave what is to be trained with a gradient, and nothing else.
 
@@ -33,16 +33,20 @@ def set_trainable_params(
     Raises:
         ConfigError: there is nothing of that sort in the model.
     """
-    if trained == "lora":
+    if trainable == "lora":
         for parameter in model.parameters():
             parameter.requires_grad_(False)
         add_lora(model, **lora, seed=seed)
         return
-    first = {tower: _count_layers(model, tower) - layers for tower in ("visual", "text") if trained == "last"}
+    first = {
+        tower: _count_layers(model, tower) - unlocked_layers
+        for tower in ("visual", "text")
+        if trainable == "last"
+    }
     for name, parameter in model.named_parameters():
         tower, rest = _parse_tower(name)
-        learns = trained in ("all", "image" if tower == "visual" else "text")
-        if trained == "last":
+        learns = trainable in ("all", "image" if tower == "visual" else "text")
+        if trainable == "last":
             number = _parse_layer(rest)
             learns = rest.startswith(BEHIND) if number is None else number >= first[tower]
         parameter.requires_grad_(learns or name in TEMPERATURE)

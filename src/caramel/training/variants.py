@@ -87,7 +87,7 @@ def check_data(variants: Iterable[str], train_rows: pd.DataFrame, base: str | Pa
         )
 
 
-def check_settings(variant: str, settings: Mapping[str, Any], number: int, processes: int) -> None:
+def check_settings(variant: str, settings: Mapping[str, Any], number: int, nproc: int) -> None:
     """Look whether a variant can be trained on so many rows as its settings say.
 
     Raises:
@@ -95,10 +95,10 @@ def check_settings(variant: str, settings: Mapping[str, Any], number: int, proce
     """
     method = set_up(variant, settings["negatives"], {})
     resolve_steps(method, settings, number)
-    check_shares(method, number, settings["batch"], processes)
+    check_shares(method, number, settings["batch"], nproc)
 
 
-def check_shares(method: Method, number: int, captions: int, processes: int) -> None:
+def check_shares(method: Method, number: int, captions: int, nproc: int) -> None:
     """Look whether the processes of a training can share each batch alike.
 
     Args:
@@ -110,15 +110,15 @@ def check_shares(method: Method, number: int, captions: int, processes: int) -> 
     Raises:
         ConfigError: the rows of a batch are not divisible by the processes.
     """
-    if processes == 1:
+    if nproc == 1:
         return
     beside = 2 if method.neighbours else 1
     size = beside * min(number, count_rows_per_step(method, captions, bool(method.neighbours)))
-    if size % processes:
+    if size % nproc:
         few = f", all {number} that there are" if size == number else ""
         fitting = [n for n in range(2, size + 1) if size % n == 0]
         raise ConfigError(
-            f"finetune.processes = {processes}: a batch of {captions} captions is {size} rows of method {method.name!r}{few}, which "
+            f"finetune.processes = {nproc}: a batch of {captions} captions is {size} rows of method {method.name!r}{few}, which "
             f"so many processes cannot share alike. Take another finetune.batch, or processes: 1, {', '.join(map(str, fitting))}."
         )
 

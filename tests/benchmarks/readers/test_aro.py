@@ -86,7 +86,7 @@ def means(names: list[str], values: list[float]) -> dict[str, float]:
 
 
 def judged(rows: pd.DataFrame, benchmark: Benchmark) -> "pd.Series[float]":
-    found = summarise_similarities(rows, {benchmark.name: benchmark}, bootstrap=20, seed=0)
+    found = summarise_similarities(rows, {benchmark.name: benchmark}, n_bootstrap=20, seed=0)
     return found.set_index("subset")["value"]
 
 

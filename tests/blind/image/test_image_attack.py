@@ -25,7 +25,7 @@ def pictures(pairs, plant, seed=0):
     for _ in range(pairs):
         ground = rng.integers(200, 240)
         for k, side in enumerate(sides):
-            scene = draw_scene(sample_scene(rng, num_objects=2, prior=0.5), rng).astype(float)
+            scene = draw_scene(sample_scene(rng, num_objects=2, typical_color_prob=0.5), rng).astype(float)
             scene[(scene > 210).all(axis=2)] = ground
             side.append(encode_png(plant(scene, k, rng).clip(0, 255).astype(np.uint8)))
     return sides

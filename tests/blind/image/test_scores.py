@@ -36,7 +36,7 @@ def world(seed=0):
         split = "val" if n % 4 == 0 else "test"
         name = f"p{n:03}:{kind}"
         for role, light in (("drawn", 0), ("negative", 0), ("source", 25)):
-            pixels = draw_scene(sample_scene(rng, num_objects=2, prior=0.5), rng) // 2 + light
+            pixels = draw_scene(sample_scene(rng, num_objects=2, typical_color_prob=0.5), rng) // 2 + light
             images[f"{name}:{role}"] = encode_png(pixels)
         row = {"instance_id": name, "image_id": f"{name}:drawn", "negative_image_id": f"{name}:negative"}
         row |= {

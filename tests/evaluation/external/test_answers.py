@@ -53,7 +53,7 @@ def released(folder: Path) -> list[Path]:
 
 
 def values(paths: list[Path]) -> Any:
-    found = compute_file_metrics(paths, SUGARCREPE, bootstrap=100, seed=0)
+    found = compute_file_metrics(paths, SUGARCREPE, n_bootstrap=100, seed=0)
     return found, found.set_index(["subset", "metric"])["value"]
 
 

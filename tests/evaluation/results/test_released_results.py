@@ -21,7 +21,7 @@ GPT4V = "gpt-4v-results"
 @cache
 def measured(paths: tuple[Path, ...], benchmark: str) -> pd.DataFrame:
     """Return the metrics that `caramel metrics` makes of files, by subset and metric."""
-    found = compute_file_metrics(paths, BENCHMARKS[benchmark], bootstrap=10, seed=0)
+    found = compute_file_metrics(paths, BENCHMARKS[benchmark], n_bootstrap=10, seed=0)
     return found.set_index(["subset", "metric"])
 
 

@@ -43,7 +43,9 @@ def simulate(chances: dict[str, dict[tuple[str, str], float]], seed: int = 0) ->
 
 
 def estimate(scores: pd.DataFrame) -> pd.DataFrame:
-    found = standardise_compounds(compute_run_hits(scores, "instances", ["accuracy"]), bootstrap=300, seed=0)
+    found = standardise_compounds(
+        compute_run_hits(scores, "instances", ["accuracy"]), n_bootstrap=300, seed=0
+    )
     return found.set_index(["a", "b", "compounds"])
 
 
@@ -93,7 +95,7 @@ def test_without_compounds_or_without_a_subtype_in_both_there_is_nothing_to_stan
     scores = simulate({"base": flat(0.5, 0.5)})
     only_seen = scores[[("seen" in of) for of in scores["subsets"]]]
     found = standardise_compounds(
-        compute_run_hits(only_seen, "instances", ["accuracy"]), bootstrap=100, seed=0
+        compute_run_hits(only_seen, "instances", ["accuracy"]), n_bootstrap=100, seed=0
     )
     assert found.empty
     assert tuple(found.columns) == STANDARDISED_COLUMNS

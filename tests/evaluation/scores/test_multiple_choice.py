@@ -101,7 +101,7 @@ def asked(server: ChatServer, task: Task, store: Path) -> pd.DataFrame:
 
 def judged(rows: pd.DataFrame) -> pd.DataFrame:
     bench = Benchmark("b", "", lambda data, images: None, (), "", SUBTYPES.__contains__)  # type: ignore[arg-type,return-value]
-    found = summarise_answers(rows, {"b": bench}, bootstrap=200, seed=0)
+    found = summarise_answers(rows, {"b": bench}, n_bootstrap=200, seed=0)
     check_table(METRICS, found, "test")
     return found.set_index(["metric", "subset"]).sort_index()
 

@@ -382,7 +382,7 @@ def test_headers_that_would_make_a_client_decode_the_body_are_not_looked_at(serv
 
 @pytest.mark.parametrize("url", ["http://xn--a/v1", "http://a\x00b/v1", "http://[v1.a]/v1"])
 def test_a_url_that_names_no_host_is_a_failure(url: str) -> None:
-    reply = asked(ChatModel("m", Endpoint("m", url, attempts=1)), [question()])[0]
+    reply = asked(ChatModel("m", Endpoint("m", url, max_attempts=1)), [question()])[0]
     assert reply.text is None
     assert reply.problem
 

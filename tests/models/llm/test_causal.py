@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> CausalLanguageModel:
-    return load_causal_model(str(folder), at_once=3)
+    return load_causal_model(str(folder), max_connections=3)
 
 
 def request(words: str, temperature: float = 0.0, seed: int = 0) -> Request:
@@ -42,7 +42,7 @@ def test_a_reply_depends_on_its_request_and_not_on_its_batch(
         request("b"),
     ]
     together = answers(model, requests)
-    alone = load_causal_model(str(folder), at_once=1)
+    alone = load_causal_model(str(folder), max_connections=1)
     texts = {name: said.text for name, said in together.items()}
     assert texts == {name: said.text for name, said in answers(alone, requests).items()}
     assert len({texts["0"], texts["2"], texts["3"]}) == 3
@@ -70,11 +70,11 @@ def test_what_the_folder_says_on_how_to_generate_changes_no_reply_but_where_answ
     folder = gpt2_folder(tmp_path)
     settings = {"repetition_penalty": 9.0, "num_beams": 3, "no_repeat_ngram_size": 1}
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": model._ends, **settings}))
-    other = load_causal_model(str(folder), at_once=3)
+    other = load_causal_model(str(folder), max_connections=3)
     assert answers(other, [request("ab")])["0"].text == answers(model, [request("ab")])["0"].text
     assert other.identity == model.identity
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 3}))
-    assert load_causal_model(str(folder), at_once=3).identity != model.identity
+    assert load_causal_model(str(folder), max_connections=3).identity != model.identity
 
 
 def test_draws_follow_the_temperature() -> None:
@@ -101,7 +101,7 @@ def test_what_does_not_fit_into_the_model_is_told_and_the_others_are_answered(
 
 
 def test_a_chat_template_is_applied_also_one_that_knows_no_system(folder: Path, tmp_path: Path) -> None:
-    model = load_causal_model(str(folder), at_once=1)
+    model = load_causal_model(str(folder), max_connections=1)
     model._tokenizer.chat_template = TEMPLATE
     assert model._build_prompt(request("ab").messages) == "us\n\nab"
     model._tokenizer.chat_template = "{{ raise_exception('never') }}"
@@ -110,7 +110,7 @@ def test_a_chat_template_is_applied_also_one_that_knows_no_system(folder: Path, 
 
 
 def test_weights_and_template_are_the_identity(model: CausalLanguageModel, folder: Path) -> None:
-    other = load_causal_model(str(folder), at_once=1)
+    other = load_causal_model(str(folder), max_connections=1)
     assert other.identity == model.identity
     other._tokenizer.chat_template = TEMPLATE
     assert other.identity != model.identity

@@ -40,7 +40,7 @@ def test_a_request_holds_messages_parameters_and_the_schema_where_one_is_asked_f
     server: ChatServer,
 ) -> None:
     server.behave = always("B")
-    model = load_chat_model(f"org/m@{server.url}/", at_once=2, workers=0)
+    model = load_chat_model(f"org/m@{server.url}/", max_connections=2, workers=0)
     found = answers(model, [ASKED, ASKED._replace(schema=None)])
     assert [found[n]._replace(seconds=0) for n in ("0", "1")] == [ModelOutput("B", "stop")] * 2
     bodies = sorted((request.body for request in server.requests), key=len)
@@ -113,7 +113,7 @@ def test_a_pace_holds_the_longest_wish_and_no_number_is_none() -> None:
 
 def test_all_requests_wait_when_one_is_told_that_the_server_is_busy(server: ChatServer) -> None:
     server.behave = lambda request, number: refuses(429, "slow", Retry_After="30")
-    endpoint = Endpoint("m", server.url, attempts=1, workers=1)
+    endpoint = Endpoint("m", server.url, max_attempts=1, workers=1)
     answers(ChatLanguageModel(endpoint), [ASKED])
     assert 25 < endpoint.pace.get_remaining_seconds() <= 30
 
@@ -123,7 +123,7 @@ def test_a_request_that_is_refused_alone_has_no_reply_and_the_others_are_answere
     server: ChatServer, status: int
 ) -> None:
     server.behave = lambda request, number: always("B")(request, 0) if number else refuses(status, "too long")
-    found = answers(load_chat_model(f"m@{server.url}", at_once=1, workers=0), [ASKED, ASKED])
+    found = answers(load_chat_model(f"m@{server.url}", max_connections=1, workers=0), [ASKED, ASKED])
     assert (found["0"].text, found["1"].text) == (None, "B")
     assert "too long" in found["0"].problem
     assert len(server.requests) == 2
@@ -131,7 +131,7 @@ def test_a_request_that_is_refused_alone_has_no_reply_and_the_others_are_answere
 
 def test_an_answer_may_be_as_long_as_its_tokens(server: ChatServer) -> None:
     server.behave = always("word " * 80_000)
-    model = ChatLanguageModel(Endpoint("m", server.url, pause=0.001, attempts=1))
+    model = ChatLanguageModel(Endpoint("m", server.url, pause=0.001, max_attempts=1))
     found = answers(model, [ASKED, ASKED._replace(max_tokens=80_000)])
     assert "more than" in found["0"].problem
     assert len(found["1"].text or "") == 400_000
@@ -140,14 +140,14 @@ def test_an_answer_may_be_as_long_as_its_tokens(server: ChatServer) -> None:
 def test_a_limit_holds_no_longer_than_the_endpoint_waits_at_most(server: ChatServer) -> None:
     headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "inf"}
     server.behave = lambda request, number: refuses(500, "oh", **headers)
-    endpoint = Endpoint("m", server.url, attempts=1, longest=7.0)
+    endpoint = Endpoint("m", server.url, max_attempts=1, longest=7.0)
     answers(ChatLanguageModel(endpoint), [ASKED])
     assert 0 < endpoint.pace.get_remaining_seconds() <= 7
 
 
 def test_no_connection_is_a_request_without_a_reply() -> None:
     found = answers(
-        ChatLanguageModel(Endpoint("m", "http://127.0.0.1:9/v1", pause=0.001, attempts=2)), [ASKED]
+        ChatLanguageModel(Endpoint("m", "http://127.0.0.1:9/v1", pause=0.001, max_attempts=2)), [ASKED]
     )
     assert found["0"].text is None
     assert found["0"].finish == "failed"
@@ -175,7 +175,7 @@ def test_what_is_no_spec_is_an_error(spec: str) -> None:
 def test_a_writer_sends_what_its_settings_say_and_is_another_model(server: ChatServer) -> None:
     server.behave = always("B")
     target = f"m@{server.url}#content_parts,max_completion_tokens,no_temperature,no_seed"
-    model = load_chat_model(target, at_once=1, workers=0)
+    model = load_chat_model(target, max_connections=1, workers=0)
     answers(model, [ASKED._replace(schema=None)])
     assert server.requests[0].body == {
         "model": "m",
@@ -206,5 +206,5 @@ def test_a_parameter_that_every_request_has_is_refused_for_all(
 ) -> None:
     server.behave = lambda request, number: refuses(422, message)
     with pytest.raises(BackendError, match=f"Give the model as 'm@.*#{setting}'"):
-        answers(load_chat_model(f"m@{server.url}", at_once=1, workers=0), [ASKED, ASKED])
+        answers(load_chat_model(f"m@{server.url}", max_connections=1, workers=0), [ASKED, ASKED])
     assert len(server.requests) == 1

@@ -22,7 +22,7 @@ def written(folder: Path, store: Path, workers: int) -> tuple[WrittenCaption, pd
     found = language_negatives(
         pairs_of([caption[:20] for caption in CAPTIONS[:2]]),
         seed=2,
-        attempts=1,
+        max_attempts=1,
         parts=BOTH,
         model={**settings, "workers": workers},
         store=store,

@@ -15,7 +15,7 @@ def forecast_of(
     settings = {**MODEL, "target": f"chat:m@{url}", "name": "m", **model}
     store = folder / "r.sqlite"
     return estimate_cost(
-        pairs_of(captions), seed=2, attempts=3, parts=BOTH, model=settings, sample=sample, store=store
+        pairs_of(captions), seed=2, max_attempts=3, parts=BOTH, model=settings, sample=sample, store=store
     )
 
 

@@ -56,7 +56,7 @@ def rows(pairs: pd.DataFrame) -> pd.DataFrame:
         for i, (part, text, wrong) in enumerate(CASES)
     ]
     drafts.append({"id": "other:add_obj", "attempt": 1, "text": "A dog and a cat."})
-    return label_drafts(pairs, build_frame(VERDICTS, drafts), further_objects=False)
+    return label_drafts(pairs, build_frame(VERDICTS, drafts), allow_unmentioned_objects=False)
 
 
 def test_each_draft_is_judged_by_what_it_says_of_the_scene(rows: pd.DataFrame) -> None:
@@ -119,5 +119,5 @@ def test_a_draft_on_positions_is_judged_as_one_on_relations(
 ) -> None:
     pairs = pd.DataFrame([{"pair_id": "p", "caption": PLACED, "scene": SCENE.to_json()}])
     drafts = build_frame(VERDICTS, [{"id": f"p:{part}", "attempt": 1, "text": text}])
-    (row,) = label_drafts(pairs, drafts, further_objects=False).to_dict("records")
+    (row,) = label_drafts(pairs, drafts, allow_unmentioned_objects=False).to_dict("records")
     assert tuple(name for name in ERRORS if row[name]) == wrong

@@ -27,7 +27,7 @@ def make(subtype: str, text: str, others: tuple[str, ...] = (), seed: int = 0) -
 def write(captions: list[str], images: list[str] | None = None, seed: int = 2):
     names = [f"p{i}" for i in range(len(captions))]
     pairs = pd.DataFrame({"pair_id": names, "image_id": images or names, "caption": captions})
-    found = lexicon_negatives(pairs, files="", seed=seed, attempts=1)
+    found = lexicon_negatives(pairs, data_dir="", seed=seed, max_attempts=1)
     for table, rows in zip((NEGATIVES, PARAPHRASES, REJECTS), found[:3], strict=True):
         check_table(table, rows, "test")
     return found

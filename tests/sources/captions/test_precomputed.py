@@ -19,8 +19,8 @@ DATA = os.environ.get("CARAMEL_DATA")
 
 
 def written(folder: Path):
-    pairs = read_pairs(files=str(folder), held_out=(0.1, 0.2), seed=1, put=Taken()).pairs
-    found = given_negatives(pairs, files=str(folder), seed=2, attempts=5)
+    pairs = read_pairs(data_dir=str(folder), val_test_frac=(0.1, 0.2), seed=1, put=Taken()).pairs
+    found = given_negatives(pairs, data_dir=str(folder), seed=2, max_attempts=5)
     for table, rows in zip((NEGATIVES, PARAPHRASES, REJECTS), found[:3], strict=True):
         check_table(table, rows, "test")
     assert len(found.negatives) == len(pairs) == len(found.paraphrases) + len(found.rejects)
@@ -54,14 +54,16 @@ def test_a_paraphrase_is_given_or_rejected(tmp_path):
 @pytest.mark.parametrize("change", [{"pair_id": "swap_obj-9"}, {"caption": "A green cat."}])
 def test_pairs_of_other_files_are_an_error(tmp_path, change):
     (tmp_path / "swap_obj.json").write_text(json.dumps({"0": ROW}))
-    pairs = read_pairs(files=str(tmp_path), held_out=(0, 0), seed=1, put=Taken()).pairs.assign(**change)
+    pairs = read_pairs(data_dir=str(tmp_path), val_test_frac=(0, 0), seed=1, put=Taken()).pairs.assign(
+        **change
+    )
     with pytest.raises(DataError, match="1 of 1 pairs"):
-        given_negatives(pairs, files=str(tmp_path), seed=2, attempts=5)
+        given_negatives(pairs, data_dir=str(tmp_path), seed=2, max_attempts=5)
 
 
 def test_no_pairs_have_no_negatives(tmp_path):
     (tmp_path / "swap_obj.json").write_text(json.dumps({"0": ROW}))
-    found = given_negatives(build_frame(PAIRS, []), files=str(tmp_path), seed=2, attempts=5)
+    found = given_negatives(build_frame(PAIRS, []), data_dir=str(tmp_path), seed=2, max_attempts=5)
     assert [len(table) for table in found[:3]] == [0, 0, 0]
 
 

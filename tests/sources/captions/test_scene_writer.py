@@ -24,10 +24,10 @@ def pairs() -> pd.DataFrame:
     counts = {"train": 600, "val": 40, "test": 200}
     return sample_pairs(
         counts=counts,
-        objects=(1, 2, 3),
-        further_objects=False,
-        unseen=0.125,
-        prior=0.5,
+        num_objects=(1, 2, 3),
+        allow_unmentioned_objects=False,
+        unseen_frac=0.125,
+        typical_color_prob=0.5,
         absolute_positions=0.5,
         group_size=2,
         seed=3,
@@ -37,7 +37,7 @@ def pairs() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def written(pairs: pd.DataFrame) -> WrittenCaption:
-    return world_negatives(pairs, files="", seed=2, attempts=20, further_objects=False)
+    return world_negatives(pairs, data_dir="", seed=2, max_attempts=20, allow_unmentioned_objects=False)
 
 
 def joined(rows: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -131,8 +131,8 @@ def test_a_swap_of_positions_is_written_out() -> None:
         scene,
         "swap_obj",
         np.random.default_rng(0),
-        attempts=1,
-        further_objects=False,
+        max_attempts=1,
+        allow_unmentioned_objects=False,
         may_stand=lambda draft: True,
     )
     assert realise_caption(written[0]) == "A blue house on the left and a red car on the right."
@@ -161,7 +161,9 @@ def test_a_negative_does_not_depend_on_the_order_of_rows(
     written: WrittenCaption, pairs: pd.DataFrame
 ) -> None:
     shuffled = pairs.sample(frac=1, random_state=0)
-    again = world_negatives(shuffled, files="", seed=2, attempts=20, further_objects=False).negatives
+    again = world_negatives(
+        shuffled, data_dir="", seed=2, max_attempts=20, allow_unmentioned_objects=False
+    ).negatives
     again = again.set_index("negative_id").loc[written.negatives["negative_id"]].reset_index()
     assert again[written.negatives.columns].equals(written.negatives)
 
@@ -249,8 +251,8 @@ def test_what_no_picture_of_the_world_can_show_is_a_reject(pairs: pd.DataFrame) 
             scene,
             "replace_rel",
             np.random.default_rng(seed),
-            attempts=1,
-            further_objects=False,
+            max_attempts=1,
+            allow_unmentioned_objects=False,
             may_stand=lambda draft: True,
         )
         for seed in range(30)
@@ -265,4 +267,4 @@ def test_what_no_picture_of_the_world_can_show_is_a_reject(pairs: pd.DataFrame) 
 def test_a_caption_of_another_language_is_a_clear_error(pairs: pd.DataFrame) -> None:
     other = pairs.head(1).assign(caption="A dog runs.")
     with pytest.raises(DataError, match="not of the embedded world"):
-        world_negatives(other, files="", seed=2, attempts=20, further_objects=False)
+        world_negatives(other, data_dir="", seed=2, max_attempts=20, allow_unmentioned_objects=False)

@@ -51,7 +51,9 @@ def known(images, captions=2, split=SPLIT):
 
 def test_the_threshold_lies_between_what_fits_and_what_does_not():
     judge = Named()
-    judge.score_match = lambda pictures, captions: np.array([0.58 if c.startswith("No") else 0.64 for c in captions])
+    judge.score_match = lambda pictures, captions: np.array(
+        [0.58 if c.startswith("No") else 0.64 for c in captions]
+    )
     found = calibrate_threshold(judge, *known(40), seed=1)
     assert found.threshold == pytest.approx(0.61)
     assert (found.images, found.precision, found.recall, found.balanced_accuracy) == (40, 1.0, 1.0, 1.0)
@@ -136,7 +138,9 @@ def test_a_judge_that_cannot_tell_reaches_one_half_and_says_so():
 def test_real_judges_are_calibrated_on_the_world(world, files, clip_folder):
     source, written = world
     pairs = source.pairs.assign(split=SPLIT)
-    exact = calibrate_threshold(ReadingJudge(further_objects=False), pairs, written.negatives, files, seed=1)
+    exact = calibrate_threshold(
+        ReadingJudge(allow_unmentioned_objects=False), pairs, written.negatives, files, seed=1
+    )
     assert exact.threshold == 0.5
     assert (exact.precision, exact.recall) == (1.0, 1.0)
     clip = clip_judge(checkpoint=str(clip_folder), device="cpu")

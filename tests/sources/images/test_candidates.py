@@ -81,9 +81,9 @@ def chosen(table: pd.DataFrame) -> list[tuple[str, int]]:
         files,
         pd.DataFrame(negatives, columns=list(NEGATIVES.columns)),
         pd.DataFrame(pairs, columns=list(PAIRS.columns)),
-        judge=ReadingJudge(further_objects=False),
+        judge=ReadingJudge(allow_unmentioned_objects=False),
         second_judge=None,
-        min_faithful=0.5,
+        faithfulness_threshold=0.5,
         margin=0.0,
         keep_ambiguous=KEPT,
     ).choices.dropna(subset="chosen_by")
@@ -101,7 +101,7 @@ def test_in_rounds_the_same_candidates_are_chosen_as_of_all_and_none_is_drawn_af
     drawn = dict(zip([(name, number) for name in NAMES for number in range(4)], pictures, strict=True))
     with pytest.MonkeyPatch.context() as patch:
         whole, _ = found_by(patch, drawn, None)
-        rounds, asked = found_by(patch, drawn, StopRule(further_objects=False, keep_ambiguous=KEPT))
+        rounds, asked = found_by(patch, drawn, StopRule(allow_unmentioned_objects=False, keep_ambiguous=KEPT))
     assert chosen(rounds) == chosen(whole)
     last = dict(chosen(whole))
     expected = {(n, number) for n in NAMES for number in range(last.get(n, 3) + 1)}
@@ -114,16 +114,16 @@ def test_in_rounds_the_same_candidates_are_chosen_as_of_all_and_none_is_drawn_af
 def test_an_ambiguous_candidate_of_another_type_than_add_ends_no_drawing(monkeypatch) -> None:
     drawn = {(name, number): ("blue", None) for name in NAMES for number in range(4)}
     kept = ["add", "swap"]
-    table, _ = found_by(monkeypatch, drawn, StopRule(further_objects=False, keep_ambiguous=kept))
+    table, _ = found_by(monkeypatch, drawn, StopRule(allow_unmentioned_objects=False, keep_ambiguous=kept))
     counts = table.groupby("negative_id").size()
     assert [int(counts[n]) for n in ("replace-0", "add-0", "swap-0")] == [1, 1, 4]
 
 
 def test_only_an_exact_reading_of_which_something_is_asked_ends_the_drawing() -> None:
     how: dict[str, Any] = {"further_objects": False, "keep_ambiguous": KEPT}
-    assert build_stop_rule("world", min_faithful=0.5, **how) == StopRule(False, KEPT)
+    assert build_stop_rule("world", faithfulness_threshold=0.5, **how) == StopRule(False, KEPT)
     for judge, least in (("clip", 0.5), ("clip", None), ("world", 0.0), ("world", None)):
-        assert build_stop_rule(judge, min_faithful=least, **how) is None
+        assert build_stop_rule(judge, faithfulness_threshold=least, **how) is None
 
 
 def test_seeds_differ_by_negative_and_candidate() -> None:

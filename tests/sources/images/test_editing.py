@@ -71,7 +71,7 @@ def test_what_is_known_of_a_picture_stays_as_it_is(pipeline) -> None:
     hidden = np.zeros((2, 48, 48), bool)
     hidden[0, :24, :24] = hidden[1, 24:] = True
     found = draw_images(
-        *pipeline, ["A red car.", "A cup."], [1, 2], size=48, known=known, hidden=hidden, **HOW
+        *pipeline, ["A red car.", "A cup."], [1, 2], image_size=48, known=known, hidden=hidden, **HOW
     )
     assert (found[~hidden] == known[~hidden]).all()
     assert not (found[hidden] == known[hidden]).all()
@@ -85,6 +85,6 @@ def test_the_prompt_of_an_object_has_no_final_stop_before_its_suffix(pipeline, m
         return draw_images(*args, **kwargs)
 
     monkeypatch.setattr("caramel.sources.images.editing.draw_images", keep)
-    list(draw_pairs(*pipeline, [(POSITIVE, NEGATIVE, 1)], suffix=", a photograph", batch=8, **HOW))
+    list(draw_pairs(*pipeline, [(POSITIVE, NEGATIVE, 1)], suffix=", a photograph", batch_size=8, **HOW))
     assert asked
     assert all(prompt.endswith(", a photograph") and "." not in prompt for prompt in asked)

@@ -50,7 +50,7 @@ def filtered(drawn: dict[str, list[bytes]], **changes: Any) -> FilterResult:
     }
     images = indexed(files)
     settings = {"min_faithful": 0.5, "margin": 0.0, "keep_ambiguous": ["add"], **changes}
-    judge = ReadingJudge(further_objects=False)
+    judge = ReadingJudge(allow_unmentioned_objects=False)
     return filter_images(
         candidates, images, files, negatives, pairs, judge=judge, second_judge=judge, **settings
     )

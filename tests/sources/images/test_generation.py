@@ -181,7 +181,7 @@ def test_in_rounds_pictures_are_those_of_all_candidates_and_a_killed_run_goes_on
 ) -> None:
     how = {"method": "edit", "batch": 1, "candidates": 3}
     _, whole = draw(world, generator_folder, tmp_path / "a", **how)
-    until = StopRule(further_objects=False, keep_ambiguous=("add",))
+    until = StopRule(allow_unmentioned_objects=False, keep_ambiguous=("add",))
     candidates, rounds = draw(world, generator_folder, tmp_path / "b", until=until, **how)
     assert candidates.groupby("negative_id").size().between(1, 3).all()
     assert rounds.files == {name: whole.files[name] for name in rounds.files}
@@ -205,11 +205,11 @@ def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, cli
         steps=[2],
         generator=str(generator_folder),
         judge="clip",
-        further_objects=False,
+        allow_unmentioned_objects=False,
         judge_checkpoint=str(clip_folder),
         seed=1,
-        size=48,
-        batch=4,
+        image_size=48,
+        batch_size=4,
         device="cpu",
         gpus=1,
         executor="inline",
@@ -253,7 +253,7 @@ def test_a_pipeline_of_another_class_loads_and_draws_through_the_same_code(
     adopt_pipeline(pretrained=str(tmp_path / "other"), out=tmp_path / "adopted")
     pipeline, options = load_pipeline(tmp_path / "adopted", "cpu")
     assert type(pipeline).__name__ == "StableDiffusionPipeline"
-    drawn = draw_images(pipeline, options, ["A red car."], [1], guidance=2.0, steps=2, size=16)
+    drawn = draw_images(pipeline, options, ["A red car."], [1], guidance=2.0, steps=2, image_size=16)
     assert drawn.shape == (1, 16, 16, 3)
 
 
@@ -309,7 +309,7 @@ def test_pictures_that_do_not_fit_into_memory_say_what_to_lower(generator_folder
     with pytest.raises(
         ResourceError, match=r"A call for 2 pictures does not fit into the memory of 'cpu'.*batch`"
     ):
-        draw_images(pipeline, options, ["a car", "a ball"], [1, 2], guidance=2.0, steps=1, size=48)
+        draw_images(pipeline, options, ["a car", "a ball"], [1, 2], guidance=2.0, steps=1, image_size=48)
 
 
 def test_a_pipeline_on_a_device_that_is_not_there_is_a_clear_error(generator_folder) -> None:

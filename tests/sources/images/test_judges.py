@@ -14,31 +14,35 @@ TRUE, FALSE = "A red car is to the left of a blue house.", "A blue car is to the
 
 
 def test_the_exact_reading_tells_true_from_false_captions() -> None:
-    assert ReadingJudge(further_objects=False).score_match([PICTURE, PICTURE], [TRUE, FALSE]).tolist() == [
+    assert ReadingJudge(allow_unmentioned_objects=False).score_match(
+        [PICTURE, PICTURE], [TRUE, FALSE]
+    ).tolist() == [
         1.0,
         0.0,
     ]
 
 
 def test_a_picture_is_ambiguous_when_the_positive_is_true_of_it_too() -> None:
-    judge = ReadingJudge(further_objects=True)
+    judge = ReadingJudge(allow_unmentioned_objects=True)
     fits = judge.score_match([PICTURE, PICTURE], ["There is a car.", FALSE])
     assert judge.is_ambiguous(np.ones(2), fits, 0.0).tolist() == [True, False]
 
 
 def test_the_exact_reading_refuses_captions_of_another_language() -> None:
     with pytest.raises(DataError, match="only captions of the embedded world"):
-        ReadingJudge(further_objects=False).score_match([PICTURE], ["A dog runs."])
+        ReadingJudge(allow_unmentioned_objects=False).score_match([PICTURE], ["A dog runs."])
 
 
 def test_a_broken_picture_is_a_clear_error() -> None:
     with pytest.raises(DataError, match="does not decode"):
-        ReadingJudge(further_objects=False).score_match([b"not an image"], [TRUE])
+        ReadingJudge(allow_unmentioned_objects=False).score_match([b"not an image"], [TRUE])
 
 
 def test_a_broken_picture_is_named_by_its_place_among_all_and_not_among_different_ones() -> None:
     with pytest.raises(DataError, match="Image 'number 2' does not decode"):
-        ReadingJudge(further_objects=False).score_match([PICTURE, PICTURE, b"not an image"], [TRUE] * 3)
+        ReadingJudge(allow_unmentioned_objects=False).score_match(
+            [PICTURE, PICTURE, b"not an image"], [TRUE] * 3
+        )
 
 
 def test_a_model_judges_by_cosine_and_margin(clip_folder) -> None:
@@ -52,7 +56,7 @@ def test_a_model_judges_by_cosine_and_margin(clip_folder) -> None:
 
 def fit(caption: str, *things: SceneObject, further_objects: bool = False) -> float:
     picture = encode_png(draw_scene(Scene(things, "white"), np.random.default_rng(0)))
-    return float(ReadingJudge(further_objects=further_objects).score_match([picture], [caption])[0])
+    return float(ReadingJudge(allow_unmentioned_objects=further_objects).score_match([picture], [caption])[0])
 
 
 CAR, CUP = SceneObject("car", "red", "small", 0, 0), SceneObject("cup", "blue", "large", 0, 1)
@@ -70,7 +74,7 @@ def test_a_noun_that_stands_twice_or_a_cell_that_cannot_be_read_is_no_picture_of
     assert fit("A red car.", *twice, further_objects=True) == 0.0
     picture = draw_scene(Scene((CAR,), "white"), np.random.default_rng(0))
     picture[30:42, 28:46] = np.random.default_rng(1).integers(256, size=(12, 18, 3))
-    judge = ReadingJudge(further_objects=True)
+    judge = ReadingJudge(allow_unmentioned_objects=True)
     assert judge.score_match([encode_png(picture)], ["A red car."]).tolist() == [0.0]
 
 

@@ -58,7 +58,7 @@ def test_a_position_is_neither_a_compound_nor_a_word_that_decides_the_split() ->
 @given(st.integers(0, 10**9))
 def test_what_is_truly_said_of_a_scene_composes_nothing_that_it_does_not_show(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    scene = sample_scene(rng, num_objects=int(rng.integers(1, 4)), prior=0.5)
+    scene = sample_scene(rng, num_objects=int(rng.integers(1, 4)), typical_color_prob=0.5)
     meaning = sample_meaning(rng, scene.things)
     assert list_meaning_compounds(meaning, exactly=True) <= list_scene_compounds(scene)
 
@@ -66,7 +66,7 @@ def test_what_is_truly_said_of_a_scene_composes_nothing_that_it_does_not_show(se
 @given(st.permutations(range(3)), st.integers(0, 10**9))
 def test_the_split_of_what_is_said_is_one_whatever_is_swapped(order: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)
-    things = sample_scene(rng, num_objects=3, prior=0.5).things
+    things = sample_scene(rng, num_objects=3, typical_color_prob=0.5).things
     said = build_mentions(things)
     swapped = [
         Mention(said[a].noun, said[b].colour, said[c].size)

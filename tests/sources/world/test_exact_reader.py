@@ -9,7 +9,9 @@ from caramel.sources.world.scenes import COLOURS, NOUNS, SIZES, Scene, SceneObje
 
 def drawn(count: int, seed: int) -> tuple[list[Scene], np.ndarray]:
     rng = np.random.default_rng(seed)
-    scenes = [sample_scene(rng, num_objects=int(rng.integers(1, 4)), prior=0.5) for _ in range(count)]
+    scenes = [
+        sample_scene(rng, num_objects=int(rng.integers(1, 4)), typical_color_prob=0.5) for _ in range(count)
+    ]
     return scenes, np.stack([draw_scene(scene, rng) for scene in scenes])
 
 

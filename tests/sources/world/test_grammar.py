@@ -25,7 +25,7 @@ from caramel.sources.world.scenes import (
 @given(st.integers(0, 10**9), st.booleans())
 def test_every_caption_reads_back_to_its_meaning(seed: int, positions: bool) -> None:
     rng = np.random.default_rng(seed)
-    scene = sample_scene(rng, num_objects=int(rng.integers(1, 4)), prior=0.5)
+    scene = sample_scene(rng, num_objects=int(rng.integers(1, 4)), typical_color_prob=0.5)
     meaning = sample_meaning(rng, scene.things, absolute_positions=float(positions))
     nouns = {m.noun for m in meaning.mentions}
     tail = Mention(next(n for n in NOUNS if n not in nouns), "green", position="top" if positions else None)

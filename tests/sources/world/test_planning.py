@@ -69,7 +69,7 @@ def test_every_negative_that_can_be_shown_is_exactly_true_of_its_plan(
     seed: int, subtype: str, share: float
 ) -> None:
     rng = np.random.default_rng(seed)
-    scene = sample_scene(rng, num_objects=int(rng.integers(1, 4)), prior=0.5)
+    scene = sample_scene(rng, num_objects=int(rng.integers(1, 4)), typical_color_prob=0.5)
     said = Reading(sample_meaning(rng, scene.things, absolute_positions=share), 0)
     negative = RULES[subtype](said, rng)
     if isinstance(negative, str) or not find_layouts(negative.whole):
@@ -93,7 +93,7 @@ def test_where_the_nearest_scene_may_not_stand_the_object_that_changes_anyway_ta
 @given(st.integers(0, 10**9), st.sampled_from(SPLITS), st.sampled_from([0.0, 1.0]))
 def test_what_can_be_shown_is_what_can_be_planned(seed: int, split: str, share: float) -> None:
     rng = np.random.default_rng(seed)
-    scene = sample_scene(rng, num_objects=2, prior=0.5)
+    scene = sample_scene(rng, num_objects=2, typical_color_prob=0.5)
     meaning = sample_meaning(rng, scene.things, absolute_positions=share)
     kept_out = frozenset((noun, colour) for noun in NOUNS for colour in COLOURS[:4])
     may_stand = partial(is_allowed_in_split, split=split, kept_out=kept_out)

@@ -27,7 +27,7 @@ HOUSE = SceneObject("house", "blue", "large", 0, 1)
 
 def random_scene(seed: int) -> Scene:
     rng = np.random.default_rng(seed)
-    return sample_scene(rng, num_objects=int(rng.integers(1, 4)), prior=0.5)
+    return sample_scene(rng, num_objects=int(rng.integers(1, 4)), typical_color_prob=0.5)
 
 
 @given(st.integers(0, 10**9), st.sampled_from([0.0, 0.5, 1.0]))

@@ -26,7 +26,7 @@ def learnt(clip_folder, rows, files, scratch, name: str):
     """Return the weights and the curve after a few steps of the text tower alone."""
     clip = load_checkpoint(clip_folder)
     examples = load_examples(clip, rows, files, method=METHODS[name])
-    curve = contrastive.train_clip(clip, examples, [examples], trained="text", scratch=scratch, **HOW)
+    curve = contrastive.train_clip(clip, examples, [examples], trainable="text", scratch=scratch, **HOW)
     return clip.model.state_dict(), curve
 
 

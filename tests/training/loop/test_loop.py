@@ -32,7 +32,7 @@ def training(model: torch.nn.Module, kill_at: int | None = None, factor: float =
 
     optimizer = torch.optim.AdamW(build_param_groups([model], 0.1), lr=0.01)
     return Training(
-        {"model": model}, optimizer, lambda step: step, loss, steps=30, warmup=5, checkpoint_every=10
+        {"model": model}, optimizer, lambda step: step, loss, steps=30, warmup_steps=5, checkpoint_every=10
     )
 
 
@@ -257,7 +257,7 @@ def test_training_lowers_the_loss(tmp_path) -> None:
 
 
 def test_the_rate_warms_up_linearly_and_falls_to_zero() -> None:
-    rates = [cosine_lr(s, peak=1.0, warmup=10, steps=100) for s in range(100)]
+    rates = [cosine_lr(s, peak=1.0, warmup_steps=10, steps=100) for s in range(100)]
     assert rates[0] == pytest.approx(0.1)
     assert max(rates) == rates[9] == 1.0
     assert rates[10:] == sorted(rates[10:], reverse=True)
@@ -318,7 +318,7 @@ def test_a_gradient_is_cut_to_its_longest_and_not_where_there_is_none(tmp_path, 
     norms: list[float] = []
     model = fresh()
     run = training(model)
-    run.max_gradient, run.steps = longest, 1
+    run.grad_clip_norm, run.steps = longest, 1
     run.after_step = lambda step: norms.append(
         float(torch.nn.utils.get_total_norm([p.grad for p in model.parameters()]))
     )

@@ -95,7 +95,7 @@ def test_equal_seeds_give_equal_weights_also_after_a_crash_and_local_loads_them(
     train_writer(**SETTINGS, scratch=tmp_path / "s2", out=tmp_path / "again")
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("once", "again")]
     assert weights[0] == weights[1]
-    model = load_causal_model(str(tmp_path / "once"), at_once=2)
+    model = load_causal_model(str(tmp_path / "once"), max_connections=2)
     heard: dict[str, Any] = {}
     asked = [
         ("a", Request(build_conversation(LESSONS[0]), 0.0, 0, 8, None)),

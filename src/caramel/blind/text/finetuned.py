@@ -168,7 +168,7 @@ class _TextScorer:
                 self.tokenize_texts(texts),
                 self.pad_rows,
                 self.forward,
-                batch=None,
+                batch_size=None,
                 device=self.device,
                 name=str(self.tokenizer.name_or_path),
             )

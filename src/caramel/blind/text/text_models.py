@@ -157,7 +157,7 @@ def _build_text_model(
             tokenize_texts(texts),
             lambda part: pad_token_ids(part, tokenizer.pad_token_id),
             run_forward,
-            batch=None,
+            batch_size=None,
             device=device,
             name=str(tokenizer.name_or_path),
         )
@@ -207,7 +207,7 @@ def _open_masked(target: str, device: str) -> LoadedTextModel:
         lengths = [len(row) for row, _ in items]
         logs = (
             run_in_batches_by_length(
-                items, lengths, mask_tokens, predict_tokens, batch=None, device=device, name=target
+                items, lengths, mask_tokens, predict_tokens, batch_size=None, device=device, name=target
             )
             if items
             else np.zeros(0)

@@ -27,7 +27,7 @@ DESCRIBED = ["model", "instance_id", "image_id", "subsets", TEXTS_HASH, IMAGES_H
 
 
 def compute_file_metrics(
-    paths: Sequence[str | Path], benchmark: Benchmark, *, bootstrap: int, seed: int
+    paths: Sequence[str | Path], benchmark: Benchmark, *, n_bootstrap: int, seed: int
 ) -> pd.DataFrame:
     """Return table ``metrics`` of all models in the files; ``.attrs["notes"]`` lists what the files lack.
 
@@ -67,17 +67,17 @@ def compute_file_metrics(
     described = [result.rows.assign(benchmark=benchmark.name) for result in scored]
     notes += note_unknown_contents([*described, *answer_tables])
     parts = [
-        summarise_answers(rows, {benchmark.name: benchmark}, bootstrap=bootstrap, seed=seed)
+        summarise_answers(rows, {benchmark.name: benchmark}, n_bootstrap=n_bootstrap, seed=seed)
         for rows in answer_tables
     ]
-    parts += compute_model_metrics(scored, benchmark, bootstrap=bootstrap, seed=seed)
+    parts += compute_model_metrics(scored, benchmark, n_bootstrap=n_bootstrap, seed=seed)
     metrics = build_frame(METRICS, pd.concat(parts, ignore_index=True))
     metrics.attrs["notes"] = notes
     return metrics
 
 
 def compute_model_metrics(
-    scored: Sequence[InstanceResults], benchmark: Benchmark, *, bootstrap: int, seed: int
+    scored: Sequence[InstanceResults], benchmark: Benchmark, *, n_bootstrap: int, seed: int
 ) -> list[pd.DataFrame]:
     """Return the metrics of each model; the instances of one may be spread over several of what was read.
 
@@ -97,7 +97,7 @@ def compute_model_metrics(
     for model, of_model in by_model.items():
         rows, outcome = _join_results(of_model, model)
         judged = compute_metrics(
-            rows, outcome, benchmark.macro, bootstrap, seed, mean_members=benchmark.means
+            rows, outcome, benchmark.macro, n_bootstrap, seed, mean_members=benchmark.means
         )
         parts.append(judged.assign(model=model, benchmark=benchmark.name))
     return parts

@@ -16,7 +16,7 @@ from caramel.schemas.io import build_frame
 
 
 def summarise_answers(
-    answers: pd.DataFrame, benchmarks: Mapping[str, Benchmark], *, bootstrap: int, seed: int
+    answers: pd.DataFrame, benchmarks: Mapping[str, Benchmark], *, n_bootstrap: int, seed: int
 ) -> pd.DataFrame:
     """Return table ``metrics`` for every model and benchmark in ``answers``.
 
@@ -45,8 +45,8 @@ def summarise_answers(
         alone = instances.assign(subsets=nothing)
         macro = benchmarks[str(name)].macro
         judged = [
-            compute_metrics(instances, _build_outcomes(whole, instances.index), macro, bootstrap, seed),
-            compute_metrics(alone, _build_outcomes(spread, instances.index), macro, bootstrap, seed),
+            compute_metrics(instances, _build_outcomes(whole, instances.index), macro, n_bootstrap, seed),
+            compute_metrics(alone, _build_outcomes(spread, instances.index), macro, n_bootstrap, seed),
         ]
         judged[1][["metric", "subset"]] = judged[1]["metric"].tolist()
         parts += [part.assign(model=str(model), benchmark=str(name)) for part in judged]

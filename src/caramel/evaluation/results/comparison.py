@@ -163,7 +163,7 @@ def find_leaders(
     return {test[:2] for test in tests} - failed
 
 
-def compare_variants(runs: RunHits, benchmark: Benchmark, *, bootstrap: int, seed: int) -> pd.DataFrame:
+def compare_variants(runs: RunHits, benchmark: Benchmark, *, n_bootstrap: int, seed: int) -> pd.DataFrame:
     """Return every variant, and the base, against every other, on one benchmark: ``DIFFERENCE_COLUMNS``.
 
     Models named ``<variant>-<seed>`` are training seeds of one variant. ``a`` is the variant that comes later among the
@@ -179,14 +179,14 @@ def compare_variants(runs: RunHits, benchmark: Benchmark, *, bootstrap: int, see
     for b, a in combinations(hits, 2):
         scored = _select_scored(np.concatenate([hits[a], hits[b]]), runs.rows, runs.benchmark, benchmark)
         if scored is not None:
-            comparison = _compute_corrected_rows([scored], len(hits[a]), resamples=bootstrap, seed=seed)
+            comparison = _compute_corrected_rows([scored], len(hits[a]), resamples=n_bootstrap, seed=seed)
             parts.append(comparison.assign(a=a, b=b))
     columns = list(DIFFERENCE_COLUMNS)
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
 def compare_forms(
-    one: RunHits, other: RunHits, benchmark: Benchmark, *, bootstrap: int, seed: int
+    one: RunHits, other: RunHits, benchmark: Benchmark, *, n_bootstrap: int, seed: int
 ) -> pd.DataFrame:
     """Return by how much each difference of two variants is larger in one form of a benchmark: ``DIFFERENCE_COLUMNS``.
 
@@ -210,7 +210,7 @@ def compare_forms(
         )
     hit_differences = {model: hits[positions] - other.hits[model] for model, hits in one.hits.items()}
     runs = other._replace(benchmark=f"{one.benchmark} − {other.benchmark}", hits=hit_differences)
-    return compare_variants(runs, benchmark, bootstrap=bootstrap, seed=seed)
+    return compare_variants(runs, benchmark, n_bootstrap=n_bootstrap, seed=seed)
 
 
 def compare_versions(

@@ -20,7 +20,7 @@ from caramel.schemas.io import build_frame
 
 
 def compute_frame_metrics(
-    frame: pd.DataFrame, name: str | None, *, bootstrap: int, seed: int
+    frame: pd.DataFrame, name: str | None, *, n_bootstrap: int, seed: int
 ) -> pd.DataFrame:
     """Return table ``metrics`` of all models in a frame; ``.attrs["notes"]`` lists what the frame lacks.
 
@@ -41,7 +41,7 @@ def compute_frame_metrics(
         if name is not None:
             rows = _select_benchmark(rows, name)
         metrics = summarise_similarities(
-            rows, {n: BENCHMARKS[n] for n in rows["benchmark"].unique()}, bootstrap=bootstrap, seed=seed
+            rows, {n: BENCHMARKS[n] for n in rows["benchmark"].unique()}, n_bootstrap=n_bootstrap, seed=seed
         )
         metrics.attrs["notes"] = note_unknown_contents([rows])
         return metrics
@@ -59,7 +59,7 @@ def compute_frame_metrics(
         name="model",
         locations=locations,
     )
-    parts = compute_model_metrics([of], BENCHMARKS[name], bootstrap=bootstrap, seed=seed)
+    parts = compute_model_metrics([of], BENCHMARKS[name], n_bootstrap=n_bootstrap, seed=seed)
     metrics = build_frame(METRICS, pd.concat(parts, ignore_index=True))
     metrics.attrs["notes"] = [*of.notes, *note_unknown_contents([of.rows.assign(benchmark=name)])]
     return metrics

@@ -33,7 +33,7 @@ VARIANT_COLUMNS = ("variant", "subset", "metric", "mean", "sd", "ci_low", "ci_hi
 
 
 def summarise_similarities(
-    similarities: pd.DataFrame, benchmarks: Mapping[str, Benchmark], *, bootstrap: int, seed: int
+    similarities: pd.DataFrame, benchmarks: Mapping[str, Benchmark], *, n_bootstrap: int, seed: int
 ) -> pd.DataFrame:
     """Return table ``metrics`` for every model and benchmark in ``similarities``.
 
@@ -51,7 +51,7 @@ def summarise_similarities(
             rows,
             compute_outcomes(rows, benchmarks[str(name)].metrics),
             benchmarks[str(name)].macro,
-            bootstrap,
+            n_bootstrap,
             seed,
             mean_members=benchmarks[str(name)].means,
         ).assign(model=str(model), benchmark=str(name))
@@ -66,7 +66,7 @@ def compute_metrics(
     rows: pd.DataFrame,
     instance_outcomes: Outcomes,
     macro: Callable[[str], bool],
-    bootstrap: int,
+    n_bootstrap: int,
     seed: int,
     *,
     mean_members: Mapping[str, Sequence[str]] = MappingProxyType({}),
@@ -85,7 +85,7 @@ def compute_metrics(
     columns = expand_by_subset(instance_outcomes.hits.to_numpy(float), parts)
     tied = expand_by_subset(instance_outcomes.ties.to_numpy(float), parts)
     value, clusters = compute_means(columns), assign_clusters(rows)
-    samples = bootstrap_means(columns, clusters, resamples=bootstrap, seed=seed)
+    samples = bootstrap_means(columns, clusters, resamples=n_bootstrap, seed=seed)
     layout = ColumnLayout(tuple(parts), tuple(metrics), macro, mean_members)
     values = layout.append_means(value[None], value)[0]
     low, high = fraction_intervals(

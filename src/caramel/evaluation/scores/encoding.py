@@ -49,7 +49,7 @@ class RunConfig:
     model: str
     device: str
     precision: str
-    batch: int | None
+    batch_size: int | None
     store: str
     executor: Executor
     gpus: float = 0.0
@@ -61,7 +61,7 @@ class RunConfig:
             "model": mark_local_path(self.model),
             "device": self.device,
             "precision": self.precision,
-            "batch": self.batch,
+            "batch": self.batch_size,
         }
 
 
@@ -216,26 +216,28 @@ def _load_files(images: Mapping[bytes, ImageFile], keys: Sequence[str]) -> list[
     ]
 
 
-def encode_texts(shard: list[str], *, model: str, device: str, precision: str, batch: int | None) -> pa.Table:
+def encode_texts(
+    shard: list[str], *, model: str, device: str, precision: str, batch_size: int | None
+) -> pa.Table:
     """Return keys and embeddings of one shard of texts."""
     encoder = cast(
         TextEncoder, open_model(model, device, precision)
     )  # only of such a model texts are encoded
-    vectors = encoder.encode_texts(shard, batch)
+    vectors = encoder.encode_texts(shard, batch_size)
     return build_vector_table([compute_text_key(text) for text in shard], vectors)
 
 
 def encode_images(
-    shard: list[list[Any]], *, model: str, device: str, precision: str, batch: int | None
+    shard: list[list[Any]], *, model: str, device: str, precision: str, batch_size: int | None
 ) -> pa.Table:
     """Return keys and embeddings of one shard of images: key, and what ``cut`` takes, of each."""
     files = map_in_threads(lambda item: crop_image(*item[1:]), shard)
-    vectors = cast(DualEncoder, open_model(model, device, precision)).encode_images(files, batch)
+    vectors = cast(DualEncoder, open_model(model, device, precision)).encode_images(files, batch_size)
     return build_vector_table([bytes.fromhex(item[0]) for item in shard], vectors)
 
 
 def match_pairs(
-    shard: list[list[Any]], *, model: str, device: str, precision: str, batch: int | None
+    shard: list[list[Any]], *, model: str, device: str, precision: str, batch_size: int | None
 ) -> pa.Table:
     """Return keys and scores of one shard: images, each with its texts: key, texts, and what ``cut`` takes."""
     pairs = [(index, text) for index, item in enumerate(shard) for text in item[1]]
@@ -245,7 +247,7 @@ def match_pairs(
         list(numbers),
         np.array([index for index, _ in pairs], np.int64),
         np.array([numbers[text] for _, text in pairs], np.int64),
-        batch,
+        batch_size,
     )
     keys = [compute_pair_key(bytes.fromhex(shard[index][0]), text) for index, text in pairs]
     return build_vector_table(keys, np.asarray(scores, np.float64)[:, None])

@@ -28,7 +28,7 @@ def encode_projected(
     load_image: Callable[[str], bytes] | None,
     *,
     device: str,
-    batch: int,
+    batch_size: int,
     store: str,
 ) -> Vectors:
     """Return the projected vectors (n, d) of images or texts, not normalised.
@@ -63,7 +63,7 @@ def encode_projected(
             [distinct[i].hex() for i in todo[s : s + PER_SHARD]] for s in range(0, len(todo), PER_SHARD)
         ],
         bring=load_items,
-        settings={"base": base, "content": content, "device": device, "batch": batch},
+        settings={"base": base, "content": content, "device": device, "batch": batch_size},
         executor="inline",
         title=f"{base}: {len(items)} {'texts' if load_image is None else 'images'}",
     ).vectors
@@ -79,7 +79,7 @@ def _load_clip(base: str, content: str, device: str) -> Clip:
 
 
 def encode_images(
-    shard: list[tuple[str, bytes]], *, base: str, content: str, device: str, batch: int
+    shard: list[tuple[str, bytes]], *, base: str, content: str, device: str, batch_size: int
 ) -> pa.Table:
     """Return keys and vectors of images: key, encoded file."""
     import torch
@@ -92,11 +92,11 @@ def encode_images(
         )
         return features
 
-    return _encode_shard(shard, encode_batch, batch)
+    return _encode_shard(shard, encode_batch, batch_size)
 
 
 def encode_texts(
-    shard: list[tuple[str, str]], *, base: str, content: str, device: str, batch: int
+    shard: list[tuple[str, str]], *, base: str, content: str, device: str, batch_size: int
 ) -> pa.Table:
     """Return keys and vectors of texts: key, text."""
     import torch
@@ -109,16 +109,19 @@ def encode_texts(
         )
         return features
 
-    return _encode_shard(shard, encode_batch, batch)
+    return _encode_shard(shard, encode_batch, batch_size)
 
 
 def _encode_shard(
-    shard: Sequence[tuple[str, Any]], encode: Callable[[list[Any]], Any], batch: int
+    shard: Sequence[tuple[str, Any]], encode: Callable[[list[Any]], Any], batch_size: int
 ) -> pa.Table:
     """Return keys and vectors of the items, some at a time."""
     import torch
 
     items = [item for _, item in shard]
     with torch.no_grad():
-        parts = [encode(items[start : start + batch]).float().cpu() for start in range(0, len(items), batch)]
+        parts = [
+            encode(items[start : start + batch_size]).float().cpu()
+            for start in range(0, len(items), batch_size)
+        ]
     return build_vector_table([bytes.fromhex(key) for key, _ in shard], torch.cat(parts).numpy())

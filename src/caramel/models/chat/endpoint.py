@@ -92,7 +92,7 @@ class Endpoint:
     timeout: float = 120.0
     largest: int = LARGEST
     alone: frozenset[int] = frozenset()
-    attempts: int = 5
+    max_attempts: int = 5
     pause: float = 1.0
     longest: float = 60.0
     workers: int = 8
@@ -133,7 +133,7 @@ class Endpoint:
             BackendError: the server refuses the request as such (an unknown model, a wrong key …).
         """
         problem, retry_after, request_body = "", 0.0, None
-        for attempt in range(self.attempts):
+        for attempt in range(self.max_attempts):
             delay = max(self.pause * 2 ** (attempt - 1), retry_after) if attempt else 0.0
             if stop.wait(min(max(delay, self.pace.get_remaining_seconds()), self.longest)):
                 return None

@@ -45,10 +45,10 @@ class CausalLanguageModel:
         at_once: requests in one batch.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, at_once: int) -> None:
+    def __init__(self, model: Any, tokenizer: Any, max_connections: int) -> None:
         from transformers import GenerationConfig
 
-        self._model, self._tokenizer, self._at_once = model, tokenizer, at_once
+        self._model, self._tokenizer, self._at_once = model, tokenizer, max_connections
         tokenizer.padding_side = "left"
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
@@ -171,7 +171,7 @@ def _merge_system_turn(turns: list[dict[str, str]]) -> list[dict[str, str]]:
     return [{**second, "content": f"{first['content']}\n\n{second['content']}"}, *rest]
 
 
-def load_causal_model(target: str, *, at_once: int) -> CausalLanguageModel:
+def load_causal_model(target: str, *, max_connections: int) -> CausalLanguageModel:
     """Return the model of a folder: code of its own is never run.
 
     Raises:
@@ -184,4 +184,4 @@ def load_causal_model(target: str, *, at_once: int) -> CausalLanguageModel:
     halves = device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
     dtype = torch.bfloat16 if halves else torch.float32
     model = load_pretrained(AutoModelForCausalLM, target, device=device, dtype=dtype)
-    return CausalLanguageModel(model, load_tokenizer(target), at_once)
+    return CausalLanguageModel(model, load_tokenizer(target), max_connections)

@@ -116,9 +116,9 @@ def _parse_count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < 2**31 else None
 
 
-def load_chat_model(target: str, *, at_once: int, workers: int) -> ChatLanguageModel:
+def load_chat_model(target: str, *, max_connections: int, workers: int) -> ChatLanguageModel:
     """Return the model of a target ``MODEL@URL``, which needs no workers; errors as in ``endpoint_of``."""
-    return ChatLanguageModel(replace(create_endpoint(target, workers=at_once), alone=ALONE))
+    return ChatLanguageModel(replace(create_endpoint(target, workers=max_connections), alone=ALONE))
 
 
 def _list_target_problems(target: str) -> list[str]:

@@ -6,15 +6,15 @@ from caramel.interfaces.language_model import LanguageModel, LanguageModelSpec
 from caramel.models.transformers.transformers_files import list_checkpoint_problems
 
 
-def load_local_model(target: str, *, at_once: int, workers: int) -> LanguageModel:
+def load_local_model(target: str, *, max_connections: int, workers: int) -> LanguageModel:
     """Return the model of a folder in this process, or on so many workers of Ray; errors as in ``load_causal_writer``."""
     if workers:
         from caramel.models.llm.sharded import ShardedLanguageModel
 
-        return ShardedLanguageModel(target, at_once, workers)
+        return ShardedLanguageModel(target, max_connections, workers)
     from caramel.models.llm.causal import load_causal_model
 
-    return load_causal_model(target, at_once=at_once)
+    return load_causal_model(target, max_connections=max_connections)
 
 
 def _list_problems(target: str) -> list[str]:

@@ -25,8 +25,8 @@ class ShardedLanguageModel:
         number: of batches under way; no more workers than that are started, nor than there are GPUs, or processors.
     """
 
-    def __init__(self, folder: str, at_once: int, number: int) -> None:
-        self._folder, self._at_once, self._number = folder, at_once, number
+    def __init__(self, folder: str, max_connections: int, number: int) -> None:
+        self._folder, self._at_once, self._number = folder, max_connections, number
 
     @functools.cached_property
     def _gpus(self) -> float:
@@ -65,13 +65,13 @@ class ShardedLanguageModel:
 
 
 @keep_last(lambda folder, at_once: stamp_files(folder))
-def _load_model(folder: str, at_once: int) -> CausalLanguageModel:
-    return load_causal_model(folder, at_once=at_once)
+def _load_model(folder: str, max_connections: int) -> CausalLanguageModel:
+    return load_causal_model(folder, max_connections=max_connections)
 
 
-def _get_identity(folder: str, at_once: int) -> Identity:
-    return _load_model(folder, at_once).identity
+def _get_identity(folder: str, max_connections: int) -> Identity:
+    return _load_model(folder, max_connections).identity
 
 
-def _generate_outputs(folder: str, at_once: int, requests: Sequence[Request]) -> list[ModelOutput]:
-    return _load_model(folder, at_once).generate_outputs(requests)
+def _generate_outputs(folder: str, max_connections: int, requests: Sequence[Request]) -> list[ModelOutput]:
+    return _load_model(folder, max_connections).generate_outputs(requests)

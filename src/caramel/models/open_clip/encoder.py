@@ -93,7 +93,7 @@ class ClipEncoder:
             "device": self._device.partition(":")[0],
         }
 
-    def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+    def encode_images(self, images: Sequence[bytes], batch_size: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d), for encoded image files; n may be 0."""
         if not len(images):
             return self._create_empty_vectors()
@@ -101,12 +101,12 @@ class ClipEncoder:
             images,
             lambda files: decode_images(self._clip, files),
             self._embed_pixels,
-            batch=batch,
+            batch_size=batch_size,
             device=self._device,
             fill=True,
         )
 
-    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+    def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d), n may be 0; captions share batches with those of their length.
 
         Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
@@ -121,7 +121,7 @@ class ClipEncoder:
             compute_text_lengths(self._clip.model, torch.from_numpy(tokens)).tolist(),
             lambda indices: tokens[list(indices)],
             self._embed_tokens,
-            batch=batch,
+            batch_size=batch_size,
             device=self._device,
             name=self.name,
         )

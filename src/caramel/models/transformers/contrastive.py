@@ -135,7 +135,7 @@ class ContrastiveProjections:
             words=MOST_WORDS,
         )
 
-    def encode_image_tokens(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+    def encode_image_tokens(self, images: Sequence[bytes], batch_size: int | None) -> Embeddings:
         """Return unit vectors (n, places, d) for encoded image files.
 
         Raises:
@@ -147,11 +147,11 @@ class ContrastiveProjections:
             lambda inputs: self._compute_unit_vectors(
                 self._parts.image, inputs["pixel_values"].to(self._device)
             ),
-            batch=batch,
+            batch_size=batch_size,
             device=self._device,
         )
 
-    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+    def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
         """Return unit vectors (n, d); texts that are equal to the tokenizer have equal ones, bit for bit."""
         return compute_distinct_rows(
             get_token_ids(self._tokenizer, clean_texts(texts, BLIP), self._length),
@@ -159,7 +159,7 @@ class ContrastiveProjections:
             lambda inputs: self._compute_unit_vectors(
                 self._parts.text, {k: v.to(self._device) for k, v in inputs.items()}
             ),
-            batch=batch,
+            batch_size=batch_size,
             device=self._device,
             name=self.name,
         )
@@ -184,9 +184,9 @@ class FirstTokenEncoder:
         """What determines the vectors."""
         return self._projections.identity
 
-    def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+    def encode_images(self, images: Sequence[bytes], batch_size: int | None) -> Embeddings:
         """Return unit vectors (n, d) for encoded image files; errors as in ``ContrastiveProjections``."""
-        return np.ascontiguousarray(self._projections.encode_image_tokens(images, batch)[:, 0])
+        return np.ascontiguousarray(self._projections.encode_image_tokens(images, batch_size)[:, 0])
 
 
 class BestTokenMatcher:
@@ -206,14 +206,14 @@ class BestTokenMatcher:
         texts: Sequence[str],
         image_of: Index,
         text_of: Index,
-        batch: int | None,
+        batch_size: int | None,
     ) -> Floats:
         """Return the score of each pair (n,), in [-1, 1]; arguments as in ``interfaces.model.Matcher``.
 
         Each image and each text is encoded once, and every sum taken in the same order: equal texts tie.
         """
-        image_tokens = self._projections.encode_image_tokens(images, batch).astype(np.float64)
-        vectors = self._projections.encode_texts(texts, batch)
+        image_tokens = self._projections.encode_image_tokens(images, batch_size).astype(np.float64)
+        vectors = self._projections.encode_texts(texts, batch_size)
         pairs = zip(image_of.tolist(), text_of.tolist(), strict=True)
         return np.array([(image_tokens[i] * vectors[t]).sum(axis=1).max() for i, t in pairs], np.float64)
 

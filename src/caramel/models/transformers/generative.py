@@ -106,24 +106,24 @@ class GenerativeMatcher:
         texts: Sequence[str],
         image_of: Index,
         text_of: Index,
-        batch: int | None,
+        batch_size: int | None,
     ) -> Floats:
         """Return the score of each pair (n,), at most 0 but for ``vgptscore_blind``; see the module."""
         if not len(image_of):
             return np.zeros(0)
         if self._family == "vgptscore_noise":
-            return self._compute_prior(texts, text_of, batch)
-        scores = self._compute_likelihoods(images, texts, image_of, text_of, batch)
+            return self._compute_prior(texts, text_of, batch_size)
+        scores = self._compute_likelihoods(images, texts, image_of, text_of, batch_size)
         if self._family != "vgptscore_blind":
             return scores
-        return scores - ALPHA * self._compute_prior(texts, text_of, batch)
+        return scores - ALPHA * self._compute_prior(texts, text_of, batch_size)
 
     @property
     def _noise_size(self) -> int:
         size = getattr(self._model.config.vision_config, "image_size", None)
         return size if isinstance(size, int) else NOISE_SIZE
 
-    def _compute_prior(self, texts: Sequence[str], text_of: Index, batch: int | None) -> Floats:
+    def _compute_prior(self, texts: Sequence[str], text_of: Index, batch_size: int | None) -> Floats:
         """Return the log-likelihood of each pair's text without its image (n,).
 
         Where that alone is the score, each forward pass is over one pair: in a larger batch a text's
@@ -132,7 +132,7 @@ class GenerativeMatcher:
         used, inverse = np.unique(text_of, return_inverse=True)
         noise = draw_noise_images(self._noise_size)
         grid = np.meshgrid(np.arange(len(noise)), used, indexing="ij")
-        size = 1 if self._family == "vgptscore_noise" else batch
+        size = 1 if self._family == "vgptscore_noise" else batch_size
         likelihoods = self._compute_likelihoods(noise, texts, grid[0].reshape(-1), grid[1].reshape(-1), size)
         means: Floats = np.logaddexp.reduce(likelihoods.reshape(grid[0].shape), axis=0) - np.log(len(noise))
         return means[inverse.reshape(-1)]
@@ -143,7 +143,7 @@ class GenerativeMatcher:
         texts: Sequence[str],
         image_of: Index,
         text_of: Index,
-        batch: int | None,
+        batch_size: int | None,
     ) -> Floats:
         """Return the log-likelihood of the reply to each pair (n,)."""
 
@@ -163,7 +163,7 @@ class GenerativeMatcher:
             list(zip(image_of.tolist(), text_of.tolist(), strict=True)),
             prepare_batch,
             self._compute_reply_likelihoods,
-            batch=batch or BATCH.get(self._device.partition(":")[0], BATCH["cpu"]),
+            batch_size=batch_size or BATCH.get(self._device.partition(":")[0], BATCH["cpu"]),
             device=self._device,
             name=self.name,
         )

@@ -79,25 +79,29 @@ class LastTokenEncoder:
             size=SIZE,
         )
 
-    def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+    def encode_images(self, images: Sequence[bytes], batch_size: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d), for encoded image files.
 
         Raises:
             DataError: a picture does not decode; the message gives its place in its batch.
         """
-        batch = batch or BATCH.get(self._device.partition(":")[0], BATCH["cpu"])
+        batch_size = batch_size or BATCH.get(self._device.partition(":")[0], BATCH["cpu"])
         return run_in_batches(
-            images, self._prepare_images, self._compute_unit_vectors, batch=batch, device=self._device
+            images,
+            self._prepare_images,
+            self._compute_unit_vectors,
+            batch_size=batch_size,
+            device=self._device,
         )
 
-    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+    def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d); captions share batches with those of one length."""
         rows = get_token_ids(self._tokenizer, texts, self._length)
         return compute_distinct_rows(
             rows,
             self._pad_token_ids,
             self._compute_unit_vectors,
-            batch=batch,
+            batch_size=batch_size,
             device=self._device,
             name=self.name,
         )

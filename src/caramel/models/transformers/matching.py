@@ -94,7 +94,7 @@ class MatchingHead:
         texts: Sequence[str],
         image_of: Index,
         text_of: Index,
-        batch: int | None,
+        batch_size: int | None,
     ) -> Floats:
         """Return the score of each pair (n,), any real number; arguments as in ``interfaces.model.Matcher``.
 
@@ -116,27 +116,27 @@ class MatchingHead:
         for start in range(0, len(used), IMAGES_AT_ONCE):
             block = used[start : start + IMAGES_AT_ONCE]
             pairs = [_Pair(i, text) for i in block for text in texts_of[i]]
-            scores |= self._score_pairs({i: images[i] for i in block}, pairs, batch)
+            scores |= self._score_pairs({i: images[i] for i in block}, pairs, batch_size)
         return np.array([scores[pair] for pair in all_pairs], np.float64)
 
     def _score_pairs(
-        self, images: Mapping[int, bytes], pairs: Sequence[_Pair], batch: int | None
+        self, images: Mapping[int, bytes], pairs: Sequence[_Pair], batch_size: int | None
     ) -> dict[_Pair, float]:
         """Return the scores of pairs of these images; batches hold texts of one length."""
-        image_tokens = dict(zip(images, self._encode_images(list(images.values()), batch), strict=True))
+        image_tokens = dict(zip(images, self._encode_images(list(images.values()), batch_size), strict=True))
         pairs = sorted(pairs, key=lambda pair: (len(pair.text), pair))
         scores = run_in_batches_by_length(
             pairs,
             [len(pair.text) for pair in pairs],
             lambda some: self._build_inputs(some, image_tokens),
             self._compute_scores,
-            batch=batch,
+            batch_size=batch_size,
             device=self._device,
             name=self.name,
         )
         return dict(zip(pairs, scores.tolist(), strict=True))
 
-    def _encode_images(self, files: Sequence[bytes], batch: int | None) -> Sequence[ImageTokens]:
+    def _encode_images(self, files: Sequence[bytes], batch_size: int | None) -> Sequence[ImageTokens]:
         """Return what the model makes of each image before it sees a text."""
         import torch
 
@@ -144,12 +144,14 @@ class MatchingHead:
             with torch.inference_mode(), use_precision(self._device, self._precision):
                 return self._parts.image_tokens(self._model, inputs["pixel_values"].to(self._device))
 
-        def encode_batches(some: Sequence[bytes], batch: int | None) -> Sequence[ImageTokens]:
+        def encode_batches(some: Sequence[bytes], batch_size: int | None) -> Sequence[ImageTokens]:
             prepare = lambda files: prepare_images(self._image_processor, files)  # noqa: E731
-            return list(run_in_batches(some, prepare, compute_tokens, batch=batch, device=self._device))
+            return list(
+                run_in_batches(some, prepare, compute_tokens, batch_size=batch_size, device=self._device)
+            )
 
         return (
-            encode_batches(files, batch)
+            encode_batches(files, batch_size)
             if self._parts.can_batch_images
             else [encode_batches([file], 1)[0] for file in files]
         )

@@ -101,7 +101,7 @@ class SentenceEncoder:
             versions=get_package_versions("transformers", "tokenizers", "sentence-transformers"),
         )
 
-    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+    def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d); texts share batches with those of one length.
 
         Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
@@ -113,7 +113,7 @@ class SentenceEncoder:
             get_token_ids(self._tokenizer, ready, self._length),
             lambda rows: pad_token_ids(rows, self._tokenizer.pad_token_id),
             self._embed_inputs,
-            batch=batch,
+            batch_size=batch_size,
             device=self._device,
             name=self.name,
         )

@@ -86,7 +86,7 @@ class TransformersDual:
             end=self._end,
         )
 
-    def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+    def encode_images(self, images: Sequence[bytes], batch_size: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d), for encoded image files.
 
         Raises:
@@ -96,12 +96,12 @@ class TransformersDual:
             images,
             lambda files: prepare_images(self._prepare, files),
             self._embed_images,
-            batch=batch,
+            batch_size=batch_size,
             device=self._device,
             fill=True,
         )
 
-    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+    def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d); captions share batches with those of their length.
 
         Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
@@ -112,7 +112,7 @@ class TransformersDual:
             get_token_ids(self._tokenizer, clean_texts(texts, self._cleaning), self._length),
             lambda rows: pad_token_ids(rows, self._tokenizer.pad_token_id, width=width, left=left),
             self._embed_texts,
-            batch=batch,
+            batch_size=batch_size,
             device=self._device,
             name=self.name,
         )
@@ -204,7 +204,7 @@ def compute_distinct_rows(
     prepare: Any,
     forward: Any,
     *,
-    batch: int | None,
+    batch_size: int | None,
     device: str,
     name: str,
 ) -> Embeddings:
@@ -215,7 +215,7 @@ def compute_distinct_rows(
     distinct = sorted(set(rows), key=lambda row: (len(row), row))
     index_of = {row: i for i, row in enumerate(distinct)}
     vectors = run_in_batches_by_length(
-        distinct, [*map(len, distinct)], prepare, forward, batch=batch, device=device, name=name
+        distinct, [*map(len, distinct)], prepare, forward, batch_size=batch_size, device=device, name=name
     )
     return vectors[np.array([index_of[row] for row in rows], np.int64)]
 

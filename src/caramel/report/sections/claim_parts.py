@@ -43,27 +43,29 @@ METRIC_TITLES = {"accuracy": "SugarCrepe accuracy", "i2t": "I2T", "t2i": "T2I", 
 
 
 def select_comparison(
-    data: Path, contrast: Mapping[str, str], subset: str, benchmark: str
+    data: Path, primary_comparison: Mapping[str, str], subset: str, benchmark: str
 ) -> dict[str, float]:
     """Return the row of the contrast's two models on a subset, as variant minus the other.
 
     Raises:
         Skipped: nothing was evaluated, or not this.
     """
-    comparison = _find_comparison(read_differences(data, benchmark), {**contrast, "subset": subset})
+    comparison = _find_comparison(read_differences(data, benchmark), {**primary_comparison, "subset": subset})
     if math.isnan(comparison["difference"]) or math.isnan(comparison["p"]):
         raise StageSkipped(
-            f"{contrast['variant']} was not compared with {contrast['against']} by {contrast['metric']} on {subset}"
+            f"{primary_comparison['variant']} was not compared with {primary_comparison['against']} by {primary_comparison['metric']} on {subset}"
         )
     return comparison
 
 
-def _find_comparison(rows: pd.DataFrame, contrast: Mapping[str, str]) -> dict[str, float]:
+def _find_comparison(rows: pd.DataFrame, primary_comparison: Mapping[str, str]) -> dict[str, float]:
     """Return difference (variant minus the other), ci_low, ci_high, p and p_least; NaN where the two were not compared."""
-    those = rows[(rows["metric"] == contrast["metric"]) & (rows["subset"] == contrast["subset"])]
+    those = rows[
+        (rows["metric"] == primary_comparison["metric"]) & (rows["subset"] == primary_comparison["subset"])
+    ]
     for row in those.to_dict("records"):
-        if {row["a"], row["b"]} == {contrast["variant"], contrast["against"]}:
-            return _align_difference(row, contrast["variant"])
+        if {row["a"], row["b"]} == {primary_comparison["variant"], primary_comparison["against"]}:
+            return _align_difference(row, primary_comparison["variant"])
     return dict.fromkeys(("difference", "ci_low", "ci_high", "p", "p_least"), math.nan)
 
 
@@ -75,12 +77,12 @@ def _align_difference(row: Mapping[Any, Any], variant: str) -> dict[str, float]:
     return {"difference": sign * row["difference"], "ci_low": low, "ci_high": high, **p}
 
 
-def has_parts(contrast: Mapping[str, str]) -> bool:
+def has_parts(primary_comparison: Mapping[str, str]) -> bool:
     """Return whether the claim is of whole subtypes, which seen and unseen compounds are not."""
-    return contrast["subset"] in ("all", "without_add")
+    return primary_comparison["subset"] in ("all", "without_add")
 
 
-def compute_parts(data: Path, contrast: Mapping[str, str]) -> pd.DataFrame:
+def compute_parts(data: Path, primary_comparison: Mapping[str, str]) -> pd.DataFrame:
     """Return the claim by subtype: a row for each subtype of the contrast's subset.
 
     Columns: subtype, n, floor, ceiling, differ (instances; see ``separability``), base value and value of the variant in
@@ -91,11 +93,11 @@ def compute_parts(data: Path, contrast: Mapping[str, str]) -> pd.DataFrame:
     Raises:
         Skipped: nothing was evaluated, or not this; or the claim is of seen or unseen compounds, which no table has by subtype.
     """
-    if not has_parts(contrast):
+    if not has_parts(primary_comparison):
         raise StageSkipped(
-            f"models are compared by subtype on all compounds, not on {contrast['subset']} ones"
+            f"models are compared by subtype on all compounds, not on {primary_comparison['subset']} ones"
         )
-    metric = contrast["metric"]
+    metric = primary_comparison["metric"]
     separable = read_csv(data / "evaluate/separability.csv", SEPARABILITY_COLUMNS)
     separable = separable[(separable["benchmark"] == FORM) & (separable["metric"] == metric)].set_index(
         "subset"
@@ -103,20 +105,20 @@ def compute_parts(data: Path, contrast: Mapping[str, str]) -> pd.DataFrame:
     differences = read_differences(data, FORM)
     values = build_row_index(read_variants(data), "variant", "subset", "metric")
     subtypes = [s for s in SUBTYPES if s in separable.index and separable["n"][s] > 0]
-    if contrast["subset"] == "without_add":
+    if primary_comparison["subset"] == "without_add":
         subtypes = [s for s in subtypes if not s.startswith("add")]
     total = sum(int(separable["n"][s]) for s in subtypes)
     rows = []
     for subtype in subtypes:
-        comparison = _find_comparison(differences, {**contrast, "subset": subtype})
+        comparison = _find_comparison(differences, {**primary_comparison, "subset": subtype})
         share = int(separable["n"][subtype]) / total
         named = {"difference": "part", "ci_low": "part_low", "ci_high": "part_high"}
         rows.append(
             {
                 "subtype": subtype,
                 **{name: int(separable[name][subtype]) for name in ("n", "floor", "ceiling", "differ")},
-                "value_against": values[contrast["against"], subtype, metric]["mean"],
-                "value_variant": values[contrast["variant"], subtype, metric]["mean"],
+                "value_against": values[primary_comparison["against"], subtype, metric]["mean"],
+                "value_variant": values[primary_comparison["variant"], subtype, metric]["mean"],
                 **comparison,
                 **{name: share * comparison[key] for key, name in named.items()},
             }
@@ -126,9 +128,9 @@ def compute_parts(data: Path, contrast: Mapping[str, str]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def build_parts_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
+def build_parts_block(data: Path, primary_comparison: Mapping[str, str]) -> TableBlock:
     """Return the claim by subtype as a table."""
-    rows = compute_parts(data, contrast)
+    rows = compute_parts(data, primary_comparison)
     lines = [
         [
             Cell(str(row["subtype"])),
@@ -162,25 +164,25 @@ def build_parts_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
     )
     head = (
         "Subtype", "Instances", "At the floor", "At the ceiling", "Runs differ",
-        contrast["against"], contrast["variant"], "Difference", "Part of the claim",
+        primary_comparison["against"], primary_comparison["variant"], "Difference", "Part of the claim",
     )  # fmt: skip
-    over = " over all types but add" if contrast["subset"] == "without_add" else ""
+    over = " over all types but add" if primary_comparison["subset"] == "without_add" else ""
     note = (
-        f"{METRIC_TITLES[contrast['metric']]} in per cent, differences in points; brackets: 95 % intervals, not corrected. At the "
+        f"{METRIC_TITLES[primary_comparison['metric']]} in per cent, differences in points; brackets: 95 % intervals, not corrected. At the "
         "floor: no run of any model of this page has the instance right; at the ceiling: every run has. Such instances tell no model from another. "
         f"Part of the claim: the subtype's share of the instances times its difference; the parts add up to the claim{over}."
     )
     return TableBlock("The claim by subtype", head, lines, note=note)
 
 
-def build_forms_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
+def build_forms_block(data: Path, primary_comparison: Mapping[str, str]) -> TableBlock:
     """Return the claim's variant against every other model, in both forms of the benchmark, and how these differ."""
     columns = {form: read_differences(data, form) for form in FORM_TITLES}
     columns = {form: rows for form, rows in columns.items() if not rows.empty}
-    variant = contrast["variant"]
+    variant = primary_comparison["variant"]
     others = [name for name in dict.fromkeys(read_variants(data)["variant"]) if name != variant]
     comparisons = {
-        (other, form): _find_comparison(rows, {**contrast, "against": other})
+        (other, form): _find_comparison(rows, {**primary_comparison, "against": other})
         for other in others
         for form, rows in columns.items()
     }
@@ -205,7 +207,7 @@ def build_forms_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
     ]
     head = ("Difference", *(text for form in columns for text in (FORM_TITLES[form], "p")))
     note = (
-        f"{METRIC_TITLES[contrast['metric']]} on {contrast['subset']}, points; brackets: 95 % intervals; p after Holm's correction over "
+        f"{METRIC_TITLES[primary_comparison['metric']]} on {primary_comparison['subset']}, points; brackets: 95 % intervals; p after Holm's correction over "
         f"the {tests} tests of this table. "
         "Drawn: both images of an instance come out of the generator. Of the source: the positive image is the one that the "
         "caption was written for, so pixels alone tell the two images apart. Drawn − source: by how much the difference is larger "

@@ -22,24 +22,26 @@ from caramel.study.preregistration import Registration
 from caramel.utils.stats import format_p, holm_correction
 
 
-def build_differences_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
+def build_differences_section(data: Path, primary_comparison: Mapping[str, str]) -> list[Block]:
     """Return paired differences between the variants and the base in both forms; all but the contrast are explorations."""
     if read_differences(data, FORM).empty:
         return [NoteBlock("Only one model was scored: there is nothing to compare.")]
-    blocks: list[Block] = [_build_differences_table(data, FORM, contrast)]
+    blocks: list[Block] = [_build_differences_table(data, FORM, primary_comparison)]
     if not read_differences(data, SOURCE_FORM).empty:
         blocks.append(_build_differences_table(data, SOURCE_FORM, None))
     return blocks
 
 
-def _build_differences_table(data: Path, benchmark: str, contrast: Mapping[str, str] | None) -> TableBlock:
+def _build_differences_table(
+    data: Path, benchmark: str, primary_comparison: Mapping[str, str] | None
+) -> TableBlock:
     """Return the differences of one form; ``contrast`` is marked, and is not in the family that Holm corrects over."""
     rows = read_differences(data, benchmark)
     columns = [c for c in MAIN if c.subset in set(rows["subset"])]
     differences = build_row_index(rows, "a", "b", "subset", "metric")
     pairs = dict.fromkeys(zip(rows["a"], rows["b"], strict=True))
     keys = [(a, b, c.subset, c.metric) for a, b in pairs for c in columns]
-    others = [key for key in keys if contrast is None or not _is_contrast(key, contrast)]
+    others = [key for key in keys if primary_comparison is None or not _is_contrast(key, primary_comparison)]
     p = holm_correction(np.array([differences[key]["p"] for key in others], float))
     significant = dict(zip(others, p < ALPHA, strict=True))
     lines = [
@@ -54,10 +56,10 @@ def _build_differences_table(data: Path, benchmark: str, contrast: Mapping[str, 
         ]
         for a, b in pairs
     ]
-    but = "" if contrast is None else " but for the one that the page opens with, which is marked"
+    but = "" if primary_comparison is None else " but for the one that the page opens with, which is marked"
     error_note = (
         ""
-        if contrast is None
+        if primary_comparison is None
         else " That one is tested by itself at 5 %, so the chance of at least one false finding in the claim and this table is up to 10 %."
     )
     note = (
@@ -66,13 +68,16 @@ def _build_differences_table(data: Path, benchmark: str, contrast: Mapping[str, 
         f"of this table{but}.{error_note}"
     )
     head = ("Difference", *(c.title for c in columns))
-    return TableBlock(FORM_TITLES[benchmark], head, lines, note=note, folded=contrast is None)
+    return TableBlock(FORM_TITLES[benchmark], head, lines, note=note, folded=primary_comparison is None)
 
 
-def _is_contrast(key: tuple[str, str, str, str], contrast: Mapping[str, str]) -> bool:
+def _is_contrast(key: tuple[str, str, str, str], primary_comparison: Mapping[str, str]) -> bool:
     """Return whether a difference, or its opposite, is the one that the page opens with."""
-    models = {contrast["variant"], contrast["against"]}
-    return {key[0], key[1]} == models and key[2:] == (contrast["subset"], contrast["metric"])
+    models = {primary_comparison["variant"], primary_comparison["against"]}
+    return {key[0], key[1]} == models and key[2:] == (
+        primary_comparison["subset"],
+        primary_comparison["metric"],
+    )
 
 
 def _build_difference_cell(row: Row, significant: bool | None) -> Cell:
@@ -87,7 +92,7 @@ def _format_interval(row: Mapping[Any, Any]) -> str:
     return format_interval(row["ci_low"], row["ci_high"], difference=True)
 
 
-def compute_claim(data: Path, contrast: Mapping[str, str]) -> dict[str, Any]:
+def compute_claim(data: Path, primary_comparison: Mapping[str, str]) -> dict[str, Any]:
     """Return the claim: its names, difference, interval, p, whether it is shown to be above 0, and its parts by subtype.
 
     Args:
@@ -97,9 +102,9 @@ def compute_claim(data: Path, contrast: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         Skipped: nothing was evaluated, or not this.
     """
-    comparison = select_comparison(data, contrast, contrast["subset"], FORM)
+    comparison = select_comparison(data, primary_comparison, primary_comparison["subset"], FORM)
     is_significant = bool(comparison["p"] < ALPHA and comparison["difference"] > 0)
-    return {**contrast, **{k: round(n, 6) for k, n in comparison.items()}, "shown": is_significant}
+    return {**primary_comparison, **{k: round(n, 6) for k, n in comparison.items()}, "shown": is_significant}
 
 
 def format_verdict(claim: Mapping[str, Any]) -> str:
@@ -109,9 +114,11 @@ def format_verdict(claim: Mapping[str, Any]) -> str:
     return "The opposite is shown" if claim["p"] < ALPHA else "Not shown"
 
 
-def build_claim_section(data: Path, contrast: Mapping[str, str], registration: Registration) -> list[Block]:
+def build_claim_section(
+    data: Path, primary_comparison: Mapping[str, str], registration: Registration
+) -> list[Block]:
     """Return the claim in words, whether it is confirmatory, its parts by subtype, and both forms."""
-    claim = compute_claim(data, contrast)
+    claim = compute_claim(data, primary_comparison)
     text = (
         f"{format_verdict(claim)} of this run's models: {claim['variant']} over {claim['against']}, "
         f"{claim['metric']} on {claim['subset']}, {format_signed(claim['difference'])} points {_format_interval(claim)}, "
@@ -123,6 +130,6 @@ def build_claim_section(data: Path, contrast: Mapping[str, str], registration: R
         NoteBlock(text, "good" if claim["shown"] and registration.confirmatory else "plain"),
         NoteBlock(registration.reason),
     ]
-    if has_parts(contrast):
-        blocks.append(build_parts_block(data, contrast))
-    return [*blocks, build_forms_block(data, contrast)]
+    if has_parts(primary_comparison):
+        blocks.append(build_parts_block(data, primary_comparison))
+    return [*blocks, build_forms_block(data, primary_comparison)]

@@ -80,7 +80,7 @@ def _build_sheet(data: Path, instances: pd.DataFrame, note: str) -> SheetBlock:
     return SheetBlock("", rows, layout="cards", note=note)
 
 
-def build_example_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
+def build_example_section(data: Path, primary_comparison: Mapping[str, str]) -> list[Block]:
     """Return an instance of the claim that the base has wrong and most runs of its variant have right, by Group.
 
     Of those the one that most runs have right; of equal ones the first by its id.
@@ -89,13 +89,13 @@ def build_example_section(data: Path, contrast: Mapping[str, str]) -> list[Block
         Skipped: nothing was evaluated, or not these models.
     """
     read_json(data / "evaluate/metrics.json")  # says why, if the stage was skipped
-    variant = contrast["variant"]
+    variant = primary_comparison["variant"]
     runs = _read_runs(data, variant)
     hits = pd.DataFrame({name: _compute_hits(run) for name, run in runs.items()})
     masks = build_subset_masks(runs[BASE])
-    if contrast["subset"] not in masks:
-        raise StageSkipped(f"no instance is of {contrast['subset']}, which the claim is about")
-    hits = hits[masks[contrast["subset"]]].dropna()
+    if primary_comparison["subset"] not in masks:
+        raise StageSkipped(f"no instance is of {primary_comparison['subset']}, which the claim is about")
+    hits = hits[masks[primary_comparison["subset"]]].dropna()
     if hits.empty:
         raise StageSkipped("no instance was scored in both directions")
     base, right = hits[BASE], hits.drop(columns=BASE).mean(axis=1)

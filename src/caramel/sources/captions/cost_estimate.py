@@ -43,7 +43,7 @@ def estimate_cost(
     pairs: pd.DataFrame,
     *,
     seed: int,
-    attempts: int,
+    max_attempts: int,
     parts: Collection[Part],
     model: Mapping[str, Any],
     sample: int,
@@ -58,7 +58,7 @@ def estimate_cost(
     """
     settings = LanguageModelSettings(**model)
     some = pairs.iloc[:: -(-len(pairs) // sample)] if len(pairs) else pairs
-    rules = dataclasses.replace(settings.build_rules(attempts), required=(), judges=())
+    rules = dataclasses.replace(settings.build_rules(max_attempts), required=(), judges=())
     known, new, made_up = Usage(settings.budget), Usage(settings.budget), set[str]()
     number = 0
     with open_replies(store) as replies:

@@ -25,7 +25,9 @@ NOISE_COLUMNS = ("subtype", "texts", "requests", "kept", "drafts", *ERRORS, "rig
 CHECK_COLUMNS = ("part", "check", "judged", "refused", "precision", "recall", "recall_of_true")
 
 
-def label_drafts(pairs: pd.DataFrame, verdicts: pd.DataFrame, *, further_objects: bool) -> pd.DataFrame:
+def label_drafts(
+    pairs: pd.DataFrame, verdicts: pd.DataFrame, *, allow_unmentioned_objects: bool
+) -> pd.DataFrame:
     """Return table ``verdicts`` with what is so of each draft, of pairs whose scene is known.
 
     Args:
@@ -42,7 +44,7 @@ def label_drafts(pairs: pd.DataFrame, verdicts: pd.DataFrame, *, further_objects
     known = pairs.dropna(subset=["scene"]).set_index("pair_id")[["caption", "scene"]]
     rows = verdicts.join(names).join(known, on="pair_id", how="inner")
     flags = [
-        _find_errors(caption, text, part, Scene.from_json(scene), further_objects)
+        _find_errors(caption, text, part, Scene.from_json(scene), allow_unmentioned_objects)
         for caption, text, part, scene in zip(
             rows["caption"], rows["text"], rows["part"], rows["scene"], strict=True
         )
@@ -53,14 +55,16 @@ def label_drafts(pairs: pd.DataFrame, verdicts: pd.DataFrame, *, further_objects
 
 
 def _find_errors(
-    caption: str, text: str, part: str, scene: Scene, further_objects: bool
+    caption: str, text: str, part: str, scene: Scene, allow_unmentioned_objects: bool
 ) -> tuple[bool, bool, bool, bool]:
     """Return what is wrong with a text, in the order of ``ERRORS``."""
     original, edited = parse_caption(caption), parse_caption(format_sentence(text))
     assert original is not None, caption
     if edited is None:
         return True, False, False, False
-    true = is_true_of_objects(edited.whole, scene.things, exactly=edited.alone or not further_objects)
+    true = is_true_of_objects(
+        edited.whole, scene.things, exactly=edited.alone or not allow_unmentioned_objects
+    )
     if part == PARAPHRASE:
         same = original.whole.canonicalise() == edited.whole.canonicalise()
         return False, not same, False, not true

@@ -228,7 +228,7 @@ def _can_be_finite(word: str) -> bool:
 
 
 def lexicon_negatives(
-    pairs: pd.DataFrame, *, files: str, seed: int, attempts: int, **unused: object
+    pairs: pd.DataFrame, *, data_dir: str, seed: int, max_attempts: int, **unused: object
 ) -> WrittenCaption:
     """Return hard negatives of all subtypes and one paraphrase for each pair, where they can be made.
 

@@ -73,7 +73,7 @@ def sample_example(rng: Rng) -> TrainingExample:
 def _sample_reading(rng: Rng) -> Reading:
     """Return what a caption says, drawn as the world's are."""
     num_objects = int(rng.integers(1, MAX_OBJECTS + 1))
-    scene = sample_scene(rng, num_objects=num_objects, prior=PRIOR)
+    scene = sample_scene(rng, num_objects=num_objects, typical_color_prob=PRIOR)
     meaning = sample_meaning(rng, scene.things, absolute_positions=ABSOLUTE_POSITIONS)
     reading = add_tail(meaning, sample_tail(rng, num_objects, num_objects))
     return replace(reading, pattern=int(rng.integers(len(PATTERNS[get_pattern_key(reading.meaning)]))))

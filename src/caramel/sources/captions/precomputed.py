@@ -17,7 +17,7 @@ NO_PARAPHRASE = "no paraphrase in the source"
 
 
 def given_negatives(
-    pairs: pd.DataFrame, *, files: str, seed: int, attempts: int, **unused: object
+    pairs: pd.DataFrame, *, data_dir: str, seed: int, max_attempts: int, **unused: object
 ) -> WrittenCaption:
     """Return the one hard negative of each pair, and its paraphrase where the files have one.
 
@@ -32,13 +32,13 @@ def given_negatives(
         DataError: the files are broken, or the pairs are not theirs.
     """
     given = pairs[["pair_id", "caption"]].merge(
-        read_captions(files), "left", "pair_id", suffixes=("", "_read")
+        read_captions(data_dir), "left", "pair_id", suffixes=("", "_read")
     )
     assert len(given) == len(pairs)
     foreign = given.loc[given["caption"] != given["caption_read"], "pair_id"]
     if len(foreign):
         raise DataError(
-            f"{len(foreign)} of {len(pairs)} pairs are not in {files!r}, or have another caption there:\n"
+            f"{len(foreign)} of {len(pairs)} pairs are not in {data_dir!r}, or have another caption there:\n"
             f"{format_items([format_value(name) for name in foreign])}\n"
             f"Run the stage `scenes` again, or set negatives.backend to 'lexicon' in params.yaml."
         )

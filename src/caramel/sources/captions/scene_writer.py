@@ -42,8 +42,8 @@ def write_negative(
     subtype: str,
     rng: Rng,
     *,
-    attempts: int,
-    further_objects: bool,
+    max_attempts: int,
+    allow_unmentioned_objects: bool,
     may_stand: Callable[[Meaning], bool],
 ) -> tuple[Reading, int] | str:
     """Return (what the negative says, attempts), or the reason why there is none.
@@ -61,11 +61,13 @@ def write_negative(
     """
     reason = STILL_TRUE
     may_be_said = cache(may_stand)  # a rule has few drafts for a caption, and they come again
-    for attempt in range(1, attempts + 1):
+    for attempt in range(1, max_attempts + 1):
         draft = RULES[subtype](reading, rng)
         if isinstance(draft, str):
             return draft
-        if is_true_of_objects(draft.whole, scene.things, exactly=draft.alone or not further_objects):
+        if is_true_of_objects(
+            draft.whole, scene.things, exactly=draft.alone or not allow_unmentioned_objects
+        ):
             reason = STILL_TRUE
         elif not find_layouts(draft.whole):
             reason = IMPOSSIBLE
@@ -95,12 +97,18 @@ def _may_stand(meaning: Meaning, split: str, tested: frozenset[Compound], unless
     return can_be_shown(meaning, split, tested, unless)
 
 
-def _list_compounds(reading: Reading, *, further_objects: bool) -> frozenset[Compound]:
-    return list_meaning_compounds(reading.whole, exactly=reading.alone or not further_objects)
+def _list_compounds(reading: Reading, *, allow_unmentioned_objects: bool) -> frozenset[Compound]:
+    return list_meaning_compounds(reading.whole, exactly=reading.alone or not allow_unmentioned_objects)
 
 
 def world_negatives(
-    pairs: pd.DataFrame, *, files: str, seed: int, attempts: int, further_objects: bool, **unused: object
+    pairs: pd.DataFrame,
+    *,
+    data_dir: str,
+    seed: int,
+    max_attempts: int,
+    allow_unmentioned_objects: bool,
+    **unused: object,
 ) -> WrittenCaption:
     """Return hard negatives of all subtypes and one paraphrase for each pair of the world.
 
@@ -129,7 +137,7 @@ def world_negatives(
                 f"Set negatives.backend to 'lexicon' or 'given' in params.yaml."
             )
         scene, name = Scene.from_json(text), zlib.crc32(pair_id.encode())
-        said_compounds = _list_compounds(reading, further_objects=further_objects)
+        said_compounds = _list_compounds(reading, allow_unmentioned_objects=allow_unmentioned_objects)
         for number, subtype in enumerate(SUBTYPES):
             rng = np.random.default_rng([seed, name, number])
             result = write_negative(
@@ -137,8 +145,8 @@ def world_negatives(
                 scene,
                 subtype,
                 rng,
-                attempts=attempts,
-                further_objects=further_objects,
+                max_attempts=max_attempts,
+                allow_unmentioned_objects=allow_unmentioned_objects,
                 may_stand=partial(
                     _may_stand,
                     split=split,
@@ -153,7 +161,9 @@ def world_negatives(
                 rejects.append((row_id, "negatives", result, caption))
             else:
                 negative_type = subtype.partition("_")[0]
-                known = said_compounds | _list_compounds(result[0], further_objects=further_objects)
+                known = said_compounds | _list_compounds(
+                    result[0], allow_unmentioned_objects=allow_unmentioned_objects
+                )
                 compounds = "seen" if known <= seen_compounds else "unseen"
                 negatives.append(
                     (

@@ -46,21 +46,25 @@ def derive_candidate_seed(seed: int, negative_id: str, candidate: int) -> int:
 class StopRule(NamedTuple):
     """What the exact reading keeps: it ends the drawing of a negative caption before its last candidate."""
 
-    further_objects: bool
+    allow_unmentioned_objects: bool
     keep_ambiguous: Sequence[str]
 
 
 def build_stop_rule(
-    judge: str, *, further_objects: bool, min_faithful: float | None, keep_ambiguous: Sequence[str]
+    judge: str,
+    *,
+    allow_unmentioned_objects: bool,
+    faithfulness_threshold: float | None,
+    keep_ambiguous: Sequence[str],
 ) -> StopRule | None:
     """Return what ends the drawing of a negative caption, None where all its candidates are drawn.
 
     Only of an exact reading the first candidate that is kept is the best: its fits are 0 and 1. A model's next one may
     fit better, and where nothing is asked of the fit (``min_faithful`` 0) so may any.
     """
-    if judge != ReadingJudge.name or not min_faithful:
+    if judge != ReadingJudge.name or not faithfulness_threshold:
         return None
-    return StopRule(further_objects, keep_ambiguous)
+    return StopRule(allow_unmentioned_objects, keep_ambiguous)
 
 
 def draw_shard(
@@ -109,7 +113,7 @@ def _compute_keep_mask(
     negative_files, positive_files = zip(*files, strict=True)
     drawn = [number for number, file in enumerate(positive_files) if file is not None]
     captions, positives = ([row[key] for row in rows] for key in ("caption", "positive"))
-    judge = ReadingJudge(until.further_objects)
+    judge = ReadingJudge(until.allow_unmentioned_objects)
     # In one call, in which it reads pictures of equal content once.
     scores = judge.score_match(
         [*negative_files, *negative_files, *(positive_files[number] for number in drawn)],
@@ -133,8 +137,8 @@ def _draw_candidates(
     seed: int,
     guidance: float,
     steps: int,
-    size: int,
-    batch: int,
+    image_size: int,
+    batch_size: int,
     device: str,
 ) -> list[Files]:
     """Return the PNG of each candidate, and of its positive where pairs are edited."""
@@ -149,13 +153,13 @@ def _draw_candidates(
         scenes = [(Scene.from_json(row["scene"]), Scene.from_json(row["planned"])) for row, _ in rows]
         scene_pairs = [(*pair, seed) for pair, seed in zip(scenes, seeds, strict=True)]
         suffix = rows[0][0]["suffix"]
-        images = draw_pairs(pipeline, options, scene_pairs, suffix=suffix, batch=batch, **how)
+        images = draw_pairs(pipeline, options, scene_pairs, suffix=suffix, batch_size=batch_size, **how)
         files += [(_encode_png(negative), _encode_png(positive)) for positive, negative in images]
     else:
-        for start in range(0, len(rows), batch):
-            part = slice(start, start + batch)
+        for start in range(0, len(rows), batch_size):
+            part = slice(start, start + batch_size)
             texts = [row["prompt"] for row, _ in rows[part]]
-            drawn = draw_images(pipeline, options, texts, seeds[part], size=size, **how)
+            drawn = draw_images(pipeline, options, texts, seeds[part], image_size=image_size, **how)
             files += [(_encode_png(image), None) for image in drawn]
     return files
 

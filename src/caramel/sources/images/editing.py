@@ -75,7 +75,7 @@ def draw_pairs(
     rows: Sequence[tuple[Scene, Scene, int]],
     *,
     suffix: str,
-    batch: int,
+    batch_size: int,
     guidance: float,
     steps: int,
 ) -> Iterator[tuple[ImageArray, ImageArray]]:
@@ -91,8 +91,8 @@ def draw_pairs(
     patches = list(dict.fromkeys(patch for row in rows for patch in _iter_patches(*row)))
     how: dict[str, Any] = {"guidance": guidance, "steps": steps}
     drawn: dict[Patch, ImageArray] = {}
-    for start in range(0, len(patches), batch):
-        part = patches[start : start + batch]
+    for start in range(0, len(patches), batch_size):
+        part = patches[start : start + batch_size]
         drawn |= zip(part, _draw_patches(pipeline, options, part, suffix, **how), strict=True)
     for positive, negative, seed in rows:
         yield _compose_image(positive, seed, drawn), _compose_image(negative, seed, drawn)
@@ -125,7 +125,9 @@ def _draw_patches(
     # Prompts are padded to this length; at the usual one, padding takes half of the time.
     longest = max(len(tokens) for tokens in pipeline.tokenizer(prompts)["input_ids"])
     fitted = {**options, "max_sequence_length": longest}
-    yield from draw_images(pipeline, fitted, prompts, seeds, size=CELL, known=empty, hidden=hidden, **how)
+    yield from draw_images(
+        pipeline, fitted, prompts, seeds, image_size=CELL, known=empty, hidden=hidden, **how
+    )
 
 
 def _compose_image(scene: Scene, seed: int, drawn: Mapping[Patch, ImageArray]) -> ImageArray:

@@ -41,7 +41,7 @@ def filter_images(
     *,
     judge: Judge,
     second_judge: Judge | None,
-    min_faithful: float,
+    faithfulness_threshold: float,
     margin: float,
     keep_ambiguous: Sequence[str],
     calibration: Calibration | None = None,
@@ -77,8 +77,10 @@ def filter_images(
         rows["passed"] = rows["second_negative"] >= least
         rows["accepted"] = rows["passed"] & ~rows["second_ambiguous"]
     rows["of_positive"] = _score_positives(rows, files, judge)
-    rows["good"] = (rows["first_negative"] >= min_faithful) & ~(rows["of_positive"] < min_faithful)
-    faithful_from = max(FAITHFUL, min_faithful)
+    rows["good"] = (rows["first_negative"] >= faithfulness_threshold) & ~(
+        rows["of_positive"] < faithfulness_threshold
+    )
+    faithful_from = max(FAITHFUL, faithfulness_threshold)
     rows["faithful"] = (rows["first_negative"] >= faithful_from) & ~(rows["of_positive"] < faithful_from)
     chosen = _choose_candidates(rows, keep_ambiguous)
     rejects = _build_rejects(rows, chosen)
@@ -100,7 +102,7 @@ def filter_images(
     names = {*chosen["image_id"], *chosen["positive_image_id"].dropna()}
     chosen_images = images[images["image_id"].isin(names)].reset_index(drop=True)
     threshold = {
-        "min_faithful": min_faithful,
+        "min_faithful": faithfulness_threshold,
         "faithful_from": faithful_from,
         "calibration": calibration._asdict() if calibration else None,
     }

@@ -138,11 +138,11 @@ def generate_candidates(
     candidates: int,
     until: StopRule | None,
     seed: int,
-    shard: int,
+    shard_size: int,
     guidance: float,
     steps: int,
-    size: int,
-    batch: int,
+    image_size: int,
+    batch_size: int,
     device: str,
     gpus: float,
     executor: Executor,
@@ -171,13 +171,13 @@ def generate_candidates(
         "seed": seed,
         "guidance": guidance,
         "steps": steps,
-        "size": size,
-        "batch": batch,
+        "size": image_size,
+        "batch": batch_size,
         "device": resolve_device(device),
     }
     parts = map_shards(
         draw_shard,
-        [list(prompt_rows[start : start + shard]) for start in range(0, len(prompt_rows), shard)],
+        [list(prompt_rows[start : start + shard_size]) for start in range(0, len(prompt_rows), shard_size)],
         settings=settings,
         folder=folder,
         executor=executor,
@@ -194,7 +194,7 @@ def generate_candidates(
             for image_id, data in ((row["image_id"], png), (row["positive_image_id"], positive)):
                 if data is not None:
                     known = {"source": f"synthetic ({how})", "split": splits[name]}
-                    put(image_id, data, f"{image_id}.png", width=size, height=size, **known)
+                    put(image_id, data, f"{image_id}.png", width=image_size, height=image_size, **known)
             rows.append(row)
     assert len(prompt_rows) <= len(rows) <= len(prompt_rows) * candidates
     by_name = pd.DataFrame(prompt_rows).set_index("negative_id").reindex(columns=["prompt", "planned"])
@@ -209,7 +209,7 @@ def grid_trial(
     captions: Sequence[Mapping[str, str]],
     judge: str,
     judge_checkpoint: str,
-    further_objects: bool,
+    allow_unmentioned_objects: bool,
     **settings: Any,
 ) -> dict[str, Any]:
     """Draw held-out captions with one setting and return the judge's mean fit: of an exact one, the share it finds true."""
@@ -217,7 +217,9 @@ def grid_trial(
         captions, candidates=1, until=None, guidance=point["guidance"], steps=point["steps"], **settings
     ).to_pandas()
     decide = JUDGES[judge](
-        checkpoint=judge_checkpoint, device=settings["device"], further_objects=further_objects
+        checkpoint=judge_checkpoint,
+        device=settings["device"],
+        allow_unmentioned_objects=allow_unmentioned_objects,
     )
     caption_of = {row["negative_id"]: row["caption"] for row in captions}
     texts = drawn["negative_id"].map(caption_of).tolist()
@@ -233,10 +235,10 @@ def choose_settings(
     generator: str,
     judge: str,
     judge_checkpoint: str,
-    further_objects: bool,
+    allow_unmentioned_objects: bool,
     seed: int,
-    size: int,
-    batch: int,
+    image_size: int,
+    batch_size: int,
     device: str,
     gpus: float,
     executor: Executor,
@@ -264,10 +266,10 @@ def choose_settings(
             "generator": LocalFile(generator),
             "judge": judge,
             "judge_checkpoint": LocalFile(judge_checkpoint),
-            "further_objects": further_objects,
+            "further_objects": allow_unmentioned_objects,
             "seed": seed,
-            "size": size,
-            "batch": batch,
+            "size": image_size,
+            "batch": batch_size,
             "device": resolve_device(device),
         },
         folder=folder,

@@ -22,8 +22,8 @@ class ReadingJudge:
 
     name = "world"
 
-    def __init__(self, further_objects: bool) -> None:
-        self._further_objects = further_objects
+    def __init__(self, allow_unmentioned_objects: bool) -> None:
+        self._further_objects = allow_unmentioned_objects
 
     def score_match(self, images: Sequence[bytes], captions: Sequence[str]) -> MatchScores:
         """Return 1 where the picture is one of the world and the caption exactly true of it, else 0.
@@ -69,11 +69,11 @@ class ClipJudge:
 
     name = "clip"
 
-    def __init__(self, checkpoint: str, device: str, batch: int) -> None:
+    def __init__(self, checkpoint: str, device: str, batch_size: int) -> None:
         from caramel.models.open_clip.checkpoints import load_encoder
 
         self._encoder = load_encoder(checkpoint, device=device, precision="fp32", name="judge")
-        self._batch = batch
+        self._batch = batch_size
 
     def score_match(self, images: Sequence[bytes], captions: Sequence[str]) -> MatchScores:
         """Return (1 + cosine) / 2; each distinct picture and caption is encoded once."""
@@ -109,11 +109,11 @@ def _compute_indices(items: Sequence[Key], distinct: Iterable[Key]) -> list[int]
     return [number_of[item] for item in items]
 
 
-def reading_judge(*, further_objects: bool, **unused: object) -> ReadingJudge:
+def reading_judge(*, allow_unmentioned_objects: bool, **unused: object) -> ReadingJudge:
     """Return the exact reading; it needs no checkpoint."""
-    return ReadingJudge(further_objects)
+    return ReadingJudge(allow_unmentioned_objects)
 
 
-def clip_judge(*, checkpoint: str, device: str, batch: int = 256, **unused: object) -> ClipJudge:
+def clip_judge(*, checkpoint: str, device: str, batch_size: int = 256, **unused: object) -> ClipJudge:
     """Return the judge over a checkpoint folder; it cannot tell whether a caption names all there is."""
-    return ClipJudge(checkpoint, device, batch)
+    return ClipJudge(checkpoint, device, batch_size)

@@ -42,15 +42,15 @@ def _build_templates(background: str) -> tuple[npt.NDArray[np.float32], npt.NDAr
     return templates, energy
 
 
-def read_images(images: npt.NDArray[np.uint8], batch: int = 256) -> list[ImageReading]:
+def read_images(images: npt.NDArray[np.uint8], batch_size: int = 256) -> list[ImageReading]:
     """Return the reading of each picture; ``pictures`` has shape (n, 48, 48, 3)."""
     if images.shape[1:] != (CANVAS, CANVAS, 3):
         raise ValueError(f"pictures must have shape (n, {CANVAS}, {CANVAS}, 3), not {images.shape}")
     names = list(BACKGROUND_RGB)
     palette = np.array([BACKGROUND_RGB[n] for n in names], np.float32)
     readings: dict[int, ImageReading] = {}
-    for start in range(0, len(images), batch):
-        part = images[start : start + batch].astype(np.float32)
+    for start in range(0, len(images), batch_size):
+        part = images[start : start + batch_size].astype(np.float32)
         middle = np.median(part.reshape(len(part), -1, 3), axis=1)  # icons cover under half
         nearest = ((middle[:, None] - palette) ** 2).sum(2).argmin(1)
         differences = part - middle[:, None, None]

@@ -51,4 +51,4 @@ class ObjectImages(Mapping[str, bytes]):
     def _sample_scene(self, image_id: str) -> tuple[Scene, np.random.Generator]:
         """Return the scene of a picture, and what is drawn at random next."""
         rng = np.random.default_rng([self._seed, self._index[image_id]])
-        return sample_scene(rng, num_objects=1, prior=0.0), rng
+        return sample_scene(rng, num_objects=1, typical_color_prob=0.0), rng

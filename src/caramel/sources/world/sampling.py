@@ -44,19 +44,19 @@ class SplitSettings(NamedTuple):
 
     split: str
     may_stand: Callable[[Scene], bool]
-    objects: Sequence[int]
-    further_objects: bool
-    prior: float
+    num_objects: Sequence[int]
+    allow_unmentioned_objects: bool
+    typical_color_prob: float
     absolute_positions: float
 
 
 def sample_pairs(
     *,
     counts: Mapping[str, int],
-    objects: Sequence[int],
-    further_objects: bool,
-    unseen: float,
-    prior: float,
+    num_objects: Sequence[int],
+    allow_unmentioned_objects: bool,
+    unseen_frac: float,
+    typical_color_prob: float,
     absolute_positions: float,
     group_size: int,
     seed: int,
@@ -81,10 +81,12 @@ def sample_pairs(
         unused: what sources that read a folder need.
     """
     pairs = []
-    kept_out = draw_held_out_compounds(unseen, numbers=objects, seed=seed)
+    kept_out = draw_held_out_compounds(unseen_frac, numbers=num_objects, seed=seed)
     for number, (split, count) in enumerate(counts.items()):
         may_stand = partial(is_allowed_in_split, split=split, kept_out=kept_out)
-        settings = SplitSettings(split, may_stand, objects, further_objects, prior, absolute_positions)
+        settings = SplitSettings(
+            split, may_stand, num_objects, allow_unmentioned_objects, typical_color_prob, absolute_positions
+        )
         size = group_size if split == "train" else 1
         groups = (_iter_group([seed, number, group], size, settings) for group in itertools.count())
         rows = itertools.islice(itertools.chain.from_iterable(groups), count)
@@ -110,7 +112,7 @@ def _iter_group(
         settings: of the split.
     """
     rng = np.random.default_rng(seeds)
-    num_objects = int(rng.choice(settings.objects))
+    num_objects = int(rng.choice(settings.num_objects))
     num_mentioned = _sample_num_mentioned(rng, num_objects, settings)
     scene, reading = _sample_captioned_scene(
         rng, (num_objects, num_mentioned), sample_tail(rng, num_objects, num_mentioned), settings
@@ -130,7 +132,7 @@ def _iter_group(
 
 def _sample_num_mentioned(rng: np.random.Generator, num_objects: int, settings: SplitSettings) -> int:
     """Return how many of the objects that are shown a caption tells of."""
-    if settings.further_objects and rng.random() < 0.2:
+    if settings.allow_unmentioned_objects and rng.random() < 0.2:
         return int(rng.integers(1, num_objects + 1))
     return num_objects
 
@@ -166,7 +168,7 @@ def _sample_captioned_scene(
     """
     num_objects, num_mentioned = objects
     for _ in range(SCENES):
-        scene = sample_scene(rng, num_objects=num_objects, prior=settings.prior)
+        scene = sample_scene(rng, num_objects=num_objects, typical_color_prob=settings.typical_color_prob)
         if not settings.may_stand(scene):
             continue
         reading = _sample_caption(rng, scene, num_mentioned, tail, settings)

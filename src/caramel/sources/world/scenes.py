@@ -175,7 +175,7 @@ def _list_assignments(
     return (tuple(by_noun[mention.noun] for mention in mentions),)
 
 
-def sample_scene(rng: np.random.Generator, *, num_objects: int, prior: float) -> Scene:
+def sample_scene(rng: np.random.Generator, *, num_objects: int, typical_color_prob: float) -> Scene:
     """Return a random scene of ``num_objects`` things.
 
     Args:
@@ -189,7 +189,7 @@ def sample_scene(rng: np.random.Generator, *, num_objects: int, prior: float) ->
     for noun_index, cell in zip(nouns.tolist(), cells.tolist(), strict=True):
         noun = NOUNS[noun_index]
         colour = COLOURS[int(rng.integers(len(COLOURS)))]
-        if noun in TYPICAL_COLOUR and rng.random() < prior:
+        if noun in TYPICAL_COLOUR and rng.random() < typical_color_prob:
             colour = TYPICAL_COLOUR[noun]
         size = SIZES[int(rng.integers(len(SIZES)))]
         scene_objects.append(SceneObject(noun, colour, size, cell // GRID, cell % GRID))

@@ -166,7 +166,7 @@ class Loader(Generic[Made]):
     It is made here, or by so many processes for the steps to come. They are ended when the ``with`` block is left.
     """
 
-    def __init__(self, make: Callable[[int], Made], steps: int, workers: int) -> None:
+    def __init__(self, make: Callable[[int], Made], steps: int, num_workers: int) -> None:
         """Start nothing yet.
 
         Args:
@@ -174,7 +174,7 @@ class Loader(Generic[Made]):
                 ones.
             workers: number of processes; 0: this one.
         """
-        self._steps, self._make, self._workers = steps, _StepDataset(make), workers
+        self._steps, self._make, self._workers = steps, _StepDataset(make), num_workers
         self._coming: Any = None
 
     def __enter__(self) -> Self:

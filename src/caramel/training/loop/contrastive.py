@@ -62,7 +62,7 @@ def prefetch(make: Callable[[int], Made], steps: int) -> Iterator[Callable[[int]
 
 
 def compute_validation_metrics(
-    clip: Clip, examples: Examples, device: str, precision: str, batch: int = 256
+    clip: Clip, examples: Examples, device: str, precision: str, batch_size: int = 256
 ) -> dict[str, float]:
     """Return validation metrics of the model on the rows, each in [0, 1].
 
@@ -80,15 +80,18 @@ def compute_validation_metrics(
         stacks = (torch.from_numpy(texts[part]).long().to(device) for part in parts)
         return torch.cat([encode_text(clip, stack).float() for stack in stacks])
 
-    parts = [np.arange(start, min(start + batch, len(examples))) for start in range(0, len(examples), batch)]
+    parts = [
+        np.arange(start, min(start + batch_size, len(examples)))
+        for start in range(0, len(examples), batch_size)
+    ]
     clip.model.eval()
     with torch.inference_mode(), use_precision(device, precision):
         i0, c0 = encode_images(examples.images), encode_texts(examples.texts)
         matches = [
-            (i0[s : s + batch] @ c0[s : s + batch].T)
+            (i0[s : s + batch_size] @ c0[s : s + batch_size].T)
             .argmax(1)
-            .eq(torch.arange(len(i0[s : s + batch]), device=device))
-            for s in range(0, len(i0), batch)
+            .eq(torch.arange(len(i0[s : s + batch_size]), device=device))
+            for s in range(0, len(i0), batch_size)
         ]
         out = {"retrieval": float(torch.cat(matches).float().mean())}
         if examples.negatives is not None:
@@ -123,14 +126,14 @@ def encode_locked(clip: Clip, sets: Sequence[Examples], device: str, precision: 
     return [encode_examples(part, encode_pixels) for part in sets]
 
 
-def _require_rowwise(model: torch.nn.Module, group: DistContext, rows: int | None, batch: int) -> None:
+def _require_rowwise(model: torch.nn.Module, group: DistContext, rows: int | None, batch_size: int) -> None:
     """Raise ConfigError if a layer mixes the rows of a batch that no pass sees whole: it is shared, or encoded in parts."""
     import torch
 
     layers = [n for n, m in model.named_modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     if group.size > 1:
         setting, pass_over, cure = f"processes = {group.size}", "each process would see but its share", "1"
-    elif rows is not None and rows < batch:
+    elif rows is not None and rows < batch_size:
         setting, pass_over, cure = f"rows_at_once = {rows}", "each pass would see but a part", "null"
     else:
         return
@@ -148,26 +151,26 @@ def train_clip(
     *,
     seed: int,
     steps: int,
-    batch: int,
+    batch_size: int,
     lr: float,
-    warmup: int,
+    warmup_steps: int,
     weight_decay: float,
     checkpoint_every: int,
     device: str,
     precision: str,
-    workers: int,
+    num_workers: int,
     scratch: Path,
     title: str,
     betas: tuple[float, float] = (0.9, 0.98),
     eps: float = 1e-6,
-    trained: TrainableScope = "all",
-    last_layers: int = 1,
+    trainable: TrainableScope = "all",
+    unlocked_layers: int = 1,
     lora: Mapping[str, Any] | None = None,
-    ema: float | None = None,
-    rows_at_once: int | None = None,
-    recompute: bool = False,
+    ema_decay: float | None = None,
+    micro_batch_size: int | None = None,
+    grad_checkpointing: bool = False,
     patience: int | None = None,
-    max_gradient: float | None = 1.0,
+    grad_clip_norm: float | None = 1.0,
     on_points: Callable[[Curve], None] | None = None,
     select: str = "",
     group: DistContext = ALONE,
@@ -212,12 +215,14 @@ def train_clip(
     if method.neighbours:
         near = find_nearest_rows(clip, examples, method.neighbours, device, precision)
         examples = replace(examples, neighbours=near)
-    objective = Objective(clip, method, device=device, precision=precision, rows=rows_at_once, group=group)
-    average = None if ema is None else copy_frozen_model(clip.model)
+    objective = Objective(
+        clip, method, device=device, precision=precision, rows=micro_batch_size, group=group
+    )
+    average = None if ema_decay is None else copy_frozen_model(clip.model)
     measured_clip = clip if average is None else replace(clip, model=average)
-    _require_rowwise(clip.model, group, rows_at_once, batch)
-    set_trainable_params(clip.model, trained, layers=last_layers, lora=lora or {}, seed=seed)
-    if recompute:
+    _require_rowwise(clip.model, group, micro_batch_size, batch_size)
+    set_trainable_params(clip.model, trainable, unlocked_layers=unlocked_layers, lora=lora or {}, seed=seed)
+    if grad_checkpointing:
         clip.model.set_grad_checkpointing()
     set_training_mode(clip.model)
     examples, *validation = encode_locked(clip, [examples, *validation], device, precision)
@@ -226,7 +231,7 @@ def train_clip(
     optimizer = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps, fused=True)
 
     def load_batch(step: int) -> Batch:
-        rows = draw_step_rows(examples, batch, seed, step)
+        rows = draw_step_rows(examples, batch_size, seed, step)
         return assemble_batch(clip, examples, rows, seed, step, group.get_local_rows(len(rows)))
 
     def compute_metrics() -> dict[str, float]:
@@ -239,14 +244,14 @@ def train_clip(
 
     def update_after_step(step: int) -> None:
         objective.update_after_step()
-        if average is not None and ema is not None:
-            update_ema_(average, get_merged_state(clip.model), ema_decay_at(ema, step))
+        if average is not None and ema_decay is not None:
+            update_ema_(average, get_merged_state(clip.model), ema_decay_at(ema_decay, step))
 
     def list_row_names(step: int) -> list[str]:
-        return [str(name) for name in examples.names[draw_step_rows(examples, batch, seed, step)]]
+        return [str(name) for name in examples.names[draw_step_rows(examples, batch_size, seed, step)]]
 
     with (
-        Loader(load_batch, steps, 0 if examples.held else workers) as load,
+        Loader(load_batch, steps, 0 if examples.held else num_workers) as load,
         prefetch(lambda step: load(step).to(device), steps) as batch_of,
     ):
         training = Training(
@@ -255,7 +260,7 @@ def train_clip(
             batch_of,
             objective.compute_loss,
             steps,
-            warmup,
+            warmup_steps,
             checkpoint_every,
             compute_metrics,
             None if group.rank else on_points,
@@ -263,7 +268,7 @@ def train_clip(
             select,
             list_row_names,
             patience,
-            max_gradient,
+            grad_clip_norm,
             not group.rank,
         )
         curve = run_training(training, scratch=scratch, title=title)

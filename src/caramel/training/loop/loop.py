@@ -52,7 +52,7 @@ class Training(Generic[Made]):
     batch: Callable[[int], Made]
     loss: Callable[[Made], torch.Tensor]
     steps: int
-    warmup: int
+    warmup_steps: int
     checkpoint_every: int
     measure: Callable[[], dict[str, float]] | None = None
     on_points: Callable[[Curve], None] | None = None
@@ -60,17 +60,17 @@ class Training(Generic[Made]):
     select: str = ""
     rows: Callable[[int], Sequence[str]] | None = None
     patience: int | None = None
-    max_gradient: float | None = 1.0
+    grad_clip_norm: float | None = 1.0
     writes: bool = True
     curve: Curve = field(default_factory=list)
     best: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
 
 
-def cosine_lr(step: int, *, peak: float, warmup: int, steps: int) -> float:
+def cosine_lr(step: int, *, peak: float, warmup_steps: int, steps: int) -> float:
     """Return the rate at a step: linear warm-up, then a cosine down to zero."""
-    if step < warmup:
-        return peak * (step + 1) / warmup
-    return peak * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    return peak * 0.5 * (1 + math.cos(math.pi * (step - warmup_steps) / max(1, steps - warmup_steps)))
 
 
 def build_param_groups(modules: Sequence[torch.nn.Module], decay: float) -> list[dict[str, object]]:
@@ -113,7 +113,7 @@ def run_training(training: Training[Made], *, scratch: Path, title: str) -> Curv
     import torch
 
     parameters = [p for group in training.optimizer.param_groups for p in group["params"]]
-    longest = math.inf if training.max_gradient is None else training.max_gradient
+    longest = math.inf if training.grad_clip_norm is None else training.grad_clip_norm
     peak = [group["lr"] for group in training.optimizer.param_groups]
     start = next((_restore_checkpoint(training, p) for p in _list_checkpoints(scratch) if verify_hash(p)), 0)
     losses: list[torch.Tensor] = []
@@ -132,7 +132,7 @@ def run_training(training: Training[Made], *, scratch: Path, title: str) -> Curv
             break
         began = time.perf_counter()
         for group, rate in zip(training.optimizer.param_groups, peak, strict=True):
-            group["lr"] = cosine_lr(step, peak=rate, warmup=training.warmup, steps=training.steps)
+            group["lr"] = cosine_lr(step, peak=rate, warmup_steps=training.warmup_steps, steps=training.steps)
         with translate_memory_errors(f"Training {title!r}", str(parameters[0].device), CURE), disable_tf32():
             training.optimizer.zero_grad(set_to_none=True)
             requested_at = time.perf_counter()

@@ -61,11 +61,11 @@ def train_writer(
     *,
     seed: int,
     steps: int,
-    batch: int,
+    batch_size: int,
     lr: float,
-    warmup: int,
-    width: int,
-    layers: int,
+    warmup_steps: int,
+    hidden_size: int,
+    num_layers: int,
     checkpoint_every: int,
     device: str,
     precision: str,
@@ -92,7 +92,7 @@ def train_writer(
     precision = resolve_precision(precision, device)
     torch.manual_seed(seed)
     tokenizer = make_tokenizer(_sample_examples([seed, 0], LEARNT_FROM))
-    model = move_to_device(make_model(tokenizer, width, layers), device).train()
+    model = move_to_device(make_model(tokenizer, hidden_size, num_layers), device).train()
     unseen = pack_examples(tokenizer, _sample_examples([seed, 1], UNSEEN))
 
     def compute_loss(packed_batch: PackedBatch) -> torch.Tensor:
@@ -118,10 +118,10 @@ def train_writer(
     training = Training(
         {"model": model},
         optimizer,
-        lambda step: pack_examples(tokenizer, _sample_examples([seed, 2, step], batch)),
+        lambda step: pack_examples(tokenizer, _sample_examples([seed, 2, step], batch_size)),
         compute_loss,
         steps,
-        warmup,
+        warmup_steps,
         checkpoint_every,
         compute_metrics,
         on_points,
@@ -183,7 +183,7 @@ def make_tokenizer(lessons: Sequence[TrainingExample]) -> Any:
     )
 
 
-def make_model(tokenizer: Any, width: int, layers: int) -> Any:
+def make_model(tokenizer: Any, hidden_size: int, num_layers: int) -> Any:
     """Return an LFM2 with random weights: ``width`` numbers for each token, three times as many inside of a layer.
 
     Every other layer is a convolution over three tokens and the rest attend.
@@ -194,16 +194,16 @@ def make_model(tokenizer: Any, width: int, layers: int) -> Any:
     return Lfm2ForCausalLM(
         Lfm2Config(
             vocab_size=len(tokenizer),
-            hidden_size=width,
-            intermediate_size=3 * width,
+            hidden_size=hidden_size,
+            intermediate_size=3 * hidden_size,
             block_auto_adjust_ff_dim=False,
-            num_hidden_layers=layers,
-            layer_types=[("conv", "full_attention")[i % 2] for i in range(layers)],
-            num_attention_heads=width // HEAD,
-            num_key_value_heads=width // HEAD,
+            num_hidden_layers=num_layers,
+            layer_types=[("conv", "full_attention")[i % 2] for i in range(num_layers)],
+            num_attention_heads=hidden_size // HEAD,
+            num_key_value_heads=hidden_size // HEAD,
             max_position_embeddings=LONGEST,
             rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
-            initializer_range=width**-0.5,  # a small model begins to learn late with less
+            initializer_range=hidden_size**-0.5,  # a small model begins to learn late with less
             bos_token_id=None,
             eos_token_id=end,
             pad_token_id=pad,

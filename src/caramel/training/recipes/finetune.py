@@ -55,11 +55,11 @@ def train_variants(
     data: Sequence[str],
     overrides: Mapping[str, Mapping[str, Any]],
     negatives: int | None,
-    mix: Sequence[float],
+    wise_ft_alphas: Sequence[float],
     settings: Mapping[str, Any],
     search: Mapping[str, Any] | None,
-    processes: int,
-    workers: int,
+    nproc: int,
+    num_workers: int,
     executor: Executor,
     folder: Path,
     out: Path,
@@ -87,25 +87,25 @@ def train_variants(
     """
     train_rows, val_rows = split_rows(rows)
     check_data(variants, train_rows, base)
-    common = {"negatives": negatives, "mix": list(mix), **settings}
+    common = {"negatives": negatives, "mix": list(wise_ft_alphas), **settings}
     tried = {} if search is None else draw_candidates(search, overrides=overrides, common=common)
     for variant in variants:
         for override in [
             overrides.get(variant, {}),
             *(candidate.overrides for candidate in tried.get(variant, ())),
         ]:
-            check_settings(variant, {**common, **override}, len(train_rows), processes)
+            check_settings(variant, {**common, **override}, len(train_rows), nproc)
     trials = TrialRunner(
         {
             "base": LocalFile(base),
             "rows": LocalFile(rows),
             "images": LocalFile(images, around=tuple(list_shards(images, read_table(IMAGES, images)))),
             "negatives": negatives,
-            "mix": list(mix),
+            "mix": list(wise_ft_alphas),
             "settings": dict(settings),
-            "processes": processes,
+            "processes": nproc,
         },
-        common, len(train_rows), workers, executor, folder, gpus, list(data), root,
+        common, len(train_rows), num_workers, executor, folder, gpus, list(data), root,
     )  # fmt: skip
     outcome = SearchResult({}, pd.DataFrame(columns=COLUMNS))
     if search is not None:

@@ -50,7 +50,7 @@ def finetune_trial(
     point: Mapping[str, Any],
     scratch: str,
     *,
-    processes: int,
+    nproc: int,
     planned: tracking.PlannedRun,
     ending: tuple[str, int, int] | None = None,
     **given: Any,
@@ -77,7 +77,7 @@ def finetune_trial(
                 if ending and name == ending[0] and step < ending[2]:
                     report_checkpoint(step // ending[1], name, value)
 
-        result: dict[str, Any] = launch(train_variant, whole, processes, log_new_points)
+        result: dict[str, Any] = launch(train_variant, whole, nproc, log_new_points)
         curve, select = result["curve"], result["select"]
         mlflow.log_dict(read_config(Path(scratch, CHECKPOINT, CONFIG)), "model_config.json")
         mlflow.log_metric("kept_step", best_step(curve, select))
@@ -95,9 +95,9 @@ def train_variant(
     rows: str,
     images: str,
     negatives: int | None,
-    mix: Sequence[float],
+    wise_ft_alphas: Sequence[float],
     settings: Mapping[str, Any],
-    workers: int,
+    num_workers: int,
 ) -> dict[str, Any]:
     """Train one variant with one seed, and write its checkpoint: the first process of the group does.
 
@@ -125,9 +125,9 @@ def train_variant(
     torch.set_num_threads(1)  # one process per core, and the same weights on any number of cores
     variant, seed = point["variant"], point["seed"]
     name, out = f"{variant}-{seed}", Path(scratch) / CHECKPOINT
-    settings = {"negatives": negatives, "mix": mix, **settings, **point.get("own", {})}
+    settings = {"negatives": negatives, "mix": wise_ft_alphas, **settings, **point.get("own", {})}
     method = set_up(variant, settings.pop("negatives"), settings.pop("weights", {}))
-    mix = settings.pop("mix")
+    wise_ft_alphas = settings.pop("mix")
     train_rows, val_rows = split_rows(rows)
     image_store = ImageStore(images, read_table(IMAGES, images))
     clip = load_checkpoint(base)
@@ -141,13 +141,15 @@ def train_variant(
     validation = (
         [load_examples(clip, val_rows, image_store, method=METHODS[measured])] if len(val_rows) else []
     )
-    before = {key: value.cpu().clone() for key, value in clip.model.state_dict().items()} if mix else {}
+    before = (
+        {key: value.cpu().clone() for key, value in clip.model.state_dict().items()} if wise_ft_alphas else {}
+    )
     curve = train_clip(
         clip,
         examples,
         validation,
         seed=seed,
-        workers=workers,
+        num_workers=num_workers,
         scratch=Path(scratch),
         title=name,
         on_points=tell,
@@ -157,7 +159,7 @@ def train_variant(
     )
     if group.rank:
         return {}
-    mixtures = interpolate_with_base(clip, before, mix, validation, metric, settings)
+    mixtures = interpolate_with_base(clip, before, wise_ft_alphas, validation, metric, settings)
     vocabulary = Path(base) / VOCABULARY
     card = {
         "name": name,
@@ -180,20 +182,20 @@ def train_variant(
 def interpolate_with_base(
     clip: Clip,
     before: Mapping[str, torch.Tensor],
-    mix: Sequence[float],
+    wise_ft_alphas: Sequence[float],
     validation: Sequence[Examples],
     select: str,
     settings: Mapping[str, Any],
 ) -> list[WiseFTPoint]:
     """Leave the model the best of its mixtures with the base on the validation rows; return what was measured of each."""
-    if not (mix and validation):
+    if not (wise_ft_alphas and validation):
         return []
     device = resolve_device(settings["device"])
     precision = resolve_precision(settings["precision"], device)
     return select_alpha(
         clip.model,
         before,
-        mix,
+        wise_ft_alphas,
         lambda: compute_validation_metrics(clip, validation[0], device, precision),
         select,
     )

@@ -49,9 +49,9 @@ class LoopSettings:
     """What both trainings share: seed of the batches, rows of a step, AdamW, checkpoints, and where to compute."""
 
     seed: int
-    batch: int
+    batch_size: int
     lr: float
-    warmup: int
+    warmup_steps: int
     weight_decay: float
     checkpoint_every: int
     device: str
@@ -171,11 +171,11 @@ def _train_image_tower(
             {"visual": visual, "classifier": classifier},
             _build_optimizer([visual, classifier], settings),
             lambda step: torch.from_numpy(
-                draw_batch_rows(settings.seed, step, len(examples), settings.batch)
+                draw_batch_rows(settings.seed, step, len(examples), settings.batch_size)
             ),
             compute_loss,
             steps,
-            settings.warmup,
+            settings.warmup_steps,
             settings.checkpoint_every,
             lambda: dict(last),
             on_points,
@@ -262,10 +262,10 @@ def _align_texts(
     training = Training(
         {"model": model},
         _build_optimizer([model], settings),
-        lambda step: torch.from_numpy(draw_step_rows(examples, settings.batch, settings.seed, step)),
+        lambda step: torch.from_numpy(draw_step_rows(examples, settings.batch_size, settings.seed, step)),
         compute_loss,
         steps,
-        settings.warmup,
+        settings.warmup_steps,
         settings.checkpoint_every,
         compute_metrics,
         on_points,

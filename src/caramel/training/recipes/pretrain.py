@@ -29,15 +29,15 @@ def pretrain_base(
     seed: int,
     image_steps: int,
     steps: int,
-    batch: int,
+    batch_size: int,
     block_size: int,
     lr: float,
-    warmup: int,
+    warmup_steps: int,
     weight_decay: float,
     checkpoint_every: int,
     device: str,
     precision: str,
-    workers: int,
+    num_workers: int,
     scratch: Path,
     out: Path,
     on_points: Callable[[Curve], None] | None = None,
@@ -72,7 +72,7 @@ def pretrain_base(
     examples = load_examples(clip, train_rows, images, method=infonce.METHOD)
     examples = replace(examples, block_size=block_size)
     validation = [load_examples(clip, val_rows, images, method=infonce.METHOD)] if len(val_rows) else []
-    loop = LoopSettings(seed, batch, lr, warmup, weight_decay, checkpoint_every, device, precision)
+    loop = LoopSettings(seed, batch_size, lr, warmup_steps, weight_decay, checkpoint_every, device, precision)
     if image_steps:
         curve = train_locked_clip(
             clip,
@@ -92,7 +92,7 @@ def pretrain_base(
             validation,
             **asdict(loop),
             steps=steps,
-            workers=workers,
+            num_workers=num_workers,
             scratch=scratch,
             title="pretrain",
             on_points=on_points,

@@ -115,7 +115,7 @@ def train_model(
         seed=seed,
         steps=every,
         checkpoint_every=every,
-        batch=captions,
+        batch_size=captions,
         scratch=scratch,
         title=f"{settings['trained']}-{seed}",
         **settings,

@@ -46,23 +46,23 @@ def train_pixart(
     texts: Iterable[str],
     *,
     pretrained: str | None,
-    size: int,
+    image_size: int,
     border: int,
     seed: int,
     steps: int,
-    batch: int,
+    batch_size: int,
     lr: float,
-    warmup: int,
-    ema: float,
-    patch: int,
-    width: int,
-    layers: int,
-    drop_caption: float,
-    shown: float,
+    warmup_steps: int,
+    ema_decay: float,
+    patch_size: int,
+    hidden_size: int,
+    num_layers: int,
+    caption_dropout: float,
+    visible_frac: float,
     checkpoint_every: int,
     device: str,
     precision: str,
-    workers: int,
+    num_workers: int,
     scratch: Path,
     out: Path,
     on_points: Callable[[Curve], None] | None = None,
@@ -91,20 +91,22 @@ def train_pixart(
     precision = resolve_precision(precision, device)
     torch.manual_seed(seed)
     tokenizer = make_tokenizer(learn_merges(texts, scratch / "bpe.txt.gz"), scratch / "tokenizer")
-    text_encoder = move_to_device(make_text_encoder(tokenizer, width), device).train()
-    transformer = move_to_device(make_transformer(size, patch, width, layers), device).train()
+    text_encoder = move_to_device(make_text_encoder(tokenizer, hidden_size), device).train()
+    transformer = move_to_device(
+        make_transformer(image_size, patch_size, hidden_size, num_layers), device
+    ).train()
     rows = pairs[pairs["split"] == "train"]
     if rows.empty:
         raise DataError("There is no picture to train on: no pair is in the train split.")
     image_dataset = ImageDataset(
-        images, rows["image_id"], lambda image: crop_square(image, size), (size, size)
+        images, rows["image_id"], lambda image: crop_square(image, image_size), (image_size, image_size)
     )
     tokens = tokenize_texts(lambda part: tokenize_padded(tokenizer, part), [*rows["caption"], ""])
     averaged = torch.nn.ModuleList([copy.deepcopy(text_encoder), copy.deepcopy(transformer)])
     averaged.requires_grad_(False)
 
     def load_batch(step: int) -> tuple[int, torch.Tensor, torch.Tensor]:
-        chosen = draw_batch_rows(seed, step, len(rows), batch)
+        chosen = draw_batch_rows(seed, step, len(rows), batch_size)
         return (
             step,
             torch.from_numpy(chosen),
@@ -116,16 +118,18 @@ def train_pixart(
         number = len(chosen)
         rng = np.random.default_rng([seed, step])
         caption_rows = np.where(
-            rng.random(number) < drop_caption, len(rows), chosen
+            rng.random(number) < caption_dropout, len(rows), chosen
         )  # last row: the empty caption
         ids, mask = torch.from_numpy(tokens[caption_rows]).long().to(device).unbind(1)
         clean = pixels.to(device).float() / 127.5 - 1
-        hidden = torch.from_numpy(draw_hidden_mask(rng, number, size, patch, shown, border)).to(device)
+        hidden = torch.from_numpy(
+            draw_hidden_mask(rng, number, image_size, patch_size, visible_frac, border)
+        ).to(device)
         with use_precision(device, precision):
             return flow_matching_loss(transformer, text_encoder, clean, ids, mask, hidden, rng)
 
     def update_average(step: int) -> None:
-        decay = min(ema, (step + 1) / (step + 10))
+        decay = min(ema_decay, (step + 1) / (step + 10))
         live = [*text_encoder.parameters(), *transformer.parameters()]
         with torch.no_grad():
             torch._foreach_lerp_(list(averaged.parameters()), live, 1 - decay)
@@ -133,14 +137,14 @@ def train_pixart(
     groups = build_param_groups([text_encoder, transformer], 0.01)
     optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), fused=True)
     modules = {"text_encoder": text_encoder, "transformer": transformer, "averaged": averaged}
-    with Loader(load_batch, steps, 0 if image_dataset.held else workers) as load:
+    with Loader(load_batch, steps, 0 if image_dataset.held else num_workers) as load:
         training = Training(
             modules,
             optimizer,
             load,
             compute_loss,
             steps,
-            warmup,
+            warmup_steps,
             checkpoint_every,
             None,
             on_points,
@@ -189,19 +193,19 @@ def flow_matching_loss(
 
 
 def draw_hidden_mask(
-    rng: np.random.Generator, number: int, size: int, patch: int, visible_frac: float, border: int
+    rng: np.random.Generator, number: int, image_size: int, patch_size: int, visible_frac: float, border: int
 ) -> npt.NDArray[np.bool_]:
     """Return what is to be drawn of each picture, shape (number, 1, size, size).
 
     All of it but the ``border``, or for a share ``shown`` of the pictures one patch at least: as many as a die says, anywhere.
     """
-    side = size // patch
+    side = image_size // patch_size
     order = rng.permuted(np.tile(np.arange(side * side), (number, 1)), axis=1)
     some = order < rng.integers(1, side * side + 1, size=(number, 1))
     some |= rng.random((number, 1)) >= visible_frac
     patches = some.reshape(number, 1, side, side)
-    hidden = patches.repeat(patch, axis=2).repeat(patch, axis=3)
-    hidden &= build_interior_mask(size, border)
+    hidden = patches.repeat(patch_size, axis=2).repeat(patch_size, axis=3)
+    hidden &= build_interior_mask(image_size, border)
     return hidden
 
 
@@ -243,7 +247,7 @@ def make_tokenizer(vocabulary: Path, folder: Path) -> Any:
     return CLIPTokenizer.from_pretrained(str(folder), model_max_length=TEXT_TOKENS)
 
 
-def make_text_encoder(tokenizer: Any, width: int) -> Any:
+def make_text_encoder(tokenizer: Any, hidden_size: int) -> Any:
     """Return an untrained one-layer ``CLIPTextModel``."""
     import torch
     from transformers import CLIPTextConfig, CLIPTextModel
@@ -251,8 +255,8 @@ def make_text_encoder(tokenizer: Any, width: int) -> Any:
     encoder = CLIPTextModel(
         CLIPTextConfig(
             vocab_size=len(tokenizer),
-            hidden_size=width,
-            intermediate_size=2 * width,
+            hidden_size=hidden_size,
+            intermediate_size=2 * hidden_size,
             num_hidden_layers=1,
             num_attention_heads=HEADS,
             max_position_embeddings=TEXT_TOKENS,
@@ -269,7 +273,7 @@ def make_text_encoder(tokenizer: Any, width: int) -> Any:
     return encoder
 
 
-def make_transformer(size: int, patch: int, width: int, layers: int) -> Any:
+def make_transformer(image_size: int, patch_size: int, hidden_size: int, num_layers: int) -> Any:
     """Return an untrained transformer that starts as DiT does: Xavier weights, gates closed.
 
     The default start learnt almost no nouns in the same time; gates that start open, few.
@@ -279,14 +283,14 @@ def make_transformer(size: int, patch: int, width: int, layers: int) -> Any:
 
     transformer = PixArtTransformer2DModel(
         num_attention_heads=HEADS,
-        attention_head_dim=width // HEADS,
+        attention_head_dim=hidden_size // HEADS,
         in_channels=3,
         out_channels=3,
-        num_layers=layers,
-        cross_attention_dim=width,
-        sample_size=size,
-        patch_size=patch,
-        caption_channels=width,
+        num_layers=num_layers,
+        cross_attention_dim=hidden_size,
+        sample_size=image_size,
+        patch_size=patch_size,
+        caption_channels=hidden_size,
         interpolation_scale=1,
     )
 

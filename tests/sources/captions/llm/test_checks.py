@@ -11,7 +11,14 @@ from caramel.sources.captions.llm.checks import (
     evaluate_paraphrase,
 )
 
-BOUNDS = Bounds(longest=2.0, similar=0.999, slack=1, overlap=0.3, entailed=0.5, grammatical=0.5)
+BOUNDS = Bounds(
+    max_length_ratio=2.0,
+    max_similarity=0.999,
+    max_extra_edits=1,
+    min_overlap=0.3,
+    entailment_threshold=0.5,
+    grammar_threshold=0.5,
+)
 CAPTION = "A white cat sits in front of an old red car."
 SAID = frozenset(["a", "white", "cat", "sits", "in", "front", "of", "an", "old", "red", "car", "tail"])
 OBJECT = Change("replace_obj", "cat", "dog")

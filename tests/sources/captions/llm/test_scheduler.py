@@ -91,8 +91,8 @@ def run(
     max_tokens: int = MANNER.max_tokens,
 ) -> list[Outcome]:
     server.behave = behave
-    endpoint = Endpoint("m", server.url, pause=0.001, attempts=attempts, timeout=timeout, workers=workers)
-    manner = replace(MANNER, at_once=workers, max_tokens=max_tokens)
+    endpoint = Endpoint("m", server.url, pause=0.001, max_attempts=attempts, timeout=timeout, workers=workers)
+    manner = replace(MANNER, max_connections=workers, max_tokens=max_tokens)
     scripts = (script(text, tries) for text in texts)
     with open_replies(store) as replies:
         asking = Scheduler(
@@ -233,7 +233,7 @@ def test_replies_that_are_known_count_for_caps_as_well_and_end_the_run_where_it_
 
 def test_an_estimate_counts_bytes_and_the_schema() -> None:
     ask = PromptInput("validate_negative", {"caption": "犬" * 400, "changed": "B."}, 1, 0.0)
-    plain, structured = (build_request(ask, replace(MANNER, structured=s))[1] for s in (False, True))
+    plain, structured = (build_request(ask, replace(MANNER, response_schema=s))[1] for s in (False, True))
     assert estimate_request_tokens(plain) >= EACH + 295
     assert estimate_request_tokens(structured) > estimate_request_tokens(plain)
 

@@ -26,7 +26,14 @@ from caramel.sources.captions.prompts.prompt_files import (
 )
 from caramel.sources.captions.tokenization import scan_words
 
-BOUNDS = Bounds(longest=2.0, similar=0.999, slack=1, overlap=0.3, entailed=0.5, grammatical=0.5)
+BOUNDS = Bounds(
+    max_length_ratio=2.0,
+    max_similarity=0.999,
+    max_extra_edits=1,
+    min_overlap=0.3,
+    entailment_threshold=0.5,
+    grammar_threshold=0.5,
+)
 NEGATIVE = ("statement", "finished", "plain", "new", "one_change", "place", "subtype", "unsaid")
 PARAPHRASE = ("statement", "finished", "plain", "new", "overlap")
 EXAMPLES = [(name, example) for name in list_prompt_names() for example in load_prompt(name).examples]

@@ -14,8 +14,8 @@ PER = 1e6  # tokens that a price is of
 class Budget:
     """Prices per million tokens, in any one currency, and caps; None: no cap."""
 
-    price_in: float
-    price_out: float
+    price_per_mtok_in: float
+    price_per_mtok_out: float
     requests: int | None
     tokens: int | None
     cost: float | None
@@ -39,7 +39,7 @@ class Usage:
         return self._compute_cost(self.tokens_in, self.tokens_out)
 
     def _compute_cost(self, tokens_in: int, tokens_out: int) -> float:
-        return (self.budget.price_in * tokens_in + self.budget.price_out * tokens_out) / PER
+        return (self.budget.price_per_mtok_in * tokens_in + self.budget.price_per_mtok_out * tokens_out) / PER
 
     def record_reply(self, output: ModelOutput, request: Request) -> None:
         """Count a reply."""

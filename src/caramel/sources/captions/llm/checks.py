@@ -62,12 +62,12 @@ class Bounds:
         grammatical: probability, in [0, 1], from which on a text is a sound sentence.
     """
 
-    longest: float
-    similar: float
-    slack: int
-    overlap: float
-    entailed: float
-    grammatical: float
+    max_length_ratio: float
+    max_similarity: float
+    max_extra_edits: int
+    min_overlap: float
+    entailment_threshold: float
+    grammar_threshold: float
 
 
 class Change(NamedTuple):
@@ -140,14 +140,14 @@ def evaluate_negative(
         bounds: thresholds.
     """
     one_change, at_location = _evaluate_change(
-        normalise_words(caption), normalise_words(text), change, bounds.slack
+        normalise_words(caption), normalise_words(text), change, bounds.max_extra_edits
     )
     swapped = change.subtype.startswith("swap")
     return Verdict(
         statement=not _is_question(text),
         finished=_is_finished(text),
-        plain=_is_plain(caption, text, bounds.longest),
-        new=not _is_copy(caption, text, bounds.similar),
+        plain=_is_plain(caption, text, bounds.max_length_ratio),
+        new=not _is_copy(caption, text, bounds.max_similarity),
         one_change=one_change,
         place=at_location,
         subtype=_has_expected_type(change),
@@ -162,9 +162,9 @@ def evaluate_paraphrase(caption: str, text: str, bounds: Bounds) -> Verdict:
     return Verdict(
         statement=not _is_question(text),
         finished=_is_finished(text),
-        plain=_is_plain(caption, text, bounds.longest),
-        new=not _is_copy(caption, text, bounds.similar),
-        overlap=overlap >= bounds.overlap,
+        plain=_is_plain(caption, text, bounds.max_length_ratio),
+        new=not _is_copy(caption, text, bounds.max_similarity),
+        overlap=overlap >= bounds.min_overlap,
     )
 
 
@@ -187,19 +187,21 @@ def _is_finished(text: str) -> bool:
     )
 
 
-def _is_plain(caption: str, text: str, longest: float) -> bool:
-    return len(normalise_words(text)) <= longest * len(
+def _is_plain(caption: str, text: str, max_length_ratio: float) -> bool:
+    return len(normalise_words(text)) <= max_length_ratio * len(
         normalise_words(caption)
     ) + ROOM and not _MARKUP.search(text)
 
 
-def _is_copy(caption: str, text: str, similar: float) -> bool:
+def _is_copy(caption: str, text: str, max_similarity: float) -> bool:
     """Return whether a text is its caption in all but case, spaces, stops and articles, or in almost all letters."""
     first, second = ([w for w in normalise_words(t) if w not in ARTICLES] for t in (caption, text))
-    return first == second or Levenshtein.normalized_similarity(caption, text) >= similar
+    return first == second or Levenshtein.normalized_similarity(caption, text) >= max_similarity
 
 
-def _evaluate_change(old: list[str], new: list[str], change: Change, slack: int) -> tuple[bool, bool | None]:
+def _evaluate_change(
+    old: list[str], new: list[str], change: Change, max_extra_edits: int
+) -> tuple[bool, bool | None]:
     """Return whether the text differs by one change, and whether that is where it was asked for, if that can be told."""
     if change.subtype.startswith("swap"):
         return sorted(_strip_articles(old)) == sorted(_strip_articles(new)), _strip_articles(
@@ -208,9 +210,9 @@ def _evaluate_change(old: list[str], new: list[str], change: Change, slack: int)
     start, gone, come = _find_changed_block(old, new)
     named, added = normalise_words(change.old), normalise_words(change.new)
     if change.subtype.startswith("replace"):
-        one = len(gone) <= len(named) + slack and len(come) <= len(added) + slack
+        one = len(gone) <= len(named) + max_extra_edits and len(come) <= len(added) + max_extra_edits
         return one, bool(set(gone) & set(named)) and bool(set(come) & set(added) or not added)
-    small = len(come) <= len(added) + slack + (3 if change.subtype == "add_obj" else 0)
+    small = len(come) <= len(added) + max_extra_edits + (3 if change.subtype == "add_obj" else 0)
     inserted = not set(gone) - ARTICLES and _is_subsequence(old, new)
     came = bool(set(come) & set(added))
     if change.subtype == "add_att":

@@ -58,7 +58,7 @@ class ScriptRules:
     ``validate``: whether the model itself is. ``judges``: names of the models that judge texts, see ``judging``.
     """
 
-    attempts: int
+    max_attempts: int
     required: tuple[str, ...]
     bounds: Bounds
     validate: bool

@@ -45,14 +45,14 @@ def _judge_grammar(text: str, verdict: Verdict, rules: ScriptRules) -> VerdictSc
     if "grammar" not in rules.judges or verdict.find_failed_check(rules.required) is not None:
         return verdict
     sound = yield from _ask_judge("grammar", {"sentence": text})
-    return dataclasses.replace(verdict, grammar=sound >= rules.bounds.grammatical)
+    return dataclasses.replace(verdict, grammar=sound >= rules.bounds.grammar_threshold)
 
 
 def _judge_entailment(
     premise: str, hypothesis: str, rules: ScriptRules
 ) -> Generator[PromptInput, ModelOutput, bool]:
     probability = yield from _ask_judge("entailment", {"premise": premise, "hypothesis": hypothesis})
-    return probability >= rules.bounds.entailed
+    return probability >= rules.bounds.entailment_threshold
 
 
 def _ask_judge(judge: str, given: Mapping[str, str]) -> Generator[PromptInput, ModelOutput, float]:

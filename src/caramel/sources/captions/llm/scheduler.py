@@ -40,8 +40,8 @@ class RequestSettings:
     seed: int
     examples: int
     max_tokens: int
-    structured: bool
-    at_once: int
+    response_schema: bool
+    max_connections: int
 
 
 @dataclass
@@ -135,7 +135,7 @@ class Scheduler:
     def _take_pending_requests(self, number: int) -> list[tuple[str, Request]]:
         """Return at most so many requests, and begin scripts and ask the judges to have them."""
         while not self._ended and len(self._ready) < number:
-            room = len(self._pending) < WINDOW * self._request_settings.at_once
+            room = len(self._pending) < WINDOW * self._request_settings.max_connections
             if room and (begun := next(self._scripts, None)):
                 self._advance_script(*begun, None)
             elif any(self._unjudged.values()):
@@ -233,7 +233,7 @@ def build_request(prompt_input: PromptInput, request_settings: RequestSettings) 
         "temperature": prompt_input.temperature,
         "seed": seed,
         "max_tokens": request_settings.max_tokens,
-        "structured": request_settings.structured,
+        "structured": request_settings.response_schema,
     }
     version = (
         f"{prompt_input.prompt}@{compute_prompt_version(prompt_input.prompt, request_settings.examples)}"
@@ -242,5 +242,5 @@ def build_request(prompt_input: PromptInput, request_settings: RequestSettings) 
         request_settings.model, version, dump_canonical_json(parameters), given, prompt_input.attempt
     )
     messages = template.build_messages(prompt_input.given, request_settings.examples, prompt_input.failed)
-    schema = template.schema_text if request_settings.structured else None
+    schema = template.schema_text if request_settings.response_schema else None
     return key, Request(messages, prompt_input.temperature, seed, request_settings.max_tokens, schema)

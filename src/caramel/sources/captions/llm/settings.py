@@ -33,22 +33,22 @@ class LanguageModelSettings:
     replies: str
     subtypes: int
     examples: int
-    structured: bool
+    response_schema: bool
     validate_texts: bool
-    at_once: int
+    max_connections: int
     workers: int
     max_tokens: int
     required: tuple[str, ...]
-    longest: float
-    similar: float
-    slack: int
-    overlap: float
+    max_length_ratio: float
+    max_similarity: float
+    max_extra_edits: int
+    min_overlap: float
     entailment: str | None
-    entailed: float
+    entailment_threshold: float
     grammar: str | None
-    grammatical: float
-    price_in: float
-    price_out: float
+    grammar_threshold: float
+    price_per_mtok_in: float
+    price_per_mtok_out: float
     max_requests: int | None
     max_total_tokens: int | None
     max_cost: float | None
@@ -56,13 +56,26 @@ class LanguageModelSettings:
     @property
     def budget(self) -> Budget:
         """Prices and caps."""
-        return Budget(self.price_in, self.price_out, self.max_requests, self.max_total_tokens, self.max_cost)
+        return Budget(
+            self.price_per_mtok_in,
+            self.price_per_mtok_out,
+            self.max_requests,
+            self.max_total_tokens,
+            self.max_cost,
+        )
 
-    def build_rules(self, attempts: int) -> ScriptRules:
+    def build_rules(self, max_attempts: int) -> ScriptRules:
         """Return what scripts go by."""
-        bounds = Bounds(self.longest, self.similar, self.slack, self.overlap, self.entailed, self.grammatical)
+        bounds = Bounds(
+            self.max_length_ratio,
+            self.max_similarity,
+            self.max_extra_edits,
+            self.min_overlap,
+            self.entailment_threshold,
+            self.grammar_threshold,
+        )
         judges = tuple(name for name in JUDGES if getattr(self, name) is not None)
-        return ScriptRules(attempts, self.required, bounds, self.validate_texts, judges)
+        return ScriptRules(max_attempts, self.required, bounds, self.validate_texts, judges)
 
     def build_request_settings(self, model: str, seed: int) -> RequestSettings:
         """Return how the model of a name is asked."""
@@ -71,8 +84,8 @@ class LanguageModelSettings:
             seed,
             self.examples,
             self.max_tokens,
-            self.structured,
-            self.at_once * max(1, self.workers),
+            self.response_schema,
+            self.max_connections * max(1, self.workers),
         )
 
 
@@ -93,7 +106,9 @@ def load_writer(
         if part == "paraphrases"
         else {*prompt_files.list_prompt_names()} - OF_PARAPHRASES - {prompt_files.OF_GRAPHS}
     )
-    opens = partial(LANGUAGE_MODELS[backend].load, target, at_once=settings.at_once, workers=settings.workers)
+    opens = partial(
+        LANGUAGE_MODELS[backend].load, target, at_once=settings.max_connections, workers=settings.workers
+    )
     return build_named_model(
         opens, settings.name, _find_published_model(replies, prompts), f"writer of {part}"
     )

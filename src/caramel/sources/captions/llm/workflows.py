@@ -70,7 +70,7 @@ def write_negative(
     drafts: list[Draft] = []
     failed: tuple[FailedAnswer, ...] = ()
     reason = ""
-    for attempt in range(1, rules.attempts + 1):
+    for attempt in range(1, rules.max_attempts + 1):
         if operation == "swap":
             result = yield from _ask_for_swap(caption, subtype, attempt, failed)
         else:
@@ -97,7 +97,7 @@ def write_negative(
         if wrong is None:
             return Outcome(text, attempt, "", tuple(drafts))
         failed = (*failed, FailedAnswer(text, reason))
-    return Outcome(None, rules.attempts, reason, tuple(drafts))
+    return Outcome(None, rules.max_attempts, reason, tuple(drafts))
 
 
 def _find_concepts(caption: str, part: str) -> Generator[PromptInput, ModelOutput, list[str] | str]:
@@ -148,7 +148,7 @@ def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
     drafts: list[Draft] = []
     failed: tuple[FailedAnswer, ...] = ()
     reason = ""
-    for attempt in range(1, rules.attempts + 1):
+    for attempt in range(1, rules.max_attempts + 1):
         prompt_input = PromptInput(
             "paraphrase", {"sentence": caption}, attempt, AGAIN if attempt > 1 else 0.0, failed
         )
@@ -172,7 +172,7 @@ def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
         if wrong is None:
             return Outcome(text, attempt, "", tuple(drafts))
         failed = () if again else (*failed, FailedAnswer(text, reason))
-    return Outcome(None, rules.attempts, reason, tuple(drafts))
+    return Outcome(None, rules.max_attempts, reason, tuple(drafts))
 
 
 def _validate_paraphrase(

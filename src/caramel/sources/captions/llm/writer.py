@@ -39,7 +39,7 @@ def language_negatives(
     pairs: pd.DataFrame,
     *,
     seed: int,
-    attempts: int,
+    max_attempts: int,
     parts: Collection[Part],
     model: Mapping[str, Any],
     store: Path = STORE,
@@ -67,7 +67,7 @@ def language_negatives(
         import_replies(replies, settings.replies)
         outcomes: dict[str, Outcome] = {}
         for part in parts:
-            scripts = plan_scripts(pairs, part, seed, settings.subtypes, settings.build_rules(attempts))
+            scripts = plan_scripts(pairs, part, seed, settings.subtypes, settings.build_rules(max_attempts))
             outcomes |= _run_scripts(scripts, settings, seed, replies, spent, part)
         return _build_tables(pairs, outcomes, seed)._replace(
             replies=_iter_used_replies(replies, open_until_written.pop_all())
