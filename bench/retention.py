@@ -291,7 +291,7 @@ def main(what: str, variant: tuple[str, ...], points: int, out: Path) -> None:
     be_quiet()
     torch.set_num_threads(1)
     config = load_config()
-    on = load_benchmarks(config.evaluate.retrieval, config.evaluate.seed)
+    on = load_benchmarks(config.evaluate.retrieval_images, config.evaluate.seed)
     variants = variant or config.finetune.variants
     base = compute_similarities(load_checkpoint(BASE), on)
     for name, title in MEASURES.items():

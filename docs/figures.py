@@ -116,7 +116,7 @@ def headline(data: Path, config: Config) -> str:
 
 def format_contrast(data: Path, config: Config, registration: Registration) -> str:
     """Return the comparison of the run in a few lines: its size, whether it is confirmatory, its largest parts, and the other form."""
-    contrast = config.report.contrast.model_dump()
+    contrast = config.report.primary_comparison.model_dump()
     found = claim_sections.compute_claim(data, contrast)
     parts = claim_parts.compute_parts(data, contrast).sort_values("part", ascending=False)
     largest = parts.iloc[0]
@@ -175,7 +175,7 @@ def format_claim(found: Mapping[str, Any]) -> str:
 
 def significant(data: Path, config: Config) -> str:
     """Return which exploratory differences of each form are left after Holm correction, as the report colours them."""
-    sections = claim_sections.build_differences_section(data, config.report.contrast.model_dump())
+    sections = claim_sections.build_differences_section(data, config.report.primary_comparison.model_dump())
     lines = []
     for table in (block for block in sections if isinstance(block, TableBlock)):
         marked = [
@@ -232,11 +232,11 @@ def audits_table(audits: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str
 
 def blocks_of_run(config: Config) -> dict[str, str]:
     """Return every block that is made from ``data/``."""
-    data, contrast = ROOT / "data", config.report.contrast.model_dump()
+    data, contrast = ROOT / "data", config.report.primary_comparison.model_dump()
     plan = ROOT / config.report.plan if config.report.plan else None
     registration = check_registration(
         plan,
-        config.report.contrast,
+        config.report.primary_comparison,
         RunFacts([config.scenes.seed], find_last_run("evaluate", config.profile)),
     )
     registration = registration._replace(reason=registration.reason.replace(f"{ROOT}/", ""))

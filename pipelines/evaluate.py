@@ -36,7 +36,7 @@ def evaluate(config: Config) -> None:
         **section.model_dump(exclude={*how}),
         **how,
         executor=config.run.executor,
-        allow_unmentioned_objects=config.scenes.further_objects,
+        allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
         precision="fp32",  # figures do not depend on the processor
     )
     write_table(SIMILARITIES, results.similarities, OUT / "similarities.parquet")

@@ -34,7 +34,7 @@ def filter_images(config: Config) -> None:
         return JUDGES[name](
             checkpoint="data/base",
             device=config.run.device,
-            allow_unmentioned_objects=config.scenes.further_objects,
+            allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
         )
 
     pairs = read_table(PAIRS, "data/refine/pairs.parquet")

@@ -30,7 +30,7 @@ def finetune(config: Config) -> None:
         search=section.search.model_dump() if section.search else None,
         settings={**fit, **resolve_compute(config.run.device, config.run.precision)},
         nproc=section.processes,
-        num_workers=config.run.workers,
+        num_workers=config.run.num_workers,
         executor=config.run.executor,
         folder=Path("work/finetune"),
         out=out,

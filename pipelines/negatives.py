@@ -33,10 +33,10 @@ def negatives(config: Config) -> None:
     write = partial(
         _write_captions,
         pairs,
-        files=config.scenes.files,
+        files=config.scenes.data_dir,
         seed=section.seed,
         attempts=section.attempts,
-        further_objects=config.scenes.further_objects,
+        further_objects=config.scenes.allow_unmentioned_objects,
         model=section.language_model.model_dump(),
     )
     parts: dict[str, list[Part]] = {section.backend: ["negatives"]}
@@ -53,7 +53,7 @@ def negatives(config: Config) -> None:
         write_table(VERDICTS, llm_output.verdicts, f"{FOLDER}/verdicts.parquet")
         write_csv(Path(FOLDER, "failures.csv"), count_failures(llm_output.verdicts, llm_output.rejects))
         log_replies(Path(f"{FOLDER}/replies.parquet"))
-        _write_noise(pairs, llm_output, llm_output.verdicts, config.scenes.further_objects)
+        _write_noise(pairs, llm_output, llm_output.verdicts, config.scenes.allow_unmentioned_objects)
 
 
 def _write_noise(

@@ -41,7 +41,7 @@ def pretrain(config: Config) -> None:
             images,
             chain(pairs["caption"], negatives.pop("negative_caption")),
             **settings,
-            workers=config.run.workers,
+            workers=config.run.num_workers,
             scratch=Path("work/pretrain", key),
             out=out.folder,
             on_points=out.log_points,

@@ -27,10 +27,10 @@ def report(config: Config) -> None:
         last=LAST,
         examples=config.report.examples,
         exempt=config.refine.exempt,
-        primary_comparison=config.report.contrast.model_dump(),
+        primary_comparison=config.report.primary_comparison.model_dump(),
         registration=check_registration(
             Path(config.report.plan) if config.report.plan else None,
-            config.report.contrast,
+            config.report.primary_comparison,
             RunFacts([config.scenes.seed], find_last_run("evaluate", config.profile)),
         ),
     )

@@ -51,7 +51,7 @@ def synthesize(config: Config) -> None:
         **section.grid.model_dump(),
         judge=config.filter_images.judge,
         judge_checkpoint="data/base",
-        allow_unmentioned_objects=config.scenes.further_objects,
+        allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
         **common,
     )
     chosen = choose_negatives(negatives, pairs, per_subtype=dict(section.per_subtype), seed=section.seed)
@@ -62,8 +62,8 @@ def synthesize(config: Config) -> None:
             candidates=section.candidates,
             until=build_stop_rule(
                 config.filter_images.judge,
-                allow_unmentioned_objects=config.scenes.further_objects,
-                faithfulness_threshold=config.filter_images.min_faithful,
+                allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
+                faithfulness_threshold=config.filter_images.faithfulness_threshold,
                 keep_ambiguous=config.filter_images.keep_ambiguous,
             ),
             shard_size=section.shard,

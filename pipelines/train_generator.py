@@ -31,7 +31,7 @@ def train_generator(config: Config) -> None:
     section = config.train_generator
     pairs = read_table(PAIRS, INPUTS[0])
     images: Mapping[str, bytes] = ImageStore(INPUTS[1], read_table(IMAGES, INPUTS[1]))
-    captions, size, border = pairs["caption"], config.synthesize.size, 0
+    captions, size, border = pairs["caption"], config.synthesize.image_size, 0
     if config.synthesize.method == "edit":  # scenes are drawn object by object
         images = objects = ObjectImages(config.scenes.train, seed=section.seed)
         pairs, size, border = objects.build_pairs(), CELL, BORDER
@@ -52,7 +52,7 @@ def train_generator(config: Config) -> None:
             images,
             chain(captions, negatives.pop("negative_caption")),
             **settings,
-            workers=config.run.workers,
+            workers=config.run.num_workers,
             size=size,
             border=border,
             scratch=Path("work/train_generator", key),

@@ -23,7 +23,7 @@ def validate_captions(config: Config) -> None:
     """Run the suites on pairs, negatives, paraphrases and blind accuracy; write what they found."""
     knobs = config.validate_captions
     pairs = read_table(PAIRS, INPUTS / "pairs.parquet")
-    if config.filter_images.min_faithful is None:
+    if config.filter_images.faithfulness_threshold is None:
         check_enough(pairs)
     summaries = gates.validate_captions(
         pairs,

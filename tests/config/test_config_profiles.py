@@ -59,8 +59,8 @@ def test_an_empty_profile_or_a_list_is_an_error(name: str, text: str, said: str,
 
 @pytest.mark.parametrize("text", ["2024-01-02", "2024-13-45", "&a [*a]", "!!set {x}", "[" * 300 + "]" * 300])
 def test_a_setting_that_is_no_plain_value_is_named(text: str, project: Path) -> None:
-    with pytest.raises(ConfigError, match=re.escape(f"--set scenes.files={text!r}")):
-        write_profile("smoke", {"scenes.files": text}, project)
+    with pytest.raises(ConfigError, match=re.escape(f"--set scenes.data_dir={text!r}")):
+        write_profile("smoke", {"scenes.data_dir": text}, project)
 
 
 def test_a_profile_keeps_the_comments_and_takes_further_values(project: Path) -> None:

@@ -154,7 +154,7 @@ def test_what_a_method_has_of_its_own_is_checked_as_what_all_have() -> None:
     values["finetune"]["variants"] = ["infonce", "ce_clip"]
     own = {"ce_clip": {"weights": {"imc": 0.5}, "lr": 0.001, "betas": [0.9, 0.99], "negatives": None}}
     values["finetune"]["own"] = own
-    assert parse_config(values, "params.yaml").finetune.own == own
+    assert parse_config(values, "params.yaml").finetune.overrides == own
     for own, said in (
         ({"ce_clip": {"weights": {"icm": 0.5}}}, "ce_clip has no weight 'icm'; it has: imc, cmr, margin"),
         ({"infonce": {"weights": {"scale": 1.0}}}, "infonce has no weight 'scale'; it has: none"),
@@ -165,7 +165,7 @@ def test_what_a_method_has_of_its_own_is_checked_as_what_all_have() -> None:
         ({"ceclip": {"lr": 1.0}}, "Input should be 'infonce', 'siglip'"),
         (
             {"ce_clip": {"weights": 0.5}},
-            "finetune.own = {'ce_clip': {'weights': 0.5}}: Value error, ce_clip: weights = 0.5",
+            "finetune.overrides = {'ce_clip': {'weights': 0.5}}: Value error, ce_clip: weights = 0.5",
         ),
         ({"ce_clip": {"weights": None}}, "ce_clip: weights = None: Input should be"),
         ({"ce_clip": {"mix": [0.5, 0.1]}}, "ce_clip: mix = [0.5, 0.1]: mixing weights that ascend"),

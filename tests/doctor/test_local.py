@@ -367,7 +367,7 @@ def test_what_the_profile_paper_lacks_is_named_file_by_file(project: Path) -> No
     asked = load_config(write_profile("paper", {}, project))
     found = settings.check_inputs(project, asked)
     assert found.state == FAIL
-    for lacking in ("scenes.files = 'inputs/coco'", "train_generator.pretrained = 'inputs/sdxl-dpo'"):
+    for lacking in ("scenes.data_dir = 'inputs/coco'", "train_generator.pretrained = 'inputs/sdxl-dpo'"):
         assert lacking in found.text
     assert "openai" not in found.text  # a name of open_clip's is fetched
     said = settings.check_backends(asked).text

@@ -23,7 +23,7 @@ from caramel.runtime.code_manifest import (
 
 ROOT = Path(__file__).parents[2]
 GRAPH = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-EXEMPT = frozenset({"run.executor", "run.gpus", "run.workers"})
+EXEMPT = frozenset({"run.executor", "run.gpus", "run.num_workers"})
 
 
 def keys(section: type) -> list[str]:
@@ -89,8 +89,8 @@ def test_what_a_script_reads_of_the_config_is_a_parameter_of_its_stage(stage: st
 
 def test_an_edit_in_a_folder_of_the_users_own_reruns_what_reads_it() -> None:
     for stage, folder in (
-        ("scenes", "scenes.files"),
-        ("negatives", "scenes.files"),
+        ("scenes", "scenes.data_dir"),
+        ("negatives", "scenes.data_dir"),
         ("evaluate", "evaluate.zero_shot"),
     ):
         assert f"${{{folder}}}" in GRAPH[stage]["deps"]

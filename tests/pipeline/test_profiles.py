@@ -24,29 +24,29 @@ SMALL = {
     "run.executor": "inline",  # Ray's part is that of the smoke runs, whatever the source
     "validate_captions.min_pairs": "5",
     "train_generator.steps": "4",
-    "train_generator.batch": "8",
-    "train_generator.width": "64",
-    "train_generator.layers": "1",
-    "train_generator.warmup": "1",
+    "train_generator.batch_size": "8",
+    "train_generator.hidden_size": "64",
+    "train_generator.num_layers": "1",
+    "train_generator.warmup_steps": "1",
     "pretrain.steps": "4",
-    "pretrain.batch": "8",
-    "pretrain.warmup": "1",
+    "pretrain.batch_size": "8",
+    "pretrain.warmup_steps": "1",
     "synthesize.candidates": "2",
     "synthesize.per_subtype": "{train: 2, val: 2, test: 2}",
     "synthesize.grid": "{guidance: [2.0], steps: [2]}",
     "synthesize.grid_captions": "4",
-    "scenes.held_out": "[0.25, 0.35]",
+    "scenes.val_test_frac": "[0.25, 0.35]",
     # Models trained for seconds judge at random: this run is about the way, not the outcome.
-    "filter_images.min_faithful": "0.0",
+    "filter_images.faithfulness_threshold": "0.0",
     "filter_images.keep_ambiguous": "[replace, swap, add]",
     "validate_captions.blind_tolerance": "0.5",
     "validate_benchmark.blind_tolerance": "0.5",
     "validate_benchmark.max_subtype_share": "1.0",
     "finetune.seeds": "[11]",
     "finetune.steps": "2",
-    "finetune.batch": "4",
-    "finetune.warmup": "0",
-    "evaluate.bootstrap": "100",
+    "finetune.batch_size": "4",
+    "finetune.warmup_steps": "0",
+    "evaluate.n_bootstrap": "100",
 }
 
 
@@ -99,7 +99,7 @@ def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_images_of_ones_own_go_through_all_stages(photographs, tmp_path) -> None:
     project = new_project(tmp_path / "p")
-    switch(project, "files", **{"scenes.files": str(photographs)}, **SMALL)
+    switch(project, "files", **{"scenes.data_dir": str(photographs)}, **SMALL)
     project.run("dvc", "repro", "validate_captions")
     go_on(project, "validate_captions")
     images = read_table(IMAGES, project.folder / "data/scenes/images.parquet")
@@ -118,7 +118,7 @@ def test_an_image_that_does_not_decode_stops_the_first_stage_by_name(photographs
     for path in photographs.iterdir():
         data = path.read_bytes()
         (broken / path.name).write_bytes(data[:300] if path.name in ("003.jpg", "007.jpg") else data)
-    switch(project, "files", **{"scenes.files": str(broken)}, **SMALL)
+    switch(project, "files", **{"scenes.data_dir": str(broken)}, **SMALL)
     done = project.run("dvc", "repro", check=False)
     said = done.stdout + done.stderr
     assert done.returncode != 0
@@ -149,7 +149,7 @@ def test_sugarcrepe_captions_go_through_the_text_stages_and_the_report(tmp_path)
     real = os.environ.get("CARAMEL_DATA")
     files = Path(real, "sugarcrepe_unrefined") if real else sugarcrepe_like(tmp_path / "captions")
     project = new_project(tmp_path / "p")
-    switch(project, "sugarcrepe", **{"scenes.files": str(files)})
+    switch(project, "sugarcrepe", **{"scenes.data_dir": str(files)})
     project.run("dvc", "repro", "validate_captions")
     go_on(project, "validate_captions")
     pairs = read_table(PAIRS, project.folder / "data/scenes/pairs.parquet")
@@ -165,7 +165,7 @@ def test_broken_input_is_one_clear_message_and_the_next_run_goes_on(tmp_path) ->
     good = (files / "swap_obj.json").read_text()
     (files / "swap_obj.json").write_text(good[:500])
     project = new_project(tmp_path / "p")
-    switch(project, "sugarcrepe", **{"scenes.files": str(files)})
+    switch(project, "sugarcrepe", **{"scenes.data_dir": str(files)})
     done = project.run("dvc", "repro", "negatives", check=False)
     assert done.returncode != 0
     assert "swap_obj.json" in done.stderr

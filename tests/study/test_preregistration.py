@@ -137,7 +137,7 @@ def test_the_plan_of_the_project_names_the_draws_of_its_study_and_none_that_was_
     ]
     assert config.report.plan is not None
     plan = read_plan(ROOT / config.report.plan)
-    assert plan.comparison == config.report.contrast
+    assert plan.comparison == config.report.primary_comparison
     assert plan.draws is not None
     assert [*plan.draws] == drawn
     assert len({*drawn}) == len(drawn) >= 8
@@ -151,7 +151,7 @@ def test_the_default_run_repeats_scenes_whose_figures_were_known_and_a_study_doe
     assert default.report.plan is not None
     later = datetime(2027, 12, 1, tzinfo=UTC)
     found = check_registration(
-        ROOT / default.report.plan, default.report.contrast, RunFacts([default.scenes.seed], later)
+        ROOT / default.report.plan, default.report.primary_comparison, RunFacts([default.scenes.seed], later)
     )
     assert "had been published before" in found.reason
     found = check_plan(config, ROOT, later)

@@ -31,7 +31,7 @@ COLUMNS = [(m, "without_add") for m in ("accuracy", "i2t", "t2i", "group")] + [
 
 
 # Two draws with two generators, and two with two bases: each component of the spread can be told.
-SETS = {"study.draws": "[[2, 1], [1, 2], [2, 1], [1, 2]]", "report.contrast.against": "base"}
+SETS = {"study.draws": "[[2, 1], [1, 2], [2, 1], [1, 2]]", "report.primary_comparison.against": "base"}
 
 
 def config(**sets: str) -> Config:
@@ -95,7 +95,7 @@ def test_the_interval_and_the_test_are_those_of_the_means_of_the_draws() -> None
 
 
 def test_the_contrast_stands_first_and_once_and_all_pairs_follow() -> None:
-    found = compare_all(runs(), config().report.contrast)
+    found = compare_all(runs(), config().report.primary_comparison)
     keys = [(f.variant, f.against, f.metric, f.subset) for f in found]
     assert keys[0] == ("trohn_img", "base", "group", "without_add")
     assert len(set(keys)) == len(keys) == 6 * len(COLUMNS)
@@ -103,7 +103,7 @@ def test_the_contrast_stands_first_and_once_and_all_pairs_follow() -> None:
 
 def test_a_contrast_that_is_named_the_other_way_round_is_compared_once_and_has_its_compounds() -> None:
     turned = config(report__contrast__variant="infonce", report__contrast__against="trohn_img")
-    found = compare_all(runs(), turned.report.contrast)
+    found = compare_all(runs(), turned.report.primary_comparison)
     pairs = [(frozenset((f.variant, f.against)), f.metric, f.subset) for f in found]
     assert len(set(pairs)) == len(pairs) == 6 * len(COLUMNS)
     assert list(summarise_study(ran(runs()), turned, "c0ffee", EXPLORATORY)["compounds"]) == [
@@ -135,7 +135,7 @@ def test_where_no_number_is_enough_the_page_says_how_many_were_looked_at() -> No
 def test_a_study_of_one_generator_and_base_in_each_draw_has_its_contrast_and_what_can_be_told_of_its_spread() -> (
     None
 ):
-    one_each = {"study.draws": str([[1, 1]] * 8), "report.contrast.against": "infonce"}
+    one_each = {"study.draws": str([[1, 1]] * 8), "report.primary_comparison.against": "infonce"}
     asked = read_profile("study", one_each, ROOT)[1]
     rows = runs(draws=asked.study.draws)
     found = summarise_study(ran(rows, asked.study.draws), asked, "0" * 40, EXPLORATORY)
@@ -214,4 +214,4 @@ def test_the_plan_of_the_profile_has_a_cell_for_each_of_eight_draws() -> None:
     found, todo = plan_study("study", {}, ROOT)
     assert [cell for cell, _ in todo] == [Cell(draw, 0, 0) for draw in range(8)]
     assert found.finetune.seeds == (11, 12)
-    assert found.report.contrast.variant in found.finetune.variants
+    assert found.report.primary_comparison.variant in found.finetune.variants

@@ -156,7 +156,7 @@ def test_a_process_that_keeps_dying_is_named_with_what_to_lower(monkeypatch: Any
         return started[-1]
 
     monkeypatch.setattr(module, "_WorkerProcess", start)
-    said = r"(?s)'training 1' ended: killed by SIGKILL.*4th time.*finetune.processes \(2\)"
+    said = r"(?s)'training 1' ended: killed by SIGKILL.*4th time.*finetune.nproc \(2\)"
     with pytest.raises(ResourceError, match=said):
         launch(print, {}, 2, print)
     assert [member.ended for member in started] == [True] * 8
@@ -173,8 +173,8 @@ def test_each_process_has_its_share_and_of_several_gpus_its_own(monkeypatch: Any
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"group": DistContext(0, 2)}, r"finetune.processes = 2: .*'visual.norm'.*its share.*Take 1"),
-        ({"rows_at_once": 3}, r"finetune.rows_at_once = 3: .*'visual.norm'.*a part.*Take null"),
+        ({"group": DistContext(0, 2)}, r"finetune.nproc = 2: .*'visual.norm'.*its share.*Take 1"),
+        ({"rows_at_once": 3}, r"finetune.micro_batch_size = 3: .*'visual.norm'.*a part.*Take null"),
     ],
 )
 def test_a_model_that_normalises_over_a_batch_is_neither_shared_nor_encoded_in_parts(

@@ -60,5 +60,5 @@ def budget(sample: int) -> None:
     echo(f"cost        {estimate.cost:>15,.2f}  by price_in and price_out")
     echo(
         f"Reckoned from {estimate.num_sampled:,} texts. What fails is asked for again, up to {section.attempts} times "
-        f"(negatives.attempts)."
+        f"(negatives.max_attempts)."
     )

@@ -10,7 +10,7 @@ import click
 
 # What is drawn takes seeds of 32 bits, and some draws of a command take the next ones.
 SEED = click.IntRange(0, 2**32 - 100)
-MOST_RESAMPLES = 100_000  # as evaluate.bootstrap in params.yaml: more tell nothing, and take for ever
+MOST_RESAMPLES = 100_000  # as evaluate.n_bootstrap in params.yaml: more tell nothing, and take for ever
 FOLDER = click.Path(file_okay=False, path_type=Path)
 bootstraps = click.option(
     "--bootstrap",

@@ -22,7 +22,7 @@ from caramel.cli.project import parse_set_options
 def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None:
     """Run the graph with other seeds of scenes, generator, base and fine-tuning: does the claim hold?
 
-    The comparison is report.contrast of the params, the cells are study.draws; report.plan says whether it is confirmatory. Written are study.json, study.parquet (every
+    The comparison is report.primary_comparison of the params, the cells are study.draws; report.plan says whether it is confirmatory. Written are study.json, study.parquet (every
     figure of every run) and study.html: the contrast with an interval that counts all of that luck, what share each kind
     has in it, how many seeds and instances an effect would need, and all other comparisons, Holm-corrected.
 

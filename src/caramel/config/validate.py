@@ -132,14 +132,14 @@ def _iter_conflicts(config: Config) -> Iterator[str]:
         for key, value, needed in (
             ("scenes.source", config.scenes.source, "world"),
             ("train_generator.backend", config.train_generator.backend, "pixart"),
-            ("synthesize.size", config.synthesize.size, 48),  # pixels of the world's pictures
+            ("synthesize.image_size", config.synthesize.image_size, 48),  # pixels of the world's pictures
         ):
             if value != needed:
                 yield f"synthesize.method = 'edit' needs {key} = {needed!r}, not {value!r}; 'draw' does not"
-        if 24 % config.train_generator.patch:  # pixels of the world's cells
+        if 24 % config.train_generator.patch_size:  # pixels of the world's cells
             yield (
-                f"synthesize.method = 'edit' needs train_generator.patch to divide 24, the side of a cell, and "
-                f"{config.train_generator.patch} does not"
+                f"synthesize.method = 'edit' needs train_generator.patch_size to divide 24, the side of a cell, and "
+                f"{config.train_generator.patch_size} does not"
             )
     elif config.assemble.positives == "drawn":
         yield "assemble.positives = 'drawn' needs synthesize.method = 'edit', which draws positives; 'source' does not"

@@ -46,10 +46,10 @@ def check_inputs(root: Path, config: Config) -> Finding:
         if backend == "pretrained" and name and _is_path(root, name)
     }
     if config.scenes.source == "files":
-        named = {"scenes.files": config.scenes.files, **named}
+        named = {"scenes.data_dir": config.scenes.data_dir, **named}
     lacking = [f"{key} = {name!r}" for key, name in named.items() if not (root / name).exists()]
-    if "scenes.files" in named and not lacking and not _has_captions(root / config.scenes.files):
-        lacking.append(f"captions: scenes.files = {config.scenes.files!r} holds no file of captions")
+    if "scenes.data_dir" in named and not lacking and not _has_captions(root / config.scenes.data_dir):
+        lacking.append(f"captions: scenes.data_dir = {config.scenes.data_dir!r} holds no file of captions")
     if lacking:
         message = f"not there:\n{format_items(lacking)}"
         return Finding(
@@ -83,8 +83,8 @@ def check_methods(root: Path, config: Config) -> Finding:
         train_rows, _ = split_rows(rows)
         check_data(config.finetune.variants, train_rows, base)
         for variant in config.finetune.variants:
-            variant_settings = {**config.finetune.model_dump(), **config.finetune.own.get(variant, {})}
-            check_settings(variant, variant_settings, len(train_rows), config.finetune.processes)
+            variant_settings = {**config.finetune.model_dump(), **config.finetune.overrides.get(variant, {})}
+            check_settings(variant, variant_settings, len(train_rows), config.finetune.nproc)
     except CaramelError as error:
         return Finding(FAIL, "methods", str(error))
     return Finding(OK, "methods", f"{names}; their data is there")

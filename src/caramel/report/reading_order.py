@@ -61,7 +61,7 @@ def list_sections(
         (
             "claim",
             "The claim",
-            "The comparison of report.contrast; all others are explorations.",
+            "The comparison of report.primary_comparison; all others are explorations.",
             partial(claim_sections.build_claim_section, data, primary_comparison, registration),
         ),
         (

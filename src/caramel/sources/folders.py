@@ -48,11 +48,11 @@ def read_pairs(
             do not decode (all of them in one message).
     """
     if min(val_test_frac) < 0 or sum(val_test_frac) > 1:
-        raise ConfigError(f"scenes.held_out = {val_test_frac!r}: shares in [0, 1] that sum to 1 at most.")
+        raise ConfigError(f"scenes.val_test_frac = {val_test_frac!r}: shares in [0, 1] that sum to 1 at most.")
     folder = Path(data_dir)
     if not folder.is_dir():
         raise DataError(
-            f"{data_dir!r} is no folder. Set scenes.files in params.yaml to a folder of your own."
+            f"{data_dir!r} is no folder. Set scenes.data_dir in params.yaml to a folder of your own."
         )
     sources = [name for name in READERS if (folder / name).is_file()]
     if list_subtype_files(folder):

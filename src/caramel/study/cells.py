@@ -79,7 +79,7 @@ def compute_seeds(config: Config, cell: Cell) -> dict[str, int | list[int]]:
 
 def check_config(config: Config) -> None:
     """Raise a ConfigError if the profile cannot be studied; the message lists why."""
-    wanted = {config.report.contrast.variant, config.report.contrast.against} - {"base"}
+    wanted = {config.report.primary_comparison.variant, config.report.primary_comparison.against} - {"base"}
     lacking = sorted(wanted - {*config.finetune.variants})
     if config.scenes.source != "world":
         raise ConfigError(
@@ -89,4 +89,4 @@ def check_config(config: Config) -> None:
         if getattr(config, name).backend == "pretrained":
             raise ConfigError(f"A study trains {name} anew: {name}.backend cannot be 'pretrained'.")
     if lacking:
-        raise ConfigError(f"report.contrast names {lacking[0]!r}, and finetune.variants has it not.")
+        raise ConfigError(f"report.primary_comparison names {lacking[0]!r}, and finetune.variants has it not.")

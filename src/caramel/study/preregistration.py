@@ -120,7 +120,7 @@ def check_registration(path: Path | None, primary_comparison: Contrast, ran: Run
 def _find_breach(plan: Plan, label: str, primary_comparison: Contrast, ran: RunFacts) -> str:
     """Return in which way a result is not as the plan says; empty: in none."""
     if plan.comparison != primary_comparison:
-        return f"{label} names another comparison than report.contrast."
+        return f"{label} names another comparison than report.primary_comparison."
     if shared := sorted({*ran.seeds} & {*plan.used_seeds}):
         return (
             f"{label} names this comparison, but its figures had been published before that date on scenes "

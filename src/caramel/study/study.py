@@ -101,8 +101,8 @@ def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -
             metrics = read_table(METRICS_TABLE, out / "metrics.parquet")
             parts.append(_select_cell_rows(metrics, cell, config.finetune.variants))
             scores = read_table(SIMILARITIES, out / "similarities.parquet")
-            for subset in dict.fromkeys([config.report.contrast.subset, *COMPOUNDS]):
-                differences = _iter_differences(scores, config.report.contrast, subset)
+            for subset in dict.fromkeys([config.report.primary_comparison.subset, *COMPOUNDS]):
+                differences = _iter_differences(scores, config.report.primary_comparison, subset)
                 hits.setdefault(subset, []).extend((cell, hit_difference) for hit_difference in differences)
     return CellResults(build_frame(STUDY, pd.concat(parts, ignore_index=True)), hits)
 
@@ -146,7 +146,7 @@ def compare_variants(runs: pd.DataFrame, variant: str, against: str, metric: str
     if values.empty or values.isna().any():
         raise DataError(
             f"The study has no value of {metric} on {subset} of {variant} over {against} in some of its cells. "
-            f"Use more test scenes, or another report.contrast."
+            f"Use more test scenes, or another report.primary_comparison."
         )
     of_draws = summarise_seeds(values.groupby(of_a_cell).mean().groupby("scenes").mean().to_numpy(float))
     return Comparison(variant, against, metric, subset, values, of_draws, _compute_p_value(of_draws))
@@ -199,7 +199,7 @@ def check_plan(config: Config, root: Path, began: datetime) -> Registration:
         drawn.append(seed)
     plan_path = None if config.report.plan is None else root / config.report.plan
     ran = RunFacts(drawn, began, hash_fixed(root, config))
-    return check_registration(plan_path, config.report.contrast, ran)
+    return check_registration(plan_path, config.report.primary_comparison, ran)
 
 
 def summarise_study(
@@ -210,7 +210,7 @@ def summarise_study(
     The contrast is one test: it is shown if p < 5 % and the difference is above 0; ``registration`` says whether it is
     confirmatory. All others are corrected by Holm over all of them together; shown are differences, above 0 or below.
     """
-    contrast = config.report.contrast
+    contrast = config.report.primary_comparison
     first, *others = compare_all(ran.runs, contrast)
     corrected = holm_correction(np.array([comparison.p for comparison in others]))
     compounds = {

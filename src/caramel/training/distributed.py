@@ -142,8 +142,8 @@ def launch(work: Callable[..., Any], settings: Mapping[str, Any], nproc: int, te
                 for member in members:
                     member.stop_process()
     raise ResourceError(
-        f"{message} That was for the {RETRIES + 1}th time. If memory ran out, lower finetune.processes ({nproc}) or "
-        f"finetune.rows_at_once; then run `dvc repro`, which goes on from the last checkpoint."
+        f"{message} That was for the {RETRIES + 1}th time. If memory ran out, lower finetune.nproc ({nproc}) or "
+        f"finetune.micro_batch_size; then run `dvc repro`, which goes on from the last checkpoint."
     )
 
 

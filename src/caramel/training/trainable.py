@@ -84,7 +84,7 @@ def _count_layers(model: Any, tower: str) -> int:
     layer_numbers = [number for number in numbers if number is not None]
     if not layer_numbers:
         raise ConfigError(
-            f"finetune.trained = 'last' needs towers that are transformers of open_clip's own, and the {tower} tower of this model "
+            f"finetune.trainable = 'last' needs towers that are transformers of open_clip's own, and the {tower} tower of this model "
             f"is none. Take 'all', 'image', 'text' or 'lora'."
         )
     return max(layer_numbers) + 1

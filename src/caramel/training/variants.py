@@ -52,7 +52,7 @@ def resolve_steps(method: Method, settings: Mapping[str, Any], number: int) -> d
     if resolved["warmup"] > resolved["steps"]:
         passes = f", which are {epochs} passes through {number} rows" if epochs is not None else ""
         raise ConfigError(
-            f"finetune.warmup = {resolved['warmup']}: method {method.name!r} trains for {resolved['steps']} steps{passes}, and its "
+            f"finetune.warmup_steps = {resolved['warmup']}: method {method.name!r} trains for {resolved['steps']} steps{passes}, and its "
             f"learning rate would never be reached. Take a shorter warm-up, or more steps."
         )
     return resolved
@@ -118,8 +118,8 @@ def check_shares(method: Method, number: int, captions: int, nproc: int) -> None
         few = f", all {number} that there are" if size == number else ""
         fitting = [n for n in range(2, size + 1) if size % n == 0]
         raise ConfigError(
-            f"finetune.processes = {nproc}: a batch of {captions} captions is {size} rows of method {method.name!r}{few}, which "
-            f"so many processes cannot share alike. Take another finetune.batch, or processes: 1, {', '.join(map(str, fitting))}."
+            f"finetune.nproc = {nproc}: a batch of {captions} captions is {size} rows of method {method.name!r}{few}, which "
+            f"so many processes cannot share alike. Take another finetune.batch_size, or processes: 1, {', '.join(map(str, fitting))}."
         )
 
 

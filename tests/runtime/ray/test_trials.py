@@ -267,7 +267,7 @@ def test_a_trial_of_more_processes_than_a_machine_has_is_refused_and_not_waited_
 ) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"needs 64 processors of one machine, and the largest one here has 2. Take fewer finetune.processes",
+        match=r"needs 64 processors of one machine, and the largest one here has 2. Take fewer finetune.nproc",
     ):
         tune_grid(
             trial, [{"n": 1}], settings={"log": ""}, folder=tmp_path, executor="ray", title="t", cpus=64

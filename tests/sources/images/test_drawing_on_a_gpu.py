@@ -36,7 +36,7 @@ def test_too_many_pictures_at_a_time_for_the_gpu_say_what_to_lower(generator_fol
     torch.cuda.set_per_process_memory_fraction((2**26 + used) / torch.cuda.mem_get_info()[1])
     try:
         with pytest.raises(
-            ResourceError, match=r"3000 pictures does not fit .*'cuda:0'.* Lower `synthesize.batch`"
+            ResourceError, match=r"3000 pictures does not fit .*'cuda:0'.* Lower `synthesize.batch_size`"
         ):
             drawn(generator_folder, "cuda", PROMPTS[:3] * 1000)
     finally:

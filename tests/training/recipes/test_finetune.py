@@ -86,7 +86,7 @@ def test_epochs_are_passes_through_the_rows_of_each_method_and_measured_in_each(
 def test_a_warm_up_that_outlasts_the_training_is_refused_before_anything_runs(
     rows: str, clip_folder: Path, tmp_path: Path
 ) -> None:
-    said = "finetune.warmup = 5: method 'infonce' trains for 4 steps, which are 2 passes through 20 rows"
+    said = "finetune.warmup_steps = 5: method 'infonce' trains for 4 steps, which are 2 passes through 20 rows"
     with pytest.raises(ConfigError, match=said):
         tuned(["infonce"], rows, clip_folder, tmp_path, settings={"epochs": 2, "warmup": 5})
 
@@ -200,7 +200,7 @@ def test_a_variant_that_two_processes_train_has_the_curve_that_one_gives_it(
         (
             "infonce",
             3,
-            r"finetune.processes = 3: a batch of 8 captions is 8 rows of method 'infonce', which .*processes: 1, 2, 4, 8",
+            r"finetune.nproc = 3: a batch of 8 captions is 8 rows of method 'infonce', which .*processes: 1, 2, 4, 8",
         ),
         ("trohn_text", 8, r"a batch of 8 captions is 4 rows of method 'trohn_text'.*processes: 1, 2, 4\."),
     ],
@@ -285,7 +285,7 @@ def test_a_search_takes_the_best_point_and_what_has_run_is_not_run_again(
         (
             lambda t: t,
             {"space": {"infonce": {"warmup": [1, 3]}}},
-            "finetune.warmup = 3: method 'infonce' trains for 2 steps",
+            "finetune.warmup_steps = 3: method 'infonce' trains for 2 steps",
         ),
     ],
 )

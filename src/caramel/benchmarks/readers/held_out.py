@@ -76,7 +76,7 @@ def read_world_classes(
     if pairs.empty:
         raise DataError(
             f"No picture of split {split!r} in {str(data)!r} shows a single object of the embedded world: there is no class "
-            f"to tell. Take scenes.source = 'world' with 1 among scenes.objects, or leave 'world_classes' out."
+            f"to tell. Take scenes.source = 'world' with 1 among scenes.num_objects, or leave 'world_classes' out."
         )
     classes: dict[str, tuple[str, ...]] = {
         **{noun: tuple(_list_sentences([Mention(noun)])) for noun in NOUNS},

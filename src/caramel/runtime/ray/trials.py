@@ -297,7 +297,7 @@ def _require_room(needs: Mapping[str, float]) -> None:
         if most < needs[resource]:
             raise ConfigError(
                 f"A trial needs {needs[resource]:g} {name} of one machine, and the largest one here has {most:g}. Take fewer "
-                f"finetune.processes, less of run.gpus, or run.executor: inline."
+                f"finetune.nproc, less of run.gpus, or run.executor: inline."
             )
 
 

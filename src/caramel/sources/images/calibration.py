@@ -99,8 +99,8 @@ def _check_image_count(images: int) -> None:
     if images < LEAST:
         raise DataError(
             f"A judge's threshold cannot be calibrated on {images} images of the {SPLIT} split with a hard negative: {LEAST} are "
-            f"needed. Give more images, a larger share in scenes.held_out, or a number in "
-            f"filter_images.min_faithful."
+            f"needed. Give more images, a larger share in scenes.val_test_frac, or a number in "
+            f"filter_images.faithfulness_threshold."
         )
 
 

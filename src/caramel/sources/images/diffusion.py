@@ -148,7 +148,7 @@ def draw_images(
         else _build_inpainting_arguments(known, hidden, generators, pipeline.device)
     )
     memory = translate_memory_errors(
-        f"A call for {len(prompts)} pictures", str(pipeline.device), "Lower `synthesize.batch`."
+        f"A call for {len(prompts)} pictures", str(pipeline.device), "Lower `synthesize.batch_size`."
     )
     with memory, torch.inference_mode(), disable_tf32():
         drawn = pipeline(

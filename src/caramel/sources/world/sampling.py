@@ -176,7 +176,7 @@ def _sample_captioned_scene(
             return scene, reading
     raise DataError(
         f"No scene of {num_objects} objects with a caption that may stand in split {settings.split!r} was found in {SCENES} draws: "
-        f"too many compounds are held out. Lower scenes.unseen in params.yaml."
+        f"too many compounds are held out. Lower scenes.unseen_frac in params.yaml."
     )
 
 

@@ -210,7 +210,7 @@ class Loader(Generic[Made]):
             if not str(error).startswith("DataLoader worker"):
                 raise
             raise ResourceError(
-                f"A process that reads and decodes pictures died: {error} Lower run.workers ({self._workers}), or `batch`."
+                f"A process that reads and decodes pictures died: {error} Lower run.num_workers ({self._workers}), or `batch`."
             ) from error
         assert number == step, "steps are asked for in their order"
         if isinstance(batch, CaramelError):

@@ -27,7 +27,7 @@ Made = TypeVar("Made")
 CHECKPOINTS = 2  # that are kept
 CHECK_EVERY = 10  # steps: each look at a GPU's numbers waits for it
 CURE = (
-    "Lower `batch` (or finetune.rows_at_once: the same gradient in less memory), or take run.precision: bf16."
+    "Lower `batch` (or finetune.micro_batch_size: the same gradient in less memory), or take run.precision: bf16."
 )
 
 
