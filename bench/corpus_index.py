@@ -1,4 +1,4 @@
-"""Speed and memory of `caramel crepe index`: the figures of docs/crepe.md.
+"""Speed and memory of `caramel crepe index`, for "The corpus index at a million captions" in docs/results.md.
 
 `python bench/corpus_index.py OUT --captions 1000000` writes captions of the word lists' vocabulary, counts their atoms and
 compounds, and prints seconds, the most memory of the process that cuts and merges, and that of Ray's workers.

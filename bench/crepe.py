@@ -1,4 +1,4 @@
-"""CREPE on the embedded world: the figures of docs/crepe.md.
+"""CREPE on the embedded world: the figures of docs/results.md.
 
 `python bench/crepe.py OUT --seeds 1 2 3` does all of it, by seed; a base that is there is not trained again:
 

@@ -1,4 +1,4 @@
-"""The tables and the picture of docs/crepe.md, out of what `bench/crepe.py` keeps.
+"""The tables and the image of "CREPE on the world" in docs/results.md, out of what `bench/crepe.py` keeps.
 
 `python bench/crepe_figures.py OUT --seeds 1 2 3` prints them in Markdown and writes docs/pictures/crepe.png. Recall at 1 in
 per cent: mean over the seeds, with Student's 95 % interval.

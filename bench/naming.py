@@ -41,6 +41,8 @@ VERBS = frozenset(
     swap sync take tally teach tell test throw tie time tokenize track train translate trim truncate try tune turn undo unfreeze unify
     unlink unlock unpack update upgrade upload use validate verify visit wait walk warm warn watch weigh wrap write yield
     has can may should will was are
+    advance attack bind bootstrap calibrate canonicalise capitalise clamp compile darken diff echo edit examine factorize finetune from index
+    nest orient query reword replay share sign simulate tag to adopt
     """,
     )
 )
