@@ -1,4 +1,4 @@
-"""The tables of docs/methods.md, from a run of profile `methods`: `python bench/methods.py` in the project's folder.
+"""The tables of methods in docs/results.md, from a run of profile `methods`: `python bench/methods.py` in the project's folder.
 
 `python bench/methods.py cost` needs only the stages before `finetune`, and times some steps of each method on one core.
 

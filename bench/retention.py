@@ -1,4 +1,4 @@
-"""What a fine-tuning gains and loses, by what of its weights is kept: the tables of docs/training.md on WiSE-FT and LoRA.
+"""What a fine-tuning gains and loses, by what of its weights is kept: the tables of docs/results.md on WiSE-FT and LoRA.
 
     python bench/retention.py wise     # mixtures of base and fine-tuned weights, of each variant and seed
     python bench/retention.py lora     # trains corrections of low rank as well, and holds them against full training

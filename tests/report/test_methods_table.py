@@ -1,4 +1,4 @@
-"""The script that makes the tables of docs/methods.md reads what `evaluate` writes today."""
+"""The script that makes the tables of methods in docs/results.md reads what `evaluate` writes today."""
 
 from __future__ import annotations
 
