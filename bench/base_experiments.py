@@ -34,7 +34,7 @@ from caramel.training.recipes.pretrain import pretrain_base
 
 SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "only_obj")
 PLAIN: dict[str, Any] = {"absolute_positions": 0.0, "group_size": 1}
-JOINT: dict[str, Any] = {"image_steps": 0, "block_size": 1, "batch": 256, "steps": 800}
+JOINT: dict[str, Any] = {"image_steps": 0, "block_size": 1, "batch_size": 256, "steps": 800}
 # Of each arm what its scenes and its training have of their own; all else is as in params.yaml.
 ARMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "as before: independent scenes, both towers together": (PLAIN, JOINT),
@@ -48,7 +48,7 @@ ARMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "locked image tower, groups and positions": ({}, {}),
     "the same, groups of 4": ({"group_size": 4}, {"block_size": 4}),
     "the same, images 800 and texts 1,000 steps": ({}, {"image_steps": 800, "steps": 1000}),
-    "the same, batch 256, half the steps": ({}, {"image_steps": 300, "steps": 400, "batch": 256}),
+    "the same, batch 256, half the steps": ({}, {"image_steps": 300, "steps": 400, "batch_size": 256}),
 }
 
 
@@ -67,7 +67,7 @@ def draw_world(settings: Mapping[str, Any], changed: Mapping[str, Any]) -> World
     def save_image(image_id: str, data: bytes, path: str, **row: Any) -> None:
         images[image_id] = data
 
-    known = {key: settings[key] for key in ("objects", "further_objects", "unseen", "prior", "seed")}
+    known = {key: settings[key] for key in ("num_objects", "allow_unmentioned_objects", "unseen_frac", "typical_color_prob", "seed")}
     known |= {key: settings[key] for key in ("absolute_positions", "group_size")} | dict(changed)
     counts = {split: settings[split] for split in ("train", "val", "test")}
     return World(sample_pairs(counts=counts, **known, put=save_image).pairs, images)

@@ -94,7 +94,7 @@ def main(
 ) -> None:
     """Print and write the table."""
     config = load_config()
-    excluded_keys = {"variants", "seeds", "own", "search", "negatives", "mix", "processes"}
+    excluded_keys = {"variants", "seeds", "overrides", "search", "negatives", "wise_ft_alphas", "nproc"}
     settings = config.finetune.model_dump(exclude=excluded_keys)
     settings |= resolve_compute(config.run.device, config.run.precision)
     settings |= {key: json.loads(value) for key, _, value in (change.partition("=") for change in changes)}

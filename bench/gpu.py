@@ -133,12 +133,12 @@ def build_fit_settings(batch_size: int, steps: int, scratch: Path, **changes: An
     common: dict[str, Any] = {
         "seed": 1,
         "lr": 1e-4,
-        "warmup": 10,
+        "warmup_steps": 10,
         "weight_decay": 0.1,
         "checkpoint_every": 10**6,
     }
     where = {"device": "cuda", "precision": "bf16", "workers": 0, "scratch": scratch, "title": "gpu"}
-    return {**common, **where, "validation": [], "batch": batch_size, "steps": steps, **changes}
+    return {**common, **where, "validation": [], "batch_size": batch_size, "steps": steps, **changes}
 
 
 def time_caramel(clip: Clip, rows: Examples, batch_size: int, steps: int) -> Span:

@@ -209,9 +209,9 @@ def train_lora(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:
     """Return the base trained by corrections of low rank, and how many numbers were trained."""
     clip, method = load_checkpoint(BASE), set_up(variant, settings.negatives, {})
     train, val = split_rows(ASSEMBLED / "training.parquet")
-    left_out = {"variants", "seeds", "own", "search", "negatives", "mix", "processes"}
+    left_out = {"variants", "seeds", "overrides", "search", "negatives", "wise_ft_alphas", "nproc"}
     given = resolve_steps(method, settings.model_dump(exclude=left_out), len(train))
-    given |= {"trained": "lora", "lr": settings.lr * FASTER, "device": "cpu", "precision": "auto"}
+    given |= {"trainable": "lora", "lr": settings.lr * FASTER, "device": "cpu", "precision": "auto"}
     examples, validation = (
         load_examples(clip, rows, load_images(), method=of)
         for rows, of in ((train, method), (val, METHODS["trohn_img"]))

@@ -80,11 +80,11 @@ def generate_negatives(
 ) -> tuple[WrittenCaption, pd.DataFrame, float]:
     """Return what a model writes, its replies, and the seconds that it took."""
     section, begun = config.negatives, time.monotonic()
-    settings = {**section.language_model.model_dump(), "target": target, "at_once": max_connections}
+    settings = {**section.language_model.model_dump(), "target": target, "max_connections": max_connections}
     written = language_negatives(
         pairs,
         seed=section.seed,
-        max_attempts=section.attempts,
+        max_attempts=section.max_attempts,
         parts=("negatives", "paraphrases"),
         model=settings,
         store=store,

@@ -179,9 +179,9 @@ def main(method: str, batch_size: int, steps: int, out: Path) -> None:
             given = {
                 "folder": folder,
                 "method": method,
-                "batch": batch_size,
+                "batch_size": batch_size,
                 "steps": steps,
-                "rows_at_once": parts,
+                "micro_batch_size": parts,
             }
             curve, weights[name] = launch(train_and_hash, given, processes, tell)
         losses[name] = np.array([value for _, _, value in curve])

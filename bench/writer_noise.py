@@ -39,10 +39,10 @@ def sample_world_pairs(config: Config, number: int) -> pd.DataFrame:
     how = config.scenes
     return sample_pairs(
         counts={"test": number},
-        num_objects=how.objects,
+        num_objects=how.num_objects,
         allow_unmentioned_objects=False,
-        unseen_frac=how.unseen,
-        typical_color_prob=how.prior,
+        unseen_frac=how.unseen_frac,
+        typical_color_prob=how.typical_color_prob,
         absolute_positions=how.absolute_positions,
         group_size=how.group_size,
         seed=how.seed,
@@ -66,7 +66,7 @@ def generate_negatives(config: Config, pairs: pd.DataFrame, model: Path, store: 
     settings = {**section.language_model.model_dump(), "target": f"local:{model}"}
     begun = time.monotonic()
     written = language_negatives(
-        pairs, seed=section.seed, max_attempts=section.attempts, parts=PARTS, model=settings, store=store
+        pairs, seed=section.seed, max_attempts=section.max_attempts, parts=PARTS, model=settings, store=store
     )
     assert written.replies is not None
     replies = pd.concat(list(written.replies))

@@ -61,7 +61,7 @@ def generate_negatives(
     """Return what a server writes that behaves so, and how many requests were answered."""
     config = read_profile("language", {}, ROOT)[1].negatives
     server = ChatServer(behave)
-    model = {"target": f"chat:{store.stem}@{server.url}", "name": store.stem, "at_once": AT_ONCE}
+    model = {"target": f"chat:{store.stem}@{server.url}", "name": store.stem, "max_connections": AT_ONCE}
     try:
         output = language_negatives(
             pairs,

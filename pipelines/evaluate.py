@@ -28,7 +28,7 @@ def evaluate(config: Config) -> None:
         "split": section.split,
         "device": config.run.device,
         "gpus": config.run.gpus.evaluate,
-        "batch": section.batch,
+        "batch_size": section.batch_size,
         "folder": WORK,
     }
     results = evaluate_models(
@@ -60,7 +60,7 @@ def evaluate(config: Config) -> None:
     write_csv(OUT / "probes.csv", probe_positions(folders, SCENES, executor=config.run.executor, **how))
     log_retained(results.metrics, results.retained)
     detected = evaluate_detectors(
-        "data/base", ASSEMBLED, SCENES, n_bootstrap=section.bootstrap, seed=section.seed, **how
+        "data/base", ASSEMBLED, SCENES, n_bootstrap=section.n_bootstrap, seed=section.seed, **how
     )
     write_table(METRICS, detected, OUT / "detectors.parquet")
     log_detectors(detected)

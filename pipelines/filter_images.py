@@ -46,7 +46,7 @@ def filter_images(config: Config) -> None:
             judge, pairs, negatives, ImageStore(*read_images("scenes")), seed=config.synthesize.seed
         )
 
-    decide, calibration, least = load_judge(section.judge), None, section.min_faithful
+    decide, calibration, least = load_judge(section.judge), None, section.faithfulness_threshold
     if least is None:
         calibration = calibrate_judge(decide)
         least = calibration.threshold

@@ -13,10 +13,10 @@ ROWS, IMAGES = "data/assemble/training.parquet", "data/assemble/images.parquet"
 
 
 def finetune(config: Config) -> None:
-    """Write data/finetune/<variant>-<seed>, one checkpoint folder each, curves.csv, mixtures.csv, searched.csv and own.json."""
+    """Write data/finetune/<variant>-<seed>, one checkpoint folder each, curves.csv, mixtures.csv, searched.csv and overrides.json."""
     section = config.finetune
     out = create_empty_folder(Path("data/finetune"))
-    fit = section.model_dump(exclude={"variants", "seeds", "own", "search", "negatives", "mix", "processes"})
+    fit = section.model_dump(exclude={"variants", "seeds", "overrides", "search", "negatives", "wise_ft_alphas", "nproc"})
     tuned = library.train_variants(
         variants=section.variants,
         seeds=section.seeds,
@@ -24,12 +24,12 @@ def finetune(config: Config) -> None:
         rows=ROWS,
         images=IMAGES,
         data=["data/base", ROWS, IMAGES],
-        overrides=section.own,
+        overrides=section.overrides,
         negatives=section.negatives,
-        wise_ft_alphas=section.mix,
+        wise_ft_alphas=section.wise_ft_alphas,
         search=section.search.model_dump() if section.search else None,
         settings={**fit, **resolve_compute(config.run.device, config.run.precision)},
-        nproc=section.processes,
+        nproc=section.nproc,
         num_workers=config.run.num_workers,
         executor=config.run.executor,
         folder=Path("work/finetune"),
@@ -40,7 +40,7 @@ def finetune(config: Config) -> None:
     write_csv(out / "curves.csv", tuned.curves)
     write_csv(out / "mixtures.csv", tuned.mixtures)
     write_csv(out / "searched.csv", tuned.searched)
-    write_json(out / "own.json", tuned.overrides)
+    write_json(out / "overrides.json", tuned.overrides)
 
 
 if __name__ == "__main__":

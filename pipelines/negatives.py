@@ -33,10 +33,10 @@ def negatives(config: Config) -> None:
     write = partial(
         _write_captions,
         pairs,
-        files=config.scenes.data_dir,
+        data_dir=config.scenes.data_dir,
         seed=section.seed,
-        attempts=section.attempts,
-        further_objects=config.scenes.allow_unmentioned_objects,
+        max_attempts=section.max_attempts,
+        allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
         model=section.language_model.model_dump(),
     )
     parts: dict[str, list[Part]] = {section.backend: ["negatives"]}

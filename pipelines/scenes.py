@@ -16,14 +16,14 @@ def scenes(config: Config) -> None:
     with ShardWriter("data/scenes/images") as shards:
         source = SOURCES[section.source](
             counts={"train": section.train, "val": section.val, "test": section.test},
-            num_objects=section.objects,
-            allow_unmentioned_objects=section.further_objects,
-            unseen_frac=section.unseen,
-            typical_color_prob=section.prior,
+            num_objects=section.num_objects,
+            allow_unmentioned_objects=section.allow_unmentioned_objects,
+            unseen_frac=section.unseen_frac,
+            typical_color_prob=section.typical_color_prob,
             absolute_positions=section.absolute_positions,
             group_size=section.group_size,
-            data_dir=section.files,
-            val_test_frac=section.held_out,
+            data_dir=section.data_dir,
+            val_test_frac=section.val_test_frac,
             seed=section.seed,
             put=shards.add_image,
         )

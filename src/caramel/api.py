@@ -122,7 +122,7 @@ def score(
     if not isinstance(name, str) or not name:
         raise ConfigError(f"name={name!r} must be a text that is not empty.")
     _check_number("batch_size", batch_size, 1, None)
-    _check_number("bootstrap", n_bootstrap, *RESAMPLES)
+    _check_number("n_bootstrap", n_bootstrap, *RESAMPLES)
     _check_number("seed", seed, 0, None)
     with use_eval_mode(model):
         live = wrap_model(
@@ -168,7 +168,7 @@ def metrics(
     """
     from caramel.evaluation.results.frames import compute_frame_metrics
 
-    _check_number("bootstrap", n_bootstrap, *RESAMPLES)
+    _check_number("n_bootstrap", n_bootstrap, *RESAMPLES)
     _check_number("seed", seed, 0, None)
     return compute_frame_metrics(frame, benchmark, n_bootstrap=n_bootstrap, seed=seed)
 
@@ -202,7 +202,7 @@ def compare(
     """
     from caramel.evaluation.results.frames import compare_frames
 
-    _check_number("bootstrap", n_bootstrap, *RESAMPLES)
+    _check_number("n_bootstrap", n_bootstrap, *RESAMPLES)
     _check_number("seed", seed, 0, None)
     return compare_frames(a, b, resamples=n_bootstrap, seed=seed)
 
@@ -418,7 +418,7 @@ def get(
 
 def _check_number(name: str, value: object, low: float, high: float | None) -> None:
     """Raise a ConfigError if a number is none, is out of its range, or is a fraction where its ends are not."""
-    if value is None and name not in ("folds", "seed", "bootstrap"):
+    if value is None and name not in ("folds", "seed", "n_bootstrap"):
         return
     types = (int, float) if isinstance(low, float) else (int,)
     if (

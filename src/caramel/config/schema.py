@@ -43,13 +43,13 @@ Subtype = Literal[
 ]
 Check = Literal[
     "statement",
-    "finished",
-    "plain",
-    "new",
+    "complete",
+    "single_sentence",
+    "not_copy",
     "one_change",
-    "place",
+    "edit_location",
     "subtype",
-    "unsaid",
+    "novel_word",
     "overlap",
     "grammar",
     "entailment",
@@ -125,7 +125,7 @@ class Run(Section):
     """How to run. Device and precision change trained weights in the last bits, executor, workers and GPUs nothing."""
 
     executor: Literal["ray", "inline"]
-    workers: Count
+    num_workers: Count
     device: Literal["auto", "cpu", "cuda"]
     precision: Literal["auto", "fp32", "bf16"]
     gpus: Gpus
@@ -135,20 +135,20 @@ class Scenes(Section):
     """Stage ``scenes``: where pairs come from."""
 
     source: Literal["world", "files"]
-    files: str
+    data_dir: str
     seed: Seed
     train: Positive
     val: Positive
     test: Positive
-    objects: tuple[Annotated[int, Field(ge=1, le=3)], ...] = Field(min_length=1)
-    further_objects: bool
-    unseen: Annotated[float, Field(ge=0, le=0.5)]
-    prior: Share
+    num_objects: tuple[Annotated[int, Field(ge=1, le=3)], ...] = Field(min_length=1)
+    allow_unmentioned_objects: bool
+    unseen_frac: Annotated[float, Field(ge=0, le=0.5)]
+    typical_color_prob: Share
     absolute_positions: Share
     group_size: Positive
-    held_out: tuple[Share, Share]
+    val_test_frac: tuple[Share, Share]
 
-    @field_validator("held_out")
+    @field_validator("val_test_frac")
     @classmethod
     def _check_held_out(cls, shares: tuple[float, float]) -> tuple[float, float]:
         if sum(shares) >= 1:
@@ -165,22 +165,22 @@ class LanguageModel(Section):
     replies: str
     subtypes: Annotated[int, Field(ge=1, le=7)]
     examples: Annotated[int, Field(ge=0, le=7)]
-    structured: bool
+    response_schema: bool
     validate_texts: bool
-    at_once: Annotated[int, Field(ge=1, le=1024)]
+    max_connections: Annotated[int, Field(ge=1, le=1024)]
     workers: Annotated[int, Field(ge=0, le=1024)]
     max_tokens: Annotated[int, Field(ge=1, le=100_000)]
     required: Annotated[tuple[Check, ...], Distinct]
-    longest: Annotated[float, Field(ge=1, le=100)]
-    similar: Share
-    slack: Annotated[int, Field(ge=0, le=100)]
-    overlap: Share
+    max_length_ratio: Annotated[float, Field(ge=1, le=100)]
+    max_similarity: Share
+    max_extra_edits: Annotated[int, Field(ge=0, le=100)]
+    min_overlap: Share
     entailment: str | None
-    entailed: Share
+    entailment_threshold: Share
     grammar: str | None
-    grammatical: Share
-    price_in: Price
-    price_out: Price
+    grammar_threshold: Share
+    price_per_mtok_in: Price
+    price_per_mtok_out: Price
     max_requests: Positive | None
     max_total_tokens: Annotated[int, Field(gt=0, le=10**15)] | None
     max_cost: Annotated[float, Field(gt=0, le=1e9)] | None
@@ -191,11 +191,11 @@ class TrainWriter(Section):
 
     seed: Seed
     steps: Positive
-    batch: Positive
+    batch_size: Positive
     lr: LearningRate
-    warmup: Count
-    width: Annotated[Positive, Field(multiple_of=32)]
-    layers: Several
+    warmup_steps: Count
+    hidden_size: Annotated[Positive, Field(multiple_of=32)]
+    num_layers: Several
     checkpoint_every: Positive
 
 
@@ -205,7 +205,7 @@ class Negatives(Section):
     backend: str
     paraphrases: str | None
     seed: Seed
-    attempts: Positive
+    max_attempts: Positive
     language_model: LanguageModel
 
 
@@ -243,15 +243,15 @@ class TrainGenerator(Section):
     pretrained: str | None
     seed: Seed
     steps: Positive
-    batch: Positive
+    batch_size: Positive
     lr: LearningRate
-    warmup: Count
-    ema: Decay
-    patch: Positive
-    width: Annotated[Positive, Field(multiple_of=64)]
-    layers: Positive
-    drop_caption: Share
-    shown: Share
+    warmup_steps: Count
+    ema_decay: Decay
+    patch_size: Positive
+    hidden_size: Annotated[Positive, Field(multiple_of=64)]
+    num_layers: Positive
+    caption_dropout: Share
+    visible_frac: Share
     checkpoint_every: Positive
 
 
@@ -264,10 +264,10 @@ class Pretrain(Section):
     seed: Seed
     image_steps: Count
     steps: Positive
-    batch: Several
+    batch_size: Several
     block_size: Positive
     lr: LearningRate
-    warmup: Count
+    warmup_steps: Count
     weight_decay: WeightDecay
     checkpoint_every: Positive
 
@@ -285,11 +285,11 @@ class Synthesize(Section):
     method: Literal["draw", "edit"]
     candidates: Positive
     seed: Seed
-    shard: Positive
+    shard_size: Positive
     per_subtype: Mapping[Split, Count]
     prompt_suffix: str
-    size: Positive
-    batch: Positive
+    image_size: Positive
+    batch_size: Positive
     grid: GenerationGrid
     grid_captions: Positive
 
@@ -299,7 +299,7 @@ class FilterImages(Section):
 
     judge: str
     second_judge: str | None
-    min_faithful: Share | None
+    faithfulness_threshold: Share | None
     margin: Share
     keep_ambiguous: tuple[Type, ...]
 
@@ -378,38 +378,38 @@ class Finetune(Section):
     variants: Annotated[tuple[Variant, ...], Distinct] = Field(min_length=1)
     seeds: Annotated[tuple[Seed, ...], Distinct] = Field(min_length=1)
     negatives: Positive | None
-    trained: Literal["all", "image", "text", "last", "lora"]
-    last_layers: Positive
+    trainable: Literal["all", "image", "text", "last", "lora"]
+    unlocked_layers: Positive
     lora: Lora
     epochs: Positive | None
-    per_pass: Positive
+    evals_per_epoch: Positive
     steps: Positive
-    batch: Several
-    processes: Positive
-    rows_at_once: Positive | None
-    recompute: bool
+    batch_size: Several
+    nproc: Positive
+    micro_batch_size: Positive | None
+    grad_checkpointing: bool
     lr: LearningRate
-    warmup: Count
+    warmup_steps: Count
     weight_decay: WeightDecay
     betas: tuple[Decay, Decay]
     eps: Annotated[float, Field(gt=0, le=1)]
-    max_gradient: Annotated[float, Field(gt=0, le=1000)] | None
-    ema: Decay | None
-    mix: Annotated[tuple[Share, ...], Distinct]
+    grad_clip_norm: Annotated[float, Field(gt=0, le=1000)] | None
+    ema_decay: Decay | None
+    wise_ft_alphas: Annotated[tuple[Share, ...], Distinct]
     checkpoint_every: Positive
     patience: Positive | None
     keep: Literal["best", "last"]
-    own: Mapping[Variant, Mapping[str, Any]]  # it is checked beside all before it
-    search: Search | None  # the last: as ``own``, and beside it
+    overrides: Mapping[Variant, Mapping[str, Any]]  # it is checked beside all before it
+    search: Search | None  # the last: as ``overrides``, and beside it
 
-    @field_validator("mix")
+    @field_validator("wise_ft_alphas")
     @classmethod
     def _check_ascending(cls, mix: tuple[float, ...]) -> tuple[float, ...]:
         if list(mix) != sorted(mix):
             raise ValueError("mixing weights that ascend")
         return mix
 
-    @field_validator("own")
+    @field_validator("overrides")
     @classmethod
     def _check_overrides(
         cls, overrides: Mapping[str, Mapping[str, Any]], info: ValidationInfo
@@ -426,11 +426,11 @@ class Finetune(Section):
     def _check_own(cls, variant: str, settings: dict[str, Any], common: Mapping[str, Any]) -> None:
         """Raise a ValueError if a variant's own settings are none, or its weights not those of the method."""
         weights, known = settings.pop("weights", {}), METHODS[variant].weights
-        if shared := sorted({"variants", "seeds", "own", "processes", "search"} & set(settings)):
+        if shared := sorted({"variants", "seeds", "overrides", "nproc", "search"} & set(settings)):
             raise ValueError(f"{variant}: {shared[0]!r} is of all variants, and none has one of its own")
         try:
             TypeAdapter(Mapping[str, Weight]).validate_json(json.dumps(weights), strict=True)
-            cls.model_validate_json(to_json({**common, **settings, "own": {}, "search": None}))
+            cls.model_validate_json(to_json({**common, **settings, "overrides": {}, "search": None}))
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"] or ["weights"]))
@@ -450,7 +450,7 @@ class Finetune(Section):
         for variant, space in search.space.items():
             try:
                 tried = draw_points(space, search.draws, seed=search.seed, name=variant)
-                every = [merge_point(info.data["own"].get(variant, {}), point, common) for point in tried]
+                every = [merge_point(info.data["overrides"].get(variant, {}), point, common) for point in tried]
             except ValueError as error:
                 raise ValueError(f"{variant}: {error}") from None
             for settings in every:
@@ -466,14 +466,14 @@ class Evaluate(Section):
     data: str | None
     images: str | None
     split: Split
-    retrieval: Positive
+    retrieval_images: Positive
     zero_shot: str
-    batch: Positive
-    bootstrap: Annotated[Positive, Field(ge=100, le=100_000)]
+    batch_size: Positive
+    n_bootstrap: Annotated[Positive, Field(ge=100, le=100_000)]
     seed: Seed
 
 
-class Contrast(Section):
+class PrimaryComparison(Section):
     """The one comparison that is named before it is measured; all others are explorations."""
 
     variant: Variant
@@ -494,7 +494,7 @@ class Contrast(Section):
 class Report(Section):
     """Stage ``report``."""
 
-    contrast: Contrast
+    primary_comparison: PrimaryComparison
     plan: str | None
     examples: Positive
 

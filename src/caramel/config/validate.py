@@ -110,14 +110,14 @@ def _iter_model_problems(config: Config) -> Iterator[str]:
         if spec is not None:
             if not known:
                 yield from _iter_missing(f"{key}.{name}", LANGUAGE_MODELS, spec)
-            if model.structured and not spec.startswith("chat:"):
-                yield f"{key}.structured = true needs a server, chat:MODEL@URL, and {name} is {spec!r}"
+            if model.response_schema and not spec.startswith("chat:"):
+                yield f"{key}.response_schema = true needs a server, chat:MODEL@URL, and {name} is {spec!r}"
             if model.workers and not spec.startswith("local:"):
                 yield f"{key}.workers = {model.workers} is of a model of a folder, local:FOLDER, and {name} is {spec!r}"
     if model.name is not None and model.paraphraser not in (None, model.target):
         yield f"{key}.name is one name for two models, target and paraphraser: leave one of both out"
-    if model.max_cost is not None and not (model.price_in or model.price_out):
-        yield f"{key}.max_cost = {model.max_cost:g} needs price_in or price_out: at a price of 0 it is never reached"
+    if model.max_cost is not None and not (model.price_per_mtok_in or model.price_per_mtok_out):
+        yield f"{key}.max_cost = {model.max_cost:g} needs price_per_mtok_in or price_per_mtok_out: at a price of 0 it is never reached"
     if not is_there(model.replies):
         yield f"{key}.replies = {model.replies!r}: there is no such file or folder"
     for name, folder in (("entailment", model.entailment), ("grammar", model.grammar)):

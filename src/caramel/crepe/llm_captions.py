@@ -78,7 +78,7 @@ def create_caption_writer(
         model: that is asked.
         store: file of the replies; those that are there are taken.
         seed: of the draw of words.
-        at_once: requests under way.
+        max_connections: requests under way.
         max_requests: of a call, those among them whose replies are there; None: no cap.
 
     Raises:

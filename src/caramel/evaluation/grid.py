@@ -128,7 +128,7 @@ def evaluate_models(
         for name in FORMS
         if name in {*ours["benchmark"]}
     }
-    drawn = {"bootstrap": n_bootstrap, "seed": seed}
+    drawn = {"n_bootstrap": n_bootstrap, "seed": seed}
     differences = [compare_variants(runs, BENCHMARKS[name], **drawn) for name, runs in forms.items()]
     if len(forms) == len(FORMS):
         first, second = forms.values()

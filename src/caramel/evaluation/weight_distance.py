@@ -61,7 +61,7 @@ def compute_distances(
             "content": hashlib.sha256(b"".join([*list_image_keys(task, True), hash_task(task)])).hexdigest(),
             "device": run.device,
             "precision": run.precision,
-            "batch": run.batch_size,
+            "batch_size": run.batch_size,
         },
         folder=folder,
         executor="inline",  # what is compared lies in the store: processes of their own would import torch for a second of work

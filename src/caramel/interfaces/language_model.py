@@ -68,7 +68,7 @@ class LanguageModelLoader(Protocol):
 
         Args:
             target: what stands behind the kind in a spec: MODEL@URL, or a folder.
-            at_once: requests under way at a time, or in one batch.
+            max_connections: requests under way at a time, or in one batch.
             workers: processes on Ray that have the model, where it is loaded here; 0: this process.
 
         Raises:

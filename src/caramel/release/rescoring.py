@@ -50,7 +50,7 @@ def rescore_version(version: str, root: Path) -> RescoreResult:
         summarise(
             rows,
             {name: BENCHMARKS[name] for name in rows["benchmark"].unique()},
-            bootstrap=resamples,
+            n_bootstrap=resamples,
             seed=seed,
         )
         for summarise, rows in ((summarise_similarities, similarities), (summarise_answers, answers))
@@ -68,7 +68,7 @@ def get_scoring_settings(pinned: Pin) -> tuple[int, int]:
     """
     settings = pinned.params.get("evaluate", {})
     try:
-        return int(settings["bootstrap"]), int(settings["seed"])
+        return int(settings["n_bootstrap"]), int(settings["seed"])
     except (KeyError, TypeError, ValueError) as error:
         message = f"The params of pin {pinned.name!r} do not say how it was scored: evaluate.{error}."
         raise DataError(message) from error

@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from caramel.config.schema import Contrast
+from caramel.config.schema import PrimaryComparison
 from caramel.errors import ConfigError, format_items
 from caramel.io.regular_files import read_plain
 from caramel.io.safe_yaml import read_yaml
@@ -40,7 +40,7 @@ class Plan(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     date: Annotated[datetime, BeforeValidator(_parse_time)]
-    comparison: Contrast
+    comparison: PrimaryComparison
     rule: str
     used_seeds: tuple[int, ...]  # ``scenes.seed`` of runs whose figures were known before the date
     draws: Annotated[tuple[int, ...], Field(min_length=1)] | None = (
@@ -92,7 +92,7 @@ def hash_plan(path: Path) -> str:
     return hashlib.sha256(read_plain(path)).hexdigest()
 
 
-def check_registration(path: Path | None, primary_comparison: Contrast, ran: RunFacts) -> Registration:
+def check_registration(path: Path | None, primary_comparison: PrimaryComparison, ran: RunFacts) -> Registration:
     """Return whether a result of a contrast is confirmatory.
 
     Args:
@@ -117,7 +117,7 @@ def check_registration(path: Path | None, primary_comparison: Contrast, ran: Run
     )
 
 
-def _find_breach(plan: Plan, label: str, primary_comparison: Contrast, ran: RunFacts) -> str:
+def _find_breach(plan: Plan, label: str, primary_comparison: PrimaryComparison, ran: RunFacts) -> str:
     """Return in which way a result is not as the plan says; empty: in none."""
     if plan.comparison != primary_comparison:
         return f"{label} names another comparison than report.primary_comparison."

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from caramel.benchmarks.metrics import compute_outcomes
 from caramel.config.profiles import read_profile
-from caramel.config.schema import Config, Contrast
+from caramel.config.schema import Config, PrimaryComparison
 from caramel.errors import DataError
 from caramel.evaluation.results.paired_tests import ALPHA
 from caramel.evaluation.results.summary import BASE, parse_variant
@@ -116,7 +116,7 @@ def _select_cell_rows(metrics: pd.DataFrame, cell: cells.Cell, variants: Iterabl
     return rows.assign(finetune=[model.removeprefix(variant).removeprefix("-") for model, variant in names])
 
 
-def _iter_differences(scores: pd.DataFrame, primary_comparison: Contrast, subset: str) -> Iterator[pd.Series]:
+def _iter_differences(scores: pd.DataFrame, primary_comparison: PrimaryComparison, subset: str) -> Iterator[pd.Series]:
     """Yield the differences of hits by (image_id, instance_id) of each seed of fine-tuning of one cell."""
     inside = scores["subsets"].map(lambda names: subset == "all" or subset in names)
     rows = scores[(scores["benchmark"] == BENCHMARK) & inside]
@@ -164,7 +164,7 @@ def _compute_p_value(of_draws: SeedSummary) -> float:
     return float(2 * t.sf(abs(of_draws.mean) / of_draws.sd * of_draws.n**0.5, of_draws.n - 1))
 
 
-def compare_all(runs: pd.DataFrame, primary_comparison: Contrast) -> list[Comparison]:
+def compare_all(runs: pd.DataFrame, primary_comparison: PrimaryComparison) -> list[Comparison]:
     """Return the contrast, then every variant and the base against every other, by metric, and by compounds.
 
     Its two models are compared the way round that it names them everywhere.

@@ -6,14 +6,14 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.config.schema import Contrast
+from caramel.config.schema import PrimaryComparison
 from caramel.schemas.columns import SUBTYPES
 from caramel.study.cells import Cell
 from caramel.study.run_pairs import pair_runs
 from caramel.utils.stats import summarise_seeds
 
 
-def compute_parts(runs: pd.DataFrame, primary_comparison: Contrast) -> list[dict[str, Any]]:
+def compute_parts(runs: pd.DataFrame, primary_comparison: PrimaryComparison) -> list[dict[str, Any]]:
     """Return of each subtype: n (mean over cells), both values and the difference, and its part of the contrast with a t interval.
 
     The parts add up to the contrast, up to instances without a subtype. The intervals are not corrected. A contrast of seen or

@@ -42,7 +42,7 @@ class TrialRunner:
             ending = (halving.metric, steps["checkpoint_every"], steps["steps"]) if halving else None
             return {"planned": run, "workers": self.num_workers, "ending": ending}
 
-        processes = self.settings["processes"]
+        nproc = self.settings["nproc"]
         results = tune_grid(
             finetune_trial,
             points,
@@ -50,8 +50,8 @@ class TrialRunner:
             folder=self.folder,
             executor=self.executor,
             title="finetune",
-            cpus=processes,
-            gpus=self.gpus * processes,
+            cpus=nproc,
+            gpus=self.gpus * nproc,
             plan=plan_trial,
             halving=halving,
         )
@@ -72,14 +72,14 @@ class TrialRunner:
 
     def _plan_run(self, point: Point, trial: str) -> tracking.PlannedRun:
         name = f"{point['variant']}-{point['seed']}"
-        settings = {**self.common, **point.get("own", {})}
+        settings = {**self.common, **point.get("overrides", {})}
         method = set_up(point["variant"], settings["negatives"], settings.pop("weights", {}))
         terms = {f"weight_{name}": weight for name, weight in method.weights.items()}
         params = {
             "variant": point["variant"],
             "seed": point["seed"],
             "train_rows": self.rows,
-            "processes": self.settings["processes"],
+            "nproc": self.settings["nproc"],
             **resolve_steps(method, settings, self.rows),
             **terms,
             "negatives": method.negatives,
@@ -95,5 +95,5 @@ class TrialRunner:
         )
 
     def _resolve_steps(self, point: Point) -> dict[str, Any]:
-        settings = {**self.common, **point.get("own", {})}
+        settings = {**self.common, **point.get("overrides", {})}
         return resolve_steps(set_up(point["variant"], settings["negatives"], {}), settings, self.rows)

@@ -33,26 +33,26 @@ def resolve_steps(method: Method, settings: Mapping[str, Any], number: int) -> d
     Args:
         method: that is trained by.
         settings: of the stage; without ``epochs`` its ``steps`` and ``checkpoint_every`` stay, else it is
-            measured ``per_pass`` times in the steps of a pass, and at the end.
+            measured ``evals_per_epoch`` times in the steps of a pass, and at the end.
         number: train rows.
 
     Raises:
         ConfigError: the warm-up outlasts the training.
     """
     resolved = dict(settings)
-    epochs, per_pass = resolved.pop("epochs"), resolved.pop("per_pass")
+    epochs, evals_per_epoch = resolved.pop("epochs"), resolved.pop("evals_per_epoch")
     if epochs is not None:
         steps_per_epoch = max(
-            1, number // count_rows_per_step(method, resolved["batch"], bool(method.neighbours))
+            1, number // count_rows_per_step(method, resolved["batch_size"], bool(method.neighbours))
         )
         resolved |= {
             "steps": epochs * steps_per_epoch,
-            "checkpoint_every": max(1, steps_per_epoch // per_pass),
+            "checkpoint_every": max(1, steps_per_epoch // evals_per_epoch),
         }
-    if resolved["warmup"] > resolved["steps"]:
+    if resolved["warmup_steps"] > resolved["steps"]:
         passes = f", which are {epochs} passes through {number} rows" if epochs is not None else ""
         raise ConfigError(
-            f"finetune.warmup_steps = {resolved['warmup']}: method {method.name!r} trains for {resolved['steps']} steps{passes}, and its "
+            f"finetune.warmup_steps = {resolved['warmup_steps']}: method {method.name!r} trains for {resolved['steps']} steps{passes}, and its "
             f"learning rate would never be reached. Take a shorter warm-up, or more steps."
         )
     return resolved
@@ -95,7 +95,7 @@ def check_settings(variant: str, settings: Mapping[str, Any], number: int, nproc
     """
     method = set_up(variant, settings["negatives"], {})
     resolve_steps(method, settings, number)
-    check_shares(method, number, settings["batch"], nproc)
+    check_shares(method, number, settings["batch_size"], nproc)
 
 
 def check_shares(method: Method, number: int, captions: int, nproc: int) -> None:
@@ -105,7 +105,7 @@ def check_shares(method: Method, number: int, captions: int, nproc: int) -> None
         method: that is trained by.
         number: train rows.
         captions: of a batch.
-        processes: of a training.
+        nproc: processes of a training.
 
     Raises:
         ConfigError: the rows of a batch are not divisible by the processes.
@@ -119,7 +119,7 @@ def check_shares(method: Method, number: int, captions: int, nproc: int) -> None
         fitting = [n for n in range(2, size + 1) if size % n == 0]
         raise ConfigError(
             f"finetune.nproc = {nproc}: a batch of {captions} captions is {size} rows of method {method.name!r}{few}, which "
-            f"so many processes cannot share alike. Take another finetune.batch_size, or processes: 1, {', '.join(map(str, fitting))}."
+            f"so many processes cannot share alike. Take another finetune.batch_size, or nproc: 1, {', '.join(map(str, fitting))}."
         )
 
 

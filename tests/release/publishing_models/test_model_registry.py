@@ -54,7 +54,7 @@ def project(clip_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     root = released_projects.made(tmp_path / "project")
     for name in ("infonce-3", "untracked-3"):
         shutil.copytree(clip_folder, root / "data" / "finetune" / name)
-    (root / "data" / "finetune" / "own.json").write_text(json.dumps({"infonce": OWN}))
+    (root / "data" / "finetune" / "overrides.json").write_text(json.dumps({"infonce": OWN}))
     released_projects.pinned(root, "v2.0", finetune=json.loads(FINETUNE.model_dump_json()))
     monkeypatch.chdir(root)
     trained(root, "first")

@@ -263,7 +263,7 @@ def test_a_search_takes_the_best_point_and_what_has_run_is_not_run_again(
     runs = client.search_runs([client.get_experiment_by_name(tracking.EXPERIMENT).experiment_id])
     (parent,) = [run for run in runs if run.info.run_name == "finetune search"]
     assert parent.info.status == "FINISHED"
-    assert {each.path for each in client.list_artifacts(parent.info.run_id)} == {"own.json", "searched.csv"}
+    assert {each.path for each in client.list_artifacts(parent.info.run_id)} == {"overrides.json", "searched.csv"}
     trials = [run for run in runs if run is not parent]
     assert sorted(run.data.params["lr"] for run in trials) == [
         "0.001",

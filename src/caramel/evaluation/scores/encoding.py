@@ -61,7 +61,7 @@ class RunConfig:
             "model": mark_local_path(self.model),
             "device": self.device,
             "precision": self.precision,
-            "batch": self.batch_size,
+            "batch_size": self.batch_size,
         }
 
 

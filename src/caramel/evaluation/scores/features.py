@@ -63,7 +63,7 @@ def encode_projected(
             [distinct[i].hex() for i in todo[s : s + PER_SHARD]] for s in range(0, len(todo), PER_SHARD)
         ],
         bring=load_items,
-        settings={"base": base, "content": content, "device": device, "batch": batch_size},
+        settings={"base": base, "content": content, "device": device, "batch_size": batch_size},
         executor="inline",
         title=f"{base}: {len(items)} {'texts' if load_image is None else 'images'}",
     ).vectors

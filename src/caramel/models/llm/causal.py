@@ -42,13 +42,13 @@ class CausalLanguageModel:
     Args:
         model: in evaluation mode on its device.
         tokenizer: of the model; a chat template that it has is applied.
-        at_once: requests in one batch.
+        max_connections: requests in one batch.
     """
 
     def __init__(self, model: Any, tokenizer: Any, max_connections: int) -> None:
         from transformers import GenerationConfig
 
-        self._model, self._tokenizer, self._at_once = model, tokenizer, max_connections
+        self._model, self._tokenizer, self._batch_size = model, tokenizer, max_connections
         tokenizer.padding_side = "left"
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
@@ -76,7 +76,7 @@ class CausalLanguageModel:
 
     def answer_requests(self, next_requests: NextRequests, on_response: OnResponse) -> None:
         """Answer requests, a batch at a time; see ``interfaces.language_model``."""
-        while batch := next_requests(self._at_once):
+        while batch := next_requests(self._batch_size):
             for (name, _), output in zip(
                 batch, self.generate_outputs([request for _, request in batch]), strict=True
             ):

@@ -21,12 +21,12 @@ class ShardedLanguageModel:
 
     Args:
         folder: of the model, on this machine.
-        at_once: requests in one batch.
+        max_connections: requests in one batch.
         number: of batches under way; no more workers than that are started, nor than there are GPUs, or processors.
     """
 
     def __init__(self, folder: str, max_connections: int, number: int) -> None:
-        self._folder, self._at_once, self._number = folder, max_connections, number
+        self._folder, self._batch_size, self._number = folder, max_connections, number
 
     @functools.cached_property
     def _gpus(self) -> float:
@@ -40,7 +40,7 @@ class ShardedLanguageModel:
     def identity(self) -> Identity:
         """What determines the replies, as a worker finds it: this machine may have another device."""
         with open_ray_session(), open_worker_pool(self._gpus) as (pool, look):
-            job = ("identity", lambda: (LocalFile(self._folder), self._at_once))
+            job = ("identity", lambda: (LocalFile(self._folder), self._batch_size))
             ((_, result),) = pool.run_jobs(_get_identity, [job], {}, look)
         identity: Mapping[str, object] = result
         return identity
@@ -48,10 +48,10 @@ class ShardedLanguageModel:
     def answer_requests(self, next_requests: NextRequests, on_response: OnResponse) -> None:
         """Answer requests, a batch for each worker at a time; see ``interfaces.language_model``."""
         with open_ray_session(), open_worker_pool(self._gpus) as (pool, look):
-            while requests := next_requests(self._at_once * self._number):
+            while requests := next_requests(self._batch_size * self._number):
                 batches = {
-                    str(start): requests[start : start + self._at_once]
-                    for start in range(0, len(requests), self._at_once)
+                    str(start): requests[start : start + self._batch_size]
+                    for start in range(0, len(requests), self._batch_size)
                 }
                 jobs = [
                     (name, functools.partial(self._build_arguments, batch)) for name, batch in batches.items()
@@ -61,10 +61,10 @@ class ShardedLanguageModel:
                         on_response(request, one)
 
     def _build_arguments(self, batch: Sequence[tuple[str, Request]]) -> tuple[LocalFile, int, list[Request]]:
-        return LocalFile(self._folder), self._at_once, [request for _, request in batch]
+        return LocalFile(self._folder), self._batch_size, [request for _, request in batch]
 
 
-@keep_last(lambda folder, at_once: stamp_files(folder))
+@keep_last(lambda folder, max_connections: stamp_files(folder))
 def _load_model(folder: str, max_connections: int) -> CausalLanguageModel:
     return load_causal_model(folder, max_connections=max_connections)
 

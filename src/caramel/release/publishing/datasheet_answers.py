@@ -246,10 +246,9 @@ def _answer_filters(rejects: pd.DataFrame) -> str:
     if rejects.empty:
         return "Nothing was dropped."
     counts = rejects.groupby(["stage", "reason"], sort=True).size()
-    lines = [
-        f"{format_code(stage)}: {escape_markdown(reason)}: {count:,}"
-        for (stage, reason), count in counts.items()  # type: ignore[misc, has-type]
-    ]
+    lines = []
+    for (stage, reason), count in counts.items():  # type: ignore[misc, has-type]
+        lines.append(f"{format_code(stage)}: {escape_markdown(reason)}: {count:,}")
     return "Rows that were dropped, by stage and reason. " + "; ".join(lines) + "."
 
 

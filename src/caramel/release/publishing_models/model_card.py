@@ -125,11 +125,11 @@ def _format_training(facts: ModelFacts) -> str:
     params = facts.pinned.params
     variant = facts.card.get("variant")
     section = params.get("finetune" if variant else "pretrain", {})
-    overrides = section.get("own", {}).get(variant, {}) if variant else {}
+    overrides = section.get("overrides", {}).get(variant, {}) if variant else {}
     parameters = {
         name: value
         for name, value in {**section, **overrides}.items()
-        if name not in ("own", "variants", "seeds")
+        if name not in ("overrides", "variants", "seeds")
         and (
             variant or not _get_adopted_base(facts) or name in ("backend", "pretrained")
         )  # nothing was trained

@@ -16,7 +16,7 @@ from caramel.training.variants import resolve_steps, set_up
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-OWN = "data/finetune/own.json"  # by variant, what it has of its own, also by a search
+OWN = "data/finetune/overrides.json"  # by variant, what it has of its own, also by a search
 
 
 def find_training_run(run: str, output: str, pinned: Pin, root: Path) -> str:
@@ -91,7 +91,7 @@ def _build_variant_params(run: str, section: Mapping[str, Any], rows: int, root:
     variant = run.rpartition("-")[0]
     overrides_path = root / OWN
     overrides = (
-        json.loads(overrides_path.read_text(encoding="utf-8")) if overrides_path.is_file() else section["own"]
+        json.loads(overrides_path.read_text(encoding="utf-8")) if overrides_path.is_file() else section["overrides"]
     )
     settings = {**section, **overrides.get(variant, {})}
     method = set_up(variant, settings["negatives"], settings.pop("weights", {}))

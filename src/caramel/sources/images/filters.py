@@ -102,7 +102,7 @@ def filter_images(
     names = {*chosen["image_id"], *chosen["positive_image_id"].dropna()}
     chosen_images = images[images["image_id"].isin(names)].reset_index(drop=True)
     threshold = {
-        "min_faithful": faithfulness_threshold,
+        "faithfulness_threshold": faithfulness_threshold,
         "faithful_from": faithful_from,
         "calibration": calibration._asdict() if calibration else None,
     }

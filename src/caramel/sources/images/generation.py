@@ -172,7 +172,7 @@ def generate_candidates(
         "guidance": guidance,
         "steps": steps,
         "size": image_size,
-        "batch": batch_size,
+        "batch_size": batch_size,
         "device": resolve_device(device),
     }
     parts = map_shards(
@@ -266,10 +266,10 @@ def choose_settings(
             "generator": LocalFile(generator),
             "judge": judge,
             "judge_checkpoint": LocalFile(judge_checkpoint),
-            "further_objects": allow_unmentioned_objects,
+            "allow_unmentioned_objects": allow_unmentioned_objects,
             "seed": seed,
             "size": image_size,
-            "batch": batch_size,
+            "batch_size": batch_size,
             "device": resolve_device(device),
         },
         folder=folder,

@@ -132,9 +132,9 @@ def _require_rowwise(model: torch.nn.Module, group: DistContext, rows: int | Non
 
     layers = [n for n, m in model.named_modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     if group.size > 1:
-        setting, pass_over, cure = f"processes = {group.size}", "each process would see but its share", "1"
+        setting, pass_over, cure = f"nproc = {group.size}", "each process would see but its share", "1"
     elif rows is not None and rows < batch_size:
-        setting, pass_over, cure = f"rows_at_once = {rows}", "each pass would see but a part", "null"
+        setting, pass_over, cure = f"micro_batch_size = {rows}", "each pass would see but a part", "null"
     else:
         return
     if layers:
@@ -191,7 +191,7 @@ def train_clip(
         betas, eps: of AdamW.
         trained, last_layers, lora: as in ``trained.freeze``; corrections are part of the weights at the end.
         ema: decay of an average of the weights, which is then what is measured, and what the model ends with.
-        rows_at_once: rows of a batch that are encoded at a time, in less memory and more time; the gradient is that
+        micro_batch_size: rows of a batch that are encoded at a time, in less memory and more time; the gradient is that
             of the whole batch (``grad_cache``).
         recompute: whether layers are computed again for their gradient, in less memory and more time.
         patience: checkpoints without a better ``select``, after which training ends.

@@ -78,7 +78,7 @@ def train_variants(
         overrides: by variant, what it has of its own; see ``trained``.
         search: what is tried first, and the best on val of it joins ``overrides``: space, draws and seed as in
             ``search.candidates``, seeds and asha ({"first", "factor"}, or None) as in ``search.searched``.
-        base, rows, images, negatives, mix, settings, processes, workers: as in ``finetune_trial``.
+        base, rows, images, negatives, wise_ft_alphas, settings, nproc, num_workers: as in ``finetune_trial``.
         executor: as in ``tune_grid``.
 
     Raises:
@@ -87,7 +87,7 @@ def train_variants(
     """
     train_rows, val_rows = split_rows(rows)
     check_data(variants, train_rows, base)
-    common = {"negatives": negatives, "mix": list(wise_ft_alphas), **settings}
+    common = {"negatives": negatives, "wise_ft_alphas": list(wise_ft_alphas), **settings}
     tried = {} if search is None else draw_candidates(search, overrides=overrides, common=common)
     for variant in variants:
         for override in [
@@ -101,9 +101,9 @@ def train_variants(
             "rows": LocalFile(rows),
             "images": LocalFile(images, around=tuple(list_shards(images, read_table(IMAGES, images)))),
             "negatives": negatives,
-            "mix": list(wise_ft_alphas),
+            "wise_ft_alphas": list(wise_ft_alphas),
             "settings": dict(settings),
-            "processes": nproc,
+            "nproc": nproc,
         },
         common, len(train_rows), num_workers, executor, folder, gpus, list(data), root,
     )  # fmt: skip
@@ -170,5 +170,5 @@ def _search_settings(
         import mlflow
 
         mlflow.log_text(outcome.table.to_csv(index=False), "searched.csv")  # log_table would append to it
-        mlflow.log_dict(outcome.overrides, "own.json")
+        mlflow.log_dict(outcome.overrides, "overrides.json")
     return trials, outcome

@@ -106,17 +106,17 @@ def train_variant(
 
     Args:
         group, tell: of ``group.together``.
-        point: {"variant", "seed"}, and "own" where the variant has settings of its own: of ``negatives``, ``mix`` and
+        point: {"variant", "seed"}, and "overrides" where the variant has settings of its own: of ``negatives``, ``wise_ft_alphas`` and
             ``settings``, and weights of its terms.
         scratch: folder that outlives a crash; holds the resumable state and the checkpoint.
         base: checkpoint folder to start from.
         rows: path of the ``training`` table: its train rows are trained on, its val rows measured.
         images: path of the images table.
         negatives: as in ``set_up``.
-        mix: of the trained weights in mixtures with those of the base, of which the best on val is kept
+        wise_ft_alphas: of the trained weights in mixtures with those of the base, of which the best on val is kept
             (``averages.best_mix``); without val rows, or any such weight, there is no mixture.
-        settings: keyword arguments of ``contrastive.fit``; ``epochs`` and ``per_pass``: as in ``in_steps``; and ``keep``.
-        workers: as in ``contrastive.fit``.
+        settings: keyword arguments of ``contrastive.fit``; ``epochs`` and ``evals_per_epoch``: as in ``in_steps``; and ``keep``.
+        num_workers: as in ``contrastive.fit``.
 
     Returns {"curve", "select", "mixtures"} as ``finetune_trial`` does.
     """
@@ -125,9 +125,9 @@ def train_variant(
     torch.set_num_threads(1)  # one process per core, and the same weights on any number of cores
     variant, seed = point["variant"], point["seed"]
     name, out = f"{variant}-{seed}", Path(scratch) / CHECKPOINT
-    settings = {"negatives": negatives, "mix": wise_ft_alphas, **settings, **point.get("own", {})}
+    settings = {"negatives": negatives, "wise_ft_alphas": wise_ft_alphas, **settings, **point.get("overrides", {})}
     method = set_up(variant, settings.pop("negatives"), settings.pop("weights", {}))
-    wise_ft_alphas = settings.pop("mix")
+    wise_ft_alphas = settings.pop("wise_ft_alphas")
     train_rows, val_rows = split_rows(rows)
     image_store = ImageStore(images, read_table(IMAGES, images))
     clip = load_checkpoint(base)

@@ -41,7 +41,7 @@ class SearchResult(NamedTuple):
 
 def build_trial_point(variant: str, seed: int, overrides: Mapping[str, Any]) -> Point:
     """Return the point of a trial: equal settings of a variant's own and equal seeds are one trial."""
-    return {"variant": variant, "seed": seed, **({"own": dict(overrides)} if overrides else {})}
+    return {"variant": variant, "seed": seed, **({"overrides": dict(overrides)} if overrides else {})}
 
 
 def draw_candidates(

@@ -33,7 +33,7 @@ class RequestSettings:
         examples: that a prompt shows at most.
         max_tokens: of an answer.
         structured: whether the server is to see to the form of answers.
-        at_once: requests under way.
+        max_connections: requests under way.
     """
 
     model: str
