@@ -67,7 +67,10 @@ def draw_world(settings: Mapping[str, Any], changed: Mapping[str, Any]) -> World
     def save_image(image_id: str, data: bytes, path: str, **row: Any) -> None:
         images[image_id] = data
 
-    known = {key: settings[key] for key in ("num_objects", "allow_unmentioned_objects", "unseen_frac", "typical_color_prob", "seed")}
+    known = {
+        key: settings[key]
+        for key in ("num_objects", "allow_unmentioned_objects", "unseen_frac", "typical_color_prob", "seed")
+    }
     known |= {key: settings[key] for key in ("absolute_positions", "group_size")} | dict(changed)
     counts = {split: settings[split] for split in ("train", "val", "test")}
     return World(sample_pairs(counts=counts, **known, put=save_image).pairs, images)

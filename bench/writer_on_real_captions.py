@@ -50,7 +50,9 @@ def build_behaviour(folder: Path) -> Callable[[Any, int], Any]:
         with lock:
             query = Request(messages, body["temperature"], body["seed"], body["max_tokens"], None)
             (output,) = model.generate_outputs([query])
-        return completion(output.text, output.finish, (output.tokens_in or 0, output.tokens_out or 0))
+        return completion(
+            output.text, output.finish_reason, (output.input_tokens or 0, output.output_tokens or 0)
+        )
 
     return answer_request
 

@@ -16,7 +16,9 @@ def finetune(config: Config) -> None:
     """Write data/finetune/<variant>-<seed>, one checkpoint folder each, curves.csv, mixtures.csv, searched.csv and overrides.json."""
     section = config.finetune
     out = create_empty_folder(Path("data/finetune"))
-    fit = section.model_dump(exclude={"variants", "seeds", "overrides", "search", "negatives", "wise_ft_alphas", "nproc"})
+    fit = section.model_dump(
+        exclude={"variants", "seeds", "overrides", "search", "negatives", "wise_ft_alphas", "nproc"}
+    )
     tuned = library.train_variants(
         variants=section.variants,
         seeds=section.seeds,

@@ -93,7 +93,7 @@ def score(
         name: what the tables call the model.
         batch_size: items per forward pass; None: the largest that is worth it and fits.
         precision: of the forward passes.
-        bootstrap: resamples of the intervals, from 100 to 100,000.
+        n_bootstrap: resamples of the intervals, from 100 to 100,000.
         seed: of the resamples.
         out: folder to write similarities.parquet, metrics.parquet and metrics.csv to, as ``caramel eval`` does.
 
@@ -152,7 +152,7 @@ def metrics(
         frame: ``similarities`` of ``score``, or a row per instance with scores or true/false columns of others,
             named as ``caramel metrics --help`` says.
         benchmark: that it is of; a table of similarities names its own.
-        bootstrap: resamples of the intervals, from 100 to 100,000.
+        n_bootstrap: resamples of the intervals, from 100 to 100,000.
         seed: of the resamples.
 
     Returns:
@@ -185,7 +185,7 @@ def compare(
     Args:
         a: ``similarities`` of ``score``, of one model; several are training seeds of one recipe.
         b: likewise.
-        bootstrap: resamples of the intervals, from 100 to 100,000.
+        n_bootstrap: resamples of the intervals, from 100 to 100,000.
         seed: of the resamples.
 
     Returns:

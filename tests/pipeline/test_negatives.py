@@ -70,7 +70,7 @@ def test_negatives_of_a_model_and_paraphrases_of_word_lists_stand_side_by_side(s
     assert {
         f"{name}@{value}" for name, value in logged.data.params.items() if f"{name}@{value}" in versions
     } == versions
-    assert logged.data.metrics["tokens_in"] == 100 * len(server.requests)
+    assert logged.data.metrics["input_tokens"] == 100 * len(server.requests)
 
 
 def test_word_lists_write_negatives_and_a_model_paraphrases(server: ChatServer) -> None:

@@ -143,8 +143,8 @@ def _score_comparisons(metric: Metric, similarities: pd.DataFrame) -> tuple[Floa
 
 def _score_rankings(metric: Recall, similarities: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return (hit, tie) of a metric of rankings."""
-    above = similarities["above"].to_numpy(float)
-    equal = similarities["equal"].to_numpy(float)
+    above = similarities["n_above"].to_numpy(float)
+    equal = similarities["n_tied"].to_numpy(float)
     scored = ~(np.isnan(above) | np.isnan(equal))
     hits = [above + equal < k for k in metric.ks]
     decided = [(above < k) & (above + equal >= k) for k in metric.ks]

@@ -50,13 +50,18 @@ def budget(sample: int) -> None:
     pairs = read_table(PAIRS, "data/scenes/pairs.parquet")
     settings = section.language_model.model_dump()
     estimate = estimate_cost(
-        pairs, seed=section.seed, max_attempts=section.max_attempts, parts=parts, model=settings, sample=sample
+        pairs,
+        seed=section.seed,
+        max_attempts=section.max_attempts,
+        parts=parts,
+        model=settings,
+        sample=sample,
     )
     echo(f"texts       {estimate.texts:>15,}  {' and '.join(parts)} of {len(pairs):,} captions")
     echo(f"known       {estimate.known:>15,}  requests whose replies are kept")
     echo(f"requests    {estimate.requests:>15,}  at the least: every first answer passes")
-    echo(f"tokens in   {estimate.tokens_in:>15,}  about four bytes of text each")
-    echo(f"tokens out  {estimate.tokens_out:>15,}")
+    echo(f"tokens in   {estimate.input_tokens:>15,}  about four bytes of text each")
+    echo(f"tokens out  {estimate.output_tokens:>15,}")
     echo(f"cost        {estimate.cost:>15,.2f}  by price_per_mtok_in and price_per_mtok_out")
     echo(
         f"Reckoned from {estimate.num_sampled:,} texts. What fails is asked for again, up to {section.max_attempts} times "

@@ -64,5 +64,7 @@ _BY_SECTION: Mapping[str, Mapping[str, str]] = {
 }
 # Old dotted key -> new dotted key. ``finetune.own.VARIANT`` and ``finetune.search.space.VARIANT`` hold keys of finetune.
 RENAMED: Mapping[str, str] = {
-    f"{section}.{old}": f"{section}.{new}" for section, names in _BY_SECTION.items() for old, new in names.items()
+    f"{section}.{old}": f"{section}.{new}"
+    for section, names in _BY_SECTION.items()
+    for old, new in names.items()
 }

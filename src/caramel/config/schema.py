@@ -450,7 +450,9 @@ class Finetune(Section):
         for variant, space in search.space.items():
             try:
                 tried = draw_points(space, search.draws, seed=search.seed, name=variant)
-                every = [merge_point(info.data["overrides"].get(variant, {}), point, common) for point in tried]
+                every = [
+                    merge_point(info.data["overrides"].get(variant, {}), point, common) for point in tried
+                ]
             except ValueError as error:
                 raise ValueError(f"{variant}: {error}") from None
             for settings in every:

@@ -43,7 +43,7 @@ def sample_grid_scene(
 
     Args:
         rng: source of randomness.
-        objects: how many.
+        num_objects: how many.
         words: nouns and colours that may be shown.
         without: compounds that the scene must not show, as in ``graph_of``.
     """

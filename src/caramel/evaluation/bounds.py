@@ -44,7 +44,7 @@ def compute_bounds(runs: RunHits, assembled: Path, *, allow_unmentioned_objects:
     Args:
         runs: the base and the fine-tuned ones, on a form of the instances, by Group among others.
         assembled: folder of the form's table and of ``images``.
-        further_objects: whether a picture may show more than its caption says.
+        allow_unmentioned_objects: whether a picture may show more than its caption says.
     """
     groups = {model: hits[:, 0] for model, hits in runs.select_metrics(["group"]).hits.items()}
     base = groups.pop(BASE)
@@ -77,7 +77,7 @@ def read_group(
     Args:
         instances: captions and images, two of each.
         images: path of table ``images``.
-        further_objects: as in ``compute_bounds``.
+        allow_unmentioned_objects: as in ``compute_bounds``.
     """
     captions = instances[["caption", "negative_caption"]].to_numpy()
     readings = [[parse_caption(str(text)) for text in pair] for pair in captions]

@@ -71,8 +71,8 @@ def run_evaluation(
         sources: benchmarks.
         device: auto, cpu or cuda.
         precision: auto, fp32, bf16 or fp16.
-        batch: items per forward pass; None: found automatically.
-        bootstrap: resamples of the intervals.
+        batch_size: items per forward pass; None: found automatically.
+        n_bootstrap: resamples of the intervals.
         seed: of the bootstrap.
         executor: ray or inline.
         store: folder of the embedding store.
@@ -180,8 +180,8 @@ def evaluate_model(
         planned: the run.
         device: auto, cpu or cuda.
         precision: auto, fp32, bf16 or fp16.
-        batch: items per forward pass; None: found automatically.
-        bootstrap: resamples of the intervals.
+        batch_size: items per forward pass; None: found automatically.
+        n_bootstrap: resamples of the intervals.
         seed: of the bootstrap.
         store: folder of the embedding store.
         limit: number of instances; None: all.

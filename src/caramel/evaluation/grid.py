@@ -77,11 +77,11 @@ def evaluate_models(
         data: folder that holds a folder per further benchmark.
         images: folder of their images.
         split: part of the assembled instances and of the source's pairs that is scored.
-        further_objects: whether a picture may show more than its caption says.
-        retrieval: images of the source on which it is measured what was kept (``readers/held_out.py``).
+        allow_unmentioned_objects: whether a picture may show more than its caption says.
+        retrieval_images: images of the source on which it is measured what was kept (``readers/held_out.py``).
         zero_shot: folder of images per class, on which it is measured as well; where it holds none, it is not.
-        batch: items per forward pass.
-        bootstrap: resamples of the intervals.
+        batch_size: items per forward pass.
+        n_bootstrap: resamples of the intervals.
         seed: of the bootstrap.
         device: auto, cpu or cuda.
         gpus: of one worker, where the device is a GPU.

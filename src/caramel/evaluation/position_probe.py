@@ -82,7 +82,7 @@ def probe_positions(
         split: of the pairs.
         device: auto, cpu or cuda.
         gpus: of one worker, where the device is a GPU.
-        batch: items per forward pass.
+        batch_size: items per forward pass.
         executor: ray or inline; on Ray shards are encoded on a cluster whose nodes share no disk, and here on this machine.
         folder: of the embedding store; vectors that it holds are not encoded again.
     """

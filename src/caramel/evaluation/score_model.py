@@ -126,8 +126,8 @@ def score_model(
     Args:
         model: in evaluation mode.
         on: the benchmark.
-        batch: items per forward pass; None: found automatically.
-        bootstrap: resamples of the intervals.
+        batch_size: items per forward pass; None: found automatically.
+        n_bootstrap: resamples of the intervals.
         seed: of the bootstrap.
         out: folder; None: nothing is written.
 
@@ -154,7 +154,7 @@ def compute_live_similarities(model: LiveModel, on: LoadedBenchmark, batch_size:
     Args:
         model: in evaluation mode.
         on: the benchmark.
-        batch: items per forward pass; None: found automatically.
+        batch_size: items per forward pass; None: found automatically.
 
     Raises:
         BackendError: it gives what is no number, or images and texts of different sizes.
@@ -176,7 +176,7 @@ def compute_live_similarities(model: LiveModel, on: LoadedBenchmark, batch_size:
 
     columns = compute_score_columns(on.task, encode_items)
     return build_similarities(
-        on.task, columns, on.keys, model=model.name, benchmark=on.benchmark.name, scored_by="cosine"
+        on.task, columns, on.keys, model=model.name, benchmark=on.benchmark.name, score_type="cosine"
     )
 
 

@@ -79,7 +79,7 @@ def evaluate_detectors(
         split: of the instances that are judged.
         device: auto, cpu or cuda.
         gpus: of one trial, where the device is a GPU.
-        batch, bootstrap, seed: as in ``judged``.
+        batch_size, n_bootstrap, seed: as in ``judged``.
         folder: of the trials' results and the embedding store.
     """
     names = [name for name in FORMS if (assembled / f"{name}.parquet").exists()]
@@ -157,8 +157,8 @@ def evaluate_form(
         base: checkpoint folder.
         form: what is learnt and judged.
         device: auto, cpu, cuda or cuda:N.
-        batch: items per forward pass.
-        bootstrap: resamples of the intervals.
+        batch_size: items per forward pass.
+        n_bootstrap: resamples of the intervals.
         seed: of the order of the rows, and of the bootstrap.
         store: folder of the vector store.
     """

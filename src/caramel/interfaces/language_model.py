@@ -26,9 +26,9 @@ class ModelOutput(NamedTuple):
     """What a model said to a request, as it came; None if no reply came, and why."""
 
     text: str | None
-    finish: str  # why it ended: stop, length, …; failed where no reply came
-    tokens_in: int | None = None  # that were read; None: nobody counted
-    tokens_out: int | None = None  # that were written
+    finish_reason: str  # why it ended: stop, length, …; failed where no reply came
+    input_tokens: int | None = None  # that were read; None: nobody counted
+    output_tokens: int | None = None  # that were written
     seconds: float = 0.0  # from the request to the reply
     problem: str = ""
 

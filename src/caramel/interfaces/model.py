@@ -84,7 +84,7 @@ class Matcher(Protocol):
             texts: distinct captions.
             image_of: (n,) image of each pair; equal images stand together.
             text_of: (n,) text of each pair.
-            batch: pairs per forward pass; None: found automatically.
+            batch_size: pairs per forward pass; None: found automatically.
         """
         ...
 
@@ -125,12 +125,12 @@ class Reply(NamedTuple):
 
     text: str | None
     problem: str = ""
-    finish: str = "stop"  # why it ended, in the server's word
+    finish_reason: str = "stop"  # why it ended, in the server's word
 
     @property
     def is_cut(self) -> bool:
         """Whether it ended because it was as long as it may be: what it would have said is not known."""
-        return self.finish == CUT
+        return self.finish_reason == CUT
 
 
 @runtime_checkable

@@ -46,9 +46,9 @@ class SourceReader(Protocol):
         """Return the pairs, split by image, after handing over the images; equal settings give equal ones.
 
         Args:
-            counts, objects, further_objects, unseen, prior, absolute_positions, group_size: of a source that samples; see
+            counts, num_objects, allow_unmentioned_objects, unseen_frac, typical_color_prob, absolute_positions, group_size: of a source that samples; see
                 ``world.sampling.sample_pairs``.
-            files, held_out: of a source that reads a folder; see ``folders.read_pairs``.
+            data_dir, val_test_frac: of a source that reads a folder; see ``folders.read_pairs``.
             seed: of what is drawn, the split included.
             put: called with each image in turn, so that none has to be kept.
 

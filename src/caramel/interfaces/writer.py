@@ -41,10 +41,10 @@ class Writer(Protocol):
 
         Args:
             pairs: table ``pairs``.
-            files: folder of the user's that the pairs were read from.
+            data_dir: folder of the user's that the pairs were read from.
             seed: a draw depends on this, the pair's name and the subtype alone.
-            attempts: draws of a negative at most.
-            further_objects: a caption may leave out objects that its picture shows.
+            max_attempts: draws of a negative at most.
+            allow_unmentioned_objects: a caption may leave out objects that its picture shows.
             parts: what is wanted; a writer to which it makes no difference may write both.
             model: how a language model is asked: ``negatives.language_model`` of the params.
 

@@ -37,14 +37,14 @@ def run_in_batches(
     """Return the rows that ``forward`` gives for all items, in their order, as float32.
 
     The next batch is prepared in a thread while the model computes. A batch that does not fit into
-    memory is halved, and stays so; with ``batch`` None the start is the largest size that is worth
+    memory is halved, and stays so; with ``batch_size`` None the start is the largest size that is worth
     trying on the device. Other errors of ``prepare`` and ``forward`` are raised as they are.
 
     Args:
         items: at least one.
         prepare: items of one batch -> what the model takes.
         forward: -> (items of the batch, …), on any device.
-        batch: items per forward pass at most; None: found.
+        batch_size: items per forward pass at most; None: found.
         device: cpu, cuda or cuda:N.
         fill: whether a short batch is filled up on a processor, with its last item, so that a row's last bits do not depend on
             how many items share its batch.
@@ -104,7 +104,7 @@ def run_in_batches_by_length(
     Args:
         items: at least one.
         lengths: of each item.
-        prepare, forward, batch, device, name: as of ``in_batches``.
+        prepare, forward, batch_size, device, name: as of ``in_batches``.
     """
     of_length: dict[int, list[int]] = {}
     for index, length in enumerate(lengths):

@@ -54,7 +54,7 @@ def build_report(
         last: key numbers of the last report, if the file exists.
         examples: pictures on a contact sheet.
         exempt: types that refinement left as they are.
-        contrast: variant, against, metric and subset of the comparison that the page opens with.
+        primary_comparison: variant, against, metric and subset of the comparison that the page opens with.
         registration: whether it is confirmatory, and why.
 
     Raises:

@@ -297,7 +297,7 @@ def _build_chance_line(
     recalls = [name for name in benchmark.metrics if name in RECALLS]
     if recalls and len(scores):
         one = scores[scores["model"] == scores["model"].iloc[0]].reset_index(drop=True)
-        sizes = one["candidates"].to_numpy(float)
+        sizes = one["n_candidates"].to_numpy(float)
         hits = pd.DataFrame(
             {name: np.mean([np.minimum(k / sizes, 1) for k in RECALLS[name].ks], axis=0) for name in recalls}
         )
@@ -320,7 +320,7 @@ def _select_published(name: str, columns: Sequence[Column]) -> pd.DataFrame:
 def _list_score_types(scores: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
     """Return the rules by which models were scored, as far as they are known; who answers in words has no scores."""
     in_words = measured["metric"].str.startswith("choice_").any()
-    return [*scores["scored_by"].dropna().unique(), *(["choice"] if in_words else [])]
+    return [*scores["score_type"].dropna().unique(), *(["choice"] if in_words else [])]
 
 
 def _build_published_lines(known: pd.DataFrame, columns: Sequence[Column]) -> list[TableLine]:

@@ -40,7 +40,7 @@ def list_sections(
     """Return (id, title, lead, function that makes the blocks) of every section, in reading order.
 
     Args:
-        data, examples, exempt, contrast, registration: as in ``page.build_report``.
+        data, examples, exempt, primary_comparison, registration: as in ``page.build_report``.
         statistics: of the texts.
         changed: blocks of what changed since the last report.
     """

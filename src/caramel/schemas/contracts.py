@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ class Column:
     null: bool = False
     choices: tuple[str, ...] | None = None  # the closed set that it is drawn from
     range: Range = FINITE  # of numbers, both ends included
+    formerly: str | None = None  # its name in tables that caramel 0.1 wrote
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,17 @@ class Table:
     def schema(self) -> pa.Schema:
         """The Arrow schema, columns in contract order."""
         return pa.schema([pa.field(n, c.type, nullable=c.null) for n, c in self.columns.items()])
+
+    def map_stored_names(self, names: Sequence[str]) -> dict[str, str] | None:
+        """Return each column's name in a file that has these columns: today's names, or those of caramel 0.1.
+
+        None: the file has other columns.
+        """
+        former = {name: column.formerly or name for name, column in self.columns.items()}
+        for stored in ({name: name for name in self.columns}, former):
+            if list(stored.values()) == list(names):
+                return stored
+        return None
 
 
 def check_table(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:

@@ -32,18 +32,31 @@ SIMILARITIES = Table(
         # Instances that rank candidates for one query.
         "s_true": Column(FLOAT, _S + "best true candidate of the query", null=True),
         "s_other": Column(FLOAT, _S + "best false candidate of the query", null=True),
-        "above": Column(INT, "false candidates that score above the best true one", null=True, range=COUNT),
-        "equal": Column(INT, "false candidates that score as the best true one", null=True, range=COUNT),
-        "candidates": Column(INT, "candidates of the query, true and false", null=True, range=COUNT),
-        "scored_by": Column(
-            TEXT, "rule of the model's scores: cosine, itm, vqascore …; null where it is not known", null=True
+        "n_above": Column(
+            INT,
+            "false candidates that score above the best true one",
+            null=True,
+            range=COUNT,
+            formerly="above",
+        ),
+        "n_tied": Column(
+            INT, "false candidates that score as the best true one", null=True, range=COUNT, formerly="equal"
+        ),
+        "n_candidates": Column(
+            INT, "candidates of the query, true and false", null=True, range=COUNT, formerly="candidates"
+        ),
+        "score_type": Column(
+            TEXT,
+            "rule of the model's scores: cosine, itm, vqascore …; null where it is not known",
+            null=True,
+            formerly="scored_by",
         ),
     },
 )
 
 ANSWERS = Table(
     "answers",
-    ("instance_id", "model", "benchmark", "image", "ways", "order", "wording"),
+    ("instance_id", "model", "benchmark", "image", "n_options", "order", "wording"),
     {
         "instance_id": Column(TEXT, "instance"),
         "model": Column(TEXT, "model that answered"),
@@ -53,18 +66,21 @@ ANSWERS = Table(
         "texts_hash": TEXTS_HASH,
         "images_hash": IMAGES_HASH,
         "image": Column(TEXT, "which of its images was shown", choices=("positive", "negative")),
-        "ways": Column(INT, "options that it chose from, `none` included", range=FROM_ONE),
+        "n_options": Column(
+            INT, "options that it chose from, `none` included", range=FROM_ONE, formerly="ways"
+        ),
         "order": Column(
             TEXT, "the options in their order: P true of the image shown, N false, 0 none of them"
         ),
         "wording": Column(TEXT, "name of the question's wording"),
         "outcome": Column(TEXT, "what the reply means", choices=OUTCOMES),
         "reply": Column(TEXT, "the reply as it came; null where none came", null=True),
-        "finish": Column(
+        "finish_reason": Column(
             TEXT,
             "why it ended, in the server's word: stop, length … (it was cut, and counts as unparseable); null "
             "where no reply came, or nothing says",
             null=True,
+            formerly="finish",
         ),
     },
 )

@@ -95,16 +95,17 @@ def read_table(
     try:
         with open_parquet(path) as file:
             names = file.schema_arrow.names
-            if names != list(table.columns):
+            stored = table.map_stored_names(names)
+            if stored is None:
                 raise ContractError(
                     f"Table {table.name!r} at {str(path)!r} has columns {names}; "
                     f"the contract says {list(table.columns)}."
                 )
             arrow = (
-                _read_columns(file, wanted)
+                _read_columns(file, [stored[name] for name in wanted])
                 if only is None
-                else _read_only(table, file, wanted, *only, str(path))
-            )
+                else _read_only(table, file, stored, wanted, *only, str(path))
+            ).rename_columns(wanted)
         arrow = pa.table({name: cast_column(table, name, arrow.column(name), str(path)) for name in wanted})
         check_values(table, arrow, str(path))
         rows: pd.DataFrame = arrow.to_pandas()
@@ -124,14 +125,25 @@ def _read_columns(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
 
 
 def _read_only(
-    table: Table, file: pq.ParquetFile, columns: Sequence[str], by: str, values: Collection[str], where: str
+    table: Table,
+    file: pq.ParquetFile,
+    stored: Mapping[str, str],
+    wanted: Sequence[str],
+    by: str,
+    values: Collection[str],
+    where: str,
 ) -> pa.Table:
-    """Return the columns of those rows of an open file that have one of the values; one row group is in memory at a time."""
-    wanted, parts = pa.array(sorted(values), TEXT), [file.schema_arrow.empty_table().select(columns)]
+    """Return the columns of those rows of an open file that have one of the values; one row group is in memory at a time.
+
+    Args:
+        stored: by column of the contract, its name in the file.
+    """
+    columns = [stored[name] for name in wanted]
+    value_set, parts = pa.array(sorted(values), TEXT), [file.schema_arrow.empty_table().select(columns)]
     for number in range(file.num_row_groups):
-        group = file.read_row_group(number, columns=list({*columns, by}))
+        group = file.read_row_group(number, columns=list({*columns, stored[by]}))
         group.validate(full=True)
-        has = pc.is_in(cast_column(table, by, group.column(by), where), value_set=wanted)
+        has = pc.is_in(cast_column(table, by, group.column(stored[by]), where), value_set=value_set)
         parts.append(group.filter(has).select(columns))
     return pa.concat_tables(parts)
 

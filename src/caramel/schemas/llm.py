@@ -15,11 +15,25 @@ REPLIES = Table(
         "input": Column(TEXT, "what the prompt was asked of, and answers that did not do before, as JSON"),
         "attempt": Column(INT, "at the same text, from 1", range=FROM_ONE),
         "text": Column(TEXT, "the reply as it came; null where none came", null=True),
-        "finish": Column(TEXT, "why it ended, in the server's word: stop, length …; failed where none came"),
-        "tokens_in": Column(
-            INT, "tokens that the model read; null where nobody counted", null=True, range=COUNT
+        "finish_reason": Column(
+            TEXT,
+            "why it ended, in the server's word: stop, length …; failed where none came",
+            formerly="finish",
         ),
-        "tokens_out": Column(INT, "tokens that it wrote; null where nobody counted", null=True, range=COUNT),
+        "input_tokens": Column(
+            INT,
+            "tokens that the model read; null where nobody counted",
+            null=True,
+            range=COUNT,
+            formerly="tokens_in",
+        ),
+        "output_tokens": Column(
+            INT,
+            "tokens that it wrote; null where nobody counted",
+            null=True,
+            range=COUNT,
+            formerly="tokens_out",
+        ),
         "seconds": Column(FLOAT, "from the request to the reply; nothing depends on them", range=(0.0, 1e9)),
     },
 )
@@ -34,15 +48,24 @@ VERDICTS = Table(
         "attempt": Column(INT, "at this text, from 1", range=FROM_ONE),
         "text": Column(TEXT, "what the model wrote"),
         "statement": Column(BOOL, _V + "it is no question", null=True),
-        "finished": Column(BOOL, _V + "it does not break off", null=True),
-        "plain": Column(BOOL, _V + "it is one sentence and no more than was asked for", null=True),
-        "new": Column(
-            BOOL, _V + "it is not its caption again, nearly or in all but case and spaces", null=True
+        "complete": Column(BOOL, _V + "it does not break off", null=True, formerly="finished"),
+        "single_sentence": Column(
+            BOOL, _V + "it is one sentence and no more than was asked for", null=True, formerly="plain"
+        ),
+        "not_copy": Column(
+            BOOL,
+            _V + "it is not its caption again, nearly or in all but case and spaces",
+            null=True,
+            formerly="new",
         ),
         "one_change": Column(BOOL, _V + "a negative differs from its caption by one change", null=True),
-        "place": Column(BOOL, _V + "the change is where it was asked for", null=True),
+        "edit_location": Column(
+            BOOL, _V + "the change is where it was asked for", null=True, formerly="place"
+        ),
         "subtype": Column(BOOL, _V + "what changed is a word of the asked kind", null=True),
-        "unsaid": Column(BOOL, _V + "no caption of the image says what a negative says anew", null=True),
+        "novel_word": Column(
+            BOOL, _V + "no caption of the image says what a negative says anew", null=True, formerly="unsaid"
+        ),
         "overlap": Column(BOOL, _V + "a paraphrase shares enough words with its caption", null=True),
         "grammar": Column(BOOL, _V + "a model of grammar takes it for a sound sentence", null=True),
         "entailment": Column(

@@ -48,7 +48,9 @@ def read_pairs(
             do not decode (all of them in one message).
     """
     if min(val_test_frac) < 0 or sum(val_test_frac) > 1:
-        raise ConfigError(f"scenes.val_test_frac = {val_test_frac!r}: shares in [0, 1] that sum to 1 at most.")
+        raise ConfigError(
+            f"scenes.val_test_frac = {val_test_frac!r}: shares in [0, 1] that sum to 1 at most."
+        )
     folder = Path(data_dir)
     if not folder.is_dir():
         raise DataError(

@@ -89,4 +89,6 @@ def check_config(config: Config) -> None:
         if getattr(config, name).backend == "pretrained":
             raise ConfigError(f"A study trains {name} anew: {name}.backend cannot be 'pretrained'.")
     if lacking:
-        raise ConfigError(f"report.primary_comparison names {lacking[0]!r}, and finetune.variants has it not.")
+        raise ConfigError(
+            f"report.primary_comparison names {lacking[0]!r}, and finetune.variants has it not."
+        )

@@ -92,12 +92,14 @@ def hash_plan(path: Path) -> str:
     return hashlib.sha256(read_plain(path)).hexdigest()
 
 
-def check_registration(path: Path | None, primary_comparison: PrimaryComparison, ran: RunFacts) -> Registration:
+def check_registration(
+    path: Path | None, primary_comparison: PrimaryComparison, ran: RunFacts
+) -> Registration:
     """Return whether a result of a contrast is confirmatory.
 
     Args:
         path: file of the plan; None: there is none.
-        contrast: the comparison.
+        primary_comparison: the comparison.
         ran: what was run.
 
     Raises:

@@ -116,7 +116,9 @@ def _select_cell_rows(metrics: pd.DataFrame, cell: cells.Cell, variants: Iterabl
     return rows.assign(finetune=[model.removeprefix(variant).removeprefix("-") for model, variant in names])
 
 
-def _iter_differences(scores: pd.DataFrame, primary_comparison: PrimaryComparison, subset: str) -> Iterator[pd.Series]:
+def _iter_differences(
+    scores: pd.DataFrame, primary_comparison: PrimaryComparison, subset: str
+) -> Iterator[pd.Series]:
     """Yield the differences of hits by (image_id, instance_id) of each seed of fine-tuning of one cell."""
     inside = scores["subsets"].map(lambda names: subset == "all" or subset in names)
     rows = scores[(scores["benchmark"] == BENCHMARK) & inside]

@@ -21,7 +21,7 @@ def compute_parts(runs: pd.DataFrame, primary_comparison: PrimaryComparison) -> 
 
     Args:
         runs: table ``study``.
-        contrast: the comparison.
+        primary_comparison: the comparison.
     """
     if primary_comparison.subset not in ("all", "without_add"):
         return []

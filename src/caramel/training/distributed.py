@@ -119,7 +119,7 @@ def launch(work: Callable[..., Any], settings: Mapping[str, Any], nproc: int, te
     Args:
         work: top-level function; it runs in all processes, each with its ``group``.
         settings: its keyword arguments, JSON-like.
-        processes: their number.
+        nproc: their number.
         tell: called here with what the first process tells.
 
     Raises:

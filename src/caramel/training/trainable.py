@@ -24,9 +24,9 @@ def set_trainable_params(
 
     Args:
         model: of open_clip; changed in place.
-        trained: all; image or text: one tower; last: the last ``layers`` of each tower, with the norm and projection behind
+        trainable: all; image or text: one tower; last: the last ``unlocked_layers`` of each tower, with the norm and projection behind
             them; each with the temperature. lora: corrections of low rank, see ``add_corrections``.
-        layers: see ``trained``.
+        unlocked_layers: see ``trainable``.
         lora: rank, alpha and targets.
         seed: of the corrections' first values.
 

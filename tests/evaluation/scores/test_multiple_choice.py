@@ -571,7 +571,7 @@ def test_a_reply_that_was_cut_is_unparseable_and_no_position_bias(
     server.behave = goes_through
     rows = asked(server, task(images), tmp_path / "store")
     assert set(rows["outcome"]) == {"unparseable"}
-    assert set(rows["finish"]) == {"length"}
+    assert set(rows["finish_reason"]) == {"length"}
     found = judged(rows)["value"]
     assert found[("choice_2way_unparseable", "all")] == 1
     assert found[("choice_2way", "order:PN")] == found[("choice_2way", "order:NP")] == 0

@@ -46,8 +46,10 @@ def test_a_reply_depends_on_its_request_and_not_on_its_batch(
     texts = {name: said.text for name, said in together.items()}
     assert texts == {name: said.text for name, said in answers(alone, requests).items()}
     assert len({texts["0"], texts["2"], texts["3"]}) == 3
-    assert all(said.tokens_out and said.tokens_out <= 8 and said.tokens_in for said in together.values())
-    assert {said.finish for said in together.values()} <= {"stop", "length"}
+    assert all(
+        said.output_tokens and said.output_tokens <= 8 and said.input_tokens for said in together.values()
+    )
+    assert {said.finish_reason for said in together.values()} <= {"stop", "length"}
 
 
 def test_without_heat_the_likeliest_tokens_are_written(model: CausalLanguageModel) -> None:

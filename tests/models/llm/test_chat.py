@@ -150,7 +150,7 @@ def test_no_connection_is_a_request_without_a_reply() -> None:
         ChatLanguageModel(Endpoint("m", "http://127.0.0.1:9/v1", pause=0.001, max_attempts=2)), [ASKED]
     )
     assert found["0"].text is None
-    assert found["0"].finish == "failed"
+    assert found["0"].finish_reason == "failed"
     assert found["0"].problem
 
 

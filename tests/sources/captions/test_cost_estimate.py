@@ -31,7 +31,7 @@ def test_a_forecast_is_what_good_answers_take_and_asks_nothing(
         assert found.requests == 4 * (
             3 + 3 * 2 + 2 + 2 * 2 + 7 + 2
         )  # finds, replace, swap, add, validators, paraphrase
-        assert found.cost == pytest.approx((found.tokens_in + 10 * found.tokens_out) / 1e6)
+        assert found.cost == pytest.approx((found.input_tokens + 10 * found.output_tokens) / 1e6)
         write(server.url, tmp_path)
         assert (
             abs(len(server.requests) - found.requests) <= 4
@@ -51,7 +51,7 @@ def test_figures_of_some_texts_are_those_of_all(tmp_path: Path) -> None:
     assert (some.num_sampled, whole.num_sampled) == (16, 48)
     assert some.texts == whole.texts
     assert some.requests == whole.requests
-    assert some.tokens_in == pytest.approx(whole.tokens_in, rel=0.01)
+    assert some.input_tokens == pytest.approx(whole.input_tokens, rel=0.01)
 
 
 def test_of_no_captions_nothing_is_asked(tmp_path: Path) -> None:

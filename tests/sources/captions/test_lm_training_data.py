@@ -66,7 +66,12 @@ def test_what_is_composed_passes_the_checks(lessons: list[TrainingExample]) -> N
         verdict = evaluate_negative(
             given["sentence"], str(one.answer["sentence"]), change, frozenset(), BOUNDS
         )
-        refused[verdict.find_failed_check(("statement", "finished", "plain", "new", "place")) or ""] += 1
+        refused[
+            verdict.find_failed_check(
+                ("statement", "complete", "single_sentence", "not_copy", "edit_location")
+            )
+            or ""
+        ] += 1
     assert refused[""] == len(composed)
 
 

@@ -158,7 +158,10 @@ def test_a_process_that_dies_is_an_error_that_says_what_to_lower() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return step
 
-    with Loader(make, 6, 1) as load, pytest.raises(ResourceError, match=r"died: .*Lower run.num_workers \(1\)"):
+    with (
+        Loader(make, 6, 1) as load,
+        pytest.raises(ResourceError, match=r"died: .*Lower run.num_workers \(1\)"),
+    ):
         [load(step) for step in range(6)]
 
 

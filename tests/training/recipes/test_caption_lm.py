@@ -105,4 +105,4 @@ def test_equal_seeds_give_equal_weights_also_after_a_crash_and_local_loads_them(
     model.answer_requests(
         lambda number: waiting.pop() if waiting else [], lambda name, said: heard.update({name: said})
     )
-    assert all(said.text is not None and said.tokens_in < 60 for said in heard.values())
+    assert all(said.text is not None and said.input_tokens < 60 for said in heard.values())

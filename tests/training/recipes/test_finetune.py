@@ -86,7 +86,9 @@ def test_epochs_are_passes_through_the_rows_of_each_method_and_measured_in_each(
 def test_a_warm_up_that_outlasts_the_training_is_refused_before_anything_runs(
     rows: str, clip_folder: Path, tmp_path: Path
 ) -> None:
-    said = "finetune.warmup_steps = 5: method 'infonce' trains for 4 steps, which are 2 passes through 20 rows"
+    said = (
+        "finetune.warmup_steps = 5: method 'infonce' trains for 4 steps, which are 2 passes through 20 rows"
+    )
     with pytest.raises(ConfigError, match=said):
         tuned(["infonce"], rows, clip_folder, tmp_path, settings={"epochs": 2, "warmup": 5})
 
@@ -263,7 +265,10 @@ def test_a_search_takes_the_best_point_and_what_has_run_is_not_run_again(
     runs = client.search_runs([client.get_experiment_by_name(tracking.EXPERIMENT).experiment_id])
     (parent,) = [run for run in runs if run.info.run_name == "finetune search"]
     assert parent.info.status == "FINISHED"
-    assert {each.path for each in client.list_artifacts(parent.info.run_id)} == {"overrides.json", "searched.csv"}
+    assert {each.path for each in client.list_artifacts(parent.info.run_id)} == {
+        "overrides.json",
+        "searched.csv",
+    }
     trials = [run for run in runs if run is not parent]
     assert sorted(run.data.params["lr"] for run in trials) == [
         "0.001",

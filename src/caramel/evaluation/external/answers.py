@@ -65,7 +65,12 @@ def build_answers(
     )
     order = _infer_order(records, replies, locations)
     outcomes = [_determine_outcome(hit, option) for hit, option in zip(right, meant, strict=True)]
-    question_columns: dict[str, Any] = {"image": "positive", "ways": 2, "order": order, "wording": WORDING}
+    question_columns: dict[str, Any] = {
+        "image": "positive",
+        "n_options": 2,
+        "order": order,
+        "wording": WORDING,
+    }
     answer_columns: dict[str, Any] = {
         "outcome": outcomes,
         "reply": replies,

@@ -35,7 +35,7 @@ def compute_file_metrics(
         paths: ``similarities.parquet``, ``answers.parquet``, the folder of both, or others' files (``other_files``);
             the instances of a model may be spread over several.
         benchmark: that they are of.
-        bootstrap: number of resamples.
+        n_bootstrap: number of resamples.
         seed: of the bootstrap.
 
     Raises:

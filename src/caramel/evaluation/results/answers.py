@@ -30,7 +30,7 @@ def summarise_answers(
     Args:
         answers: table ``answers``.
         benchmarks: name -> benchmark: its macro subsets.
-        bootstrap: number of resamples.
+        n_bootstrap: number of resamples.
         seed: of the bootstrap.
 
     Raises:
@@ -55,10 +55,10 @@ def summarise_answers(
 
 def _check_answers(answers: pd.DataFrame, model: str) -> None:
     """Raise a DataError unless all instances were asked the same, each of one image."""
-    odd = answers.loc[answers["order"].str.len() != answers["ways"], "instance_id"]
+    odd = answers.loc[answers["order"].str.len() != answers["n_options"], "instance_id"]
     several = answers.groupby("instance_id")["image_id"].transform("nunique") > 1
-    n_answers = answers.groupby(["image", "ways", "instance_id"])["outcome"].transform("size")
-    most = n_answers.groupby([answers["image"], answers["ways"]]).transform("max")
+    n_answers = answers.groupby(["image", "n_options", "instance_id"])["outcome"].transform("size")
+    most = n_answers.groupby([answers["image"], answers["n_options"]]).transform("max")
     for names, what in (
         (odd, "have an order of options that is not of their number"),
         (answers.loc[several, "instance_id"], "have several images"),
@@ -78,8 +78,8 @@ def _compute_instance_values(answers: pd.DataFrame) -> tuple[dict[Any, pd.Series
     odd = (answers["outcome"] == "unparseable").astype(float).mask(hit.isna())
     rows = answers.assign(hit=hit, unparseable=odd)
     plain, strict, unclear, spread = {}, {}, {}, {}
-    for (ways, image_role), part in rows.groupby(["ways", "image"], sort=False):
-        metric = f"choice_{ways}way" + ("_negative_image" if image_role == "negative" else "")
+    for (n_options, image_role), part in rows.groupby(["n_options", "image"], sort=False):
+        metric = f"choice_{n_options}way" + ("_negative_image" if image_role == "negative" else "")
         plain[metric] = _compute_instance_means(part, "hit")
         strict[f"{metric}_all_orders"] = _compute_instance_means(
             _compute_all_right(part, ["instance_id", "wording"]), "hit"
@@ -90,12 +90,12 @@ def _compute_instance_values(answers: pd.DataFrame) -> tuple[dict[Any, pd.Series
                 spread[metric, f"{column}:{value}"] = _compute_instance_means(
                     part[part[column] == value], "hit"
                 )
-    for ways in rows["ways"].unique().tolist():
-        part = rows[rows["ways"] == ways]
+    for n_options in rows["n_options"].unique().tolist():
+        part = rows[rows["n_options"] == n_options]
         both = part[part.groupby("instance_id")["image"].transform("nunique") == 2]
         if len(both):
             pairs = _compute_all_right(both, ["instance_id", "order", "wording"])
-            strict[f"choice_{ways}way_both_images"] = _compute_instance_means(pairs, "hit")
+            strict[f"choice_{n_options}way_both_images"] = _compute_instance_means(pairs, "hit")
     return {**plain, **strict, **unclear}, spread
 
 

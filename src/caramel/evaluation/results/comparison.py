@@ -173,7 +173,7 @@ def compare_variants(runs: RunHits, benchmark: Benchmark, *, n_bootstrap: int, s
     Args:
         runs: by the metrics of the benchmark.
         benchmark: how it is judged.
-        bootstrap, seed: as ``resamples`` and ``seed`` of ``compare``.
+        n_bootstrap, seed: as ``resamples`` and ``seed`` of ``compare``.
     """
     hits, parts = runs.group_by_variant(), []
     for b, a in combinations(hits, 2):
@@ -197,7 +197,7 @@ def compare_forms(
     Args:
         one, other: of both forms, by the metrics of the benchmark.
         benchmark: how both are judged.
-        bootstrap, seed: as of ``compare_variants``.
+        n_bootstrap, seed: as of ``compare_variants``.
 
     Raises:
         DataError: the forms do not hold the same instances, or models.

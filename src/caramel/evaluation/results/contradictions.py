@@ -48,17 +48,17 @@ def check_ranks(scores: pd.DataFrame, where: str, locations: Sequence[str]) -> N
         DataError: as said.
     """
     columns = {name: scores[name].to_numpy(float) for name in scores.columns}
-    if {"above", "equal", "candidates"} <= columns.keys():
+    if {"n_above", "n_tied", "n_candidates"} <= columns.keys():
         _raise_for_rows(
-            columns["above"] + columns["equal"] >= columns["candidates"],
+            columns["n_above"] + columns["n_tied"] >= columns["n_candidates"],
             f"{where} contradicts itself: rows have more false candidates in 'above' and 'equal' than 'candidates' can hold",
             locations,
             "'candidates' counts the true ones too.",
         )
-    if {"above", "equal", "s_true", "s_other"} <= columns.keys():
+    if {"n_above", "n_tied", "s_true", "s_other"} <= columns.keys():
         true, other = columns["s_true"], columns["s_other"]
-        wrong = ((columns["above"] > 0) != (other > true)) | ((other == true) & (columns["equal"] < 1))
-        known = ~np.isnan([columns[name] for name in ("above", "equal", "s_true", "s_other")]).any(axis=0)
+        wrong = ((columns["n_above"] > 0) != (other > true)) | ((other == true) & (columns["n_tied"] < 1))
+        known = ~np.isnan([columns[name] for name in ("n_above", "n_tied", "s_true", "s_other")]).any(axis=0)
         _raise_for_rows(
             wrong & known,
             f"{where} contradicts itself: in rows 'above' and 'equal' do not fit to 's_true' and 's_other'",

@@ -27,7 +27,7 @@ def compute_frame_metrics(
     Args:
         frame: table ``similarities``, or others' rows, see ``other_files``.
         name: of the benchmark; None: those that table ``similarities`` names.
-        bootstrap: number of resamples.
+        n_bootstrap: number of resamples.
         seed: of the bootstrap.
 
     Raises:

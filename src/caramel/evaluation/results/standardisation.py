@@ -42,7 +42,7 @@ def standardise_compounds(runs: RunHits, *, n_bootstrap: int, seed: int) -> pd.D
 
     Args:
         runs: of the benchmark.
-        bootstrap: resamples.
+        n_bootstrap: resamples.
         seed: of the bootstrap.
     """
     strata = _find_strata(runs.rows) if runs.hits else None

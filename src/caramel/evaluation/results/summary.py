@@ -43,7 +43,7 @@ def summarise_similarities(
     Args:
         similarities: table ``similarities``.
         benchmarks: name -> benchmark: its metrics and its macro subsets.
-        bootstrap: number of resamples.
+        n_bootstrap: number of resamples.
         seed: of the bootstrap.
     """
     parts = [
@@ -77,7 +77,7 @@ def compute_metrics(
         rows: ``image_id``, the cluster, and ``subsets`` of each instance.
         instance_outcomes: outcomes of the same rows.
         macro: which subsets the macro mean is over.
-        bootstrap: number of resamples.
+        n_bootstrap: number of resamples.
         seed: of the bootstrap.
         mean_members: of further means, see ``Benchmark.means``.
     """

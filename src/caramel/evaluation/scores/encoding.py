@@ -40,7 +40,7 @@ class RunConfig:
         model: its spec, from which workers load it.
         device: auto, cpu or cuda.
         precision: auto, fp32, bf16 or fp16.
-        batch: items per forward pass; None: found automatically.
+        batch_size: items per forward pass; None: found automatically.
         store: folder of the embedding store.
         executor: ray or inline.
         gpus: of one worker.

@@ -38,7 +38,7 @@ def encode_projected(
         items: names of images, or texts; all different.
         load_image: name -> encoded file; None: the items are texts.
         device: cpu, cuda or cuda:N.
-        batch: items per forward pass.
+        batch_size: items per forward pass.
         store: folder of the vector store.
     """
     content = compute_file_hash(base)

@@ -118,12 +118,12 @@ def collect_answers(
             "subsets": question.instance["subsets"],
             **dict(zip((TEXTS_HASH, IMAGES_HASH), hashes[question.instance["instance_id"]], strict=True)),
             "image": question.image_role,
-            "ways": len(question.order),
+            "n_options": len(question.order),
             "order": question.order,
             "wording": question.wording,
             "outcome": question.determine_outcome(reply),
             "reply": reply.text if reply else None,
-            "finish": reply.finish if reply else None,
+            "finish_reason": reply.finish_reason if reply else None,
         }
         for question, reply in answered
     ]

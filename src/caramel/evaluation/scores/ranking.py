@@ -14,14 +14,14 @@ from caramel.interfaces.benchmark import Index, Rankings
 from caramel.utils.arrays import Floats
 
 CELLS = 2**23  # scores held at a time: 64 MB
-COLUMNS = ("s_true", "s_other", "above", "equal", "candidates")
+COLUMNS = ("s_true", "s_other", "n_above", "n_tied", "n_candidates")
 
 
 def compute_rank_columns(task: Rankings, encode: Encode) -> dict[str, Floats]:
-    """Return ``s_true``, ``s_other``, ``above``, ``equal`` and ``candidates`` of each row, for the model that ``encode`` asks.
+    """Return ``s_true``, ``s_other``, ``n_above``, ``n_tied`` and ``n_candidates`` of each row, for the model that ``encode`` asks.
 
     Every place in a pool is a candidate of its own: another one with the same words or pixels ties with
-    it. A row in which any candidate has NaN has NaN everywhere but in ``candidates``.
+    it. A row in which any candidate has NaN has NaN everywhere but in ``n_candidates``.
     """
     prompts = list(dict.fromkeys(prompt for text in task.texts for prompt in text))
     positions = {prompt: i for i, prompt in enumerate(prompts)}

@@ -61,7 +61,7 @@ def ask_questions(model: Chooser, questions: Mapping[str, Question], folder: Pat
             bar.update()
             if reply.text is not None:
                 text = _HALF.sub("\ufffd", reply.text)
-                replies[missing[index]] = Reply(text, finish=reply.finish)
+                replies[missing[index]] = Reply(text, finish_reason=reply.finish_reason)
                 save_reply(missing[index], replies[missing[index]])
                 silent = 0
                 return
@@ -92,7 +92,7 @@ def load_replies(folder: Path) -> tuple[dict[str, Reply], int]:
                 case {"key": str(key), "reply": str(text), "finish": str(finish)} if not _HALF.search(
                     key + text + finish
                 ):
-                    replies[key] = Reply(text, finish=finish)
+                    replies[key] = Reply(text, finish_reason=finish)
                 case _:
                     broken += 1
     return replies, broken
@@ -105,7 +105,7 @@ def open_reply_log(folder: Path) -> Iterator[Callable[[str, Reply], None]]:
     with (folder / f"{uuid.uuid4().hex}.jsonl").open("w", encoding="utf-8") as file:
 
         def save_reply(key: str, reply: Reply) -> None:
-            line = {"key": key, "reply": reply.text, "finish": reply.finish}
+            line = {"key": key, "reply": reply.text, "finish": reply.finish_reason}
             file.write(json.dumps(line) + "\n")
             file.flush()
 

@@ -49,7 +49,7 @@ def compute_similarities(
     family = get_family(run.model)
     keys = image_keys if family.looks_at_images else None
     return build_similarities(
-        task, columns, keys, model=model.name, benchmark=benchmark, scored_by=family.score
+        task, columns, keys, model=model.name, benchmark=benchmark, score_type=family.score
     )
 
 
@@ -69,7 +69,7 @@ def build_similarities(
     *,
     model: str,
     benchmark: str,
-    scored_by: str,
+    score_type: str,
 ) -> pd.DataFrame:
     """Return the ``similarities`` of a task's rows with these score columns, and the rule that gave them.
 
@@ -81,15 +81,17 @@ def build_similarities(
         image_keys: content key of each of its images; None: the model looked at none.
         model: name.
         benchmark: name.
-        scored_by: the rule.
+        score_type: the rule.
     """
     rows = task.rows[["instance_id", "image_id", "subsets"]].assign(
         texts_hash=hash_texts(task), images_hash=None if image_keys is None else hash_images(task, image_keys)
     )
-    rows = rows.assign(scored_by=scored_by, **columns)
+    rows = rows.assign(score_type=score_type, **columns)
     if task.left_out is not None:
         unscored = task.left_out.rows[["instance_id", "image_id", "subsets"]]
-        unscored = unscored.assign(texts_hash=task.left_out.texts_hash, images_hash=None, scored_by=scored_by)
+        unscored = unscored.assign(
+            texts_hash=task.left_out.texts_hash, images_hash=None, score_type=score_type
+        )
         rows = pd.concat([rows, unscored], ignore_index=True)
     return build_frame(SIMILARITIES, rows.assign(model=model, benchmark=benchmark))
 

@@ -78,7 +78,7 @@ class Endpoint:
             has failed.
         largest: bytes of a response at most.
         alone: statuses that refuse one request alone, which has no reply then; others of 3xx and 4xx end all.
-        attempts: at one question.
+        max_attempts: at one question.
         pause: seconds before the second attempt; they double with each further one.
         longest: seconds that are waited at most, whatever the server asks for with Retry-After.
         workers: requests at once.

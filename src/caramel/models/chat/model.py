@@ -107,7 +107,7 @@ class ChatModel:
 def read_reply(response: Response) -> Reply | None:
     """Return what a response says and why it ended; None if it is no reply."""
     text = parse_text(response)
-    return None if text is None else Reply(text, finish=read_finish(response))
+    return None if text is None else Reply(text, finish_reason=read_finish(response))
 
 
 def load_chat(target: str, *, device: str, precision: str, name: str) -> ChatModel:

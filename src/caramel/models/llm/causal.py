@@ -96,7 +96,7 @@ class CausalLanguageModel:
         if fits:
             written = self._generate_batch([prompts[i] for i in fits], [requests[i] for i in fits])
             for index, output in zip(fits, written, strict=True):
-                outputs[index] = output._replace(tokens_in=lengths[index])
+                outputs[index] = output._replace(input_tokens=lengths[index])
         return outputs
 
     def _generate_batch(self, prompts: list[str], requests: list[Request]) -> list[ModelOutput]:
@@ -121,7 +121,7 @@ class CausalLanguageModel:
             text = self._tokenizer.decode(tokens[:end], skip_special_tokens=True)
             written = len(tokens) if end is None else end + 1
             finish = "length" if end is None else "stop"
-            outputs.append(ModelOutput(text, finish, tokens_out=written, seconds=seconds))
+            outputs.append(ModelOutput(text, finish, output_tokens=written, seconds=seconds))
         return outputs
 
     def _build_prompt(self, messages: tuple[Message, ...]) -> str:

@@ -248,7 +248,7 @@ def _answer_filters(rejects: pd.DataFrame) -> str:
     counts = rejects.groupby(["stage", "reason"], sort=True).size()
     lines = []
     for (stage, reason), count in counts.items():  # type: ignore[misc, has-type]
-        lines.append(f"{format_code(stage)}: {escape_markdown(reason)}: {count:,}")
+        lines.append(f"{format_code(stage)}: {escape_markdown(reason)}: {count:,}")  # type: ignore[has-type]
     return "Rows that were dropped, by stage and reason. " + "; ".join(lines) + "."
 
 

@@ -91,7 +91,9 @@ def _build_variant_params(run: str, section: Mapping[str, Any], rows: int, root:
     variant = run.rpartition("-")[0]
     overrides_path = root / OWN
     overrides = (
-        json.loads(overrides_path.read_text(encoding="utf-8")) if overrides_path.is_file() else section["overrides"]
+        json.loads(overrides_path.read_text(encoding="utf-8"))
+        if overrides_path.is_file()
+        else section["overrides"]
     )
     settings = {**section, **overrides.get(variant, {})}
     method = set_up(variant, settings["negatives"], settings.pop("weights", {}))

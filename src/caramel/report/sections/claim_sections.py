@@ -97,7 +97,7 @@ def compute_claim(data: Path, primary_comparison: Mapping[str, str]) -> dict[str
 
     Args:
         data: the folder of the stages' outputs.
-        contrast: variant, against, metric and subset.
+        primary_comparison: variant, against, metric and subset.
 
     Raises:
         Skipped: nothing was evaluated, or not this.

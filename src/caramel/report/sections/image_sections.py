@@ -110,7 +110,9 @@ def _build_funnel(raw: dict[str, Any], path: Path) -> TableBlock:
         rows.append([Cell(label), Cell(""), _build_share_cell(raw, path, "negatives", key)])
     share = format_percent(n_kept / negatives) if negatives else MISSING
     rows.append([Cell("… kept with an image"), Cell(format_count(n_kept)), Cell(share)])
-    least, level = (get_number(raw, "threshold", k, where=path) for k in ("faithfulness_threshold", "faithful_from"))
+    least, level = (
+        get_number(raw, "threshold", k, where=path) for k in ("faithfulness_threshold", "faithful_from")
+    )
     note = f"Faithful: the deciding judge's score, in [0, 1], is at least {level:g}."
     if least != level:
         note += f" Kept is from {least:g} on."

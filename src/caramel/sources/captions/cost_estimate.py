@@ -34,8 +34,8 @@ class CostEstimate(NamedTuple):
     num_sampled: int  # texts that the figures are from
     known: int  # requests whose replies are kept already
     requests: int
-    tokens_in: int
-    tokens_out: int
+    input_tokens: int
+    output_tokens: int
     cost: float  # in the currency of the prices
 
 
@@ -53,7 +53,7 @@ def estimate_cost(
 
     Args:
         pairs: table ``pairs``.
-        seed, attempts, parts, model, store: as in ``language_negatives``.
+        seed, max_attempts, parts, model, store: as in ``language_negatives``.
         sample: pairs at most that are looked at, evenly spread.
     """
     settings = LanguageModelSettings(**model)
@@ -72,7 +72,7 @@ def estimate_cost(
                 number += 1
     times = len(pairs) / max(1, len(some))
     requests, input_tokens, output_tokens = (
-        round(n * times) for n in (new.requests, new.tokens_in, new.tokens_out)
+        round(n * times) for n in (new.requests, new.input_tokens, new.output_tokens)
     )
     return CostEstimate(
         round(number * times),

@@ -33,7 +33,7 @@ def label_drafts(
     Args:
         pairs: table ``pairs``.
         verdicts: table ``verdicts``.
-        further_objects: a caption may leave out objects that its picture shows.
+        allow_unmentioned_objects: a caption may leave out objects that its picture shows.
 
     Returns:
         The rows, and the columns ``part`` (a subtype, or ``paraphrase``), ``ERRORS`` and ``right``: none of them is so. Of a

@@ -55,8 +55,8 @@ def write_negative(
         scene: what its picture shows.
         subtype: of the negative.
         rng: of the draws.
-        attempts: draws at most.
-        further_objects: a caption may leave objects out, if it does not say that nothing else is there.
+        max_attempts: draws at most.
+        allow_unmentioned_objects: a caption may leave objects out, if it does not say that nothing else is there.
         may_stand: whether a caption may stand in the pair's split.
     """
     reason = STILL_TRUE

@@ -131,7 +131,7 @@ def draw_images(
         pipeline, options: of ``load_pipeline``.
         prompts, seeds: one per picture.
         guidance, steps: how it is sampled.
-        size: pixels of the side.
+        image_size: pixels of the side.
         known: pictures (n, size, size, 3) of which only a part is drawn anew, by a pipeline that was trained for it
             (``training.recipes.text_to_image``); None: all is drawn.
         hidden: that part, (n, size, size).

@@ -85,7 +85,7 @@ def draw_pairs(
         pipeline, options: of ``load_pipeline``.
         rows: (positive scene, negative scene, seed); both scenes have the same background.
         suffix: appended to each prompt, in place of its final stop.
-        batch: cells per call of the pipeline.
+        batch_size: cells per call of the pipeline.
         guidance, steps: how it is sampled.
     """
     patches = list(dict.fromkeys(patch for row in rows for patch in _iter_patches(*row)))

@@ -59,10 +59,10 @@ def filter_images(
         judge: decides.
         second_judge: measured against the first, for example an image–text model against the
             exact reading; None for no measurement.
-        min_faithful: a candidate's least fit to its caption.
+        faithfulness_threshold: a candidate's least fit to its caption.
         margin: by how much a model's score of the negative caption must beat the positive's.
         keep_ambiguous: types whose positive caption stays true by construction.
-        calibration: how ``min_faithful`` was found, if it was, for the figures.
+        calibration: how ``faithfulness_threshold`` was found, if it was, for the figures.
         second_calibration: from which fit on the second judge accepts a candidate; None: from ``FAITHFUL``.
     """
     rows = candidates.merge(

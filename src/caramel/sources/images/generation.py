@@ -156,10 +156,10 @@ def generate_candidates(
         splits: negative_id -> split.
         generator: generator folder.
         until: of ``drawn_until``; None: all candidates are drawn.
-        shard: captions per shard, the unit of resuming.
-        guidance, steps, size, device: how the pipeline is called.
+        shard_size: captions per shard, the unit of resuming.
+        guidance, steps, image_size, device: how the pipeline is called.
         gpus: of one worker, where the device is a GPU.
-        batch: pictures per call of the pipeline.
+        batch_size: pictures per call of the pipeline.
         folder: where finished shards lie.
         put: called with each picture in turn; a pair of them stands together, the negative first.
         candidates, seed, executor: as their names say.
@@ -254,8 +254,8 @@ def choose_settings(
         guidance, steps: the grid.
         judge: name of the judge's backend.
         judge_checkpoint: checkpoint folder, for a judge that is a model.
-        further_objects: a caption may leave out objects that its picture shows.
-        generator, seed, size, batch, device, gpus, executor, folder: as in ``synthesize``.
+        allow_unmentioned_objects: a caption may leave out objects that its picture shows.
+        generator, seed, image_size, batch_size, device, gpus, executor, folder: as in ``synthesize``.
     """
     points = [{"guidance": g, "steps": s} for g, s in product(guidance, steps)]
     trials = tune_grid(

@@ -181,7 +181,7 @@ def sample_scene(rng: np.random.Generator, *, num_objects: int, typical_color_pr
     Args:
         rng: source of randomness.
         num_objects: number of objects, in [1, 3].
-        prior: probability in [0, 1] that a noun with a typical colour takes it.
+        typical_color_prob: probability in [0, 1] that a noun with a typical colour takes it.
     """
     nouns = rng.choice(len(NOUNS), size=num_objects, replace=False)
     cells = rng.choice(GRID * GRID, size=num_objects, replace=False)

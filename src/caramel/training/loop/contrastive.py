@@ -184,18 +184,18 @@ def train_clip(
         clip: model to train.
         examples: training rows, with the method that they are trained on by.
         validation: rows whose ``hits`` are measured at each checkpoint; empty sets are left out.
-        batch: captions of a step, with their negatives and paraphrases: the more of them a method takes, the fewer
+        batch_size: captions of a step, with their negatives and paraphrases: the more of them a method takes, the fewer
             rows, as in BiVLC. Which rows: ``examples.rows_of``.
-        workers: processes that read and decode pictures for the steps to come; 0: this one does. It changes nothing in
+        num_workers: processes that read and decode pictures for the steps to come; 0: this one does. It changes nothing in
             the weights. None are started for pictures that are held in memory.
         betas, eps: of AdamW.
-        trained, last_layers, lora: as in ``trained.freeze``; corrections are part of the weights at the end.
-        ema: decay of an average of the weights, which is then what is measured, and what the model ends with.
+        trainable, unlocked_layers, lora: as in ``trained.freeze``; corrections are part of the weights at the end.
+        ema_decay: decay of an average of the weights, which is then what is measured, and what the model ends with.
         micro_batch_size: rows of a batch that are encoded at a time, in less memory and more time; the gradient is that
             of the whole batch (``grad_cache``).
-        recompute: whether layers are computed again for their gradient, in less memory and more time.
+        grad_checkpointing: whether layers are computed again for their gradient, in less memory and more time.
         patience: checkpoints without a better ``select``, after which training ends.
-        max_gradient: norm to which a longer gradient is cut; None: none is.
+        grad_clip_norm: norm to which a longer gradient is cut; None: none is.
         on_points: called with the new points of the curve at each checkpoint, for tracking.
         group: the processes that train together, this one among them: each of the batches is shared among them. All measure,
             and the first alone writes to ``scratch`` and tells.

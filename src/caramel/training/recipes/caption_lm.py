@@ -80,11 +80,11 @@ def train_writer(
 
     Args:
         seed: of the weights and of the lessons.
-        batch: lessons in a step.
-        width, layers: of the model; width is a multiple of ``HEAD``, and there are two layers at least.
+        batch_size: lessons in a step.
+        hidden_size, num_layers: of the model; a multiple of ``HEAD``, and two layers at least.
         scratch: where resumable state lies.
         out: folder of the model.
-        steps, lr, warmup, checkpoint_every, device, precision, on_points: as their names say.
+        steps, lr, num_layers, checkpoint_every, device, precision, on_points: as their names say.
     """
     import torch
 

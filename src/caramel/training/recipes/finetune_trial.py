@@ -58,7 +58,7 @@ def finetune_trial(
     """Fine-tune one variant with one seed in ``scratch``, tracked as one MLflow run; see ``trained``.
 
     Args:
-        processes: that train together, on this machine.
+        nproc: that train together, on this machine.
         planned: the run.
         ending: where the trial may be ended early: by which metric, the steps from checkpoint to checkpoint, and all steps.
         point, scratch, given: as in ``trained``.
@@ -125,7 +125,12 @@ def train_variant(
     torch.set_num_threads(1)  # one process per core, and the same weights on any number of cores
     variant, seed = point["variant"], point["seed"]
     name, out = f"{variant}-{seed}", Path(scratch) / CHECKPOINT
-    settings = {"negatives": negatives, "wise_ft_alphas": wise_ft_alphas, **settings, **point.get("overrides", {})}
+    settings = {
+        "negatives": negatives,
+        "wise_ft_alphas": wise_ft_alphas,
+        **settings,
+        **point.get("overrides", {}),
+    }
     method = set_up(variant, settings.pop("negatives"), settings.pop("weights", {}))
     wise_ft_alphas = settings.pop("wise_ft_alphas")
     train_rows, val_rows = split_rows(rows)

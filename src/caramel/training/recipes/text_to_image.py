@@ -74,13 +74,13 @@ def train_pixart(
         images: encoded files by image_id.
         texts: captions to learn the vocabulary from.
         pretrained: not used by this backend.
-        size: side of the pictures in pixels, a multiple of ``patch``.
+        image_size: side of the pictures in pixels, a multiple of ``patch``.
         border: pixels at each side of every picture that are shown as they are, and never drawn.
         seed: of the initial weights, the batches and the noise.
-        ema: decay of the averaged weights, which are the ones saved.
-        drop_caption: share of captions left empty, for classifier-free guidance.
-        shown: share of pictures of which some patches are shown as they are, for the model to fill in the others.
-        workers: as in ``contrastive.fit``.
+        ema_decay: decay of the averaged weights, which are the ones saved.
+        caption_dropout: share of captions left empty, for classifier-free guidance.
+        visible_frac: share of pictures of which some patches are shown as they are, for the model to fill in the others.
+        num_workers: as in ``contrastive.fit``.
         scratch: where resumable state lies.
         steps, batch, lr, warmup, width, layers, checkpoint_every, device, precision, on_points:
             as their names say.

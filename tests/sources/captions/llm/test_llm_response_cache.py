@@ -52,7 +52,7 @@ def test_the_table_holds_what_was_used_in_the_order_of_keys_whatever_came_first(
         with open_replies(path) as store:
             for i in order:
                 store.put_reply(
-                    KEYS[i], SAID._replace(tokens_in=None if i == 1 else i, text=None if i == 2 else "x")
+                    KEYS[i], SAID._replace(input_tokens=None if i == 1 else i, text=None if i == 2 else "x")
                 )
             table(store, tmp_path / f"{order[0]}.parquet")
             found.append((tmp_path / f"{order[0]}.parquet").read_bytes())
@@ -72,7 +72,7 @@ def test_a_request_without_a_reply_is_in_the_table_and_is_asked_again_by_the_nex
     with open_replies(tmp_path / "r.sqlite") as store:
         store.put_reply(KEYS[0], none)
         assert store.get_reply(KEYS[0]) == (none._replace(problem=""), True)
-        assert table(store, tmp_path / "r.parquet")["finish"].tolist() == ["failed"]
+        assert table(store, tmp_path / "r.parquet")["finish_reason"].tolist() == ["failed"]
     with open_replies(tmp_path / "r.sqlite") as store:
         assert store.get_reply(KEYS[0]) is None
         assert store.import_table(tmp_path / "r.parquet") == 1
@@ -140,10 +140,10 @@ def test_a_reply_that_is_not_as_it_was_written_is_asked_again(
 
 def test_half_a_surrogate_pair_is_kept_as_the_sign_for_none(tmp_path: Path) -> None:
     with open_replies(tmp_path / "r.sqlite") as store:
-        said = store.put_reply(KEYS[0], SAID._replace(text="a\ud83d\0b", finish="\ud800"))
-        assert (said.text, said.finish) == ("a\ufffd\0b", "\ufffd")
+        said = store.put_reply(KEYS[0], SAID._replace(text="a\ud83d\0b", finish_reason="\ud800"))
+        assert (said.text, said.finish_reason) == ("a\ufffd\0b", "\ufffd")
         rows = table(store, tmp_path / "r.parquet")
-        assert (rows["text"].tolist(), rows["finish"].tolist()) == (["a\ufffd\0b"], ["\ufffd"])
+        assert (rows["text"].tolist(), rows["finish_reason"].tolist()) == (["a\ufffd\0b"], ["\ufffd"])
 
 
 def test_a_second_run_at_the_same_time_is_told_to_wait(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ def test_a_cap_ends_the_run_what_came_is_kept_and_a_higher_one_goes_on(
     first = len(server.requests)
     assert 5 <= first == spent.requests < 10
     assert spent.cost == EACH * first <= (caps[2] or 10**9)
-    assert spent.tokens_in + spent.tokens_out <= (caps[1] or 10**9)
+    assert spent.input_tokens + spent.output_tokens <= (caps[1] or 10**9)
     with pytest.raises(ResourceError, match=named):  # the cap is on the data set, not on one run
         run(server, answer, store, texts, spent=Usage(Budget(1e6, 0.0, *caps)))
     assert len(server.requests) == first
@@ -311,9 +311,9 @@ def test_what_is_counted_is_what_the_server_says_and_else_an_estimate(
         ["A.", "B."],
         spent=counted,
     )
-    assert (counted.requests, counted.tokens_in, counted.tokens_out) == (2, 2000, 1000)
+    assert (counted.requests, counted.input_tokens, counted.output_tokens) == (2, 2000, 1000)
     assert counted.cost == pytest.approx(0.014)
     assert str(counted) == "2 requests, 3,000 tokens, cost 0.01"
     run(server, lambda *_: says('{"follows": "no"}'), store, ["C."], spent=guessed)
-    assert 100 < guessed.tokens_in < 1000
-    assert guessed.tokens_out == 5
+    assert 100 < guessed.input_tokens < 1000
+    assert guessed.output_tokens == 5

@@ -57,7 +57,7 @@ def test_every_subtype_of_every_caption_and_a_paraphrase_are_written_or_rejected
     verdicts, replies = read(out, "verdicts"), read(out, "replies")
     assert set(verdicts["id"]) == {*negatives["negative_id"], *(paraphrases["pair_id"] + ":paraphrase")}
     assert len(replies) == len(server.requests)
-    assert replies["tokens_in"].eq(100).all()
+    assert replies["input_tokens"].eq(100).all()
 
 
 def test_temperatures_are_those_of_the_steps(server: ChatServer, tmp_path: Path) -> None:

@@ -34,8 +34,17 @@ BOUNDS = Bounds(
     entailment_threshold=0.5,
     grammar_threshold=0.5,
 )
-NEGATIVE = ("statement", "finished", "plain", "new", "one_change", "place", "subtype", "unsaid")
-PARAPHRASE = ("statement", "finished", "plain", "new", "overlap")
+NEGATIVE = (
+    "statement",
+    "complete",
+    "single_sentence",
+    "not_copy",
+    "one_change",
+    "edit_location",
+    "subtype",
+    "novel_word",
+)
+PARAPHRASE = ("statement", "complete", "single_sentence", "not_copy", "overlap")
 EXAMPLES = [(name, example) for name in list_prompt_names() for example in load_prompt(name).examples]
 MOST_WORDS = {"obj": 3, "att": 2, "rel": 4}
 

@@ -27,8 +27,8 @@ class Usage:
 
     budget: Budget
     requests: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
     reserved_requests: int = 0
     reserved_in: int = 0
     reserved_out: int = 0
@@ -36,40 +36,44 @@ class Usage:
     @property
     def cost(self) -> float:
         """The cost of the tokens that were read and written."""
-        return self._compute_cost(self.tokens_in, self.tokens_out)
+        return self._compute_cost(self.input_tokens, self.output_tokens)
 
-    def _compute_cost(self, tokens_in: int, tokens_out: int) -> float:
-        return (self.budget.price_per_mtok_in * tokens_in + self.budget.price_per_mtok_out * tokens_out) / PER
+    def _compute_cost(self, input_tokens: int, output_tokens: int) -> float:
+        return (
+            self.budget.price_per_mtok_in * input_tokens + self.budget.price_per_mtok_out * output_tokens
+        ) / PER
 
     def record_reply(self, output: ModelOutput, request: Request) -> None:
         """Count a reply."""
         self.requests += 1
-        self.tokens_in += estimate_request_tokens(request) if output.tokens_in is None else output.tokens_in
-        self.tokens_out += (
-            estimate_tokens(output.text or "") if output.tokens_out is None else output.tokens_out
+        self.input_tokens += (
+            estimate_request_tokens(request) if output.input_tokens is None else output.input_tokens
+        )
+        self.output_tokens += (
+            estimate_tokens(output.text or "") if output.output_tokens is None else output.output_tokens
         )
 
     def reserve_request(self, request: Request) -> str | None:
         """Set aside what a request may cost at most; return which cap that would break, and then set nothing aside."""
         requests = self.requests + self.reserved_requests + 1
-        tokens_in = self.tokens_in + self.reserved_in + estimate_request_tokens(request)
-        tokens_out = self.tokens_out + self.reserved_out + request.max_tokens
-        broken = self._find_broken_cap(requests, tokens_in, tokens_out)
+        input_tokens = self.input_tokens + self.reserved_in + estimate_request_tokens(request)
+        output_tokens = self.output_tokens + self.reserved_out + request.max_tokens
+        broken = self._find_broken_cap(requests, input_tokens, output_tokens)
         if broken is None:
             self._add_reservation(request, 1)
         return broken
 
     def find_exceeded_cap(self) -> str | None:
         """Return which cap the replies so far are beyond; None if there is none."""
-        return self._find_broken_cap(self.requests, self.tokens_in, self.tokens_out)
+        return self._find_broken_cap(self.requests, self.input_tokens, self.output_tokens)
 
-    def _find_broken_cap(self, requests: int, tokens_in: int, tokens_out: int) -> str | None:
+    def _find_broken_cap(self, requests: int, input_tokens: int, output_tokens: int) -> str | None:
         caps = self.budget
         if caps.requests is not None and requests > caps.requests:
             return f"max_requests = {caps.requests:,}"
-        if caps.tokens is not None and tokens_in + tokens_out > caps.tokens:
+        if caps.tokens is not None and input_tokens + output_tokens > caps.tokens:
             return f"max_total_tokens = {caps.tokens:,}"
-        if caps.cost is not None and self._compute_cost(tokens_in, tokens_out) > caps.cost:
+        if caps.cost is not None and self._compute_cost(input_tokens, output_tokens) > caps.cost:
             return f"max_cost = {caps.cost:g}"
         return None
 
@@ -84,7 +88,7 @@ class Usage:
 
     def __str__(self) -> str:
         """Say it in a few words."""
-        tokens = self.tokens_in + self.tokens_out
+        tokens = self.input_tokens + self.output_tokens
         return f"{self.requests:,} requests, {tokens:,} tokens, cost {self.cost:,.2f}"
 
 

@@ -54,12 +54,12 @@ class Bounds:
     """Thresholds of the verdicts.
 
     Attributes:
-        longest: of words, as a multiple of the caption's.
-        similar: similarity of letters, in [0, 1], from which on a text is its caption again.
-        slack: words beside the named ones that one change may touch.
-        overlap: share of the caption's content words that a paraphrase keeps at least.
-        entailed: probability, in [0, 1], from which on a text follows from another.
-        grammatical: probability, in [0, 1], from which on a text is a sound sentence.
+        max_length_ratio: of words, as a multiple of the caption's.
+        max_similarity: similarity of letters, in [0, 1], from which on a text is its caption again.
+        max_extra_edits: words beside the named ones that one change may touch.
+        min_overlap: share of the caption's content words that a paraphrase keeps at least.
+        entailment_threshold: probability, in [0, 1], from which on a text follows from another.
+        grammar_threshold: probability, in [0, 1], from which on a text is a sound sentence.
     """
 
     max_length_ratio: float
@@ -83,13 +83,13 @@ class Verdict:
     """The verdicts on one text, as in table ``verdicts``."""
 
     statement: bool | None = None
-    finished: bool | None = None
-    plain: bool | None = None
-    new: bool | None = None
+    complete: bool | None = None
+    single_sentence: bool | None = None
+    not_copy: bool | None = None
     one_change: bool | None = None
-    place: bool | None = None
+    edit_location: bool | None = None
     subtype: bool | None = None
-    unsaid: bool | None = None
+    novel_word: bool | None = None
     overlap: bool | None = None
     grammar: bool | None = None
     entailment: bool | None = None
@@ -102,13 +102,13 @@ class Verdict:
 
 REASONS = {
     "statement": "a question",
-    "finished": "unfinished",
-    "plain": "superfluous text",
-    "new": "negligible change",
+    "complete": "unfinished",
+    "single_sentence": "superfluous text",
+    "not_copy": "negligible change",
     "one_change": "more than one change",
-    "place": "changed elsewhere than asked",
+    "edit_location": "changed elsewhere than asked",
     "subtype": "another kind of word than asked",
-    "unsaid": "says anew what is said of the image",
+    "novel_word": "says anew what is said of the image",
     "overlap": "too few words in common",
     "grammar": "no sound sentence",
     "entailment": "the entailment model does not agree",
@@ -124,7 +124,7 @@ PROBLEMS = {
     "spatial": "wrong spatial setting",
     "meaning": "altered meaning",
 }
-CLASSES = (REASONS["new"], *PROBLEMS.values(), REASONS["plain"])  # all five
+CLASSES = (REASONS["not_copy"], *PROBLEMS.values(), REASONS["single_sentence"])  # all five
 
 
 def evaluate_negative(
@@ -145,13 +145,13 @@ def evaluate_negative(
     swapped = change.subtype.startswith("swap")
     return Verdict(
         statement=not _is_question(text),
-        finished=_is_finished(text),
-        plain=_is_plain(caption, text, bounds.max_length_ratio),
-        new=not _is_copy(caption, text, bounds.max_similarity),
+        complete=_is_finished(text),
+        single_sentence=_is_plain(caption, text, bounds.max_length_ratio),
+        not_copy=not _is_copy(caption, text, bounds.max_similarity),
         one_change=one_change,
-        place=at_location,
+        edit_location=at_location,
         subtype=_has_expected_type(change),
-        unsaid=None if swapped else not set(normalise_words(change.new)) - LITTLE <= image_words,
+        novel_word=None if swapped else not set(normalise_words(change.new)) - LITTLE <= image_words,
     )
 
 
@@ -161,9 +161,9 @@ def evaluate_paraphrase(caption: str, text: str, bounds: Bounds) -> Verdict:
     overlap = len(content & set(normalise_words(text))) / len(content) if content else 1.0
     return Verdict(
         statement=not _is_question(text),
-        finished=_is_finished(text),
-        plain=_is_plain(caption, text, bounds.max_length_ratio),
-        new=not _is_copy(caption, text, bounds.max_similarity),
+        complete=_is_finished(text),
+        single_sentence=_is_plain(caption, text, bounds.max_length_ratio),
+        not_copy=not _is_copy(caption, text, bounds.max_similarity),
         overlap=overlap >= bounds.min_overlap,
     )
 

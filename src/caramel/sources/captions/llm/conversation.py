@@ -83,7 +83,7 @@ def ask_until_valid(
         answer = parse_answer(output.text, load_prompt(prompt_input.prompt).answer)
         if answer is not None:
             return answer
-        reason = EMPTY if not output.text.strip() else CUT if output.finish == "length" else MALFORMED
+        reason = EMPTY if not output.text.strip() else CUT if output.finish_reason == "length" else MALFORMED
         prompt_input = prompt_input._replace(failed=(*prompt_input.failed, FailedAnswer(output.text, FORM)))
     return reason
 

@@ -27,7 +27,7 @@ from caramel.schemas.contracts import check_table
 from caramel.schemas.llm import REPLIES
 
 COLUMNS = tuple(REPLIES.columns)
-ANSWER = COLUMNS[6:]  # text, finish, tokens_in, tokens_out, seconds
+ANSWER = COLUMNS[6:]  # text, finish, input_tokens, output_tokens, seconds
 ROWS = 8192  # of a part of the table
 DIGITS = 32  # of the hash of a key
 _HALF = re.compile("[\ud800-\udfff]")
@@ -109,7 +109,7 @@ class ReplyStore:
         """
         if output.text is not None:
             output = output._replace(
-                text=_HALF.sub("\ufffd", output.text), finish=_HALF.sub("\ufffd", output.finish)
+                text=_HALF.sub("\ufffd", output.text), finish_reason=_HALF.sub("\ufffd", output.finish_reason)
             )
         row = (key.reply_id, *key, *output[: len(ANSWER)])
         table = "main.replies" if output.text is not None else "temp.unanswered"
@@ -161,7 +161,7 @@ class ReplyStore:
             )
             while part := rows.fetchmany(ROWS):
                 yield pd.DataFrame([row[: len(COLUMNS)] for row in part], columns=list(COLUMNS)).astype(
-                    {"tokens_in": "Int64", "tokens_out": "Int64"}
+                    {"input_tokens": "Int64", "output_tokens": "Int64"}
                 )
 
     def _mark_used(self, reply_id: str, table: str) -> bool:

@@ -13,7 +13,7 @@ def log_replies(path: Path) -> None:
     """Log the replies of a table, written by stage ``negatives``, as one run; its bytes are its key."""
     import mlflow
 
-    rows = read_table(REPLIES, path, ["model", "prompt", "tokens_in", "tokens_out", "finish"])
+    rows = read_table(REPLIES, path, ["model", "prompt", "input_tokens", "output_tokens", "finish_reason"])
     params = dict(prompt.split("@") for prompt in rows["prompt"].unique())
     params |= {"models": " ".join(rows["model"].unique())}
     counts = rows["prompt"].str.split("@").str[0].value_counts()
@@ -25,6 +25,6 @@ def log_replies(path: Path) -> None:
         tags={"stage": "negatives"},
     ):
         mlflow.log_metrics({f"requests/{name}": float(number) for name, number in counts.items()})
-        counted = [name for name in ("tokens_in", "tokens_out") if rows[name].notna().any()]
+        counted = [name for name in ("input_tokens", "output_tokens") if rows[name].notna().any()]
         mlflow.log_metrics({name: float(rows[name].sum()) for name in counted})
-        mlflow.log_metric("failed", float((rows["finish"] == "failed").sum()))
+        mlflow.log_metric("failed", float((rows["finish_reason"] == "failed").sum()))

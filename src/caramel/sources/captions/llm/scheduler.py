@@ -32,7 +32,7 @@ class RequestSettings:
         seed: draws of words depend on this and the question alone.
         examples: that a prompt shows at most.
         max_tokens: of an answer.
-        structured: whether the server is to see to the form of answers.
+        response_schema: whether the server is to see to the form of answers.
         max_connections: requests under way.
     """
 

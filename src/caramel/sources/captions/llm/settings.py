@@ -107,7 +107,10 @@ def load_writer(
         else {*prompt_files.list_prompt_names()} - OF_PARAPHRASES - {prompt_files.OF_GRAPHS}
     )
     opens = partial(
-        LANGUAGE_MODELS[backend].load, target, max_connections=settings.max_connections, workers=settings.workers
+        LANGUAGE_MODELS[backend].load,
+        target,
+        max_connections=settings.max_connections,
+        workers=settings.workers,
     )
     return build_named_model(
         opens, settings.name, _find_published_model(replies, prompts), f"writer of {part}"
