@@ -97,7 +97,7 @@ def test_a_batch_far_too_large_for_the_gpu_says_what_to_lower(rows, files, clip_
     torch.cuda.set_per_process_memory_fraction((2**27 + used) / torch.cuda.mem_get_info()[1])
     try:
         with pytest.raises(
-            ResourceError, match=r"'t' does not fit into the memory of 'cuda:0'.* Lower `batch`"
+            ResourceError, match=r"'t' does not fit into the memory of 'cuda:0'.* Lower `batch_size`"
         ):
             trained(clip_folder, many, files, tmp_path, "fp32", "infonce", batch=len(many))
     finally:

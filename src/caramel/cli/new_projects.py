@@ -53,6 +53,8 @@ def upgrade() -> None:
         echo(f"wrote {name}")
     if LATEST in done.written and (note := format_local_warning()):
         echo(f"{LATEST}: {note}")
+    for name in done.renamed:
+        echo(f"renamed keys in {name}")
     for name in done.conflicts:
         echo(
             f"kept {name}, which you changed and caramel did too; its new form is {ASIDE / name}: take what you want"

@@ -6,7 +6,8 @@ rewrites the files of a project, and the params in an old pin are read by their 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _TRAINING = {"batch": "batch_size", "warmup": "warmup_steps"}
@@ -62,9 +63,61 @@ _BY_SECTION: Mapping[str, Mapping[str, str]] = {
     "evaluate": {"retrieval": "retrieval_images", "batch": "batch_size", "bootstrap": "n_bootstrap"},
     "report": {"contrast": "primary_comparison"},
 }
-# Old dotted key -> new dotted key. ``finetune.own.VARIANT`` and ``finetune.search.space.VARIANT`` hold keys of finetune.
+# Checks of a text that ``negatives.language_model.required`` names.
+CHECKS: Mapping[str, str] = {
+    "finished": "complete",
+    "plain": "single_sentence",
+    "new": "not_copy",
+    "place": "edit_location",
+    "unsaid": "novel_word",
+}
+# Old dotted key -> new dotted key.
 RENAMED: Mapping[str, str] = {
     f"{section}.{old}": f"{section}.{new}"
     for section, names in _BY_SECTION.items()
     for old, new in names.items()
 }
+_FORMER = {new: old for old, new in _BY_SECTION["finetune"].items()}
+
+
+def rename_key(path: Sequence[str], key: str) -> str:
+    """Return the name today of a key below a path of keys, whose names may be old or new.
+
+    ``finetune.overrides`` and ``finetune.search.space`` hold keys of ``finetune`` for each variant, which may be dotted
+    (``lora.rank``).
+    """
+    section = ".".join(path)
+    of_variant = len(path) == 3 and path[:2] in (["finetune", "own"], ["finetune", "overrides"])
+    if of_variant or (len(path) == 4 and path[:3] == ["finetune", "search", "space"]):
+        section = "finetune"
+    head, dot, rest = key.partition(".")
+    return _BY_SECTION.get(section, {}).get(head, head) + dot + rest
+
+
+def rename_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return params, of whatever version, with the names of today."""
+    return {key: _rename_value([key], value) for key, value in params.items()}
+
+
+def _rename_value(path: list[str], value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {rename_key(path, key): _rename_value([*path, key], part) for key, part in value.items()}
+    if path[-1] == "required" and isinstance(value, list):
+        return [CHECKS.get(name, name) if isinstance(name, str) else name for name in value]
+    return value
+
+
+def rename_dotted(text: str) -> str:
+    """Return a text in which each old dotted key has its new name; ``dvc.yaml`` names keys so."""
+    return _DOTTED.sub(lambda match: RENAMED[match[0]], text)
+
+
+def get_former_key(key: str) -> str:
+    """Return the name that caramel 0.1 had for a key of ``finetune``; a search draws by it, so that its points stay."""
+    head, dot, rest = key.partition(".")
+    return _FORMER.get(head, head) + dot + rest
+
+
+_DOTTED = re.compile(
+    r"(?<![\w.])(?:{})(?![\w.])".format("|".join(map(re.escape, sorted(RENAMED, key=len, reverse=True))))
+)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, to_json
 
+from caramel.config.renamed import RENAMED
 from caramel.config.search_space import draw_points, merge_point
 from caramel.errors import ConfigError, format_items
 from caramel.io.safe_yaml import read_yaml, refuse_secrets
@@ -435,6 +436,8 @@ class Finetune(Section):
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"] or ["weights"]))
             message = first["msg"].removeprefix("Value error, ")
+            if new := RENAMED.get(f"finetune.{key}"):
+                message = f"the key is now {new.removeprefix('finetune.')}; `caramel upgrade` rewrites params.yaml and params/"
             raise ValueError(f"{variant}: {key} = {first['input']!r:.200}: {message}") from None
         if unknown := sorted(set(weights) - set(known)):
             raise ValueError(f"{variant} has no weight {unknown[0]!r}; it has: {', '.join(known) or 'none'}")
@@ -542,11 +545,22 @@ def parse_config(raw: Mapping[str, Any], where: str) -> Config:
     try:
         return Config.model_validate_json(json.dumps(raw))
     except ValidationError as error:
-        problems = [_format_problem(dict(e)) for e in error.errors()]
+        problems = _list_problems([dict(e) for e in error.errors()])
     raise ConfigError(
         f"{where} has {len(problems)} wrong entries:\n{format_items(problems, 20)}\n"
         f"Every key is explained in params/default.yaml."
     )
+
+
+def _list_problems(errors: Sequence[dict[str, Any]]) -> list[str]:
+    """Return a line for each error; a key that is missing because the old one is there is told by that alone."""
+    keys = [".".join(map(str, error["loc"])) for error in errors]
+    renamed = {RENAMED[key] for key in keys if key in RENAMED}
+    return [
+        _format_problem(error)
+        for error, key in zip(errors, keys, strict=True)
+        if not (error["type"] == "missing" and key in renamed)
+    ]
 
 
 def _format_problem(error: dict[str, Any]) -> str:
@@ -554,6 +568,8 @@ def _format_problem(error: dict[str, Any]) -> str:
     path = [str(part) for part in error["loc"]]
     key = ".".join(path)
     if error["type"] == "extra_forbidden":
+        if new := RENAMED.get(key):
+            return f"{key}: the key is now {new}; `caramel upgrade` rewrites params.yaml and params/"
         section: Any = Config
         for part in path[:-1]:
             section = section.model_fields[part].annotation

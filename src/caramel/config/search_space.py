@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from caramel.config.renamed import get_former_key
+
 Point = dict[str, Any]  # key -> value
 DISTRIBUTIONS = ("uniform", "loguniform", "choice")
 MOST = 10_000  # points of a variant
@@ -42,7 +44,9 @@ def draw_points(space: Mapping[str, Any], draws: int | None, *, seed: int, name:
     repeats = draws if drawn and draws else 1
     if (number := math.prod(map(len, lists.values())) * repeats) > MOST:
         raise ValueError(f"these are {number:,} points, and {MOST:,} is the most")
-    generators = {key: np.random.default_rng([seed, *name.encode(), 0, *key.encode()]) for key in drawn}
+    generators = {
+        key: np.random.default_rng([seed, *name.encode(), 0, *get_former_key(key).encode()]) for key in drawn
+    }
     distinct: dict[str, Point] = {}
     for combination in product(*lists.values()):
         for _ in range(repeats):

@@ -38,7 +38,7 @@ class TextEncoder(Protocol):
     def identity(self) -> Identity: ...  # noqa: D102
 
     def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d); ``batch`` None: found automatically."""
+        """Return unit vectors, shape (n, d); ``batch_size`` None: found automatically."""
         ...
 
 
@@ -52,11 +52,11 @@ class DualEncoder(Protocol):
     def identity(self) -> Identity: ...  # noqa: D102
 
     def encode_images(self, images: Sequence[bytes], batch_size: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d), for encoded image files; ``batch`` None: found automatically."""
+        """Return unit vectors, shape (n, d), for encoded image files; ``batch_size`` None: found automatically."""
         ...
 
     def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d); ``batch`` None: found automatically."""
+        """Return unit vectors, shape (n, d); ``batch_size`` None: found automatically."""
         ...
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from caramel.errors import ConfigError
 from caramel.io.files import compute_file_hash, create_empty_folder
 from caramel.project.create import INPUTS, SUMS, hash_managed_files, write_files
+from caramel.project.params_upgrade import rename_project_keys
 from caramel.project.project_files import build_project_files
 from caramel.runtime.code_deps import CARAMEL, Package
 from caramel.runtime.code_manifest import (
@@ -39,6 +40,7 @@ class UpgradeResult:
     """What an upgrade did to a project."""
 
     written: tuple[str, ...]  # files that were brought up to date
+    renamed: tuple[str, ...]  # files of the user in which keys got their new names
     conflicts: tuple[
         str, ...
     ]  # files that the user changed and caramel did too; the new forms are in ``ASIDE``
@@ -72,6 +74,7 @@ def upgrade_project(
     old = _save_previous_graph(root)
     known = read_sums(old / SUMS)
     written, conflicts = _update_files(root, files, known)
+    renamed = rename_project_keys(root)
     after = load_stages(root)
     code = hash_stage_sources(after, root, package)
     rerun = _find_stale_stages(after, written, code, old)
@@ -82,6 +85,7 @@ def upgrade_project(
     existing_dropped = tuple(name for name in sorted(dropped) if (root / name).is_file())
     return UpgradeResult(
         tuple(written),
+        tuple(renamed),
         tuple(conflicts),
         existing_dropped,
         rerun,

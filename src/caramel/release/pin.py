@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from caramel.config.renamed import rename_params
 from caramel.errors import ConfigError, DataError, format_items
 from caramel.io.image_store import ImageStore, is_shard
 from caramel.io.readers import open_parquet
@@ -83,7 +84,7 @@ def create_pin(name: str, root: Path) -> Pin:
 
 
 def load_params(root: Path) -> dict[str, Any]:
-    """Return ``params.yaml`` as JSON holds it."""
+    """Return ``params.yaml`` as JSON holds it, by the names of today."""
     path = root / "params.yaml"
     try:
         held: dict[str, Any] = json.loads(
@@ -92,7 +93,7 @@ def load_params(root: Path) -> dict[str, Any]:
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{path} holds what a pin cannot: {error}. Run `caramel doctor`.") from error
     refuse_secrets(held, str(path))
-    return held
+    return rename_params(held)
 
 
 def verify_pin(name: str, root: Path) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from caramel.config.renamed import rename_params
 from caramel.errors import ConfigError, DataError, format_items
 from caramel.io.files import write_text
 from caramel.io.regular_files import read_plain_text
@@ -122,7 +123,7 @@ def read_pin(name: str, root: Path, source: str | None = None) -> Pin:
         )
     if problems := [*problems, *_find_checksum_problems(raw, checksum)]:
         raise build_pin_error(label, problems, cure)
-    return pinned
+    return pinned.model_copy(update={"params": rename_params(pinned.params)})
 
 
 def _reject_duplicate_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from caramel.config.renamed import rename_params
 from caramel.errors import DataError
 from caramel.io.safe_yaml import parse_yaml
 from caramel.release.pin import (
@@ -58,7 +59,7 @@ def resolve_version(name: str, root: Path) -> Pin:
         raise DataError(f"{name!r} {what}. Pins: {', '.join(names) or 'none'}; '.' is the data on disk.")
     where = f"params.yaml of {name}"
     text = (read_git_file(commit, "params.yaml", root) or b"").decode(errors="replace")
-    params = json.loads(json.dumps(parse_yaml(text, where) or {}))
+    params = rename_params(json.loads(json.dumps(parse_yaml(text, where) or {})))
     return _build_version(name, commit, outs, params, root)
 
 

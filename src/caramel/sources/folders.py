@@ -33,9 +33,9 @@ def read_pairs(
     """Return the pairs of a folder, split by image, after handing over its images.
 
     Args:
-        files: folder with SugarCrepe(++) files, or with images (in it or in its ``images/``) and
+        data_dir: folder with SugarCrepe(++) files, or with images (in it or in its ``images/``) and
             one captions table with the columns ``filename`` and ``caption``.
-        held_out: shares in [0, 1] of the images that go to val and to test; an image is in one split.
+        val_test_frac: shares in [0, 1] of the images that go to val and to test; an image is in one split.
         seed: of the split, which depends on this and the set of image names alone.
         put: called with each image that can be used, in the order of the captions.
         unused: what sources that sample need.

@@ -216,7 +216,7 @@ def test_a_step_that_does_not_fit_into_memory_says_what_to_lower(tmp_path, error
 
     run.loss = full
     with pytest.raises(
-        ResourceError, match=r"Training 't' does not fit into the memory of 'cpu'.* Lower `batch`"
+        ResourceError, match=r"Training 't' does not fit into the memory of 'cpu'.* Lower `batch_size`"
     ):
         run_training(run, scratch=tmp_path, title="t")
     assert steps(tmp_path) == ["step-00000010"]

@@ -247,7 +247,7 @@ def _answer_filters(rejects: pd.DataFrame) -> str:
         return "Nothing was dropped."
     counts = rejects.groupby(["stage", "reason"], sort=True).size()
     lines = []
-    for (stage, reason), count in counts.items():  # type: ignore[misc, has-type]
+    for (stage, reason), count in counts.items():  # type: ignore[misc]
         lines.append(f"{format_code(stage)}: {escape_markdown(reason)}: {count:,}")  # type: ignore[has-type]
     return "Rows that were dropped, by stage and reason. " + "; ".join(lines) + "."
 

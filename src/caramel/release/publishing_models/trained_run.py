@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from caramel.config.renamed import rename_params
 from caramel.errors import DataError
 from caramel.release.pin_file import Pin
 from caramel.release.runs import find_tracked_runs
@@ -16,7 +17,8 @@ from caramel.training.variants import resolve_steps, set_up
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-OWN = "data/finetune/overrides.json"  # by variant, what it has of its own, also by a search
+OVERRIDES = "data/finetune/overrides.json"  # settings of single variants, those that a search chose included
+FORMER_OVERRIDES = "data/finetune/own.json"  # of caramel 0.1
 
 
 def find_training_run(run: str, output: str, pinned: Pin, root: Path) -> str:
@@ -66,7 +68,8 @@ def _explain_mismatch(tried: Run, run: str, output: str, pinned: Pin, root: Path
     """Return what keeps a run from having made the model, "" where nothing does."""
     if tried.info.status != "FINISHED":
         return f"is {tried.info.status}"
-    params = tried.data.params
+    section = "pretrain" if output == "data/base" else "finetune"
+    params = rename_params({section: tried.data.params})[section]  # caramel 0.1 logged its own names
     try:
         wanted = (
             pinned.params["pretrain"]
@@ -89,12 +92,9 @@ def _explain_mismatch(tried: Run, run: str, output: str, pinned: Pin, root: Path
 def _build_variant_params(run: str, section: Mapping[str, Any], rows: int, root: Path) -> dict[str, Any]:
     """Return the params that the stage ``finetune`` tracks of a model, by those of its section."""
     variant = run.rpartition("-")[0]
-    overrides_path = root / OWN
-    overrides = (
-        json.loads(overrides_path.read_text(encoding="utf-8"))
-        if overrides_path.is_file()
-        else section["overrides"]
-    )
+    paths = [path for name in (OVERRIDES, FORMER_OVERRIDES) if (path := root / name).is_file()]
+    overrides = json.loads(paths[0].read_text(encoding="utf-8")) if paths else section["overrides"]
+    overrides = rename_params({"finetune": {"overrides": overrides}})["finetune"]["overrides"]
     settings = {**section, **overrides.get(variant, {})}
     method = set_up(variant, settings["negatives"], settings.pop("weights", {}))
     weights = {f"weight_{name}": weight for name, weight in method.weights.items()}

@@ -234,9 +234,9 @@ def lexicon_negatives(
 
     Args:
         pairs: table ``pairs``; all captions of an image count as said of it.
-        files: unused here; backends that read a folder of the user's need it.
+        data_dir: unused here; backends that read a folder of the user's need it.
         seed: the draw of a negative depends on this, the pair's name and the subtype alone.
-        attempts: unused here; the first draw from what is possible is taken.
+        max_attempts: unused here; the first draw from what is possible is taken.
         unused: what other backends need.
     """
     captions = pairs.groupby("image_id")["caption"].agg(list).to_dict()

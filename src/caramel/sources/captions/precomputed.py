@@ -23,9 +23,9 @@ def given_negatives(
 
     Args:
         pairs: table ``pairs`` that was read from the same files.
-        files: folder of SugarCrepe(++) JSON.
+        data_dir: folder of SugarCrepe(++) JSON.
         seed: nothing is drawn; it is recorded in the table.
-        attempts: nothing is drawn; each negative counts as the first attempt.
+        max_attempts: nothing is drawn; each negative counts as the first attempt.
         unused: what other backends need.
 
     Raises:

@@ -117,10 +117,10 @@ def world_negatives(
 
     Args:
         pairs: table ``pairs`` with scenes.
-        files: unused here; backends that read a folder of the user's need it.
+        data_dir: unused here; backends that read a folder of the user's need it.
         seed: the draw of a negative depends on this, the pair's name and the subtype alone.
-        attempts: draws until the exact check agrees and the caption is of its split.
-        further_objects: captions may leave objects out.
+        max_attempts: draws until the exact check agrees and the caption is of its split.
+        allow_unmentioned_objects: captions may leave objects out.
         unused: what language models need.
 
     Raises:

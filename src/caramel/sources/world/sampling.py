@@ -70,10 +70,10 @@ def sample_pairs(
 
     Args:
         counts: scenes per split.
-        objects: numbers of objects in a scene, drawn with equal chance.
-        further_objects: captions may leave objects out.
-        unseen: share of the compounds of each kind that only test may show.
-        prior: chance in [0, 1] that a noun takes its typical colour.
+        num_objects: numbers of objects in a scene, drawn with equal chance.
+        allow_unmentioned_objects: captions may leave objects out.
+        unseen_frac: share of the compounds of each kind that only test may show.
+        typical_color_prob: chance in [0, 1] that a noun takes its typical colour.
         absolute_positions: chance in [0, 1] that a caption says the column or row of each object, and no relation.
         group_size: scenes of train that follow each other and show the same objects (``siblings``), at most; 1: none do.
         seed: each scene depends on this, its split, the number of its group and its number in the group alone.
@@ -151,7 +151,7 @@ def sample_tail(rng: np.random.Generator, num_objects: int, num_mentioned: int) 
 
 def _sample_captioned_scene(
     rng: np.random.Generator,
-    objects: tuple[int, int],
+    counts: tuple[int, int],
     tail: Tail,
     settings: SplitSettings,
 ) -> tuple[Scene, Reading]:
@@ -159,14 +159,14 @@ def _sample_captioned_scene(
 
     Args:
         rng: of the draws.
-        objects: how many are shown, and how many of them the caption tells of.
+        counts: how many objects are shown, and how many of them the caption mentions.
         tail: of the caption.
         settings: of the split.
 
     Raises:
         DataError: none was found.
     """
-    num_objects, num_mentioned = objects
+    num_objects, num_mentioned = counts
     for _ in range(SCENES):
         scene = sample_scene(rng, num_objects=num_objects, typical_color_prob=settings.typical_color_prob)
         if not settings.may_stand(scene):

@@ -172,7 +172,7 @@ class Loader(Generic[Made]):
         Args:
             make: gives tensors, or tuples of them, for a step from 0 to ``steps``; called in this process, or in forked
                 ones.
-            workers: number of processes; 0: this one.
+            num_workers: number of processes; 0: this one.
         """
         self._steps, self._make, self._workers = steps, _StepDataset(make), num_workers
         self._coming: Any = None
@@ -210,7 +210,7 @@ class Loader(Generic[Made]):
             if not str(error).startswith("DataLoader worker"):
                 raise
             raise ResourceError(
-                f"A process that reads and decodes pictures died: {error} Lower run.num_workers ({self._workers}), or `batch`."
+                f"A process that reads and decodes pictures died: {error} Lower run.num_workers ({self._workers}), or the batch size."
             ) from error
         assert number == step, "steps are asked for in their order"
         if isinstance(batch, CaramelError):

@@ -66,7 +66,7 @@ def compute_validation_metrics(
 ) -> dict[str, float]:
     """Return validation metrics of the model on the rows, each in [0, 1].
 
-    ``retrieval``: image→text recall@1 within groups of ``batch`` rows. Where the rows have
+    ``retrieval``: image→text recall@1 within groups of ``batch_size`` rows. Where the rows have
     negatives, one each: ``accuracy`` (caption choice) and, with negative images, ``group``. The model is left in
     evaluation mode.
     """
@@ -200,7 +200,7 @@ def train_clip(
         group: the processes that train together, this one among them: each of the batches is shared among them. All measure,
             and the first alone writes to ``scratch`` and tells.
         select: metric of ``hits`` by which the weights that the model ends with are chosen; "" for the last ones.
-        seed, steps, lr, warmup, weight_decay, checkpoint_every, device, precision, scratch,
+        seed, steps, lr, warmup_steps, weight_decay, checkpoint_every, device, precision, scratch,
         title: as their names say.
 
     Raises:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 CHECKPOINTS = 2  # that are kept
 CHECK_EVERY = 10  # steps: each look at a GPU's numbers waits for it
-CURE = "Lower `batch` (or finetune.micro_batch_size: the same gradient in less memory), or take run.precision: bf16."
+CURE = "Lower `batch_size` (or finetune.micro_batch_size: the same gradient in less memory), or take run.precision: bf16."
 
 
 @dataclass

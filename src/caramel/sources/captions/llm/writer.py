@@ -50,7 +50,7 @@ def language_negatives(
     Args:
         pairs: table ``pairs``; all captions of an image count as said of it.
         seed: what is drawn depends on this, the pair's name and the subtype alone.
-        attempts: at a text.
+        max_attempts: at a text.
         parts: what is wanted.
         model: ``negatives.language_model`` of the params.
         store: where replies are kept, now and for later runs.
