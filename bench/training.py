@@ -115,7 +115,7 @@ def build_arguments(folder: Path, pairs: Path, name: str, **changes: object) -> 
     how = {
         "device": "cpu", "precision": "fp32", "dataset-type": "csv", "train-data": pairs, "csv-separator": "\t",
         "csv-img-key": "filepath", "csv-caption-key": "title", "model": f"local-dir:{folder}", "lr": LR, "beta1": BETAS[0],
-        "beta2": BETAS[1], "eps": EPS, "wd": DECAY, "warmup": WARMUP, "grad-clip-norm": 1.0, "seed": SEED,
+        "beta2": BETAS[1], "eps": EPS, "wd": DECAY, "warmup_steps": WARMUP, "grad-clip-norm": 1.0, "seed": SEED,
         "log-every-n-steps": 1, "logs": "none", "name": name, "epochs": 1, **changes,
     }  # fmt: skip
     whole = ["--aug-cfg", "scale=(1.0,1.0)"]

@@ -110,8 +110,8 @@ def test_fast_path_agrees_with_the_definitions(rows: list[dict[str, float]]) -> 
 def test_recalls_agree_with_the_sorted_list(queries: list[tuple[list[float], list[float], bool]]) -> None:
     rows = [
         {
-            "above": math.nan if missing else sum(x > max(true) for x in false),
-            "equal": math.nan if missing else sum(x == max(true) for x in false),
+            "n_above": math.nan if missing else sum(x > max(true) for x in false),
+            "n_tied": math.nan if missing else sum(x == max(true) for x in false),
         }
         for true, false, missing in queries
     ]
@@ -125,8 +125,8 @@ def test_recalls_agree_with_the_sorted_list(queries: list[tuple[list[float], lis
 def test_recalls_of_queries_worked_out_by_hand() -> None:
     frame = pd.DataFrame(
         {
-            "above": [0, 0, 1, 2, 4, 9, 10, np.nan],
-            "equal": [0, 1, 0, 1, 0, 0, 0, np.nan],
+            "n_above": [0, 0, 1, 2, 4, 9, 10, np.nan],
+            "n_tied": [0, 1, 0, 1, 0, 0, 0, np.nan],
         }
     )
     hits, ties = compute_outcomes(frame, list(RECALLS))

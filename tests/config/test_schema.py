@@ -153,7 +153,7 @@ def test_what_a_method_has_of_its_own_is_checked_as_what_all_have() -> None:
     values = raw()
     values["finetune"]["variants"] = ["infonce", "ce_clip"]
     own = {"ce_clip": {"weights": {"imc": 0.5}, "lr": 0.001, "betas": [0.9, 0.99], "negatives": None}}
-    values["finetune"]["own"] = own
+    values["finetune"]["overrides"] = own
     assert parse_config(values, "params.yaml").finetune.overrides == own
     for own, said in (
         ({"ce_clip": {"weights": {"icm": 0.5}}}, "ce_clip has no weight 'icm'; it has: imc, cmr, margin"),
@@ -168,10 +168,13 @@ def test_what_a_method_has_of_its_own_is_checked_as_what_all_have() -> None:
             "finetune.overrides = {'ce_clip': {'weights': 0.5}}: Value error, ce_clip: weights = 0.5",
         ),
         ({"ce_clip": {"weights": None}}, "ce_clip: weights = None: Input should be"),
-        ({"ce_clip": {"mix": [0.5, 0.1]}}, "ce_clip: mix = [0.5, 0.1]: mixing weights that ascend"),
+        (
+            {"ce_clip": {"wise_ft_alphas": [0.5, 0.1]}},
+            "ce_clip: wise_ft_alphas = [0.5, 0.1]: mixing weights that ascend",
+        ),
         ({"clic": {"lr": 0.001}}, "clic is not among finetune.variants"),
     ):
-        values["finetune"]["own"] = own
+        values["finetune"]["overrides"] = own
         with pytest.raises(ConfigError) as stopped:
             parse_config(values, "params.yaml")
         assert said in str(stopped.value)
@@ -186,7 +189,7 @@ def test_what_a_search_tries_is_checked_as_what_a_method_has_of_its_own() -> Non
     search = parse_config(values, "params.yaml").finetune.search
     assert search is not None
     assert search.space == space
-    drawn = {"ce_clip": {"ema": {"uniform": [0.5, 0.9]}}}
+    drawn = {"ce_clip": {"ema_decay": {"uniform": [0.5, 0.9]}}}
     for changes, said in (
         (
             {"space": {"ce_clip": {"lr": [0.1, 2.0]}}},

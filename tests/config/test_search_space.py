@@ -17,7 +17,7 @@ def test_lists_give_all_their_combinations_and_later_keys_change_first() -> None
 
 
 def test_draws_are_within_their_ends_and_spread_as_their_distribution_says() -> None:
-    space = {"lr": {"loguniform": [1e-6, 1e-2]}, "ema": {"uniform": [0, 0.5]}}
+    space = {"lr": {"loguniform": [1e-6, 1e-2]}, "ema_decay": {"uniform": [0, 0.5]}}
     found = draw_points(space, 2000, seed=3, name="a")
     assert all(1e-6 <= p["lr"] <= 1e-2 and 0 <= p["ema"] <= 0.5 for p in found)
     for values, middle in (
@@ -41,13 +41,15 @@ def test_what_is_drawn_depends_on_seed_variant_and_key_alone() -> None:
     assert draw_points(space, 5, seed=3, name="a") == found
     assert draw_points(space, 5, seed=4, name="a") != found
     assert draw_points(space, 5, seed=3, name="b") != found
-    more = draw_points({"ema": {"uniform": [0, 1]}, **space, "batch": [8, 16]}, 5, seed=3, name="a")
+    more = draw_points(
+        {"ema_decay": {"uniform": [0, 1]}, **space, "batch_size": [8, 16]}, 5, seed=3, name="a"
+    )
     assert [p["lr"] for p in more[:5]] == [p["lr"] for p in found]
     assert more[0]["ema"] != more[0]["lr"]
 
 
 def test_a_point_that_is_drawn_twice_is_tried_once() -> None:
-    found = draw_points({"batch": {"choice": [8, 16]}}, 50, seed=3, name="a")
+    found = draw_points({"batch_size": {"choice": [8, 16]}}, 50, seed=3, name="a")
     assert sorted(p["batch"] for p in found) == [8, 16]
 
 

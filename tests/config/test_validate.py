@@ -56,8 +56,11 @@ def test_the_default_names_nothing_that_is_missing() -> None:
             {"scenes__source": "files"},
             "synthesize.method = 'edit' needs scenes.source = 'world', not 'files'",
         ),
-        ({"synthesize__size": 96}, "synthesize.method = 'edit' needs synthesize.image_size = 48, not 96"),
-        ({"train_generator__patch": 16}, "needs train_generator.patch_size to divide 24.* 16 does not"),
+        (
+            {"synthesize__image_size": 96},
+            "synthesize.method = 'edit' needs synthesize.image_size = 48, not 96",
+        ),
+        ({"train_generator__patch_size": 16}, "needs train_generator.patch_size to divide 24.* 16 does not"),
         ({"synthesize__method": "draw"}, "assemble.positives = 'drawn' needs synthesize.method = 'edit'"),
         ({"evaluate__models": ["dul:x"]}, "evaluate.models = 'dul:x': .*family cannot be told"),
         ({"evaluate__models": ["dual:nowhere/at/all"]}, "evaluate.models = 'dual:nowhere/at/all': "),
@@ -134,7 +137,7 @@ def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path
             ],
         ),
         (
-            {"target": "local:data/model", "structured": True},
+            {"target": "local:data/model", "response_schema": True},
             ["structured = true needs a server, chat:MODEL@URL, and target is 'local:data/model'"],
         ),
         (

@@ -25,8 +25,8 @@ from caramel.schemas.evaluation import METRICS
 SETTINGS = {
     "device": "cpu",
     "precision": "fp32",
-    "batch": None,
-    "bootstrap": 100,
+    "batch_size": None,
+    "n_bootstrap": 100,
     "seed": 0,
     "executor": "inline",
     "store": "store",
@@ -271,7 +271,7 @@ def test_changed_candidates_are_ranked_anew(source: BenchmarkSource, tmp_path: P
         return run(BenchmarkSource("whatsup_a", str(folder), str(folder)), "a=counting:16").similarities
 
     before, after = written("ce"), written("de")
-    assert before["above"].tolist() != after["above"].tolist()
+    assert before["n_above"].tolist() != after["n_above"].tolist()
     path = tmp_path / "other trials"
     fresh = run(
         BenchmarkSource("whatsup_a", str(folder), str(folder)), "a=counting:16", folder=str(path)

@@ -377,7 +377,7 @@ def test_missing_and_wrong_parts_of_a_model_are_explained(
         (other, {}, "processor= is missing"),
         (other, {"processor": parts["tokenizer"]}, "has no tokenizer|has no image_processor"),
         (model, {**parts, "name": ""}, "name=''"),
-        (model, {**parts, "bootstrap": 10}, "bootstrap=10 must be a whole number from 100 to 100,000"),
+        (model, {**parts, "n_bootstrap": 10}, "n_bootstrap=10 must be a whole number from 100 to 100,000"),
         (model, {**parts, "batch_size": 0}, "batch_size=0"),
     ):
         with pytest.raises(ConfigError, match=message):

@@ -82,7 +82,13 @@ def test_pictures_that_differ_by_what_they_are_are_told_by_a_frozen_encoder(
         rows = rows.assign(image_id=first, negative_image_id=second)
     asked = rows[rows["split"] == "test"].assign(type="swap", subtype="swap_obj", compounds=None)
     form = ProbeData("instances", rows[rows["split"] != "test"], asked, files.__getitem__)
-    how: dict[str, Any] = {"device": "cpu", "batch": 16, "bootstrap": 100, "seed": 0, "store": str(tmp_path)}
+    how: dict[str, Any] = {
+        "device": "cpu",
+        "batch_size": 16,
+        "n_bootstrap": 100,
+        "seed": 0,
+        "store": str(tmp_path),
+    }
     found = evaluate_form(str(clip_folder), form, **how)
     check_table(METRICS, found, "test")
     value = found.set_index(["subset", "metric"])["value"]["all"]
@@ -115,7 +121,13 @@ def test_a_shortcut_that_was_planted_is_found(
         "train": MOST,
         "val": MOST,
     }
-    how: dict[str, Any] = {"device": "cpu", "batch": 16, "bootstrap": 100, "seed": 0, "store": str(tmp_path)}
+    how: dict[str, Any] = {
+        "device": "cpu",
+        "batch_size": 16,
+        "n_bootstrap": 100,
+        "seed": 0,
+        "store": str(tmp_path),
+    }
     found, plain = (evaluate_form(str(clip_folder), each, **how) for each in (control, form))
     assert set(found["benchmark"]) == {PLANTED}
     measured = ["accuracy", "group", "image_detected", "text_detected"]

@@ -211,7 +211,7 @@ def answers() -> None:
         | {
             "subsets": ["swap", "swap_obj"],
             "image": "positive",
-            "ways": 2,
+            "n_options": 2,
             "order": order,
             "wording": "plain",
         }
@@ -232,7 +232,7 @@ def params() -> None:
     put_text(
         "params/mine.yaml",
         "profile: mine\nscenes: {train: 20}\npretrain:\n  lr: 0.01\nfinetune:\n  search:\n    draws: 3\n    seed: 1\n    seeds: [4, 5]\n"
-        "    asha: {first: 1, factor: 2}\n    space: {trohn_text: {lr: {loguniform: [0.001, 0.1]}, batch: [8, 16], "
+        "    asha: {first: 1, factor: 2}\n    space: {trohn_text: {lr: {loguniform: [0.001, 0.1]}, batch_size: [8, 16], "
         "lora.rank: {choice: [2, 4]}}}\nevaluate:\n  models: []\n",
     )
 

@@ -62,7 +62,7 @@ def own(source: Callable[[], None]) -> Callable[[], None]:
 
     def made() -> None:
         source()
-        params_file(scenes={"source": "files", "files": "own"}, negatives={"backend": "lexicon"})
+        params_file(scenes={"source": "files", "data_dir": "own"}, negatives={"backend": "lexicon"})
 
     return made
 
@@ -70,7 +70,7 @@ def own(source: Callable[[], None]) -> Callable[[], None]:
 def stage_negatives() -> None:
     """Pairs of a folder, and the folder."""
     _sugarcrepe_pp()
-    params_file(scenes={"source": "files", "files": "own"}, negatives={"backend": "given"})
+    params_file(scenes={"source": "files", "data_dir": "own"}, negatives={"backend": "given"})
     rows = [json.loads(Path(f"own/{name}.json").read_text()) for name in ("replace_obj", "swap_att")]
     named = [("replace_obj", row) for row in rows[0]] + [("swap_att", row) for row in rows[1]]
     common = {"scene": None, "split": "train", "source": "sugarcrepe_pp"}
@@ -100,7 +100,7 @@ def replies() -> None:
     Path("work/replies/r.sqlite").rename("work/replies/replies.sqlite")
     shutil.rmtree(out)
     model = {**MODEL, "target": "chat:m@http://127.0.0.1:9/v1", "name": "m"}
-    params_file(negatives={"backend": "language_model", "attempts": 2, "language_model": model})
+    params_file(negatives={"backend": "language_model", "max_attempts": 2, "language_model": model})
 
 
 def synthetic_project() -> None:

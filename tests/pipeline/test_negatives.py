@@ -47,7 +47,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServ
 def run(server: ChatServer, **section: Any) -> set[str]:
     """Run the stage; return the names of the tables."""
     values = copy.deepcopy(DEFAULT)
-    values["negatives"] |= {"attempts": 3, **section}
+    values["negatives"] |= {"max_attempts": 3, **section}
     values["negatives"]["language_model"]["target"] = f"chat:m@{server.url}"
     STAGE(parse_config(values, "params.yaml"))
     return {path.stem for path in Path("data/negatives").iterdir()}
@@ -140,8 +140,8 @@ def test_a_writer_that_is_trained_here_writes_of_the_world_and_its_errors_are_co
     values = copy.deepcopy(DEFAULT)
     TRAIN(parse_config(values, "params.yaml"))
     assert "no language model" in Path("data/writer/SKIPPED.txt").read_text()
-    values["train_writer"] |= {"steps": 2, "batch": 4, "width": 32, "layers": 2}
-    values["negatives"] |= {"backend": "language_model", "attempts": 1}
+    values["train_writer"] |= {"steps": 2, "batch_size": 4, "hidden_size": 32, "num_layers": 2}
+    values["negatives"] |= {"backend": "language_model", "max_attempts": 1}
     values["negatives"]["language_model"] |= {"target": "local:data/writer", "max_tokens": 8}
     TRAIN(parse_config(values, "params.yaml"))
     assert list(pd.read_csv("data/writer/curves.csv")["metric"]) == ["loss", "right"]

@@ -96,7 +96,7 @@ def version(
     ]
     lock = {"schema": "2.0", "stages": {"all": {"cmd": "x", "outs": outs}}}
     (root / "dvc.lock").write_text(json.dumps(lock), encoding="utf-8")
-    params = {"evaluate": {"bootstrap": 100, "seed": 1}, "negatives": {"seed": seed}}
+    params = {"evaluate": {"n_bootstrap": 100, "seed": 1}, "negatives": {"seed": seed}}
     (root / "params.yaml").write_text(json.dumps(params), encoding="utf-8")
     pins.create_pin(name, root)
     cached(root)

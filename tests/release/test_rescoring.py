@@ -52,7 +52,7 @@ def project(root: Path, metrics: pd.DataFrame, rows: pd.DataFrame, params: objec
 def test_figures_come_out_or_are_named(tmp_path: Path) -> None:
     rows = pd.concat([similarities("a", 1), similarities("b", 2)], ignore_index=True)
     right = summarise_similarities(rows, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, n_bootstrap=200, seed=3)
-    params = {"bootstrap": 200, "seed": 3}
+    params = {"n_bootstrap": 200, "seed": 3}
     assert rescore_version("v1", project(tmp_path / "right", right, rows, params)) == (len(right), [])
     edited = right.copy()
     edited.loc[0, "value"] = np.nextafter(edited.loc[0, "value"], 1)

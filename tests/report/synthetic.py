@@ -270,7 +270,7 @@ def _images(data: Path, pictures: _Pictures, pairs: pd.DataFrame, negatives: pd.
         "balanced_accuracy": 0.78,
     }
     metrics = {
-        "threshold": {"min_faithful": 0.62, "faithful_from": 0.62, "calibration": calibration},
+        "threshold": {"faithfulness_threshold": 0.62, "faithful_from": 0.62, "calibration": calibration},
         "candidates": {"drawn": 900, "n": 700, "faithful": 0.51, "by_subtype": by_subtype},
         "negatives": {"n": 175, "with_faithful": 0.69, "ambiguous": 0.11, "kept": 100},
         "second_judge": {

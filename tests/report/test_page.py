@@ -150,7 +150,7 @@ def test_the_figures_of_the_tables_reach_the_page(written: Path, page: Page) -> 
 
 def test_without_calibration_the_page_says_what_was_asked(data: Path) -> None:
     metrics = json.loads((data / "filter_images/metrics.json").read_text())
-    metrics["threshold"] = {"min_faithful": 0.0, "faithful_from": 0.5, "calibration": None}
+    metrics["threshold"] = {"faithfulness_threshold": 0.0, "faithful_from": 0.5, "calibration": None}
     put(data / "filter_images/metrics.json", metrics)
     shown = Page(build(data).html).sections["yield"]
     assert "is at least 0.5. Kept is from 0 on." in shown

@@ -20,7 +20,7 @@ SCORES = ["s_c0_i0", "s_c1_i0", "s_c2_i0", "t_p1_p2", "t_p1_n", "t_p2_n"]
 
 
 def scored(
-    model: str, seed: int, lift: float = 0.0, n: int = 300, scored_by: str | None = "cosine"
+    model: str, seed: int, lift: float = 0.0, n: int = 300, score_type: str | None = "cosine"
 ) -> pd.DataFrame:
     """Return random scores of n instances; ``lift`` is added to those of the true captions with the image."""
     rows = pd.DataFrame(np.random.default_rng(seed).normal(size=(n, len(SCORES))), columns=SCORES)
@@ -33,18 +33,18 @@ def scored(
             subsets=[["swap", "swap_obj"] if i % 2 else ["replace", "replace_obj"] for i in range(n)],
             model=model,
             benchmark="sugarcrepe_pp",
-            scored_by=scored_by,
+            score_type=score_type,
         ),
     )
 
 
-def whole(model: str, seed: int, scored_by: str | None = "cosine") -> pd.DataFrame:
+def whole(model: str, seed: int, score_type: str | None = "cosine") -> pd.DataFrame:
     """Return random scores of as many instances of two subtypes as are released."""
     sizes = read_published_sizes()
     parts = []
     for subtype in ("swap_obj", "replace_obj"):
         n = sizes["sugarcrepe_pp", subtype]
-        rows = scored(model, seed, n=n, scored_by=scored_by)
+        rows = scored(model, seed, n=n, score_type=score_type)
         rows["instance_id"] = f"{subtype}/" + rows["instance_id"]
         rows["subsets"] = [[subtype.partition("_")[0], subtype]] * n
         parts.append(rows)
@@ -194,7 +194,7 @@ def test_published_rows_stand_only_in_columns_of_whole_sets() -> None:
 
 def test_published_rows_stand_only_beside_a_model_of_the_same_score() -> None:
     def beside(*rules: str | None) -> tuple[set[str], str]:
-        runs = [whole(f"m{n}", n, scored_by=rule) for n, rule in enumerate(rules)]
+        runs = [whole(f"m{n}", n, score_type=rule) for n, rule in enumerate(rules)]
         text = table(runs, metrics=("itt",), subsets=("swap_obj",), published=True)
         return set(cells(text)) - {"Model", ":--", "Instances", "Chance", "m0", "m1"}, text.replace("\\", "")
 
@@ -302,10 +302,10 @@ def test_rankings_have_the_chance_of_their_candidates() -> None:
             "subsets": [["atom", "atom/n4"] if i < 1258 else ["swap", "swap/n4"] for i in range(1285)],
             "model": "m",
             "benchmark": of.name,
-            "above": [0.0, 1.0] * 629 + [0.0] * 14 + [1.0] * 13,
-            "equal": 0.0,
-            "candidates": [6.0] * 1258 + [5.0] * 27,
-            "scored_by": "cosine",
+            "n_above": [0.0, 1.0] * 629 + [0.0] * 14 + [1.0] * 13,
+            "n_tied": 0.0,
+            "n_candidates": [6.0] * 1258 + [5.0] * 27,
+            "score_type": "cosine",
         }
     )
     text = format_paper_table(

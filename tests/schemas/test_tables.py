@@ -219,7 +219,7 @@ def test_other_sizes_and_encodings_mean_the_same(tmp_path: Path) -> None:
     }
     path = foreign(rows.assign(s_c1_i0=[1, 2, 3], s_c0_i0=0.25), tmp_path / "t.parquet", **types)
     back = read_table(SIMILARITIES, path)
-    assert check_table(SIMILARITIES, back, "rows").column("above").to_pylist() == [1, None, 3]
+    assert check_table(SIMILARITIES, back, "rows").column("n_above").to_pylist() == [1, None, 3]
     assert back["s_c0_i0"].tolist() == [0.25] * 3
     assert back["model"].dtype == "str"
 

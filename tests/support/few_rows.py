@@ -12,8 +12,15 @@ from caramel.schemas.io import write_table
 from caramel.schemas.training import TRAINING
 from caramel.training.recipes.finetune import train_variants
 
-SETTINGS = {"steps": 2, "batch": 8, "lr": 0.001, "warmup": 1, "weight_decay": 0.1, "checkpoint_every": 2}
-SETTINGS |= {"epochs": None, "per_pass": 1, "keep": "best"}
+SETTINGS = {
+    "steps": 2,
+    "batch_size": 8,
+    "lr": 0.001,
+    "warmup_steps": 1,
+    "weight_decay": 0.1,
+    "checkpoint_every": 2,
+}
+SETTINGS |= {"epochs": None, "evals_per_epoch": 1, "keep": "best"}
 
 
 def few_rows(drawn_world: Any, world: Any, folder: Path) -> str:
@@ -45,7 +52,7 @@ def tuned(
         rows=rows,
         images=str(folder / "images.parquet"),
         data=[],
-        **{"negatives": None, "overrides": {}, "mix": [], "search": None, "processes": 1, **changes},
+        **{"negatives": None, "overrides": {}, "wise_ft_alphas": [], "search": None, "nproc": 1, **changes},
         settings={**SETTINGS, **dict(settings), "device": "cpu", "precision": "fp32"},
         num_workers=0,
         executor=executor,

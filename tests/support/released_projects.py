@@ -145,6 +145,6 @@ def pinned(root: Path, name: str, **params: Any) -> None:
     lock = {"schema": "2.0", "stages": {"all": {"cmd": "x", "outs": outs}}}
     (root / "dvc.lock").write_text(json.dumps(lock), encoding="utf-8")
     (root / "params.yaml").write_text(
-        json.dumps({"evaluate": {"bootstrap": 100, "seed": 1}, **params}), encoding="utf-8"
+        json.dumps({"evaluate": {"n_bootstrap": 100, "seed": 1}, **params}), encoding="utf-8"
     )
     pins.create_pin(name, root)

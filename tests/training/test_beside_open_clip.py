@@ -22,7 +22,7 @@ from caramel.training.loop.contrastive import train_clip
 
 ROWS, BATCH = 48, 8
 STEPS = ROWS // BATCH
-HOW = {"lr": 0.01, "warmup": 2, "eps": 1e-6, "seed": 5}
+HOW = {"lr": 0.01, "warmup_steps": 2, "eps": 1e-6, "seed": 5}
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def ours(pairs: pd.DataFrame, files: Any, clip_folder: Path, tmp_path: Path, mon
         clip = load_checkpoint(clip_folder)
         rows = load_examples(clip, pairs, files, method=METHODS["infonce"])
         how = {
-            **HOW, "steps": STEPS, "batch": BATCH, "weight_decay": 0.1, "checkpoint_every": 1, "device": "cpu",
+            **HOW, "steps": STEPS, "batch_size": BATCH, "weight_decay": 0.1, "checkpoint_every": 1, "device": "cpu",
             "precision": "fp32", "workers": 0, "scratch": tmp_path / str(changes), "title": "test", **changes,
         }  # fmt: skip
         return [value for _, name, value in train_clip(clip, rows, [], **how) if name == "loss"]
@@ -104,7 +104,13 @@ def test_each_step_has_the_loss_of_open_clips_program(
 
 @pytest.mark.parametrize(
     "changes",
-    [{"max_gradient": 0.3}, {"warmup": 3}, {"weight_decay": 2.0}, {"betas": (0.5, 0.98)}, {"eps": 1e-3}],
+    [
+        {"grad_clip_norm": 0.3},
+        {"warmup_steps": 3},
+        {"weight_decay": 2.0},
+        {"betas": (0.5, 0.98)},
+        {"eps": 1e-3},
+    ],
 )
 def test_losses_would_tell_another_recipe(changes: Any, theirs: Any, ours: Any) -> None:
     found = ours(**changes)

@@ -26,14 +26,14 @@ from caramel.training.loop.contrastive import train_clip
 from caramel.training.objective import add_logit_bias
 
 HOW = {
-    "seed": 1, "steps": 4, "batch": 24, "lr": 0.003, "warmup": 2, "weight_decay": 0.1, "checkpoint_every": 2,
+    "seed": 1, "steps": 4, "batch_size": 24, "lr": 0.003, "warmup_steps": 2, "weight_decay": 0.1, "checkpoint_every": 2,
     "device": "cpu", "precision": "fp32", "workers": 0, "title": "test",
 }  # fmt: skip
 LORA = {"rank": 2, "alpha": 2.0, "targets": ["*.attn.in_proj_weight"]}
 # What is trained, besides each method as it is.
 FURTHER = {
-    "in parts": ("degla", {"rows_at_once": 3}),
-    "lora": ("fsc_clip", {"trained": "lora", "lora": LORA}),
+    "in parts": ("degla", {"micro_batch_size": 3}),
+    "lora": ("fsc_clip", {"trainable": "lora", "lora": LORA}),
 }
 PLANS = {**{name: (name, {}) for name in METHODS}, **FURTHER}
 KILLED = "trohn_img"
@@ -174,7 +174,7 @@ def test_each_process_has_its_share_and_of_several_gpus_its_own(monkeypatch: Any
     ("how", "message"),
     [
         ({"group": DistContext(0, 2)}, r"finetune.nproc = 2: .*'visual.norm'.*its share.*Take 1"),
-        ({"rows_at_once": 3}, r"finetune.micro_batch_size = 3: .*'visual.norm'.*a part.*Take null"),
+        ({"micro_batch_size": 3}, r"finetune.micro_batch_size = 3: .*'visual.norm'.*a part.*Take null"),
     ],
 )
 def test_a_model_that_normalises_over_a_batch_is_neither_shared_nor_encoded_in_parts(

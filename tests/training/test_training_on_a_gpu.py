@@ -20,9 +20,9 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is 
 HOW = {
     "seed": 1,
     "steps": 30,
-    "batch": 16,
+    "batch_size": 16,
     "lr": 0.003,
-    "warmup": 2,
+    "warmup_steps": 2,
     "weight_decay": 0.1,
     "checkpoint_every": 10,
 }

@@ -185,8 +185,8 @@ def test_orders_are_judged_as_by_the_authors(
     is_telling(expected, spec)
     rows = scored(benchmark, data, images, spec, tmp_path / "store")
     agrees(rows, benchmark, expected)
-    assert rows["candidates"].min() == 1
-    assert rows["candidates"].max() == 5
+    assert rows["n_candidates"].min() == 1
+    assert rows["n_candidates"].max() == 5
 
 
 def test_the_verdict_on_a_query_without_false_candidates_is_a_hit() -> None:

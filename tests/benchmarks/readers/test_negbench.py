@@ -131,7 +131,7 @@ def test_every_caption_is_judged_as_published(
     expected = oracle_retrieval(data, images, spec)
     is_telling(expected, spec)
     rows = scored(NEGBENCH_RETRIEVAL, data, images, spec, tmp_path / "store")
-    assert set(rows["candidates"]) == {12}
+    assert set(rows["n_candidates"]) == {12}
     agrees(rows, NEGBENCH_RETRIEVAL, expected)
     assert rows["instance_id"].eq("coco_negated-7-3").sum() == 1
 

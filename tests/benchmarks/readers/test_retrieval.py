@@ -91,7 +91,7 @@ def test_both_directions_are_judged_as_usual(
     assert any(v.tie("recall@10") for v in expected if v.subsets == ["t2i"])
     rows = scored(benchmark, data, images, spec, tmp_path / "store")
     agrees(rows, benchmark, expected)
-    by_direction = rows["candidates"].groupby(rows["subsets"].str[0]).unique()
+    by_direction = rows["n_candidates"].groupby(rows["subsets"].str[0]).unique()
     assert by_direction["i2t"].tolist() == [70]
     assert by_direction["t2i"].tolist() == [14]
 

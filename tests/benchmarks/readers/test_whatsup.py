@@ -91,7 +91,7 @@ def test_every_verdict_of_a_controlled_part_is_that_of_the_authors_code(
     data, images, benchmark = write_controlled(tmp_path, name)
     task = benchmark.load_rows(data, images)
     rows = scored(benchmark, task, spec, tmp_path / "store", monkeypatch)
-    assert rows["candidates"].tolist() == [4] * 16
+    assert rows["n_candidates"].tolist() == [4] * 16
     agrees(benchmark, rows, {"recall@1": oracle_controlled(data, images, name, score_of(spec))})
     assert benchmark.name == name
 
@@ -134,7 +134,7 @@ def test_four_captions_that_all_score_the_same_are_a_miss_and_a_tie(
 ) -> None:
     data, images, benchmark = write_controlled(tmp_path, "whatsup_a")
     rows = scored(benchmark, benchmark.load_rows(data, images), "matching:1", tmp_path / "store", monkeypatch)
-    assert rows["equal"].tolist() == [3] * 16
+    assert rows["n_tied"].tolist() == [3] * 16
     agrees(benchmark, rows, {"recall@1": oracle_controlled(data, images, "whatsup_a", lambda *_: 0.0)})
 
 

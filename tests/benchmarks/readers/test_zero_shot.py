@@ -63,7 +63,7 @@ def test_images_are_classified_by_named_classes_and_given_templates(
     assert all(v.before != 0 for v in expected if v.cluster[:3] in ("n01", "n04"))  # both are called crane
     rows = scored(BENCHMARK, data, images, spec, tmp_path / "store")
     agrees(rows, BENCHMARK, expected)
-    assert set(rows["candidates"]) == {7}
+    assert set(rows["n_candidates"]) == {7}
 
 
 @pytest.mark.parametrize("spec", ["counting:4", "matching:8"])

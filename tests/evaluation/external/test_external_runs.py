@@ -94,7 +94,7 @@ def test_answers_are_judged_as_answers(tmp_path: Path) -> None:
             "image_id": f"{i}.jpg",
             "subsets": ["swap_obj"],
             "image": "positive",
-            "ways": 2,
+            "n_options": 2,
             "order": order,
             "wording": "match",
             "outcome": "right" if i < 3 else "wrong",
@@ -130,7 +130,7 @@ def test_answers_that_do_not_agree_are_errors(
         "benchmark": "sugarcrepe",
         "subsets": ["swap_obj"],
         "image": "positive",
-        "ways": 2,
+        "n_options": 2,
     }
     rows = pd.DataFrame(
         [
@@ -298,8 +298,8 @@ def test_models_are_told_apart_by_their_column(tmp_path: Path) -> None:
         ([{"s_c0_i0": "inf", "s_c1_i0": "1"}], "row 1 .*: 'inf' in column 's_c0_i0' is no finite number"),
         ([{"s_c0_i0": "1", "s_c1_i0": "1e999"}], "'1e999' in column 's_c1_i0' is no finite number"),
         ([{"s_c0_i0": "1_0", "s_c1_i0": "1"}], "'1_0' in column 's_c0_i0' is no finite number"),
-        ([{"above": "-1", "equal": "0"}], "'-1' in column 'above' is no number of candidates"),
-        ([{"above": "1.5", "equal": "0"}], "'1.5' in column 'above' is no number of candidates"),
+        ([{"n_above": "-1", "n_tied": "0"}], "'-1' in column 'n_above' is no number of candidates"),
+        ([{"n_above": "1.5", "n_tied": "0"}], "'1.5' in column 'n_above' is no number of candidates"),
         ([{"id": "", "correct": 1}], "row 1 .*: '' in column 'id' is no name"),
         ([{"model": "", "correct": 1}], "row 1 .*: '' in column 'model' is no name"),
         ([{"correct": 1, "subset": "all"}], r"row 1 \(line 2\): a subset in column 'subset' is called 'all'"),
@@ -390,7 +390,7 @@ def test_runs_are_read_by_folder_file_and_model(tmp_path: Path) -> None:
 
 def test_a_run_of_an_earlier_version_is_told_what_to_do(tmp_path: Path) -> None:
     path = write_table(SIMILARITIES, similarities("m", 0), tmp_path / "similarities.parquet")
-    pq.write_table(pq.read_table(path).drop(["scored_by"]), path)
+    pq.write_table(pq.read_table(path).drop(["score_type"]), path)
     with pytest.raises(DataError, match="of an earlier version has other columns: write it again"):
         read_runs([str(tmp_path)])
 

@@ -36,10 +36,10 @@ def test_a_tie_may_be_called_either_way_and_what_is_not_scored_contradicts_nothi
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"above": 4, "equal": 1, "candidates": 5}, "than 'candidates' can hold"),
-        ({"above": 0, "equal": 0, "candidates": 5, "s_true": 0.1, "s_other": 0.2}, "do not fit"),
-        ({"above": 1, "equal": 0, "candidates": 5, "s_true": 0.3, "s_other": 0.2}, "do not fit"),
-        ({"above": 0, "equal": 0, "candidates": 5, "s_true": 0.2, "s_other": 0.2}, "do not fit"),
+        ({"n_above": 4, "n_tied": 1, "n_candidates": 5}, "than 'n_candidates' can hold"),
+        ({"n_above": 0, "n_tied": 0, "n_candidates": 5, "s_true": 0.1, "s_other": 0.2}, "do not fit"),
+        ({"n_above": 1, "n_tied": 0, "n_candidates": 5, "s_true": 0.3, "s_other": 0.2}, "do not fit"),
+        ({"n_above": 0, "n_tied": 0, "n_candidates": 5, "s_true": 0.2, "s_other": 0.2}, "do not fit"),
     ],
 )
 def test_counts_that_cannot_be_of_one_query_are_refused(
@@ -52,9 +52,9 @@ def test_counts_that_cannot_be_of_one_query_are_refused(
 
 def test_counts_that_fit_are_read(tmp_path: Path) -> None:
     columns = {
-        "above": [0, 1],
-        "equal": [1, 3],
-        "candidates": [5, 5],
+        "n_above": [0, 1],
+        "n_tied": [1, 3],
+        "n_candidates": [5, 5],
         "s_true": [0.2, 0.1],
         "s_other": [0.2, 0.2],
     }

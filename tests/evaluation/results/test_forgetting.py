@@ -47,8 +47,8 @@ def similarities(hits: dict[str, Floats], benchmark: str = "held_out_retrieval")
         scores = {
             "s_true": 0.5,
             "s_other": np.where(right, 0.4, 0.6),
-            "above": 1 - right.astype(int),
-            "equal": 0,
+            "n_above": 1 - right.astype(int),
+            "n_tied": 0,
         }
         parts.append(part.assign(model=model, benchmark=benchmark, candidates=9, **scores))
         parts[-1]["subsets"] = [["i2t"]] * len(names)

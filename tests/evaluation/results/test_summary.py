@@ -49,7 +49,7 @@ def scored(model: str, seed: int, lift: float = 0.0) -> pd.DataFrame:
 def ranked(seed: int) -> pd.DataFrame:
     """Return random ranks of 60 queries."""
     rng = np.random.default_rng(seed)
-    ranks = {"above": rng.integers(0, 6, 60).astype(float), "equal": rng.integers(0, 3, 60).astype(float)}
+    ranks = {"n_above": rng.integers(0, 6, 60).astype(float), "n_tied": rng.integers(0, 3, 60).astype(float)}
     return scored("m", seed).assign(**dict.fromkeys(COLUMNS, np.nan), **ranks, candidates=10.0)
 
 
@@ -135,12 +135,12 @@ def test_ties_are_counted() -> None:
 
 def test_recalls_are_means_of_shares() -> None:
     rows = ranked(8)
-    rows.loc[:4, "above"] = np.nan
+    rows.loc[:4, "n_above"] = np.nan
     benchmark = Benchmark("b", "", BENCHMARK.load_rows, ("recall@3", "avg_recall"), "")
     found = summary(rows, benchmark)
     each = [
         [a + e < k for k in (1, 3)]
-        for a, e in zip(rows["above"], rows["equal"], strict=True)
+        for a, e in zip(rows["n_above"], rows["n_tied"], strict=True)
         if not math.isnan(a)
     ]
     assert found.loc[("m", "all", "recall@3"), "value"] == pytest.approx(np.mean([hit[1] for hit in each]))

@@ -224,10 +224,10 @@ def test_ranks_of_a_scorer_that_sees_both_count_what_beats_every_true_candidate(
         false = [place for place in pool if place not in row.true]
         gaps = [[gap(row.image_id, task.texts[t][0], task.texts[f][0]) for t in row.true] for f in false]
         if row.direction == "i2t":
-            assert found["above"][n] == sum(all(g < 0 for g in each) for each in gaps)
-            assert found["equal"][n] == sum(max(each) == 0 for each in gaps)
+            assert found["n_above"][n] == sum(all(g < 0 for g in each) for each in gaps)
+            assert found["n_tied"][n] == sum(max(each) == 0 for each in gaps)
         else:
-            assert (found["above"][n], found["equal"][n]) == (0, len(false))
+            assert (found["n_above"][n], found["n_tied"][n]) == (0, len(false))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -261,7 +261,7 @@ def test_a_choice_among_images_is_a_tie_and_so_a_miss():
         pd.DataFrame(rows, columns=list(RANKING_COLUMNS)), files(4), [("a",), ("b",)], [np.arange(4)]
     )
     columns = compute_blind_columns(task, Hashing())
-    assert columns["equal"].tolist() == [3, 2]
+    assert columns["n_tied"].tolist() == [3, 2]
     hits, ties = compute_outcomes(scored(task, columns), ("recall@1", "recall@3"))
     assert hits.to_numpy().tolist() == [[0, 0], [0, 1]]
     assert ties.to_numpy().tolist() == [[True, True], [True, False]]
@@ -281,7 +281,7 @@ def test_pools_too_large_to_contest_have_no_score_but_their_size(monkeypatch):
     model = Hashing()
     found = compute_blind_columns(task, model)
     assert len(model.calls) == 1
-    assert found["candidates"].tolist() == [4, 4, 6]
+    assert found["n_candidates"].tolist() == [4, 4, 6]
     assert [bool(np.isnan(found[name][2])) for name in COLUMNS] == [True, True, True, True, False]
     assert not np.isnan(np.stack([found[name][:2] for name in COLUMNS])).any()
 

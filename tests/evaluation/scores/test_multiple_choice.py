@@ -116,7 +116,7 @@ def test_with_a_paraphrase_the_odd_one_of_three_is_sought_in_every_order_and_wor
         for q in WORDINGS
     }
     for _, part in rows.groupby("instance_id"):
-        assert set(zip(part["ways"], part["order"], part["wording"], strict=True)) == expected
+        assert set(zip(part["n_options"], part["order"], part["wording"], strict=True)) == expected
         assert len(part) == 18
     assert set(rows["image"]) == {"positive"}
     first = server_prompts(server, "A red square 0.", "The square 0 is red.", "A blue square 0.")
@@ -141,7 +141,7 @@ def test_without_a_paraphrase_the_true_one_of_two_is_sought(
 ) -> None:
     rows = asked(server, task(images), tmp_path / "store")
     assert len(rows) == 6 * 4 * 3
-    assert set(zip(rows["ways"], rows["order"], strict=True)) == {
+    assert set(zip(rows["n_options"], rows["order"], strict=True)) == {
         (2, "PN"),
         (2, "NP"),
         (3, "PN0"),
@@ -203,7 +203,7 @@ def test_none_is_an_outcome_of_its_own_and_not_right(
 ) -> None:
     server.behave = lambda r, n: says("None of them" if "D." in r.prompt else right_letter(r))
     rows = asked(server, task(images, paraphrased=True), tmp_path / "store")
-    assert rows.groupby("ways")["outcome"].unique().map(list).to_dict() == {3: ["right"], 4: ["none"]}
+    assert rows.groupby("n_options")["outcome"].unique().map(list).to_dict() == {3: ["right"], 4: ["none"]}
     found = judged(rows)["value"]
     assert (found[("choice_3way", "all")], found[("choice_4way", "all")]) == (1, 0)
 
@@ -259,7 +259,7 @@ def test_a_negative_image_is_asked_about_with_its_own_caption_as_the_true_one(
     assert found[("choice_2way_negative_image", "all")] == pytest.approx(5 / 6)
     assert found[("choice_2way_both_images", "all")] == pytest.approx(4 / 6)
     assert found[("choice_2way_negative_image_all_orders", "all")] == pytest.approx(4 / 6)
-    green = rows[(rows["instance_id"] == "i1") & (rows["image"] == "negative") & (rows["ways"] == 2)]
+    green = rows[(rows["instance_id"] == "i1") & (rows["image"] == "negative") & (rows["n_options"] == 2)]
     assert dict(zip(green["order"], green["outcome"], strict=True)) == {"PN": "right", "NP": "wrong"}
 
 
@@ -283,7 +283,7 @@ def made_up(images: int, seed: int = 0) -> pd.DataFrame:
             "image_id": f"image{n % images}",
             "subsets": [],
             "image": "positive",
-            "ways": 2,
+            "n_options": 2,
             "order": order,
             "wording": wording,
             "outcome": outcomes[n % images, at],
@@ -491,8 +491,8 @@ def test_an_evaluation_asks_a_chat_model_and_writes_the_key_nowhere(
     settings: dict[str, Any] = {
         "device": "cpu",
         "precision": "fp32",
-        "batch": None,
-        "bootstrap": 50,
+        "batch_size": None,
+        "n_bootstrap": 50,
         "seed": 0,
         "executor": "inline",
         "store": tmp_path / "store",
@@ -527,8 +527,8 @@ def test_a_trial_with_failed_questions_is_not_done_and_the_same_command_asks_tho
     settings: dict[str, Any] = {
         "device": "cpu",
         "precision": "fp32",
-        "batch": None,
-        "bootstrap": 50,
+        "batch_size": None,
+        "n_bootstrap": 50,
         "seed": 0,
         "executor": "inline",
         "store": tmp_path / "store",

@@ -149,7 +149,7 @@ def test_equal_embeddings_tie_exactly_wherever_they_stand(
         zip(zip(*found.values(), strict=True), oracle(task, scores), strict=True)
     ):
         assert values == pytest.approx(expected, nan_ok=True), n
-    assert (found["equal"][:30] == 1).all()
+    assert (found["n_tied"][:30] == 1).all()
 
 
 class Prompts:
@@ -203,15 +203,15 @@ def test_prompts_are_averaged_by_every_form_of_model(spec: str, tmp_path: Path, 
     scores = scores_of(task, spec)
     scores[3], scores[4], scores[:, 3] = scores[0], scores[1], scores[:, 0]  # exactly, not but nearly
     expected = np.array(oracle(task, scores))
-    np.testing.assert_array_equal(found["above"], expected[:, 2])
-    np.testing.assert_array_equal(found["equal"], expected[:, 3])
-    np.testing.assert_array_equal(found["candidates"], expected[:, 4])
+    np.testing.assert_array_equal(found["n_above"], expected[:, 2])
+    np.testing.assert_array_equal(found["n_tied"], expected[:, 3])
+    np.testing.assert_array_equal(found["n_candidates"], expected[:, 4])
     np.testing.assert_allclose(found["s_true"], expected[:, 0], atol=1e-6)
     np.testing.assert_allclose(found["s_other"], expected[:, 1], atol=1e-6)
-    assert found["equal"].sum() >= 4
+    assert found["n_tied"].sum() >= 4
     rows = compute_similarities(task, keys, run, benchmark="test")
     check_table(SIMILARITIES, rows, "test")
-    np.testing.assert_array_equal(rows["above"], found["above"])
+    np.testing.assert_array_equal(rows["n_above"], found["n_above"])
 
 
 def test_a_single_prompt_keeps_its_embedding_to_the_last_bit() -> None:
@@ -258,11 +258,11 @@ def test_a_candidate_without_a_score_leaves_its_queries_unscored(
     task = Prompts().task(tmp_path)
     run = RunConfig("blank:x", "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
     rows = compute_similarities(task, check_images(task.images, "test"), run, benchmark="test")
-    unscored = rows["above"].isna()
+    unscored = rows["n_above"].isna()
     # ``b`` is in texts 0, 2 and 3: in the pool of all texts, and the query of three in five.
     assert unscored.tolist() == [True] * 4 + [True, False, True, True, False] + [True, True]
-    assert rows["candidates"].notna().all()
-    assert rows.loc[unscored, ["s_true", "s_other", "equal"]].isna().all(axis=None)
+    assert rows["n_candidates"].notna().all()
+    assert rows.loc[unscored, ["s_true", "s_other", "n_tied"]].isna().all(axis=None)
     check_table(SIMILARITIES, rows, "test")
 
 
@@ -290,5 +290,6 @@ def test_a_limit_changes_no_rank(tmp_path: Path, families: None) -> None:
         short = limit_instances(task, limit)
         part = compute_similarities(short, check_images(short.images, "test"), run, benchmark="test")
         pd.testing.assert_frame_equal(
-            part[["above", "equal", "candidates"]], whole.iloc[:limit][["above", "equal", "candidates"]]
+            part[["n_above", "n_tied", "n_candidates"]],
+            whole.iloc[:limit][["n_above", "n_tied", "n_candidates"]],
         )

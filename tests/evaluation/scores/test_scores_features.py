@@ -19,7 +19,7 @@ def test_each_item_has_the_vector_that_the_model_gives_it_alone(
     clip, names, texts = load_checkpoint(clip_folder), list(files)[:5], ["a tree", "a car", "a red tree"]
     files = {**files, "again": files[names[0]]}
     names.append("again")
-    how: dict[str, Any] = {"device": "cpu", "batch": 2, "store": str(tmp_path)}
+    how: dict[str, Any] = {"device": "cpu", "batch_size": 2, "store": str(tmp_path)}
     images = encode_projected(str(clip_folder), names, files.__getitem__, **how)
     words = encode_projected(str(clip_folder), texts, None, **how)
     with torch.no_grad():
@@ -39,7 +39,7 @@ def test_a_base_that_is_trained_anew_in_its_folder_gives_its_own_vectors(
 ) -> None:
     base, texts = tmp_path / "base", ["a tree"]
     shutil.copytree(clip_folder, base)
-    how: dict[str, Any] = {"device": "cpu", "batch": 2, "store": str(tmp_path / "store")}
+    how: dict[str, Any] = {"device": "cpu", "batch_size": 2, "store": str(tmp_path / "store")}
     before = np.array(encode_projected(str(base), texts, None, **how))
     clip = load_checkpoint(base)
     with torch.no_grad():

@@ -212,9 +212,9 @@ def test_ranks_are_those_of_candidates_scored_one_by_one(
         found = rows.iloc[n]
         assert found["s_true"] == pytest.approx(best)
         assert found["s_other"] == pytest.approx(max(false))
-        assert found["above"] == sum(value > best for value in false)
-        assert found["equal"] == sum(value == best for value in false)
-        assert found["candidates"] == len(values)
+        assert found["n_above"] == sum(value > best for value in false)
+        assert found["n_tied"] == sum(value == best for value in false)
+        assert found["n_candidates"] == len(values)
 
 
 @pytest.mark.parametrize(("count", "pictures"), [(83, 3), (201, 1), (40, 20)])  # odd ones show rounding

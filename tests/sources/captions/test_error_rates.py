@@ -50,7 +50,7 @@ def rows(pairs: pd.DataFrame) -> pd.DataFrame:
             "id": f"p{i}:{part}",
             "attempt": 1,
             "text": text,
-            "place": not wrong,
+            "edit_location": not wrong,
             "meaning": "still_true" not in wrong,
         }
         for i, (part, text, wrong) in enumerate(CASES)
@@ -88,7 +88,7 @@ def test_a_part_of_which_no_draft_came_stands_in_the_table(rows: pd.DataFrame) -
 
 def test_a_check_is_judged_by_what_it_refuses(rows: pd.DataFrame) -> None:
     found = evaluate_checks(rows).set_index(["part", "check"])
-    assert found.loc[("negatives", "place")].tolist()[1:] == [7, 1.0, 1.0, 1.0]
+    assert found.loc[("negatives", "edit_location")].tolist()[1:] == [7, 1.0, 1.0, 1.0]
     refused, precision, recall, recall_of_true = found.loc[("negatives", "meaning")].tolist()[1:]
     assert (refused, precision, recall, recall_of_true) == (2, 1.0, pytest.approx(2 / 7), 1.0)
     assert ("negatives", "statement") not in found.index, "nothing was judged by it"

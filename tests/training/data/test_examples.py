@@ -201,6 +201,6 @@ def test_pairs_that_stand_apart_are_those_of_trohn_img_each_as_often(rows, files
 
 def test_a_pass_of_pairs_that_stand_apart_has_as_many_steps_as_one_of_trohn_img(rows, files, clip) -> None:
     both = (METHODS["trohn_img"], METHODS["pairs_unpaired"])
-    settings = {"batch": 8, "epochs": 2, "per_pass": 1, "warmup": 1}
+    settings = {"batch_size": 8, "epochs": 2, "evals_per_epoch": 1, "warmup_steps": 1}
     assert resolve_steps(both[0], settings, 12) == resolve_steps(both[1], settings, 12)
     assert resolve_steps(both[1], settings, 12)["steps"] == 2 * (24 // 8)

@@ -13,7 +13,15 @@ from caramel.training.data.examples import load_examples
 from caramel.training.data.loader import ImageFeatures
 from caramel.training.loop import contrastive
 
-HOW = {"seed": 1, "steps": 3, "batch": 8, "lr": 1e-3, "warmup": 1, "weight_decay": 0.1, "checkpoint_every": 3}
+HOW = {
+    "seed": 1,
+    "steps": 3,
+    "batch_size": 8,
+    "lr": 1e-3,
+    "warmup_steps": 1,
+    "weight_decay": 0.1,
+    "checkpoint_every": 3,
+}
 HOW |= {"device": "cpu", "precision": "fp32", "workers": 0, "title": "t"}
 
 

@@ -28,9 +28,9 @@ def settings(tmp_path, **changes):
     return {
         "seed": 1,
         "steps": 12,
-        "batch": 16,
+        "batch_size": 16,
         "lr": 0.003,
-        "warmup": 2,
+        "warmup_steps": 2,
         "weight_decay": 0.1,
         "checkpoint_every": 6,
         "device": "cpu",
@@ -285,7 +285,7 @@ def test_parts_and_recomputed_layers_train_as_the_whole_batch_does(
     rows, files, clip_folder, tmp_path
 ) -> None:
     curve, model = trained(clip_folder, rows, files, tmp_path / "0", "degla", batch=40)
-    for n, changes in enumerate(({"rows_at_once": 3}, {"recompute": True}), 1):
+    for n, changes in enumerate(({"micro_batch_size": 3}, {"grad_checkpointing": True}), 1):
         again, other = trained(clip_folder, rows, files, tmp_path / str(n), "degla", batch=40, **changes)
         losses = [value for _, name, value in again if name == "loss"]
         assert losses == pytest.approx([value for _, name, value in curve if name == "loss"], rel=1e-4)

@@ -23,7 +23,7 @@ from caramel.training.recipes.caption_lm import (
 )
 
 SETTINGS: dict[str, Any] = {
-    "seed": 1, "steps": 4, "batch": 4, "lr": 0.003, "warmup": 1, "width": 32, "layers": 2,
+    "seed": 1, "steps": 4, "batch_size": 4, "lr": 0.003, "warmup_steps": 1, "hidden_size": 32, "num_layers": 2,
     "checkpoint_every": 2, "device": "cpu", "precision": "fp32",
 }  # fmt: skip
 LESSONS = [sample_example(np.random.default_rng(i)) for i in range(200)]

@@ -51,7 +51,7 @@ def test_each_trial_logs_to_the_run_that_was_made_before_it(
         assert {"loss", "group", "kept_step"} <= set(run.data.metrics)
         assert {"stage": "finetune", "seed": "3"}.items() <= run.data.tags.items()
     params = found["finetune ce_clip-3"].data.params
-    mine = {"negatives": "3", "weight_imc": "0.7", "weight_cmr": "0.2", "steps": "1", "batch": "8"}
+    mine = {"negatives": "3", "weight_imc": "0.7", "weight_cmr": "0.2", "steps": "1", "batch_size": "8"}
     assert mine.items() <= params.items()
     assert found["finetune trohn_img-3"].data.params.items() >= {"negatives": "2", "steps": "2"}.items()
     assert curves.groupby("model")["step"].max().to_dict() == {"trohn_img-3": 2, "ce_clip-3": 1}
@@ -63,7 +63,7 @@ def test_epochs_are_passes_through_the_rows_of_each_method_and_measured_in_each(
     import mlflow
 
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
-    own = {"negclip": {"batch": 16}, "trohn_img": {"epochs": 1, "per_pass": 2}}
+    own = {"negclip": {"batch_size": 16}, "trohn_img": {"epochs": 1, "evals_per_epoch": 2}}
     curves, *_ = tuned(
         ["infonce", "negclip", "trohn_img"],
         rows,
@@ -90,7 +90,7 @@ def test_a_warm_up_that_outlasts_the_training_is_refused_before_anything_runs(
         "finetune.warmup_steps = 5: method 'infonce' trains for 4 steps, which are 2 passes through 20 rows"
     )
     with pytest.raises(ConfigError, match=said):
-        tuned(["infonce"], rows, clip_folder, tmp_path, settings={"epochs": 2, "warmup": 5})
+        tuned(["infonce"], rows, clip_folder, tmp_path, settings={"epochs": 2, "warmup_steps": 5})
 
 
 @pytest.mark.parametrize(
@@ -202,9 +202,9 @@ def test_a_variant_that_two_processes_train_has_the_curve_that_one_gives_it(
         (
             "infonce",
             3,
-            r"finetune.nproc = 3: a batch of 8 captions is 8 rows of method 'infonce', which .*processes: 1, 2, 4, 8",
+            r"finetune.nproc = 3: a batch of 8 captions is 8 rows of method 'infonce', which .*nproc: 1, 2, 4, 8",
         ),
-        ("trohn_text", 8, r"a batch of 8 captions is 4 rows of method 'trohn_text'.*processes: 1, 2, 4\."),
+        ("trohn_text", 8, r"a batch of 8 captions is 4 rows of method 'trohn_text'.*nproc: 1, 2, 4\."),
     ],
 )
 def test_a_batch_that_processes_cannot_share_is_an_error_before_the_first_trial(
@@ -252,12 +252,12 @@ def test_a_search_takes_the_best_point_and_what_has_run_is_not_run_again(
     import mlflow
 
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
-    own = {"trohn_text": {"batch": 10}}
+    own = {"trohn_text": {"batch_size": 10}}
     found = tuned(["infonce", "trohn_text"], rows, clip_folder, tmp_path, overrides=own, search=SEARCH)
     values = found.searched.set_index("point")["value"]
     (chosen,) = found.searched.loc[found.searched["chosen"], "point"]
     assert chosen == (1 if values[1] >= values[2] else 2)
-    assert found.overrides == {"trohn_text": {"batch": 10, "lr": [1e-5, 1e-2][chosen - 1]}}
+    assert found.overrides == {"trohn_text": {"batch_size": 10, "lr": [1e-5, 1e-2][chosen - 1]}}
     assert set(found.curves["model"]) == {"infonce-3", "trohn_text-3"}
     kept = found.curves[found.curves["kept"] & (found.curves["metric"] == "group")]
     assert kept.loc[kept["model"] == "trohn_text-3", "value"].tolist() == [values[chosen]]
@@ -289,7 +289,7 @@ def test_a_search_takes_the_best_point_and_what_has_run_is_not_run_again(
         ),
         (
             lambda t: t,
-            {"space": {"infonce": {"warmup": [1, 3]}}},
+            {"space": {"infonce": {"warmup_steps": [1, 3]}}},
             "finetune.warmup_steps = 3: method 'infonce' trains for 2 steps",
         ),
     ],

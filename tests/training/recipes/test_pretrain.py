@@ -21,10 +21,10 @@ SETTINGS: dict[str, Any] = {
     "seed": 6,
     "image_steps": 4,
     "steps": 6,
-    "batch": 16,
+    "batch_size": 16,
     "block_size": 4,
     "lr": 1e-3,
-    "warmup": 2,
+    "warmup_steps": 2,
     "weight_decay": 0.1,
     "checkpoint_every": 2,
     "device": "cpu",
@@ -81,7 +81,14 @@ def test_texts_learn_from_an_image_tower_that_stays_as_scenes_made_it(
 def test_an_image_tower_learns_where_objects_are(
     drawn_world: Any, files: dict[str, bytes], tmp_path: Path
 ) -> None:
-    changed = {"image_steps": 300, "steps": 1, "batch": 60, "checkpoint_every": 100, "lr": 3e-3, "warmup": 50}
+    changed = {
+        "image_steps": 300,
+        "steps": 1,
+        "batch_size": 60,
+        "checkpoint_every": 100,
+        "lr": 3e-3,
+        "warmup_steps": 50,
+    }
     wide = {**VISION, "width": 64, "layers": 2}
     curve = pretrain(drawn_world[0].pairs, files, tmp_path, vision=wide, **changed)
     right = [value for _, name, value in curve if name == "cells_right"]

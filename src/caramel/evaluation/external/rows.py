@@ -50,6 +50,8 @@ TRUTH: Mapping[str, float] = {
     **dict.fromkeys(("", "nan", "none", "null"), np.nan),
 }
 SCORES = tuple(n for n, column in SIMILARITIES.columns.items() if column.null and column.type != TEXT)
+# Their names in files of caramel 0.1.
+FORMER = {former: name for name in SCORES if (former := SIMILARITIES.columns[name].formerly)}
 
 
 class InstanceResults(NamedTuple):
@@ -98,6 +100,7 @@ def read_instance_results(
     Raises:
         DataError: as in ``read_others``.
     """
+    rows = rows.rename(columns={old: new for old, new in FORMER.items() if new not in rows.columns})
     if is_detections(list(rows.columns)):
         detector_outcomes, natural = compute_detector_outcomes(rows, locations, where)
         of_instances = rows.iloc[natural].reset_index(drop=True)
@@ -131,7 +134,7 @@ def read_instance_results(
 def is_known(column: str) -> bool:
     """Return whether a column is looked at; others, such as pictures, are not read."""
     names = (name for others in NAMES.values() for name in others)
-    return column in (*names, *SUBSETS, *SCORES, *COLUMNS) or _find_metric(column) is not None
+    return column in (*names, *SUBSETS, *SCORES, *FORMER, *COLUMNS) or _find_metric(column) is not None
 
 
 def _find_metric(column: str) -> str | None:

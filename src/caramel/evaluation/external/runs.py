@@ -183,7 +183,7 @@ def _is_ours(path: Path, table: Table, name: str) -> bool:
     if path.name == name:
         return True
     with open_parquet(path) as file:
-        return bool(file.schema_arrow.names == list(table.columns))
+        return table.map_stored_names(file.schema_arrow.names) is not None
 
 
 def _select_benchmark(rows: pd.DataFrame, benchmark: Benchmark, path: Path) -> pd.DataFrame:

@@ -51,9 +51,9 @@ def check_ranks(scores: pd.DataFrame, where: str, locations: Sequence[str]) -> N
     if {"n_above", "n_tied", "n_candidates"} <= columns.keys():
         _raise_for_rows(
             columns["n_above"] + columns["n_tied"] >= columns["n_candidates"],
-            f"{where} contradicts itself: rows have more false candidates in 'above' and 'equal' than 'candidates' can hold",
+            f"{where} contradicts itself: rows have more false candidates in 'n_above' and 'n_tied' than 'n_candidates' can hold",
             locations,
-            "'candidates' counts the true ones too.",
+            "'n_candidates' counts the true ones too.",
         )
     if {"n_above", "n_tied", "s_true", "s_other"} <= columns.keys():
         true, other = columns["s_true"], columns["s_other"]

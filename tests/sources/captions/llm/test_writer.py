@@ -160,7 +160,7 @@ def test_a_text_that_fails_is_tried_again_with_the_failed_one_in_context_and_eac
     out = write(server.url, tmp_path, PAIRS[:1], parts=["paraphrases"])
     assert read(out, "paraphrases")["attempts"].tolist() == [3]
     verdicts = read(out, "verdicts").sort_values("attempt")
-    assert verdicts["new"].tolist() == [False, True, True]
+    assert verdicts["not_copy"].tolist() == [False, True, True]
     assert verdicts["overlap"].tolist() == [True, False, True]
     told = server.requests[2].body["messages"]
     assert [m["content"] for m in told if m["content"].startswith("That")] == [
@@ -193,7 +193,7 @@ def test_what_the_validator_never_accepts_is_a_reject_with_its_class(
     assert len(server.requests) == 2 * 3
 
 
-@pytest.mark.parametrize(("required", "rejected"), [(["new", "meaning"], True), (["new"], False)])
+@pytest.mark.parametrize(("required", "rejected"), [(["not_copy", "meaning"], True), (["not_copy"], False)])
 def test_a_text_that_the_validator_does_not_judge_is_a_reject_where_its_word_is_required(
     server: ChatServer, tmp_path: Path, required: list[str], rejected: bool
 ) -> None:
