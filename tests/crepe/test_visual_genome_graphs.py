@@ -197,6 +197,49 @@ def test_items_are_the_same_however_the_file_is_cut(
     assert list(iter_json_items(path)) == []
 
 
+def test_numbers_texts_and_repeated_keys_are_read_as_pythons_json_reads_them(tmp_path: Path) -> None:
+    path = tmp_path / "list.json"
+    text = '\ufeff[1, 1.0, 1e3, 12345678901234567890123, {"a": 1, "b": 2, "a": 3}, "\\u00e9", "\\ud83d"]'
+    path.write_text(text, encoding="utf-8")
+    values = [value for _, value in iter_json_items(path)]
+    assert values == [1, 1.0, 1000.0, 12345678901234567890123, {"a": 3, "b": 2}, "\u00e9", "\ud83d"]
+    assert [type(value) for value in values[:4]] == [int, float, float, int]
+
+
+def test_half_a_surrogate_pair_is_a_reject(tmp_path: Path) -> None:
+    dogs = [DOG, item(2, [("a \ud83d dog", [])], [])]
+    found, rejects = read(write(tmp_path, dogs, {}))
+    assert ([p.image_id for p in found], [r.reason for r in rejects]) == (["1"], [BROKEN])
+    assert "surrogate" in rejects[0].text
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_deep_nesting_is_an_error_that_costs_no_memory(opening: str, tmp_path: Path) -> None:
+    path = tmp_path / "list.json"
+    path.write_text("[1, " + opening * 100_000)
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"list\.json', item 1: .*recursion"):
+        list(iter_json_items(path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * path.stat().st_size
+
+
+def test_an_item_that_does_not_end_is_an_error_before_the_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_stream, "CHUNK", 1_000)
+    monkeypatch.setattr(json_stream, "LONGEST", 10_000)
+    path = tmp_path / "list.json"
+    path.write_text('["' + "x" * 30_000_000)
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"list\.json', item 0: not valid JSON"):
+        list(iter_json_items(path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
+
+
 def test_a_long_file_is_not_held(tmp_path: Path) -> None:
     path = tmp_path / "list.json"
     path.write_text(json.dumps([{"text": "x" * 1_000}] * 30_000))

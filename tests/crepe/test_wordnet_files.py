@@ -52,6 +52,10 @@ def test_a_plural_is_looked_up_by_its_singular_and_its_foils_are_plurals(words: 
     assert not words.is_more_general("obj", "cats", "dogs")
 
 
+def test_a_word_of_one_letter_has_a_plural(words: WordNetThesaurus) -> None:
+    assert words.list_foils("obj", "alphas") == ["ys"]
+
+
 @pytest.mark.parametrize(
     ("plural", "read_as"),
     [

@@ -174,7 +174,7 @@ def get_plural(noun: str) -> str:
         return PLURALS[noun]
     if noun.endswith(("s", "x", "ch", "sh", "tomato")):
         return f"{noun}es"
-    if noun.endswith("y") and noun[-2] not in "aeiou":
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"
     return f"{noun}s"
 
