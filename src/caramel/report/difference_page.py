@@ -18,7 +18,7 @@ from caramel.report.blocks import (
     format_percent,
     format_signed,
 )
-from caramel.report.rendering import render_page
+from caramel.report.rendering import format_markup, render_page
 from caramel.utils.stats import format_p
 
 ShownImages = Mapping[str, Mapping[str, Sequence[tuple[str, bytes]]]]
@@ -42,8 +42,13 @@ def render_difference_page(difference: Mapping[str, Any], images: ShownImages) -
         (f"{sum(table[what] for table in difference['tables']):,}", f"rows {what}")
         for what in ("added", "removed", "changed")
     ]
+    new, old = difference["new"], difference["old"]
     return render_page(
-        "difference.html", sections=sections, cards=cards, old=difference["old"], new=difference["new"]
+        title=f"{new} against {old}",
+        heading="What changed",
+        lead=format_markup("Version <code>{}</code> against <code>{}</code>.", new, old),
+        sections=sections,
+        cards=cards,
     )
 
 

@@ -17,7 +17,7 @@ from caramel.report.blocks import (
     format_percent,
     format_signed,
 )
-from caramel.report.rendering import render_page
+from caramel.report.rendering import format_markup, render_page
 from caramel.report.sections.claim_sections import format_verdict
 from caramel.study.components import INSTANCES
 from caramel.study.power import MOST
@@ -70,21 +70,23 @@ def build_study_sections(study: Row) -> list[Section]:
 
 def render_study_page(study: Row) -> str:
     """Return the page of what ``study.json`` holds."""
-    cells = len(study["contrast"]["cells"])
+    contrast, cells = study["contrast"], len(study["contrast"]["cells"])
+    power = format_percent(contrast["power"]["power"], 0)
     return render_page(
-        "study.html",
+        title=f"caramel study: {study['profile']}",
+        heading="Does it hold with other seeds?",
+        lead=format_markup(
+            "Study of profile <b>{}</b> at commit <code>{}</code>: {}",
+            study["profile"],
+            study["commit"],
+            f"{cells} cells in {len(study['draws'])} draws of the scenes, {study['seeds']} seeds of fine-tuning in each.",
+        ),
         sections=build_study_sections(study),
         cards=[
-            (f"{format_signed(study['contrast']['mean'])}", f"points {_format_interval(study['contrast'])}"),
-            (format_verdict(study["contrast"]).lower(), f"p = {study['contrast']['p']:.3g}"),
-            (
-                f"{format_percent(study['contrast']['power']['power'], 0)} %",
-                f"power for {_format_points(study['effect'])} points",
-            ),
+            (format_signed(contrast["mean"]), f"points {_format_interval(contrast)}"),
+            (format_verdict(contrast).lower(), f"p = {contrast['p']:.3g}"),
+            (f"{power} %", f"power for {_format_points(study['effect'])} points"),
         ],
-        profile=study["profile"],
-        commit=study["commit"],
-        about=f"{cells} cells in {len(study['draws'])} draws of the scenes, {study['seeds']} seeds of fine-tuning in each.",
     )
 
 
