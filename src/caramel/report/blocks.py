@@ -13,7 +13,7 @@ from caramel.io.image_codec import decode_image
 
 THUMBNAIL = 192  # pixels of the longer side; smaller pictures are kept as they are
 MISSING = "–"  # shown for a number that there is not
-Mark = Literal["", "best", "good", "bad", "up", "down", "muted", "code"]
+Mark = Literal["", "best", "good", "bad", "up", "down", "muted"]
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def build_versions_section(versions: Mapping[str, str]) -> list[Block]:
     if not versions:
         text = "There is no <code>dvc.lock</code> with these outputs: the stages were run by hand, so this report cannot be cited."
         return [NoteBlock(format_markup(text))]
-    rows = [[Cell(path), Cell(digest, mark="code")] for path, digest in versions.items()]
+    rows = [[Cell(path), Cell(format_markup("<code>{}</code>", digest))] for path, digest in versions.items()]
     return [TableBlock("", ("Path", "DVC hash"), rows, labels=2)]
 
 
