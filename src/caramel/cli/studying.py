@@ -36,7 +36,8 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
     """
     from caramel.doctor.local import fix_project
     from caramel.io.files import forbid_overwriting_inputs, write_text
-    from caramel.report.study_page import format_claim, render_study_page
+    from caramel.report.sections.study_sections import format_claim
+    from caramel.report.study_page import render_study_page
     from caramel.runtime.mlflow.tracking import get_git_commit
     from caramel.schemas.io import write_table
     from caramel.schemas.study import STUDY
