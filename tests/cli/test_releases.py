@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import released_projects
+from caramel.cli.releases import _write_audit
 
 from caramel.cli.commands import run_cli
-from caramel.cli.releases import _write_audit
 
 
 def test_a_release_says_what_is_open_and_one_error_with_strict(

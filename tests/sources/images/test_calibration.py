@@ -51,7 +51,9 @@ def known(images, captions=2, split=SPLIT):
 
 def test_the_threshold_lies_between_what_fits_and_what_does_not():
     judge = Named()
-    judge.score_match = lambda pictures, captions: np.array([0.58 if c.startswith("No") else 0.64 for c in captions])
+    judge.score_match = lambda pictures, captions: np.array(
+        [0.58 if c.startswith("No") else 0.64 for c in captions]
+    )
     found = calibrate_threshold(judge, *known(40), seed=1)
     assert found.threshold == pytest.approx(0.61)
     assert (found.images, found.precision, found.recall, found.balanced_accuracy) == (40, 1.0, 1.0, 1.0)

@@ -1,4 +1,4 @@
-"""Commands for a project of one's own, which uses caramel as an installed package: new, upgrade."""
+"""The command upgrade: brings a project up to date with the installed caramel."""
 
 from __future__ import annotations
 
@@ -10,45 +10,22 @@ import click
 from caramel.cli.output import echo
 
 
-@click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-def new(folder: Path) -> None:
-    """Make a project of your own in DIR, a new or empty folder: a git repository whose stages run the installed caramel.
+@click.command("upgrade")
+def upgrade_this_project() -> None:
+    """Update this project after a new caramel was installed.
 
-    \b
-    Example:
-      caramel new my_benchmark
-    """
-    from caramel.project.create import create_project as make
-    from caramel.project.project_files import LATEST
-    from caramel.runtime.installation import format_local_warning
-
-    make(folder)
-    if note := format_local_warning():
-        echo(f"{LATEST}: {note}")
-    echo(f"Made a project in {folder}, for caramel {metadata.version('caramel')}. Next:")
-    echo(f"  cd {folder}")
-    echo("  git add -A && git commit -m 'A project of caramel'")
-    echo("  caramel profile smoke    # small; `caramel profile files` is for pictures of your own")
-    echo("  dvc repro")
-
-
-@click.command()
-def upgrade() -> None:
-    """After another caramel was installed: bring this project (of `caramel new`) up to date, and say what will run again.
-
-    Files that you changed stay as they are. Nothing is run.
+    Works on projects of `caramel new`, and says which stages will run again. Files that you changed stay as they are.
+    No stage is run.
 
     \b
     Example:
       caramel upgrade
     """
     from caramel.project.project_files import LATEST
-    from caramel.project.upgrade import ASIDE
-    from caramel.project.upgrade import upgrade_project as bring
+    from caramel.project.upgrade import ASIDE, upgrade_project
     from caramel.runtime.installation import format_local_warning
 
-    done = bring(Path())
+    done = upgrade_project(Path())
     for name in done.written:
         echo(f"wrote {name}")
     if LATEST in done.written and (note := format_local_warning()):
