@@ -130,7 +130,7 @@ def test_defaults_are_those_of_the_commands() -> None:
         (
             api.refine_captions,
             "refine",
-            ("folds", "seed", "within", "target", "acceptance", ("rows", "number")),
+            ("folds", "seed", "within", "target", "acceptance", "rows"),
         ),
         (api.score, "eval", ("bootstrap", "seed", "precision")),
         (api.metrics, "metrics", ("bootstrap", "seed")),

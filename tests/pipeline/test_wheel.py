@@ -120,7 +120,7 @@ def test_a_project_of_ones_own_runs_on_the_wheel_alone(bin_folder: Path, tmp_pat
 
     called("caramel new mine", tmp_path)
     project = tmp_path / "mine"
-    called("caramel profile smoke", project)
+    called("caramel config use smoke", project)
     said = called("python -m dvc repro --single-item scenes", project)
     assert "Running stage 'scenes'" in said
     assert (project / "data" / "scenes" / "pairs.parquet").is_file()

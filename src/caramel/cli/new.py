@@ -31,5 +31,5 @@ def create_new_project(folder: Path) -> None:
     echo(f"Made a project in {folder}, for caramel {metadata.version('caramel')}. Next:")
     echo(f"  cd {folder}")
     echo("  git add -A && git commit -m 'A project of caramel'")
-    echo("  caramel profile smoke    # small; `caramel profile files` is for pictures of your own")
+    echo("  caramel config use smoke    # small; `caramel config use files` is for pictures of your own")
     echo("  dvc repro")

@@ -38,7 +38,7 @@ def upgrade_this_project() -> None:
         echo(f"{name} is no longer part of caramel: delete it, unless you use it")
     if any(name.startswith("params/") for name in (*done.written, *done.conflicts)):
         echo(
-            "params.yaml stays as it is: call `caramel profile NAME`, with the --set that you use, before `dvc repro`."
+            "params.yaml stays as it is: call `caramel config use NAME`, with the --set that you use, before `dvc repro`."
         )
     for name, why in done.rerun.items():
         more = f" and {len(why) - 3} more" if len(why) > 3 else ""
