@@ -226,7 +226,9 @@ def test_the_profiles_of_the_stories_can_be_taken(story, tmp_path, monkeypatch, 
     shutil.copytree(ROOT / "params", tmp_path / "params")
     shutil.copy(ROOT / "params.yaml", tmp_path)
     taken = [
-        words for words in commands_of(ROOT / "docs" / "stories" / f"{story}.md") if words[0] == "profile"
+        words
+        for words in commands_of(ROOT / "docs" / "stories" / f"{story}.md")
+        if words[:2] == ["config", "use"]
     ]
     assert taken
     for words in taken:
