@@ -21,7 +21,7 @@ def test_profile_prints_what_changed(call: Call) -> None:
     code, out, _ = call("config", "use", "smoke", "--set", "scenes.train=78", "--set", "run.executor=inline")
     assert out.splitlines() == ["scenes.train: 77 -> 78", "Wrote params.yaml. Now run `dvc repro`."]
     code, out, _ = call("config", "use", "smoke", "--set", "scenes.train=78", "--set", "run.executor=inline")
-    assert out == "params.yaml was already so.\n"
+    assert out == "params.yaml is unchanged.\n"
 
 
 @pytest.mark.parametrize("value", ["scenes.train", "=5", ""])

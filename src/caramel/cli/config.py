@@ -47,4 +47,4 @@ def use_profile(name: str, sets: tuple[str, ...]) -> None:
     for key in [*after, *(k for k in before if k not in after)]:
         if before.get(key) != after.get(key):
             echo(f"{key}: {before.get(key)!r} -> {after.get(key)!r}")
-    echo("params.yaml was already so." if before == after else f"Wrote {path}. Now run `dvc repro`.")
+    echo("params.yaml is unchanged." if before == after else f"Wrote {path}. Now run `dvc repro`.")

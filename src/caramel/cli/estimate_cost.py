@@ -19,9 +19,9 @@ from caramel.errors import ConfigError
 def estimate_caption_cost(sample: int) -> None:
     """Estimate what captions by a language model will cost.
 
-    Prints requests, tokens and cost of stage `negatives` of params.yaml, and sends no request. Replies stored in work/replies count as known, as far
-    as the first answers to a text go. A local model (local:FOLDER) is loaded, because its files are part of the key of
-    its replies. Stage `scenes` must have run.
+    Prints requests, tokens and cost of stage `negatives` of params.yaml, and sends no request. Replies stored in
+    work/replies count as known, as far as the first answers to a text go. A local model (local:FOLDER) is loaded,
+    because its files are part of the key of its replies. Stage `scenes` must have run.
 
     \b
     Example:
@@ -54,12 +54,12 @@ def estimate_caption_cost(sample: int) -> None:
         pairs, seed=section.seed, attempts=section.attempts, parts=parts, model=settings, sample=sample
     )
     echo(f"texts       {estimate.texts:>15,}  {' and '.join(parts)} of {len(pairs):,} captions")
-    echo(f"known       {estimate.known:>15,}  requests whose replies are kept")
-    echo(f"requests    {estimate.requests:>15,}  at the least: every first answer passes")
-    echo(f"tokens in   {estimate.tokens_in:>15,}  about four bytes of text each")
+    echo(f"known       {estimate.known:>15,}  requests whose replies are stored")
+    echo(f"requests    {estimate.requests:>15,}  at least; every first answer passes")
+    echo(f"tokens in   {estimate.tokens_in:>15,}  at about four bytes of text each")
     echo(f"tokens out  {estimate.tokens_out:>15,}")
     echo(f"cost        {estimate.cost:>15,.2f}  by price_in and price_out")
     echo(
-        f"Reckoned from {estimate.num_sampled:,} texts. What fails is asked for again, up to {section.attempts} times "
+        f"Estimated from {estimate.num_sampled:,} texts. A caption that fails a check is requested again, up to {section.attempts} times "
         f"(negatives.attempts)."
     )

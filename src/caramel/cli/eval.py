@@ -183,7 +183,7 @@ def evaluate_models(
     run_files.write_run(out, *result)
     echo(format_metrics(result.metrics))
     if limit is not None:
-        echo(f"Of each benchmark the first {limit} instances were scored (--limit).")
+        echo(f"Only the first {limit} instances of each benchmark were scored (--limit).")
     echo(f"\nWritten to {out}.")
 
 
@@ -199,7 +199,7 @@ def _check_addresses(models: Sequence[str]) -> None:
     for model in models:
         if (redacted := redact_secrets(model)) != model:
             raise ConfigError(
-                f"Model {redacted!r}: its address holds a password or key, which runs and tables would keep. Leave it out, and set "
+                f"Model {redacted!r}: its address holds a password or key, which runs and tables would store. Leave it out, and set "
                 f"CARAMEL_CHAT_KEY."
             )
         address, _, fragment = model.partition("#")
@@ -221,7 +221,9 @@ def _locate_sources(
 
     names = [name.strip() for name in benchmarks.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
-        raise ConfigError(f"--benchmark {benchmarks!r} must name benchmarks, each once, joined by commas.")
+        raise ConfigError(
+            f"--benchmark {benchmarks!r} must name benchmarks, joined by commas, each only once."
+        )
     for name in names:
         BENCHMARKS.get_target(name)
     folder = Path(os.path.realpath(data))  # a circle of links, too

@@ -49,7 +49,7 @@ def get_pinned_version(
     result = get_version(source, paths, out=out, split=split, credentials=credentials)
     rows = sum(result.pinned.tables[path].rows for path in result.tables)
     what = f"{len(result.files)} files, {len(result.tables)} of them tables"
-    counted = f" of {rows:,} rows" if split is None else f", rows of {split} alone where there are splits"
+    counted = f" of {rows:,} rows" if split is None else f", only rows of {split} in tables with splits"
     echo(
         f"Version {result.pinned.name} (commit {result.pinned.commit[:12]}): {what}{counted}, in {str(out)!r}."
     )

@@ -28,8 +28,8 @@ def create_new_project(folder: Path) -> None:
     create_project(folder)
     if note := format_local_warning():
         echo(f"{LATEST}: {note}")
-    echo(f"Made a project in {folder}, for caramel {metadata.version('caramel')}. Next:")
+    echo(f"Created a project in {folder}, for caramel {metadata.version('caramel')}. Next:")
     echo(f"  cd {folder}")
     echo("  git add -A && git commit -m 'A project of caramel'")
-    echo("  caramel config use smoke    # small; `caramel config use files` is for pictures of your own")
+    echo("  caramel config use smoke    # small; `caramel config use files` is for images of your own")
     echo("  dvc repro")

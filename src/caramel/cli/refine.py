@@ -140,7 +140,7 @@ def refine_path(
     output.write_report(refining.build_report(result, settings, len(tried.rows), str(path)), out)
     summary = f"{len(result.rows)} of {len(tried.rows)} rows ({len(result.rejects)} rejected)"
     echo(f"\nTaken: {_format_candidate(result.chosen)}, {summary}.")
-    echo("Best blind attacker on the rows by which nothing was chosen, before and after:")
+    echo("Best blind attacker on the rows that no choice depended on, before and after:")
     for label, (before, after) in result.judged.items():
         echo(f"  {label.replace('_', ' '):14}{_format_interval(before):>22}{_format_interval(after):>22}")
     echo(f"Written to {out}.")

@@ -32,11 +32,11 @@ def print_timings() -> None:
         except ValidationError:
             damaged += 1
             continue
-        latest.pop(row.stage, None)  # so that stages stand in the order of their latest runs
+        latest.pop(row.stage, None)  # so that stages come in the order of their latest runs
         latest[row.stage] = row
     if damaged:
         echo(
-            f"Left out: {damaged} lines of {TIMINGS} that are cut, or give no time or a negative one.",
+            f"Skipped {damaged} lines of {TIMINGS} that are cut off, or hold no time or a negative one.",
             err=True,
         )
     if not latest:

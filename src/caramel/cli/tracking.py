@@ -37,11 +37,9 @@ def copy_runs(source: str, target: str) -> None:
     from caramel.runtime.mlflow.store_copy import copy_history
 
     done = copy_history(source, target)
-    echo(
-        f"{done.runs} runs: {done.created} copied, {done.mended} had something added, the others were whole."
-    )
+    echo(f"{done.runs} runs: {done.created} copied, {done.mended} completed, the others were complete.")
     if done.unread:
-        echo(f"Left out, since they cannot be read:\n{format_items(done.unread, 50)}", err=True)
+        echo(f"Skipped, because they cannot be read:\n{format_items(done.unread, 50)}", err=True)
     if done.lost:
         raise DataError(
             f"Artifacts of these runs were not copied, since there is no folder\n{format_items(done.lost)}\nPut it there, or beside "

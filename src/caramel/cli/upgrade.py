@@ -32,18 +32,20 @@ def upgrade_this_project() -> None:
         echo(f"{LATEST}: {note}")
     for name in done.conflicts:
         echo(
-            f"kept {name}, which you changed and caramel did too; its new form is {ASIDE / name}: take what you want"
+            f"kept {name}, which both you and caramel changed; the new form is {ASIDE / name}: copy what you want from it"
         )
     for name in done.dropped:
         echo(f"{name} is no longer part of caramel: delete it, unless you use it")
     if any(name.startswith("params/") for name in (*done.written, *done.conflicts)):
         echo(
-            "params.yaml stays as it is: call `caramel config use NAME`, with the --set that you use, before `dvc repro`."
+            "params.yaml stays as it is: run `caramel config use NAME`, with the --set options that you use, before `dvc repro`."
         )
     for name, why in done.rerun.items():
         more = f" and {len(why) - 3} more" if len(why) > 3 else ""
         echo(f"will run again: {name} ({', '.join(why[:3])}{more})")
     if done.after:
-        echo(f"and, where what these make has changed: {', '.join(done.after)}")
+        echo(f"and, if their inputs changed: {', '.join(done.after)}")
     if not done.rerun:
-        echo(f"No stage will run again: all code is as it was, in caramel {metadata.version('caramel')} too.")
+        echo(
+            f"No stage will run again: the code of all stages is unchanged in caramel {metadata.version('caramel')}."
+        )

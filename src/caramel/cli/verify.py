@@ -49,9 +49,9 @@ def _verify_rescoring(name: str) -> list[str]:
     again = rescore_version(name, Path())
     if not again.differences:
         echo(
-            f"Its table of results, {again.rows:,} rows of figures, comes out of its similarities to the last digit."
+            f"Its table of results, {again.rows:,} rows, equals what its similarities give, to the last digit."
         )
         return []
-    echo(f"Of its table of results {len(again.differences):,} figures do not come out of its similarities:")
+    echo(f"{len(again.differences):,} values of its table of results differ from what its similarities give:")
     echo(format_items(again.differences, 20))
     return again.differences
