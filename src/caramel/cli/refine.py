@@ -97,7 +97,7 @@ def refine_path(
     Blind models see no image. PATH is any data set that `caramel audit` reads. First, captions are formatted and unusable rows rejected. Then
     every method is tried at several strengths, and an attacker made of the --scorer ones measures, on half of the rows,
     how well each result can still be solved. The command takes the result with the most rows whose accuracy is shown
-    to be at most --target: its whole 95 % interval is. With --rows, each result is first reduced to that many rows,
+    to be at most --target: its whole 95 % interval is at or below it. With --rows, each result is first reduced to that many rows,
     and results with fewer rows are not taken. Without --target, it takes the result whose interval ends lowest.
 
     The result is then evaluated on the other half, which no choice depended on: by the --attacker scorers, which had

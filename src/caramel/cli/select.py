@@ -66,8 +66,8 @@ def select_best_negatives(
 
     The method is that of TROHN-Img. PATH is any data set that `caramel audit` reads. First, negatives of ten characters
     or fewer are left out, and those that equal their caption: in their words, or by --similarity (a cosine of 0.999).
-    A remaining negative is kept if its score reaches the percentile of its subtype under every scorer, and it is no
-    question, ends with a full stop and occurs once. Then rows are removed until scores no longer reveal which side of
+    A remaining negative is kept if its score reaches the percentile of its subtype under every scorer, and it is
+    not a question, ends with a full stop and occurs once. Then rows are removed until scores no longer reveal which side of
     a pair is the negative.
 
     Sets of more than 100,000 rows are scored in shards on Ray: on this machine's cores, or on the cluster at
