@@ -89,7 +89,7 @@ def test_a_name_that_would_be_a_path_is_refused_before_anything_is_read(name: st
     options = ["--graphs", tmp_path, "--index", tmp_path, "--words", "lists", "--out", tmp_path / "out"]
     done = run_command(tmp_path, "crepe", "systematicity", *options, "--name", name)
     assert done.returncode == 1
-    assert f"--name {name!r} must be of letters, digits, - and _" in done.stderr
+    assert f"--name {name!r} must consist of letters, digits, - and _" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -121,7 +121,7 @@ def test_a_language_model_writes_captions_of_more_than_four_atoms(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     server = ChatServer(obliging)
-    made = ["--graphs", graphs, "--words", "lists", "--walks", 1, "--each", 3]
+    made = ["--graphs", graphs, "--words", "lists", "--walks", 1, "--per-complexity", 3]
     code, said = call("productivity", *made, "--out", tmp_path / "set", "--writer", f"chat:m@{server.url}")
     server.close()
     assert code == 0, said

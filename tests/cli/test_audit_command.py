@@ -12,7 +12,7 @@ import pytest
 
 from caramel import cli
 from caramel.blind.scorer_specs import list_default_scorers
-from caramel.cli import auditing as quality
+from caramel.cli.audit import read_published_accuracy
 from caramel.registry import SCORERS
 
 Call = Callable[..., tuple[int, str, str]]
@@ -187,10 +187,10 @@ def test_an_encoder_that_is_none_is_said_before_anything_is_learned(
 
 
 def test_published_figures_are_shares_by_subset() -> None:
-    found = quality.read_published_accuracy("sugarcrepe_pp")
+    found = read_published_accuracy("sugarcrepe_pp")
     assert found["replace_obj"] == pytest.approx(0.9086)
-    assert quality.read_published_accuracy("sugarcrepe")["all"] == pytest.approx(0.7656)
-    assert quality.read_published_accuracy("of nobody") == {}
+    assert read_published_accuracy("sugarcrepe")["all"] == pytest.approx(0.7656)
+    assert read_published_accuracy("of nobody") == {}
 
 
 def test_what_stands_in_data_cannot_steer_the_terminal_nor_fake_a_line(call: Call) -> None:

@@ -1,4 +1,4 @@
-"""Command ``budget``: what a language model will be asked for, before it is."""
+"""The command estimate-cost: what the captions of a language model will cost, before it is asked."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from caramel.cli.output import echo
 from caramel.errors import ConfigError
 
 
-@click.command()
+@click.command("estimate-cost")
 @click.option(
     "--sample",
     default=200,
     show_default=True,
     type=click.IntRange(1, 1_000_000),
-    help="Captions that are looked at.",
+    help="Number of captions that the estimate is computed from.",
 )
-def budget(sample: int) -> None:
-    """Say what stage `negatives` of params.yaml will ask a language model for: requests, tokens and cost.
+def estimate_caption_cost(sample: int) -> None:
+    """Estimate what captions by a language model will cost.
 
-    Nothing is asked. Replies that are kept in work/replies count as known, as far as the first answers to a text
-    go. A model of a folder (local:) is loaded, to know what its replies are kept under. Stage `scenes` must have run.
+    Prints requests, tokens and cost of stage `negatives` of params.yaml, and sends no request. Replies stored in
+    work/replies count as known, as far as the first answers to a text go. A local model (local:FOLDER) is loaded,
+    because its files are part of the key of its replies. Stage `scenes` must have run.
 
     \b
     Example:
-      caramel budget
-      caramel budget --sample 1000
+      caramel estimate-cost
+      caramel estimate-cost --sample 1000
     """
     from caramel.config.schema import load_config
     from caramel.config.validate import check_language_model
@@ -58,12 +59,12 @@ def budget(sample: int) -> None:
         sample=sample,
     )
     echo(f"texts       {estimate.texts:>15,}  {' and '.join(parts)} of {len(pairs):,} captions")
-    echo(f"known       {estimate.known:>15,}  requests whose replies are kept")
-    echo(f"requests    {estimate.requests:>15,}  at the least: every first answer passes")
-    echo(f"tokens in   {estimate.input_tokens:>15,}  about four bytes of text each")
+    echo(f"known       {estimate.known:>15,}  requests whose replies are stored")
+    echo(f"requests    {estimate.requests:>15,}  at least; every first answer passes")
+    echo(f"tokens in   {estimate.input_tokens:>15,}  at about four bytes of text each")
     echo(f"tokens out  {estimate.output_tokens:>15,}")
     echo(f"cost        {estimate.cost:>15,.2f}  by price_per_mtok_in and price_per_mtok_out")
     echo(
-        f"Reckoned from {estimate.num_sampled:,} texts. What fails is asked for again, up to {section.max_attempts} times "
+        f"Estimated from {estimate.num_sampled:,} texts. A caption that fails a check is requested again, up to {section.max_attempts} times "
         f"(negatives.max_attempts)."
     )

@@ -1,4 +1,4 @@
-"""The command study: the graph again, with other seeds of everything."""
+"""The command study: the graph repeated with other seeds."""
 
 from __future__ import annotations
 
@@ -7,26 +7,31 @@ from pathlib import Path
 
 import click
 
-from caramel.cli.options import FOLDER
+from caramel.cli.options import FOLDER, add_set_option, parse_set_options
 from caramel.cli.output import echo
-from caramel.cli.project import parse_set_options
 
 
-@click.command()
-@click.option("--profile", default="study", show_default=True, help="A file params/NAME.yaml.")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A further value, by dotted key.")
+@click.command("study")
+@click.option(
+    "--profile", default="study", show_default=True, help="Profile to run: a file params/NAME.yaml."
+)
+@add_set_option
 @click.option("--out", default="study", show_default=True, type=FOLDER, help="Folder to write to.")
 @click.option(
-    "--dry-run", is_flag=True, help="Only print the cells, their seeds, and the hash of sources and settings."
+    "--dry-run",
+    is_flag=True,
+    help="Only print the cells, their seeds, and the hash of sources and settings.",
 )
-def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None:
-    """Run the graph with other seeds of scenes, generator, base and fine-tuning: does the claim hold?
+def run_study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None:
+    """Repeat the graph with other seeds: does the result hold?
 
-    The comparison is report.primary_comparison of the params, the cells are study.draws; report.plan says whether it is confirmatory. Written are study.json, study.parquet (every
-    figure of every run) and study.html: the contrast with an interval that counts all of that luck, what share each kind
-    has in it, how many seeds and instances an effect would need, and all other comparisons, Holm-corrected.
+    Scenes, generator, base model and fine-tuning get other seeds. report.primary_comparison of the params is the comparison,
+    study.draws gives the cells, and report.plan says whether the study is confirmatory. Writes study.json, study.parquet
+    (every result of every run) and study.html: the comparison with an interval that covers all these sources of variance,
+    the share of each source, how many seeds and instances an effect would need, and all other comparisons,
+    Holm-corrected.
 
-    A study that was killed goes on where it was: all that was finished is in work/study.
+    A killed study continues where it stopped; finished work is stored in work/study.
 
     \b
     Example:

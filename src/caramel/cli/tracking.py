@@ -1,4 +1,4 @@
-"""Commands on the history of tracked runs."""
+"""The group tracking: moves the history of tracked runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from caramel.cli.output import echo
 from caramel.errors import DataError, format_items
 
 
-@click.group()
-def tracking() -> None:
-    """Move the history of tracked runs.
+@click.group("tracking")
+def tracking_group() -> None:
+    """Copy the history of tracked runs to another store.
 
     \b
     Example:
@@ -18,15 +18,16 @@ def tracking() -> None:
     """
 
 
-@tracking.command()
+@tracking_group.command("copy")
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
-def copy(source: str, target: str) -> None:
-    """Copy all tracked runs FROM one store TO another: an mlruns/ folder, or the address of an MLflow server.
+def copy_runs(source: str, target: str) -> None:
+    """Copy all tracked runs from one store to another.
 
-    Experiments, runs, parameters, metrics with steps and times, tags, inputs and artifacts are copied where TO lacks
-    them, so that a second call goes on where the first was stopped. Nothing is removed. Artifacts are found beside the
-    database also where the folder was moved. Files that cannot be read are left out and listed, with exit code 1.
+    FROM and TO are each an mlruns/ folder, or the address of an MLflow server. Experiments, runs, parameters, metrics
+    with steps and times, tags, inputs and artifacts that TO lacks are copied, so that a second call continues an
+    interrupted one. Nothing is removed. Artifacts beside the database are found even if the folder was moved. Files
+    that cannot be read are skipped and listed, with exit code 1.
 
     \b
     Example:
@@ -36,11 +37,9 @@ def copy(source: str, target: str) -> None:
     from caramel.runtime.mlflow.store_copy import copy_history
 
     done = copy_history(source, target)
-    echo(
-        f"{done.runs} runs: {done.created} copied, {done.mended} had something added, the others were whole."
-    )
+    echo(f"{done.runs} runs: {done.created} copied, {done.mended} completed, the others were complete.")
     if done.unread:
-        echo(f"Left out, since they cannot be read:\n{format_items(done.unread, 50)}", err=True)
+        echo(f"Skipped, because they cannot be read:\n{format_items(done.unread, 50)}", err=True)
     if done.lost:
         raise DataError(
             f"Artifacts of these runs were not copied, since there is no folder\n{format_items(done.lost)}\nPut it there, or beside "

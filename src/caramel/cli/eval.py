@@ -1,16 +1,23 @@
-"""Commands that score models: eval, and benchmarks, which lists what they can be scored on."""
+"""The command eval: scores models on benchmarks."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from caramel.cli.options import FOLDER, bootstraps, build_listing_command, seeded
+from caramel.cli.options import (
+    FOLDER,
+    BootstrapOptions,
+    add_bootstrap_options,
+    build_listing_command,
+    collect_options,
+)
 from caramel.cli.output import echo
 from caramel.errors import ConfigError, redact_secrets
 
@@ -18,6 +25,17 @@ if TYPE_CHECKING:
     from caramel.evaluation.benchmark_source import BenchmarkSource
 
 STORE, TRIALS = "work/embeddings", "work/eval"
+
+
+@dataclass(frozen=True)
+class ComputeOptions:
+    """Where and how models are run."""
+
+    device: str
+    batch_size: int | None
+    precision: str
+    executor: str
+    store: Path
 
 
 class _BatchSize(click.ParamType):  # type: ignore[type-arg]
@@ -39,7 +57,12 @@ def _list_family_help() -> list[str]:
 
 @click.command("eval", cls=build_listing_command(_list_family_help))
 @click.option(
-    "--model", "models", required=True, multiple=True, metavar="SPEC", help="Model, repeatable; see below."
+    "--model",
+    "models",
+    required=True,
+    multiple=True,
+    metavar="SPEC",
+    help="Model, repeatable; the forms of SPEC are below.",
 )
 @click.option(
     "--benchmark",
@@ -52,69 +75,76 @@ def _list_family_help() -> list[str]:
 @click.option(
     "--images",
     type=FOLDER,
-    help="Folder of the images, or of a folder of images per benchmark; left out: the benchmark's own folder.",
+    help="Folder of the images, or of one folder of images per benchmark.  [default: the benchmark's own folder]",
 )
 @click.option("--out", required=True, type=FOLDER, help="Folder to write to.")
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N.")
+@click.option(
+    "--device", default="auto", show_default=True, help="Device to run on: auto, cpu, cuda or cuda:N."
+)
 @click.option(
     "--batch-size",
     default="auto",
     show_default=True,
     type=_BatchSize(),
-    help="Items per forward pass; auto: the largest that is worth it and fits.",
+    help="Items per forward pass; auto takes the largest size that fits and still pays off.",
 )
 @click.option(
     "--precision",
     default="fp32",
     show_default=True,
     type=click.Choice(["fp32", "bf16", "fp16"]),
-    help="Of the forward passes.",
+    help="Precision of forward passes.",
 )
-@click.option("--limit", type=click.IntRange(1), help="Only the first instances of each benchmark.")
+@click.option("--limit", type=click.IntRange(1), help="Score only the first instances of each benchmark.")
 @click.option(
     "--missing",
     type=click.Choice(["fail", "skip"]),
     default="fail",
     show_default=True,
-    help="What a missing image is: fail: an error; skip: the instances that need it have no score.",
+    help="If an image is missing: fail with an error, or skip, which leaves its instances without a score.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what is missing; exit with code 1 if anything is.")
-@click.option("--store", default=STORE, show_default=True, type=FOLDER, help="Folder of kept embeddings.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Only list what is missing; exit with code 1 if anything is.",
+)
+@click.option(
+    "--store",
+    default=STORE,
+    show_default=True,
+    type=FOLDER,
+    help="Folder of the embedding cache.",
+)
 @click.option(
     "--executor",
     type=click.Choice(["auto", "inline", "ray"]),
     default="auto",
     show_default=True,
-    help="auto: Ray where there are several GPUs or RAY_ADDRESS is set.",
+    help="How work is run; auto uses Ray if there are several GPUs or RAY_ADDRESS is set.",
 )
-@bootstraps
-@seeded
-def evaluate(
+@add_bootstrap_options
+@collect_options(ComputeOptions, "compute")
+def evaluate_models(
     models: tuple[str, ...],
     benchmarks: str,
     data: Path,
     images: Path | None,
     out: Path,
-    device: str,
-    batch_size: int | None,
-    precision: str,
     limit: int | None,
     missing: Literal["fail", "skip"],
     dry_run: bool,
-    store: Path,
-    executor: str,
-    n_bootstrap: int,
-    seed: int,
+    compute: ComputeOptions,
+    resampling: BootstrapOptions,
 ) -> None:
-    """Score models on benchmarks, with intervals.
+    """Score models on benchmarks, with confidence intervals.
 
-    Writes similarities.parquet (per instance), metrics.parquet and metrics.csv to --out (and left_out.parquet,
-    where rows of a benchmark's files ask nothing), prints a table, and logs one MLflow run per model and benchmark. Embeddings are kept: what was encoded once is not
-    encoded again, and a broken run goes on where it stopped.
+    Writes similarities.parquet (one row per instance), metrics.parquet and metrics.csv to --out, and left_out.parquet
+    if a benchmark's files hold rows that define no query. Prints a table, and logs one MLflow run per model and
+    benchmark. Embeddings are cached, and an interrupted run continues where it stopped.
 
     \b
     SPEC is FAMILY:TARGET, or LABEL=FAMILY:TARGET to name the model in tables; models:/NAME/VERSION or models:/NAME@ALIAS
-    is one that `caramel register` put into MLflow's registry:
+    is a model that `caramel register` put into MLflow's registry:
       LINES
 
     \b
@@ -125,7 +155,7 @@ def evaluate(
     """
     from caramel.evaluation import evaluate as library
     from caramel.evaluation.external import run_files
-    from caramel.evaluation.preflight import find_problems as find_missing
+    from caramel.evaluation.preflight import find_problems
     from caramel.release.publishing_models.model_registry import resolve_spec
     from caramel.report.terminal import format_metrics
 
@@ -133,27 +163,27 @@ def evaluate(
     models = tuple(map(resolve_spec, models))
     sources = _locate_sources(benchmarks, data, images, missing)
     if dry_run:
-        lines = find_missing(models, sources, limit)
+        lines = find_problems(models, sources, limit)
         echo("\n".join(lines) if lines else "Nothing is missing.")
         sys.exit(1 if lines else 0)
     run_files.prepare_folder(out, [(source.benchmark, source.data) for source in sources])
     result = library.run_evaluation(
         models,
         sources,
-        device=device,
-        precision=precision,
-        batch_size=batch_size,
-        n_bootstrap=n_bootstrap,
-        seed=seed,
-        executor=library.select_executor() if executor == "auto" else executor,  # type: ignore[arg-type]
-        store=store,
+        device=compute.device,
+        precision=compute.precision,
+        batch_size=compute.batch_size,
+        n_bootstrap=resampling.n_bootstrap,
+        seed=resampling.seed,
+        executor=library.select_executor() if compute.executor == "auto" else compute.executor,  # type: ignore[arg-type]
+        store=compute.store,
         folder=TRIALS,
         limit=limit,
     )
     run_files.write_run(out, *result)
     echo(format_metrics(result.metrics))
     if limit is not None:
-        echo(f"Of each benchmark the first {limit} instances were scored (--limit).")
+        echo(f"Only the first {limit} instances of each benchmark were scored (--limit).")
     echo(f"\nWritten to {out}.")
 
 
@@ -169,7 +199,7 @@ def _check_addresses(models: Sequence[str]) -> None:
     for model in models:
         if (redacted := redact_secrets(model)) != model:
             raise ConfigError(
-                f"Model {redacted!r}: its address holds a password or key, which runs and tables would keep. Leave it out, and set "
+                f"Model {redacted!r}: its address holds a password or key, which runs and tables would store. Leave it out, and set "
                 f"CARAMEL_CHAT_KEY."
             )
         address, _, fragment = model.partition("#")
@@ -177,45 +207,25 @@ def _check_addresses(models: Sequence[str]) -> None:
             parse_settings(fragment)
 
 
-@click.command()
-@click.argument("name", required=False)
-def benchmarks(name: str | None) -> None:
-    """List the benchmarks, or say of one where it is published and what to put where.
-
-    \b
-    Example:
-      caramel benchmarks
-      caramel benchmarks sugarcrepe
-    """
-    from caramel.registry import BENCHMARKS
-
-    if name is None:
-        for known in BENCHMARKS:
-            echo(f"{known:24}{', '.join(BENCHMARKS[known].metrics)}")
-        return
-    benchmark = BENCHMARKS[name]
-    echo(
-        f"{benchmark.name}\nmetrics: {', '.join(benchmark.metrics)}\n{benchmark.layout}\nChecked against: {benchmark.confirmed}."
-    )
-
-
 def _locate_sources(
     benchmarks: str, data: Path, images: Path | None, missing: Literal["fail", "skip"]
 ) -> list[BenchmarkSource]:
-    """Return where each benchmark lies; see ``source_of``.
+    """Return where each benchmark's files are; see ``locate_benchmark``.
 
     Raises:
-        ConfigError: a benchmark stands twice, or there is none.
-        BackendError: there is none of that name.
+        ConfigError: a benchmark is named twice, or none is.
+        BackendError: there is no benchmark of that name.
     """
     from caramel.evaluation.benchmark_source import locate_benchmark
     from caramel.registry import BENCHMARKS
 
     names = [name.strip() for name in benchmarks.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
-        raise ConfigError(f"--benchmark {benchmarks!r} must name benchmarks, each once, joined by commas.")
+        raise ConfigError(
+            f"--benchmark {benchmarks!r} must name benchmarks, joined by commas, each only once."
+        )
     for name in names:
         BENCHMARKS.get_target(name)
     folder = Path(os.path.realpath(data))  # a circle of links, too
-    pictures = Path(os.path.realpath(images)) if images else None
-    return [locate_benchmark(name, folder, pictures, missing) for name in names]
+    image_folder = Path(os.path.realpath(images)) if images else None
+    return [locate_benchmark(name, folder, image_folder, missing) for name in names]
