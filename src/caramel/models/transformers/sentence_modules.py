@@ -6,17 +6,24 @@
     1_Pooling/config.json              how the vectors of a text's tokens become one
     2_Dense/                           a linear layer with its activation
 
+The package itself imports the classes that modules.json and a Dense module's config name by dotted paths, and takes
+``"false"`` for true; here names are compared with known ones, and types are checked. It is imported only
+for the modules after the Transformer: that takes longer than all else that is done before a run.
 Transformers' own folders have none of these: their pooling is not known.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from posixpath import join
 from typing import TYPE_CHECKING, Any
 
 from caramel.errors import BackendError
+from caramel.io.validators import is_inside_folder
+from caramel.models.loading.files import limit_model_size, translate_load_errors
 from caramel.models.loading.state_dicts import read_state
 from caramel.models.transformers.transformers_files import find_file, read_config, read_json
 
@@ -31,7 +38,10 @@ _OLDER = {name: f"pooling_mode_{name}" for name in ("mean_sqrt_len_tokens", "las
     "mean": "pooling_mode_mean_tokens",
     "weightedmean": "pooling_mode_weightedmean_tokens",
 }
-_ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
+ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
+# A folder names classes by dotted paths, which would be imported: only these are, whatever version wrote them.
+_ACTIVATION = re.compile(rf"torch\.nn\.(modules\.(activation|linear)\.)?({'|'.join(ACTIVATIONS)})")
+_OWN = re.compile(r"sentence_transformers\.(\w+\.)*")
 
 
 @dataclass(frozen=True)
@@ -66,17 +76,16 @@ def read_layout(target: str) -> Layout:
     path = find_file(target, "modules.json")
     if path is None:
         return Layout(target, prefix=_read_default_prompt(target))
-    modules = [(m["type"].rpartition(".")[2], m["path"]) for m in _read_modules(target)]
+    modules = [(_OWN.sub("", m["type"], count=1), m["path"]) for m in _read_modules(target)]
     module_types = [module_type for module_type, _ in modules]
     if module_types[:2] != ["Transformer", "Pooling"] or not set(module_types[2:]) <= {"Dense", "Normalize"}:
         raise BackendError(
             f"{target!r} consists of {', '.join(module_types)}. text: takes a Transformer and a Pooling, followed "
             f"by Dense and Normalize; models of images and texts are another family, such as dual:."
         )
-    pooling = read_config(target, f"{modules[1][1]}/config.json")
+    pooling = read_config(target, join(modules[1][1], "config.json"))
     inner = _resolve_subfolder(target, modules[0][1])
-    settings = find_file(inner, "sentence_bert_config.json")
-    stated = read_config(inner, "sentence_bert_config.json") if settings else {}
+    stated = _read_if_there(inner, "sentence_bert_config.json")
     length = stated.get("max_seq_length")
     if length is not None and (type(length) is not int or length < 1):
         raise _build_setting_error(target, "max_seq_length", length, "a whole number above 0")
@@ -89,6 +98,11 @@ def read_layout(target: str) -> Layout:
         lower_case=_read_flag(target, stated, "do_lower_case", False),
         prefix=_read_default_prompt(target),
     )
+
+
+def _read_if_there(target: str, name: str) -> dict[str, Any]:
+    """Return a JSON object among the target's files, an empty one where there is none."""
+    return read_config(target, name) if find_file(target, name) else {}
 
 
 def _read_flag(target: str, config: Mapping[str, Any], key: str, default: bool) -> bool:
@@ -113,7 +127,7 @@ def _read_modules(target: str) -> list[dict[str, Any]]:
         module_type, path = module.get("type"), module.get("path")
         if not isinstance(module_type, str):
             raise _build_setting_error(target, "type", module_type, "the name of a module")
-        if not isinstance(path, str) or path.startswith("/") or ".." in path.split("/") or "\0" in path:
+        if path != "" and not (isinstance(path, str) and is_inside_folder(path)):
             raise _build_setting_error(target, "path", path, "a folder within it")
     return modules
 
@@ -174,7 +188,7 @@ def require_pooling(target: str, layout: Layout, default: tuple[str, ...]) -> La
 def _read_default_prompt(target: str) -> str:
     """Return the prompt that is put before texts where no other is asked for."""
     name = "config_sentence_transformers.json"
-    config = read_config(target, name) if find_file(target, name) else {}
+    config = _read_if_there(target, name)
     default = config.get("default_prompt_name")
     prompts = config.get("prompts") or {}
     if default is None:
@@ -187,7 +201,7 @@ def _read_default_prompt(target: str) -> str:
 
 
 def build_modules(target: str, layout: Layout) -> torch.nn.Sequential:
-    """Return the modules after the Transformer, as sentence-transformers runs them, on the processor.
+    """Return the modules after the Transformer, loaded and run by sentence-transformers, on the processor.
 
     They take features, a dict with ``token_embeddings`` (n, tokens, d), ``attention_mask`` (n, tokens) and
     ``prompt_length``, and return it with ``sentence_embedding`` (n, width).
@@ -196,47 +210,33 @@ def build_modules(target: str, layout: Layout) -> torch.nn.Sequential:
         BackendError: a Dense module is broken, or of a kind that is not known.
     """
     import torch
-    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+    from sentence_transformers.sentence_transformer.modules import Pooling
 
     # Of a width it is only told for those who ask it: that of its input is what counts.
     pooling = Pooling(0, layout.pooling, include_prompt=layout.include_prompt)
-    then = [
-        _load_dense(target, folder) if module_type == "Dense" else Normalize()
-        for module_type, folder in layout.then
-    ]
-    return torch.nn.Sequential(pooling, *then).eval()
+    return torch.nn.Sequential(pooling, *(_load_module(target, *module) for module in layout.then)).eval()
 
 
-def _load_dense(target: str, folder: str) -> torch.nn.Module:
-    """Return a linear layer with its activation; its file is read here, where its size is compared first."""
-    import torch
-    from sentence_transformers.sentence_transformer.modules import Dense
+def _load_module(target: str, module_type: str, folder: str) -> torch.nn.Module:
+    """Return a Dense or Normalize module; it is as large as its file of weights, and its config names no other code."""
+    from sentence_transformers.sentence_transformer import modules
 
     where = f"{target!r}, module {folder!r}"
-    config = read_config(target, f"{folder}/config.json")
-    weights = find_file(target, f"{folder}/model.safetensors") or find_file(
-        target, f"{folder}/pytorch_model.bin"
-    )
-    activation = str(config.get("activation_function", "")).rpartition(".")[2]
-    plain = config.get("module_input_name", "sentence_embedding") == "sentence_embedding"
-    if weights is None or activation not in _ACTIVATIONS or not plain or config.get("use_residual"):
+    config = _read_if_there(target, join(folder, "config.json"))
+    names = [config.get(key) or "sentence_embedding" for key in ("module_input_name", "module_output_name")]
+    if names != ["sentence_embedding"] * 2 or config.get("use_residual"):
+        raise BackendError(f"{where}: it must change the pooled vector alone, without a residual.")
+    activation = config.get("activation_function", "none")
+    if module_type == "Dense" and not _ACTIVATION.fullmatch(str(activation)):
         raise BackendError(
-            f"{where}: a Dense module must have weights, an activation of {', '.join(_ACTIVATIONS)} "
-            f"(this one: {activation!r}) and one input, the pooled vector, without a residual."
+            f"{where}: the activation {activation!r} is none of torch.nn's {', '.join(ACTIVATIONS)}."
         )
-    state = {key.removeprefix("linear."): value for key, value in read_state(weights).items()}
-    ins, outs = config.get("in_features"), config.get("out_features")
-    shapes = {"weight": (outs, ins)} | ({"bias": (outs,)} if _read_flag(target, config, "bias", True) else {})
-    weight_shapes = {key: tuple(value.shape) for key, value in state.items()}
-    if weight_shapes != shapes:
-        raise BackendError(
-            f"{where}: its weights, {weight_shapes}, do not fit its config, {shapes}. Fetch it again."
+    files = [find_file(target, join(folder, name)) for name in ("model.safetensors", "pytorch_model.bin")]
+    weights = [path for path in files if path is not None][:1]
+    for path in weights:
+        read_state(path)  # refuses what torch would turn into real numbers, or warn of
+    with limit_model_size(weights, where), translate_load_errors(where):
+        module: torch.nn.Module = getattr(modules, module_type).load(
+            target, subfolder=folder, local_files_only=True
         )
-    layer: torch.nn.Module = Dense(
-        *reversed(weight_shapes["weight"]),
-        bias="bias" in weight_shapes,
-        activation_function=getattr(torch.nn, activation)(),
-        init_weight=state["weight"].float(),
-        init_bias=state["bias"].float() if "bias" in state else None,
-    )
-    return layer
+    return module
