@@ -85,7 +85,7 @@ def read_layout(target: str) -> Layout:
         )
     pooling = read_config(target, join(modules[1][1], "config.json"))
     inner = _resolve_subfolder(target, modules[0][1])
-    stated = _read_if_there(inner, "sentence_bert_config.json")
+    stated = _read_optional_config(inner, "sentence_bert_config.json")
     length = stated.get("max_seq_length")
     if length is not None and (type(length) is not int or length < 1):
         raise _build_setting_error(target, "max_seq_length", length, "a whole number above 0")
@@ -100,7 +100,7 @@ def read_layout(target: str) -> Layout:
     )
 
 
-def _read_if_there(target: str, name: str) -> dict[str, Any]:
+def _read_optional_config(target: str, name: str) -> dict[str, Any]:
     """Return a JSON object among the target's files, an empty one where there is none."""
     return read_config(target, name) if find_file(target, name) else {}
 
@@ -188,7 +188,7 @@ def require_pooling(target: str, layout: Layout, default: tuple[str, ...]) -> La
 def _read_default_prompt(target: str) -> str:
     """Return the prompt that is put before texts where no other is asked for."""
     name = "config_sentence_transformers.json"
-    config = _read_if_there(target, name)
+    config = _read_optional_config(target, name)
     default = config.get("default_prompt_name")
     prompts = config.get("prompts") or {}
     if default is None:
@@ -222,7 +222,7 @@ def _load_module(target: str, module_type: str, folder: str) -> torch.nn.Module:
     from sentence_transformers.sentence_transformer import modules
 
     where = f"{target!r}, module {folder!r}"
-    config = _read_if_there(target, join(folder, "config.json"))
+    config = _read_optional_config(target, join(folder, "config.json"))
     names = [config.get(key) or "sentence_embedding" for key in ("module_input_name", "module_output_name")]
     if names != ["sentence_embedding"] * 2 or config.get("use_residual"):
         raise BackendError(f"{where}: it must change the pooled vector alone, without a residual.")
