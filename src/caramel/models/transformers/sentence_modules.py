@@ -6,9 +6,8 @@
     1_Pooling/config.json              how the vectors of a text's tokens become one
     2_Dense/                           a linear layer with its activation
 
-The package itself imports the classes that modules.json and a Dense module's config name by dotted paths, and takes
-``"false"`` for true; here names are compared with known ones, and types are checked. It is imported only
-for the modules after the Transformer: that takes longer than all else that is done before a run.
+The package's modules compute; its loader is not used. That imports the classes that files name by dotted paths, takes
+``"false"`` for true, fills missing weights with random numbers, and reads a tokenizer of any other folder.
 Transformers' own folders have none of these: their pooling is not known.
 """
 
@@ -17,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from posixpath import join
 from typing import TYPE_CHECKING, Any
@@ -31,16 +31,11 @@ if TYPE_CHECKING:
     import torch
 
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
-# Keys of older folders, in the order in which several are joined.
-_OLDER = {name: f"pooling_mode_{name}" for name in ("mean_sqrt_len_tokens", "lasttoken")} | {
-    "cls": "pooling_mode_cls_token",
-    "max": "pooling_mode_max_tokens",
-    "mean": "pooling_mode_mean_tokens",
-    "weightedmean": "pooling_mode_weightedmean_tokens",
-}
+# Of these, the keys of older folders after "pooling_mode_"; several are joined in this order.
+_OLD = ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
-# A folder names classes by dotted paths, which would be imported: only these are, whatever version wrote them.
-_ACTIVATION = re.compile(rf"torch\.nn\.(modules\.(activation|linear)\.)?({'|'.join(ACTIVATIONS)})")
+# A folder names classes by dotted paths, by which they are known, and never imported; each version has its own.
+_ACTIVATION = re.compile(rf"torch\.nn\.(modules\.(activation|linear)\.)?(?P<name>{'|'.join(ACTIVATIONS)})")
 _OWN = re.compile(r"sentence_transformers\.(\w+\.)*")
 
 
@@ -151,7 +146,8 @@ def _read_poolings(config: dict[str, Any], target: str) -> tuple[str, ...]:
     """Return the poolings of a config.json of the present or the older form."""
     stated = config.get("pooling_mode")
     if stated is None:
-        stated = [name for name in POOLINGS if _read_flag(target, config, _OLDER[name], False)] or ["mean"]
+        flags = [_read_flag(target, config, f"pooling_mode_{key}", False) for key in _OLD]
+        stated = list(compress(POOLINGS, flags)) or ["mean"]
     names = [stated] if isinstance(stated, str) else stated
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise _build_setting_error(target, "pooling_mode", stated, "a name or a list of names")
@@ -189,8 +185,7 @@ def _read_default_prompt(target: str) -> str:
     """Return the prompt that is put before texts where no other is asked for."""
     name = "config_sentence_transformers.json"
     config = _read_optional_config(target, name)
-    default = config.get("default_prompt_name")
-    prompts = config.get("prompts") or {}
+    default, prompts = config.get("default_prompt_name"), config.get("prompts") or {}
     if default is None:
         return ""
     if not isinstance(prompts, dict) or not isinstance(default, str) or default not in prompts:
@@ -201,7 +196,7 @@ def _read_default_prompt(target: str) -> str:
 
 
 def build_modules(target: str, layout: Layout) -> torch.nn.Sequential:
-    """Return the modules after the Transformer, loaded and run by sentence-transformers, on the processor.
+    """Return the modules after the Transformer, as sentence-transformers runs them, on the processor.
 
     They take features, a dict with ``token_embeddings`` (n, tokens, d), ``attention_mask`` (n, tokens) and
     ``prompt_length``, and return it with ``sentence_embedding`` (n, width).
@@ -210,33 +205,40 @@ def build_modules(target: str, layout: Layout) -> torch.nn.Sequential:
         BackendError: a Dense module is broken, or of a kind that is not known.
     """
     import torch
-    from sentence_transformers.sentence_transformer.modules import Pooling
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
     # Of a width it is only told for those who ask it: that of its input is what counts.
     pooling = Pooling(0, layout.pooling, include_prompt=layout.include_prompt)
-    return torch.nn.Sequential(pooling, *(_load_module(target, *module) for module in layout.then)).eval()
+    then = [
+        _load_dense(target, folder) if module_type == "Dense" else Normalize()
+        for module_type, folder in layout.then
+    ]
+    return torch.nn.Sequential(pooling, *then).eval()
 
 
-def _load_module(target: str, module_type: str, folder: str) -> torch.nn.Module:
-    """Return a Dense or Normalize module; it is as large as its file of weights, and its config names no other code."""
-    from sentence_transformers.sentence_transformer import modules
+def _load_dense(target: str, folder: str) -> torch.nn.Module:
+    """Return a linear layer with its activation, as large as its file of weights; nothing that it names is imported."""
+    import torch
+    from sentence_transformers.sentence_transformer.modules import Dense
 
     where = f"{target!r}, module {folder!r}"
-    config = _read_optional_config(target, join(folder, "config.json"))
+    config = read_config(target, join(folder, "config.json"))
+    files = (find_file(target, join(folder, name)) for name in ("model.safetensors", "pytorch_model.bin"))
+    weights = next(filter(None, files), None)
+    activation = _ACTIVATION.fullmatch(str(config.get("activation_function")))
     names = [config.get(key) or "sentence_embedding" for key in ("module_input_name", "module_output_name")]
-    if names != ["sentence_embedding"] * 2 or config.get("use_residual"):
-        raise BackendError(f"{where}: it must change the pooled vector alone, without a residual.")
-    activation = config.get("activation_function", "none")
-    if module_type == "Dense" and not _ACTIVATION.fullmatch(str(activation)):
+    if (
+        weights is None
+        or activation is None
+        or len({"sentence_embedding", *names}) > 1
+        or config.get("use_residual")
+    ):
         raise BackendError(
-            f"{where}: the activation {activation!r} is none of torch.nn's {', '.join(ACTIVATIONS)}."
+            f"{where}: a Dense module must have weights, an activation of torch.nn's {', '.join(ACTIVATIONS)} (this one: "
+            f"{config.get('activation_function')!r}) and one input, the pooled vector, without a residual."
         )
-    files = [find_file(target, join(folder, name)) for name in ("model.safetensors", "pytorch_model.bin")]
-    weights = [path for path in files if path is not None][:1]
-    for path in weights:
-        read_state(path)  # refuses what torch would turn into real numbers, or warn of
-    with limit_model_size(weights, where), translate_load_errors(where):
-        module: torch.nn.Module = getattr(modules, module_type).load(
-            target, subfolder=folder, local_files_only=True
-        )
-    return module
+    sizes = config.get("in_features"), config.get("out_features"), _read_flag(target, config, "bias", True)
+    with limit_model_size([weights], where), translate_load_errors(where):
+        layer: torch.nn.Module = Dense(*sizes, activation_function=getattr(torch.nn, activation["name"])())
+        layer.load_state_dict(read_state(weights))
+    return layer
