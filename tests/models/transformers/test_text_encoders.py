@@ -209,7 +209,7 @@ def test_dense_and_normalize_come_in_the_order_of_the_folder(bert: Path, tmp_pat
         (None, {}, "this one: None"),
         ("torch.nn.modules.linear.Identity", {"use_residual": True}, "residual"),
         ("torch.nn.modules.linear.Identity", {"module_input_name": "token_embeddings"}, "pooled vector"),
-        ("torch.nn.modules.linear.Identity", {"module_output_name": "other"}, "pooled vector"),
+        ("torch.nn.modules.linear.Identity", {"module_output_name": ["other"]}, "pooled vector"),
         ("torch.nn.modules.linear.Identity", {"out_features": 9}, "do not fit"),
     ],
 )

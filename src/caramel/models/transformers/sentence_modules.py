@@ -36,7 +36,7 @@ _OLD = ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weigh
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 # A folder names classes by dotted paths, by which they are known, and never imported; each version has its own.
 _ACTIVATION = re.compile(rf"torch\.nn\.(modules\.(activation|linear)\.)?(?P<name>{'|'.join(ACTIVATIONS)})")
-_OWN = re.compile(r"sentence_transformers\.(\w+\.)*")
+_OWN = re.compile(r"\Asentence_transformers\.(\w+\.)*")
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,9 @@ def read_layout(target: str) -> Layout:
     Raises:
         BackendError: a file is broken, or it has a module that is not one of the four.
     """
-    path = find_file(target, "modules.json")
-    if path is None:
+    if find_file(target, "modules.json") is None:
         return Layout(target, prefix=_read_default_prompt(target))
-    modules = [(_OWN.sub("", m["type"], count=1), m["path"]) for m in _read_modules(target)]
+    modules = [(_OWN.sub("", m["type"]), m["path"]) for m in _read_modules(target)]
     module_types = [module_type for module_type, _ in modules]
     if module_types[:2] != ["Transformer", "Pooling"] or not set(module_types[2:]) <= {"Dense", "Normalize"}:
         raise BackendError(
@@ -80,7 +79,8 @@ def read_layout(target: str) -> Layout:
         )
     pooling = read_config(target, join(modules[1][1], "config.json"))
     inner = _resolve_subfolder(target, modules[0][1])
-    stated = _read_optional_config(inner, "sentence_bert_config.json")
+    settings = find_file(inner, "sentence_bert_config.json")
+    stated = read_config(inner, settings.name) if settings else {}
     length = stated.get("max_seq_length")
     if length is not None and (type(length) is not int or length < 1):
         raise _build_setting_error(target, "max_seq_length", length, "a whole number above 0")
@@ -93,11 +93,6 @@ def read_layout(target: str) -> Layout:
         lower_case=_read_flag(target, stated, "do_lower_case", False),
         prefix=_read_default_prompt(target),
     )
-
-
-def _read_optional_config(target: str, name: str) -> dict[str, Any]:
-    """Return a JSON object among the target's files, an empty one where there is none."""
-    return read_config(target, name) if find_file(target, name) else {}
 
 
 def _read_flag(target: str, config: Mapping[str, Any], key: str, default: bool) -> bool:
@@ -184,7 +179,7 @@ def require_pooling(target: str, layout: Layout, default: tuple[str, ...]) -> La
 def _read_default_prompt(target: str) -> str:
     """Return the prompt that is put before texts where no other is asked for."""
     name = "config_sentence_transformers.json"
-    config = _read_optional_config(target, name)
+    config = read_config(target, name) if find_file(target, name) else {}
     default, prompts = config.get("default_prompt_name"), config.get("prompts") or {}
     if default is None:
         return ""
@@ -209,10 +204,7 @@ def build_modules(target: str, layout: Layout) -> torch.nn.Sequential:
 
     # Of a width it is only told for those who ask it: that of its input is what counts.
     pooling = Pooling(0, layout.pooling, include_prompt=layout.include_prompt)
-    then = [
-        _load_dense(target, folder) if module_type == "Dense" else Normalize()
-        for module_type, folder in layout.then
-    ]
+    then = (_load_dense(target, path) if name == "Dense" else Normalize() for name, path in layout.then)
     return torch.nn.Sequential(pooling, *then).eval()
 
 
@@ -227,12 +219,8 @@ def _load_dense(target: str, folder: str) -> torch.nn.Module:
     weights = next(filter(None, files), None)
     activation = _ACTIVATION.fullmatch(str(config.get("activation_function")))
     names = [config.get(key) or "sentence_embedding" for key in ("module_input_name", "module_output_name")]
-    if (
-        weights is None
-        or activation is None
-        or len({"sentence_embedding", *names}) > 1
-        or config.get("use_residual")
-    ):
+    plain = names == ["sentence_embedding"] * 2 and not config.get("use_residual")
+    if weights is None or activation is None or not plain:
         raise BackendError(
             f"{where}: a Dense module must have weights, an activation of torch.nn's {', '.join(ACTIVATIONS)} (this one: "
             f"{config.get('activation_function')!r}) and one input, the pooled vector, without a residual."
