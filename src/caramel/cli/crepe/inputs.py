@@ -115,7 +115,7 @@ def load_plausibility_scorer(folder: Path | None) -> PlausibilityScorer | None:
         return None
     from caramel.blind.text.text_models import open_model
 
-    model = open_model(kind="masked_lm", target=str(folder))
+    model = open_model(model_type="masked_lm", target=str(folder))
     return lambda texts: [float(value) for value in model.values(texts)]
 
 
