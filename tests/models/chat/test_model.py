@@ -173,7 +173,9 @@ def test_a_server_that_hangs_is_given_up(server: ChatServer) -> None:
 def test_what_is_no_reply_of_the_form_is_a_failure_with_its_cause(
     server: ChatServer, trouble: Response | str, problem: str
 ) -> None:
-    reply = one(server, lambda request, number: trouble, max_attempts=1, timeout=0.2 if trouble == DRIP else 60)
+    reply = one(
+        server, lambda request, number: trouble, max_attempts=1, timeout=0.2 if trouble == DRIP else 60
+    )
     assert reply.text is None
     assert re.search(problem, reply.problem)
     assert len(reply.problem) <= 500

@@ -63,7 +63,11 @@ def test_each_draft_is_shown_to_both_judges_and_thresholds_ask_nothing_again(
     assert said.nunique() > 1
     number = len(server.requests)
     for entailed in (0.0, 1.0):
-        settings = {**lenient, "required": ("grammar", "entailment", "meaning"), "entailment_threshold": entailed}
+        settings = {
+            **lenient,
+            "required": ("grammar", "entailment", "meaning"),
+            "entailment_threshold": entailed,
+        }
         out = write_once(server.url, tmp_path, folder, settings)
         follows = entailed == 0.0
         negatives, paraphrases, rejects = (
@@ -84,7 +88,9 @@ def write_once(url: str, out: Path, folder: Path, settings: dict[str, Any]) -> P
 def test_what_is_no_sentence_is_a_reject_with_its_reason(
     server: ChatServer, tmp_path: Path, folder: Path
 ) -> None:
-    out = judged(server.url, tmp_path, folder, grammar_threshold=1.0, required=("grammar",), parts=["paraphrases"])
+    out = judged(
+        server.url, tmp_path, folder, grammar_threshold=1.0, required=("grammar",), parts=["paraphrases"]
+    )
     assert set(read(out, "rejects")["reason"]) == {"no sound sentence"}
     drafts = read(out, "verdicts")
     assert drafts["reason"].eq("no sound sentence").all()
@@ -104,10 +110,26 @@ def test_all_is_rebuilt_from_replies_where_neither_writer_nor_judges_are_at_hand
     for path in first.iterdir():
         assert (again / path.name).read_bytes() == path.read_bytes(), path.name
     with pytest.raises(BackendError, match="'gone'"):
-        judged(server.url, tmp_path / "third", folder, max_attempts=2, max_similarity=0.1, replies=str(known), **gone)
+        judged(
+            server.url,
+            tmp_path / "third",
+            folder,
+            max_attempts=2,
+            max_similarity=0.1,
+            replies=str(known),
+            **gone,
+        )
     other = {**gone, "target": "chat:other@http://127.0.0.1:9/v1"}
     with pytest.raises(BackendError, match="do not answer all that is asked of the writer of negatives"):
-        judged(server.url, tmp_path / "third", folder, max_attempts=2, max_similarity=0.1, replies=str(known), **other)
+        judged(
+            server.url,
+            tmp_path / "third",
+            folder,
+            max_attempts=2,
+            max_similarity=0.1,
+            replies=str(known),
+            **other,
+        )
 
 
 def test_a_judge_that_gives_no_probability_is_told_and_nothing_that_it_said_is_kept(

@@ -91,7 +91,9 @@ def run(
     max_tokens: int = MANNER.max_tokens,
 ) -> list[Outcome]:
     server.behave = behave
-    endpoint = Endpoint("m", server.url, pause=0.001, max_attempts=max_attempts, timeout=timeout, workers=workers)
+    endpoint = Endpoint(
+        "m", server.url, pause=0.001, max_attempts=max_attempts, timeout=timeout, workers=workers
+    )
     manner = replace(MANNER, max_connections=workers, max_tokens=max_tokens)
     scripts = (script(text, tries) for text in texts)
     with open_replies(store) as replies:
@@ -262,7 +264,11 @@ def test_a_server_that_is_down_is_an_error_also_where_less_is_asked_than_patienc
     with pytest.raises(BackendError, match="replied to nothing that was asked for 3 texts"):
         run(server, lambda *_: refuses(503, "on fire"), store, ["a", "b", "c"], max_attempts=1)
     assert (
-        len(run(server, lambda r, n: refuses(503, "no") if n == 3 else GOOD, store, ["a", "b"], max_attempts=1))
+        len(
+            run(
+                server, lambda r, n: refuses(503, "no") if n == 3 else GOOD, store, ["a", "b"], max_attempts=1
+            )
+        )
         == 2
     )
 
