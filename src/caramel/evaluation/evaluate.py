@@ -17,6 +17,7 @@ from caramel.evaluation.preflight import find_duplicate_names, hash_contents
 from caramel.evaluation.results.summary import select_overall_metrics, summarise_similarities
 from caramel.evaluation.scores.encoding import RunConfig, compute_model_code_version
 from caramel.evaluation.scores.scoring import compute_similarities
+from caramel.interfaces.settings import Executor
 from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.models.embedding_cache import check_stores
 from caramel.models.specs import get_family, hash_content, open_model, parse_spec
@@ -53,7 +54,7 @@ def run_evaluation(
     batch_size: int | None,
     n_bootstrap: int,
     seed: int,
-    executor: sharded_map.Executor,
+    executor: Executor,
     store: str | Path,
     folder: str | Path,
     gpus: float = 1.0,
@@ -168,7 +169,7 @@ def evaluate_model(
     seed: int,
     store: str,
     limit: int | None,
-    executor: sharded_map.Executor,
+    executor: Executor,
     gpus: float,
 ) -> dict[str, Any]:
     """Score one model on one benchmark, write its tables into ``scratch`` and log one MLflow run.
@@ -250,7 +251,7 @@ def _plan_run(
     )
 
 
-def select_executor() -> sharded_map.Executor:
+def select_executor() -> Executor:
     """Return ``ray`` where there is a cluster or more than one GPU, else ``inline``."""
     import torch
 

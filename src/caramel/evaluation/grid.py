@@ -22,9 +22,9 @@ from caramel.evaluation.results.standardisation import standardise_compounds
 from caramel.evaluation.results.summary import BASE, summarise_variants
 from caramel.evaluation.scores.encoding import RunConfig
 from caramel.evaluation.weight_distance import compute_distances
+from caramel.interfaces.settings import Executor
 from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.registry import BENCHMARKS
-from caramel.runtime.ray import sharded_map
 
 ASSEMBLED, SCENES = "data/assemble", "data/scenes"
 FORMS = (
@@ -65,7 +65,7 @@ def evaluate_models(
     device: str,
     gpus: float,
     precision: str,
-    executor: sharded_map.Executor,
+    executor: Executor,
     folder: str | Path,
 ) -> EvaluationTables:
     """Score the base, the fine-tuned models and further ones on all benchmarks, and compare them.

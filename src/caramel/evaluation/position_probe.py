@@ -27,10 +27,10 @@ from caramel.evaluation.scores.encoding import RunConfig, encode_items
 from caramel.evaluation.scores.item_scores import DualEncoderScores
 from caramel.interfaces.benchmark import ImageFile, Index
 from caramel.interfaces.model import DualEncoder
+from caramel.interfaces.settings import Executor
 from caramel.io.image_codec import decode_center_crop
 from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.models.specs import open_model
-from caramel.runtime.ray.sharded_map import Executor
 from caramel.runtime.ray.trials import select_executors
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table

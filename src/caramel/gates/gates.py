@@ -197,7 +197,7 @@ def build_judged_captions(
     columns = build_gap_columns(judged["negative_id"], scores)
     if len(rejected):
         names = [column.removesuffix(GAP) for column in columns]
-        taught = score_by_scorer(pairs, judged, scorers=names, folds=folds, seed=seed, taught=rejected)
+        taught = score_by_scorer(pairs, judged, scorers=names, folds=folds, seed=seed, train_only=rejected)
         columns |= build_gap_columns(
             judged["negative_id"], (part.assign(scorer=part["scorer"] + OF_REJECTED) for part in taught)
         )

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from caramel.blind.text.kneser_ney import score_by_likelihood
 from caramel.interfaces.scorer import create_model_free_spec
-from caramel.utils.arrays import Bools, Floats
+from caramel.utils.arrays import Floats
+from caramel.utils.resampling import CrossValidation
 
 ORDER = 6
 
@@ -14,12 +15,9 @@ ORDER = 6
 def score_with_char_ngrams(
     positives: Sequence[str],
     negatives: Sequence[str],
-    groups: Sequence[str],
+    cv: CrossValidation,
     *,
-    folds: int,
-    seed: int,
     corpus: Sequence[str] | None = None,
-    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by a modified Kneser–Ney model of six signs, case and space included.
 
@@ -28,13 +26,10 @@ def score_with_char_ngrams(
     return score_by_likelihood(
         positives,
         negatives,
-        groups,
-        folds=folds,
-        seed=seed,
+        cv,
         split=list,
         order=ORDER,
         corpus=corpus,
-        taught=taught,
     )
 
 

@@ -17,7 +17,8 @@ from caramel.io.keys import compute_text_key
 from caramel.models.embedding_cache import build_vector_table
 from caramel.models.transformers.text_encoders import SentenceEncoder, list_text_encoder_problems, load_text
 from caramel.runtime.last_result import keep_last, stamp_files
-from caramel.utils.arrays import Bools, Floats, Ints
+from caramel.utils.arrays import Floats, Ints
+from caramel.utils.resampling import CrossValidation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,11 +46,7 @@ class EmbeddingProbe:
         self,
         positives: Sequence[str],
         negatives: Sequence[str],
-        groups: Sequence[str],
-        *,
-        folds: int,
-        seed: int,
-        taught: Bools | None = None,
+        cv: CrossValidation,
     ) -> tuple[Floats, Floats]:
         """Return the scores in [0, 1] of both sides; see ``Scorer``.
 
@@ -72,9 +69,7 @@ class EmbeddingProbe:
             weights = fit_pair_weights(vectors[learned[0]] - vectors[learned[1]], cost=COST)
             return np.asarray(vectors[scored] @ weights)
 
-        return score_out_of_fold(
-            texts, sides, groups, fit_predict, folds=folds, seed=seed, cap=CAP, taught=taught
-        )
+        return score_out_of_fold(texts, sides, cv, fit_predict, cap=CAP)
 
 
 def embedded_table(texts: Sequence[str], *, target: str) -> pa.Table:

@@ -34,7 +34,8 @@ from caramel.models.transformers.transformers_files import (
 )
 from caramel.runtime.paths import SCORED
 from caramel.runtime.ray.sharded_map import compute_fingerprint, map_shards
-from caramel.utils.arrays import Bools, Floats, Ints
+from caramel.utils.arrays import Floats, Ints
+from caramel.utils.resampling import CrossValidation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,11 +69,7 @@ class FineTunedScorer:
         self,
         positives: Sequence[str],
         negatives: Sequence[str],
-        groups: Sequence[str],
-        *,
-        folds: int,
-        seed: int,
-        taught: Bools | None = None,
+        cv: CrossValidation,
     ) -> tuple[Floats, Floats]:
         """Return the scores in [0, 1] of both sides; see ``Scorer``.
 
@@ -89,7 +86,7 @@ class FineTunedScorer:
             true, false, scored_texts = ([texts[i] for i in part] for part in (*learned, scored))
             (path,) = map_shards(
                 tuned_table,
-                [{"true": true, "false": false, "asked": scored_texts, "seed": seed}],
+                [{"true": true, "false": false, "asked": scored_texts, "seed": cv.seed}],
                 settings={"target": self.target},
                 folder=SCORED / compute_fingerprint(__name__, identity),
                 executor="inline",
@@ -98,9 +95,7 @@ class FineTunedScorer:
             values = pq.read_table(path)["vector"].combine_chunks().flatten()
             return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
 
-        return score_out_of_fold(
-            texts, sides, groups, fit_predict, folds=folds, seed=seed, cap=PAIRS, taught=taught
-        )
+        return score_out_of_fold(texts, sides, cv, fit_predict, cap=PAIRS)
 
     def _compute_identity(self) -> Identity:
         """Return what determines the encoder that is tuned."""

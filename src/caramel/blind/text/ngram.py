@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from caramel.blind.text.kneser_ney import ORDER, score_by_likelihood
 from caramel.interfaces.scorer import create_model_free_spec
-from caramel.utils.arrays import Bools, Floats
+from caramel.utils.arrays import Floats
+from caramel.utils.resampling import CrossValidation
 from caramel.utils.text import tokenize_text
 
 DISCOUNT = 0.75  # the customary absolute discount
@@ -15,25 +16,19 @@ DISCOUNT = 0.75  # the customary absolute discount
 def score_with_ngrams(
     positives: Sequence[str],
     negatives: Sequence[str],
-    groups: Sequence[str],
+    cv: CrossValidation,
     *,
-    folds: int,
-    seed: int,
     corpus: Sequence[str] | None = None,
-    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by a trigram model of words with one discount; see ``kneser_ney.likelihoods``."""
     return score_by_likelihood(
         positives,
         negatives,
-        groups,
-        folds=folds,
-        seed=seed,
+        cv,
         split=tokenize_text,
         order=ORDER,
         discounts=(DISCOUNT, DISCOUNT, DISCOUNT),
         corpus=corpus,
-        taught=taught,
     )
 
 

@@ -23,11 +23,12 @@ from caramel.evaluation.scores.item_scores import (
 )
 from caramel.interfaces.benchmark import ImageFile, Index
 from caramel.interfaces.model import DualEncoder, Embeddings, Encodable, Matcher, TextEncoder
+from caramel.interfaces.settings import Executor
 from caramel.io.keys import compute_pair_key, compute_text_key
 from caramel.models.embedding_cache import EmbeddingCache, build_vector_table
 from caramel.models.specs import mark_local_path, open_model, parse_spec
 from caramel.runtime.code_deps import compute_code_version
-from caramel.runtime.ray.sharded_map import Executor, map_in_threads
+from caramel.runtime.ray.sharded_map import map_in_threads
 
 IMAGES_PER_SHARD, TEXTS_PER_SHARD, PAIRS_PER_SHARD = 256, 1024, 256
 

@@ -13,11 +13,12 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from caramel.errors import DataError
+from caramel.interfaces.settings import Executor
 from caramel.interfaces.source import SaveImage
 from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.registry import JUDGES
 from caramel.runtime.ray.file_transfer import LocalFile
-from caramel.runtime.ray.sharded_map import Executor, map_shards
+from caramel.runtime.ray.sharded_map import map_shards
 from caramel.runtime.ray.trials import tune_grid
 from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.io import build_frame
