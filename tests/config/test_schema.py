@@ -133,7 +133,7 @@ def test_bad_yaml_is_an_error_that_names_the_file(text: str, tmp_path: Path) -> 
 
 
 def test_a_missing_file_or_a_list_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="caramel profile default"):
+    with pytest.raises(ConfigError, match="caramel config use default"):
         load_config(tmp_path / "params.yaml")
     (tmp_path / "params.yaml").write_text("- 1\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="is a list, but must be a mapping"):
@@ -237,7 +237,9 @@ def test_a_key_in_an_address_of_the_params_is_refused_and_not_repeated_by_any_co
 ) -> None:
     """Before it is in ``dvc.lock``, a pin, a tracked run, the replies or the report: every stage reads the params so."""
     shutil.copytree(ROOT / "params", tmp_path / "params")
-    done = run_command(tmp_path, "profile", "smoke", "--set", f"negatives.language_model.target={target}")
+    done = run_command(
+        tmp_path, "config", "use", "smoke", "--set", f"negatives.language_model.target={target}"
+    )
     assert (done.returncode, (tmp_path / "params.yaml").exists()) == (1, False)
     assert "the address in negatives.language_model.target holds a password or key" in done.stderr
     assert "planted" not in done.stdout + done.stderr
