@@ -129,7 +129,7 @@ def test_an_ambiguous_candidate_of_another_type_than_add_ends_no_drawing(monkeyp
 
 
 def test_only_an_exact_reading_of_which_something_is_asked_ends_the_drawing() -> None:
-    how: dict[str, Any] = {"further_objects": False, "keep_ambiguous": KEPT}
+    how: dict[str, Any] = {"allow_unmentioned_objects": False, "keep_ambiguous": KEPT}
     assert build_stop_rule("world", faithfulness_threshold=0.5, **how) == StopRule(False, KEPT)
     for judge, least in (("clip", 0.5), ("clip", None), ("world", 0.0), ("world", None)):
         assert build_stop_rule(judge, faithfulness_threshold=least, **how) is None

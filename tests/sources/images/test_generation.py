@@ -303,7 +303,7 @@ def test_pictures_that_do_not_fit_into_memory_say_what_to_lower(generator_folder
 
     monkeypatch.setattr(pipeline.transformer, "forward", full)
     with pytest.raises(
-        ResourceError, match=r"A call for 2 pictures does not fit into the memory of 'cpu'.*batch`"
+        ResourceError, match=r"A call for 2 pictures does not fit into the memory of 'cpu'.*batch_size`"
     ):
         draw_images(pipeline, options, ["a car", "a ball"], [1, 2], sampling=Sampling(2.0, 1), image_size=48)
 
