@@ -1,7 +1,6 @@
 """Stage ``evaluate``: every model on the benchmark, as a Ray Tune grid."""
 
 from pathlib import Path
-from typing import Any
 
 from caramel.config.schema import Config
 from caramel.evaluation.grid import BenchmarkSelection, evaluate_models, list_checkpoints
@@ -47,11 +46,25 @@ def evaluate(config: Config) -> None:
         execution=execution,
     )._asdict()
     folders, _ = list_checkpoints(tuned)
-    how: dict[str, Any] = {"split": section.split, "device": device, "batch_size": section.batch_size}
-    tables["probes"] = probe_positions(folders, SCENES, execution=execution, **how)
+    tables["probes"] = probe_positions(
+        folders,
+        SCENES,
+        split=section.split,
+        device=device,
+        batch_size=section.batch_size,
+        execution=execution,
+    )
     log_retained(tables["metrics"], tables["retained"])
     tables["detectors"] = evaluate_detectors(
-        "data/base", ASSEMBLED, SCENES, bootstrap=bootstrap, folder=WORK, gpus=execution.gpus, **how
+        "data/base",
+        ASSEMBLED,
+        SCENES,
+        split=section.split,
+        device=device,
+        batch_size=section.batch_size,
+        bootstrap=bootstrap,
+        folder=WORK,
+        gpus=execution.gpus,
     )
     log_detectors(tables["detectors"])
     for name, contract in PARQUET.items():

@@ -282,7 +282,7 @@ def test_the_interval_is_one_and_the_same_in_file_gate_and_audit_for_any_number_
 )
 def test_a_scorer_of_ones_own_that_gives_no_score_is_named_with_text_and_value(given, said, monkeypatch):
     module = types.ModuleType("mine")
-    score = lambda positives, negatives, groups, **_: given and ([0.5] * len(positives), given)  # noqa: E731
+    score = lambda positives, negatives, cv: given and ([0.5] * len(positives), given)  # noqa: E731
     module.MINE = create_model_free_spec("mine", "of a test", score)
     monkeypatch.setitem(sys.modules, "mine", module)
     monkeypatch.setitem(SCORERS.targets, "mine", "mine:MINE")
