@@ -1,18 +1,19 @@
 """Stage ``evaluate``: every model on the benchmark, as a Ray Tune grid."""
 
 from pathlib import Path
-from typing import Any
 
 from caramel.config.schema import Config
-from caramel.evaluation.grid import evaluate_models, list_checkpoints
+from caramel.evaluation.grid import BenchmarkSelection, evaluate_models, list_checkpoints
 from caramel.evaluation.mlflow_logging import log_detectors, log_retained
 from caramel.evaluation.position_probe import probe_positions
 from caramel.evaluation.results.summary import nest_overall_metrics
 from caramel.evaluation.synthetic_probe import evaluate_detectors
+from caramel.interfaces.settings import Compute, Execution
 from caramel.io.files import write_csv, write_json
 from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.io import write_table
+from caramel.utils.resampling import Bootstrap
 
 OUT, WORK = Path("data/evaluate"), Path("work/evaluate")
 ASSEMBLED, SCENES = Path("data/assemble"), Path("data/scenes")
@@ -23,27 +24,47 @@ CSV = ("variants", "differences", "separability", "compounds", "retained", "boun
 def evaluate(config: Config) -> None:
     """Score the base and every fine-tuned model; write similarities, metrics, comparisons, what was kept, detectors and probes."""
     tuned = [(variant, seed) for variant in config.finetune.variants for seed in config.finetune.seeds]
-    section = config.evaluate
-    how: dict[str, Any] = {
-        "split": section.split,
-        "device": config.run.device,
-        "gpus": config.run.gpus.evaluate,
-        "batch_size": section.batch_size,
-        "folder": WORK,
-    }
+    section, device = config.evaluate, config.run.device
+    bootstrap = Bootstrap(section.n_bootstrap, section.seed)
+    execution = Execution(config.run.executor, WORK, config.run.gpus.evaluate)
     tables = evaluate_models(
         tuned,
-        **section.model_dump(exclude={*how}),
-        **how,
-        executor=config.run.executor,
+        models=section.models,
+        benchmarks=BenchmarkSelection(
+            split=section.split,
+            names=section.benchmarks,
+            data=section.data,
+            images=section.images,
+            retrieval_images=section.retrieval_images,
+            zero_shot=section.zero_shot,
+            seed=section.seed,
+        ),
         allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
-        precision="fp32",  # figures do not depend on the processor
+        compute=Compute(device, "fp32"),  # figures do not depend on the processor
+        batch_size=section.batch_size,
+        bootstrap=bootstrap,
+        execution=execution,
     )._asdict()
     folders, _ = list_checkpoints(tuned)
-    tables["probes"] = probe_positions(folders, SCENES, executor=config.run.executor, **how)
+    tables["probes"] = probe_positions(
+        folders,
+        SCENES,
+        split=section.split,
+        device=device,
+        batch_size=section.batch_size,
+        execution=execution,
+    )
     log_retained(tables["metrics"], tables["retained"])
     tables["detectors"] = evaluate_detectors(
-        "data/base", ASSEMBLED, SCENES, n_bootstrap=section.n_bootstrap, seed=section.seed, **how
+        "data/base",
+        ASSEMBLED,
+        SCENES,
+        split=section.split,
+        device=device,
+        batch_size=section.batch_size,
+        bootstrap=bootstrap,
+        folder=WORK,
+        gpus=execution.gpus,
     )
     log_detectors(tables["detectors"])
     for name, contract in PARQUET.items():

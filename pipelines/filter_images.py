@@ -16,7 +16,7 @@ from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.calibration import SPLIT
-from caramel.sources.images.filters import calibrate_and_filter
+from caramel.sources.images.filters import FilterSettings, calibrate_and_filter
 
 OUT, DRAWN, SOURCE = (Path("data", stage) for stage in ("filter_images", "synthesize", "scenes"))
 
@@ -45,10 +45,12 @@ def filter_images(config: Config) -> None:
         ),
         judge=JUDGES[section.judge](**settings),
         second_judge=JUDGES[section.second_judge](**settings) if section.second_judge else None,
-        faithfulness_threshold=section.faithfulness_threshold,
+        settings=FilterSettings(
+            faithfulness_threshold=section.faithfulness_threshold,
+            margin=section.margin,
+            keep_ambiguous=section.keep_ambiguous,
+        ),
         seed=config.synthesize.seed,
-        margin=section.margin,
-        keep_ambiguous=section.keep_ambiguous,
     )
     write_table(CHOICES, filtered.choices, OUT / "choices.parquet")
     write_table(IMAGES, rewrite_shard_paths(filtered.images, DRAWN, OUT), OUT / "images.parquet")

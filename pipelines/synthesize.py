@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from caramel.config.schema import Config
+from caramel.interfaces.settings import Execution
 from caramel.io.files import write_json
 from caramel.io.image_shards import ShardWriter
 from caramel.runtime.stage_runner import run_stage
@@ -14,6 +15,7 @@ from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.candidates import build_stop_rule
+from caramel.sources.images.diffusion import Sampling
 from caramel.sources.images.generation import (
     Drawing,
     build_prompts,
@@ -36,9 +38,7 @@ def synthesize(config: Config) -> None:
         image_size=section.image_size,
         batch_size=section.batch_size,
         device=config.run.device,
-        gpus=config.run.gpus.synthesize,
-        executor=config.run.executor,
-        folder=Path("work/synthesize"),
+        execution=Execution(config.run.executor, Path("work/synthesize"), config.run.gpus.synthesize),
     )
     build = partial(
         build_prompts,
@@ -71,8 +71,8 @@ def synthesize(config: Config) -> None:
             candidates=section.candidates,
             until=until,
             shard_size=section.shard_size,
+            sampling=Sampling(**settings["chosen"]),
             put=shards.add_image,
-            **settings["chosen"],
         )
     write_table(CANDIDATES, candidates, out / "candidates.parquet")
     write_table(IMAGES, build_frame(IMAGES, shards.build_index()), out / "images.parquet")

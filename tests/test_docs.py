@@ -33,6 +33,7 @@ from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.schemas.rejects import REJECTS
+from caramel.utils.resampling import Bootstrap
 
 ROOT = Path(__file__).parents[1]
 SIZE = 32
@@ -177,7 +178,9 @@ def lab(root: Path) -> Path:
     ]
     names = ["instance_id", "model", "benchmark", "image_id", "subsets", "s_c0_i0", "s_c1_i0"]
     scored = build_frame(SIMILARITIES, pd.DataFrame(rows, columns=names))
-    found = summarise_similarities(scored, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, n_bootstrap=100, seed=1)
+    found = summarise_similarities(
+        scored, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, bootstrap=Bootstrap(100, 1)
+    )
     out = root / "data" / "evaluate"
     write_table(SIMILARITIES, scored, out / "similarities.parquet")
     write_table(ANSWERS, build_frame(ANSWERS, []), out / "answers.parquet")

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from caramel.cli.options import FOLDER, BootstrapOptions, add_bootstrap_options
+from caramel.cli.options import FOLDER, add_bootstrap_options
 from caramel.cli.output import echo
 from caramel.io.files import forbid_overwriting_inputs, write_csv
+from caramel.utils.resampling import Bootstrap
 
 COMPARISON = "comparison.csv"  # the file in --out
 
@@ -18,7 +19,7 @@ COMPARISON = "comparison.csv"  # the file in --out
 @click.argument("b")
 @click.option("--out", type=FOLDER, help="Folder to write comparison.csv to.")
 @add_bootstrap_options
-def compare_runs(a: str, b: str, out: Path | None, resampling: BootstrapOptions) -> None:
+def compare_runs(a: str, b: str, out: Path | None, bootstrap: Bootstrap) -> None:
     """Compare two models on the same instances with paired tests.
 
     A and B are each a folder of `caramel eval` or a similarities.parquet. Several, joined by commas, are training
@@ -43,8 +44,7 @@ def compare_runs(a: str, b: str, out: Path | None, resampling: BootstrapOptions)
     comparison = compare_models(
         read_runs(a.split(",")),
         read_runs(b.split(",")),
-        resamples=resampling.n_bootstrap,
-        seed=resampling.seed,
+        bootstrap=bootstrap,
     )
     if out is not None:
         write_csv(out / COMPARISON, comparison)

@@ -13,13 +13,14 @@ import click
 
 from caramel.cli.options import (
     FOLDER,
-    BootstrapOptions,
     add_bootstrap_options,
     build_listing_command,
     collect_options,
 )
 from caramel.cli.output import echo
 from caramel.errors import ConfigError, redact_secrets
+from caramel.interfaces.settings import Compute, Execution
+from caramel.utils.resampling import Bootstrap
 
 if TYPE_CHECKING:
     from caramel.evaluation.benchmark_source import BenchmarkSource
@@ -134,7 +135,7 @@ def evaluate_models(
     missing: Literal["fail", "skip"],
     dry_run: bool,
     compute: ComputeOptions,
-    resampling: BootstrapOptions,
+    bootstrap: Bootstrap,
 ) -> None:
     """Score models on benchmarks, with confidence intervals.
 
@@ -167,17 +168,15 @@ def evaluate_models(
         echo("\n".join(lines) if lines else "Nothing is missing.")
         sys.exit(1 if lines else 0)
     run_files.prepare_folder(out, [(source.benchmark, source.data) for source in sources])
+    executor: Any = library.select_executor() if compute.executor == "auto" else compute.executor
     result = library.run_evaluation(
         models,
         sources,
-        device=compute.device,
-        precision=compute.precision,
+        compute=Compute(compute.device, compute.precision),
         batch_size=compute.batch_size,
-        n_bootstrap=resampling.n_bootstrap,
-        seed=resampling.seed,
-        executor=library.select_executor() if compute.executor == "auto" else compute.executor,  # type: ignore[arg-type]
+        bootstrap=bootstrap,
+        execution=Execution(executor, Path(TRIALS), 1.0),
         store=compute.store,
-        folder=TRIALS,
         limit=limit,
     )
     run_files.write_run(out, *result)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from caramel.cli.options import FOLDER, BootstrapOptions, add_bootstrap_options
+from caramel.cli.options import FOLDER, add_bootstrap_options
 from caramel.cli.output import echo
 from caramel.io.files import forbid_overwriting_inputs
+from caramel.utils.resampling import Bootstrap
 
 
 @click.command("metrics")
@@ -16,7 +17,7 @@ from caramel.io.files import forbid_overwriting_inputs
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--out", required=True, type=FOLDER, help="Folder to write to.")
 @add_bootstrap_options
-def compute_metrics(benchmark: str, files: tuple[Path, ...], out: Path, resampling: BootstrapOptions) -> None:
+def compute_metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: Bootstrap) -> None:
     """Compute all metrics from per-instance scores or answers.
 
     FILES are similarities.parquet of `caramel eval` (or its folder), or CSV, JSON, JSON Lines or Parquet files of
@@ -39,9 +40,7 @@ def compute_metrics(benchmark: str, files: tuple[Path, ...], out: Path, resampli
         [out / name for name in run_files.METRICS],
         [file for path in files for file in list_result_files(path)],
     )
-    result = compute_file_metrics(
-        list(files), BENCHMARKS[benchmark], n_bootstrap=resampling.n_bootstrap, seed=resampling.seed
-    )
+    result = compute_file_metrics(list(files), BENCHMARKS[benchmark], bootstrap=bootstrap)
     run_files.write_metrics(result, out)
     echo(format_metrics(result))
     for note in result.attrs["notes"]:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from caramel.errors import ConfigError
+from caramel.utils.resampling import Bootstrap
 
 Command = Callable[..., Any]
 # Random generators take seeds of 32 bits, and some draws of a command take the next ones.
@@ -40,14 +41,6 @@ def collect_options(into: type, name: str) -> Callable[[Command], Command]:
 
 
 @dataclass(frozen=True)
-class BootstrapOptions:
-    """How confidence intervals are computed."""
-
-    n_bootstrap: int
-    seed: int
-
-
-@dataclass(frozen=True)
 class CrossValidationOptions:
     """How rows are split into folds."""
 
@@ -56,8 +49,8 @@ class CrossValidationOptions:
 
 
 def add_bootstrap_options(command: Command) -> Command:
-    """Add ``--n-bootstrap`` and ``--seed``; the command gets them as ``resampling: BootstrapOptions``."""
-    command = collect_options(BootstrapOptions, "resampling")(command)
+    """Add ``--n-bootstrap`` and ``--seed``; the command gets them as ``bootstrap: Bootstrap``."""
+    command = collect_options(Bootstrap, "bootstrap")(command)
     for option in (
         click.option(
             "--seed",

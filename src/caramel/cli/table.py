@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from caramel.cli.options import BootstrapOptions, add_bootstrap_options
+from caramel.cli.options import add_bootstrap_options
 from caramel.cli.output import echo
 from caramel.io.files import forbid_overwriting_inputs, write_text
+from caramel.utils.resampling import Bootstrap
 
 
 @click.command("table")
@@ -53,7 +54,7 @@ def write_results_table(
     seeds: bool,
     intervals: bool,
     out: Path | None,
-    resampling: BootstrapOptions,
+    bootstrap: Bootstrap,
 ) -> None:
     """Write a paper's results table beside the published rows.
 
@@ -84,8 +85,7 @@ def write_results_table(
         subsets=subsets,
         published=published,
         style=style,  # type: ignore[arg-type]
-        resamples=resampling.n_bootstrap,
-        seed=resampling.seed,
+        bootstrap=bootstrap,
         further=run_files.read_unscored_metrics(runs),
         seeds=seeds,
         intervals=intervals,

@@ -10,6 +10,7 @@ from caramel.blind.scorers import DECIMALS, compute_percentile_ranks
 from caramel.blind.text import language_models, text_embedding_cache
 from caramel.blind.text.text_models import open_model
 from caramel.errors import BackendError
+from caramel.utils.resampling import CrossValidation
 
 FOLDERS = {
     "vera": small.vera_folder,
@@ -31,7 +32,7 @@ def _own_store(tmp_path, monkeypatch):
 
 
 def both(scores, positives: list[str], negatives: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    return scores(positives, negatives, [str(i) for i in range(len(positives))], folds=5, seed=3)
+    return scores(positives, negatives, CrossValidation([str(i) for i in range(len(positives))], 5, 3))
 
 
 def scored(kind: str, folder: Path, texts: list[str]) -> np.ndarray:

@@ -17,6 +17,7 @@ from caramel.sources.images.filters import (
     AMBIGUOUS,
     NO_FAITHFUL,
     FilterResult,
+    FilterSettings,
     calibrate_and_filter,
     filter_images,
 )
@@ -57,11 +58,20 @@ def filtered(drawn: dict[str, list[bytes]], **changes: Any) -> FilterResult:
         for i, data in enumerate(pictures)
     }
     images = indexed(files)
-    settings = {"faithfulness_threshold": 0.5, "margin": 0.0, "keep_ambiguous": ["add"], **changes}
+    chosen = {"faithfulness_threshold": 0.5, "margin": 0.0, "keep_ambiguous": ["add"]}
+    settings = FilterSettings(**{name: changes.pop(name, default) for name, default in chosen.items()})
     judge = ReadingJudge(allow_unmentioned_objects=False)
     filter_candidates = calibrate_and_filter if "source_files" in changes else filter_images
     return filter_candidates(
-        candidates, images, files, negatives, pairs, judge=judge, second_judge=judge, **settings
+        candidates,
+        images,
+        files,
+        negatives,
+        pairs,
+        judge=judge,
+        second_judge=judge,
+        settings=settings,
+        **changes,
     )
 
 

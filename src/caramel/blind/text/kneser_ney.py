@@ -17,8 +17,9 @@ import numpy.typing as npt
 from caramel.blind.cross_validation import group_folds
 from caramel.blind.scorers import compute_percentile_ranks, deduplicate_texts
 from caramel.interfaces.scorer import create_model_free_spec
-from caramel.utils.arrays import Bools, Floats, Ints
+from caramel.utils.arrays import Floats, Ints
 from caramel.utils.hashing import compute_stable_keys
+from caramel.utils.resampling import CrossValidation
 from caramel.utils.text import tokenize_text
 
 START, END, UNKNOWN = 0, 1, 2
@@ -32,15 +33,12 @@ Discounts = tuple[float, float, float]  # of counts 1, 2, and 3 or more
 def score_by_likelihood(
     positives: Sequence[str],
     negatives: Sequence[str],
-    groups: Sequence[str],
+    cv: CrossValidation,
     *,
-    folds: int,
-    seed: int,
     split: Callable[[str], Sequence[str]],
     order: int,
     discounts: Discounts | None = None,
     corpus: Sequence[str] | None = None,
-    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by a language model of the other folds' positives. (n,), (n,).
 
@@ -55,20 +53,17 @@ def score_by_likelihood(
     Args:
         positives: n true captions.
         negatives: n hard negatives.
-        groups: n image names.
-        folds: number of folds.
-        seed: of the folds and of the draw.
+        cv: folds of images; its seed is also that of the draw.
         split: returns the tokens of a text.
         order: of the model, 1 for single tokens.
         discounts: None for those estimated from the training part.
         corpus: texts to learn from instead; none of those that are to be scored is used.
-        taught: rows that are learned from and not judged; see ``Scorer``.
     """
     texts, sides = deduplicate_texts(positives, negatives)
     given = [] if corpus is None else sorted(set(corpus) - set(texts))
     grams = Corpus.from_texts([*texts, *given], split=split, order=order)
-    keys = compute_stable_keys(texts, seed)
-    image = np.unique(np.array(groups, dtype=object), return_inverse=True)[1]
+    keys = compute_stable_keys(texts, cv.seed)
+    image = np.unique(np.array(cv.groups, dtype=object), return_inverse=True)[1]
     images = int(image.max(initial=0)) + 1
     scores = np.full(sides.shape, 0.5)
     fitted = (
@@ -76,7 +71,7 @@ def score_by_likelihood(
         if corpus is None
         else Model.fit(grams, np.arange(len(texts), len(texts) + len(given)), discounts)
     )
-    for here, learned in group_folds(groups, folds=folds, seed=seed, taught=taught):
+    for here, learned in group_folds(cv):
         scored = np.unique(sides[:, here])
         model = fitted
         if model is None:

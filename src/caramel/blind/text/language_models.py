@@ -36,7 +36,8 @@ from caramel.interfaces.scorer import ScorerSpec
 from caramel.io.keys import compute_text_key
 from caramel.models.embedding_cache import build_vector_table
 from caramel.models.transformers.transformers_files import list_checkpoint_problems
-from caramel.utils.arrays import Bools, Floats
+from caramel.utils.arrays import Floats
+from caramel.utils.resampling import CrossValidation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,11 +59,7 @@ class ModelScorer:
         self,
         positives: Sequence[str],
         negatives: Sequence[str],
-        groups: Sequence[str],
-        *,
-        folds: int,
-        seed: int,
-        taught: Bools | None = None,
+        cv: CrossValidation,
     ) -> tuple[Floats, Floats]:
         """Return the scores in [0, 1] of both sides; see ``Scorer``.
 

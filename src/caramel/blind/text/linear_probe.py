@@ -22,7 +22,8 @@ from caramel.blind.cross_validation import fit_sparse_pair_weights, score_out_of
 from caramel.blind.scorers import deduplicate_texts
 from caramel.blind.text.ngram_counts import Terms
 from caramel.interfaces.scorer import create_model_free_spec
-from caramel.utils.arrays import Bools, Floats, Ints
+from caramel.utils.arrays import Floats, Ints
+from caramel.utils.resampling import CrossValidation
 from caramel.utils.text import tokenize_text
 
 CAP = 20_000  # pairs to learn from, per fold; more make it slower and hardly stronger
@@ -38,34 +39,27 @@ START, END = "<s>", "</s>"
 def score_with_terms(
     positives: Sequence[str],
     negatives: Sequence[str],
-    groups: Sequence[str],
+    cv: CrossValidation,
     *,
     terms: Callable[[str], list[str]],
     cost: float,
-    folds: int,
-    seed: int,
-    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by how often each of their terms stands in them; see ``Scorer``.
 
     Args:
-        positives, negatives, groups, folds, seed, taught: as of a ``Scorer``.
+        positives, negatives, cv: as of a ``Scorer``.
         terms: returns the terms of a text.
         cost: inverse strength of the L2 penalty.
     """
     texts, sides = deduplicate_texts(positives, negatives)
     items = Items.from_values(texts, texts, sides)
-    return _attack_items(items, terms, cost, groups, folds=folds, seed=seed, taught=taught)
+    return _attack_items(items, terms, cost, cv)
 
 
 def score_with_edit_probe(
     positives: Sequence[str],
     negatives: Sequence[str],
-    groups: Sequence[str],
-    *,
-    folds: int,
-    seed: int,
-    taught: Bools | None = None,
+    cv: CrossValidation,
 ) -> tuple[Floats, Floats]:
     """Score each text of a pair by where and how it differs from the other one.
 
@@ -82,10 +76,7 @@ def score_with_edit_probe(
         Items.from_values(items, texts, sides),
         extract_edits,
         COST,
-        groups,
-        folds=folds,
-        seed=seed,
-        taught=taught,
+        cv,
     )
 
 
@@ -148,18 +139,14 @@ def _attack_items(
     items: Items,
     terms: Callable[[Any], list[str]],
     cost: float,
-    groups: Sequence[str],
-    *,
-    folds: int,
-    seed: int,
-    taught: Bools | None = None,
+    cv: CrossValidation,
 ) -> tuple[Floats, Floats]:
     """Return the scores of both sides of each pair, learned on the other folds. (n,), (n,)."""
     counts = Terms.from_items(items.values, terms)
 
     def fit_predict(learned: Ints, scored: Ints) -> Floats:
         items_learned, sides = np.unique(learned, return_inverse=True)
-        weights = fit_weights(counts.count_terms(items_learned), sides.reshape(learned.shape), cost, seed)
+        weights = fit_weights(counts.count_terms(items_learned), sides.reshape(learned.shape), cost, cv.seed)
         # Some at a time: the counts of millions of texts are gigabytes.
         parts = (scored[start : start + COUNTED] for start in range(0, len(scored), COUNTED))
         return np.concatenate([np.zeros(0), *(counts.count_terms(part) @ weights for part in parts)])
@@ -168,13 +155,10 @@ def _attack_items(
     return score_out_of_fold(
         names,
         items.sides,
-        groups,
+        cv,
         fit_predict,
-        folds=folds,
-        seed=seed,
         cap=CAP,
         texts=items.text,
-        taught=taught,
     )
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -14,11 +13,12 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from caramel.errors import DataError
+from caramel.interfaces.settings import Execution
 from caramel.interfaces.source import SaveImage
 from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.registry import JUDGES
 from caramel.runtime.ray.file_transfer import LocalFile
-from caramel.runtime.ray.sharded_map import Executor, map_shards
+from caramel.runtime.ray.sharded_map import map_shards
 from caramel.runtime.ray.trials import tune_grid
 from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.io import build_frame
@@ -26,6 +26,7 @@ from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions.formatting import append_suffix
 from caramel.sources.images.candidates import StopRule, draw_shard
+from caramel.sources.images.diffusion import Sampling
 
 NOT_DRAWN = "not chosen to be drawn: its image or its subtype has its number"
 
@@ -42,9 +43,7 @@ class Drawing:
         image_size: pixels of a side.
         batch_size: images per call of the pipeline.
         device: auto, cpu or cuda.
-        gpus: of one worker, where the device is a GPU.
-        executor: ray or inline.
-        folder: where finished shards and trials lie.
+        execution: of shards and trials.
     """
 
     generator: str
@@ -52,24 +51,22 @@ class Drawing:
     image_size: int
     batch_size: int
     device: str
-    gpus: float
-    executor: Executor
-    folder: Path
+    execution: Execution
 
     def build_settings(self) -> dict[str, Any]:
         """Return what is the same of all shards and trials."""
         return {
             "generator": LocalFile(self.generator),
             "seed": self.seed,
-            "size": self.image_size,
+            "image_size": self.image_size,
             "batch_size": self.batch_size,
             "device": resolve_device(self.device),
         }
 
     def get_run_options(self) -> dict[str, Any]:
         """Return how shards and trials run."""
-        gpus = get_gpus_per_worker(self.gpus, self.device)
-        return {"folder": self.folder, "executor": self.executor, "gpus": gpus}
+        gpus = get_gpus_per_worker(self.execution.gpus, self.device)
+        return {"folder": self.execution.folder, "executor": self.execution.executor, "gpus": gpus}
 
 
 def choose_negatives(
@@ -179,8 +176,7 @@ def generate_candidates(
     candidates: int,
     until: StopRule | None,
     shard_size: int,
-    guidance: float,
-    steps: int,
+    sampling: Sampling,
     put: SaveImage,
 ) -> pd.DataFrame:
     """Return table ``candidates``: up to ``candidates`` pictures of each negative caption, or pairs of them.
@@ -192,10 +188,10 @@ def generate_candidates(
         candidates: images of each negative caption, at most.
         until: of ``drawn_until``; None: all candidates are drawn.
         shard_size: captions per shard, the unit of resuming.
-        guidance, steps: how the pipeline is called.
+        sampling: guidance and steps.
         put: called with each picture in turn; a pair of them stands together, the negative first.
     """
-    how_called = {"candidates": candidates, "until": until, "guidance": guidance, "steps": steps}
+    how_called = {"candidates": candidates, "until": until, **asdict(sampling)}
     parts = map_shards(
         draw_shard,
         [list(prompt_rows[start : start + shard_size]) for start in range(0, len(prompt_rows), shard_size)],
@@ -203,7 +199,7 @@ def generate_candidates(
         title="synthesize",
         **drawing.get_run_options(),
     )
-    how = f"guidance={guidance:g} steps={steps}"
+    how = f"guidance={sampling.guidance:g} steps={sampling.steps}"
     rows = []
     for path in parts:
         for row in pq.read_table(path).to_pylist():
@@ -236,15 +232,28 @@ def grid_trial(
     judge: str,
     judge_checkpoint: str,
     allow_unmentioned_objects: bool,
-    **settings: Any,
+    generator: str,
+    seed: int,
+    image_size: int,
+    batch_size: int,
+    device: str,
 ) -> dict[str, Any]:
     """Draw held-out captions with one setting and return the judge's mean fit: of an exact one, the share it finds true."""
     drawn = draw_shard(
-        captions, candidates=1, until=None, guidance=point["guidance"], steps=point["steps"], **settings
+        captions,
+        candidates=1,
+        until=None,
+        generator=generator,
+        seed=seed,
+        guidance=point["guidance"],
+        steps=point["steps"],
+        image_size=image_size,
+        batch_size=batch_size,
+        device=device,
     ).to_pandas()
     decide = JUDGES[judge](
         checkpoint=judge_checkpoint,
-        device=settings["device"],
+        device=device,
         allow_unmentioned_objects=allow_unmentioned_objects,
     )
     caption_of = {row["negative_id"]: row["caption"] for row in captions}
