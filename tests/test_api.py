@@ -132,9 +132,9 @@ def test_defaults_are_those_of_the_commands() -> None:
             "refine",
             ("folds", "seed", "within", "target", "acceptance", "rows"),
         ),
-        (api.score, "eval", ("bootstrap", "seed", "precision")),
-        (api.metrics, "metrics", ("bootstrap", "seed")),
-        (api.compare, "compare", ("bootstrap", "seed")),
+        (api.score, "eval", ("n_bootstrap", "seed", "precision")),
+        (api.metrics, "metrics", ("n_bootstrap", "seed")),
+        (api.compare, "compare", ("n_bootstrap", "seed")),
     ):
         options = {option.name: option.default for option in commands.commands[name].params}
         for pair in pairs:
@@ -339,8 +339,8 @@ def test_results_that_cannot_be_compared_are_explained() -> None:
 WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "resamples": (
         caramel.metrics,
-        {"bootstrap": 99},
-        "bootstrap=99 must be a whole number from 100 to 100,000",
+        {"n_bootstrap": 99},
+        "n_bootstrap=99 must be a whole number from 100 to 100,000",
     ),
     "a seed": (caramel.metrics, {"seed": -1}, "seed=-1"),
     "a seed that is none": (caramel.metrics, {"seed": None}, "seed=None"),
@@ -371,7 +371,7 @@ def test_arguments_out_of_range_are_explained(kind: str) -> None:
 def test_a_frame_that_was_given_is_not_changed() -> None:
     for function, rows, arguments in (
         (caramel.audit_captions, captions(), {"scorers": ["length"], "folds": 2}),
-        (caramel.metrics, similarities("m", 0), {"bootstrap": 100}),
+        (caramel.metrics, similarities("m", 0), {"n_bootstrap": 100}),
     ):
         before = rows.copy(deep=True)
         function(rows, **arguments)

@@ -125,7 +125,7 @@ def test_a_number_of_resamples_that_would_never_end_is_refused_by_commands_and_p
     code, _, err = eval_call("compare", "a", "a", "--n-bootstrap", "999999999999")
     assert code == 2
     assert "100<=x<=100000" in err
-    assert Le(100_000) in Evaluate.model_fields["bootstrap"].metadata
+    assert Le(100_000) in Evaluate.model_fields["n_bootstrap"].metadata
 
 
 def test_a_part_of_a_benchmark_says_so_and_stands_beside_no_published_row(

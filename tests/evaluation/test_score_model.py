@@ -308,7 +308,7 @@ def test_scoring_starts_neither_ray_nor_mlflow(data: Path) -> None:
 import sys, numpy as np, caramel
 b = caramel.load_benchmark("sugarcrepe_pp", {str(data)!r})
 ones = lambda items: np.ones((len(items), 2))
-assert caramel.score((ones, ones), b, bootstrap=100).overall["itt"] == 0
+assert caramel.score((ones, ones), b, n_bootstrap=100).overall["itt"] == 0
 print(sorted({{"ray", "mlflow", "dvc", "great_expectations", "diffusers"}} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -26,7 +26,7 @@ found = caramel.audit_captions(rows, scorers=["casing"], folds=2)
 assert found.best["micro"] == 1, found.best
 ones = lambda items: np.ones((len(items), 2))
 loaded = caramel.load_benchmark("zero_shot", sys.argv[2])
-scores = caramel.score((ones, ones), loaded, bootstrap=100)
+scores = caramel.score((ones, ones), loaded, n_bootstrap=100)
 assert scores.metrics["ties"].max() == len(loaded) == 2
 from caramel.report.paper_table import read_published_rows
 print(len(read_published_rows()), "published rows")

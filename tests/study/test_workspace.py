@@ -83,7 +83,7 @@ if name == "evaluate":
     )
     rows = build_frame(SIMILARITIES, rows)
     write_table(SIMILARITIES, rows, out / "similarities.parquet")
-    found = summarise_similarities(rows, {"instances": BENCHMARKS["instances"]}, bootstrap=100, seed=0)
+    found = summarise_similarities(rows, {"instances": BENCHMARKS["instances"]}, bootstrap=Bootstrap(100, 0))
     write_table(METRICS, found, out / "metrics.parquet")
 else:
     (out / "seed.txt").write_text(f"{getattr(config, name).seed} of {config.scenes.seed}")
