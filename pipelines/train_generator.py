@@ -5,6 +5,7 @@ from itertools import chain
 from pathlib import Path
 
 from caramel.config.schema import Config
+from caramel.interfaces.training_settings import GeneratorConfig
 from caramel.io.files import compute_file_hash
 from caramel.io.image_store import ImageStore
 from caramel.models.devices import resolve_compute
@@ -17,7 +18,9 @@ from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.drawing import CELL
 from caramel.sources.world.objects import BORDER, ObjectImages
+from caramel.training.recipes.text_to_image import FIXED
 from caramel.training.tracked import open_training_run
+from caramel.utils.typed_settings import build_settings
 
 INPUTS = [
     "data/scenes/pairs.parquet",
@@ -36,9 +39,10 @@ def train_generator(config: Config) -> None:
         images = objects = ObjectImages(config.scenes.train, seed=section.seed)
         pairs, size, border = objects.build_pairs(), CELL, BORDER
     negatives = read_table(NEGATIVES, INPUTS[2], ["negative_caption"])
-    settings = section.model_dump(exclude={"backend"}) | resolve_compute(
-        config.run.device, config.run.precision
-    )
+    compute = resolve_compute(config.run.device, config.run.precision)
+    settings = section.model_dump(exclude={"backend"}) | compute
+    given = section.model_dump(exclude={"backend", "pretrained"}) | compute | FIXED
+    given |= {"image_size": size, "border": border, "num_workers": config.run.num_workers}
     key = compute_fingerprint(
         __name__,
         section.backend,
@@ -51,10 +55,8 @@ def train_generator(config: Config) -> None:
             pairs,
             images,
             chain(captions, negatives.pop("negative_caption")),
-            **settings,
-            workers=config.run.num_workers,
-            size=size,
-            border=border,
+            pretrained=section.pretrained,
+            settings=build_settings(GeneratorConfig, given),
             scratch=Path("work/train_generator", key),
             out=out.folder,
             on_points=out.log_points,

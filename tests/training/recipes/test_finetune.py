@@ -37,7 +37,7 @@ def test_each_trial_logs_to_the_run_that_was_made_before_it(
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
     own = {"ce_clip": {"weights": {"imc": 0.7}, "steps": 1, "negatives": 3}}
     curves, mixtures, *_ = tuned(
-        ["trohn_img", "ce_clip"], rows, clip_folder, tmp_path, negatives=2, overrides=own
+        ["trohn_img", "ce_clip"], rows, clip_folder, tmp_path, settings={"negatives": 2}, overrides=own
     )
     assert set(curves["model"]) == {"trohn_img-3", "ce_clip-3"}
     assert mixtures.empty
@@ -173,7 +173,7 @@ def test_the_best_mixture_with_the_base_is_kept_and_the_curve_is_told(
     rows: str, clip_folder: Path, tmp_path: Path
 ) -> None:
     mix = [0.0, 0.5, 1.0]
-    _, mixtures, *_ = tuned(["trohn_img"], rows, clip_folder, tmp_path, mix=mix)
+    _, mixtures, *_ = tuned(["trohn_img"], rows, clip_folder, tmp_path, settings={"wise_ft_alphas": mix})
     assert list(mixtures) == ["model", "alpha", "metric", "value", "kept"]
     groups = mixtures[mixtures["metric"] == "group"]
     assert groups["alpha"].tolist() == mix
@@ -191,7 +191,7 @@ def test_a_variant_that_two_processes_train_has_the_curve_that_one_gives_it(
 ) -> None:
     one = tuned(["degla"], rows, clip_folder, tmp_path).curves
     shutil.rmtree(tmp_path / "out")
-    two = tuned(["degla"], rows, clip_folder, tmp_path, processes=2).curves
+    two = tuned(["degla"], rows, clip_folder, tmp_path, nproc=2).curves
     assert one["metric"].tolist() == two["metric"].tolist()
     assert two["value"].tolist() == pytest.approx(one["value"].tolist(), rel=1e-4)
 
@@ -216,7 +216,7 @@ def test_a_batch_that_processes_cannot_share_is_an_error_before_the_first_trial(
             rows,
             clip_folder,
             tmp_path,
-            processes=processes,
+            nproc=processes,
         )
     assert not (tmp_path / "trials").exists()
 
