@@ -69,7 +69,7 @@ def test_of_mixtures_with_the_base_the_one_that_is_kept_is_what_counts() -> None
         ]
         return [TrialResult(each, Path()) for each in kept]
 
-    tried = draw_candidates({"space": {"read": {"lr": [0.1, 0.2]}}, **SEARCH}, overrides={}, common={})
+    tried = draw_candidates(SearchConfig({"read": {"lr": [0.1, 0.2]}}, **SEARCH), overrides={}, common={})
     found = run_search(run, tried, seeds=[1], halving={}, metric="group")
     assert found.table["value"].tolist() == [0.5, 0.6]
     assert found.overrides == {"read": {"lr": 0.2}}
