@@ -8,7 +8,6 @@ border, which no icon reaches, is shown, and says what the background is.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from caramel.models.open_clip.tokenizer import learn_merges
 from caramel.sources.images.diffusion import CallOptions, save_pipeline
 from caramel.training.data.loader import ImageDataset, Loader, draw_batch_rows, tokenize_texts
 from caramel.training.loop.loop import Training, build_param_groups, run_training
-from caramel.training.weight_averaging import ema_decay_at
+from caramel.training.weight_averaging import copy_frozen_model, ema_decay_at, update_ema_
 
 if TYPE_CHECKING:
     import torch
@@ -87,8 +86,8 @@ def train_pixart(
         images, rows["image_id"], lambda image: crop_square(image, image_size), (image_size, image_size)
     )
     tokens = tokenize_texts(lambda part: tokenize_padded(tokenizer, part), [*rows["caption"], ""])
-    averaged = torch.nn.ModuleList([copy.deepcopy(text_encoder), copy.deepcopy(transformer)])
-    averaged.requires_grad_(False)
+    live = torch.nn.ModuleList([text_encoder, transformer])
+    averaged = copy_frozen_model(live)
 
     def load_batch(step: int) -> tuple[int, torch.Tensor, torch.Tensor]:
         chosen = draw_batch_rows(loop.seed, step, len(rows), loop.batch_size)
@@ -117,10 +116,7 @@ def train_pixart(
 
     def update_average(step: int) -> None:
         assert loop.ema_decay is not None
-        decay = ema_decay_at(loop.ema_decay, step)
-        live = [*text_encoder.parameters(), *transformer.parameters()]
-        with torch.no_grad():
-            torch._foreach_lerp_(list(averaged.parameters()), live, 1 - decay)
+        update_ema_(averaged, live.state_dict(), ema_decay_at(loop.ema_decay, step))
 
     groups = build_param_groups([text_encoder, transformer], optimizer.weight_decay)
     adamw = torch.optim.AdamW(groups, lr=optimizer.lr, betas=optimizer.betas, eps=optimizer.eps, fused=True)
