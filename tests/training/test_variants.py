@@ -9,6 +9,7 @@ from training_settings import COMMON
 
 from caramel.errors import ConfigError
 from caramel.interfaces.training_settings import LoraConfig
+from caramel.registry import METHODS
 from caramel.training.variants import list_variant_params, resolve_variant
 
 PARAMS: dict[str, Any] = {
@@ -36,7 +37,7 @@ def test_a_run_logs_all_params_by_their_keys_and_nothing_that_changes_no_weight(
     params = list_variant_params(resolve("ce_clip"))
     weights = {"weight_imc", "weight_cmr", "weight_margin"}
     assert {*params} == {*PARAMS, "seed"} - {"epochs", "evals_per_epoch"} | weights
-    assert params["negatives"] == 3
+    assert params["negatives"] == METHODS["ce_clip"].negatives
 
 
 @pytest.mark.parametrize("key", ["learning_rate", "seeds", "scratch"])

@@ -69,7 +69,7 @@ def train_variants(
         out: the stage's output folder.
 
     Raises:
-        ConfigError, DataError, BackendError: as in ``check_data``, ``resolve_variant`` and ``check_settings``, before the first
+        ConfigError, DataError, BackendError: as in ``check_data`` and ``check_variant``, before the first
             trial; or a search has no val rows, or no checkpoint at which a trial could end early.
     """
     train_rows, val_rows = split_rows(inputs.rows)
