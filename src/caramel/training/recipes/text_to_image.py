@@ -136,7 +136,7 @@ def train_pixart(
         )
         curve = run_training(training, scratch=scratch, title="train_generator")
     options = CallOptions(CALL_OPTIONS)
-    save_pipeline(make_pipeline(tokenizer, averaged[0], averaged[1]), options, out)
+    save_pipeline(make_pipeline(tokenizer, *averaged.children()), options, out)
     return curve
 
 
