@@ -22,6 +22,7 @@ import pandas as pd
 from arms import score_group, write_rows
 
 from caramel.config.schema import load_config
+from caramel.interfaces.training_settings import BaseConfig
 from caramel.models.open_clip.checkpoints import load_encoder
 from caramel.sources.captions.scene_writer import write_negative
 from caramel.sources.world.compounds import is_allowed_in_split, list_split_compounds
@@ -30,7 +31,8 @@ from caramel.sources.world.grammar import parse_caption, realise_caption
 from caramel.sources.world.planning import can_be_shown, plan_scene
 from caramel.sources.world.sampling import sample_pairs
 from caramel.sources.world.scenes import Scene
-from caramel.training.recipes.pretrain import pretrain_base
+from caramel.training.recipes.pretrain import FIXED, pretrain_base
+from caramel.utils.typed_settings import build_settings
 
 SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "only_obj")
 PLAIN: dict[str, Any] = {"absolute_positions": 0.0, "group_size": 1}
@@ -121,7 +123,9 @@ def run_arm(name: str, instances: pd.DataFrame, config: Any, seed: int) -> dict[
     """Train the base of an arm and return its row of the table."""
     scenes_changed, training_changed = ARMS[name]
     world = draw_world(config.scenes.model_dump(), scenes_changed)
-    settings = config.pretrain.model_dump(exclude={"backend"}) | {"seed": seed} | training_changed
+    settings = config.pretrain.model_dump(exclude={"backend", "pretrained"}) | FIXED
+    settings |= {"device": config.run.device, "precision": config.run.precision, "num_workers": 0}
+    settings |= {"seed": seed} | training_changed
     texts = [*world.pairs["caption"], *instances["c1"]]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "base")
@@ -130,10 +134,8 @@ def run_arm(name: str, instances: pd.DataFrame, config: Any, seed: int) -> dict[
             world.pairs,
             world.images,
             texts,
-            **settings,
-            device=config.run.device,
-            precision=config.run.precision,
-            num_workers=0,
+            pretrained=None,
+            settings=build_settings(BaseConfig, settings),
             scratch=Path(folder, "scratch"),
             out=out,
         )

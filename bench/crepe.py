@@ -117,7 +117,9 @@ def build_training_pairs(seed: int) -> tuple[pd.DataFrame, dict[str, bytes]]:
 
 def train_base(out: Path, seed: int, steps: int) -> None:
     """Train the base of a seed and write its checkpoint, unless it is there."""
-    from caramel.training.recipes.pretrain import pretrain_base
+    from caramel.interfaces.training_settings import BaseConfig
+    from caramel.training.recipes.pretrain import FIXED, pretrain_base
+    from caramel.utils.typed_settings import build_settings
 
     if (out / "base").is_dir():
         return
@@ -126,24 +128,17 @@ def train_base(out: Path, seed: int, steps: int) -> None:
     pairs[pairs["split"] == "train"][["caption"]].to_parquet(out / "captions.parquet")
     model = out / "clip.json"
     model.write_text(json.dumps(CLIP))
+    given = {
+        **FIXED, "model": str(model), "seed": seed, "image_steps": 0, "steps": steps, "batch_size": 128, "block_size": 1,
+        "lr": 1.5e-3, "warmup_steps": 100, "weight_decay": 0.1, "checkpoint_every": 200, "device": "cpu", "precision": "auto",
+        "num_workers": 0,
+    }  # fmt: skip
     curve = pretrain_base(
         pairs,
         images,
         pairs.loc[pairs["split"] == "train", "caption"],
         pretrained=None,
-        model=str(model),
-        seed=seed,
-        image_steps=0,
-        steps=steps,
-        batch_size=128,
-        block_size=1,
-        lr=1.5e-3,
-        warmup_steps=100,
-        weight_decay=0.1,
-        checkpoint_every=200,
-        device="cpu",
-        precision="auto",
-        num_workers=0,
+        settings=build_settings(BaseConfig, given),
         scratch=out / "scratch",
         out=out / "base",
     )

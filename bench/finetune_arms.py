@@ -30,6 +30,7 @@ from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
 from caramel.training.distributed import ALONE
 from caramel.training.recipes.finetune_trial import CHECKPOINT, train_variant
+from caramel.training.variants import GRID_KEYS
 
 ARMS = ("infonce", "pairs_unpaired", "shuffled", "trohn_text", "negative_images", "trohn_img")
 FORMS = ("instances", "instances_source")
@@ -71,9 +72,7 @@ def run_arm(variant: str, seed: int, data: Path, settings: dict[str, Any], split
             base=str(data / "base"),
             rows=str(data / "assemble/training.parquet"),
             images=str(data / "assemble/images.parquet"),
-            negatives=None,
-            wise_ft_alphas=[],
-            settings=settings,
+            common=settings,
             num_workers=0,
         )
         seconds = time.process_time() - start
@@ -94,8 +93,7 @@ def main(
 ) -> None:
     """Print and write the table."""
     config = load_config()
-    excluded_keys = {"variants", "seeds", "overrides", "search", "negatives", "wise_ft_alphas", "nproc"}
-    settings = config.finetune.model_dump(exclude=excluded_keys)
+    settings = config.finetune.model_dump(exclude=set(GRID_KEYS)) | {"negatives": None, "wise_ft_alphas": []}
     settings |= resolve_compute(config.run.device, config.run.precision)
     settings |= {key: json.loads(value) for key, _, value in (change.partition("=") for change in changes)}
     base = {"arm": "base", "seed": np.nan, **score_checkpoint(data / "base", data, split)}

@@ -22,6 +22,15 @@ import pandas as pd
 from caramel import metrics
 from caramel.evaluation.score_model import LoadedBenchmark, compute_live_similarities, load_checked_benchmark
 from caramel.interfaces.benchmark import Comparisons
+from caramel.interfaces.settings import Compute
+from caramel.interfaces.training_settings import (
+    ContrastiveConfig,
+    LoopConfig,
+    LoraConfig,
+    OptimizerConfig,
+    TrainableConfig,
+    TrainableScope,
+)
 from caramel.io.image_store import ImageStore
 from caramel.models.devices import move_to_device, resolve_device
 from caramel.models.open_clip.checkpoints import Clip
@@ -34,7 +43,7 @@ from caramel.utils.stats import summarise_seeds
 BENCHMARK, MEASURED = "sugarcrepe_pp", ("itt", "tot")
 RANK = 2  # of LoRA, as in the paper; which weights it corrects is not stated: all of attention and MLPs here
 TARGETS = ["*.attn.in_proj_weight", "*.attn.out_proj.weight", "*.mlp.*.weight"]
-VARIANTS = {"full": "all", "LoRA": "lora"}
+VARIANTS: dict[str, TrainableScope] = {"full": "all", "LoRA": "lora"}
 
 
 @click.group()
@@ -80,11 +89,19 @@ def run(
         for variant, trained in VARIANTS.items():
             clip, scratch = open_target(model, device), out / f"{variant}-{seed}"
             shutil.rmtree(scratch, ignore_errors=True)  # of another run, of other settings
-            train_model(
-                clip, task, chosen, seed=seed, epochs=epochs, rows=rows, scratch=scratch, trainable=trained,
-                lr=lora_lr if trained == "lora" else lr, warmup=epochs, weight_decay=0.1, device=device,
-                precision="auto", num_workers=2, lora={"rank": RANK, "alpha": float(RANK), "targets": TARGETS},
+            settings = ContrastiveConfig(
+                LoopConfig(
+                    seed, steps=1, batch_size=1, checkpoint_every=1, num_workers=2, micro_batch_size=None,
+                    grad_checkpointing=False, patience=None, ema_decay=None,
+                ),
+                OptimizerConfig(
+                    lora_lr if trained == "lora" else lr, warmup_steps=epochs, weight_decay=0.1, betas=(0.9, 0.98), eps=1e-6,
+                    grad_clip_norm=1.0,
+                ),
+                TrainableConfig(trained, unlocked_layers=1, lora=LoraConfig(RANK, float(RANK), tuple(TARGETS))),
+                Compute(device, "auto"),
             )  # fmt: skip
+            train_model(clip, task, chosen, epochs=epochs, rows=rows, settings=settings, scratch=scratch)
             records += list_metric_values(score_clip(clip, on, device), ~chosen, seed, variant)
             shutil.rmtree(scratch)
             print(f"seed {seed}, {variant}: trained on {chosen.sum()} of {len(chosen)} rows", flush=True)

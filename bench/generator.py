@@ -24,6 +24,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from caramel.config.schema import load_config
+from caramel.interfaces.training_settings import GeneratorConfig
 from caramel.models.devices import resolve_compute, use_precision
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
@@ -36,7 +37,8 @@ from caramel.sources.images.judges import ReadingJudge
 from caramel.sources.world.drawing import CELL, encode_png
 from caramel.sources.world.objects import BORDER, ObjectImages
 from caramel.sources.world.scenes import Scene
-from caramel.training.recipes.text_to_image import train_pixart
+from caramel.training.recipes.text_to_image import FIXED, train_pixart
+from caramel.utils.typed_settings import build_settings
 
 PER_SUBTYPE = 90
 ROWS = 2048  # and columns, of the product that tells the machine's rate
@@ -122,9 +124,9 @@ def main(
 ) -> None:
     """See the module."""
     config = load_config(Path("params.yaml"))
-    section = config.train_generator.model_dump(exclude={"backend"}) | resolve_compute(
-        config.run.device, config.run.precision
-    )
+    section = config.train_generator.model_dump(exclude={"backend", "pretrained"})
+    section |= resolve_compute(config.run.device, config.run.precision)
+    section |= {"image_size": CELL, "border": BORDER, "num_workers": 0}
     section |= {key: json.loads(value) for key, _, value in (text.partition("=") for text in changes)}
     pictures = ObjectImages(objects or config.scenes.train, seed=section["seed"])
     pairs = read_table(PAIRS, data / "scenes/pairs.parquet")
@@ -143,10 +145,8 @@ def main(
                 table,
                 pictures,
                 chain(texts),
-                **section | more,
-                image_size=CELL,
-                border=BORDER,
-                num_workers=0,
+                pretrained=None,
+                settings=build_settings(GeneratorConfig, {**section, **FIXED, **more}),
                 scratch=Path(folder, scratch),
                 out=out,
             )

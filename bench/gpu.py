@@ -35,6 +35,7 @@ from evaluation import save_random_checkpoint, score_batched, write_images
 from caramel.benchmarks.tasks import build_comparisons
 from caramel.evaluation.scores import encoding
 from caramel.interfaces.benchmark import Comparisons, ImageFile
+from caramel.interfaces.training_settings import ALL_WEIGHTS, ContrastiveConfig
 from caramel.models.open_clip import encoder
 from caramel.models.open_clip.checkpoints import Clip, load_checkpoint
 from caramel.runtime.environment import be_quiet
@@ -42,6 +43,8 @@ from caramel.training.data.examples import Examples
 from caramel.training.data.loader import tokenize_texts
 from caramel.training.loop import contrastive
 from caramel.training.methods.infonce import METHOD as INFONCE
+from caramel.training.recipes.pretrain import FIXED
+from caramel.utils.typed_settings import build_settings
 
 SIZE = 224  # pixels
 WARM = 10  # steps that are not counted
@@ -128,17 +131,15 @@ def build_examples(clip: Clip, words: tuple[int, int]) -> Examples:
     return Examples(INFONCE, rows.astype(object), held, rows, texts)
 
 
-def build_fit_settings(batch_size: int, steps: int, scratch: Path, **changes: Any) -> dict[str, Any]:
-    """Return keyword arguments of ``contrastive.fit``."""
-    common: dict[str, Any] = {
-        "seed": 1,
-        "lr": 1e-4,
-        "warmup_steps": 10,
-        "weight_decay": 0.1,
-        "checkpoint_every": 10**6,
-    }
-    where = {"device": "cuda", "precision": "bf16", "num_workers": 0, "scratch": scratch, "title": "gpu"}
-    return {**common, **where, "validation": [], "batch_size": batch_size, "steps": steps, **changes}
+def build_fit_settings(
+    batch_size: int, steps: int, precision: str = "bf16", checkpoint_every: int = 10**6
+) -> ContrastiveConfig:
+    """Return the settings of a training on the GPU."""
+    given = {
+        **FIXED, "scope": ALL_WEIGHTS, "seed": 1, "steps": steps, "batch_size": batch_size, "lr": 1e-4, "warmup_steps": 10,
+        "weight_decay": 0.1, "checkpoint_every": checkpoint_every, "device": "cuda", "precision": precision, "num_workers": 0,
+    }  # fmt: skip
+    return build_settings(ContrastiveConfig, given)
 
 
 def time_caramel(clip: Clip, rows: Examples, batch_size: int, steps: int) -> Span:
@@ -154,7 +155,8 @@ def time_caramel(clip: Clip, rows: Examples, batch_size: int, steps: int) -> Spa
         tempfile.TemporaryDirectory() as scratch,
         mock.patch.object(contrastive, "draw_step_rows", record_time),
     ):
-        contrastive.train_clip(clip, rows, **build_fit_settings(batch_size, WARM + steps, Path(scratch)))
+        settings = build_fit_settings(batch_size, WARM + steps)
+        contrastive.train_clip(clip, rows, [], settings, scratch=Path(scratch), title="gpu")
     return Span(times[WARM], times[-1])
 
 
@@ -315,7 +317,9 @@ class KilledError(Exception):
     """Stands for a killed process."""
 
 
-def train_and_hash(spec: str, rows: Examples, kill_at: int | None, **how: Any) -> str:
+def train_and_hash(
+    spec: str, rows: Examples, kill_at: int | None, settings: ContrastiveConfig, scratch: Path
+) -> str:
     """Return the hash of what is trained; killed at a step and resumed, where one is given."""
     folder = spec.partition("open_clip:")[2]
     if kill_at is not None:
@@ -327,9 +331,9 @@ def train_and_hash(spec: str, rows: Examples, kill_at: int | None, **how: Any) -
             return rows_of(*args)
 
         with mock.patch.object(contrastive, "draw_step_rows", kill_at_step), suppress(KilledError):
-            contrastive.train_clip(load_checkpoint(folder), rows, **how)
+            contrastive.train_clip(load_checkpoint(folder), rows, [], settings, scratch=scratch, title="gpu")
     clip = load_checkpoint(folder)
-    contrastive.train_clip(clip, rows, **how)
+    contrastive.train_clip(clip, rows, [], settings, scratch=scratch, title="gpu")
     return hash_weights(clip)
 
 
@@ -341,10 +345,8 @@ def repeat_part(spec: str, batch_size: int) -> pd.DataFrame:
         hashes = []
         for kill_at in (None, None, 25):
             with tempfile.TemporaryDirectory() as scratch:
-                how = build_fit_settings(
-                    batch_size, 30, Path(scratch), precision=precision, checkpoint_every=20
-                )
-                hashes.append(train_and_hash(spec, rows, kill_at, **how))
+                settings = build_fit_settings(batch_size, 30, precision, checkpoint_every=20)
+                hashes.append(train_and_hash(spec, rows, kill_at, settings, Path(scratch)))
         results.append([precision, hashes[0] == hashes[1], hashes[0] == hashes[2]])
     return pd.DataFrame(results, columns=["precision", "twice equal", "killed and resumed equal"])
 

@@ -28,6 +28,7 @@ import psutil
 import torch
 from image_store import draw_jpegs, iter_files, write_store
 
+from caramel.interfaces.training_settings import ALL_WEIGHTS, ContrastiveConfig
 from caramel.io.image_store import ImageStore
 from caramel.models.open_clip.checkpoints import Clip, assemble_clip, build_model
 from caramel.schemas.images import IMAGES
@@ -38,6 +39,8 @@ from caramel.training.data.examples import Examples, load_examples
 from caramel.training.data.loader import Loader, draw_batch_rows
 from caramel.training.loop.contrastive import train_clip
 from caramel.training.methods.infonce import METHOD as INFONCE
+from caramel.training.recipes.pretrain import FIXED
+from caramel.utils.typed_settings import build_settings
 
 CAPTIONS = 5  # of an image
 MOST_HELD = 10_000  # images that are decoded into memory
@@ -126,23 +129,13 @@ def measure_training(
     points: list[tuple[int, str, float]] = []
     with tempfile.TemporaryDirectory() as scratch:
         clock = time.perf_counter()
+        given = {
+            **FIXED, "scope": ALL_WEIGHTS, "seed": 1, "steps": steps, "batch_size": batch_size, "lr": 1e-3, "warmup_steps": 2,
+            "weight_decay": 0.1, "checkpoint_every": steps, "device": "cpu", "precision": "fp32", "num_workers": workers,
+        }  # fmt: skip
+        settings = build_settings(ContrastiveConfig, given)
         train_clip(
-            clip,
-            examples,
-            [],
-            seed=1,
-            steps=steps,
-            batch_size=batch_size,
-            lr=1e-3,
-            warmup_steps=2,
-            weight_decay=0.1,
-            checkpoint_every=steps,
-            device="cpu",
-            precision="fp32",
-            num_workers=workers,
-            scratch=Path(scratch),
-            title="loader",
-            on_points=points.extend,
+            clip, examples, [], settings, scratch=Path(scratch), title="loader", on_points=points.extend
         )
         seconds = time.perf_counter() - clock
     digest = hashlib.sha256(b"".join(v.numpy().tobytes() for v in clip.model.state_dict().values()))

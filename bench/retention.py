@@ -37,7 +37,7 @@ from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.training.data.examples import load_examples
 from caramel.training.loop.contrastive import compute_validation_metrics, train_clip
-from caramel.training.variants import resolve_steps, set_up, split_rows
+from caramel.training.variants import GRID_KEYS, resolve_variant, split_rows
 from caramel.training.weight_averaging import interpolate_weights
 from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import summarise_seeds
@@ -208,14 +208,15 @@ def load_images() -> ImageStore:
 
 def train_lora(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:
     """Return the base trained by corrections of low rank, and how many numbers were trained."""
-    clip, method = load_checkpoint(BASE), set_up(variant, settings.negatives, {})
+    clip = load_checkpoint(BASE)
     train, val = split_rows(ASSEMBLED / "training.parquet")
-    left_out = {"variants", "seeds", "overrides", "search", "negatives", "wise_ft_alphas", "nproc"}
-    given = resolve_steps(method, settings.model_dump(exclude=left_out), len(train))
-    given |= {"trainable": "lora", "lr": settings.lr * FASTER, "device": "cpu", "precision": "auto"}
+    common = settings.model_dump(exclude=set(GRID_KEYS))
+    common |= {"trainable": "lora", "lr": settings.lr * FASTER, "device": "cpu", "precision": "auto"}
+    point = {"variant": variant, "seed": seed}
+    config = resolve_variant(point, common, rows=len(train), num_workers=0)
     examples, validation = (
         load_examples(clip, rows, load_images(), method=of)
-        for rows, of in ((train, method), (val, METHODS["trohn_img"]))
+        for rows, of in ((train, config.method), (val, METHODS["trohn_img"]))
     )
     numbers: list[int] = []
 
@@ -224,8 +225,8 @@ def train_lora(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:
 
     with tempfile.TemporaryDirectory() as scratch:
         train_clip(
-            clip, examples, [validation], seed=seed, num_workers=0, scratch=Path(scratch), title=f"{variant}-{seed}",
-            select="group", on_points=count_trainable, **given,
+            clip, examples, [validation], config.training, scratch=Path(scratch), title=f"{variant}-{seed}",
+            select="group", on_points=count_trainable,
         )  # fmt: skip
     return clip, numbers[0]
 

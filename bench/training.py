@@ -38,6 +38,7 @@ from image_store import draw_jpegs, iter_files, write_store
 from loader import CONFIG
 from scipy.stats import t as student
 
+from caramel.interfaces.training_settings import ALL_WEIGHTS, ContrastiveConfig
 from caramel.io.image_store import ImageStore
 from caramel.models.open_clip.checkpoints import build_model, load_checkpoint, save_checkpoint
 from caramel.runtime.environment import be_quiet
@@ -49,6 +50,8 @@ from caramel.training.data.examples import Examples, load_examples
 from caramel.training.loop import contrastive
 from caramel.training.loop.loop import Training
 from caramel.training.methods.infonce import METHOD as INFONCE
+from caramel.training.recipes.pretrain import FIXED
+from caramel.utils.typed_settings import build_settings
 
 WARM = 4  # steps that are not counted
 SEED, LR, WARMUP, DECAY, BETAS, EPS = 0, 1e-4, 5, 0.1, (0.9, 0.98), 1e-6
@@ -222,11 +225,13 @@ def _run_caramel(plan: Plan, held: bool, answer: Callable[[object], None]) -> No
             watch_training(contrastive.run_training, clock, losses),  # type: ignore[attr-defined]
         ),
     ):
-        contrastive.train_clip(
-            clip, examples, [], seed=SEED, steps=plan.steps, batch_size=plan.batch_size, lr=LR, warmup_steps=WARMUP, weight_decay=DECAY,
-            betas=BETAS, eps=EPS, grad_clip_norm=1.0, checkpoint_every=plan.steps, device="cpu", precision="fp32",
-            num_workers=plan.num_workers, scratch=Path(scratch), title="ours",
-        )  # fmt: skip
+        given = {
+            **FIXED, "scope": ALL_WEIGHTS, "seed": SEED, "steps": plan.steps, "batch_size": plan.batch_size, "lr": LR,
+            "warmup_steps": WARMUP, "weight_decay": DECAY, "betas": BETAS, "eps": EPS, "checkpoint_every": plan.steps,
+            "device": "cpu", "precision": "fp32", "num_workers": plan.num_workers,
+        }  # fmt: skip
+        settings = build_settings(ContrastiveConfig, given)
+        contrastive.train_clip(clip, examples, [], settings, scratch=Path(scratch), title="ours")
     counted = plan.steps - WARM
     seconds = (clock.ended[-1] - clock.ended[WARM - 1]) / counted
     phases = {name: spent / counted for name, spent in clock.seconds.items()} | {"all": seconds}

@@ -29,6 +29,7 @@ import torch
 from matplotlib.figure import Figure
 
 from caramel.interfaces.trainer import Curve
+from caramel.interfaces.training_settings import ALL_WEIGHTS, ContrastiveConfig
 from caramel.models.open_clip.checkpoints import Clip, assemble_clip, build_model
 from caramel.models.open_clip.tokenizer import learn_merges
 from caramel.registry import METHODS
@@ -38,6 +39,8 @@ from caramel.sources.world.sampling import sample_pairs
 from caramel.training.data.examples import load_examples
 from caramel.training.distributed import DistContext, Tell, launch
 from caramel.training.loop.contrastive import train_clip
+from caramel.training.recipes.pretrain import FIXED
+from caramel.utils.typed_settings import build_settings
 
 EVERY = 5  # steps of a point of the curves
 PAIRS = 2000
@@ -101,11 +104,15 @@ def train_and_hash(
     rows, images = build_world()
     clip = build_clip(rows["caption"].tolist(), Path(folder))
     examples = load_examples(clip, rows, images, method=METHODS[method])
+    given = {
+        **FIXED, "scope": ALL_WEIGHTS, "seed": 1, "steps": steps, "batch_size": batch_size, "lr": 1e-3, "warmup_steps": 20,
+        "weight_decay": 0.1, "checkpoint_every": EVERY, "device": "cpu", "precision": "fp32", "num_workers": 0,
+        "micro_batch_size": micro_batch_size,
+    }  # fmt: skip
+    settings, title = build_settings(ContrastiveConfig, given), f"{group.size} processes"
     curve = train_clip(
-        clip, examples, [], seed=1, steps=steps, batch_size=batch_size, lr=1e-3, warmup_steps=20, weight_decay=0.1, checkpoint_every=EVERY,
-        device="cpu", precision="fp32", num_workers=0, scratch=Path(folder), title=f"{group.size} processes", on_points=tell,
-        group=group, micro_batch_size=micro_batch_size,
-    )  # fmt: skip
+        clip, examples, [], settings, scratch=Path(folder), title=title, on_points=tell, group=group
+    )
     stream = io.BytesIO()
     for _, value in sorted(clip.model.state_dict().items()):
         stream.write(value.numpy().tobytes())

@@ -27,7 +27,8 @@ from caramel.sources.captions.error_rates import ERRORS, compute_error_rates, ev
 from caramel.sources.captions.llm.writer import language_negatives
 from caramel.sources.captions.scene_writer import world_negatives
 from caramel.sources.world.sampling import sample_pairs
-from caramel.training.recipes.caption_lm import train_writer
+from caramel.training.recipes.caption_lm import FIXED, CaptionModelConfig, train_writer
+from caramel.utils.typed_settings import build_settings
 
 ROOT = Path(__file__).parents[1]
 PARTS: tuple[Literal["negatives", "paraphrases"], ...] = ("negatives", "paraphrases")
@@ -53,8 +54,9 @@ def sample_world_pairs(config: Config, number: int) -> pd.DataFrame:
 def train_model(config: Config, seed: int, folder: Path) -> Path:
     """Train the model of a seed; return its folder."""
     begun, settings = time.monotonic(), config.train_writer.model_dump() | {"seed": seed}
+    settings |= {**FIXED, "device": "cpu", "precision": "fp32"}
     curve = train_writer(
-        **settings, device="cpu", precision="fp32", scratch=folder / "scratch", out=folder / "model"
+        build_settings(CaptionModelConfig, settings), scratch=folder / "scratch", out=folder / "model"
     )
     print(f"seed {seed}: trained in {time.monotonic() - begun:.0f} s, {curve[-2:]}", flush=True)
     return folder / "model"

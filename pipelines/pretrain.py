@@ -4,6 +4,7 @@ from itertools import chain
 from pathlib import Path
 
 from caramel.config.schema import Config
+from caramel.interfaces.training_settings import BaseConfig
 from caramel.io.files import compute_file_hash
 from caramel.io.image_store import ImageStore
 from caramel.models.devices import resolve_compute
@@ -14,7 +15,9 @@ from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
+from caramel.training.recipes.pretrain import FIXED
 from caramel.training.tracked import open_training_run
+from caramel.utils.typed_settings import build_settings
 
 INPUTS = [
     "data/scenes/pairs.parquet",
@@ -29,9 +32,9 @@ def pretrain(config: Config) -> None:
     pairs = read_table(PAIRS, INPUTS[0])
     images = ImageStore(INPUTS[1], read_table(IMAGES, INPUTS[1]))
     negatives = read_table(NEGATIVES, INPUTS[2], ["negative_caption"])
-    settings = section.model_dump(exclude={"backend"}) | resolve_compute(
-        config.run.device, config.run.precision
-    )
+    compute = resolve_compute(config.run.device, config.run.precision)
+    settings = section.model_dump(exclude={"backend"}) | compute
+    given = section.model_dump(exclude={"backend", "pretrained"}) | compute | FIXED
     key = compute_fingerprint(
         __name__, section.backend, settings, [compute_file_hash(p) for p in (*INPUTS, section.model)]
     )
@@ -40,8 +43,8 @@ def pretrain(config: Config) -> None:
             pairs,
             images,
             chain(pairs["caption"], negatives.pop("negative_caption")),
-            **settings,
-            workers=config.run.num_workers,
+            pretrained=section.pretrained,
+            settings=build_settings(BaseConfig, {**given, "num_workers": config.run.num_workers}),
             scratch=Path("work/pretrain", key),
             out=out.folder,
             on_points=out.log_points,

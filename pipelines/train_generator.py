@@ -4,6 +4,7 @@ from itertools import chain
 from pathlib import Path
 
 from caramel.config.schema import Config
+from caramel.interfaces.training_settings import GeneratorConfig
 from caramel.io.files import compute_file_hash
 from caramel.io.image_store import ImageStore
 from caramel.models.devices import resolve_compute
@@ -15,7 +16,9 @@ from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.objects import select_examples
+from caramel.training.recipes.text_to_image import FIXED
 from caramel.training.tracked import open_training_run
+from caramel.utils.typed_settings import build_settings
 
 INPUTS = ["data/scenes/pairs.parquet", "data/scenes/images.parquet", "data/negatives/negatives.parquet"]
 
@@ -33,9 +36,10 @@ def train_generator(config: Config) -> None:
         seed=section.seed,
     )
     negatives = read_table(NEGATIVES, INPUTS[2], ["negative_caption"])
-    settings = section.model_dump(exclude={"backend"}) | resolve_compute(
-        config.run.device, config.run.precision
-    )
+    compute = resolve_compute(config.run.device, config.run.precision)
+    settings = section.model_dump(exclude={"backend"}) | compute
+    given = section.model_dump(exclude={"backend", "pretrained"}) | compute | FIXED
+    given |= {"image_size": drawn.size, "border": drawn.border, "num_workers": config.run.num_workers}
     key = compute_fingerprint(
         __name__,
         section.backend,
@@ -48,10 +52,8 @@ def train_generator(config: Config) -> None:
             drawn.pairs,
             drawn.images,
             chain(pairs["caption"], negatives.pop("negative_caption")),
-            **settings,
-            num_workers=config.run.num_workers,
-            image_size=drawn.size,
-            border=drawn.border,
+            pretrained=section.pretrained,
+            settings=build_settings(GeneratorConfig, given),
             scratch=Path("work/train_generator", key),
             out=out.folder,
             on_points=out.log_points,

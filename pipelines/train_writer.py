@@ -6,8 +6,10 @@ from caramel.config.schema import Config
 from caramel.models.devices import resolve_compute
 from caramel.runtime.ray.sharded_map import compute_fingerprint
 from caramel.runtime.stage_runner import run_stage, skip_stage
+from caramel.training.recipes.caption_lm import FIXED, CaptionModelConfig
 from caramel.training.recipes.caption_lm import train_writer as train
 from caramel.training.tracked import open_training_run
+from caramel.utils.typed_settings import build_settings
 
 FOLDER = "data/writer"
 
@@ -26,7 +28,10 @@ def train_writer(config: Config) -> None:
     key = compute_fingerprint(train.__module__, settings)
     with open_training_run("train_writer", key, settings, [], Path(FOLDER)) as out:
         curve = train(
-            **settings, scratch=Path("work/train_writer", key), out=out.folder, on_points=out.log_points
+            build_settings(CaptionModelConfig, {**settings, **FIXED}),
+            scratch=Path("work/train_writer", key),
+            out=out.folder,
+            on_points=out.log_points,
         )
         out.write_results(curve)
 

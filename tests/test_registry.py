@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from caramel import registry
-from caramel.config.schema import Pretrain, TrainGenerator
 from caramel.errors import BackendError
 from caramel.interfaces.benchmark import Benchmark
 from caramel.interfaces.judge import JudgeFactory
@@ -48,12 +47,6 @@ CALLED = {
     "PARSERS": Callable[[str], Parser],
     "THESAURI": ThesaurusFactory,
 }
-# What a stage passes on of the params, beside what the Protocol names.
-SETTINGS = {
-    "GENERATORS": {*TrainGenerator.model_fields, "device", "precision", "workers", "size", "border"}
-    - {"backend"},
-    "BASES": {*Pretrain.model_fields, "device", "precision", "workers"} - {"backend"},
-}
 
 
 @pytest.mark.parametrize(("table", "name"), NAMED)
@@ -76,9 +69,7 @@ def test_every_backend_has_the_form_of_its_kind(table: str, name: str) -> None:
     else:
         arguments = [inspect.Parameter("target", inspect.Parameter.POSITIONAL_ONLY)]
     places = [each for each in arguments if each.kind not in (each.KEYWORD_ONLY, each.VAR_KEYWORD)]
-    keywords = {each.name for each in arguments if each.kind is each.KEYWORD_ONLY} | SETTINGS.get(
-        table, set()
-    )
+    keywords = {each.name for each in arguments if each.kind is each.KEYWORD_ONLY}
     inspect.signature(found).bind(*places, **dict.fromkeys(keywords))
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # a listing of names needs no types, and so not what these im
     from caramel.interfaces.source import SourceReader
     from caramel.interfaces.text_judge import TextJudgeSpec
     from caramel.interfaces.trainer import Trainer
+    from caramel.interfaces.training_settings import BaseConfig, GeneratorConfig
     from caramel.interfaces.writer import Writer
 
 Entry_co = TypeVar("Entry_co", covariant=True)
@@ -129,7 +130,7 @@ SCORERS: Registry[ScorerSpec] = Registry(
     check="caramel.blind.scorer_specs:missing_scorer",
 )
 
-GENERATORS: Registry[Trainer] = Registry(
+GENERATORS: Registry[Trainer[GeneratorConfig]] = Registry(
     "generator",
     {
         "pixart": "caramel.training.recipes.text_to_image:train_pixart",
@@ -250,7 +251,7 @@ FAMILIES: Registry[Family] = Registry(
     check="caramel.models.specs:missing_of",
 )
 
-BASES: Registry[Trainer] = Registry(
+BASES: Registry[Trainer[BaseConfig]] = Registry(
     "base",
     {
         "open_clip": "caramel.training.recipes.pretrain:pretrain_base",

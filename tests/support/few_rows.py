@@ -7,10 +7,15 @@ from typing import Any
 
 from stored_images import stored
 from training_rows import training_rows
+from training_settings import COMMON
 
+from caramel.interfaces.settings import Execution
 from caramel.schemas.io import write_table
 from caramel.schemas.training import TRAINING
 from caramel.training.recipes.finetune import train_variants
+from caramel.training.recipes.search import SearchConfig
+from caramel.training.tracked_trials import TrainingInputs
+from caramel.utils.typed_settings import build_settings
 
 SETTINGS = {
     "steps": 2,
@@ -20,7 +25,7 @@ SETTINGS = {
     "weight_decay": 0.1,
     "checkpoint_every": 2,
 }
-SETTINGS |= {"epochs": None, "evals_per_epoch": 1, "keep": "best"}
+SETTINGS |= {"epochs": None, "evals_per_epoch": 1, "keep": "best", "negatives": None, "wise_ft_alphas": []}
 
 
 def few_rows(drawn_world: Any, world: Any, folder: Path) -> str:
@@ -42,21 +47,19 @@ def tuned(
     folder: Path,
     settings: Any = (),
     executor: Any = "inline",
+    search: Any = None,
     **changes: Any,
 ) -> Any:
     """Fine-tune with seed 3 on the rows of a table whose images lie in the folder."""
     return train_variants(
         variants=variants,
         seeds=[3],
-        base=str(base),
-        rows=rows,
-        images=str(folder / "images.parquet"),
-        data=[],
-        **{"negatives": None, "overrides": {}, "wise_ft_alphas": [], "search": None, "nproc": 1, **changes},
-        settings={**SETTINGS, **dict(settings), "device": "cpu", "precision": "fp32"},
+        inputs=TrainingInputs(str(base), rows, str(folder / "images.parquet"), tracked=()),
+        common={**COMMON, **SETTINGS, **dict(settings)},
+        search=search and build_settings(SearchConfig, search),
+        **{"overrides": {}, "nproc": 1, **changes},
         num_workers=0,
-        executor=executor,
-        folder=folder / "trials",
+        execution=Execution(executor, folder / "trials", 0.0),
         out=folder / "out",
         root=folder,
     )

@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from training_settings import train
 
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training.data.examples import load_examples
 from caramel.training.loop import contrastive
-from caramel.training.loop.contrastive import train_clip
 
 ROWS, BATCH = 48, 8
 STEPS = ROWS // BATCH
@@ -51,7 +51,8 @@ def theirs(
     given = {
         "device": "cpu", "precision": "fp32", "dataset-type": "csv", "train-data": folder / "pairs.tsv",
         "csv-separator": "\t", "model": f"local-dir:{folder / 'model'}", "batch-size": BATCH, "epochs": 1,
-        "workers": 0, "beta1": 0.9, "beta2": 0.98, "wd": 0.1, "logs": "none", **HOW,
+        "workers": 0, "beta1": 0.9, "beta2": 0.98, "wd": 0.1, "logs": "none",
+        "lr": HOW["lr"], "warmup": HOW["warmup_steps"], "eps": HOW["eps"], "seed": HOW["seed"],
     }  # fmt: skip
     found: dict[str, list[float]] = {}
     for name, further in (("cut", ["--grad-clip-norm", "1.0"]), ("whole", [])):
@@ -86,20 +87,20 @@ def ours(pairs: pd.DataFrame, files: Any, clip_folder: Path, tmp_path: Path, mon
         clip = load_checkpoint(clip_folder)
         rows = load_examples(clip, pairs, files, method=METHODS["infonce"])
         how = {
-            **HOW, "steps": STEPS, "batch_size": BATCH, "weight_decay": 0.1, "checkpoint_every": 1, "device": "cpu",
-            "precision": "fp32", "num_workers": 0, "scratch": tmp_path / str(changes), "title": "test", **changes,
+            **HOW, "steps": STEPS, "batch_size": BATCH, "weight_decay": 0.1, "checkpoint_every": 1,
+            "scratch": tmp_path / str(changes), **changes,
         }  # fmt: skip
-        return [value for _, name, value in train_clip(clip, rows, [], **how) if name == "loss"]
+        return [value for _, name, value in train(clip, rows, [], **how) if name == "loss"]
 
     return losses
 
 
-@pytest.mark.parametrize(("name", "max_gradient"), [("cut", 1.0), ("whole", None)])
+@pytest.mark.parametrize(("name", "grad_clip_norm"), [("cut", 1.0), ("whole", None)])
 def test_each_step_has_the_loss_of_open_clips_program(
-    name: str, max_gradient: Any, theirs: Any, ours: Any
+    name: str, grad_clip_norm: Any, theirs: Any, ours: Any
 ) -> None:
     assert len(theirs[name]) == STEPS
-    assert ours(max_gradient=max_gradient) == pytest.approx(theirs[name], abs=1e-4)
+    assert ours(grad_clip_norm=grad_clip_norm) == pytest.approx(theirs[name], abs=1e-4)
 
 
 @pytest.mark.parametrize(

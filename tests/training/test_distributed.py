@@ -15,6 +15,7 @@ import psutil
 import pytest
 import torch
 from training_rows import training_rows
+from training_settings import train
 
 from caramel.errors import ConfigError, DataError, ResourceError
 from caramel.models.open_clip.checkpoints import load_checkpoint
@@ -22,12 +23,10 @@ from caramel.registry import METHODS
 from caramel.training import distributed as module
 from caramel.training.data.examples import load_examples
 from caramel.training.distributed import ALONE, DistContext, launch, make_picklable
-from caramel.training.loop.contrastive import train_clip
 from caramel.training.objective import add_logit_bias
 
 HOW = {
     "seed": 1, "steps": 4, "batch_size": 24, "lr": 0.003, "warmup_steps": 2, "weight_decay": 0.1, "checkpoint_every": 2,
-    "device": "cpu", "precision": "fp32", "num_workers": 0, "title": "test",
 }  # fmt: skip
 LORA = {"rank": 2, "alpha": 2.0, "targets": ["*.attn.in_proj_weight"]}
 # What is trained, besides each method as it is.
@@ -46,7 +45,7 @@ def learn(plan: str, group: DistContext, folder: str, given: dict[str, Any], **c
     clip = add_logit_bias(clip) if method.bias else clip
     examples = load_examples(clip, given["rows"], given["files"], method=method)
     place = Path(folder, plan)
-    curve = train_clip(clip, examples, [], **HOW, **how, scratch=place, group=group, **changes)
+    curve = train(clip, examples, [], **HOW, **how, scratch=place, group=group, **changes)
     torch.save(clip.model.state_dict(), place / f"weights-{group.rank}.pt")
     return [value for _, metric, value in curve if metric == "loss"]
 
@@ -184,7 +183,7 @@ def test_a_model_that_normalises_over_a_batch_is_neither_shared_nor_encoded_in_p
     clip.model.visual.add_module("norm", torch.nn.BatchNorm1d(4))
     examples = load_examples(clip, given["rows"], given["files"], method=METHODS["infonce"])
     with pytest.raises(ConfigError, match=message):
-        train_clip(clip, examples, [], **HOW, **how, scratch=tmp_path)
+        train(clip, examples, [], **HOW, **how, scratch=tmp_path)
 
 
 class Particular(Exception):

@@ -1,12 +1,14 @@
 """What is trained changes, and nothing else does; corrections of low rank are at last part of a plain checkpoint."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import tiny_clips
 import torch
 
 from caramel.errors import ConfigError
+from caramel.interfaces.training_settings import LoraConfig, TrainableConfig
 from caramel.training.trainable import (
     add_lora,
     get_merged_state,
@@ -15,11 +17,7 @@ from caramel.training.trainable import (
     set_training_mode,
 )
 
-LORA = {
-    "rank": 2,
-    "alpha": 4.0,
-    "targets": ["*.attn.in_proj_weight", "*.attn.out_proj.weight", "*.mlp.*.weight"],
-}
+LORA = LoraConfig(2, 4.0, ("*.attn.in_proj_weight", "*.attn.out_proj.weight", "*.mlp.*.weight"))
 
 
 def inputs() -> tuple[torch.Tensor, torch.Tensor]:
@@ -44,7 +42,7 @@ def stepped(model, rate: float = 0.1) -> None:
 
 def learning(kind: str, trained: str, layers: int = 1) -> set[str]:
     model = tiny_clips.build(kind)
-    set_trainable_params(model, trained, unlocked_layers=layers, lora=LORA, seed=1)
+    set_trainable_params(model, TrainableConfig(trained, layers, LORA), seed=1)
     return {name for name, value in model.named_parameters() if value.requires_grad}
 
 
@@ -80,12 +78,12 @@ def test_towers_without_such_layers_have_no_last_ones(kind: str) -> None:
 
 def test_what_is_frozen_keeps_its_statistics() -> None:
     model = tiny_clips.build("resnet")
-    set_trainable_params(model, "text", unlocked_layers=1, lora=LORA, seed=1)
+    set_trainable_params(model, TrainableConfig("text", 1, LORA), seed=1)
     set_training_mode(model)
     assert not model.visual.training
     assert not any(module.training for module in model.visual.modules())
     assert model.transformer.training
-    set_trainable_params(model, "image", unlocked_layers=1, lora=LORA, seed=1)
+    set_trainable_params(model, TrainableConfig("image", 1, LORA), seed=1)
     set_training_mode(model)
     assert model.visual.bn1.training
 
@@ -96,11 +94,11 @@ def test_corrections_change_nothing_at_first_and_are_plain_weights_at_last(kind:
     names = {name for name, _ in model.named_parameters()}
     before, weights = vectors(model), {name: value.clone() for name, value in model.state_dict().items()}
     lora = (
-        {**LORA, "targets": ["*.mlp.*.weight"]}
+        replace(LORA, targets=("*.mlp.*.weight",))
         if kind == "siglip"
-        else {**LORA, "targets": [*LORA["targets"], "visual.conv1.weight"]}
+        else replace(LORA, targets=(*LORA.targets, "visual.conv1.weight"))
     )
-    set_trainable_params(model, "lora", unlocked_layers=1, lora=lora, seed=1)
+    set_trainable_params(model, TrainableConfig("lora", 1, lora), seed=1)
     # The weights are the same bit for bit; sums over them may be taken in another order where a gradient flows elsewhere.
     assert torch.allclose(vectors(model), before, atol=1e-6)
     assert kind == "siglip" or torch.equal(vectors(model), before)
@@ -127,7 +125,7 @@ def test_corrections_change_nothing_at_first_and_are_plain_weights_at_last(kind:
 def test_a_correction_is_alpha_by_rank_times_a_matrix_of_that_rank() -> None:
     model = tiny_clips.build("clip")
     before = model.transformer.resblocks[0].mlp.c_fc.weight.detach().clone()
-    add_lora(model, rank=2, alpha=6.0, targets=["transformer.*.mlp.c_fc.weight"], seed=1)
+    add_lora(model, LoraConfig(2, 6.0, ("transformer.*.mlp.c_fc.weight",)), seed=1)
     correction = model.transformer.resblocks[0].mlp.c_fc.parametrizations.weight[0]
     assert correction.a.shape == (2, 32)
     assert correction.b.shape == (128, 2)
@@ -137,7 +135,7 @@ def test_a_correction_is_alpha_by_rank_times_a_matrix_of_that_rank() -> None:
         expected = before + 3 * correction.b @ correction.a
         assert torch.allclose(model.transformer.resblocks[0].mlp.c_fc.weight, expected, atol=1e-6)
     other = tiny_clips.build("clip")
-    add_lora(other, rank=2, alpha=6.0, targets=["transformer.*.mlp.c_fc.weight"], seed=1)
+    add_lora(other, LoraConfig(2, 6.0, ("transformer.*.mlp.c_fc.weight",)), seed=1)
     assert torch.equal(other.transformer.resblocks[0].mlp.c_fc.parametrizations.weight[0].a, correction.a)
 
 
@@ -147,8 +145,6 @@ def test_a_target_that_names_nothing_is_named_with_what_there_is() -> None:
     ):
         add_lora(
             copy.deepcopy(tiny_clips.build("clip")),
-            rank=2,
-            alpha=2.0,
-            targets=["*.mlp.*", "*.attention.*"],
+            LoraConfig(2, 2.0, ("*.mlp.*", "*.attention.*")),
             seed=1,
         )

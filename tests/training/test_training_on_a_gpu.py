@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import torch
 from training_rows import training_rows
+from training_settings import train
 
 from caramel.errors import ResourceError
 from caramel.evaluation.adapters import get_device, use_eval_mode
@@ -13,7 +14,6 @@ from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training.data.examples import load_examples
 from caramel.training.loop import contrastive
-from caramel.training.loop.contrastive import train_clip
 from caramel.training.objective import add_logit_bias
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
@@ -57,12 +57,11 @@ def trained(clip_folder, rows, files, scratch, precision, method, kill_at=None, 
                     **HOW,
                     "device": "cuda",
                     "precision": precision,
-                    "num_workers": 0,
                     "scratch": scratch,
                     "title": "t",
                     **changes,
                 }
-                curve = train_clip(clip, examples, [examples], **how)
+                curve = train(clip, examples, [examples], **how)
             except Killed:
                 kill_at = None
                 continue
@@ -99,7 +98,7 @@ def test_a_batch_far_too_large_for_the_gpu_says_what_to_lower(rows, files, clip_
         with pytest.raises(
             ResourceError, match=r"'t' does not fit into the memory of 'cuda:0'.* Lower `batch_size`"
         ):
-            trained(clip_folder, many, files, tmp_path, "fp32", "infonce", batch=len(many))
+            trained(clip_folder, many, files, tmp_path, "fp32", "infonce", batch_size=len(many))
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
         torch.cuda.empty_cache()

@@ -75,7 +75,7 @@ def _is_path(root: Path, name: str) -> bool:
 
 def check_methods(root: Path, config: Config) -> Finding:
     """Whether the pairs and the model have what the methods of ``finetune.variants`` train on, as far as they are made."""
-    from caramel.training.variants import check_data, check_settings, split_rows
+    from caramel.training.variants import GRID_KEYS, check_data, check_variant, split_rows
 
     rows, base = root / "data/assemble/training.parquet", root / "data/base"
     names = ", ".join(config.finetune.variants)
@@ -84,9 +84,12 @@ def check_methods(root: Path, config: Config) -> Finding:
     try:
         train_rows, _ = split_rows(rows)
         check_data(config.finetune.variants, train_rows, base)
+        common = config.finetune.model_dump(exclude=set(GRID_KEYS))
+        common |= {"device": config.run.device, "precision": config.run.precision}
         for variant in config.finetune.variants:
-            variant_settings = {**config.finetune.model_dump(), **config.finetune.overrides.get(variant, {})}
-            check_settings(variant, variant_settings, len(train_rows), config.finetune.nproc)
+            overrides = config.finetune.overrides.get(variant, {})
+            point = {"variant": variant, "seed": config.finetune.seeds[0], "overrides": overrides}
+            check_variant(point, common, rows=len(train_rows), nproc=config.finetune.nproc)
     except CaramelError as error:
         return Finding(FAIL, "methods", str(error))
     return Finding(OK, "methods", f"{names}; their data is there")

@@ -11,8 +11,8 @@ Executor = Literal["ray", "inline"]
 class Compute:
     """Where a model computes, and in which precision."""
 
-    device: str  # "auto", "cpu", "cuda", "cuda:N" or "mps"
-    precision: str  # "fp32", "tf32", "bf16" or "fp16"
+    device: str  # "auto", or a device of torch: "cpu", "cuda", "cuda:1"
+    precision: str  # "auto", "fp32", "bf16" or "fp16"
 
 
 @dataclass(frozen=True)

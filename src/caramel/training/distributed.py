@@ -10,6 +10,15 @@ weights    the same in all; the first process alone writes and tells
 That is what ``DistributedDataParallel`` and a gather with gradient give (``training.md``: exact after the mean), in one sum a
 step: a step calls the towers one by one, and not the model's own ``forward``, on which DDP's hooks wait. A group lives
 within one trial and on its machine: it starts, ends and resumes as one, and speaks through the loopback interface only.
+
+``torch.distributed.launcher.api.elastic_launch`` (torch 2.15) is no substitute for ``launch``:
+
+- Its agent listens on all interfaces ([::]), also with a rendezvous through a file and ``local_addr`` 127.0.0.1.
+- An exception in a worker is raised as ``ChildFailedError``, which does not hold the exception, and the agent
+  restarts all workers after it, as after a death. ``launch`` retries deaths alone.
+- It blocks the calling thread until the end, and workers have no channel to it. Points of the curve are logged there while
+  training runs, since MLflow's active run and Tune's session belong to that thread.
+- In the main thread it replaces the handlers of SIGINT and SIGTERM. In another thread it warns that workers may be orphaned.
 """
 
 from __future__ import annotations

@@ -9,28 +9,59 @@ from pathlib import Path
 from typing import Any
 
 from caramel.config.search_space import Point
+from caramel.interfaces.settings import Execution
+from caramel.io.image_store import list_shards
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import Halving
-from caramel.runtime.ray.sharded_map import Executor, compute_fingerprint, compute_result_names
+from caramel.runtime.ray.file_transfer import LocalFile
+from caramel.runtime.ray.sharded_map import compute_fingerprint, compute_result_names
 from caramel.runtime.ray.trials import TrialResult, tune_grid
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
 from caramel.training.recipes.finetune_trial import finetune_trial
-from caramel.training.variants import resolve_steps, set_up
+from caramel.training.variants import VariantConfig, list_variant_params, resolve_variant
+
+
+@dataclass(frozen=True)
+class TrainingInputs:
+    """What variants are trained from.
+
+    Attributes:
+        base: checkpoint folder to start from.
+        rows: path of the ``training`` table: its train rows are trained on, its val rows measured.
+        images: path of the images table.
+        tracked: DVC paths to record as the runs' inputs.
+    """
+
+    base: str
+    rows: str
+    images: str
+    tracked: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class TrialRunner:
-    """All that trials of this stage are made of but their points."""
+    """All that trials of this stage are made of but their points.
 
-    settings: Mapping[str, Any]
-    common: Mapping[str, Any]  # settings of all variants
+    Attributes:
+        inputs: what they are trained from.
+        common: settings of all variants by their keys in the params, as in ``resolve_variant``.
+        rows: number of train rows.
+        nproc: processes that train one variant together, > 0.
+        num_workers: as in ``LoopConfig``.
+        execution: of the trials; its ``gpus`` are those of one process.
+        root: folder that holds ``mlruns/``.
+        parent: id of the run that theirs belong to.
+    """
+
+    inputs: TrainingInputs
+    common: Mapping[str, Any]
     rows: int
+    nproc: int
     num_workers: int
-    executor: Executor
-    folder: Path
-    gpus: float
-    data: Sequence[str]
+    execution: Execution
     root: Path
-    parent: str | None = None  # id of the run that theirs belong to
+    parent: str | None = None
 
     def run(self, points: Sequence[Point], halving: Halving | None = None) -> list[TrialResult]:
         """Return what the trials gave; the runs of those that were ended early end, too."""
@@ -38,20 +69,19 @@ class TrialRunner:
 
         def plan_trial(point: dict[str, Any], trial: str) -> dict[str, Any]:
             run = planned[trial] = self._plan_run(point, trial)
-            steps = self._resolve_steps(point)
-            ending = (halving.metric, steps["checkpoint_every"], steps["steps"]) if halving else None
-            return {"planned": run, "workers": self.num_workers, "ending": ending}
+            loop = self._resolve_variant(point).training.loop
+            ending = (halving.metric, loop.checkpoint_every, loop.steps) if halving else None
+            return {"planned": run, "num_workers": self.num_workers, "ending": ending}
 
-        nproc = self.settings["nproc"]
         results = tune_grid(
             finetune_trial,
             points,
-            settings=self.settings,
-            folder=self.folder,
-            executor=self.executor,
+            settings=self._build_trial_settings(),
+            folder=self.execution.folder,
+            executor=self.execution.executor,
             title="finetune",
-            cpus=nproc,
-            gpus=self.gpus * nproc,
+            cpus=self.nproc,
+            gpus=self.execution.gpus * self.nproc,
             plan=plan_trial,
             halving=halving,
         )
@@ -62,38 +92,41 @@ class TrialRunner:
 
     def list_names(self, points: Sequence[Point]) -> list[str]:
         """Return the trials' names, the hashes of all that they depend on."""
-        return compute_result_names(finetune_trial, self.settings, points)
+        return compute_result_names(finetune_trial, self._build_trial_settings(), points)
 
     def count_checkpoints(self, point: Point) -> int:
         """Return at how many steps a trial is measured."""
-        resolved = self._resolve_steps(point)
-        steps, every = int(resolved["steps"]), int(resolved["checkpoint_every"])
-        return math.ceil(steps / every)
+        loop = self._resolve_variant(point).training.loop
+        return math.ceil(loop.steps / loop.checkpoint_every)
+
+    def _build_trial_settings(self) -> dict[str, Any]:
+        """Return the arguments of ``finetune_trial`` that are part of a trial's name."""
+        images = self.inputs.images
+        return {
+            "base": LocalFile(self.inputs.base),
+            "rows": LocalFile(self.inputs.rows),
+            "images": LocalFile(images, around=tuple(list_shards(images, read_table(IMAGES, images)))),
+            "common": dict(self.common),
+            "nproc": self.nproc,
+        }
 
     def _plan_run(self, point: Point, trial: str) -> tracking.PlannedRun:
         name = f"{point['variant']}-{point['seed']}"
-        settings = {**self.common, **point.get("overrides", {})}
-        method = set_up(point["variant"], settings["negatives"], settings.pop("weights", {}))
-        terms = {f"weight_{name}": weight for name, weight in method.weights.items()}
         params = {
             "variant": point["variant"],
-            "seed": point["seed"],
             "train_rows": self.rows,
-            "nproc": self.settings["nproc"],
-            **resolve_steps(method, settings, self.rows),
-            **terms,
-            "negatives": method.negatives,
+            "nproc": self.nproc,
+            **list_variant_params(self._resolve_variant(point)),
         }
         tags = {"stage": "finetune", "variant": point["variant"], "seed": str(point["seed"])}
         return tracking.plan_run(
             f"finetune {name}",
             key=compute_fingerprint(__name__, name, trial),
             params=params,
-            data=self.data,
+            data=self.inputs.tracked,
             tags={**tags, **({tracking.PARENT: self.parent} if self.parent else {})},
             root=self.root,
         )
 
-    def _resolve_steps(self, point: Point) -> dict[str, Any]:
-        settings = {**self.common, **point.get("overrides", {})}
-        return resolve_steps(set_up(point["variant"], settings["negatives"], {}), settings, self.rows)
+    def _resolve_variant(self, point: Point) -> VariantConfig:
+        return resolve_variant(point, self.common, rows=self.rows, num_workers=self.num_workers)

@@ -3,43 +3,39 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from caramel.errors import ConfigError, format_items
+from caramel.interfaces.training_settings import LoraConfig, TrainableConfig
 
 if TYPE_CHECKING:
     import torch
 
-TrainableScope = Literal["all", "image", "text", "last", "lora"]
 TEMPERATURE = ("logit_scale", "logit_bias")
 BEHIND = ("ln_post.", "ln_final.", "proj", "text_projection")  # the layers, in a tower of open_clip's
 
 
-def set_trainable_params(
-    model: Any, trainable: TrainableScope, *, unlocked_layers: int, lora: Mapping[str, Any], seed: int
-) -> None:
+def set_trainable_params(model: Any, config: TrainableConfig, *, seed: int) -> None:
     """Leave what is to be trained with a gradient, and nothing else.
 
     Args:
         model: of open_clip; changed in place.
-        trainable: all; image or text: one tower; last: the last ``unlocked_layers`` of each tower, with the norm and projection behind
-            them; each with the temperature. lora: corrections of low rank, see ``add_corrections``.
-        unlocked_layers: see ``trainable``.
-        lora: rank, alpha and targets.
-        seed: of the corrections' first values.
+        config: what is to be trained.
+        seed: of the first values of low-rank updates.
 
     Raises:
         ConfigError: there is nothing of that sort in the model.
     """
+    trainable = config.trainable
     if trainable == "lora":
         for parameter in model.parameters():
             parameter.requires_grad_(False)
-        add_lora(model, **lora, seed=seed)
+        assert config.lora is not None
+        add_lora(model, config.lora, seed=seed)
         return
     first = {
-        tower: _count_layers(model, tower) - unlocked_layers
+        tower: _count_layers(model, tower) - config.unlocked_layers
         for tower in ("visual", "text")
         if trainable == "last"
     }
@@ -94,7 +90,7 @@ def _list_parameter_names(model: Any) -> list[str]:
     return [name for name, _ in model.named_parameters()]
 
 
-def add_lora(model: Any, *, rank: int, alpha: float, targets: Sequence[str], seed: int) -> None:
+def add_lora(model: Any, config: LoraConfig, *, seed: int) -> None:
     """Give each weight W that a target names a correction: W + (alpha / rank) B A, of which A and B alone are trained.
 
     LoRA (Hu et al., ICLR 2022): A is Kaiming-uniform and B zero, so that the model is at first what it was, bit for
@@ -103,9 +99,7 @@ def add_lora(model: Any, *, rank: int, alpha: float, targets: Sequence[str], see
 
     Args:
         model: changed in place.
-        rank: of B A; at most the smaller side of a weight.
-        alpha: factor.
-        targets: patterns of weights' names, with ``*``.
+        config: rank, alpha and targets.
         seed: of A, and of the weight's name.
 
     Raises:
@@ -115,6 +109,7 @@ def add_lora(model: Any, *, rank: int, alpha: float, targets: Sequence[str], see
     from torch.nn.utils import parametrize
 
     matrices = [name for name, value in model.named_parameters() if value.ndim >= 2 and "." in name]
+    rank, targets = config.rank, config.targets
     idle = [target for target in targets if not any(fnmatch(name, target) for name in matrices)]
     if idle:
         raise ConfigError(
@@ -127,7 +122,7 @@ def add_lora(model: Any, *, rank: int, alpha: float, targets: Sequence[str], see
             module = model.get_submodule(path)
             weight = getattr(module, last)
             generator = torch.Generator().manual_seed(zlib.crc32(f"{seed}:{name}".encode()))
-            correction = _build_lora_weight(weight, rank, alpha / rank, generator)
+            correction = _build_lora_weight(weight, rank, config.alpha / rank, generator)
             parametrize.register_parametrization(module, last, correction)
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from caramel.errors import BackendError, ConfigError
 from caramel.interfaces.method import Method
+from caramel.interfaces.training_settings import ContrastiveConfig
 from caramel.models.open_clip.checkpoints import build_model, read_folder
 from caramel.models.open_clip.patch_tokens import explain_missing_tokens
 from caramel.registry import METHODS
@@ -18,6 +19,7 @@ from caramel.schemas.io import read_table
 from caramel.schemas.training import TRAINING
 from caramel.training.data.batch import count_rows_per_step
 from caramel.training.data.examples import check_rows
+from caramel.utils.typed_settings import build_settings
 
 
 def set_up(variant: str, negatives: int | None, weights: Mapping[str, float]) -> Method:
@@ -27,35 +29,105 @@ def set_up(variant: str, negatives: int | None, weights: Mapping[str, float]) ->
     return replace(method, negatives=number, weights={**method.weights, **weights})
 
 
-def resolve_steps(method: Method, settings: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Return settings of ``contrastive.fit`` in which passes through the rows, where ``epochs`` has them, are steps.
+# Keys of the section ``finetune`` that are no settings of a variant.
+GRID_KEYS = frozenset({"variants", "seeds", "overrides", "search", "nproc"})
 
-    Args:
-        method: that is trained by.
-        settings: of the stage; without ``epochs`` its ``steps`` and ``checkpoint_every`` stay, else it is
-            measured ``evals_per_epoch`` times in the steps of a pass, and at the end.
-        number: train rows.
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long a variant is trained, as the params say it.
+
+    Attributes:
+        epochs: passes through the rows, > 0, in place of ``steps`` and ``checkpoint_every``. None: these count.
+        evals_per_epoch: with epochs: checkpoints in a pass, > 0; there is another one at the end.
+        steps, checkpoint_every, batch_size: as in ``LoopConfig``.
+        warmup_steps: as in ``OptimizerConfig``.
+    """
+
+    epochs: int | None
+    evals_per_epoch: int
+    steps: int
+    checkpoint_every: int
+    batch_size: int
+    warmup_steps: int
+
+
+def resolve_steps(method: Method, schedule: Schedule, number: int) -> tuple[int, int]:
+    """Return the steps of a training on so many rows, and those from checkpoint to checkpoint.
 
     Raises:
         ConfigError: the warm-up outlasts the training.
     """
-    resolved = dict(settings)
-    epochs, evals_per_epoch = resolved.pop("epochs"), resolved.pop("evals_per_epoch")
+    steps, checkpoint_every, epochs = schedule.steps, schedule.checkpoint_every, schedule.epochs
     if epochs is not None:
-        steps_per_epoch = max(
-            1, number // count_rows_per_step(method, resolved["batch_size"], bool(method.neighbours))
-        )
-        resolved |= {
-            "steps": epochs * steps_per_epoch,
-            "checkpoint_every": max(1, steps_per_epoch // evals_per_epoch),
-        }
-    if resolved["warmup_steps"] > resolved["steps"]:
+        rows = count_rows_per_step(method, schedule.batch_size, bool(method.neighbours))
+        steps_per_epoch = max(1, number // rows)
+        steps = epochs * steps_per_epoch
+        checkpoint_every = max(1, steps_per_epoch // schedule.evals_per_epoch)
+    if schedule.warmup_steps > steps:
         passes = f", which are {epochs} passes through {number} rows" if epochs is not None else ""
         raise ConfigError(
-            f"finetune.warmup_steps = {resolved['warmup_steps']}: method {method.name!r} trains for {resolved['steps']} steps{passes}, and its "
+            f"finetune.warmup_steps = {schedule.warmup_steps}: method {method.name!r} trains for {steps} steps{passes}, and its "
             f"learning rate would never be reached. Take a shorter warm-up, or more steps."
         )
-    return resolved
+    return steps, checkpoint_every
+
+
+@dataclass(frozen=True)
+class VariantConfig:
+    """How one variant is trained with one seed.
+
+    Attributes:
+        method: with the variant's negatives and weights of terms.
+        training: its steps are resolved where the params have epochs.
+        wise_ft_alphas: weights in [0, 1] of the trained model in mixtures with the base, ascending; empty: no mixture.
+        keep: which weights are kept: best on val, or last.
+    """
+
+    method: Method
+    training: ContrastiveConfig
+    wise_ft_alphas: tuple[float, ...]
+    keep: Literal["best", "last"]
+
+
+def resolve_variant(
+    point: Mapping[str, Any], common: Mapping[str, Any], *, rows: int, num_workers: int
+) -> VariantConfig:
+    """Return the settings of a trial: the one place where params and a variant's overrides of them become typed.
+
+    Args:
+        point: {"variant", "seed"}, and "overrides": what the variant has of its own.
+        common: settings of all variants by their keys in the params, with device and precision.
+        rows: train rows.
+        num_workers: as in ``LoopConfig``.
+
+    Raises:
+        ConfigError: a key is unknown or missing, or the warm-up outlasts the training.
+    """
+    values = {**common, **point.get("overrides", {})}
+    schedule = build_settings(
+        Schedule, {field.name: values[field.name] for field in fields(Schedule) if field.name in values}
+    )
+    method = set_up(point["variant"], values.pop("negatives"), values.pop("weights", {}))
+    steps, checkpoint_every = resolve_steps(method, schedule, rows)
+    del values["epochs"], values["evals_per_epoch"]
+    values |= {"steps": steps, "checkpoint_every": checkpoint_every, "method": method}
+    return build_settings(VariantConfig, {**values, "seed": point["seed"], "num_workers": num_workers})
+
+
+def list_variant_params(config: VariantConfig) -> dict[str, Any]:
+    """Return the settings by their keys in the params, as runs log them: with weights of terms, without ``num_workers``."""
+    training = config.training
+    groups: list[Any] = [training.loop, training.optimizer, training.scope, training.compute]
+    params = {name: value for group in groups for name, value in asdict(group).items()}
+    del params["num_workers"]
+    return {
+        **params,
+        "wise_ft_alphas": list(config.wise_ft_alphas),
+        "keep": config.keep,
+        **{f"weight_{name}": weight for name, weight in config.method.weights.items()},
+        "negatives": config.method.negatives,
+    }
 
 
 def split_rows(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -87,15 +159,14 @@ def check_data(variants: Iterable[str], train_rows: pd.DataFrame, base: str | Pa
         )
 
 
-def check_settings(variant: str, settings: Mapping[str, Any], number: int, nproc: int) -> None:
-    """Look whether a variant can be trained on so many rows as its settings say.
+def check_variant(point: Mapping[str, Any], common: Mapping[str, Any], *, rows: int, nproc: int) -> None:
+    """Look whether so many processes can train a variant on so many rows as its settings say.
 
     Raises:
-        ConfigError: as in ``in_steps`` and ``check_shares``.
+        ConfigError: as in ``resolve_variant`` and ``check_shares``.
     """
-    method = set_up(variant, settings["negatives"], {})
-    resolve_steps(method, settings, number)
-    check_shares(method, number, settings["batch_size"], nproc)
+    config = resolve_variant(point, common, rows=rows, num_workers=0)
+    check_shares(config.method, rows, config.training.loop.batch_size, nproc)
 
 
 def check_shares(method: Method, number: int, captions: int, nproc: int) -> None:

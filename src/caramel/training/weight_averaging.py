@@ -20,6 +20,9 @@ def copy_frozen_model(model: torch.nn.Module) -> torch.nn.Module:
 def update_ema_(average: torch.nn.Module, state: State, decay: float) -> None:
     """Move an average towards the weights of a step: θ̄ ← decay θ̄ + (1 − decay) θ; what is no weight is taken over.
 
+    ``torch.optim.swa_utils.AveragedModel`` gives other numbers: its first update copies the weights, whatever its function
+    of averaging says. It also pairs parameters by order, and a model with low-rank updates has others than its average.
+
     Args:
         average: changed in place.
         state: of the model that is trained, by the same names.

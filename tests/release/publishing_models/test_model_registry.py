@@ -20,6 +20,7 @@ from tracking_servers import impostor, send_body
 
 from caramel.config.schema import load_config
 from caramel.errors import BackendError, CaramelError, DataError
+from caramel.interfaces.settings import Execution
 from caramel.io.files import compute_file_hash
 from caramel.models.open_clip.checkpoints import CONFIG
 from caramel.models.specs import hash_content, open_model, parse_spec
@@ -27,7 +28,8 @@ from caramel.release.publishing_models import model_registry
 from caramel.release.publishing_models.model_registry import register_model, resolve_spec
 from caramel.runtime.installation import get_requirement
 from caramel.runtime.mlflow import tracking
-from caramel.training.tracked_trials import TrialRunner
+from caramel.training.tracked_trials import TrainingInputs, TrialRunner
+from caramel.training.variants import GRID_KEYS
 
 TEXTS = ["a red box", "a green cup"]
 FINETUNE = load_config(Path(__file__).parents[3] / "params" / "default.yaml").finetune
@@ -36,12 +38,12 @@ OWN = {"weight_decay": 0.3}  # of a variant
 
 def trained(root: Path, key: str, *, fails: bool = False, **changed: Any) -> None:
     """Track a training as the stage does, on the default profile's settings with these changes."""
-    shared = {"variants", "seeds", "own", "search", "processes"}
-    common = FINETUNE.model_dump(exclude=shared) | {"device": "cpu", "precision": "fp32"} | changed
-    trials = TrialRunner({"processes": 1}, common, 40, 1, "inline", root, 0.0, ["data/assemble"], root)
+    common = FINETUNE.model_dump(exclude=set(GRID_KEYS)) | {"device": "cpu", "precision": "fp32"} | changed
+    inputs = TrainingInputs("data/base", "training.parquet", "images.parquet", ("data/assemble",))
+    trials = TrialRunner(inputs, common, 40, 1, 1, Execution("inline", root, 0.0), root)
     with (
         pytest.raises(ValueError, match="it failed") if fails else nullcontext(),
-        tracking.open_run(trials._plan_run({"variant": "infonce", "seed": 3, "own": OWN}, key)),
+        tracking.open_run(trials._plan_run({"variant": "infonce", "seed": 3, "overrides": OWN}, key)),
     ):
         if fails:
             raise ValueError("it failed")

@@ -13,7 +13,7 @@ from caramel.training.data.batch import assemble_batch, draw_step_rows
 from caramel.training.data.examples import load_examples
 from caramel.training.data.hard_batch_mining import find_nearest_rows
 from caramel.training.loop.forward import encode_batch
-from caramel.training.variants import resolve_steps
+from caramel.training.variants import Schedule, resolve_steps
 
 
 @pytest.fixture(scope="module")
@@ -201,6 +201,8 @@ def test_pairs_that_stand_apart_are_those_of_trohn_img_each_as_often(rows, files
 
 def test_a_pass_of_pairs_that_stand_apart_has_as_many_steps_as_one_of_trohn_img(rows, files, clip) -> None:
     both = (METHODS["trohn_img"], METHODS["pairs_unpaired"])
-    settings = {"batch_size": 8, "epochs": 2, "evals_per_epoch": 1, "warmup_steps": 1}
-    assert resolve_steps(both[0], settings, 12) == resolve_steps(both[1], settings, 12)
-    assert resolve_steps(both[1], settings, 12)["steps"] == 2 * (24 // 8)
+    schedule = Schedule(
+        epochs=2, evals_per_epoch=1, steps=1, checkpoint_every=1, batch_size=8, warmup_steps=1
+    )
+    assert resolve_steps(both[0], schedule, 12) == resolve_steps(both[1], schedule, 12)
+    assert resolve_steps(both[1], schedule, 12)[0] == 2 * (24 // 8)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from training_rows import training_rows
+from training_settings import train
 
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
@@ -22,7 +23,6 @@ HOW = {
     "weight_decay": 0.1,
     "checkpoint_every": 3,
 }
-HOW |= {"device": "cpu", "precision": "fp32", "num_workers": 0, "title": "t"}
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def learnt(clip_folder, rows, files, scratch, name: str):
     """Return the weights and the curve after a few steps of the text tower alone."""
     clip = load_checkpoint(clip_folder)
     examples = load_examples(clip, rows, files, method=METHODS[name])
-    curve = contrastive.train_clip(clip, examples, [examples], trainable="text", scratch=scratch, **HOW)
+    curve = train(clip, examples, [examples], trainable="text", scratch=scratch, **HOW)
     return clip.model.state_dict(), curve
 
 

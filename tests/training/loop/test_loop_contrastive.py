@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from training_rows import training_rows
+from training_settings import train
 
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.models.open_clip.checkpoints import load_checkpoint
@@ -15,7 +16,7 @@ from caramel.registry import METHODS
 from caramel.training.data import loader
 from caramel.training.data.batch import assemble_batch
 from caramel.training.data.examples import LISTS, load_examples
-from caramel.training.loop.contrastive import compute_validation_metrics, prefetch, train_clip
+from caramel.training.loop.contrastive import compute_validation_metrics, prefetch
 from caramel.training.objective import Objective, add_logit_bias
 
 
@@ -33,11 +34,7 @@ def settings(tmp_path, **changes):
         "warmup_steps": 2,
         "weight_decay": 0.1,
         "checkpoint_every": 6,
-        "device": "cpu",
-        "precision": "fp32",
-        "num_workers": 0,
         "scratch": tmp_path,
-        "title": "test",
         **changes,
     }
 
@@ -46,7 +43,7 @@ def settings(tmp_path, **changes):
 def test_every_variant_learns_its_training_rows(variant, rows, files, clip_folder, tmp_path) -> None:
     clip, method = load_checkpoint(clip_folder), METHODS[variant]
     examples = load_examples(add_logit_bias(clip) if method.bias else clip, rows, files, method=method)
-    curve = train_clip(clip, examples, [], **settings(tmp_path, steps=40, batch=48, checkpoint_every=20))
+    curve = train(clip, examples, [], **settings(tmp_path, steps=40, batch_size=48, checkpoint_every=20))
     losses = [value for _, name, value in curve if name == "loss"]
     assert losses[-1] < losses[0]
 
@@ -97,7 +94,7 @@ def test_two_runs_of_one_seed_give_the_same_weights(rows, files, clip_folder, tm
     for name in ("a", "b"):
         clip = load_checkpoint(clip_folder)
         examples = load_examples(clip, rows, files, method=METHODS["trohn_text"])
-        train_clip(clip, examples, [], **settings(tmp_path / name))
+        train(clip, examples, [], **settings(tmp_path / name))
         states.append(clip.model.state_dict())
     assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
 
@@ -108,7 +105,7 @@ def test_a_training_is_equal_bit_for_bit_with_any_number_of_processes_killed_or_
     def trained(name: str, workers: int) -> tuple[Any, dict[str, torch.Tensor]]:
         clip = load_checkpoint(clip_folder)
         examples = load_examples(clip, rows, files, method=METHODS["trohn_img"])
-        curve = train_clip(clip, examples, [examples], **settings(tmp_path / name, num_workers=workers))
+        curve = train(clip, examples, [examples], **settings(tmp_path / name, num_workers=workers))
         return curve, clip.model.state_dict()
 
     curve, weights = trained("held", 0)
@@ -136,7 +133,7 @@ def test_of_a_large_set_no_picture_is_decoded_before_it_is_trained_on(
     clip = load_checkpoint(clip_folder)
     examples = load_examples(clip, rows, files, method=METHODS["infonce"])
     assert (examples.held, opened) == (False, [])
-    train_clip(clip, examples, [], **settings(tmp_path, steps=3))
+    train(clip, examples, [], **settings(tmp_path, steps=3))
     assert len(opened) == 3 * 16
 
 
@@ -145,7 +142,7 @@ def test_how_long_steps_waited_is_told_with_the_points_and_is_no_part_of_the_cur
 ) -> None:
     clip, told = load_checkpoint(clip_folder), []
     examples = load_examples(clip, rows, files, method=METHODS["infonce"])
-    curve = train_clip(clip, examples, [], **settings(tmp_path, on_points=told.extend))
+    curve = train(clip, examples, [], **settings(tmp_path, on_points=told.extend))
     assert [point for point in told if point[1] != "waiting_share"] == curve
     shares = [(step, value) for step, name, value in told if name == "waiting_share"]
     assert [step for step, _ in shares] == [6, 12]
@@ -231,13 +228,13 @@ def test_a_gpu_that_is_not_there_is_an_error_that_names_the_devices(
     clip = load_checkpoint(clip_folder)
     examples = load_examples(clip, rows, files, method=METHODS["infonce"])
     with pytest.raises(BackendError, match=r"'cuda' cannot be used: .*Say auto, cpu"):
-        train_clip(clip, examples, [], **settings(tmp_path, device="cuda"))
+        train(clip, examples, [], **settings(tmp_path, device="cuda"))
 
 
 def trained(clip_folder, rows, files, folder, name: str = "trohn_text", **changes):
     clip = load_checkpoint(clip_folder)
     examples = load_examples(clip, rows, files, method=METHODS[name])
-    curve = train_clip(clip, examples, [examples], **settings(folder, **changes))
+    curve = train(clip, examples, [examples], **settings(folder, **changes))
     return curve, clip.model
 
 
@@ -268,8 +265,8 @@ def test_the_average_of_the_weights_is_what_is_measured_and_kept(rows, files, cl
         states.append({name: value.clone() for name, value in clip.model.state_dict().items()})
 
     examples = load_examples(clip, rows, files, method=METHODS["trohn_text"])
-    how = settings(tmp_path, steps=3, checkpoint_every=1, ema=0.15, on_points=note)
-    curve = train_clip(clip, examples, [examples], **how)
+    how = settings(tmp_path, steps=3, checkpoint_every=1, ema_decay=0.15, on_points=note)
+    curve = train(clip, examples, [examples], **how)
     expected = load_checkpoint(clip_folder).model.state_dict()
     for step, state in enumerate(states):
         decay = min(0.15, (step + 1) / (step + 10))
@@ -284,9 +281,9 @@ def test_the_average_of_the_weights_is_what_is_measured_and_kept(rows, files, cl
 def test_parts_and_recomputed_layers_train_as_the_whole_batch_does(
     rows, files, clip_folder, tmp_path
 ) -> None:
-    curve, model = trained(clip_folder, rows, files, tmp_path / "0", "degla", batch=40)
+    curve, model = trained(clip_folder, rows, files, tmp_path / "0", "degla", batch_size=40)
     for n, changes in enumerate(({"micro_batch_size": 3}, {"grad_checkpointing": True}), 1):
-        again, other = trained(clip_folder, rows, files, tmp_path / str(n), "degla", batch=40, **changes)
+        again, other = trained(clip_folder, rows, files, tmp_path / str(n), "degla", batch_size=40, **changes)
         losses = [value for _, name, value in again if name == "loss"]
         assert losses == pytest.approx([value for _, name, value in curve if name == "loss"], rel=1e-4)
         for name, value in model.state_dict().items():
@@ -297,10 +294,10 @@ def test_parts_and_recomputed_layers_train_as_the_whole_batch_does(
 def test_what_a_method_carries_goes_on_where_a_training_was_killed(
     name, rows, files, clip_folder, tmp_path
 ) -> None:
-    curve, model = trained(clip_folder, rows, files, tmp_path / "whole", name, batch=40)
+    curve, model = trained(clip_folder, rows, files, tmp_path / "whole", name, batch_size=40)
     (tmp_path / "killed").mkdir()
     shutil.copy(next((tmp_path / "whole").glob("step-00000006.*")), tmp_path / "killed")
-    again, resumed = trained(clip_folder, rows, files, tmp_path / "killed", name, batch=40)
+    again, resumed = trained(clip_folder, rows, files, tmp_path / "killed", name, batch_size=40)
     assert again == curve
     assert all(torch.equal(v, model.state_dict()[n]) for n, v in resumed.state_dict().items())
 
@@ -308,4 +305,4 @@ def test_what_a_method_carries_goes_on_where_a_training_was_killed(
 def test_a_training_that_diverges_names_the_pairs_of_its_batch(rows, files, clip_folder, tmp_path) -> None:
     rows = rows.assign(pair_id=[f"pair {n}" for n in range(24)])
     with pytest.raises(ConfigError, match=r"(?s)not finite.*The rows of its batch:\n  - pair \d"):
-        trained(clip_folder, rows, files, tmp_path, lr=1e30, warmup=1)
+        trained(clip_folder, rows, files, tmp_path, lr=1e30, warmup_steps=1)

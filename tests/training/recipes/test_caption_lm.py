@@ -14,17 +14,20 @@ from caramel.models.llm.causal import load_causal_model
 from caramel.sources.captions.lm_training_data import sample_example
 from caramel.sources.captions.prompts.prompt_files import FailedAnswer, list_prompt_names, load_prompt
 from caramel.training.recipes.caption_lm import (
+    FIXED,
     IGNORED,
+    CaptionModelConfig,
     build_conversation,
     make_model,
     make_tokenizer,
     pack_examples,
     train_writer,
 )
+from caramel.utils.typed_settings import build_settings
 
 SETTINGS: dict[str, Any] = {
     "seed": 1, "steps": 4, "batch_size": 4, "lr": 0.003, "warmup_steps": 1, "hidden_size": 32, "num_layers": 2,
-    "checkpoint_every": 2, "device": "cpu", "precision": "fp32",
+    "checkpoint_every": 2, "device": "cpu", "precision": "fp32", **FIXED,
 }  # fmt: skip
 LESSONS = [sample_example(np.random.default_rng(i)) for i in range(200)]
 
@@ -87,12 +90,13 @@ def test_what_is_learnt_is_the_answer_and_its_end(tokenizer: Any) -> None:
 
 
 def test_equal_seeds_give_equal_weights_also_after_a_crash_and_local_loads_them(tmp_path: Path) -> None:
-    curve = train_writer(**SETTINGS, scratch=tmp_path / "s1", out=tmp_path / "once")
+    settings = build_settings(CaptionModelConfig, SETTINGS)
+    curve = train_writer(settings, scratch=tmp_path / "s1", out=tmp_path / "once")
     assert {name for _, name, _ in curve} == {"loss", "right"}
-    train_writer(**SETTINGS, scratch=tmp_path / "s2", out=tmp_path / "again")
+    train_writer(settings, scratch=tmp_path / "s2", out=tmp_path / "again")
     next((tmp_path / "s2").glob("step-00000004.*")).unlink()
     shutil.rmtree(tmp_path / "again")
-    train_writer(**SETTINGS, scratch=tmp_path / "s2", out=tmp_path / "again")
+    train_writer(settings, scratch=tmp_path / "s2", out=tmp_path / "again")
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("once", "again")]
     assert weights[0] == weights[1]
     model = load_causal_model(str(tmp_path / "once"), max_connections=2)

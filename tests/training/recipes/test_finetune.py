@@ -37,7 +37,7 @@ def test_each_trial_logs_to_the_run_that_was_made_before_it(
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
     own = {"ce_clip": {"weights": {"imc": 0.7}, "steps": 1, "negatives": 3}}
     curves, mixtures, *_ = tuned(
-        ["trohn_img", "ce_clip"], rows, clip_folder, tmp_path, negatives=2, overrides=own
+        ["trohn_img", "ce_clip"], rows, clip_folder, tmp_path, settings={"negatives": 2}, overrides=own
     )
     assert set(curves["model"]) == {"trohn_img-3", "ce_clip-3"}
     assert mixtures.empty
@@ -173,11 +173,11 @@ def test_the_best_mixture_with_the_base_is_kept_and_the_curve_is_told(
     rows: str, clip_folder: Path, tmp_path: Path
 ) -> None:
     mix = [0.0, 0.5, 1.0]
-    _, mixtures, *_ = tuned(["trohn_img"], rows, clip_folder, tmp_path, wise_ft_alphas=mix)
-    assert list(mixtures) == ["model", "alpha", "metric", "value", "selected"]
+    _, mixtures, *_ = tuned(["trohn_img"], rows, clip_folder, tmp_path, settings={"wise_ft_alphas": mix})
+    assert list(mixtures) == ["model", "alpha", "metric", "value", "kept"]
     groups = mixtures[mixtures["metric"] == "group"]
     assert groups["alpha"].tolist() == mix
-    (kept,) = groups.loc[groups["selected"], "alpha"]
+    (kept,) = groups.loc[groups["kept"], "alpha"]
     assert kept == groups["alpha"].iloc[int(groups["value"].argmax())]
     card = json.loads((tmp_path / "out" / "trohn_img-3" / "caramel.json").read_text())
     assert card["mixed"] == kept

@@ -11,13 +11,14 @@ import pytest
 import torch
 
 from caramel.errors import ConfigError, DataError
+from caramel.interfaces.training_settings import BaseConfig
 from caramel.models.open_clip.checkpoints import load_checkpoint
-from caramel.training.recipes.pretrain import pretrain_base
+from caramel.training.recipes.pretrain import FIXED, pretrain_base
+from caramel.utils.typed_settings import build_settings
 
 VISION = {"image_size": 48, "layers": 1, "width": 32, "head_width": 16, "patch_size": 12}
 TEXT = {"context_length": 40, "width": 32, "heads": 2, "layers": 1}
 SETTINGS: dict[str, Any] = {
-    "pretrained": None,
     "seed": 6,
     "image_steps": 4,
     "steps": 6,
@@ -30,6 +31,7 @@ SETTINGS: dict[str, Any] = {
     "device": "cpu",
     "precision": "fp32",
     "num_workers": 0,
+    **FIXED,
 }
 
 
@@ -51,10 +53,21 @@ def pretrain(
     files: dict[str, bytes],
     folder: Path,
     vision: dict[str, Any] = VISION,
+    on_points: Any = None,
     **changed: Any,
 ) -> Any:
-    settings = {**SETTINGS, "model": write_model(folder, vision), "scratch": folder / "scratch", **changed}
-    return pretrain_base(pairs, files, pairs["caption"], out=folder / "base", **settings)
+    model = write_model(folder, vision)
+    settings = build_settings(BaseConfig, {**SETTINGS, "model": model, **changed})
+    return pretrain_base(
+        pairs,
+        files,
+        pairs["caption"],
+        pretrained=None,
+        settings=settings,
+        scratch=folder / "scratch",
+        out=folder / "base",
+        on_points=on_points,
+    )
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

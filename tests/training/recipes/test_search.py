@@ -14,9 +14,9 @@ from caramel.config.search_space import Point
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import Halving
 from caramel.runtime.ray.trials import TrialResult
-from caramel.training.recipes.search import COLUMNS, draw_candidates, run_search
+from caramel.training.recipes.search import COLUMNS, SearchConfig, draw_candidates, run_search
 
-SEARCH = {"draws": None, "seed": 0}
+SEARCH = {"draws": None, "seed": 0, "seeds": (1, 2), "asha": None}
 
 
 def result(value: float, mixtures: Sequence[Any] = ()) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def choice(values: dict[str, dict[float, Sequence[float]]], **how: Any) -> Any:
     grids: list[list[tuple[str, float, int]]] = []
 
     def run(points: Sequence[Point], halving: Halving | None) -> list[TrialResult]:
-        asked = [(p["variant"], p["own"]["lr"], p["seed"]) for p in points]
+        asked = [(p["variant"], p["overrides"]["lr"], p["seed"]) for p in points]
         grids.append(asked)
         found = []
         for variant, lr, seed in asked:
@@ -40,7 +40,7 @@ def choice(values: dict[str, dict[float, Sequence[float]]], **how: Any) -> Any:
         return found
 
     space = {variant: {"lr": [*each]} for variant, each in values.items()}
-    tried = draw_candidates({"space": space, **SEARCH}, overrides={"degla": {"steps": 7}}, common={})
+    tried = draw_candidates(SearchConfig(space, **SEARCH), overrides={"degla": {"steps": 7}}, common={})
     return run_search(run, tried, metric="group", **{"seeds": [1, 2], "halving": {}, **how}), grids
 
 
@@ -69,7 +69,7 @@ def test_of_mixtures_with_the_base_the_one_that_is_kept_is_what_counts() -> None
         ]
         return [TrialResult(each, Path()) for each in kept]
 
-    tried = draw_candidates({"space": {"read": {"lr": [0.1, 0.2]}}, **SEARCH}, overrides={}, common={})
+    tried = draw_candidates(SearchConfig({"read": {"lr": [0.1, 0.2]}}, **SEARCH), overrides={}, common={})
     found = run_search(run, tried, seeds=[1], halving={}, metric="group")
     assert found.table["value"].tolist() == [0.5, 0.6]
     assert found.overrides == {"read": {"lr": 0.2}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from caramel.config.renamed import rename_params
 from caramel.errors import DataError
 from caramel.release.pin_file import Pin
 from caramel.release.runs import find_tracked_runs
-from caramel.training.variants import resolve_steps, set_up
+from caramel.training.variants import Schedule, resolve_steps, set_up
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -98,7 +99,11 @@ def _build_variant_params(run: str, section: Mapping[str, Any], rows: int, root:
     settings = {**section, **overrides.get(variant, {})}
     method = set_up(variant, settings["negatives"], settings.pop("weights", {}))
     weights = {f"weight_{name}": weight for name, weight in method.weights.items()}
-    return {**resolve_steps(method, settings, rows), **weights, "negatives": method.negatives}
+    schedule = Schedule(**{field.name: settings[field.name] for field in fields(Schedule)})
+    steps, checkpoint_every = resolve_steps(method, schedule, rows)
+    resolved = {**settings, "steps": steps, "checkpoint_every": checkpoint_every}
+    del resolved["epochs"], resolved["evals_per_epoch"]
+    return {**resolved, **weights, "negatives": method.negatives}
 
 
 def _is_logged_value(logged: str | None, value: object) -> bool:

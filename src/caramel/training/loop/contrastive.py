@@ -3,18 +3,19 @@ and ``finetune`` share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from caramel.errors import ConfigError
 from caramel.interfaces.trainer import Curve
+from caramel.interfaces.training_settings import ContrastiveConfig
 from caramel.models.devices import move_to_device, resolve_device, resolve_precision, use_precision
 from caramel.models.open_clip.encoder import encode_image, encode_text
 from caramel.training.data.batch import Batch, assemble_batch, draw_step_rows
@@ -25,7 +26,6 @@ from caramel.training.distributed import ALONE, DistContext
 from caramel.training.loop.loop import Training, build_param_groups, run_training
 from caramel.training.objective import Objective
 from caramel.training.trainable import (
-    TrainableScope,
     get_merged_state,
     merge_lora,
     set_trainable_params,
@@ -148,29 +148,10 @@ def train_clip(
     clip: Clip,
     examples: Examples,
     validation: Sequence[Examples],
+    settings: ContrastiveConfig,
     *,
-    seed: int,
-    steps: int,
-    batch_size: int,
-    lr: float,
-    warmup_steps: int,
-    weight_decay: float,
-    checkpoint_every: int,
-    device: str,
-    precision: str,
-    num_workers: int,
     scratch: Path,
     title: str,
-    betas: tuple[float, float] = (0.9, 0.98),
-    eps: float = 1e-6,
-    trainable: TrainableScope = "all",
-    unlocked_layers: int = 1,
-    lora: Mapping[str, Any] | None = None,
-    ema_decay: float | None = None,
-    micro_batch_size: int | None = None,
-    grad_checkpointing: bool = False,
-    patience: int | None = None,
-    grad_clip_norm: float | None = 1.0,
     on_points: Callable[[Curve], None] | None = None,
     select: str = "",
     group: DistContext = ALONE,
@@ -183,56 +164,46 @@ def train_clip(
     Args:
         clip: model to train.
         examples: training rows, with the method that they are trained on by.
-        validation: rows whose ``hits`` are measured at each checkpoint; empty sets are left out.
-        batch_size: captions of a step, with their negatives and paraphrases: the more of them a method takes, the fewer
-            rows, as in BiVLC. Which rows: ``examples.rows_of``.
-        num_workers: processes that read and decode pictures for the steps to come; 0: this one does. It changes nothing in
-            the weights. None are started for pictures that are held in memory.
-        betas, eps: of AdamW.
-        trainable, unlocked_layers, lora: as in ``trained.freeze``; corrections are part of the weights at the end.
-        ema_decay: decay of an average of the weights, which is then what is measured, and what the model ends with.
-        micro_batch_size: rows of a batch that are encoded at a time, in less memory and more time; the gradient is that
-            of the whole batch (``grad_cache``).
-        grad_checkpointing: whether layers are computed again for their gradient, in less memory and more time.
-        patience: checkpoints without a better ``select``, after which training ends.
-        grad_clip_norm: norm to which a longer gradient is cut; None: none is.
+        validation: rows whose ``compute_validation_metrics`` are measured at each checkpoint; empty sets are left out.
+        settings: how the model is trained. Low-rank updates are part of the weights at the end.
+        scratch: where resumable state lies.
+        title: of the progress bar and of messages.
         on_points: called with the new points of the curve at each checkpoint, for tracking.
-        group: the processes that train together, this one among them: each of the batches is shared among them. All measure,
-            and the first alone writes to ``scratch`` and tells.
-        select: metric of ``hits`` by which the weights that the model ends with are chosen; "" for the last ones.
-        seed, steps, lr, warmup_steps, weight_decay, checkpoint_every, device, precision, scratch,
-        title: as their names say.
+        select: validation metric by which the weights that the model ends with are chosen; "" for the last ones.
+        group: the processes that train together, with this one; they share each batch. All validate, and the first alone
+            writes to ``scratch`` and calls ``on_points``.
 
     Raises:
         ConfigError: a batch of this model can be neither shared by processes nor encoded in parts, or as in ``loop.train``.
     """
     import torch
 
-    device = group.select_device(resolve_device(device))
-    precision = resolve_precision(precision, device)
+    loop, optimizer = settings.loop, settings.optimizer
+    device = group.select_device(resolve_device(settings.compute.device))
+    precision = resolve_precision(settings.compute.precision, device)
     move_to_device(clip.model, device)
     method = examples.method
     if method.neighbours:
         near = find_nearest_rows(clip, examples, method.neighbours, device, precision)
         examples = replace(examples, neighbours=near)
     objective = Objective(
-        clip, method, device=device, precision=precision, rows=micro_batch_size, group=group
+        clip, method, device=device, precision=precision, rows=loop.micro_batch_size, group=group
     )
-    average = None if ema_decay is None else copy_frozen_model(clip.model)
+    average = None if loop.ema_decay is None else copy_frozen_model(clip.model)
     measured_clip = clip if average is None else replace(clip, model=average)
-    _require_rowwise(clip.model, group, micro_batch_size, batch_size)
-    set_trainable_params(clip.model, trainable, unlocked_layers=unlocked_layers, lora=lora or {}, seed=seed)
-    if grad_checkpointing:
+    _require_rowwise(clip.model, group, loop.micro_batch_size, loop.batch_size)
+    set_trainable_params(clip.model, settings.scope, seed=loop.seed)
+    if loop.grad_checkpointing:
         clip.model.set_grad_checkpointing()
     set_training_mode(clip.model)
     examples, *validation = encode_locked(clip, [examples, *validation], device, precision)
-    groups = build_param_groups([clip.model], weight_decay)
+    groups = build_param_groups([clip.model], optimizer.weight_decay)
     # Fused it takes a quarter of the time, on a processor, too: it goes through the weights once.
-    optimizer = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps, fused=True)
+    adamw = torch.optim.AdamW(groups, lr=optimizer.lr, betas=optimizer.betas, eps=optimizer.eps, fused=True)
 
     def load_batch(step: int) -> Batch:
-        rows = draw_step_rows(examples, batch_size, seed, step)
-        return assemble_batch(clip, examples, rows, seed, step, group.get_local_rows(len(rows)))
+        rows = draw_step_rows(examples, loop.batch_size, loop.seed, step)
+        return assemble_batch(clip, examples, rows, loop.seed, step, group.get_local_rows(len(rows)))
 
     def compute_metrics() -> dict[str, float]:
         metrics: dict[str, float] = {}
@@ -244,32 +215,34 @@ def train_clip(
 
     def update_after_step(step: int) -> None:
         objective.update_after_step()
-        if average is not None and ema_decay is not None:
-            update_ema_(average, get_merged_state(clip.model), ema_decay_at(ema_decay, step))
+        if average is not None and loop.ema_decay is not None:
+            update_ema_(average, get_merged_state(clip.model), ema_decay_at(loop.ema_decay, step))
 
     def list_row_names(step: int) -> list[str]:
-        return [str(name) for name in examples.names[draw_step_rows(examples, batch_size, seed, step)]]
+        return [
+            str(name) for name in examples.names[draw_step_rows(examples, loop.batch_size, loop.seed, step)]
+        ]
 
     with (
-        Loader(load_batch, steps, 0 if examples.held else num_workers) as load,
-        prefetch(lambda step: load(step).to(device), steps) as batch_of,
+        Loader(load_batch, loop.steps, 0 if examples.held else loop.num_workers) as load,
+        prefetch(lambda step: load(step).to(device), loop.steps) as batch_of,
     ):
         training = Training(
             {"model": clip.model, **objective.modules, **({} if average is None else {"average": average})},
-            optimizer,
+            adamw,
             batch_of,
             objective.compute_loss,
-            steps,
-            warmup_steps,
-            checkpoint_every,
-            compute_metrics,
-            None if group.rank else on_points,
-            update_after_step,
-            select,
-            list_row_names,
-            patience,
-            grad_clip_norm,
-            not group.rank,
+            loop.steps,
+            optimizer.warmup_steps,
+            loop.checkpoint_every,
+            measure=compute_metrics,
+            on_points=None if group.rank else on_points,
+            after_step=update_after_step,
+            select=select,
+            rows=list_row_names,
+            patience=loop.patience,
+            grad_clip_norm=optimizer.grad_clip_norm,
+            writes=not group.rank,
         )
         curve = run_training(training, scratch=scratch, title=title)
     merge_lora(clip.model)

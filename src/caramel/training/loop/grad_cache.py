@@ -7,7 +7,7 @@ the batch by its vectors alone:
 2. the loss of all vectors gives their gradient, and, once, that of the temperature;
 3. each part is encoded again, and its vectors' gradient flows on into the weights.
 
-It is exact where no layer mixes rows (batch norm does: ``contrastive.fit`` refuses it) and a part is encoded the second
+It is exact where no layer mixes rows (batch norm does: ``train_clip`` refuses it) and a part is encoded the second
 time as the first: what is random is replayed. The price is one more forward pass.
 """
 

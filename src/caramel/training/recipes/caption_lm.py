@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from caramel.interfaces.settings import Compute
 from caramel.interfaces.trainer import Curve
+from caramel.interfaces.training_settings import LoopConfig, OptimizerConfig
 from caramel.io.files import create_empty_folder
 from caramel.models.devices import move_to_device, resolve_device, resolve_precision, use_precision
 from caramel.sources.captions.lm_training_data import TrainingExample, sample_example
@@ -24,6 +27,11 @@ from caramel.training.loop.loop import Training, build_param_groups, run_trainin
 if TYPE_CHECKING:
     import torch
 
+# What the params of this training do not set.
+FIXED = {
+    "weight_decay": 0.01, "betas": (0.9, 0.98), "eps": 1e-8, "grad_clip_norm": 1.0, "num_workers": 0,
+    "micro_batch_size": None, "grad_checkpointing": False, "patience": None, "ema_decay": None,
+}  # fmt: skip
 PAD, END, USER, FAILED, ASSISTANT = "<|pad|>", "<|end|>", "<|user|>", "<|again|>", "<|assistant|>"
 VOCABULARY = 640  # tokens at most: the world's words, signs of JSON, and all bytes
 LEARNT_FROM = 4_000  # lessons that the tokenizer is learnt from
@@ -57,18 +65,26 @@ class PackedBatch(NamedTuple):
     labels: torch.Tensor
 
 
+@dataclass(frozen=True)
+class CaptionModelConfig:
+    """How a caption model is made and trained.
+
+    Attributes:
+        hidden_size: width of the model, a multiple of ``HEAD``.
+        num_layers: >= 2.
+        loop: examples of ``batch_size``: a question with its answer.
+    """
+
+    hidden_size: int
+    num_layers: int
+    loop: LoopConfig
+    optimizer: OptimizerConfig
+    compute: Compute
+
+
 def train_writer(
+    settings: CaptionModelConfig,
     *,
-    seed: int,
-    steps: int,
-    batch_size: int,
-    lr: float,
-    warmup_steps: int,
-    hidden_size: int,
-    num_layers: int,
-    checkpoint_every: int,
-    device: str,
-    precision: str,
     scratch: Path,
     out: Path,
     on_points: Callable[[Curve], None] | None = None,
@@ -79,21 +95,20 @@ def train_writer(
     questions that the model holds for the likeliest; less than 1 for any model, as several answers may be right.
 
     Args:
-        seed: of the weights and of the lessons.
-        batch_size: lessons in a step.
-        hidden_size, num_layers: of the model; a multiple of ``HEAD``, and two layers at least.
+        settings: how the model is made and trained.
         scratch: where resumable state lies.
         out: folder of the model.
-        steps, lr, num_layers, checkpoint_every, device, precision, on_points: as their names say.
+        on_points: called with the new points of the curve, for tracking.
     """
     import torch
 
-    device = resolve_device(device)
-    precision = resolve_precision(precision, device)
-    torch.manual_seed(seed)
-    tokenizer = make_tokenizer(_sample_examples([seed, 0], LEARNT_FROM))
-    model = move_to_device(make_model(tokenizer, hidden_size, num_layers), device).train()
-    unseen = pack_examples(tokenizer, _sample_examples([seed, 1], UNSEEN))
+    loop, optimizer = settings.loop, settings.optimizer
+    device = resolve_device(settings.compute.device)
+    precision = resolve_precision(settings.compute.precision, device)
+    torch.manual_seed(loop.seed)
+    tokenizer = make_tokenizer(_sample_examples([loop.seed, 0], LEARNT_FROM))
+    model = move_to_device(make_model(tokenizer, settings.hidden_size, settings.num_layers), device).train()
+    unseen = pack_examples(tokenizer, _sample_examples([loop.seed, 1], UNSEEN))
 
     def compute_loss(packed_batch: PackedBatch) -> torch.Tensor:
         with use_precision(device, precision):
@@ -114,17 +129,19 @@ def train_writer(
         right = logits[:, :-1].argmax(-1).cpu() == unseen.tokens[:, 1:]
         return {"right": float(right[unseen.labels[:, 1:] != IGNORED].float().mean())}
 
-    optimizer = torch.optim.AdamW(build_param_groups([model], 0.01), lr=lr, betas=(0.9, 0.98))
+    groups = build_param_groups([model], optimizer.weight_decay)
+    adamw = torch.optim.AdamW(groups, lr=optimizer.lr, betas=optimizer.betas, eps=optimizer.eps)
     training = Training(
         {"model": model},
-        optimizer,
-        lambda step: pack_examples(tokenizer, _sample_examples([seed, 2, step], batch_size)),
+        adamw,
+        lambda step: pack_examples(tokenizer, _sample_examples([loop.seed, 2, step], loop.batch_size)),
         compute_loss,
-        steps,
-        warmup_steps,
-        checkpoint_every,
-        compute_metrics,
-        on_points,
+        loop.steps,
+        optimizer.warmup_steps,
+        loop.checkpoint_every,
+        measure=compute_metrics,
+        on_points=on_points,
+        grad_clip_norm=optimizer.grad_clip_norm,
     )
     curve = run_training(training, scratch=scratch, title="train_writer")
     create_empty_folder(out)

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from caramel.errors import ConfigError
-from caramel.io.image_store import list_shards
+from caramel.interfaces.settings import Execution
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import Halving
-from caramel.runtime.ray.file_transfer import LocalFile
-from caramel.runtime.ray.sharded_map import Executor, compute_fingerprint
-from caramel.schemas.images import IMAGES
-from caramel.schemas.io import read_table
+from caramel.runtime.ray.sharded_map import compute_fingerprint
 from caramel.training.recipes.finetune_trial import CHECKPOINT, SELECTION_METRICS, select_validation_method
 from caramel.training.recipes.search import (
     COLUMNS,
     Candidate,
+    SearchConfig,
     SearchResult,
     build_trial_point,
     draw_candidates,
     run_search,
 )
 from caramel.training.tracked import build_curve_table
-from caramel.training.tracked_trials import TrialRunner
-from caramel.training.variants import check_data, check_settings, split_rows
+from caramel.training.tracked_trials import TrainingInputs, TrialRunner
+from caramel.training.variants import check_data, check_variant, split_rows
 from caramel.training.weight_averaging import WiseFTPoint
 
 
@@ -49,64 +47,42 @@ def train_variants(
     *,
     variants: Sequence[str],
     seeds: Sequence[int],
-    base: str,
-    rows: str,
-    images: str,
-    data: Sequence[str],
+    inputs: TrainingInputs,
+    common: Mapping[str, Any],
     overrides: Mapping[str, Mapping[str, Any]],
-    negatives: int | None,
-    wise_ft_alphas: Sequence[float],
-    settings: Mapping[str, Any],
-    search: Mapping[str, Any] | None,
+    search: SearchConfig | None,
     nproc: int,
     num_workers: int,
-    executor: Executor,
-    folder: Path,
+    execution: Execution,
     out: Path,
     root: Path,
-    gpus: float = 0.0,
 ) -> FinetuneResult:
     """Fine-tune all variants × seeds and copy their checkpoints to ``out/<variant>-<seed>``.
 
     Args:
         variants, seeds: the grid.
-        folder: where resumable trials lie.
+        inputs: what the variants are trained from.
+        common: settings of all variants, as in ``resolve_variant``.
+        overrides: by variant, what it has of its own.
+        search: what is tried first; the best on val of it joins ``overrides``.
+        nproc, num_workers, execution, root: as in ``TrialRunner``.
         out: the stage's output folder.
-        gpus: GPUs of one process of a trial.
-        data: DVC paths to record as the runs' inputs.
-        root: folder that holds ``mlruns/``.
-        overrides: by variant, what it has of its own; see ``trained``.
-        search: what is tried first, and the best on val of it joins ``overrides``: space, draws and seed as in
-            ``search.candidates``, seeds and asha ({"first", "factor"}, or None) as in ``search.searched``.
-        base, rows, images, negatives, wise_ft_alphas, settings, nproc, num_workers: as in ``finetune_trial``.
-        executor: as in ``tune_grid``.
 
     Raises:
-        ConfigError, DataError, BackendError: as in ``check_data`` and ``check_settings``, before the first trial; or a
-            search has no val rows, or no checkpoint at which a trial could end early.
+        ConfigError, DataError, BackendError: as in ``check_data`` and ``check_variant``, before the first
+            trial; or a search has no val rows, or no checkpoint at which a trial could end early.
     """
-    train_rows, val_rows = split_rows(rows)
-    check_data(variants, train_rows, base)
-    common = {"negatives": negatives, "wise_ft_alphas": list(wise_ft_alphas), **settings}
+    train_rows, val_rows = split_rows(inputs.rows)
+    check_data(variants, train_rows, inputs.base)
     tried = {} if search is None else draw_candidates(search, overrides=overrides, common=common)
     for variant in variants:
         for override in [
             overrides.get(variant, {}),
             *(candidate.overrides for candidate in tried.get(variant, ())),
         ]:
-            check_settings(variant, {**common, **override}, len(train_rows), nproc)
-    trials = TrialRunner(
-        {
-            "base": LocalFile(base),
-            "rows": LocalFile(rows),
-            "images": LocalFile(images, around=tuple(list_shards(images, read_table(IMAGES, images)))),
-            "negatives": negatives,
-            "wise_ft_alphas": list(wise_ft_alphas),
-            "settings": dict(settings),
-            "nproc": nproc,
-        },
-        common, len(train_rows), num_workers, executor, folder, gpus, list(data), root,
-    )  # fmt: skip
+            point = build_trial_point(variant, seeds[0], override)
+            check_variant(point, common, rows=len(train_rows), nproc=nproc)
+    trials = TrialRunner(inputs, common, len(train_rows), nproc, num_workers, execution, root)
     outcome = SearchResult({}, pd.DataFrame(columns=COLUMNS))
     if search is not None:
         trials, outcome = _search_settings(trials, tried, search, val_rows)
@@ -129,7 +105,7 @@ def train_variants(
 def _search_settings(
     trials: TrialRunner,
     tried: Mapping[str, Sequence[Candidate]],
-    search: Mapping[str, Any],
+    search: SearchConfig,
     val_rows: pd.DataFrame,
 ) -> tuple[TrialRunner, SearchResult]:
     """Return what was found, and trials whose runs are those of the search; see ``finetune``."""
@@ -143,11 +119,11 @@ def _search_settings(
         build_trial_point(v, seed, c.overrides)
         for v, options in tried.items()
         for c in options
-        for seed in search["seeds"]
+        for seed in search.seeds
     ]
     ending: dict[str, Halving] = {}
-    if search["asha"]:
-        first, factor = search["asha"]["first"], search["asha"]["factor"]
+    if search.asha:
+        first, factor = search.asha.first, search.asha.factor
         for variant, options in tried.items():
             counts = [trials.count_checkpoints(build_trial_point(variant, 0, c.overrides)) for c in options]
             if min(counts) <= first:
@@ -158,14 +134,14 @@ def _search_settings(
             ending[variant] = Halving(select, first, factor, max(counts))
     parent = tracking.plan_run(
         "finetune search",
-        key=compute_fingerprint(__name__, "search", trials.list_names(points), dict(search)),
-        params={**search, "metric": select, "repeatable": not ending},
-        data=trials.data,
+        key=compute_fingerprint(__name__, "search", trials.list_names(points), asdict(search)),
+        params={**asdict(search), "metric": select, "repeatable": not ending},
+        data=trials.inputs.tracked,
         tags={"stage": "search"},
         root=trials.root,
     )
     trials = replace(trials, parent=parent.run_id)
-    outcome = run_search(trials.run, tried, seeds=search["seeds"], halving=ending, metric=select)
+    outcome = run_search(trials.run, tried, seeds=search.seeds, halving=ending, metric=select)
     with tracking.open_run(parent):
         import mlflow
 

@@ -32,7 +32,7 @@ from caramel.training.loop.contrastive import compute_validation_metrics, train_
 from caramel.training.loop.loop import best_step
 from caramel.training.objective import add_logit_bias
 from caramel.training.tracked import log_curve, plot_curve
-from caramel.training.variants import resolve_steps, set_up, split_rows
+from caramel.training.variants import VariantConfig, resolve_variant, split_rows
 from caramel.training.weight_averaging import WiseFTPoint, select_alpha
 
 if TYPE_CHECKING:
@@ -50,24 +50,31 @@ def finetune_trial(
     point: Mapping[str, Any],
     scratch: str,
     *,
+    base: str,
+    rows: str,
+    images: str,
+    common: Mapping[str, Any],
+    num_workers: int,
     nproc: int,
     planned: tracking.PlannedRun,
     ending: tuple[str, int, int] | None = None,
-    **given: Any,
 ) -> dict[str, Any]:
-    """Fine-tune one variant with one seed in ``scratch``, tracked as one MLflow run; see ``trained``.
+    """Fine-tune one variant with one seed in ``scratch``, tracked as one MLflow run; see ``train_variant``.
 
     Args:
-        nproc: that train together, on this machine.
+        nproc: processes that train together, on this machine.
         planned: the run.
         ending: where the trial may be ended early: by which metric, the steps from checkpoint to checkpoint, and all steps.
-        point, scratch, given: as in ``trained``.
+        point, scratch, base, rows, images, common, num_workers: as in ``train_variant``.
 
     Returns {"variant", "seed", "curve", "select", "mixtures"}: ``select`` is the metric by which weights were kept, "" where it was none;
     the checkpoint is the folder ``CHECKPOINT`` of ``scratch``.
     """
     variant, seed = point["variant"], point["seed"]
-    whole = {"point": dict(point), "scratch": scratch, **given}
+    whole = {
+        "point": dict(point), "scratch": scratch, "base": base, "rows": rows, "images": images,
+        "common": common, "num_workers": num_workers,
+    }  # fmt: skip
     with tracking.open_run(planned):
         import mlflow
 
@@ -94,29 +101,21 @@ def train_variant(
     base: str,
     rows: str,
     images: str,
-    negatives: int | None,
-    wise_ft_alphas: Sequence[float],
-    settings: Mapping[str, Any],
+    common: Mapping[str, Any],
     num_workers: int,
 ) -> dict[str, Any]:
     """Train one variant with one seed, and write its checkpoint: the first process of the group does.
 
-    With ``keep`` best the weights of the checkpoint that is best on the val rows (``MEASURED_BY``) are kept, as BiVLC does; of
+    With ``keep`` best the weights of the checkpoint that is best on the val rows (``SELECTION_METRICS``) are kept, as BiVLC does; of
     equal ones the earlier. With ``keep`` last, or without val rows, the last are. The checkpoint's card says which.
 
     Args:
-        group, tell: of ``group.together``.
-        point: {"variant", "seed"}, and "overrides" where the variant has settings of its own: of ``negatives``, ``wise_ft_alphas`` and
-            ``settings``, and weights of its terms.
+        group, tell: of ``distributed.launch``.
+        point, common, num_workers: as in ``resolve_variant``.
         scratch: folder that outlives a crash; holds the resumable state and the checkpoint.
         base: checkpoint folder to start from.
         rows: path of the ``training`` table: its train rows are trained on, its val rows measured.
         images: path of the images table.
-        negatives: as in ``set_up``.
-        wise_ft_alphas: of the trained weights in mixtures with those of the base, of which the best on val is kept
-            (``averages.best_mix``); without val rows, or any such weight, there is no mixture.
-        settings: keyword arguments of ``contrastive.fit``; ``epochs`` and ``evals_per_epoch``: as in ``in_steps``; and ``keep``.
-        num_workers: as in ``contrastive.fit``.
 
     Returns {"curve", "select", "mixtures"} as ``finetune_trial`` does.
     """
@@ -125,46 +124,39 @@ def train_variant(
     torch.set_num_threads(1)  # one process per core, and the same weights on any number of cores
     variant, seed = point["variant"], point["seed"]
     name, out = f"{variant}-{seed}", Path(scratch) / CHECKPOINT
-    settings = {
-        "negatives": negatives,
-        "wise_ft_alphas": wise_ft_alphas,
-        **settings,
-        **point.get("overrides", {}),
-    }
-    method = set_up(variant, settings.pop("negatives"), settings.pop("weights", {}))
-    wise_ft_alphas = settings.pop("wise_ft_alphas")
     train_rows, val_rows = split_rows(rows)
+    config = resolve_variant(point, common, rows=len(train_rows), num_workers=num_workers)
+    method = config.method
     image_store = ImageStore(images, read_table(IMAGES, images))
     clip = load_checkpoint(base)
     if method.bias:
         clip = add_logit_bias(clip)
     examples = load_examples(clip, train_rows, image_store, method=method, seed=seed)
-    settings = resolve_steps(method, settings, len(train_rows))
     measured = select_validation_method(val_rows)
-    metric, keep = SELECTION_METRICS[measured], settings.pop("keep")
-    select = metric if keep == "best" else ""
+    metric = SELECTION_METRICS[measured]
+    select = metric if config.keep == "best" else ""
     validation = (
         [load_examples(clip, val_rows, image_store, method=METHODS[measured])] if len(val_rows) else []
     )
     before = (
-        {key: value.cpu().clone() for key, value in clip.model.state_dict().items()} if wise_ft_alphas else {}
+        {key: value.cpu().clone() for key, value in clip.model.state_dict().items()}
+        if config.wise_ft_alphas
+        else {}
     )
     curve = train_clip(
         clip,
         examples,
         validation,
-        seed=seed,
-        num_workers=num_workers,
+        config.training,
         scratch=Path(scratch),
         title=name,
         on_points=tell,
         select=select,
         group=group,
-        **settings,
     )
     if group.rank:
         return {}
-    mixtures = interpolate_with_base(clip, before, wise_ft_alphas, validation, metric, settings)
+    mixtures = interpolate_with_base(clip, before, validation, metric, config)
     vocabulary = Path(base) / VOCABULARY
     card = {
         "name": name,
@@ -187,20 +179,23 @@ def train_variant(
 def interpolate_with_base(
     clip: Clip,
     before: Mapping[str, torch.Tensor],
-    wise_ft_alphas: Sequence[float],
     validation: Sequence[Examples],
     select: str,
-    settings: Mapping[str, Any],
+    config: VariantConfig,
 ) -> list[WiseFTPoint]:
-    """Leave the model the best of its mixtures with the base on the validation rows; return what was measured of each."""
-    if not (wise_ft_alphas and validation):
+    """Leave the model the best of its mixtures with the base on the validation rows; return what was measured of each.
+
+    Without validation rows, or weights to mix by, the model stays as it is.
+    """
+    if not (config.wise_ft_alphas and validation):
         return []
-    device = resolve_device(settings["device"])
-    precision = resolve_precision(settings["precision"], device)
+    compute = config.training.compute
+    device = resolve_device(compute.device)
+    precision = resolve_precision(compute.precision, device)
     return select_alpha(
         clip.model,
         before,
-        wise_ft_alphas,
+        config.wise_ft_alphas,
         lambda: compute_validation_metrics(clip, validation[0], device, precision),
         select,
     )

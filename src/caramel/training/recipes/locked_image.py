@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,9 @@ import numpy as np
 import pandas as pd
 
 from caramel.errors import ConfigError
+from caramel.interfaces.settings import Compute
 from caramel.interfaces.trainer import Curve
+from caramel.interfaces.training_settings import BaseConfig, OptimizerConfig
 from caramel.models.devices import move_to_device, resolve_device, resolve_precision, use_precision
 from caramel.models.open_clip.encoder import encode_text, normalise_pixels
 from caramel.models.open_clip.last_layer import compute_tower_vectors
@@ -44,29 +46,13 @@ POSITION_WEIGHT, LOOK_WEIGHT = (
 FEATURE_BATCH = 512  # images whose features are computed at a time
 
 
-@dataclass(frozen=True)
-class LoopSettings:
-    """What both trainings share: seed of the batches, rows of a step, AdamW, checkpoints, and where to compute."""
-
-    seed: int
-    batch_size: int
-    lr: float
-    warmup_steps: int
-    weight_decay: float
-    checkpoint_every: int
-    device: str
-    precision: str
-
-
 def train_locked_clip(
     clip: Clip,
     examples: Examples,
     validation: Sequence[Examples],
     scenes: pd.Series[str],
     *,
-    image_steps: int,
-    steps: int,
-    settings: LoopSettings,
+    settings: BaseConfig,
     scratch: Path,
     on_points: Callable[[Curve], None] | None = None,
 ) -> Curve:
@@ -77,27 +63,27 @@ def train_locked_clip(
         examples: training rows.
         validation: rows whose ``contrastive.hits`` are measured at each checkpoint.
         scenes: what the image of each training row shows, as JSON.
-        image_steps: steps of the image tower, on ``scenes``.
-        steps: steps of the text tower and the projections, on pairs.
-        settings: of both.
+        settings: ``image_steps`` of the image tower on ``scenes``, then the loop's steps of the text tower and the projections on
+            pairs, with the same optimizer, batch size and checkpoints.
         on_points: called with the new points of the curve; the steps of the texts are counted on from those of the images.
 
     Raises:
         ConfigError: the image tower is of another make, or as in ``loop.train``.
         DataError: a row has no scene.
     """
-    device = resolve_device(settings.device)
-    settings = replace(settings, device=device, precision=resolve_precision(settings.precision, device))
+    device = resolve_device(settings.compute.device)
+    precision = resolve_precision(settings.compute.precision, device)
+    settings = replace(settings, compute=Compute(device, precision))
     move_to_device(clip.model, device)
     labels = label_scenes(scenes)
-    curve = _train_image_tower(clip, examples, labels, image_steps, settings, scratch / "image", on_points)
+    curve = _train_image_tower(clip, examples, labels, settings, scratch / "image", on_points)
 
     def forward_points(points: Curve) -> None:
         if on_points is not None:
-            on_points(_shift_steps(points, image_steps))
+            on_points(_shift_steps(points, settings.image_steps))
 
-    points = _align_texts(clip, examples, validation, steps, settings, scratch / "text", forward_points)
-    return curve + _shift_steps(points, image_steps)
+    points = _align_texts(clip, examples, validation, settings, scratch / "text", forward_points)
+    return curve + _shift_steps(points, settings.image_steps)
 
 
 def _shift_steps(points: Curve, steps: int) -> Curve:
@@ -130,8 +116,7 @@ def _train_image_tower(
     clip: Clip,
     examples: Examples,
     labels: SceneLabels,
-    steps: int,
-    settings: LoopSettings,
+    settings: BaseConfig,
     scratch: Path,
     on_points: Callable[[Curve], None] | None,
 ) -> Curve:
@@ -141,18 +126,17 @@ def _train_image_tower(
     """
     import torch
 
+    loop, device, precision = settings.loop, settings.compute.device, settings.compute.precision
     visual, num_categories = clip.model.visual, labels.cells.shape[1]
     with _disable_projection(visual):
         width = visual.ln_post.normalized_shape[0]
-        classifier = move_to_device(torch.nn.Linear(width, num_categories * sum(CLASSES)), settings.device)
-        targets = [torch.from_numpy(values).to(settings.device) for values in labels]
+        classifier = move_to_device(torch.nn.Linear(width, num_categories * sum(CLASSES)), device)
+        targets = [torch.from_numpy(values).to(device) for values in labels]
         last: dict[str, float] = {}
 
         def compute_loss(rows: torch.Tensor) -> torch.Tensor:
-            pixels = normalise_pixels(
-                clip, torch.from_numpy(examples.images[rows.numpy()]).to(settings.device)
-            )
-            with use_precision(settings.device, settings.precision):
+            pixels = normalise_pixels(clip, torch.from_numpy(examples.images[rows.numpy()]).to(device))
+            with use_precision(device, precision):
                 logits = (
                     classifier(compute_tower_vectors(visual, pixels))
                     .float()
@@ -169,16 +153,15 @@ def _train_image_tower(
 
         training = Training(
             {"visual": visual, "classifier": classifier},
-            _build_optimizer([visual, classifier], settings),
-            lambda step: torch.from_numpy(
-                draw_batch_rows(settings.seed, step, len(examples), settings.batch_size)
-            ),
+            _build_optimizer([visual, classifier], settings.optimizer),
+            lambda step: torch.from_numpy(draw_batch_rows(loop.seed, step, len(examples), loop.batch_size)),
             compute_loss,
-            steps,
-            settings.warmup_steps,
-            settings.checkpoint_every,
-            lambda: dict(last),
-            on_points,
+            settings.image_steps,
+            settings.optimizer.warmup_steps,
+            loop.checkpoint_every,
+            measure=lambda: dict(last),
+            on_points=on_points,
+            grad_clip_norm=settings.optimizer.grad_clip_norm,
         )
         visual.train()
         curve = run_training(training, scratch=scratch, title="pretrain: images")
@@ -193,14 +176,14 @@ def _cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return cross_entropy(logits.flatten(0, -2), target.flatten(), ignore_index=ABSENT)
 
 
-def _build_optimizer(modules: Sequence[torch.nn.Module], settings: LoopSettings) -> torch.optim.AdamW:
+def _build_optimizer(modules: Sequence[torch.nn.Module], config: OptimizerConfig) -> torch.optim.AdamW:
     import torch
 
-    groups = build_param_groups(modules, settings.weight_decay)
-    return torch.optim.AdamW(groups, lr=settings.lr, betas=(0.9, 0.98), eps=1e-6, fused=True)
+    groups = build_param_groups(modules, config.weight_decay)
+    return torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)
 
 
-def _compute_features(clip: Clip, examples: Examples, settings: LoopSettings) -> torch.Tensor:
+def _compute_features(clip: Clip, examples: Examples, compute: Compute) -> torch.Tensor:
     """Return the locked tower's features of the images of all rows, (n, width), fp32."""
     import torch
 
@@ -209,11 +192,11 @@ def _compute_features(clip: Clip, examples: Examples, settings: LoopSettings) ->
     with (
         _disable_projection(clip.model.visual),
         torch.no_grad(),
-        use_precision(settings.device, settings.precision),
+        use_precision(compute.device, compute.precision),
     ):
         parts = [
             compute_tower_vectors(
-                clip.model.visual, normalise_pixels(clip, torch.from_numpy(stack).to(settings.device))
+                clip.model.visual, normalise_pixels(clip, torch.from_numpy(stack).to(compute.device))
             ).float()
             for stack in stacks
         ]
@@ -224,8 +207,7 @@ def _align_texts(
     clip: Clip,
     examples: Examples,
     validation: Sequence[Examples],
-    steps: int,
-    settings: LoopSettings,
+    settings: BaseConfig,
     scratch: Path,
     on_points: Callable[[Curve], None],
 ) -> Curve:
@@ -233,15 +215,16 @@ def _align_texts(
     import torch
     from torch.nn.functional import normalize
 
-    model, device = clip.model, settings.device
-    features = _compute_features(clip, examples, settings)
+    model, loop = clip.model, settings.loop
+    device, precision = settings.compute.device, settings.compute.precision
+    features = _compute_features(clip, examples, settings.compute)
     model.visual.requires_grad_(False)
     model.visual.proj.requires_grad_(True)
     tokens = torch.from_numpy(examples.texts)
     image_ids = torch.from_numpy(examples.image_ids)
 
     def compute_loss(rows: torch.Tensor) -> torch.Tensor:
-        with use_precision(device, settings.precision):
+        with use_precision(device, precision):
             images = normalize(features[rows] @ model.visual.proj, dim=-1).float()
             texts = encode_text(clip, tokens[rows].long().to(device)).float()
         return clip_loss(
@@ -255,21 +238,22 @@ def _align_texts(
     def compute_metrics() -> dict[str, float]:
         measured: dict[str, float] = {}
         for part in validation:
-            measured |= compute_validation_metrics(clip, part, device, settings.precision)
+            measured |= compute_validation_metrics(clip, part, device, precision)
         model.train()
         return measured
 
     training = Training(
         {"model": model},
-        _build_optimizer([model], settings),
-        lambda step: torch.from_numpy(draw_step_rows(examples, settings.batch_size, settings.seed, step)),
+        _build_optimizer([model], settings.optimizer),
+        lambda step: torch.from_numpy(draw_step_rows(examples, loop.batch_size, loop.seed, step)),
         compute_loss,
-        steps,
-        settings.warmup_steps,
-        settings.checkpoint_every,
-        compute_metrics,
-        on_points,
-        clamp_temperature,
+        loop.steps,
+        settings.optimizer.warmup_steps,
+        loop.checkpoint_every,
+        measure=compute_metrics,
+        on_points=on_points,
+        after_step=clamp_temperature,
+        grad_clip_norm=settings.optimizer.grad_clip_norm,
     )
     model.train()
     curve = run_training(training, scratch=scratch, title="pretrain: texts")

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
 from caramel.errors import BackendError, DataError, format_items
 from caramel.interfaces.trainer import Curve
+from caramel.interfaces.training_settings import ALL_WEIGHTS, BaseConfig, ContrastiveConfig
 from caramel.models.open_clip.checkpoints import assemble_clip, build_model, save_checkpoint
 from caramel.models.open_clip.tokenizer import learn_merges
 from caramel.training.data.examples import load_examples
 from caramel.training.loop.contrastive import train_clip
 from caramel.training.methods import infonce
-from caramel.training.recipes.locked_image import LoopSettings, train_locked_clip
+from caramel.training.recipes.locked_image import train_locked_clip
+
+# What the params of this training do not set.
+FIXED = {
+    "betas": (0.9, 0.98), "eps": 1e-6, "grad_clip_norm": 1.0,
+    "micro_batch_size": None, "grad_checkpointing": False, "patience": None, "ema_decay": None,
+}  # fmt: skip
 
 
 def pretrain_base(
@@ -25,19 +32,7 @@ def pretrain_base(
     texts: Iterable[str],
     *,
     pretrained: str | None,
-    model: str,
-    seed: int,
-    image_steps: int,
-    steps: int,
-    batch_size: int,
-    block_size: int,
-    lr: float,
-    warmup_steps: int,
-    weight_decay: float,
-    checkpoint_every: int,
-    device: str,
-    precision: str,
-    num_workers: int,
+    settings: BaseConfig,
     scratch: Path,
     out: Path,
     on_points: Callable[[Curve], None] | None = None,
@@ -49,14 +44,9 @@ def pretrain_base(
         images: encoded files by image_id.
         texts: captions to learn the vocabulary from.
         pretrained: not used by this backend.
-        model: path of an open_clip model config (JSON).
-        seed: of the initial weights and of the batches.
-        image_steps: steps in which the image tower learns what scenes show, before it is locked and texts are aligned to it
-            (``locked_image``); 0: both towers learn together, from pairs alone.
-        block_size: rows that follow each other in the table and stay together in a batch; see ``Examples``.
+        settings: how the model is trained.
         scratch: where resumable state lies.
-        steps, batch, lr, warmup, weight_decay, checkpoint_every, device, precision, workers, on_points:
-            as in ``contrastive.fit``.
+        on_points: as in ``train_clip``.
 
     Raises:
         BackendError: the model config is missing or wrong.
@@ -64,24 +54,22 @@ def pretrain_base(
     """
     import torch
 
+    loop = settings.loop
     vocabulary = learn_merges(texts, scratch / "bpe.txt.gz")
-    config = {"model_cfg": _read_model_config(model, vocabulary), "preprocess_cfg": {}}
-    torch.manual_seed(seed)
-    clip = assemble_clip(build_model(config, model), config, vocabulary)
+    config = {"model_cfg": _read_model_config(settings.model, vocabulary), "preprocess_cfg": {}}
+    torch.manual_seed(loop.seed)
+    clip = assemble_clip(build_model(config, settings.model), config, vocabulary)
     train_rows, val_rows = (pairs[pairs["split"] == split] for split in ("train", "val"))
     examples = load_examples(clip, train_rows, images, method=infonce.METHOD)
-    examples = replace(examples, block_size=block_size)
+    examples = replace(examples, block_size=settings.block_size)
     validation = [load_examples(clip, val_rows, images, method=infonce.METHOD)] if len(val_rows) else []
-    loop = LoopSettings(seed, batch_size, lr, warmup_steps, weight_decay, checkpoint_every, device, precision)
-    if image_steps:
+    if settings.image_steps:
         curve = train_locked_clip(
             clip,
             examples,
             validation,
             _get_scenes(train_rows),
-            image_steps=image_steps,
-            steps=steps,
-            settings=loop,
+            settings=settings,
             scratch=scratch,
             on_points=on_points,
         )
@@ -90,14 +78,12 @@ def pretrain_base(
             clip,
             examples,
             validation,
-            **asdict(loop),
-            steps=steps,
-            num_workers=num_workers,
+            ContrastiveConfig(loop, settings.optimizer, ALL_WEIGHTS, settings.compute),
             scratch=scratch,
             title="pretrain",
             on_points=on_points,
         )
-    card = {"name": "base", "seed": seed, "steps": steps}
+    card = {"name": "base", "seed": loop.seed, "steps": loop.steps}
     save_checkpoint(out, clip.model, config=config, vocabulary=vocabulary.read_bytes(), card=card)
     return curve
 

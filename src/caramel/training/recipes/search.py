@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -16,6 +17,38 @@ from caramel.runtime.ray.trials import TrialResult
 COLUMNS = ["variant", "point", "setting", "seed", "metric", "value", "stopped", "repeatable", "chosen"]
 Run = Callable[[Sequence[Point], Halving | None], list[TrialResult]]
 Key = tuple[str, int, int]  # variant, place of the candidate, seed
+
+
+@dataclass(frozen=True)
+class AshaConfig:
+    """When trials of a search end early: asynchronous successive halving.
+
+    Attributes:
+        first: checkpoints, > 0, after which the worse trials stop for the first time.
+        factor: >= 2; they stop again after each time ``factor`` times as many checkpoints.
+    """
+
+    first: int
+    factor: int
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """Which settings are tried before the training.
+
+    Attributes:
+        space: by variant, what is tried of each key, as in ``search_space.draw_points``.
+        draws: of each combination of lists, > 0; None where nothing is drawn.
+        seed: of the draws.
+        seeds: with which each candidate is trained.
+        asha: how trials end early; None: none does.
+    """
+
+    space: Mapping[str, Mapping[str, Any]]
+    draws: int | None
+    seed: int
+    seeds: tuple[int, ...]
+    asha: AshaConfig | None
 
 
 class Candidate(NamedTuple):
@@ -45,21 +78,21 @@ def build_trial_point(variant: str, seed: int, overrides: Mapping[str, Any]) -> 
 
 
 def draw_candidates(
-    search: Mapping[str, Any], *, overrides: Mapping[str, Mapping[str, Any]], common: Mapping[str, Any]
+    search: SearchConfig, *, overrides: Mapping[str, Mapping[str, Any]], common: Mapping[str, Any]
 ) -> dict[str, list[Candidate]]:
     """Return by variant what is tried of it.
 
     Args:
-        search: "space", by variant, "draws" and "seed", as in ``search_space.points``.
+        search: what is tried.
         overrides: by variant, what it has of its own beside a point.
         common: settings of all variants.
     """
     return {
         variant: [
             Candidate(point, merge_point(overrides.get(variant, {}), point, common))
-            for point in draw_points(space, search["draws"], seed=search["seed"], name=variant)
+            for point in draw_points(space, search.draws, seed=search.seed, name=variant)
         ]
-        for variant, space in search["space"].items()
+        for variant, space in search.space.items()
     }
 
 

@@ -8,8 +8,9 @@ They state neither their objective nor its settings: the one here is ``methods.t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import pandas as pd
 from caramel.benchmarks.image_files import read_encoded_image
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Comparisons, ImageFile
+from caramel.interfaces.training_settings import ContrastiveConfig
 from caramel.registry import METHODS
 from caramel.schemas.io import build_frame
 from caramel.schemas.training import TRAINING
@@ -79,11 +81,10 @@ def train_model(
     task: Comparisons,
     chosen: npt.NDArray[np.bool_],
     *,
-    seed: int,
     epochs: int,
     rows: int,
+    settings: ContrastiveConfig,
     scratch: Path,
-    **settings: Any,
 ) -> None:
     """Train a model in place on the chosen rows; it ends with the weights of the last step, and nothing is measured meanwhile.
 
@@ -93,8 +94,9 @@ def train_model(
         chosen: (n,) of its rows.
         epochs: passes through them.
         rows: of a step, each with two captions and a negative.
+        settings: how the model is trained; ``steps``, ``checkpoint_every`` and ``batch_size`` of its loop follow from the passes
+            and rows.
         scratch: folder where an interrupted training goes on.
-        seed, settings: as in ``contrastive.fit``.
 
     Raises:
         DataError: there are fewer rows than in a step, or an image is missing or broken.
@@ -108,17 +110,14 @@ def train_model(
     captions = rows * (1 + method.negatives + method.paraphrases)
     examples = load_examples(clip, table, _ImageFiles(task.images), method=method)
     every = epochs * (len(table) // rows)
+    loop = replace(settings.loop, steps=every, checkpoint_every=every, batch_size=captions)
     train_clip(
         clip,
         examples,
         [],
-        seed=seed,
-        steps=every,
-        checkpoint_every=every,
-        batch_size=captions,
+        replace(settings, loop=loop),
         scratch=scratch,
-        title=f"{settings['trained']}-{seed}",
-        **settings,
+        title=f"{settings.scope.trainable}-{loop.seed}",
     )
 
 

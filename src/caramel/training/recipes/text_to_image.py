@@ -8,7 +8,6 @@ border, which no icon reaches, is shown, and says what the background is.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,16 +18,23 @@ import pandas as pd
 
 from caramel.errors import DataError
 from caramel.interfaces.trainer import Curve
+from caramel.interfaces.training_settings import GeneratorConfig
 from caramel.models.devices import move_to_device, resolve_device, resolve_precision, use_precision
 from caramel.models.open_clip.tokenizer import learn_merges
 from caramel.sources.images.diffusion import CallOptions, save_pipeline
 from caramel.training.data.loader import ImageDataset, Loader, draw_batch_rows, tokenize_texts
 from caramel.training.loop.loop import Training, build_param_groups, run_training
+from caramel.training.weight_averaging import copy_frozen_model, ema_decay_at, update_ema_
 
 if TYPE_CHECKING:
     import torch
     from PIL import Image
 
+# What the params of this training do not set.
+FIXED = {
+    "weight_decay": 0.01, "betas": (0.9, 0.98), "eps": 1e-8, "grad_clip_norm": 1.0,
+    "micro_batch_size": None, "grad_checkpointing": False, "patience": None,
+}  # fmt: skip
 HEADS = 8
 TEXT_TOKENS = 40
 FLOW_SHIFT = 2.0  # noise levels are shifted towards noise, in training as in sampling
@@ -46,23 +52,7 @@ def train_pixart(
     texts: Iterable[str],
     *,
     pretrained: str | None,
-    image_size: int,
-    border: int,
-    seed: int,
-    steps: int,
-    batch_size: int,
-    lr: float,
-    warmup_steps: int,
-    ema_decay: float,
-    patch_size: int,
-    hidden_size: int,
-    num_layers: int,
-    caption_dropout: float,
-    visible_frac: float,
-    checkpoint_every: int,
-    device: str,
-    precision: str,
-    num_workers: int,
+    settings: GeneratorConfig,
     scratch: Path,
     out: Path,
     on_points: Callable[[Curve], None] | None = None,
@@ -74,26 +64,20 @@ def train_pixart(
         images: encoded files by image_id.
         texts: captions to learn the vocabulary from.
         pretrained: not used by this backend.
-        image_size: side of the pictures in pixels, a multiple of ``patch``.
-        border: pixels at each side of every picture that are shown as they are, and never drawn.
-        seed: of the initial weights, the batches and the noise.
-        ema_decay: decay of the averaged weights, which are the ones saved.
-        caption_dropout: share of captions left empty, for classifier-free guidance.
-        visible_frac: share of pictures of which some patches are shown as they are, for the model to fill in the others.
-        num_workers: as in ``contrastive.fit``.
+        settings: how the pipeline is trained; its loop has an ``ema_decay``, since averaged weights are the result.
         scratch: where resumable state lies.
-        steps, batch, lr, warmup, width, layers, checkpoint_every, device, precision, on_points:
-            as their names say.
+        on_points: called with the new points of the curve, for tracking.
     """
     import torch
 
-    device = resolve_device(device)
-    precision = resolve_precision(precision, device)
-    torch.manual_seed(seed)
+    loop, optimizer, image_size = settings.loop, settings.optimizer, settings.image_size
+    device = resolve_device(settings.compute.device)
+    precision = resolve_precision(settings.compute.precision, device)
+    torch.manual_seed(loop.seed)
     tokenizer = make_tokenizer(learn_merges(texts, scratch / "bpe.txt.gz"), scratch / "tokenizer")
-    text_encoder = move_to_device(make_text_encoder(tokenizer, hidden_size), device).train()
+    text_encoder = move_to_device(make_text_encoder(tokenizer, settings.hidden_size), device).train()
     transformer = move_to_device(
-        make_transformer(image_size, patch_size, hidden_size, num_layers), device
+        make_transformer(image_size, settings.patch_size, settings.hidden_size, settings.num_layers), device
     ).train()
     rows = pairs[pairs["split"] == "train"]
     if rows.empty:
@@ -102,57 +86,57 @@ def train_pixart(
         images, rows["image_id"], lambda image: crop_square(image, image_size), (image_size, image_size)
     )
     tokens = tokenize_texts(lambda part: tokenize_padded(tokenizer, part), [*rows["caption"], ""])
-    averaged = torch.nn.ModuleList([copy.deepcopy(text_encoder), copy.deepcopy(transformer)])
-    averaged.requires_grad_(False)
+    live = torch.nn.ModuleList([text_encoder, transformer])
+    averaged = copy_frozen_model(live)
 
     def load_batch(step: int) -> tuple[int, torch.Tensor, torch.Tensor]:
-        chosen = draw_batch_rows(seed, step, len(rows), batch_size)
+        chosen = draw_batch_rows(loop.seed, step, len(rows), loop.batch_size)
         return (
             step,
             torch.from_numpy(chosen),
-            torch.from_numpy(image_dataset.load_for_step(chosen, seed, step)),
+            torch.from_numpy(image_dataset.load_for_step(chosen, loop.seed, step)),
         )
 
     def compute_loss(inputs: tuple[int, torch.Tensor, torch.Tensor]) -> torch.Tensor:
         step, chosen, pixels = inputs
         number = len(chosen)
-        rng = np.random.default_rng([seed, step])
+        rng = np.random.default_rng([loop.seed, step])
         caption_rows = np.where(
-            rng.random(number) < caption_dropout, len(rows), chosen
+            rng.random(number) < settings.caption_dropout, len(rows), chosen
         )  # last row: the empty caption
         ids, mask = torch.from_numpy(tokens[caption_rows]).long().to(device).unbind(1)
         clean = pixels.to(device).float() / 127.5 - 1
         hidden = torch.from_numpy(
-            draw_hidden_mask(rng, number, image_size, patch_size, visible_frac, border)
+            draw_hidden_mask(
+                rng, number, image_size, settings.patch_size, settings.visible_frac, settings.border
+            )
         ).to(device)
         with use_precision(device, precision):
             return flow_matching_loss(transformer, text_encoder, clean, ids, mask, hidden, rng)
 
     def update_average(step: int) -> None:
-        decay = min(ema_decay, (step + 1) / (step + 10))
-        live = [*text_encoder.parameters(), *transformer.parameters()]
-        with torch.no_grad():
-            torch._foreach_lerp_(list(averaged.parameters()), live, 1 - decay)
+        assert loop.ema_decay is not None
+        update_ema_(averaged, live.state_dict(), ema_decay_at(loop.ema_decay, step))
 
-    groups = build_param_groups([text_encoder, transformer], 0.01)
-    optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), fused=True)
+    groups = build_param_groups([text_encoder, transformer], optimizer.weight_decay)
+    adamw = torch.optim.AdamW(groups, lr=optimizer.lr, betas=optimizer.betas, eps=optimizer.eps, fused=True)
     modules = {"text_encoder": text_encoder, "transformer": transformer, "averaged": averaged}
-    with Loader(load_batch, steps, 0 if image_dataset.held else num_workers) as load:
+    with Loader(load_batch, loop.steps, 0 if image_dataset.held else loop.num_workers) as load:
         training = Training(
             modules,
-            optimizer,
+            adamw,
             load,
             compute_loss,
-            steps,
-            warmup_steps,
-            checkpoint_every,
-            None,
-            on_points,
-            update_average,
+            loop.steps,
+            optimizer.warmup_steps,
+            loop.checkpoint_every,
+            on_points=on_points,
+            after_step=update_average,
+            grad_clip_norm=optimizer.grad_clip_norm,
         )
         curve = run_training(training, scratch=scratch, title="train_generator")
     options = CallOptions(CALL_OPTIONS)
-    save_pipeline(make_pipeline(tokenizer, averaged[0], averaged[1]), options, out)
+    save_pipeline(make_pipeline(tokenizer, *averaged.children()), options, out)
     return curve
 
 
