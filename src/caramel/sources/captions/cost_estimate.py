@@ -1,8 +1,7 @@
 """Estimate what a data set written by a language model will cost, before any request is sent or paid for.
 
-The scripts run as in a real run, on a sample of the texts. Cached responses are used where they exist.
-The others are replaced by placeholders that have about the length of a real answer and always pass the
-checks.
+The scripts run as in a real run, on a sample of the texts. Cached responses are used where they exist. The
+others are replaced by placeholders that have about the length of a real answer and always pass the checks.
 The estimate is therefore a lower bound.
 """
 
@@ -95,9 +94,7 @@ def _simulate_script(
     new: Usage,
     made_up: set[str],
 ) -> None:
-    """Run a script on cached and placeholder responses and count both; a request that several scripts share
-    counts once.
-    """
+    """Run a script on cached and placeholder responses and count both; count requests shared by scripts once."""
     output: ModelOutput | None = None
     while True:
         try:

@@ -38,12 +38,9 @@ def label_drafts(
 
     Returns:
         The rows with the columns ``part`` (a subtype, or ``paraphrase``), ``ERRORS`` and ``right`` (no
-        error).
-        For a negative, ``wrong_subtype`` means that the change is not one of its subtype, and ``still_true``
-        that
-        the negative is true of the scene. For a paraphrase, ``wrong_subtype`` means that its meaning differs
-        from
-        the caption's, and ``not_true`` that it is false of the scene.
+        error). For a negative, ``wrong_subtype`` means that the change is not one of its subtype, and
+        ``still_true`` that the negative is true of the scene. For a paraphrase, ``wrong_subtype`` means that
+        its meaning differs from the caption's, and ``not_true`` that it is false of the scene.
     """
     names = verdicts["id"].str.extract(r"^(?P<pair_id>.*):(?P<part>\w+)$")
     known = pairs.dropna(subset=["scene"]).set_index("pair_id")[["caption", "scene"]]

@@ -1,7 +1,7 @@
 """Count why texts of a language model failed: rejected drafts, and texts without any accepted draft.
 
-Failures of paraphrases are counted in the five classes of SugarCrepe++ (Dumpala et al. 2024, C.5). These
-rows are always present, also with a count of 0.
+Failures of paraphrases are counted in the five classes of SugarCrepe++ (Dumpala et al. 2024, C.5). These rows
+are always present, also with a count of 0.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ def count_failures(verdicts: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFram
 
     Returns:
         One row for each part (a subtype, or ``paraphrase``) and reason: the number of ``drafts`` rejected for
-        the
-        reason, and the number of texts that are rejects and whose last draft, if any, failed for it.
+        the reason, and the number of texts that are rejects and whose last draft, if any, failed for it.
     """
     drafts, lost = (
         Counter(_list_part_reasons(rows)) for rows in (verdicts.dropna(subset=["reason"]), rejects)

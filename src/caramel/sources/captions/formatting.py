@@ -10,12 +10,10 @@ def format_caption(text: str) -> str:
     """Return the caption with an upper-case first letter and one final stop; everything else is unchanged.
 
     - A caption in capitals alone is lower-cased. In public sets such captions are written by people, so
-      capitals
-      in the positive alone would give it away.
+      capitals in the positive alone would give it away.
     - White space is collapsed.
     - The first letter is the first letter of the first word, also after an opening quote. A caption that
-      starts
-      with a number stays as it is.
+      starts with a number stays as it is.
     - Any ending (none, several stops, an exclamation mark, a comma) becomes one stop. A question keeps its
       question mark, so that it can be told from a statement. Closing quotes and brackets stay before the
       stop.

@@ -1,5 +1,4 @@
-"""Write hard negatives and paraphrases of free captions by small word lists, without a model or a scene
-graph.
+"""Write hard negatives and paraphrases of free captions by small word lists, without a model or a scene graph.
 
 Negatives are of the seven subtypes of SugarCrepe, and each differs from its caption by one change. Text alone
 cannot prove that a negative is false of the image. Therefore a new word is one that no caption of the image
@@ -227,9 +226,7 @@ def _write_existential(sentence: Sentence) -> str | None:
 
 
 def _can_be_finite(word: str) -> bool:
-    """Return whether a word may be a second verb. Where it may, no paraphrase is written, so that none is
-    broken.
-    """
+    """Return whether a word may be a second verb. Where it may, no paraphrase is written, so that none is broken."""
     if word in words.FINITE:
         return True
     return word.endswith("s") and word not in words.NOT_FINITE and word not in list_plurals()

@@ -1,5 +1,4 @@
-"""Build training examples for a small language model: prompts about captions of the world, with correct
-answers.
+"""Build training examples for a small language model: prompts about captions of the world, with correct answers.
 
 The world's captions can be parsed exactly, so the correct answers are computed. The examples do not use the
 scene, because the model does not see the image. Whether a text of the model is false of the scene is measured
@@ -63,9 +62,7 @@ class TrainingExample(NamedTuple):
 
 
 def sample_example(rng: Rng) -> TrainingExample:
-    """Return a training example on a random caption of the world; all prompts that apply to it are equally
-    likely.
-    """
+    """Return a training example on a random caption of the world; all prompts that apply to it are equally likely."""
     while True:
         reading = _sample_reading(rng)
         name = _draw_item(rng, [name for name in list_prompt_names() if name != OF_GRAPHS])
@@ -119,9 +116,7 @@ def _build_example(name: str, reading: Reading, rng: Rng) -> TrainingExample | N
 
 
 def find_words(caption: str, part: str) -> list[str]:
-    """Return words of a caption of the world, in order: nouns (obj), colours and sizes (att), relations and
-    positions (rel).
-    """
+    """Return a caption's words in order: nouns (obj), colours and sizes (att), relations and positions (rel)."""
     matches = re.findall(rf"\b(?:{'|'.join(WORDS[part])})\b", caption.lower())
     return list(dict.fromkeys(matches))
 
@@ -140,9 +135,7 @@ def _draw_other_word(reading: Reading, part: str, old: str, rng: Rng) -> str:
 
 
 def _draw_added_word(reading: Reading, part: str, old: str, rng: Rng) -> str:
-    """Return a noun that is not in the caption, or an attribute that the noun lacks; any attribute if it has
-    both.
-    """
+    """Return a noun that is not in the caption, or an attribute that the noun lacks; any attribute if it has both."""
     if part == "obj":
         return _draw_other_word(reading, part, old, rng)
     mention = next(m for m in reading.whole.mentions if m.noun == old)
@@ -199,9 +192,7 @@ def fix_articles(text: str) -> str:
 
 
 def _swap_nouns(reading: Reading, rng: Rng) -> Answer:
-    """Return the exchange of two nouns of a relation, or of two positions; attributes stay, as the prompt
-    asks.
-    """
+    """Return the exchange of two nouns of a relation, or of two positions; attributes stay, as the prompt asks."""
     mentions, options = list(reading.meaning.mentions), list_related_mentions(reading)
     if not options:
         return NO_SWAP
@@ -244,9 +235,7 @@ def _change_sentence_form(reading: Reading, rng: Rng) -> Reading:
 
 
 def _sample_other_reading(reading: Reading, rng: Rng) -> tuple[Reading, str]:
-    """Return the reading of another caption, and its problem as a paraphrase ("none" if it follows from the
-    caption).
-    """
+    """Return another caption's reading, and its problem as a paraphrase ("none" if it follows)."""
     if rng.random() < SAME:
         return _change_sentence_form(reading, rng), "none"
     while True:

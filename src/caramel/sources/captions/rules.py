@@ -169,12 +169,10 @@ def add_att(reading: Reading, rng: Rng) -> Reading | str:
 
 
 def flip_only_obj(reading: Reading, rng: Rng) -> Reading | str:
-    """Replace a tail "nothing else" by one that names another object, or the reverse; both are equally
-    frequent.
+    """Replace a tail "nothing else" by one that names another object, or the reverse; both are equally frequent.
 
     This tests what *add* is meant to test, without its artifact: both captions are equally long, and neither
-    is
-    true of both images.
+    is true of both images.
     """
     if reading.alone:
         return replace(reading, alone=False, added=Mention(_draw_new_noun(reading, rng)))

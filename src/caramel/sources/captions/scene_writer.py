@@ -1,8 +1,7 @@
 """Write hard negatives and paraphrases for the embedded world, from exact scene graphs.
 
 A negative is a draft of a rule that the exact check finds false of the scene. A paraphrase has the same
-meaning
-in another sentence form. A text that cannot be written is a reject with its reason.
+meaning in another sentence form. A text that cannot be written is a reject with its reason.
 """
 
 from __future__ import annotations
@@ -90,8 +89,7 @@ def write_paraphrase(reading: Reading, rng: Rng) -> str:
 
 
 def _may_stand(meaning: Meaning, split: str, tested: frozenset[Compound], unless: Meaning | None) -> bool:
-    """Return whether a caption is allowed in a split: its words are of the split, and so is some image that
-    shows it.
+    """Return whether a caption is allowed in a split: its words are of the split, and so is some image that shows it.
 
     That image must make ``unless`` false.
     """

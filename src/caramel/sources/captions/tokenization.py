@@ -97,9 +97,7 @@ def list_plurals() -> frozenset[str]:
 
 @functools.cache
 def _build_pattern(characters: str) -> re.Pattern[str]:
-    """Return a pattern that matches words of the lists, except where these characters make them part of
-    longer words.
-    """
+    """Return a pattern for the lists' words, except where these characters make them part of longer words."""
     longest_first = sorted(_build_lexicon(), key=lambda form: (-len(form), form))
     # ASCII letters alone: in Unicode, ſ matches s and ı matches i, and the lists have neither.
     forms = f"(?ai:{'|'.join(map(re.escape, longest_first))})"

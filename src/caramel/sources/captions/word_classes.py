@@ -1,9 +1,8 @@
 """Assign parts of speech to caption words by lists and endings: good enough for shares over a set of texts.
 
 It is not accurate for single sentences. As in the first step of Brill's tagger (1992), a word that no list
-and
-no ending identifies is a noun. Directly after a determiner or an adjective, a form in -ing or -ed is not a
-verb: before a word of an open class it is an adjective, otherwise a noun.
+and no ending identifies is a noun. Directly after a determiner or an adjective, a form in -ing or -ed is not
+a verb: before a word of an open class it is an adjective, otherwise a noun.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A file holds the ``task``, the ``rules``, the inputs (``given``), the fields of the ``answer``, and at least
 seven worked ``examples``. Steps and temperatures follow SugarCrepe (Hsieh et al. 2023, appendix), and the
-loop
-of paraphrases follows SugarCrepe++ (Dumpala et al. 2024, 2.1). Words and examples are this project's own.
+loop of paraphrases follows SugarCrepe++ (Dumpala et al. 2024, 2.1). Words and examples are this project's
+own.
 """
 
 from __future__ import annotations
@@ -74,9 +74,7 @@ class Prompt(BaseModel):
         return json.dumps(schema)
 
     def compute_version(self, examples: int) -> str:
-        """Return the hash of the whole text of the prompt with this number of examples, including the part
-        for rejected answers.
-        """
+        """Return the hash of the prompt's text with this number of examples and the part for rejected answers."""
         failed = FailedAnswer("." * (SHOWN + 1), "")
         contents = [self.build_messages(dict.fromkeys(self.given, ""), examples, [failed]), self.schema_text]
         return hashlib.sha256(json.dumps(contents).encode()).hexdigest()[:DIGITS]
