@@ -27,8 +27,8 @@ POSITION_PHRASE = {
     "bottom": "at the bottom",
 }
 
-# {a} {b} {c}: mentions. {ab}, {cb}: preposition of the relation. {its_ab}: the preposition in a clause about
-# b. {ba}: preposition of the inverse relation. {the_b}: the second mention repeated by its noun.
+# {a} {b} {c}: mentions. {ab}, {cb}: preposition of the relation. {its_ab}: the same, told from b ("b with a
+# to its left"). {ba}: preposition of the inverse relation. {the_b}: the second mention repeated by its noun.
 PATTERNS: dict[tuple[int, int], tuple[str, ...]] = {
     (1, 0): (
         "{a}",

@@ -134,5 +134,5 @@ def test_a_reply_that_is_no_probability_is_told(server: ChatServer, tmp_path: Pa
     replies = read(out, "replies")
     replies.loc[replies["prompt"] == "grammar@1", "text"] = "yes"
     write_table(REPLIES, replies, tmp_path / "replies.parquet")
-    with pytest.raises(DataError, match="'yes' of the judge 'grammar' is no probability"):
+    with pytest.raises(DataError, match="'yes' of the judge 'grammar' is not a probability"):
         judged(server.url, tmp_path / "second", folder, replies=str(tmp_path / "replies.parquet"))

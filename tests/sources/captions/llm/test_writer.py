@@ -87,7 +87,10 @@ def test_replies_of_another_model_than_the_named_one_are_refused_and_of_none_nam
         write(server.url, tmp_path / "second", pairs, name="other@1", **known)
     assert "published-model" not in capsys.readouterr().err
     write(server.url, tmp_path / "third", pairs, name=None, **known)
-    assert "The writer of paraphrases: its replies are those of published-model," in capsys.readouterr().err
+    assert (
+        "The writer of paraphrases uses the stored responses of published-model where"
+        in capsys.readouterr().err
+    )
 
 
 def test_what_depends_on_chance_does_not_depend_on_the_order_of_rows_or_of_replies(
