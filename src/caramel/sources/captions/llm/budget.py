@@ -54,8 +54,7 @@ class Usage:
         )
 
     def reserve_request(self, request: Request) -> str | None:
-        """Reserve the largest cost of a request; if that would exceed a cap, reserve nothing and return the "
-        "cap."""
+        """Reserve the largest cost of a request; if that would exceed a cap, reserve nothing and return the cap."""
         requests = self.requests + self.reserved_requests + 1
         input_tokens = self.input_tokens + self.reserved_in + estimate_request_tokens(request)
         output_tokens = self.output_tokens + self.reserved_out + request.max_tokens

@@ -73,8 +73,7 @@ class Bounds:
 
 
 class Change(NamedTuple):
-    """The change that a model claims: ``old`` became ``new``. For *add*, ``old`` is what ``new`` stands "
-    "beside."""
+    """The change that a model claims: ``old`` became ``new``. For *add*, ``old`` is what ``new`` stands beside."""
 
     subtype: str
     old: str

@@ -77,8 +77,7 @@ def _ask_judge(judge: str, given: Mapping[str, str]) -> Generator[PromptInput, M
 
 
 def compute_judgements(judge: TextJudge, questions: list[PromptInput]) -> list[ModelOutput]:
-    """Return a judge's scores in the form of responses; raise a BackendError if a score is not a "
-    "probability."""
+    """Return a judge's scores in the form of responses; raise a BackendError if a score is not a probability."""
     rows = [tuple(prompt_input.given.values()) for prompt_input in questions]
     probabilities = [round(value, DIGITS) for value in judge.predict_probabilities(rows)]
     for prompt_input, texts, value in zip(questions, rows, probabilities, strict=True):

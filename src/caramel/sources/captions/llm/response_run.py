@@ -10,8 +10,7 @@ from caramel.schemas.llm import REPLIES
 
 
 def log_replies(path: Path) -> None:
-    """Log a table of responses, written by stage ``negatives``, as one run; the table's bytes are the run's "
-    "key."""
+    """Log a table of responses, written by stage ``negatives``, as one run; the table's bytes are the run's key."""
     import mlflow
 
     rows = read_table(REPLIES, path, ["model", "prompt", "input_tokens", "output_tokens", "finish_reason"])

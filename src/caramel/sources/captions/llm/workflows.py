@@ -146,8 +146,7 @@ def _ask_for_swap(caption: str, subtype: str, attempt: int, failed: tuple[Failed
 
 
 def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
-    """Write a paraphrase: generate it, check for copies and excess changes, validate it; on failure start "
-    "again."""
+    """Write a paraphrase: generate it, check for copies and excess changes, validate it; on failure start again."""
     if caption.rstrip().endswith("?"):
         return Outcome(None, 1, QUESTION, ())
     drafts: list[Draft] = []
@@ -183,8 +182,7 @@ def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
 def _validate_paraphrase(
     caption: str, text: str, verdict: Verdict, attempt: int
 ) -> Generator[PromptInput, ModelOutput, tuple[Verdict, str]]:
-    """Return the verdict with the validator's and the problem that it names, or why the validator gave no "
-    "answer."""
+    """Return the verdict with the validator's and the problem that it names, or why the validator gave no answer."""
     given = {"first": caption, "second": text}
     answer: Answer | str = yield from ask_until_valid(PromptInput("validate_paraphrase", given, attempt, 0.0))
     if isinstance(answer, str):
