@@ -194,7 +194,9 @@ def test_a_shard_that_holds_anything_but_texts_is_an_error_that_names_it(
     build_index(_text(tmp_path, "a dog"), ATOMS, column="caption", folder=tmp_path)
     shard, vocabulary = tmp_path / SHARDS / "00000.parquet", tmp_path / VOCABULARY
     pq.write_table(pa.table({"caption": captions}), shard)
-    with pytest.raises(DataError, match=r"00000\.parquet' is no shard of captions: column 'caption' holds"):
+    with pytest.raises(
+        DataError, match=r"00000\.parquet' is not a shard of captions: column 'caption' has type"
+    ):
         counts(str(shard), vocabulary=str(vocabulary), parser="phrases", made_by={})
 
 
@@ -210,7 +212,7 @@ def test_a_corpus_of_no_captions_or_of_another_form_is_an_error(tmp_path: Path) 
     several = tmp_path / "several.jsonl"
     several.write_text('{"caption": "a dog"}\n{"caption": ["a dog", "a cat"]}\n')
     for path, said in (
-        (empty, "holds no caption"),
+        (empty, "contains no captions"),
         (tmp_path / "c.xml", "must be a file of captions"),
         (several, r"line 2: field 'caption' must be text, not \['a dog', 'a cat'\]"),
     ):
