@@ -164,7 +164,7 @@ def test_a_caption_is_of_seen_compounds_of_unseen_ones_or_of_unseen_atoms(tmp_pa
         "uc": DOG_ON_GRASS,
         "ua": SceneGraph((Node("fire hydrant"),)),
     }
-    with pytest.raises(DataError, match=r"'cat' \(obj\), and 0 words more"):
+    with pytest.raises(DataError, match=r"'cat' \(obj\) and 0 more words"):
         count_seen_items(index, [*graphs.values(), SceneGraph((Node("cat"),))])
     known = count_seen_items(index, graphs.values())
     assert {split: assign_split(graph, known) for split, graph in graphs.items()} == {s: s for s in graphs}

@@ -3,8 +3,7 @@
     image_data.json      [{image_id, width, height, …}]
     scene_graphs.json    [{image_id, objects: [{object_id, names, x, y, w, h, attributes}], relationships:
                          [{subject_id, predicate, object_id}]}]
-    region_graphs.json   [{image_id, regions: [{region_id, x, y, width, height, phrase, objects: [{object_id,
-    name}],
+    region_graphs.json   [{image_id, regions: [{region_id, x, y, width, height, phrase, objects: [{object_id, name}],
                          relationships}]}]
 
 An image or a region that cannot be used is a reject: the release has empty graphs, and refers to images and

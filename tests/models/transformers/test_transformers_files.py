@@ -134,7 +134,9 @@ def test_a_file_that_was_not_fetched_is_not_taken_for_one_that_is_not_there(
     (repository / "snapshots" / "0" / "config.json").write_text("{}")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     assert find_file("owner/repo", "config.json") is not None
-    with pytest.raises(BackendError, match=r"modules\.json of the repository 'owner/repo' .*Fetch it before"):
+    with pytest.raises(
+        BackendError, match=r"modules\.json of the repository 'owner/repo' .*Download it first"
+    ):
         find_file("owner/repo", "modules.json")
     # The hub said so before, or all that there is was fetched.
     name = "modules.json" if whole == ".no_exist" else ".gitattributes"
@@ -165,7 +167,7 @@ def test_a_network_that_fails_within_a_file_is_an_error(
 def test_a_truncated_safetensors_file_is_broken(size: int, folder: Path) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(BackendError, match=f"'{folder}' are broken.*fetch them again"):
+    with pytest.raises(BackendError, match=f"'{folder}' are damaged.*download them again"):
         load(folder)
 
 
@@ -174,7 +176,7 @@ def test_a_truncated_pickle_is_an_error(size: int, folder: Path) -> None:
     as_pickle(folder)
     path = folder / "pytorch_model.bin"
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(BackendError, match=f"'{folder}' are broken.*fetch them again"):
+    with pytest.raises(BackendError, match=f"'{folder}' are damaged.*download them again"):
         load(folder)
 
 
@@ -264,7 +266,7 @@ def test_a_part_that_is_missing_is_named(names: tuple[str, ...], message: str, f
 
 def test_a_broken_tokenizer_is_an_error(folder: Path) -> None:
     (folder / "tokenizer.json").write_text("{")
-    with pytest.raises(BackendError, match=f"A JSON file of '{folder}' is broken.*Fetch it again"):
+    with pytest.raises(BackendError, match=f"A JSON file of '{folder}' is damaged.*Download it again"):
         load_tokenizer(str(folder))
 
 

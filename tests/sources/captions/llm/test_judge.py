@@ -125,7 +125,7 @@ def test_a_judge_that_gives_no_probability_is_told_and_nothing_that_it_said_is_k
     save_file(weights, broken, {"format": "pt"})
     only = {"parts": ["paraphrases"], "entailment": None}
     for _ in range(2):
-        with pytest.raises(BackendError, match="grammar gives nan of"):
+        with pytest.raises(BackendError, match="grammar returns nan for"):
             judged(server.url, tmp_path, folder, grammar=str(broken.parent), **only)
 
 
