@@ -130,7 +130,9 @@ def test_the_option_is_taken_off_the_end_alone() -> None:
 
 @pytest.mark.parametrize("ending", ["?quick_gelu=True", "?quick_gelu=", "?quick_gelu=1", "?gelu=true"])
 def test_another_option_is_an_error_that_names_the_right_ones(ending) -> None:
-    with pytest.raises(BackendError, match=r"is no option. Write \?quick_gelu=true or \?quick_gelu=false"):
+    with pytest.raises(
+        BackendError, match=r"is not a valid option. Write \?quick_gelu=true or \?quick_gelu=false"
+    ):
         split_quick_gelu_option(f"ViT-B-32:a.pt{ending}")
 
 

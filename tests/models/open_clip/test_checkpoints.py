@@ -172,13 +172,13 @@ def test_weights_that_are_not_those_of_the_card_are_refused(clip_folder, tmp_pat
     content = bytearray((folder / WEIGHTS).read_bytes())
     content[-1] ^= 1  # one bit of the last weight: the file can be read
     (folder / WEIGHTS).write_bytes(content)
-    with pytest.raises(BackendError, match=r"are not those that .*caramel.json' states"):
+    with pytest.raises(BackendError, match=r"do not match .*caramel.json'"):
         load_checkpoint(folder)
     (folder / CARD).unlink()
     load_checkpoint(folder)
     for broken in ("{", "[]", "[" * 100_000):
         (folder / CARD).write_text(broken)
-        with pytest.raises(BackendError, match=r"caramel.json' is broken"):
+        with pytest.raises(BackendError, match=r"caramel.json' is damaged"):
             load_checkpoint(folder)
 
 

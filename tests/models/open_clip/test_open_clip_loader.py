@@ -267,18 +267,18 @@ def test_weights_that_do_not_fit_are_a_clear_error(how, message, models, tmp_pat
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("tiny-clip:nowhere.pt", "there is no file 'nowhere.pt'"),
-        ("tiny-clip:some/where", "there is no file 'some/where'"),
-        ("tiny-clip:{folder}", "is a folder. Name it alone"),
+        ("tiny-clip:nowhere.pt", "file 'nowhere.pt' does not exist"),
+        ("tiny-clip:some/where", "file 'some/where' does not exist"),
+        ("tiny-clip:{folder}", "is a folder. Give the folder alone"),
         (
             "tiny-clip:{folder}/notes.txt",
             r"the file name must end in one of \.pt, \.pth, \.bin, \.ckpt, \.safetensors",
         ),
-        ("no/such/folder", "There is no folder 'no/such/folder'. Expected NAME:TAG"),
+        ("no/such/folder", "Folder 'no/such/folder' does not exist. Expected NAME:TAG"),
         ("ViT-B32:openai", "Unknown open_clip model 'ViT-B32'.*Did you mean .*'ViT-B-32'"),
         ("ViT-B-32:laion2b_s34b_b79", "Unknown tag.*Did you mean 'laion2b_s34b_b79k'.*Tags of 'ViT-B-32'"),
         ("ViT-B-32-quickgelu:laion2b_s34b_b79k", "Unknown tag.*Models with that tag: ViT-B-32"),
-        ("tiny-clip:w.pt?gelu=1", r"'\?gelu=1' is no option"),
+        ("tiny-clip:w.pt?gelu=1", r"'\?gelu=1' is not a valid option"),
         ("hf-hub:model", "expected hf-hub:OWNER/REPO"),
         ("hf-hub:me/../model", "expected hf-hub:OWNER/REPO"),
     ],
@@ -298,7 +298,7 @@ def test_a_wrong_target_is_a_clear_error(target, message, tmp_path) -> None:
 def test_a_bare_state_dict_needs_its_activation_and_either_spec_gives_it(models, tmp_path) -> None:
     path = saved(models["clip"], tmp_path / "w.pt")
     quick, plain = f"twin-quickgelu:{path}", f"twin:{path}?quick_gelu=false"
-    with pytest.raises(BackendError, match="nothing says which activation") as told:
+    with pytest.raises(BackendError, match="nothing states which activation") as told:
         load(f"twin:{path}")
     assert repr(quick) in str(told.value)
     assert repr(plain) in str(told.value)
@@ -364,7 +364,7 @@ def test_a_name_whose_published_weights_all_have_gelu_says_so_itself(tmp_path) -
     preprocess = resolve_named_model(f"ViT-B-16-SigLIP:{path}").config["preprocess_cfg"]
     assert preprocess["mean"] == (0.5, 0.5, 0.5)
     assert preprocess["resize_mode"] == "squash"
-    message = r"prepared in different ways(.|\n)*\[0\.5, 0\.5, 0\.5\].* of laion2b_s32b_b82k\nWrite '.*open_clip_config\.json'"
+    message = r"with different preprocessing(.|\n)*\[0\.5, 0\.5, 0\.5\].* of laion2b_s32b_b82k\nWrite '.*open_clip_config\.json'"
     with pytest.raises(BackendError, match=message):
         resolve_named_model(f"ViT-L-14:{path}?quick_gelu=false")
     stated = {
@@ -468,7 +468,7 @@ def test_a_cached_tag_is_loaded_with_the_preprocessing_of_its_weights(
 def test_a_broken_file_in_the_cache_is_a_clear_error(cache, tag, tmp_path) -> None:
     (tmp_path / "w").write_bytes(b"\x00" * 100)
     write_hub(cache, "me/tiny", {WEIGHTS: tmp_path / "w"})
-    with pytest.raises(BackendError, match=r"cannot load .*Remove the file to fetch it again"):
+    with pytest.raises(BackendError, match=r"cannot load .*Remove the file to download it again"):
         load("twin-quickgelu:mine")
 
 
@@ -532,7 +532,7 @@ def test_a_folder_takes_the_option_only_where_its_config_does_not_say(folder) ->
     config = json.loads((folder / CONFIG).read_text())
     del config["model_cfg"]["quick_gelu"]
     write_json(folder / CONFIG, config)
-    assert "nothing says which activation" in list_open_clip_problems(str(folder))[0]
+    assert "nothing states which activation" in list_open_clip_problems(str(folder))[0]
     assert load(f"{folder}?quick_gelu=false").identity["config"]["model_cfg"]["quick_gelu"] is False
 
 
@@ -575,7 +575,7 @@ def test_a_tokenizer_that_cannot_be_had_is_a_clear_error(roberta, cache) -> None
     config["model_cfg"]["text_cfg"]["hf_tokenizer_name"] = "me/words"
     write_json(folder / CONFIG, config)
     assert "'me/words'" in list_open_clip_problems(str(folder))[0]
-    with pytest.raises(BackendError, match=r"Tokenizer 'me/words' cannot be had.*HF_HUB_OFFLINE=0"):
+    with pytest.raises(BackendError, match=r"Tokenizer 'me/words' is not available.*HF_HUB_OFFLINE=0"):
         load(folder)
 
 
@@ -585,7 +585,7 @@ def test_a_text_tower_whose_config_cannot_be_had_is_a_clear_error(roberta, cache
     config["model_cfg"]["text_cfg"]["hf_model_name"] = "me/tower"
     write_json(folder / CONFIG, config)
     assert "'me/tower'" in list_open_clip_problems(str(folder))[0]
-    with pytest.raises(BackendError, match=r"text tower 'me/tower' cannot be had.*HF_HUB_OFFLINE=0"):
+    with pytest.raises(BackendError, match=r"text tower 'me/tower' is not available.*HF_HUB_OFFLINE=0"):
         load(folder)
 
 
@@ -748,7 +748,7 @@ def test_a_preprocessing_that_open_clip_does_not_know_is_a_clear_error(models) -
 
 def test_a_config_that_open_clip_refuses_is_a_clear_error() -> None:
     config = {"model_cfg": {**CONFIGS["clip"], "text_cfg": {**TEXT, "no_such_key": 1}}}
-    with pytest.raises(BackendError, match=r"open_clip refuses the model config.*no_such_key"):
+    with pytest.raises(BackendError, match=r"open_clip rejects the model config.*no_such_key"):
         build_model(config, "mine")
 
 
