@@ -505,7 +505,7 @@ def test_a_repository_that_does_not_state_its_activation_is_asked_of_the_table(c
     for repo in ("me/tiny", "me/other"):
         write_hub(cache, repo, {name: folder / name for name in (CONFIG, WEIGHTS)})
     assert load("hf-hub:me/tiny").identity["config"]["model_cfg"]["quick_gelu"] is True
-    with pytest.raises(BackendError, match=r"nothing says.*'hf-hub:me/other\?quick_gelu=true'"):
+    with pytest.raises(BackendError, match=r"nothing states.*'hf-hub:me/other\?quick_gelu=true'"):
         load("hf-hub:me/other")
     found = load("hf-hub:me/other?quick_gelu=false")
     assert found.identity["config"]["model_cfg"]["quick_gelu"] is False

@@ -164,6 +164,6 @@ def test_a_tokenizer_that_ends_no_text_is_refused(tmp_path: Path) -> None:
     config.write_text(
         json.dumps({**json.loads(config.read_text()), "tokenizer_class": "PreTrainedTokenizerFast"})
     )
-    with pytest.raises(BackendError, match="its tokenizer ends no text with an end token"):
+    with pytest.raises(BackendError, match="its tokenizer does not end texts with an end token"):
         vectors_of(folder)
-    assert "its tokenizer ends no text with an end token" in list_dual_problems(str(folder))[0]
+    assert "its tokenizer does not end texts with an end token" in list_dual_problems(str(folder))[0]

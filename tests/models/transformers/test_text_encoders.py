@@ -204,7 +204,7 @@ def test_dense_and_normalize_come_in_the_order_of_the_folder(bert: Path, tmp_pat
         ("os.system", {}, "'system'"),
         ("torch.nn.modules.linear.Identity", {"use_residual": True}, "residual"),
         ("torch.nn.modules.linear.Identity", {"module_input_name": "token_embeddings"}, "pooled vector"),
-        ("torch.nn.modules.linear.Identity", {"out_features": 9}, "do not fit"),
+        ("torch.nn.modules.linear.Identity", {"out_features": 9}, "do not match"),
     ],
 )
 def test_a_dense_module_of_another_kind_is_refused(
@@ -260,7 +260,7 @@ def test_the_default_prompt_of_a_folder_is_its_prefix(bert: Path, tmp_path: Path
     np.testing.assert_allclose(load(folder).encode_texts(["dog"], None)[0], plain[0], atol=1e-6)
     np.testing.assert_allclose(load(f"{folder}?prefix=").encode_texts(["dog"], None)[0], plain[1], atol=1e-6)
     write(folder / "config_sentence_transformers.json", config | {"default_prompt_name": "doc"})
-    with pytest.raises(BackendError, match="'doc' is none of 'prompts'"):
+    with pytest.raises(BackendError, match="'doc' is not in 'prompts'"):
         load(folder)
 
 
@@ -485,5 +485,5 @@ def test_a_dense_layer_is_as_large_as_its_weights(
 ) -> None:
     folder = sentence_folder(bert, tmp_path / "st", {}, "Dense")
     dense(folder / "2_Dense", 8, "Tanh", **changes)
-    with pytest.raises(BackendError, match=r"do not fit its config|'bias' is 1"):
+    with pytest.raises(BackendError, match=r"do not match its config|'bias' is 1"):
         load(folder)

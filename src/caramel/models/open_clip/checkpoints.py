@@ -167,9 +167,7 @@ def read_config(path: Path) -> dict[str, Any]:
 def _iter_checked_values(
     model_cfg: Mapping[str, Any], text: Mapping[str, Any], preprocess: Any
 ) -> Iterator[tuple[str, Any, bool]]:
-    """Yield key, value and validity of all values that are used before open_clip checks them, or that it does
-    not check.
-    """
+    """Yield key, value and validity of all values that open_clip does not check before they are used."""
     quick, options = model_cfg.get("quick_gelu"), text.get("tokenizer_kwargs")
     yield "quick_gelu", quick, quick is None or isinstance(quick, bool)
     yield "tokenizer_kwargs", options, options is None or isinstance(options, dict)
