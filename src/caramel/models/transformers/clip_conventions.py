@@ -55,8 +55,8 @@ def find_end_token(config: Any, tokenizer: Any, name: str) -> int:
         raise BackendError(
             f"Model {name!r}: config.json states {stated!r} as eos_token_id of text_config, but its "
             f"tokenizer ends texts with {end} ({tokenizer.eos_token!r}). transformers would pool a text at "
-            f"{stated!r}, or at its start where it "
-            f'has none. If it was trained to be pooled at the end token, set "eos_token_id": {end} in text_config; otherwise '
+            f"{stated!r}, or at its start where it has none. If it was trained to be pooled at the end "
+            f'token, set "eos_token_id": {end} in text_config; otherwise '
             f"save the tokenizer that it was trained with."
         )
     return int(end)
@@ -68,9 +68,9 @@ def _check_legacy(tokenizer: Any, end: int, name: str) -> None:
     above = [number for number in tokenizer.get_vocab().values() if number > end and number not in added]
     if end == LEGACY or above:
         raise BackendError(
-            f"Model {name!r}: config.json states {LEGACY} as eos_token_id of text_config, with which transformers pools a "
-            f"text at its highest token; {len(above):,} tokens of the vocabulary are above the one that ends a text, {end} "
-            f"({tokenizer.eos_token!r}). The token at which it was trained to be pooled is therefore unknown. "
+            f"Model {name!r}: config.json states {LEGACY} as eos_token_id of text_config, with which "
+            f"transformers pools a text at its highest token; {len(above):,} tokens of the vocabulary are above "
+            f"the one that ends a text, {end} ({tokenizer.eos_token!r}). The token at which it was trained to be pooled is therefore unknown. "
             + (
                 f'If it was the end token, set "eos_token_id": {end} in text_config'
                 if end != LEGACY
