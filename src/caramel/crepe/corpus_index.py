@@ -49,8 +49,7 @@ def build_index(
     size: int = SHARD,
     parser: str = PHRASES,
 ) -> Path:
-    """Write ``index.parquet``: each atom and compound of a corpus with the number of captions that contain
-    it, by name.
+    """Write ``index.parquet``: each atom and compound of a corpus, and how many captions contain it, by name.
 
     Args:
         corpus: file of captions: .txt (one per line), .csv, .jsonl or .parquet.

@@ -1,5 +1,6 @@
-"""Build examples of CREPE-style sets and write them as CREPE's released CSV files (see
-``benchmarks.crepe_files``).
+"""Build examples of CREPE-style sets and write them as CREPE's released CSV files.
+
+See ``benchmarks.crepe_files`` for the format.
 """
 
 from __future__ import annotations

@@ -72,8 +72,9 @@ def format_graph(graph: SceneGraph) -> dict[str, str]:
 def create_caption_writer(
     model: LanguageModel, store: Path, *, seed: int, max_connections: int, max_requests: int | None = None
 ) -> CaptionWriter:
-    """Return a function that writes captions: by a model for graphs of more than ``TEMPLATE`` atoms, else by
-    the template.
+    """Return a function that writes captions of scene graphs.
+
+    Graphs of more than ``TEMPLATE`` atoms are written by a model, others by the template.
 
     Args:
         model: the language model.

@@ -42,9 +42,7 @@ def is_true_of_graph(
         return a != b and ((a, b) in related[number]) != (negated == GraphPosition("rel", number))
 
     def prune_choices(choices: Choices) -> Choices | None:
-        """Return the choices without those that leave a partner or another node no choice; None if a node has
-        none.
-        """
+        """Return the choices without those that leave a partner or another node none; None if a node has none."""
         while True:
             left = dict(choices)
             for number, edge in enumerate(caption_graph.edges):

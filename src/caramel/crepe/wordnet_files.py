@@ -168,8 +168,9 @@ class WordNetThesaurus:
         self._parts = {atom_type: PartOfSpeechReader(folder, name) for atom_type, name in PARTS.items()}
 
     def list_foils(self, atom_type: AtomType, word: str) -> list[str]:
-        """Return antonyms, and words that share a grand-hypernym with a word and are neither its synonyms nor
-        cover it.
+        """Return antonyms, and words that share a grand-hypernym with the word.
+
+        Synonyms, and words that cover the word or are covered by it, are left out.
 
         Adjectives have no hypernyms; those of the noun with the same form are used, as for colours. Foils of
         plurals are plurals.

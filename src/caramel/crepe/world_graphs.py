@@ -89,9 +89,7 @@ def draw_tiled_image(scene: Scene, rng: np.random.Generator) -> npt.NDArray[np.u
 
 
 def build_graph(scene: Scene) -> SceneGraph:
-    """Return the graph of everything true of a scene: each object's name, colour, size and cell, and all
-    relations.
-    """
+    """Return the graph of all facts of a scene: each object's name, colour, size and cell, and all relations."""
     nodes = tuple(
         Node(t.noun, (t.size, t.colour), (t.column * CELL, t.row * CELL, CELL, CELL)) for t in scene.things
     )

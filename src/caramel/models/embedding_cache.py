@@ -139,8 +139,9 @@ class EmbeddingCache:
 
 
 def check_stores(root: str | Path, codes: Collection[str] = ("",)) -> None:
-    """Remove damaged files from the caches of some code, else of all, and print them: a worker's output is
-    not visible.
+    """Remove damaged files from the caches of some code, else of all.
+
+    The files are printed, because a worker's output is not visible.
     """
     for path in sorted(Path(root).glob("*/identity.json")):
         text = path.read_text(encoding="utf-8", errors="replace")

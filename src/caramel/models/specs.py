@@ -159,8 +159,9 @@ def _list_weight_files(path: Path) -> list[Path]:
 
 
 def _find_local_part(target: str) -> str | None:
-    """Return the part of a target that names a file or folder: all of it or the part after its first colon,
-    no option.
+    """Return the part of a target that names a file or folder: all of it, or the part after its first colon.
+
+    The option at the end is not included.
     """
     plain = target if Path(target).exists() else target.partition("?")[0]
     return next((part for part in (plain, plain.partition(":")[2]) if part and Path(part).exists()), None)

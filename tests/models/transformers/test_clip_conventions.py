@@ -150,7 +150,9 @@ def test_an_end_token_with_the_number_two_is_refused(tmp_path: Path) -> None:
     ]
     tokenizer = CLIPTokenizer(vocab={p: i for i, p in enumerate(pieces)}, merges=[], model_max_length=77)
     folder = write(tmp_path / "clip", tokenizer, eos_token_id=2)
-    with pytest.raises(BackendError, match=r"at which it was trained to be pooled is therefore unknown.*caramel\.score"):
+    with pytest.raises(
+        BackendError, match=r"at which it was trained to be pooled is therefore unknown.*caramel\.score"
+    ):
         vectors_of(folder)
 
 

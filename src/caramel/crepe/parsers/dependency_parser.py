@@ -128,8 +128,9 @@ def _list_subjects(verb: Any) -> list[str]:
 
 
 def _list_verbs(noun: Any) -> list[Any]:
-    """Return the verbs whose subject is the noun: in its sentence, and in clauses after it without another
-    subject.
+    """Return the verbs whose subject is the noun.
+
+    These are in its sentence, and in clauses after it without another subject.
     """
     nouns = [noun]  # the nouns that "and" joins to it
     while nouns[-1].dep_ == "conj":

@@ -82,8 +82,9 @@ class PhraseParser:
         return None, 1
 
     def _is_object_next(self, tokens: list[str], at: int) -> bool:
-        """Return whether an object or an attribute follows directly: a noun before a noun is not an object of
-        the image.
+        """Return whether an object or an attribute follows directly.
+
+        A noun before another noun is not an object of the image.
         """
         if at >= len(tokens):
             return False

@@ -125,8 +125,7 @@ class Endpoint:
         read: Callable[[Response], Read | None],
         stop: threading.Event,
     ) -> tuple[Read | None, str] | None:
-        """Return (response, "") or (None, last problem) after ``max_attempts`` attempts; None if it was
-        stopped before.
+        """Return (response, "") or, after ``max_attempts`` attempts, (None, last problem); None if stopped before.
 
         Args:
             session: from ``open_session``.

@@ -1,5 +1,4 @@
-"""Answer multiple-choice questions by chat endpoints of OpenAI's form (``chat.endpoint``), from an image and
-a prompt.
+"""Answer multiple-choice questions about images by chat endpoints of OpenAI's form (``chat.endpoint``).
 
 Models that reason before they answer do not fit into ``MAX_TOKENS``. If the limit is
 ``max_completion_tokens`` (``chat.settings``), which includes the reasoning, it is ``MAX_COMPLETION_TOKENS``.
@@ -63,8 +62,7 @@ class ChatModel:
         return apply_settings(sent, self.endpoint.settings)
 
     def answer_questions(self, questions: Sequence[Question], on_reply: Callable[[int, Reply], None]) -> None:
-        """Send all questions concurrently; ``on_reply`` is called with the index and the response of each as
-        it arrives.
+        """Send all questions concurrently; call ``on_reply`` with the index and the response of each as it arrives.
 
         An error ends the run, but responses to requests in progress are still passed on.
 
@@ -122,9 +120,7 @@ def load_chat(target: str, *, device: str, precision: str, name: str) -> ChatMod
 
 
 def list_chat_problems(target: str) -> list[str]:
-    """Return the reasons why requests to the model would fail: an invalid target, or a server that is not
-    reachable.
-    """
+    """Return why requests to the model would fail: an invalid target, or a server that cannot be reached."""
     try:
         url = parse_target(target)[1]
     except BackendError as error:

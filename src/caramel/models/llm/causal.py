@@ -61,9 +61,7 @@ class CausalLanguageModel:
 
     @property
     def identity(self) -> Identity:
-        """Return what determines the responses: weights, tokenizer with its chat template, end tokens, and
-        the software.
-        """
+        """Return what determines the responses: weights, tokenizer with chat template, end tokens, and software."""
         precision = {"torch.float32": "fp32", "torch.bfloat16": "bf16"}[str(self._model.dtype)]
         device = str(self._model.device)
         return build_identity(
@@ -145,9 +143,7 @@ class CausalLanguageModel:
 
 
 class GumbelMaxProcessor:
-    """Logits processor that adds Gumbel noise: the largest logit is the token sampled at the request's
-    temperature.
-    """
+    """Adds Gumbel noise to logits: the largest is then the token sampled at the request's temperature."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         import torch

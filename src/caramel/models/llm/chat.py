@@ -40,8 +40,9 @@ class ChatLanguageModel:
 
     @property
     def identity(self) -> Identity:
-        """Return what determines the responses, as far as it is visible: two servers may use one name for
-        different weights.
+        """Return what determines the responses, as far as it is visible from outside.
+
+        Two servers may use one name for different weights, so the URL is included.
         """
         identity = {"family": "chat", "url": self.endpoint.url, "model": self.endpoint.model}
         settings = format_settings(self.endpoint.settings)

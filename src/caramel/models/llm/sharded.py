@@ -15,8 +15,9 @@ from caramel.runtime.ray.workers import open_worker_pool
 
 
 class ShardedLanguageModel:
-    """A ``LanguageModel`` on workers of Ray, with one GPU each if the cluster has GPUs; errors are those of
-    the workers.
+    """A ``LanguageModel`` on workers of Ray, with one GPU each if the cluster has GPUs.
+
+    Errors are those of the workers.
 
     Responses equal those of ``CausalLanguageModel``: they depend neither on the batch nor on the worker.
 
@@ -32,8 +33,9 @@ class ShardedLanguageModel:
 
     @functools.cached_property
     def _gpus(self) -> float:
-        """Return how many GPUs a worker takes: one if any node has one at the first call, whatever this
-        machine has.
+        """Return how many GPUs a worker takes: one if any node has one at the first call.
+
+        The GPUs of this machine do not matter.
         """
         with open_ray_session():
             import ray

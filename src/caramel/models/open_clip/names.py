@@ -29,8 +29,9 @@ class ResolvedModel(NamedTuple):
 
 
 def resolve_named_model(target: str) -> ResolvedModel:
-    """Return the model of ``NAME:TAG`` or ``NAME:FILE``; only the config beside a file is read, nothing is
-    downloaded.
+    """Return the model of ``NAME:TAG`` or ``NAME:FILE``.
+
+    Only the config beside a file is read; nothing is downloaded.
 
     Raises:
         BackendError: the name or the tag is unknown, the file does not exist, or the activation is not

@@ -54,8 +54,9 @@ def compute_text_vectors(model: Any, tokens: torch.Tensor, columns: int | None =
 def encode_text_words(
     model: Any, tokens: torch.Tensor, columns: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the result of ``compute_text_vectors``, the projected words (n, columns, d), and a mask of words
-    (n, columns).
+    """Return the vectors of ``compute_text_vectors``, the projected words, and a mask of words.
+
+    The shapes are (n, d), (n, columns, d) and (n, columns).
 
     Start token and padding are not words; the end token is one. The model's tower must pool at the end token
     (``patch_tokens.explain_missing_tokens``).

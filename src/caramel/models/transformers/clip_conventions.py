@@ -74,15 +74,16 @@ def _check_legacy(tokenizer: Any, end: int, name: str) -> None:
             + (
                 f'If it was the end token, set "eos_token_id": {end} in text_config'
                 if end != LEGACY
-                else "transformers reads 2 as said, whatever is meant"
+                else "transformers treats 2 in this way, even where it is the end token"
             )
             + ". Otherwise score it as a pair of functions: caramel.score((encode_images, encode_texts), …)."
         )
 
 
 def crop_as_clip(image_processor: Any) -> Any:
-    """Return a copy of a CLIP's image processor that crops as CLIP's authors do; processors of other classes
-    unchanged.
+    """Return a copy of a CLIP's image processor that crops as CLIP's authors do.
+
+    Processors of other classes are returned unchanged.
     """
     if not type(image_processor).__name__.startswith("CLIPImageProcessor"):
         return image_processor

@@ -45,9 +45,7 @@ def list_dual_problems(target: str) -> list[str]:
 
 
 def _find_contradictions(target: str) -> list[str]:
-    """Return contradictions between config and tokenizer of a CLIP folder about the token at which a text is
-    pooled.
-    """
+    """Return contradictions between a CLIP folder's config and tokenizer about the token for pooling."""
     from transformers import AutoConfig
 
     try:

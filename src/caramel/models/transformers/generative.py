@@ -108,8 +108,9 @@ class GenerativeMatcher:
         text_of: Index,
         batch_size: int | None,
     ) -> Floats:
-        """Return the score of each pair (n,), at most 0 except for ``vgptscore_blind``; see the module's
-        docstring.
+        """Return the score of each pair (n,); see the module's docstring.
+
+        It is at most 0, except for ``vgptscore_blind``.
         """
         if not len(image_of):
             return np.zeros(0)

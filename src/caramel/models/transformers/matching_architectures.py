@@ -125,8 +125,9 @@ def get_text_config(model: Any) -> Any:
 
 
 def encode_token(model: Any, tokenizer: Any, name: str) -> int:
-    """Return the id of [ENC]: it follows [DEC], the token that starts a caption, in the order in which BLIP
-    added them.
+    """Return the id of [ENC].
+
+    It follows [DEC], the token that starts a caption, in the order in which BLIP added them.
 
     Raises:
         BackendError: there is no such token.

@@ -187,9 +187,7 @@ def load_pretrained(
 
 
 def _check_labels(target: str, config: Any) -> None:
-    """Raise a BackendError if a config, or a nested one, has so many labels that their names would fill the
-    memory.
-    """
+    """Raise a BackendError if a config, or a nested one, has so many labels that their names fill the memory."""
     labels = config.get("num_labels")
     if isinstance(labels, int) and labels > MOST_LABELS:
         raise BackendError(

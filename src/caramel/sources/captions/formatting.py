@@ -40,7 +40,8 @@ def _capitalise_first_word(text: str) -> str:
 
 
 def append_suffix(caption: str, suffix: str) -> str:
-    """Return a prompt: the caption with the suffix in place of its final stop, or the caption if there is no
-    suffix.
+    """Return a prompt: the caption with the suffix in place of its final stop.
+
+    Without a suffix, the prompt is the caption.
     """
     return caption.removesuffix(".") + suffix if suffix else caption

@@ -91,8 +91,9 @@ def replace_rel(sentence: Sentence, rng: Rng) -> list[Edit] | str:
 
 
 def _has_living_subject(sentence: Sentence, posture: WordMatch) -> bool:
-    """Return whether the noun before the posture is a person or an animal; an inanimate object that sits also
-    stands.
+    """Return whether the noun before the posture is a person or an animal.
+
+    An inanimate object that sits also stands.
     """
     before = [noun for noun in sentence.nouns if noun.end <= posture.start]
     return bool(before) and before[-1].group in words.LIVING
@@ -105,8 +106,9 @@ def swap_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
 
 
 def swap_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:
-    """Exchange the attributes of two nouns, preferably of one group; neither noun has the other's attribute
-    already.
+    """Exchange the attributes of two nouns, preferably of one group.
+
+    Neither noun may have the other's attribute already.
     """
     holders = [(a, sentence.find_noun(a)) for a in sentence.attributes]
     has = {(noun, attribute.word) for attribute, noun in holders}

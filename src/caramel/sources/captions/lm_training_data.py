@@ -156,8 +156,9 @@ def _replace_first(reading: Reading, old: str, new: str) -> str:
 
 
 def _add_noun(reading: Reading, old: str, new: str) -> str:
-    """Return the caption with a tail that mentions a noun; if there is a tail already, the noun joins another
-    noun.
+    """Return the caption with a tail that mentions a noun.
+
+    If there is a tail already, the noun joins another noun.
     """
     caption = realise_caption(reading)
     if reading.added or reading.alone:

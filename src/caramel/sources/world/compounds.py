@@ -53,8 +53,9 @@ def list_scene_compounds(scene: Scene) -> frozenset[Compound]:
 
 
 def list_meaning_compounds(meaning: Meaning, *, exactly: bool) -> frozenset[Compound]:
-    """Return the compounds of the caption; with ``exactly`` it names all objects, so the number of objects is
-    one too.
+    """Return the compounds of the caption.
+
+    With ``exactly``, the caption names all objects, so the number of objects is a compound too.
     """
     mentions = meaning.mentions
     compounds: list[Compound] = [(m.noun, m.colour) for m in mentions if m.colour]
@@ -67,8 +68,9 @@ def list_meaning_compounds(meaning: Meaning, *, exactly: bool) -> frozenset[Comp
 
 
 def list_split_compounds(pairs: pd.DataFrame) -> tuple[frozenset[Compound], frozenset[Compound]]:
-    """Return the compounds in images of train, and those only in images of test, from a table ``pairs`` with
-    scenes.
+    """Return the compounds in images of train, and those only in images of test.
+
+    ``pairs`` is a table with scenes.
     """
     compounds = {
         split: frozenset().union(*(list_scene_compounds(Scene.from_json(text)) for text in rows.dropna()))
@@ -105,9 +107,7 @@ def draw_held_out_compounds(share: float, *, numbers: Sequence[int], seed: int) 
 
 
 def _deal_choices(rng: np.random.Generator, choices: Sequence[Sequence[str]]) -> list[Compound]:
-    """Return all (noun, choice): a random choice of every noun first, then a second choice of every noun, and
-    so on.
-    """
+    """Return all (noun, choice): a random choice of every noun first, then a second one of every noun …"""
     order = rng.permutation(len(NOUNS)).tolist()
     shuffled = {n: [choices[n][i] for i in rng.permutation(len(choices[n])).tolist()] for n in order}
     rounds = range(max(len(c) for c in choices))
@@ -126,8 +126,9 @@ def assign_split(mentions: Iterable[Mention]) -> str:
 
 
 def is_allowed_in_split(scene: Scene, split: str, kept_out: frozenset[Compound]) -> bool:
-    """Return whether an image may be in a split: its words belong to it, and held-out compounds occur in test
-    alone.
+    """Return whether an image may be in a split.
+
+    Its words must belong to the split, and held-out compounds are allowed in test alone.
     """
     return assign_split(build_mentions(scene.things)) == split and has_only_allowed_compounds(
         scene, split, kept_out

@@ -183,8 +183,9 @@ def _sample_captioned_scene(
 def _sample_caption(
     rng: np.random.Generator, scene: Scene, num_mentioned: int, tail: Tail, settings: SplitSettings
 ) -> Reading | None:
-    """Return the reading of a caption of the split on the scene's first objects; None if ``TRIES`` draws gave
-    none.
+    """Return the reading of a caption of the split on the scene's first objects.
+
+    None is returned if ``TRIES`` draws gave none.
     """
     split, may_stand = settings.split, settings.may_stand
     for _ in range(TRIES):
@@ -220,8 +221,9 @@ def add_tail(meaning: Meaning, tail: Tail) -> Reading:
 def _is_allowed_without_tail(
     before: Meaning, scene: Scene, split: str, may_stand: Callable[[Scene], bool]
 ) -> bool:
-    """Return whether the caption without its tail, and the scene without the tail's noun, are allowed in the
-    split too.
+    """Return whether the caption without its tail is allowed in the split too.
+
+    The same must hold for the scene without the tail's noun.
 
     Captions that end with "nothing else" must meet the same condition. A condition on one tail alone would
     reveal it.

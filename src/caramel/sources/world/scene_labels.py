@@ -35,8 +35,9 @@ class SceneLabels(NamedTuple):
 
 
 def label_scenes(scenes: Iterable[str]) -> SceneLabels:
-    """Return the labels of scenes in JSON (``Scene.to_json``); of two look-alikes in one scene, the last is
-    labelled.
+    """Return the labels of scenes in JSON (``Scene.to_json``).
+
+    If a scene shows two look-alikes, the last one is labelled.
     """
     rows = [Scene.from_json(scene).things for scene in scenes]
     cells = np.zeros((len(rows), len(CATEGORIES)), np.int64)

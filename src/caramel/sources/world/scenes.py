@@ -165,8 +165,9 @@ def is_true_of_objects(meaning: Meaning, objects: tuple[SceneObject, ...], *, ex
 def _list_assignments(
     mentions: Sequence[Mention], objects: Sequence[SceneObject]
 ) -> Iterable[tuple[SceneObject, ...]]:
-    """Return the assignments of a different object to each mention; if nouns are unique, at most the one they
-    allow.
+    """Return the assignments of a different object to each mention.
+
+    If the objects' nouns are unique, only the assignment by noun is possible.
     """
     by_noun = {obj.noun: obj for obj in objects}
     if len(by_noun) < len(objects):
@@ -201,8 +202,9 @@ def sample_scene(rng: np.random.Generator, *, num_objects: int, typical_color_pr
 def sample_meaning(
     rng: np.random.Generator, objects: Sequence[SceneObject], *, absolute_positions: float = 0.0
 ) -> Meaning:
-    """Return a random true meaning of one to three objects: all objects, some attributes, some relations or
-    positions.
+    """Return a random true meaning of one to three objects: all of them, and some of what is true of them.
+
+    The meaning has some attributes, and some relations or positions.
 
     Relations hold between neighbouring mentions: first and second, third and second.
 

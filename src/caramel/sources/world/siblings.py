@@ -61,8 +61,9 @@ def move_objects(rng: np.random.Generator, scene: Scene) -> Scene:
 
 
 def swap_colours(rng: np.random.Generator, scene: Scene) -> Scene:
-    """Return the scene with its colours exchanged among its objects; if all have one colour, with its objects
-    moved.
+    """Return the scene with its colours exchanged among its objects.
+
+    If all objects have one colour, they are moved instead.
     """
     colours = tuple(obj.colour for obj in scene.things)
     orders = sorted({*itertools.permutations(colours)} - {colours})

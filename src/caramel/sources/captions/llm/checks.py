@@ -197,8 +197,10 @@ def _is_plain(caption: str, text: str, max_length_ratio: float) -> bool:
 
 
 def _is_copy(caption: str, text: str, max_similarity: float) -> bool:
-    """Return whether a text equals its caption in all but case, spaces, stops and articles, or in almost all
-    characters.
+    """Return whether a text is a copy of its caption.
+
+    It is a copy if it differs only in case, spaces, stops and articles, or if almost all characters are
+    equal.
     """
     first, second = ([w for w in normalise_words(t) if w not in ARTICLES] for t in (caption, text))
     return first == second or Levenshtein.normalized_similarity(caption, text) >= max_similarity
@@ -207,8 +209,9 @@ def _is_copy(caption: str, text: str, max_similarity: float) -> bool:
 def _evaluate_change(
     old: list[str], new: list[str], change: Change, max_extra_edits: int
 ) -> tuple[bool, bool | None]:
-    """Return whether the text differs by one change, and whether it is at the requested location (None if
-    unknown).
+    """Return whether the text differs by one change, and whether that is at the requested location.
+
+    The second value is None if it is unknown.
     """
     if change.subtype.startswith("swap"):
         return sorted(_strip_articles(old)) == sorted(_strip_articles(new)), _strip_articles(
@@ -250,8 +253,9 @@ def _strip_articles(tokens: Sequence[str]) -> list[str]:
 
 
 def _swap_phrases(tokens: list[str], first: str, second: str) -> list[list[str]]:
-    """Return the words without articles and with two phrases exchanged, once for every two places where these
-    occur.
+    """Return the words without articles and with two phrases exchanged.
+
+    There is one result for every two places where the phrases occur.
     """
     a, b = normalise_words(first), normalise_words(second)
     if a == b or not a or not b:

@@ -53,8 +53,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class ScriptRules:
-    """Rules of scripts: largest number of attempts at a text, required verdicts, thresholds, and who gives
-    some verdicts.
+    """Rules of scripts: number of attempts at a text, required verdicts, thresholds, and sources of verdicts.
 
     ``validate``: whether the model validates its own texts. ``judges``: names of the models that judge texts,
     see ``llm.judge``.

@@ -23,8 +23,9 @@ VerdictScript = Generator[PromptInput, ModelOutput, Verdict]
 
 
 def judge_negative(caption: str, text: str, verdict: Verdict, rules: ScriptRules) -> VerdictScript:
-    """Return the verdict on a negative with those of the judges; they run only if all verdicts before are
-    positive.
+    """Return the verdict on a negative with those of the judges.
+
+    The judges run only if no required check has failed.
     """
     verdict = yield from _judge_grammar(text, verdict, rules)
     if "entailment" in rules.judges and verdict.find_failed_check(rules.required) is None:
@@ -34,8 +35,9 @@ def judge_negative(caption: str, text: str, verdict: Verdict, rules: ScriptRules
 
 
 def judge_paraphrase(caption: str, text: str, verdict: Verdict, rules: ScriptRules) -> VerdictScript:
-    """Return the verdict on a paraphrase with those of the judges; they run only if all verdicts before are
-    positive.
+    """Return the verdict on a paraphrase with those of the judges.
+
+    The judges run only if no required check has failed.
     """
     verdict = yield from _judge_grammar(text, verdict, rules)
     if "entailment" in rules.judges and verdict.find_failed_check(rules.required) is None:
@@ -70,8 +72,7 @@ def _ask_judge(judge: str, given: Mapping[str, str]) -> Generator[PromptInput, M
     if not 0 <= probability <= 1:
         raise DataError(
             f"The response {output.text!r:.80} of the judge {judge!r} is not a probability: table replies is "
-            f"damaged. Use "
-            f"the table as it was published."
+            f"damaged. Use the table as it was published."
         )
     return probability
 
@@ -84,8 +85,7 @@ def compute_judgements(judge: TextJudge, questions: list[PromptInput]) -> list[M
         if not 0 <= value <= 1:
             raise BackendError(
                 f"The judge negatives.language_model.{prompt_input.prompt} returns {value} for "
-                f"{texts!r:.200}, which is not a probability: its "
-                f"weights are damaged. None of these {len(rows):,} scores is stored. Set another folder and "
-                f"rerun."
+                f"{texts!r:.200}, which is not a probability: its weights are damaged. None of these "
+                f"{len(rows):,} scores is stored. Set another folder and rerun."
             )
     return [ModelOutput(f"{value:.{DIGITS}f}", "stop") for value in probabilities]

@@ -57,8 +57,8 @@ def build_named_model(
         elif given != published:
             raise BackendError(
                 f"negatives.language_model.name is {given!r}, but the responses of the {what} in "
-                f"negatives.language_model.replies "
-                f"are from\n{published}\nSet this name, or remove the responses."
+                f"negatives.language_model.replies are from\n{published}\nSet this name, or remove the "
+                f"responses."
             )
 
         def open_published_model() -> Model:
@@ -66,10 +66,8 @@ def build_named_model(
             if given is None and dump_canonical_json(model.identity) != published:
                 raise BackendError(
                     f"The responses in negatives.language_model.replies do not cover all requests to the "
-                    f"{what}, and they "
-                    f"are not from the configured model, but from\n{published}\nUse the params of the data "
-                    f"set that they belong to, or "
-                    f"remove the responses."
+                    f"{what}, and they are not from the configured model, but from\n{published}\nUse the "
+                    f"params of the data set that they belong to, or remove the responses."
                 )
             return model
 

@@ -109,8 +109,8 @@ class Scheduler:
         if self._silence:
             raise BackendError(
                 f"The language model gave no response to {PATIENCE} requests in a row; the last problem was: "
-                f"{self._silence}\n"
-                f"Check the server and its URL, then rerun: responses so far are saved ({self._spent})."
+                f"{self._silence}\nCheck the server and its URL, then rerun: responses so far are saved "
+                f"({self._spent})."
             )
         if self._stop:
             raise ResourceError(
@@ -121,8 +121,7 @@ class Scheduler:
         if self.outcomes and all(outcome.reason == NO_REPLY for outcome in self.outcomes.values()):
             raise BackendError(
                 f"The language model gave no response to any request for {self._total:,} texts. Check the "
-                f"server and its URL, "
-                f"then rerun."
+                f"server and its URL, then rerun."
             )
         return self.outcomes
 

@@ -90,8 +90,9 @@ class LanguageModelSettings:
 
 
 def import_replies(replies: ReplyStore, path: str) -> None:
-    """Import the tables of responses of a file or a folder; errors are those of ``parquet_files`` and
-    ``ReplyStore``.
+    """Import the tables of responses of a file or a folder.
+
+    Errors are those of ``parquet_files`` and ``ReplyStore``.
     """
     for file in list_parquet_files(Path(path)):
         replies.import_table(file)
