@@ -129,7 +129,7 @@ def test_a_token_without_a_row_is_that_error_on_a_gpu_too() -> None:
             "CUDA error: device-side assert triggered\nCUDA kernel errors might be reported later"
         )
 
-    with pytest.raises(BackendError, match="no row for a token"):
+    with pytest.raises(BackendError, match="no embedding for a token"):
         run([1, 2], forward)
 
 

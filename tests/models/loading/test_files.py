@@ -77,7 +77,7 @@ def test_nothing_is_allocated_that_the_weights_could_not_fill(weights: list[Path
     )
     for ask in asks:
         with (
-            pytest.raises(BackendError, match=r"a: the config asks .* 1,000 bytes of weights"),
+            pytest.raises(BackendError, match=r"a: the config describes .* 1,000 bytes of weights"),
             limit_model_size(weights, "a"),
         ):
             ask()
@@ -89,7 +89,7 @@ def test_layers_without_end_are_stopped(weights: list[Path]) -> None:
             for _ in range(1000):
                 torch.nn.Linear(2048, 2048, device="meta")
 
-    with pytest.raises(BackendError, match="the config asks"):
+    with pytest.raises(BackendError, match="the config describes"):
         build()
 
 

@@ -454,11 +454,11 @@ def test_a_module_outside_the_folder_is_refused(path: object, bert: Path, tmp_pa
         ("sentence_bert_config.json", {"max_seq_length": 0}, "'max_seq_length' is 0"),
         ("sentence_bert_config.json", {"max_seq_length": True}, "'max_seq_length' is True"),
         ("sentence_bert_config.json", {"do_lower_case": "false"}, "'do_lower_case' is 'false'"),
-        ("config_sentence_transformers.json", {"default_prompt_name": []}, "none of 'prompts'"),
+        ("config_sentence_transformers.json", {"default_prompt_name": []}, "not in 'prompts'"),
         (
             "config_sentence_transformers.json",
             {"default_prompt_name": "q", "prompts": ["q"]},
-            "none of 'prompts'",
+            "not in 'prompts'",
         ),
         (
             "config_sentence_transformers.json",

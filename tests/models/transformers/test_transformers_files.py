@@ -221,7 +221,7 @@ def test_weights_that_are_missing_are_not_made_up(folder: Path) -> None:
     del state["text_projection.weight"]
     save_file(state, path, metadata={"format": "pt"})
     with pytest.raises(
-        BackendError, match=r"not a whole CLIPModel: 1 of its weights(.|\n)*text_projection\.weight"
+        BackendError, match=r"not a complete CLIPModel: 1 of its weights(.|\n)*text_projection\.weight"
     ):
         load(folder)
 

@@ -70,7 +70,8 @@ def _check_legacy(tokenizer: Any, end: int, name: str) -> None:
         raise BackendError(
             f"Model {name!r}: config.json states {LEGACY} as eos_token_id of text_config, with which "
             f"transformers pools a text at its highest token; {len(above):,} tokens of the vocabulary are above "
-            f"the one that ends a text, {end} ({tokenizer.eos_token!r}). The token at which it was trained to be pooled is therefore unknown. "
+            f"the one that ends a text, {end} ({tokenizer.eos_token!r}). The token at "
+            f"which it was trained to be pooled is therefore unknown. "
             + (
                 f'If it was the end token, set "eos_token_id": {end} in text_config'
                 if end != LEGACY
