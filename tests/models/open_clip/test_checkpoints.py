@@ -104,13 +104,13 @@ def test_a_missing_folder_is_a_clear_error(tmp_path) -> None:
 
 def test_truncated_weights_are_a_clear_error(copy) -> None:
     (copy / WEIGHTS).write_bytes((copy / WEIGHTS).read_bytes()[:1000])
-    with pytest.raises(BackendError, match="damaged|do not match"):
+    with pytest.raises(BackendError, match="damaged"):
         load_checkpoint(copy)
 
 
 def test_a_broken_config_is_a_clear_error(copy) -> None:
     (copy / CONFIG).write_text("{")
-    with pytest.raises(BackendError, match="damaged|do not match"):
+    with pytest.raises(BackendError, match="damaged"):
         load_checkpoint(copy)
 
 
