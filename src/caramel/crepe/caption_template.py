@@ -36,7 +36,9 @@ class _CaptionBuilder:
 
 
 def write_template_caption(graph: SceneGraph) -> Caption:
-    """Return a caption: attributes before objects; subject, relation and object in order; the rest joined by "and a".
+    """Return a caption: attributes before objects; subject, relation and object in order.
+
+    The rest is joined by "and a".
 
     An object that was named before is named again with "the". Example: "tall and blue boy on green grass and
     a bench".

@@ -49,7 +49,9 @@ def select_negatives(
     plausible: PlausibilityScorer | None = None,
     entailed: EntailmentScorer | None = None,
 ) -> list[str]:
-    """Return ``number`` different texts, or fewer if there are fewer: random ones, or the most plausible of a sample.
+    """Return ``number`` different texts, or fewer if there are fewer.
+
+    They are random ones, or the most plausible of a random sample.
 
     Args:
         texts: hard negatives of a caption.
@@ -99,9 +101,9 @@ def write_examples(path: Path, examples: Iterable[Example]) -> int:
 
 @contextmanager
 def open_rejects(path: Path) -> Iterator[tuple[Callable[[Reject], None], Counter[str]]]:
-    """Yield a function that writes and counts a reject as a row of a CSV file (place, reason, text), and the counts.
+    """Yield a function that writes and counts a reject as a row of a CSV file, and the counts by reason.
 
-    The counts are by reason.
+    The columns are place, reason and text.
     """
     counts: Counter[str] = Counter()
     with TemporaryFile("w+", newline="", encoding="utf-8") as file:

@@ -83,7 +83,8 @@ def iter_json_items(path: Path) -> Iterator[tuple[str, Any]]:
                     raise ValueError(f"expected a comma or a bracket, not {character!r}")
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         raise DataError(
-            f"{str(path)!r}, item {number}: not valid JSON, or the file is cut off: {format_value(str(error))}. Download it again."
+            f"{str(path)!r}, item {number}: not valid JSON, or the file is cut off: "
+            f"{format_value(str(error))}. Download it again."
         ) from error
     except OSError as error:
         raise DataError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error

@@ -12,7 +12,7 @@ Choices = Mapping[int, frozenset[int]]  # node of the caption -> nodes of the im
 def is_true_of_graph(
     caption_graph: SceneGraph, image_graph: SceneGraph, words: Thesaurus, negated: GraphPosition | None = None
 ) -> bool:
-    """Return whether the caption's objects can be matched to different objects of the image such that all atoms hold.
+    """Return whether the caption's objects match different objects of the image such that all atoms hold.
 
     A word is true of whatever it covers: "animal" is true of a dog. What is not annotated counts as false.
     Nodes that are connected neither by a relation nor by a common choice are matched separately.

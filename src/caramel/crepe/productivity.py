@@ -1,8 +1,8 @@
-"""Build CREPE's productivity set (Ma et al. 2023, 4.2): captions of 4 to 12 atoms, each with five negatives per type.
+"""Build CREPE's productivity set (Ma et al. 2023, 4.2): captions of 4 to 12 atoms with negatives.
 
-The types are HN-Atom, HN-Swap and HN-Neg. A random walk through an image's graph selects the atoms of the
-caption. The box around their objects is the crop. Captions are written by the template, or by a language
-model (``llm_captions``).
+Each caption has five negatives of each type. The types are HN-Atom, HN-Swap and HN-Neg. A random walk through
+an image's graph selects the atoms of the caption. The box around their objects is the crop. Captions are
+written by the template, or by a language model (``llm_captions``).
 """
 
 from __future__ import annotations

@@ -87,7 +87,9 @@ def is_compound(graph: SceneGraph) -> bool:
 def generate_compound_foils(
     captioned: CaptionedGraph, words: Thesaurus, rng: np.random.Generator
 ) -> Iterator[str]:
-    """Yield captions of two compounds, each with a different atom of the caption's compound replaced; both are false.
+    """Yield captions of two compounds, each with another atom of the caption's compound replaced.
+
+    Both compounds are false.
 
     If there are many pairs of foils, a random sample is used.
     """

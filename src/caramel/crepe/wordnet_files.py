@@ -199,7 +199,7 @@ class WordNetThesaurus:
         ]
 
     def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
-        """Return whether ``general`` equals ``special``, is its synonym, or is a hypernym of it (nouns and verbs)."""
+        """Return whether ``general`` equals ``special``, or is its synonym or (nouns, verbs) its hypernym."""
         part = self._parts[atom_type]
         return general == special or part.find_singular(general) in _list_hypernyms(part, special)
 
@@ -234,7 +234,8 @@ def wordnet_words(target: str) -> WordNetThesaurus:
     lacking += [] if (folder / "noun.exc").is_file() else ["noun.exc"]
     if lacking:
         raise DataError(
-            f"{target!r} lacks {', '.join(lacking)}: give the folder dict of WordNet 3.0 or 3.1 (wordnet.princeton.edu)."
+            f"{target!r} lacks {', '.join(lacking)}: give the folder dict of WordNet 3.0 or 3.1 "
+            f"(wordnet.princeton.edu)."
         )
     return WordNetThesaurus(folder)
 

@@ -195,7 +195,8 @@ def _read_coco(path: Path) -> Captions:
         caption, image_id = read_text_field(note, "caption", where), _parse_id(note, "image_id", where)
         if image_id not in names:
             raise DataError(
-                f"{where}: field 'image_id' = {format_value(image_id)} does not match the id of any image in the file."
+                f"{where}: field 'image_id' = {format_value(image_id)} does not match "
+                f"the id of any image in the file."
             )
         rows.append((names[image_id], caption))
     used = {name for name, _ in rows}

@@ -45,7 +45,8 @@ def read_captions(path: str | Path) -> pd.DataFrame:
     files = list_subtype_files(path) if path.is_dir() else [path]
     if not files or files[0].stem not in SUBTYPES:
         raise DataError(
-            f"{str(path)!r} contains no SugarCrepe-format file. A file is named after its subtype; expected one of:\n"
+            f"{str(path)!r} contains no SugarCrepe-format file. A file is named after its "
+            f"subtype; expected one of:\n"
             f"{format_items([f'{subtype}.json' for subtype in SUBTYPES], len(SUBTYPES))}"
         )
     rows = [row for file in files for row in _iter_rows(file)]

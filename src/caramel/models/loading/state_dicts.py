@@ -153,8 +153,8 @@ def _check_plain(state: Mapping[Any, torch.Tensor], path: Path) -> None:
     for name, value in state.items():
         if what := [word for word, is_so in odd.items() if is_so(value)]:
             raise BackendError(
-                f"Weights {str(path)!r}: {str(name)!r} is {what[0]}. Weights are dense tensors of real numbers: save the model's "
-                f"state dict as such, in float32, float16 or bfloat16."
+                f"Weights {str(path)!r}: {str(name)!r} is {what[0]}. Weights are dense tensors of real "
+                f"numbers: save the model's state dict as such, in float32, float16 or bfloat16."
             )
 
 

@@ -1,4 +1,4 @@
-"""Load models of the family ``dual``: models of transformers that embed images and texts into one space, by type."""
+"""Load models of the family ``dual``: models of transformers that embed images and texts."""
 
 from __future__ import annotations
 

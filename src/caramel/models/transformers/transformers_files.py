@@ -315,7 +315,10 @@ def build_identity(
 
 @contextmanager
 def _lower_verbosity(*, bars: bool) -> Iterator[None]:
-    """Let transformers print only errors, and progress bars only if requested: important messages are raised here."""
+    """Let transformers print only errors, and progress bars only if requested.
+
+    Important messages are raised as errors here.
+    """
     from transformers.utils import logging
 
     level, drawn = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -368,10 +371,10 @@ def _list_missing_shards(folder: Path) -> list[str]:
 
 
 def _is_known_missing(target: str, name: str) -> bool:
-    """Return whether the cache records that a repository has no such file: a file's absence alone does not prove it.
+    """Return whether the cache records that a repository has no such file.
 
-    The file may not have been downloaded yet. A complete copy has all files; one of them is
-    ``.gitattributes``, which is never downloaded alone.
+    A file's absence alone does not prove it. The file may not have been downloaded yet. A complete copy has
+    all files; one of them is ``.gitattributes``, which is never downloaded alone.
     """
     from huggingface_hub import _CACHED_NO_EXIST, try_to_load_from_cache
 

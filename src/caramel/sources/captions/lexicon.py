@@ -228,7 +228,7 @@ def _write_existential(sentence: Sentence) -> str | None:
 
 
 def _can_be_finite(word: str) -> bool:
-    """Return whether a word may be a second verb. Where it may, no paraphrase is written, so that none is broken."""
+    """Return whether a word may be a second verb; if so, no paraphrase is written, to avoid broken ones."""
     if word in words.FINITE:
         return True
     return word.endswith("s") and word not in words.NOT_FINITE and word not in list_plurals()

@@ -62,7 +62,7 @@ class TrainingExample(NamedTuple):
 
 
 def sample_example(rng: Rng) -> TrainingExample:
-    """Return a training example on a random caption of the world; all prompts that apply to it are equally likely."""
+    """Return a training example on a random caption of the world; all applicable prompts are equally likely."""
     while True:
         reading = _sample_reading(rng)
         name = _draw_item(rng, [name for name in list_prompt_names() if name != OF_GRAPHS])
@@ -135,7 +135,7 @@ def _draw_other_word(reading: Reading, part: str, old: str, rng: Rng) -> str:
 
 
 def _draw_added_word(reading: Reading, part: str, old: str, rng: Rng) -> str:
-    """Return a noun that is not in the caption, or an attribute that the noun lacks; any attribute if it has both."""
+    """Return a noun that the caption lacks, or an attribute that the noun lacks (any if it has both)."""
     if part == "obj":
         return _draw_other_word(reading, part, old, rng)
     mention = next(m for m in reading.whole.mentions if m.noun == old)

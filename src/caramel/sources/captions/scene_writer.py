@@ -89,9 +89,10 @@ def write_paraphrase(reading: Reading, rng: Rng) -> str:
 
 
 def _may_stand(meaning: Meaning, split: str, tested: frozenset[Compound], unless: Meaning | None) -> bool:
-    """Return whether a caption is allowed in a split: its words are of the split, and so is some image that shows it.
+    """Return whether a caption is allowed in a split.
 
-    That image must make ``unless`` false.
+    Its words must belong to the split, and so must some image that shows it. That image must make ``unless``
+    false.
     """
     if assign_split(meaning.mentions) != split:
         return False

@@ -80,7 +80,7 @@ ALONE = " along with nothing else"  # as many words as a tail that adds a noun
 
 @dataclass(frozen=True)
 class Reading:
-    """The content and the form of a caption: the meaning without the tail, the index of the pattern, and the tail."""
+    """Content and form of a caption: the meaning without the tail, the pattern's index, and the tail."""
 
     meaning: Meaning
     pattern: int

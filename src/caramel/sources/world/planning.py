@@ -124,10 +124,11 @@ _thing = functools.cache(SceneObject)  # there are a few hundred
 def _choose_looks(
     mentions: Sequence[Mention], replaced: Sequence[Mention], scene: Scene, rng: np.random.Generator
 ) -> tuple[Look, ...]:
-    """Return the look of each mentioned object with the fewest changes: the caption's attributes, else the old ones.
+    """Return the look of each mentioned object with the fewest changes.
 
-    The old attributes are those of the scene's object of that noun, or of the object at that index in the
-    positive caption. Where there is neither, they are drawn at random.
+    It has the caption's attributes, else the old ones. The old attributes are those of the scene's object of
+    that noun, or of the object at that index in the positive caption. Where there is neither, they are drawn
+    at random.
     """
     looks = {t.noun: (t.colour, t.size) for t in scene.things}
     chosen = []

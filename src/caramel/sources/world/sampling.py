@@ -104,7 +104,7 @@ def sample_pairs(
 def _iter_group(
     seeds: Sequence[int], size: int, settings: SplitSettings
 ) -> Iterator[tuple[Scene, Reading, np.random.Generator]]:
-    """Yield the scenes of a group (the first and its siblings), their captions' readings, and the random generators.
+    """Yield the scenes of a group (the first and its siblings), their captions, and the random generators.
 
     Args:
         seeds: seeds of the first scene; for a sibling, its number in the group is appended.

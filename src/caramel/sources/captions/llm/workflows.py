@@ -182,7 +182,7 @@ def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
 def _validate_paraphrase(
     caption: str, text: str, verdict: Verdict, attempt: int
 ) -> Generator[PromptInput, ModelOutput, tuple[Verdict, str]]:
-    """Return the verdict with the validator's and the problem that it names, or why the validator gave no answer."""
+    """Return the verdict with the validator's, and the problem that it names or why it gave no answer."""
     given = {"first": caption, "second": text}
     answer: Answer | str = yield from ask_until_valid(PromptInput("validate_paraphrase", given, attempt, 0.0))
     if isinstance(answer, str):
