@@ -106,7 +106,7 @@ def test_all_is_rebuilt_from_replies_where_neither_writer_nor_judges_are_at_hand
     with pytest.raises(BackendError, match="'gone'"):
         judged(server.url, tmp_path / "third", folder, attempts=2, similar=0.1, replies=str(known), **gone)
     other = {**gone, "target": "chat:other@http://127.0.0.1:9/v1"}
-    with pytest.raises(BackendError, match="do not answer all that is asked of the writer of negatives"):
+    with pytest.raises(BackendError, match="do not cover all requests to the writer of negatives"):
         judged(server.url, tmp_path / "third", folder, attempts=2, similar=0.1, replies=str(known), **other)
 
 
