@@ -30,6 +30,7 @@ from caramel.benchmarks.image_files import check_images
 from caramel.evaluation.scores.encoding import RunConfig
 from caramel.evaluation.scores.scoring import compute_similarities
 from caramel.interfaces.benchmark import Comparisons
+from caramel.interfaces.settings import Compute
 from caramel.runtime.environment import be_quiet
 from caramel.runtime.ray.sharded_map import map_in_threads
 
@@ -112,7 +113,7 @@ def score_batched(
         keys = check_images(task.images, "sugarcrepe")
         checked = time.perf_counter() - start
         rows = compute_similarities(
-            task, keys, RunConfig(spec, device, precision, None, str(store), "inline"), benchmark="s"
+            task, keys, RunConfig(spec, Compute(device, precision), None, str(store), "inline"), benchmark="s"
         )
         seconds = time.perf_counter() - start
     took = {

@@ -12,6 +12,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -28,7 +29,7 @@ from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 from caramel.sources.images.candidates import derive_candidate_seed
-from caramel.sources.images.diffusion import load_pipeline
+from caramel.sources.images.diffusion import Sampling, load_pipeline
 from caramel.sources.images.editing import draw_pairs
 from caramel.sources.images.generation import build_prompts, choose_negatives
 from caramel.sources.images.judges import ReadingJudge
@@ -74,7 +75,7 @@ def load_prompts(data: Path) -> list[dict[str, str]]:
 
 
 def measure_faithfulness(
-    folder: Path, rows: Sequence[dict[str, str]], captions: Sequence[str], **how: Any
+    folder: Path, rows: Sequence[dict[str, str]], captions: Sequence[str], sampling: Sampling
 ) -> str:
     """Draw a candidate of each row and say how many were faithful, and what that cost."""
     torch.set_num_threads(1)
@@ -84,10 +85,14 @@ def measure_faithfulness(
     triples = [(*pair, seed) for pair, seed in zip(scenes, seeds, strict=True)]
     image_pairs: list[Any] = []
     spent = measure_cpu_time(
-        lambda: image_pairs.extend(draw_pairs(pipeline, options, triples, suffix="", batch_size=256, **how))
+        lambda: image_pairs.extend(
+            draw_pairs(pipeline, options, triples, suffix="", batch_size=256, sampling=sampling)
+        )
     )
     products = count_flops(
-        lambda: list(draw_pairs(pipeline, options, triples[:32], suffix="", batch_size=256, **how))
+        lambda: list(
+            draw_pairs(pipeline, options, triples[:32], suffix="", batch_size=256, sampling=sampling)
+        )
     )
     products *= len(rows) / 32
     judge = ReadingJudge(allow_unmentioned_objects=False)
@@ -97,7 +102,7 @@ def measure_faithfulness(
     )
     faithful = np.minimum(positive, negative)
     return (
-        f"{how}: faithful {faithful.mean():.3f} of {len(rows)} (positive {positive.mean():.3f}, negative {negative.mean():.3f}), "
+        f"{asdict(sampling)}: faithful {faithful.mean():.3f} of {len(rows)} (positive {positive.mean():.3f}, negative {negative.mean():.3f}), "
         f"{1000 * spent / len(rows):.1f} ms a pair, least {1000 * products / len(rows) / measure_flop_rate('fp32'):.1f} ms"
     )
 
@@ -160,7 +165,7 @@ def main(
         positives = captions[refined.loc[[row["negative_id"] for row in rows], "pair_id"]].tolist()
         for g in guidance:
             for s in steps:
-                print(measure_faithfulness(out, rows, positives, guidance=g, steps=s), flush=True)
+                print(measure_faithfulness(out, rows, positives, Sampling(g, s)), flush=True)
 
 
 if __name__ == "__main__":

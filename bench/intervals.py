@@ -32,6 +32,7 @@ from caramel.evaluation.results.paired_tests import compare_hits
 from caramel.interfaces.benchmark import Benchmark
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
+from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import bootstrap_means, compute_means, count_clusters, fraction_intervals
 
 Floats = npt.NDArray[np.float64]
@@ -112,7 +113,7 @@ def compare_trials(a: Floats, b: Floats, clusters: Clusters, seed: int) -> pd.Da
     """Return the comparison of each trial. a, b: (seeds, n, trials)."""
     rows = pd.DataFrame({"image_id": clusters, "subsets": [[] for _ in clusters]})
     metrics = [str(n) for n in range(a.shape[2])]
-    return compare_hits(a, b, rows, metrics, lambda _: False, resamples=RESAMPLES, seed=seed)
+    return compare_hits(a, b, rows, metrics, lambda _: False, bootstrap=Bootstrap(RESAMPLES, seed))
 
 
 def measure_null_errors(
@@ -206,7 +207,7 @@ def measure_familywise_error(rng: np.random.Generator, trials: int) -> Result:
         parts = rng.integers(0, 4, size=len(clusters))
         a, b = (_draw_similarities(rng, clusters, parts, name) for name in ("a", "b"))
         comparison = compare_models(
-            [a], [b], {"simulated": benchmark}, resamples=100, seed=int(rng.integers(2**31))
+            [a], [b], {"simulated": benchmark}, bootstrap=Bootstrap(100, int(rng.integers(2**31)))
         )
         claims += bool(comparison["significant"].any())
     return Result("100 images, 18 claims: any after Holm's correction", claims / trials, 0.0, 0.055, trials)

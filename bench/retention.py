@@ -39,6 +39,7 @@ from caramel.training.data.examples import load_examples
 from caramel.training.loop.contrastive import compute_validation_metrics, train_clip
 from caramel.training.variants import resolve_steps, set_up, split_rows
 from caramel.training.weight_averaging import interpolate_weights
+from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import summarise_seeds
 
 BASE, ASSEMBLED, SCENES = Path("data/base"), Path("data/assemble"), Path("data/scenes")
@@ -80,7 +81,7 @@ def compute_change(a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], measure
     )
     if len(b) > 1:
         of_a, of_b = of_a - of_b, np.zeros_like(of_b[:1])
-    comparison = compare_hits(of_a, of_b, a[0], [metric], parts.__contains__, resamples=1000, seed=0)
+    comparison = compare_hits(of_a, of_b, a[0], [metric], parts.__contains__, bootstrap=Bootstrap(1000, 0))
     return comparison[comparison["subset"] == subset].iloc[0]
 
 

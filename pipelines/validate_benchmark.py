@@ -20,7 +20,7 @@ SUMMARY = "data/validate_benchmark/summary.json"
 
 def validate_benchmark(config: Config) -> None:
     """Run the suites on instances, training set, images and blind accuracy; write what they found."""
-    knobs, index = config.validate_benchmark, INPUTS / "images.parquet"
+    index = INPUTS / "images.parquet"
     images = read_table(IMAGES, index)
     instances = read_table(INSTANCES, INPUTS / "instances.parquet")
     summaries = gates.validate_benchmark(
@@ -30,14 +30,9 @@ def validate_benchmark(config: Config) -> None:
         ImageStore(index, images),
         read_table(SCORES, "data/refine/scores.parquet", only=("negative_id", set(instances["instance_id"]))),
         read_table(SCORES, "data/image_scores/scores.parquet"),
-        blind_tolerance=knobs.blind_tolerance,
-        acceptance=knobs.acceptance,
-        blind_exempt=knobs.blind_exempt,
+        thresholds=gates.BenchmarkThresholds(**config.validate_benchmark.model_dump()),
         folds=config.scores.folds,
-        image_tolerance=knobs.image_tolerance,
-        image_exempt=knobs.image_exempt,
         image_folds=config.image_scores.folds,
-        max_subtype_share=knobs.max_subtype_share,
         folder=Path("expectations"),
         docs_folder=Path("work/data_docs"),
     )

@@ -21,7 +21,6 @@ SUMMARY = Path("data/validate_captions/summary.json")
 
 def validate_captions(config: Config) -> None:
     """Run the suites on pairs, negatives, paraphrases and blind accuracy; write what they found."""
-    knobs = config.validate_captions
     pairs = read_table(PAIRS, INPUTS / "pairs.parquet")
     if config.filter_images.faithfulness_threshold is None:
         check_enough(pairs)
@@ -34,10 +33,7 @@ def validate_captions(config: Config) -> None:
             read_table(NEGATIVES, "data/negatives/negatives.parquet", ["negative_id", "pair_id", "type"]),
             read_table(REJECTS, INPUTS / "rejects.parquet"),
         ),
-        min_pairs=knobs.min_pairs,
-        blind_tolerance=knobs.blind_tolerance,
-        acceptance=knobs.acceptance,
-        blind_exempt=knobs.blind_exempt,
+        thresholds=gates.CaptionThresholds(**config.validate_captions.model_dump()),
         folds=config.scores.folds,
         seed=config.scores.seed,
         folder=Path("expectations"),

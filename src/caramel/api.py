@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from caramel.errors import ConfigError
+from caramel.utils.resampling import Bootstrap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,8 +138,7 @@ def score(
             live,
             benchmark,
             batch_size=batch_size,
-            n_bootstrap=n_bootstrap,
-            seed=seed,
+            bootstrap=Bootstrap(n_bootstrap, seed),
             out=None if out is None else Path(out),
         )
 
@@ -170,7 +170,7 @@ def metrics(
 
     _check_number("n_bootstrap", n_bootstrap, *RESAMPLES)
     _check_number("seed", seed, 0, None)
-    return compute_frame_metrics(frame, benchmark, n_bootstrap=n_bootstrap, seed=seed)
+    return compute_frame_metrics(frame, benchmark, bootstrap=Bootstrap(n_bootstrap, seed))
 
 
 def compare(
@@ -204,7 +204,7 @@ def compare(
 
     _check_number("n_bootstrap", n_bootstrap, *RESAMPLES)
     _check_number("seed", seed, 0, None)
-    return compare_frames(a, b, resamples=n_bootstrap, seed=seed)
+    return compare_frames(a, b, bootstrap=Bootstrap(n_bootstrap, seed))
 
 
 def audit_captions(

@@ -7,6 +7,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from blind_scores import score_columns
 from scripts import load_script
 
 from caramel.blind.text.linear_probe import score_with_probe, score_with_shrunk_probe
@@ -101,7 +102,7 @@ def test_a_strong_penalty_finds_on_few_rows_what_words_alone_drown_in(simulation
         rows = simulation.draw_planted_rows("word", 0.2, rows=600, seed=seed)
         texts = [rows[name].tolist() for name in ("caption", "negative_caption", "image_id")]
         for attacker in (score_with_shrunk_probe, score_with_probe):
-            true, false = attacker(*texts, folds=5, seed=3)
+            true, false = score_columns(attacker, *texts, folds=5, seed=3)
             found.append(float(np.mean((true > false) + 0.5 * (true == false))))
     strong, weak = np.reshape(found, (4, 2)).mean(axis=0)
     assert strong > 0.57 > weak

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from caramel.blind.cross_validation import fit_pair_weights, group_folds, score_out_of_fold
 from caramel.blind.scorers import deduplicate_texts
 from caramel.utils.hashing import assign_folds
+from caramel.utils.resampling import CrossValidation
 
 
 def drawn(seed: int = 0, rows: int = 200) -> tuple[list[str], list[str], list[str]]:
@@ -25,7 +26,7 @@ def test_an_item_and_a_group_never_stand_on_both_sides():
         seen.append((learned, scored))
         return np.zeros(len(scored))
 
-    score_out_of_fold(texts, sides, groups, learn, folds=5, seed=3, cap=10**6)
+    score_out_of_fold(texts, sides, CrossValidation(groups, 5, 3), learn, cap=10**6)
     images = {}
     for group, pair in zip(groups, map(tuple, sides.T.tolist()), strict=True):
         images.setdefault(pair, set()).add(group)
@@ -46,7 +47,7 @@ def test_it_learns_from_so_many_pairs_at_most():
         sizes.append(learned.shape[1])
         return np.zeros(len(scored))
 
-    score_out_of_fold(texts, sides, groups, learn, folds=5, seed=3, cap=20)
+    score_out_of_fold(texts, sides, CrossValidation(groups, 5, 3), learn, cap=20)
     assert sizes == [20] * 5
 
 
@@ -74,17 +75,17 @@ def test_features_without_a_difference_and_too_few_pairs_have_no_weight():
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.booleans()), max_size=20), st.integers(2, 5))
 def test_nobody_is_judged_by_what_was_learned_from_his_own_group(rows, folds):
-    groups, taught = [g for g, _ in rows], np.array([t for _, t in rows], dtype=bool)
-    for given_taught in (None, taught):
-        parts = group_folds(groups, folds=folds, seed=1, taught=given_taught)
+    groups, train_only = [g for g, _ in rows], np.array([t for _, t in rows], dtype=bool)
+    for given_train_only in (None, train_only):
+        parts = group_folds(CrossValidation(groups, folds, 1, given_train_only))
         judged = np.sum([part.test for part in parts], axis=0) if parts else np.zeros(len(rows))
-        expected = np.ones(len(rows)) if given_taught is None else ~taught
+        expected = np.ones(len(rows)) if given_train_only is None else ~train_only
         assert (judged == expected).all()
         for here, learned in parts:
             mine = {groups[i] for i in np.flatnonzero(here)}
-            may = np.ones(len(rows), dtype=bool) if given_taught is None else taught
+            may = np.ones(len(rows), dtype=bool) if given_train_only is None else train_only
             fold = {groups[i] for i in np.flatnonzero(may & ~learned)}
             assert not mine & {groups[i] for i in np.flatnonzero(learned)}
             assert fold <= mine  # nothing else is left out
-    if taught.any() and not {g for g, t in rows if t} & {g for g, t in rows if not t}:
-        assert len(group_folds(groups, folds=folds, seed=1, taught=taught)) == int((~taught).any())
+    if train_only.any() and not {g for g, t in rows if t} & {g for g, t in rows if not t}:
+        assert len(group_folds(CrossValidation(groups, folds, 1, train_only))) == int((~train_only).any())

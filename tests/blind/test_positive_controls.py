@@ -12,6 +12,7 @@ from teaching import TEACHERS
 
 from caramel.blind.positive_control import MARK, PLANTED, compute_positive_control
 from caramel.blind.scorer_specs import list_scorers, load_scorer
+from caramel.utils.resampling import CrossValidation
 from caramel.utils.stats import share_interval, variance_factor
 
 ROWS, FOLDS = 120, 3
@@ -59,7 +60,7 @@ def test_the_control_is_of_so_many_rows_at_most_of_all_types(monkeypatch: pytest
 def told(name: str, positives: list[str], negatives: list[str]) -> tuple[float, float, float]:
     """Return how often a scorer's score of the true caption is the higher one, and the interval."""
     true, false = load_scorer(name, both=True)(
-        positives, negatives, [f"i{n}" for n in range(ROWS)], folds=FOLDS, seed=3
+        positives, negatives, CrossValidation([f"i{n}" for n in range(ROWS)], FOLDS, 3)
     )
     row = np.arange(ROWS)
     return share_interval(

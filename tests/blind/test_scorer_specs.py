@@ -9,6 +9,7 @@ from caramel.blind.text.linear_probe import score_with_edit_probe
 from caramel.blind.text.surface import length
 from caramel.errors import BackendError
 from caramel.registry import SCORERS
+from caramel.utils.resampling import CrossValidation
 
 
 def test_a_name_is_its_scorer():
@@ -69,5 +70,5 @@ def test_pairs_are_scored_by_a_spec_with_a_target(tmp_path, monkeypatch):
     )
     found = score_pairs(pairs, negatives, scorers=[spec, "length"], folds=2, seed=3)
     assert found["scorer"].tolist() == [spec, spec, "length", "length"]
-    alone = load_scorer(spec)(["the cat."], ["a red dog."], ["j"], folds=2, seed=3)
+    alone = load_scorer(spec)(["the cat."], ["a red dog."], CrossValidation(["j"], 2, 3))
     assert found.loc[0, ["positive_score", "negative_score"]].tolist() == np.concatenate(alone).tolist()

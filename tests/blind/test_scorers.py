@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from blind_scores import score_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t
@@ -23,6 +24,7 @@ from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.contracts import check_table
 from caramel.schemas.scores import SCORES
 from caramel.utils.hashing import assign_folds, compute_stable_keys
+from caramel.utils.resampling import CrossValidation
 from caramel.utils.stats import share_interval, wilson_interval
 from caramel.utils.text import extract_words
 
@@ -66,25 +68,28 @@ def images(rows: int) -> list[str]:
 @pytest.mark.parametrize("name", ALL)
 def test_a_scorer_ties_on_equal_texts(name):
     scorer = SCORERS[name].load("")
-    positive, negative = scorer(["A cat."] * 9, ["A cat."] * 9, images(9), folds=3, seed=3)
+    positive, negative = scorer(["A cat."] * 9, ["A cat."] * 9, CrossValidation(images(9), 3, 3))
     assert (positive == negative).all()
 
 
 @pytest.mark.parametrize("name", [found.name for found in list_scorers() if found.missing is None])
 def test_what_is_learned_elsewhere_knows_nothing_of_the_labels_that_it_judges(name):
     pairs, negatives = frames(60)
-    sides, taught = [pairs["caption"].tolist(), negatives["negative_caption"].tolist()], np.arange(60) < 40
+    sides, train_only = (
+        [pairs["caption"].tolist(), negatives["negative_caption"].tolist()],
+        np.arange(60) < 40,
+    )
     groups = [f"i{i}" for i in range(50)] + [
         f"i{i}" for i in range(30, 40)
-    ]  # ten rows share a taught one's image
+    ]  # ten rows share a training one's image
     scorer = SCORERS[name].load("")
-    found = np.stack(scorer(*sides, groups, folds=3, seed=3, taught=taught))
+    found = np.stack(score_columns(scorer, *sides, groups, folds=3, seed=3, train_only=train_only))
     turned = [
         [b if i >= 40 else a for i, (a, b) in enumerate(zip(*order, strict=True))]
         for order in (sides, sides[::-1])
     ]
-    again = np.stack(scorer(*turned, groups, folds=3, seed=3, taught=taught))
-    assert again[:, ~taught] == pytest.approx(found[::-1, ~taught], abs=1e-6)
+    again = np.stack(score_columns(scorer, *turned, groups, folds=3, seed=3, train_only=train_only))
+    assert again[:, ~train_only] == pytest.approx(found[::-1, ~train_only], abs=1e-6)
     assert ((found >= 0) & (found <= 1)).all()
 
 
@@ -208,21 +213,23 @@ def test_of_one_image_nothing_is_known_of_the_spread():
 
 def test_scores_of_who_learned_from_other_rows_are_those_of_the_scorer_type_by_type():
     pairs, negatives = frames(60)
-    taught = negatives.iloc[1::2].query("type != 'add'")  # which is then learned from all others
+    train_only = negatives.iloc[1::2].query("type != 'add'")  # which is then learned from all others
     judged = negatives.iloc[::2]
-    found = score_pairs(pairs, judged, scorers=["probe", "length"], folds=3, seed=1, taught=taught)
+    found = score_pairs(pairs, judged, scorers=["probe", "length"], folds=3, seed=1, train_only=train_only)
     assert found["negative_id"].tolist() == judged["negative_id"].tolist() * 2
-    both = pd.concat([judged, taught]).merge(pairs, on="pair_id")
+    both = pd.concat([judged, train_only]).merge(pairs, on="pair_id")
     for kind in judged["type"].unique():
-        mine = both["negative_id"].isin(taught["negative_id"]) & (
-            (both["type"] == kind) | ~(taught["type"] == kind).any()
+        mine = both["negative_id"].isin(train_only["negative_id"]) & (
+            (both["type"] == kind) | ~(train_only["type"] == kind).any()
         )
         rows = both[mine | (both["negative_id"].isin(judged["negative_id"]) & (both["type"] == kind))]
-        is_taught = rows["negative_id"].isin(taught["negative_id"]).to_numpy()
+        is_train_only = rows["negative_id"].isin(train_only["negative_id"]).to_numpy()
         columns = (rows[c].tolist() for c in ("caption", "negative_caption", "image_id"))
-        positive, _ = SCORERS["probe"].load("")(*columns, folds=3, seed=1, taught=is_taught)
+        positive, _ = score_columns(
+            SCORERS["probe"].load(""), *columns, folds=3, seed=1, train_only=is_train_only
+        )
         expected = dict(zip(rows["negative_id"], positive, strict=True))
-        for name in rows.loc[~is_taught, "negative_id"]:
+        for name in rows.loc[~is_train_only, "negative_id"]:
             one = found[(found["scorer"] == "probe") & (found["negative_id"] == name)]
             assert one["positive_score"].item() == pytest.approx(expected[name], abs=1e-6)
 
@@ -275,7 +282,7 @@ def test_the_interval_is_one_and_the_same_in_file_gate_and_audit_for_any_number_
 )
 def test_a_scorer_of_ones_own_that_gives_no_score_is_named_with_text_and_value(given, said, monkeypatch):
     module = types.ModuleType("mine")
-    score = lambda positives, negatives, groups, **_: given and ([0.5] * len(positives), given)  # noqa: E731
+    score = lambda positives, negatives, cv: given and ([0.5] * len(positives), given)  # noqa: E731
     module.MINE = create_model_free_spec("mine", "of a test", score)
     monkeypatch.setitem(sys.modules, "mine", module)
     monkeypatch.setitem(SCORERS.targets, "mine", "mine:MINE")

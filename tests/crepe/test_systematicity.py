@@ -128,7 +128,7 @@ def test_rejects_are_whole_also_after_an_error_and_those_before_stay_until_then(
 
     with pytest.raises(DataError, match="nothing"):
         fail()
-    assert path.read_text(encoding="utf-8").splitlines() == ["place,reason,text", "here,no use,é"]
+    assert path.read_text(encoding="utf-8").splitlines() == ["location,reason,text", "here,no use,é"]
 
 
 def test_the_lists_take_no_target() -> None:

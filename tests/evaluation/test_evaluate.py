@@ -17,21 +17,21 @@ from caramel.evaluation.benchmark_source import BenchmarkSource
 from caramel.evaluation.evaluate import Evaluation, run_evaluation, take_turns
 from caramel.evaluation.preflight import find_problems
 from caramel.evaluation.scores import encoding
+from caramel.interfaces.settings import Compute, Execution
 from caramel.models.specs import open_model
 from caramel.runtime.ray import sharded_map, trials
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS
+from caramel.utils.resampling import Bootstrap
 
 SETTINGS = {
-    "device": "cpu",
-    "precision": "fp32",
+    "compute": Compute("cpu", "fp32"),
     "batch_size": None,
-    "n_bootstrap": 100,
-    "seed": 0,
-    "executor": "inline",
+    "bootstrap": Bootstrap(100, 0),
+    "execution": Execution("inline", Path("trials"), 1.0),
     "store": "store",
-    "folder": "trials",
 }
+RAY = Execution("ray", Path("trials"), 1.0)
 
 
 def jpeg(number: int) -> bytes:
@@ -68,7 +68,7 @@ def test_each_distinct_image_and_caption_is_encoded_once_and_never_again(source:
     assert isinstance(first, encoders.CountingEncoder)
     assert len(first.images) == 6
     assert len(first.texts) == len(set(first.texts)) == 12 + 24
-    again = run(source, "a=counting:16", folder="other trials")
+    again = run(source, "a=counting:16", execution=Execution("inline", Path("other trials"), 1.0))
     second = encoders.opened["a"]
     assert isinstance(second, encoders.CountingEncoder)
     pd.testing.assert_frame_equal(again.similarities, found.similarities)
@@ -108,7 +108,7 @@ def test_what_is_broken_in_a_store_is_said_before_workers_whom_nobody_hears_use_
 
     monkeypatch.setattr(trials, "tune_grid", stop)
     with pytest.raises(KeyboardInterrupt):
-        run(source, "a=counting:16", "b=counting:8", executor="ray")
+        run(source, "a=counting:16", "b=counting:8", execution=RAY)
     said = capsys.readouterr().err
     assert len(broken) == said.count("made again") == 2
     assert all(str(path) in said and not path.exists() for path in broken)
@@ -274,7 +274,9 @@ def test_changed_candidates_are_ranked_anew(source: BenchmarkSource, tmp_path: P
     assert before["n_above"].tolist() != after["n_above"].tolist()
     path = tmp_path / "other trials"
     fresh = run(
-        BenchmarkSource("whatsup_a", str(folder), str(folder)), "a=counting:16", folder=str(path)
+        BenchmarkSource("whatsup_a", str(folder), str(folder)),
+        "a=counting:16",
+        execution=Execution("inline", path, 1.0),
     ).similarities
     pd.testing.assert_frame_equal(after, fresh)
 
@@ -314,7 +316,12 @@ def test_trials_that_run_together_are_of_other_models_and_none_is_left_out(
 def test_ray_gives_the_same_tables_as_one_process(source: BenchmarkSource, clip_folder: Path) -> None:
     spec = f"tiny=open_clip:{clip_folder}"
     inline = run(source, spec)
-    alone = run(source, spec, executor="ray", store="store of one", folder="trials of one")
+    alone = run(source, spec, execution=Execution("ray", Path("trials of one"), 1.0), store="store of one")
     pd.testing.assert_frame_equal(alone.similarities, inline.similarities)
-    grid = run(source, spec, "again=" + spec.partition("=")[2], executor="ray", folder="trials of two")
+    grid = run(
+        source,
+        spec,
+        "again=" + spec.partition("=")[2],
+        execution=Execution("ray", Path("trials of two"), 1.0),
+    )
     pd.testing.assert_frame_equal(grid.metrics[grid.metrics["model"] == "tiny"], inline.metrics)

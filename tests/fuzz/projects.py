@@ -22,6 +22,7 @@ from caramel.schemas.io import build_frame, write_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.scenes import Scene, SceneObject
+from caramel.utils.resampling import Bootstrap
 
 HERE = Path()
 
@@ -221,7 +222,7 @@ def answers() -> None:
     ]
     frame = build_frame(ANSWERS, rows)
     write_table(ANSWERS, frame, "data/a/answers.parquet")
-    found = summarise_answers(frame, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, n_bootstrap=100, seed=0)
+    found = summarise_answers(frame, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, bootstrap=Bootstrap(100, 0))
     write_table(METRICS, found, "data/a/metrics.parquet")
 
 

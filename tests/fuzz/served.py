@@ -92,7 +92,7 @@ def replies() -> None:
     server = chat_server.ChatServer(obliging)
     try:
         pairs = build_frame(PAIRS, rows)
-        out = asked(server.url, Path("work/replies"), pairs, attempts=1)
+        out = asked(server.url, Path("work/replies"), pairs, max_attempts=1)
     finally:
         server.close()
     Path("inputs/replies").mkdir(parents=True)

@@ -16,6 +16,7 @@ from caramel.release import pin as pins
 from caramel.release.rescoring import rescore_version
 from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame, write_table
+from caramel.utils.resampling import Bootstrap
 
 
 def similarities(model: str, seed: int) -> pd.DataFrame:
@@ -51,7 +52,9 @@ def project(root: Path, metrics: pd.DataFrame, rows: pd.DataFrame, params: objec
 
 def test_figures_come_out_or_are_named(tmp_path: Path) -> None:
     rows = pd.concat([similarities("a", 1), similarities("b", 2)], ignore_index=True)
-    right = summarise_similarities(rows, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, n_bootstrap=200, seed=3)
+    right = summarise_similarities(
+        rows, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, bootstrap=Bootstrap(200, 3)
+    )
     params = {"n_bootstrap": 200, "seed": 3}
     assert rescore_version("v1", project(tmp_path / "right", right, rows, params)) == (len(right), [])
     edited = right.copy()

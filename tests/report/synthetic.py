@@ -38,6 +38,7 @@ from caramel.sources.images.generation import NOT_DRAWN
 from caramel.sources.world.drawing import draw_scene, encode_png
 from caramel.sources.world.grammar import PATTERNS, Reading, get_pattern_key, realise_caption
 from caramel.sources.world.scenes import sample_meaning, sample_scene
+from caramel.utils.resampling import Bootstrap
 
 MODELS = {"base": 0.0, "infonce": 0.02, "trohn_text": 0.1, "trohn_img": 0.14}
 
@@ -346,14 +347,16 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
                     point = {"model": name, "step": step, "metric": metric, "value": value}
                     curves.append({**point, "kept": step == 200})
     similarities = build_frame(SIMILARITIES, pd.concat(parts, ignore_index=True))
-    metrics = summarise_similarities(similarities, {"instances": BENCHMARK}, n_bootstrap=200, seed=0)
+    metrics = summarise_similarities(similarities, {"instances": BENCHMARK}, bootstrap=Bootstrap(200, 0))
     out = data / "evaluate"
     write_table(METRICS_TABLE, metrics, out / "metrics.parquet")
     put(out / "metrics.json", {"base": {"group": 0.5}})
     summarise_variants(metrics).to_csv(out / "variants.csv", index=False)
     runs = compute_run_hits(similarities, "instances", BENCHMARK.metrics)
     headline = runs.select_metrics(HEADLINE)
-    compare_variants(runs, BENCHMARK, n_bootstrap=200, seed=0).to_csv(out / "differences.csv", index=False)
+    compare_variants(runs, BENCHMARK, bootstrap=Bootstrap(200, 0)).to_csv(
+        out / "differences.csv", index=False
+    )
     compute_bounds(headline, data / "assemble", allow_unmentioned_objects=False).to_csv(
         out / "bounds.csv", index=False
     )
@@ -369,7 +372,7 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
     ]
     pd.DataFrame(probes, columns=list(PROBE_COLUMNS)).to_csv(out / "probes.csv", index=False)
     count_separable(headline).to_csv(out / "separability.csv", index=False)
-    standardise_compounds(headline, n_bootstrap=200, seed=0).to_csv(out / "compounds.csv", index=False)
+    standardise_compounds(headline, bootstrap=Bootstrap(200, 0)).to_csv(out / "compounds.csv", index=False)
     found = metrics[
         (metrics["model"] == "base") & metrics["metric"].isin(("accuracy", "i2t", "t2i", "group"))
     ]

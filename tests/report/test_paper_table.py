@@ -14,6 +14,7 @@ from caramel.report.table_styles import Style
 from caramel.report.whole_sets import read_published_sizes
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame
+from caramel.utils.resampling import Bootstrap
 
 PP = BENCHMARKS["sugarcrepe_pp"]
 SCORES = ["s_c0_i0", "s_c1_i0", "s_c2_i0", "t_p1_p2", "t_p1_n", "t_p2_n"]
@@ -66,8 +67,7 @@ def table(
         subsets=subsets,
         published=published,
         style=style,
-        resamples=100,
-        seed=0,
+        bootstrap=Bootstrap(100, 0),
         **options,  # type: ignore[arg-type]
     )
 
@@ -121,8 +121,7 @@ def test_group_match_costs_the_other_columns_no_bold() -> None:
                 subsets=("all", "swap", "replace"),
                 published=False,
                 style="markdown",
-                resamples=100,
-                seed=0,
+                bootstrap=Bootstrap(100, 0),
             )
         )
         for metrics in (("i2t", "group"), ("i2t", "group", "group_match"))
@@ -315,8 +314,7 @@ def test_rankings_have_the_chance_of_their_candidates() -> None:
         subsets=("atom/n4", "swap/n4"),
         published=True,
         style="markdown",
-        resamples=100,
-        seed=0,
+        bootstrap=Bootstrap(100, 0),
     )
     found = cells(text)
     assert found["Chance"][:2] == ["16.67", "20.00"]

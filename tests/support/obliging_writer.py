@@ -129,7 +129,7 @@ def write(
     folder: Path,
     pairs: pd.DataFrame | None = None,
     parts: Any = BOTH,
-    attempts: int = 3,
+    max_attempts: int = 3,
     **model: Any,
 ) -> Path:
     """Write the tables into a folder of their own beside the store of replies; return it."""
@@ -137,7 +137,7 @@ def write(
     written = language_negatives(
         pairs_of(CAPTIONS) if pairs is None else pairs,
         seed=2,
-        max_attempts=attempts,
+        max_attempts=max_attempts,
         parts=parts,
         model=settings,
         store=folder / "r.sqlite",

@@ -23,8 +23,10 @@ from caramel.evaluation.results.summary import summarise_similarities
 from caramel.evaluation.scores.encoding import RunConfig
 from caramel.evaluation.scores.scoring import compute_similarities
 from caramel.interfaces.benchmark import Benchmark
+from caramel.interfaces.settings import Compute
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
+from caramel.utils.resampling import Bootstrap
 
 DUAL, MATCHER = "counting:4", "matching:8"
 Score = Callable[[str, bytes], float]
@@ -206,7 +208,7 @@ def agree(
     """
     task = benchmark.load_rows(data, images)
     keys = check_images(task.images, benchmark.name)
-    run = RunConfig(spec, "cpu", "fp32", None, str(store), "inline")
+    run = RunConfig(spec, Compute("cpu", "fp32"), None, str(store), "inline")
     rows = compute_similarities(task, keys, run, benchmark=benchmark.name)
     check_table(SIMILARITIES, rows, "test")
     assert rows["instance_id"].tolist() == [x.name for x in instances]
@@ -225,7 +227,7 @@ def agree(
         found = [None if math.isnan(value) else bool(value) for value in hits[metric]]
         assert found == wanted, metric
 
-    metrics = summarise_similarities(rows, {benchmark.name: benchmark}, n_bootstrap=20, seed=0)
+    metrics = summarise_similarities(rows, {benchmark.name: benchmark}, bootstrap=Bootstrap(20, 0))
     check_table(METRICS, metrics, "test")
     by_subset = {"all": list(range(len(instances)))}
     for n, x in enumerate(instances):

@@ -22,8 +22,10 @@ from caramel.evaluation.results.summary import summarise_similarities
 from caramel.evaluation.scores.encoding import RunConfig
 from caramel.evaluation.scores.scoring import compute_similarities
 from caramel.interfaces.benchmark import Benchmark
+from caramel.interfaces.settings import Compute
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
+from caramel.utils.resampling import Bootstrap
 
 FAILING = "failing:64"
 SPECS = ("counting:4", "matching:8", FAILING)
@@ -131,7 +133,7 @@ def scored(benchmark: Benchmark, data: Path, images: Path, spec: str, store: Pat
     """Return table ``similarities`` of the fast path."""
     task = benchmark.load_rows(data, images)
     keys = check_images(task.images, benchmark.name)
-    run = RunConfig(spec, "cpu", "fp32", 8, str(store), "inline")
+    run = RunConfig(spec, Compute("cpu", "fp32"), 8, str(store), "inline")
     rows = compute_similarities(task, keys, run, benchmark=benchmark.name)
     check_table(SIMILARITIES, rows, "test")
     return rows
@@ -145,7 +147,7 @@ def agrees(rows: pd.DataFrame, benchmark: Benchmark, verdicts: Sequence[Verdict]
     for metric in benchmark.metrics:
         np.testing.assert_array_equal(hits[metric], [v.value(metric) for v in verdicts], metric)
         assert ties[metric].tolist() == [v.tie(metric) for v in verdicts], metric
-    found = summarise_similarities(rows, {benchmark.name: benchmark}, n_bootstrap=20, seed=0)
+    found = summarise_similarities(rows, {benchmark.name: benchmark}, bootstrap=Bootstrap(20, 0))
     check_table(METRICS, found, "test")
     expected = {}
     for subset in {"all", *(name for v in verdicts for name in v.subsets)}:

@@ -21,9 +21,11 @@ from caramel.evaluation.results.summary import summarise_similarities
 from caramel.evaluation.scores.encoding import RunConfig
 from caramel.evaluation.scores.scoring import compute_similarities
 from caramel.interfaces.benchmark import Benchmark, Task
+from caramel.interfaces.settings import Compute
 from caramel.models.specs import open_model
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
+from caramel.utils.resampling import Bootstrap
 
 SPECS = ("counting:4", "matching:8", "patchy:3")
 Score = Callable[[Path, str], float]
@@ -99,7 +101,7 @@ def scored(
     monkeypatch.setitem(registry.FAMILIES.targets, "patchy", "published_c:PATCHY")
     open_model.cache_clear()
     keys = check_images(task.images, benchmark.name)
-    run = RunConfig(spec, "cpu", "fp32", None, str(store), "inline")
+    run = RunConfig(spec, Compute("cpu", "fp32"), None, str(store), "inline")
     rows = compute_similarities(task, keys, run, benchmark=benchmark.name)
     check_table(SIMILARITIES, rows, benchmark.name)
     return rows
@@ -116,7 +118,7 @@ def agrees(benchmark: Benchmark, rows: pd.DataFrame, expected: Mapping[str, Sequ
             assert (None if math.isnan(hit) else bool(hit)) == verdict.hit, (metric, place)
             assert bool(found.ties[metric].iloc[place]) == verdict.tie, (metric, place)
             assert tuple(rows["subsets"].iloc[place]) == verdict.subsets, place
-    table = summarise_similarities(rows, {benchmark.name: benchmark}, n_bootstrap=20, seed=0)
+    table = summarise_similarities(rows, {benchmark.name: benchmark}, bootstrap=Bootstrap(20, 0))
     check_table(METRICS, table, "test")
     judged = table.set_index(["subset", "metric"])
     for metric, verdicts in expected.items():

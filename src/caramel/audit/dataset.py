@@ -14,6 +14,7 @@ from caramel.blind.text.attack import Attack
 from caramel.blind.text.text_tasks import Source
 from caramel.io.image_store import LazySequence
 from caramel.utils.grouping import group_rows
+from caramel.utils.resampling import CrossValidation
 
 
 def audit_data_set(
@@ -82,4 +83,6 @@ def _find_image_shortcuts(data_set: AuditRows, folds: int, seed: int) -> ImageSh
         LazySequence(read_encoded_image, [data_set.images[key] for key in rows[side]])
         for side in ("image", "negative_image")
     ]
-    return find_image_shortcuts(files[0], files[1], group_rows(rows).names, rows, folds=folds, seed=seed)
+    return find_image_shortcuts(
+        files[0], files[1], rows, CrossValidation(group_rows(rows).names, folds, seed)
+    )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from caramel.blind.scorers import compute_percentile_ranks
+from caramel.blind.scorers import compute_percentile_ranks, deduplicate_texts
 from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.utils.hashing import assign_folds, compute_stable_keys
+from caramel.utils.resampling import CrossValidation
 
 # (pairs to learn from (2, m), items to score (k,)) -> values (k,); all as numbers of items.
 Learn = Callable[[Ints, Ints], Floats]
@@ -22,25 +24,20 @@ class Fold(NamedTuple):
     train: Bools
 
 
-def group_folds(groups: Sequence[str], *, folds: int, seed: int, taught: Bools | None = None) -> list[Fold]:
+def group_folds(cv: CrossValidation) -> list[Fold]:
     """Return the parts in which rows are judged: no group of a part is learned from for it.
 
-    Args:
-        groups: n names; rows of one name are not independent.
-        folds: number of folds.
-        seed: of the folds.
-        taught: (n,) which rows are learned from and not judged, the others the other way round. The groups that are
-            judged are dealt into folds, and taught rows of a fold's groups are left out for it; where no group is on
-            both sides, all are judged at once. None: all rows are judged, and learned from for the other folds.
+    With rows that are only trained on, the groups of the others are dealt into folds, and what is trained on of a fold's
+    groups is left out for it; where no group is on both sides, all are judged at once.
     """
-    names, number = np.unique(np.array(groups, dtype=str), return_inverse=True)
-    judged = np.ones(len(groups), dtype=bool) if taught is None else ~taught
-    learned = judged if taught is None else taught
+    names, number = np.unique(np.array(cv.groups, dtype=str), return_inverse=True)
+    judged = np.ones(len(cv.groups), dtype=bool) if cv.train_only is None else ~cv.train_only
+    learned = judged if cv.train_only is None else cv.train_only
     judged_groups = np.unique(number[judged])
-    is_disjoint = taught is not None and not np.isin(number[learned], judged_groups).any()
+    is_disjoint = cv.train_only is not None and not np.isin(number[learned], judged_groups).any()
     fold = np.full(len(names), -1)
     fold[judged_groups] = assign_folds(
-        names[judged_groups].tolist(), folds=1 if is_disjoint else folds, seed=seed
+        names[judged_groups].tolist(), folds=1 if is_disjoint else cv.folds, seed=cv.seed
     )
     parts = ((fold == k)[number] for k in np.unique(fold[judged_groups]))
     return [Fold(here & judged, learned & ~here) for here in parts]
@@ -49,14 +46,11 @@ def group_folds(groups: Sequence[str], *, folds: int, seed: int, taught: Bools |
 def score_out_of_fold(
     names: Sequence[str],
     sides: Ints,
-    groups: Sequence[str],
+    cv: CrossValidation,
     learn: Learn,
     *,
-    folds: int,
-    seed: int,
     cap: int,
     texts: Ints | None = None,
-    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Return scores in [0, 1] of both sides, (n,) and (n,), each learned on the other folds.
 
@@ -69,19 +63,16 @@ def score_out_of_fold(
     Args:
         names: of the distinct items: texts, or hashes of images.
         sides: (2, n) numbers of the true and of the false item of each pair.
-        groups: n image names; all rows of an image are in one fold.
+        cv: folds of images.
         learn: learns from pairs and returns values; higher looks truer.
-        folds: number of folds.
-        seed: of folds and draws.
         cap: pairs to learn from, per fold, at most.
         texts: (items,) number of the text of each item, where several items share one; None: each is its own.
-        taught: rows that are learned from and not judged; see ``Scorer``.
     """
     text_sides = sides if texts is None else texts[sides]
-    pairs = zip(groups, *sides.tolist(), strict=True)
-    keys = compute_stable_keys((f"{group}\n{names[p]}\n{names[n]}" for group, p, n in pairs), seed)
+    pairs = zip(cv.groups, *sides.tolist(), strict=True)
+    keys = compute_stable_keys((f"{group}\n{names[p]}\n{names[n]}" for group, p, n in pairs), cv.seed)
     scores = np.full(sides.shape, 0.5)
-    for here, learned in group_folds(groups, folds=folds, seed=seed, taught=taught):
+    for here, learned in group_folds(cv):
         scored = np.unique(sides[:, here])
         usable = np.flatnonzero(learned & ~np.isin(text_sides, text_sides[:, here]).any(axis=0))
         drawn = usable[np.argsort(keys[usable], kind="stable")[:cap]]
@@ -91,6 +82,32 @@ def score_out_of_fold(
             np.searchsorted(scored, sides[:, here])
         ]
     return scores[0], scores[1]
+
+
+@dataclass(frozen=True)
+class LearnedScorer:
+    """A ``Scorer`` that learns on the other folds which text is the true one; see ``score_out_of_fold``.
+
+    Attributes:
+        build_learner: (distinct texts, seed) -> what learns from pairs of them and values them.
+        cap: pairs to learn from, per fold, at most.
+    """
+
+    build_learner: Callable[[Sequence[str], int], Learn]
+    cap: int
+
+    def __call__(
+        self,
+        positives: Sequence[str],
+        negatives: Sequence[str],
+        cv: CrossValidation,
+    ) -> tuple[Floats, Floats]:
+        """Return the scores in [0, 1] of both sides; errors are those of ``build_learner``."""
+        if not len(cv.groups):
+            return np.zeros(0), np.zeros(0)
+        texts, sides = deduplicate_texts(positives, negatives)
+        learn = self.build_learner(texts, cv.seed)
+        return score_out_of_fold(texts, sides, cv, learn, cap=self.cap)
 
 
 def fit_pair_weights(differences: Floats, *, cost: float, signs: Floats | None = None) -> Floats:

@@ -12,6 +12,7 @@ import pandas as pd
 from caramel.errors import BackendError
 from caramel.interfaces.scorer import Scorer
 from caramel.utils.arrays import Floats, Ints
+from caramel.utils.resampling import CrossValidation
 
 DECIMALS = 6  # scores are rounded, so that another processor's last bits change no table
 
@@ -21,9 +22,9 @@ def check_scorer(name: str, scorer: Scorer) -> Scorer:
 
     @functools.wraps(scorer)
     def score_checked(
-        positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], **settings: Any
+        positives: Sequence[str], negatives: Sequence[str], cv: CrossValidation, **corpus: Any
     ) -> tuple[Floats, Floats]:
-        scores: Any = scorer(positives, negatives, groups, **settings)
+        scores: Any = scorer(positives, negatives, cv, **corpus)
         if not isinstance(scores, tuple) or len(scores) != 2:
             raise BackendError(f"Scorer {name!r} returns {scores!r:.80}, not the scores of both sides.")
         return _check_range(name, positives, scores[0]), _check_range(name, negatives, scores[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from caramel.schemas.columns import SUBTYPES, TYPES
 from caramel.schemas.io import build_frame, read_table, write_table_parts
 from caramel.schemas.scores import SCORES
 from caramel.utils.arrays import Bools, Floats, Ints, find_indices
+from caramel.utils.resampling import CrossValidation
 from caramel.utils.stats import share_interval, variance_factor
 
 SCORED = ["negative_id", "pair_id", "type", "subtype", "negative_caption"]  # columns of table ``negatives``
@@ -31,7 +32,7 @@ def score_pairs(
     scorers: Sequence[str],
     folds: int,
     seed: int,
-    taught: pd.DataFrame | None = None,
+    train_only: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Return table ``scores``: each negative and its positive under each scorer.
 
@@ -44,7 +45,7 @@ def score_pairs(
         scorers: blind scorers, see ``scorer_specs``.
         folds: of the cross-validation, grouped by image.
         seed: of folds and draws.
-        taught: table ``negatives`` of rows that scorers learn from instead, such as those that refinement rejected; each
+        train_only: table ``negatives`` of rows that scorers learn from instead, such as those that refinement rejected; each
             type is learned from its own, or from all where it has none, and never from an image that is scored. None: from
             the other folds.
 
@@ -52,7 +53,7 @@ def score_pairs(
         BackendError: there is no scorer of that name, or it gives a text no number in [0, 1].
         DataError: a negative's pair is missing.
     """
-    scores = score_by_scorer(pairs, negatives, scorers=scorers, folds=folds, seed=seed, taught=taught)
+    scores = score_by_scorer(pairs, negatives, scorers=scorers, folds=folds, seed=seed, train_only=train_only)
     parts = list(scores)
     return pd.concat(parts, ignore_index=True) if parts else build_frame(SCORES, [])
 
@@ -64,10 +65,10 @@ def score_by_scorer(
     scorers: Sequence[str],
     folds: int,
     seed: int,
-    taught: pd.DataFrame | None = None,
+    train_only: pd.DataFrame | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield what ``score_pairs`` returns, of one scorer after the other: of millions of rows all would be gigabytes."""
-    rows = Rows.from_tables(pairs, negatives, taught)
+    rows = Rows.from_tables(pairs, negatives, train_only)
     for name in dict.fromkeys(scorers):
         scores = rows.score_rows(load_scorer(name), folds, seed)
         yield pd.DataFrame(
@@ -148,18 +149,20 @@ class Rows(NamedTuple):
     judged: int
 
     @classmethod
-    def from_tables(cls, pairs: pd.DataFrame, negatives: pd.DataFrame, taught: pd.DataFrame | None) -> Rows:
+    def from_tables(
+        cls, pairs: pd.DataFrame, negatives: pd.DataFrame, train_only: pd.DataFrame | None
+    ) -> Rows:
         """Return the rows of the tables.
 
         Raises:
             DataError: a negative's pair is missing.
         """
-        parts = [negatives] if taught is None else [negatives, taught]
+        parts = [negatives] if train_only is None else [negatives, train_only]
         for part in parts:
             require_pairs(pairs, part)
         pair, types, negative = (
             pd.concat([part[column] for part in parts], ignore_index=True)
-            if taught is not None
+            if train_only is not None
             else negatives[column]
             for column in ("pair_id", "type", "negative_caption")
         )
@@ -174,23 +177,25 @@ class Rows(NamedTuple):
 
     def score_rows(self, scorer: Scorer, folds: int, seed: int) -> Floats:
         """Return the scores of both sides of the rows that are judged, type by type. (2, n)."""
-        taught = np.arange(len(self.pair)) >= self.judged
+        train_only = np.arange(len(self.pair)) >= self.judged
         scores = np.full((2, len(self.pair)), np.nan)
-        for type_number in np.unique(self.types.number[~taught]):
+        for type_number in np.unique(self.types.number[~train_only]):
             in_type = self.types.number == type_number
             here = np.flatnonzero(
-                (in_type & ~taught) | (in_type & taught if (in_type & taught).any() else taught)
-            )
-            settings: dict[str, Any] = {"folds": folds, "seed": seed} | (
-                {"taught": taught[here]} if taught.any() else {}
+                (in_type & ~train_only)
+                | (in_type & train_only if (in_type & train_only).any() else train_only)
             )
             scores[:, here] = scorer(
                 self.caption.take_rows(self.pair[here]),
                 Texts.from_column(self.negative.iloc[here]).take_rows(np.arange(len(here))),
-                self.image.take_rows(self.pair[here]),
-                **settings,
+                CrossValidation(
+                    self.image.take_rows(self.pair[here]),
+                    folds,
+                    seed,
+                    train_only[here] if train_only.any() else None,
+                ),
             )
-        return scores[:, ~taught].round(DECIMALS)
+        return scores[:, ~train_only].round(DECIMALS)
 
 
 def require_pairs(pairs: pd.DataFrame, negatives: pd.DataFrame) -> None:

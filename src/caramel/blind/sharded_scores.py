@@ -17,11 +17,12 @@ import pyarrow.parquet as pq
 
 from caramel.blind.scorer_specs import load_scorer, mark_local_scorer
 from caramel.blind.scores import score_pairs
+from caramel.interfaces.settings import Executor
 from caramel.io.files import write_atomically
 from caramel.models.embedding_cache import check_stores
 from caramel.runtime.paths import SCORED
 from caramel.runtime.ray.file_transfer import LocalFile
-from caramel.runtime.ray.sharded_map import Executor, map_shards
+from caramel.runtime.ray.sharded_map import map_shards
 from caramel.utils.hashing import assign_folds
 
 SHARD = 100_000  # rows

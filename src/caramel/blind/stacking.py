@@ -36,6 +36,7 @@ from caramel.blind.text.surface import Rule
 from caramel.interfaces.scorer import Scorer
 from caramel.utils.arrays import Bools, Floats
 from caramel.utils.hashing import compute_stable_keys
+from caramel.utils.resampling import CrossValidation
 
 COST = 0.1  # inverse strength of the L2 penalty of the combination
 
@@ -44,10 +45,10 @@ def build_pairs(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Return a pair for each true caption of each row, those of the first column first.
 
     Its columns: key (of draws), column, caption (the true one), negative_caption, third (the other true caption of the
-    row, or None), subtype, group and taught.
+    row, or None), subtype, group and train_only.
 
     Args:
-        rows: audit rows of one type, with group, and taught: whether it is learned from and not judged.
+        rows: audit rows of one type, with group, and train_only: whether it is learned from and not judged.
         columns: of the true captions: ``caption``, ``caption2`` or both.
     """
     parts = []
@@ -56,7 +57,7 @@ def build_pairs(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
         others = [name for name in columns if name != column]
         keys = captioned_rows["pair_id"] if column == "caption" else captioned_rows["pair_id"] + f"\n{column}"
         parts.append(
-            captioned_rows[["negative_caption", "subtype", "group", "taught"]].assign(
+            captioned_rows[["negative_caption", "subtype", "group", "train_only"]].assign(
                 key=keys,
                 column=column,
                 caption=captioned_rows[column],
@@ -95,22 +96,21 @@ def compute_gaps(pairs: pd.DataFrame, attackers: Mapping[str, Scorer], *, folds:
     rules = {name: rule for name, rule in unwrapped.items() if isinstance(rule, Rule)}
     others: dict[str, Any] = {name: f for name, f in attackers.items() if name not in rules}
     spent: dict[str, float] = defaultdict(float)
-    groups = pairs["group"].tolist()
-    taught = pairs["taught"].to_numpy(dtype=bool) if pairs["taught"].any() else None
-    how = {"groups": groups, "folds": folds, "seed": seed} | ({} if taught is None else {"taught": taught})
+    train_only = pairs["train_only"].to_numpy(dtype=bool) if pairs["train_only"].any() else None
+    cv = CrossValidation(pairs["group"].tolist(), folds, seed, train_only)
     measured = _compute_gap_columns(pairs, {name: rule.measure_texts for name, rule in rules.items()}, spent)
-    outer = _compute_gap_columns(pairs, _bind_settings(others, how), spent)
-    parts = group_folds(groups, folds=folds, seed=seed, taught=taught)
+    outer = _compute_gap_columns(pairs, _bind_folds(others, cv), spent)
+    parts = group_folds(cv)
     inner = []
     for _, learned in parts:
-        within = {"groups": pairs["group"][learned].tolist(), "folds": max(2, folds - 1), "seed": seed}
+        within = CrossValidation(pairs["group"][learned].tolist(), max(2, folds - 1), seed)
         gaps = (
-            _compute_gap_columns(pairs[learned], _bind_settings(others, within), spent)
+            _compute_gap_columns(pairs[learned], _bind_folds(others, within), spent)
             if learned.any()
             else outer[learned]
         )
         inner.append(np.hstack([gaps, measured[learned]]))
-    oriented = _compute_gap_columns(pairs, _bind_settings(rules, how), spent)
+    oriented = _compute_gap_columns(pairs, _bind_folds(rules, cv), spent)
     names = [*others, *rules]
     alone = dict(zip(names, [*outer.T, *oriented.T], strict=True))
     return Gaps(names, parts, np.hstack([outer, measured]), inner, alone, dict(spent))
@@ -148,9 +148,9 @@ def combine_gaps(gaps: Gaps, pairs: pd.DataFrame, use: Bools, names: Sequence[st
 Call = Callable[[Sequence[Any], Sequence[Any]], Any]  # (positives, negatives) -> their scores, (2, n)
 
 
-def _bind_settings(attackers: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Call]:
+def _bind_folds(attackers: Mapping[str, Any], cv: CrossValidation) -> dict[str, Call]:
     """Return the scorers with all but their texts."""
-    return {name: functools.partial(f, **settings) for name, f in attackers.items()}
+    return {name: functools.partial(f, cv=cv) for name, f in attackers.items()}
 
 
 def _compute_gap_columns(pairs: pd.DataFrame, calls: Mapping[str, Call], spent: dict[str, float]) -> Floats:

@@ -17,6 +17,7 @@ from caramel.evaluation.preflight import find_duplicate_names, hash_contents
 from caramel.evaluation.results.summary import select_overall_metrics, summarise_similarities
 from caramel.evaluation.scores.encoding import RunConfig, compute_model_code_version
 from caramel.evaluation.scores.scoring import compute_similarities
+from caramel.interfaces.settings import Compute, Execution, Executor
 from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.models.embedding_cache import check_stores
 from caramel.models.specs import get_family, hash_content, open_model, parse_spec
@@ -27,6 +28,7 @@ from caramel.runtime.ray import sharded_map, trials
 from caramel.schemas.contracts import Table
 from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame, read_table, write_table
+from caramel.utils.resampling import Bootstrap
 
 TRIAL_TABLES = {  # what a trial writes: metrics, and one of the others
     "similarities.parquet": SIMILARITIES,
@@ -48,15 +50,11 @@ def run_evaluation(
     models: Sequence[str],
     sources: Sequence[BenchmarkSource],
     *,
-    device: str,
-    precision: str,
+    compute: Compute,
     batch_size: int | None,
-    n_bootstrap: int,
-    seed: int,
-    executor: sharded_map.Executor,
+    bootstrap: Bootstrap,
+    execution: Execution,
     store: str | Path,
-    folder: str | Path,
-    gpus: float = 1.0,
     limit: int | None = None,
     tags: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Evaluation:
@@ -69,16 +67,11 @@ def run_evaluation(
     Args:
         models: specs; see ``models/specs.py``.
         sources: benchmarks.
-        device: auto, cpu or cuda.
-        precision: auto, fp32, bf16 or fp16.
+        compute: device and precision.
         batch_size: items per forward pass; None: found automatically.
-        n_bootstrap: resamples of the intervals.
-        seed: of the bootstrap.
-        executor: ray or inline.
+        bootstrap: of the intervals.
+        execution: of the trials; one that is done is not run again, unless questions of a chat model failed in it.
         store: folder of the embedding store.
-        folder: of the trials' results; a trial that is done is not run again, unless questions of a chat model
-            failed in it.
-        gpus: of one worker, where the device is a GPU.
         limit: number of instances of each benchmark; None: all.
         tags: by model name, further tags of its MLflow runs.
 
@@ -104,30 +97,31 @@ def run_evaluation(
         for model in models
         for source in sources
     ]
-    of_trials, of_shards = trials.select_executors(executor, len(points))
+    of_trials, of_shards = trials.select_executors(execution.executor, len(points))
+    gpus = get_gpus_per_worker(execution.gpus, compute.device)
     if of_trials == "ray":
         check_stores(store, {compute_model_code_version(model) for model in models})
-    order = take_turns(len(models), len(sources), trials.count_at_once(get_gpus_per_worker(gpus, device)))
+    order = take_turns(len(models), len(sources), trials.count_at_once(gpus))
     results = trials.tune_grid(
         evaluate_model,
         [points[entry] for entry in order],
         settings={
-            "device": device,
-            "precision": precision,
+            **asdict(compute),
             "batch_size": batch_size,
-            "n_bootstrap": n_bootstrap,
-            "seed": seed,
+            **asdict(bootstrap),
             "limit": limit,
         },
-        folder=folder,
+        folder=execution.folder,
         executor=of_trials,
         title="evaluate",
-        gpus=get_gpus_per_worker(gpus, device),
+        gpus=gpus,
         should_rerun=lambda result: result["failed"] > 0,  # the next run asks those questions again
         plan=lambda point, name: {
-            "planned": _plan_run(point, name, precision=precision, batch_size=batch_size, limit=limit),
+            "planned": _plan_run(
+                point, name, precision=compute.precision, batch_size=batch_size, limit=limit
+            ),
             "executor": of_shards,
-            "gpus": get_gpus_per_worker(gpus, device),
+            "gpus": gpus,
             "store": os.path.realpath(store),
         },
     )
@@ -168,7 +162,7 @@ def evaluate_model(
     seed: int,
     store: str,
     limit: int | None,
-    executor: sharded_map.Executor,
+    executor: Executor,
     gpus: float,
 ) -> dict[str, Any]:
     """Score one model on one benchmark, write its tables into ``scratch`` and log one MLflow run.
@@ -201,22 +195,18 @@ def evaluate_model(
     task = select_scorable(read_task(source, limit), source, with_images)
     keys = list_image_keys(task, with_images)
     device = resolve_device(device)  # here: nodes of a cluster may have another one
-    run = RunConfig(point["model"], device, precision, batch_size, store, executor, gpus)
+    run = RunConfig(point["model"], Compute(device, precision), batch_size, store, executor, gpus)
     model = open_model(run.model, device, precision)
-    failed = 0
+    bootstrap, failed = Bootstrap(n_bootstrap, seed), 0
     if isinstance(model, Chooser):
         answer_rows = collect_answers(task, keys, run, benchmark=source.benchmark)
         failed = int((drop_missing_images(answer_rows, task)["outcome"] == "failed").sum())
         write_table(ANSWERS, answer_rows, Path(scratch, "answers.parquet"))
-        metrics = summarise_answers(
-            answer_rows, {source.benchmark: benchmark}, n_bootstrap=n_bootstrap, seed=seed
-        )
+        metrics = summarise_answers(answer_rows, {source.benchmark: benchmark}, bootstrap=bootstrap)
     else:
         rows = compute_similarities(task, keys, run, benchmark=source.benchmark)
         write_table(SIMILARITIES, rows, Path(scratch, "similarities.parquet"))
-        metrics = summarise_similarities(
-            rows, {source.benchmark: benchmark}, n_bootstrap=n_bootstrap, seed=seed
-        )
+        metrics = summarise_similarities(rows, {source.benchmark: benchmark}, bootstrap=bootstrap)
     write_table(METRICS, metrics, Path(scratch, "metrics.parquet"))
     log_run(metrics, planned, left_out=task.left_out)
     return {**select_overall_metrics(metrics), "failed": failed}
@@ -250,7 +240,7 @@ def _plan_run(
     )
 
 
-def select_executor() -> sharded_map.Executor:
+def select_executor() -> Executor:
     """Return ``ray`` where there is a cluster or more than one GPU, else ``inline``."""
     import torch
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,9 +23,10 @@ from caramel.evaluation.results.standardisation import standardise_compounds
 from caramel.evaluation.results.summary import BASE, summarise_variants
 from caramel.evaluation.scores.encoding import RunConfig
 from caramel.evaluation.weight_distance import compute_distances
+from caramel.interfaces.settings import Compute, Execution
 from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.registry import BENCHMARKS
-from caramel.runtime.ray import sharded_map
+from caramel.utils.resampling import Bootstrap
 
 ASSEMBLED, SCENES = "data/assemble", "data/scenes"
 FORMS = (
@@ -32,6 +34,29 @@ FORMS = (
     "instances_source",
 )  # the positive images drawn as the negative ones are, or as they were
 HEADLINE = ("accuracy", "i2t", "t2i", "group")
+
+
+@dataclass(frozen=True)
+class BenchmarkSelection:
+    """What is scored, beside the assembled instances, and of which split.
+
+    Attributes:
+        split: part of the assembled instances and of the source's pairs.
+        names: of further benchmarks.
+        data: folder that holds a folder per further benchmark.
+        images: folder of their images.
+        retrieval_images: number of images of the source on which it is measured what was kept, at least 2 (``readers/held_out.py``).
+        zero_shot: folder of images per class, on which it is measured as well; where it holds none, it is not.
+        seed: of the draw of ``retrieval_images``, at least 0.
+    """
+
+    split: str
+    names: Sequence[str]
+    data: str | None
+    images: str | None
+    retrieval_images: int
+    zero_shot: str
+    seed: int
 
 
 class EvaluationTables(NamedTuple):
@@ -52,42 +77,24 @@ def evaluate_models(
     tuned: Sequence[tuple[str, int]],
     *,
     models: Sequence[str],
-    benchmarks: Sequence[str],
-    data: str | None,
-    images: str | None,
-    split: str,
+    benchmarks: BenchmarkSelection,
     allow_unmentioned_objects: bool,
-    retrieval_images: int,
-    zero_shot: str,
+    compute: Compute,
     batch_size: int,
-    n_bootstrap: int,
-    seed: int,
-    device: str,
-    gpus: float,
-    precision: str,
-    executor: sharded_map.Executor,
-    folder: str | Path,
+    bootstrap: Bootstrap,
+    execution: Execution,
 ) -> EvaluationTables:
     """Score the base, the fine-tuned models and further ones on all benchmarks, and compare them.
 
     Args:
         tuned: (variant, seed) of each fine-tuned model.
         models: specs of further models.
-        benchmarks: names of further benchmarks, beside the assembled instances.
-        data: folder that holds a folder per further benchmark.
-        images: folder of their images.
-        split: part of the assembled instances and of the source's pairs that is scored.
+        benchmarks: what is scored.
         allow_unmentioned_objects: whether a picture may show more than its caption says.
-        retrieval_images: images of the source on which it is measured what was kept (``readers/held_out.py``).
-        zero_shot: folder of images per class, on which it is measured as well; where it holds none, it is not.
+        compute: device and precision.
         batch_size: items per forward pass.
-        n_bootstrap: resamples of the intervals.
-        seed: of the bootstrap.
-        device: auto, cpu or cuda.
-        gpus: of one worker, where the device is a GPU.
-        precision: auto, fp32, bf16 or fp16.
-        executor: ray or inline.
-        folder: of the trials' results and the embedding store.
+        bootstrap: of the intervals.
+        execution: of the trials; its folder also holds the embedding store.
 
     Raises:
         DataError: there is nothing to score, or an image is missing.
@@ -95,31 +102,28 @@ def evaluate_models(
         ResourceError: a trial failed on Ray; the message holds its error.
     """
     sources = [
-        BenchmarkSource(name, ASSEMBLED, ASSEMBLED, {"split": split}, dvc=(ASSEMBLED,))
+        BenchmarkSource(name, ASSEMBLED, ASSEMBLED, {"split": benchmarks.split}, dvc=(ASSEMBLED,))
         for name in FORMS
         if name == "instances" or Path(ASSEMBLED, f"{name}.parquet").exists()
     ]
-    held_out = _list_retention_sources(split, retrieval_images, seed)
+    held_out = _list_retention_sources(benchmarks.split, benchmarks.retrieval_images, benchmarks.seed)
     sources += held_out
-    if has_content(Path(zero_shot)):
-        sources.append(locate_benchmark(ZERO_SHOT, Path(zero_shot), None))
-    for name in benchmarks:
-        assert data is not None, "caramel.config.validate says so before the first stage"
-        sources.append(locate_benchmark(name, Path(data), Path(images) if images else None))
+    if has_content(Path(benchmarks.zero_shot)):
+        sources.append(locate_benchmark(ZERO_SHOT, Path(benchmarks.zero_shot), None))
+    images = Path(benchmarks.images) if benchmarks.images else None
+    for name in benchmarks.names:
+        assert benchmarks.data is not None, "caramel.config.validate says so before the first stage"
+        sources.append(locate_benchmark(name, Path(benchmarks.data), images))
     folders, tags = list_checkpoints(tuned)
-    store = Path(folder, "embeddings")
+    store = execution.folder / "embeddings"
     evaluation = run_evaluation(
         [*(f"{name}=open_clip:{path}" for name, path in folders.items()), *models],
         sources,
-        device=device,
-        gpus=gpus,
-        precision=precision,
+        compute=compute,
         batch_size=batch_size,
-        n_bootstrap=n_bootstrap,
-        seed=seed,
-        executor=executor,
+        bootstrap=bootstrap,
+        execution=execution,
         store=store,
-        folder=folder,
         tags=tags,
     )
     ours = evaluation.similarities[evaluation.similarities["model"].isin([*tags])]
@@ -128,31 +132,29 @@ def evaluate_models(
         for name in FORMS
         if name in {*ours["benchmark"]}
     }
-    drawn = {"n_bootstrap": n_bootstrap, "seed": seed}
-    differences = [compare_variants(runs, BENCHMARKS[name], **drawn) for name, runs in forms.items()]
+    differences = [
+        compare_variants(runs, BENCHMARKS[name], bootstrap=bootstrap) for name, runs in forms.items()
+    ]
     if len(forms) == len(FORMS):
         first, second = forms.values()
-        differences.append(compare_forms(first, second, BENCHMARKS[FORMS[0]], **drawn))
+        differences.append(compare_forms(first, second, BENCHMARKS[FORMS[0]], bootstrap=bootstrap))
     headlines = [runs.select_metrics(HEADLINE) for runs in forms.values()]
     separable = [count_separable(runs) for runs in headlines]
-    compounds = [standardise_compounds(runs, **drawn) for runs in headlines]
+    compounds = [standardise_compounds(runs, bootstrap=bootstrap) for runs in headlines]
     bounds = [
         compute_bounds(runs, Path(ASSEMBLED), allow_unmentioned_objects=allow_unmentioned_objects)
         for runs in headlines
     ]
     run = RunConfig(
         BASE,
-        resolve_device(device),
-        precision,
+        replace(compute, device=resolve_device(compute.device)),
         batch_size,
         str(store),
-        executor,
-        get_gpus_per_worker(gpus, device),
+        execution.executor,
+        get_gpus_per_worker(execution.gpus, compute.device),
     )
-    distance = compute_distances(folders, BASE, held_out[0], run, folder)
-    retention = compute_retention(
-        evaluation.metrics, evaluation.similarities, distance, resamples=n_bootstrap, seed=seed
-    )
+    distance = compute_distances(folders, BASE, held_out[0], run, execution.folder)
+    retention = compute_retention(evaluation.metrics, evaluation.similarities, distance, bootstrap=bootstrap)
     return EvaluationTables(
         *evaluation[:3],
         variants=summarise_variants(_select_instance_rows(evaluation.metrics, tags)),

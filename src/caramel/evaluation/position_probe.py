@@ -27,10 +27,10 @@ from caramel.evaluation.scores.encoding import RunConfig, encode_items
 from caramel.evaluation.scores.item_scores import DualEncoderScores
 from caramel.interfaces.benchmark import ImageFile, Index
 from caramel.interfaces.model import DualEncoder
+from caramel.interfaces.settings import Compute, Execution
 from caramel.io.image_codec import decode_center_crop
 from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.models.specs import open_model
-from caramel.runtime.ray.sharded_map import Executor
 from caramel.runtime.ray.trials import select_executors
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
@@ -67,10 +67,8 @@ def probe_positions(
     *,
     split: str,
     device: str,
-    gpus: float,
     batch_size: int,
-    executor: Executor,
-    folder: Path,
+    execution: Execution,
 ) -> pd.DataFrame:
     """Return the accuracy of the probes on the first run of each variant: ``PROBE_COLUMNS``; no rows where no scene is known.
 
@@ -81,10 +79,9 @@ def probe_positions(
         data: folder of tables ``pairs`` and ``images``.
         split: of the pairs.
         device: auto, cpu or cuda.
-        gpus: of one worker, where the device is a GPU.
         batch_size: items per forward pass.
-        executor: ray or inline; on Ray shards are encoded on a cluster whose nodes share no disk, and here on this machine.
-        folder: of the embedding store; vectors that it holds are not encoded again.
+        execution: on Ray shards are encoded on a cluster whose nodes share no disk, and here on this machine. The folder
+            holds the embedding store; vectors that are in it are not encoded again.
     """
     scenes = read_scenes(data, split)
     if len(scenes) < LEAST:
@@ -92,18 +89,19 @@ def probe_positions(
     images = [ImageFile(str(data / "images.parquet"), name=name) for name in scenes["image_id"]]
     keys, texts = compute_content_keys(images), list(dict.fromkeys(scenes["caption"]))
     at_text = [texts.index(caption) for caption in scenes["caption"]]
-    device, store = resolve_device(device), str(folder / "embeddings")
+    device, store = resolve_device(device), str(execution.folder / "embeddings")
     first: dict[str, str] = {}
     for name in folders:
         first.setdefault(parse_variant(name), name)
-    _, of_shards = select_executors(executor, len(first))
+    _, of_shards = select_executors(execution.executor, len(first))
+    gpus = get_gpus_per_worker(execution.gpus, device)
     control = compute_readings(
         read_patches(read_encoded_images(images)), np.zeros((len(scenes), 1)), scenes.assign(word=-1)
     )
     rows = _build_rows(PIXELS, control)
     for name in first.values():
         spec = f"{name}=open_clip:{folders[name]}"
-        run = RunConfig(spec, device, "fp32", batch_size, store, of_shards, get_gpus_per_worker(gpus, device))
+        run = RunConfig(spec, Compute(device, "fp32"), batch_size, store, of_shards, gpus)
         model = open_model(spec, device, "fp32")
         assert isinstance(model, DualEncoder)
         vectors = encode_items(images, keys, texts, _build_empty_pairs, run, model)

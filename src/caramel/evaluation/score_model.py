@@ -41,6 +41,7 @@ from caramel.interfaces.model import Embeddings
 from caramel.registry import BENCHMARKS
 from caramel.schemas.evaluation import ANSWERS
 from caramel.schemas.io import build_frame
+from caramel.utils.resampling import Bootstrap
 
 
 @dataclass(frozen=True)
@@ -117,8 +118,7 @@ def score_model(
     on: LoadedBenchmark,
     *,
     batch_size: int | None,
-    n_bootstrap: int,
-    seed: int,
+    bootstrap: Bootstrap,
     out: Path | None,
 ) -> Scores:
     """Return what a model does on a benchmark; with ``out``, write the tables there.
@@ -127,8 +127,7 @@ def score_model(
         model: in evaluation mode.
         on: the benchmark.
         batch_size: items per forward pass; None: found automatically.
-        n_bootstrap: resamples of the intervals.
-        seed: of the bootstrap.
+        bootstrap: of the intervals.
         out: folder; None: nothing is written.
 
     Raises:
@@ -139,7 +138,7 @@ def score_model(
         run_files.prepare_folder(out, [(on.benchmark.name, on.source.data)])
     rows = compute_live_similarities(model, on, batch_size)
     result = Scores(
-        summarise_similarities(rows, {on.benchmark.name: on.benchmark}, n_bootstrap=n_bootstrap, seed=seed),
+        summarise_similarities(rows, {on.benchmark.name: on.benchmark}, bootstrap=bootstrap),
         rows,
     )
     if out is not None:

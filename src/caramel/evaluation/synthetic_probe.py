@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ from caramel.schemas.evaluation import METRICS as METRICS_TABLE
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.utils.arrays import Floats
+from caramel.utils.resampling import Bootstrap
 
 if TYPE_CHECKING:
     import torch
@@ -61,11 +63,10 @@ def evaluate_detectors(
     *,
     split: str,
     device: str,
-    gpus: float,
     batch_size: int,
-    n_bootstrap: int,
-    seed: int,
+    bootstrap: Bootstrap,
     folder: Path,
+    gpus: float,
 ) -> pd.DataFrame:
     """Return table ``metrics`` of detectors on the frozen encoders of a checkpoint folder; the forms are its benchmarks.
 
@@ -78,9 +79,9 @@ def evaluate_detectors(
         scenes: folder of the source's pairs and images.
         split: of the instances that are judged.
         device: auto, cpu or cuda.
-        gpus: of one trial, where the device is a GPU.
-        batch_size, n_bootstrap, seed: as in ``judged``.
+        batch_size, bootstrap: as in ``evaluate_form``.
         folder: of the trials' results and the embedding store.
+        gpus: of one trial, where the device is a GPU.
     """
     names = [name for name in FORMS if (assembled / f"{name}.parquet").exists()]
     trials = tune_grid(
@@ -95,8 +96,7 @@ def evaluate_detectors(
             "split": split,
             "device": device,
             "batch_size": batch_size,
-            "n_bootstrap": n_bootstrap,
-            "seed": seed,
+            "bootstrap": asdict(bootstrap),
         },
         folder=folder,
         executor="inline",  # the forms share what is encoded, and a head is trained in no time
@@ -123,8 +123,10 @@ def detect_on(
     pairs: str,
     indices: Sequence[str],
     split: str,
-    seed: int,
-    **how: Any,
+    device: str,
+    batch_size: int,
+    bootstrap: Mapping[str, int],
+    store: str,
 ) -> dict[str, Any]:
     """Judge detectors on one form of the benchmark, and write table ``metrics`` into ``scratch``: a trial.
 
@@ -135,18 +137,22 @@ def detect_on(
         instances: path of the table of each form.
         training, pairs: paths of these tables.
         indices: paths of the tables of images.
-        seed, how: as in ``judged``.
+        device, batch_size, store: as in ``evaluate_form``.
+        bootstrap: as ``Bootstrap``.
     """
     name = point["form"]
     source = FORMS[0] if name == PLANTED else name
     data = load_probe_data(source, instances[source], training, pairs, indices, split)
-    data = plant_artifacts(data, seed) if name == PLANTED else data
-    write_table(METRICS_TABLE, evaluate_form(base, data, seed=seed, **how), Path(scratch, METRICS))
+    data = plant_artifacts(data, bootstrap["seed"]) if name == PLANTED else data
+    metrics = evaluate_form(
+        base, data, device=device, batch_size=batch_size, bootstrap=Bootstrap(**bootstrap), store=store
+    )
+    write_table(METRICS_TABLE, metrics, Path(scratch, METRICS))
     return {}
 
 
 def evaluate_form(
-    base: str, form: ProbeData, *, device: str, batch_size: int, n_bootstrap: int, seed: int, store: str
+    base: str, form: ProbeData, *, device: str, batch_size: int, bootstrap: Bootstrap, store: str
 ) -> pd.DataFrame:
     """Return table ``metrics`` of detectors on one form; no rows where there is nothing to learn or to judge.
 
@@ -158,21 +164,20 @@ def evaluate_form(
         form: what is learnt and judged.
         device: auto, cpu, cuda or cuda:N.
         batch_size: items per forward pass.
-        n_bootstrap: resamples of the intervals.
-        seed: of the order of the rows, and of the bootstrap.
+        bootstrap: of the intervals; its seed is also that of the order of the rows.
         store: folder of the vector store.
     """
     if not len(form.judged_rows) or not (form.learning_rows["split"] == "train").any():
         return build_frame(METRICS_TABLE, [])
     outcomes = _compute_outcomes(
         _predict_probabilities(
-            base, form, device=resolve_device(device), batch_size=batch_size, seed=seed, store=store
+            base, form, device=resolve_device(device), batch_size=batch_size, seed=bootstrap.seed, store=store
         )
     )
     named = form.judged_rows[["type", "subtype", "compounds"]].fillna("").itertuples(index=False, name=None)
     subsets: Any = [list_subsets(*row) for row in named]
     rows = form.judged_rows[["image_id"]].assign(subsets=subsets).reset_index(drop=True)
-    metrics = compute_metrics(rows, outcomes, SUBTYPES.__contains__, n_bootstrap, seed)
+    metrics = compute_metrics(rows, outcomes, SUBTYPES.__contains__, bootstrap)
     return build_frame(METRICS_TABLE, metrics.assign(model=MODEL, benchmark=form.name))
 
 

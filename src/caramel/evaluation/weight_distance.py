@@ -18,6 +18,7 @@ from caramel.evaluation.benchmark_source import BenchmarkSource, hash_task, list
 from caramel.evaluation.scores.encoding import RunConfig, encode_items
 from caramel.evaluation.scores.item_scores import DualEncoderScores
 from caramel.interfaces.benchmark import ImageFile, Index, Rankings
+from caramel.interfaces.settings import Compute, Executor
 from caramel.models.loading.state_dicts import read_state
 from caramel.models.open_clip.checkpoints import WEIGHTS
 from caramel.models.specs import hash_content, open_model
@@ -59,8 +60,8 @@ def compute_distances(
             "base": {"spec": specs[base], "folder": folders[base], "content": weights[base]},
             "source": asdict(source),
             "content": hashlib.sha256(b"".join([*list_image_keys(task, True), hash_task(task)])).hexdigest(),
-            "device": run.device,
-            "precision": run.precision,
+            "device": run.compute.device,
+            "precision": run.compute.precision,
             "batch_size": run.batch_size,
         },
         folder=folder,
@@ -83,7 +84,12 @@ def distance(
     base: Mapping[str, str],
     source: Mapping[str, Any],
     content: str,
-    **run: Any,
+    device: str,
+    precision: str,
+    batch_size: int | None,
+    store: str,
+    executor: Executor,
+    gpus: float,
 ) -> dict[str, float]:
     """Return how far one model went: a trial.
 
@@ -93,7 +99,7 @@ def distance(
         base: the same of the base.
         source: as ``Source``.
         content: hash of its task.
-        run: as in ``Run``, without the model.
+        device, precision, batch_size, store, executor, gpus: as in ``RunConfig``.
     """
     images, keys, texts = _read_items(json.dumps(source, sort_keys=True), content)
 
@@ -101,8 +107,8 @@ def distance(
         return np.empty(0, np.int64), np.empty(0, np.int64)
 
     def encode_spec(spec: str) -> DualEncoderScores:
-        model_run = RunConfig(spec, **run)
-        model = open_model(spec, model_run.device, model_run.precision)
+        model_run = RunConfig(spec, Compute(device, precision), batch_size, store, executor, gpus)
+        model = open_model(spec, device, precision)
         embeddings = encode_items(images, keys, texts, build_empty_pairs, model_run, model)  # type: ignore[arg-type]
         assert isinstance(embeddings, DualEncoderScores)
         return embeddings

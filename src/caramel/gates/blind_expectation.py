@@ -22,6 +22,7 @@ from great_expectations.expectations.metrics.table_metric_provider import TableM
 
 from caramel.blind.scorer_specs import load_scorer
 from caramel.utils.acceptance import STATES, Acceptance, Verdict, compute_verdict
+from caramel.utils.resampling import CrossValidation
 from caramel.utils.stats import share_interval, variance_factor
 
 QUICK = ("length", "final_punctuation", "casing", "ngram", "probe")  # seconds for ten thousand pairs
@@ -157,8 +158,8 @@ def _compute_gaps(
     blind, gaps = load_scorer(name), np.full(len(group), np.nan)
     for one in types.unique():
         here = (types == one).to_numpy()
-        sides = (column[here].tolist() for column in (*texts, group))
-        positive, negative = blind(*sides, folds=folds, seed=seed)
+        true, false = (column[here].tolist() for column in texts)
+        positive, negative = blind(true, false, CrossValidation(group[here].tolist(), folds, seed))
         gaps[here] = positive - negative
     return gaps
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,55 @@ MANY = 100_000  # rows for which it pays to look for what is no longer used: hal
 OF_REJECTED = ", learned from rejected rows"  # ending of a scorer's name
 
 
+@dataclass(frozen=True)
+class BlindThresholds:
+    """What the suites on blind accuracy let pass.
+
+    Attributes:
+        blind_tolerance: how far above 0.5 the accuracy of a text-only scorer may be, in [0, 0.5].
+        acceptance: what passes; see ``caramel.utils.acceptance``.
+        blind_exempt: types that are left out.
+    """
+
+    blind_tolerance: float
+    acceptance: Acceptance
+    blind_exempt: Sequence[str]
+
+    def build_parameters(self, folds: int) -> dict[str, Any]:
+        """Return the parameters of the suites, for scores that were made in so many folds."""
+        return {
+            "max_blind_accuracy": 0.5 + self.blind_tolerance,
+            "blind_acceptance": self.acceptance,
+            "blind_folds": folds,
+        }
+
+
+@dataclass(frozen=True)
+class CaptionThresholds(BlindThresholds):
+    """What the gate on captions lets pass.
+
+    Attributes:
+        min_pairs: fewest pairs of a data set, at least 1; see suite ``pairs``.
+    """
+
+    min_pairs: int
+
+
+@dataclass(frozen=True)
+class BenchmarkThresholds(BlindThresholds):
+    """What the gate on the benchmark lets pass.
+
+    Attributes:
+        image_tolerance: how far above 0.5 the accuracy of an attacker that sees images alone may be, in [0, 0.5].
+        image_exempt: subtypes that suite ``blind_images`` leaves out.
+        max_subtype_share: largest share of a subtype among the instances of a split, in (0, 1]; see suite ``instances``.
+    """
+
+    image_tolerance: float
+    image_exempt: Sequence[str]
+    max_subtype_share: float
+
+
 def validate_captions(
     pairs: pd.DataFrame,
     negatives: pd.DataFrame,
@@ -39,10 +89,7 @@ def validate_captions(
     scores: Iterable[pd.DataFrame],
     rejected: pd.DataFrame,
     *,
-    min_pairs: int,
-    blind_tolerance: float,
-    acceptance: Acceptance,
-    blind_exempt: Sequence[str],
+    thresholds: CaptionThresholds,
     folds: int,
     seed: int,
     folder: Path,
@@ -55,10 +102,7 @@ def validate_captions(
         scores: of the blind scorers, for the negatives at least, in any parts; one is in memory at a time.
         rejected: table ``negatives`` of the rows that refinement left out: they can give away those that were kept, and
             each scorer is asked as it learns from them too.
-        min_pairs: see suite ``pairs``.
-        blind_tolerance: see suite ``blind_captions``.
-        acceptance: what passes it; see ``caramel.utils.acceptance``.
-        blind_exempt: types that the gate on blind accuracy leaves out.
+        thresholds: what passes.
         folds: in which the scores were made; intervals are as wide as these ask.
         seed: of the folds and draws of those that learn from rejected rows.
         folder: of the suites.
@@ -67,14 +111,14 @@ def validate_captions(
     Raises:
         GateError: a suite failed.
     """
-    parameters = {"min_pairs": min_pairs, **_build_blind_parameters(blind_tolerance, acceptance, folds)}
+    parameters = {"min_pairs": thresholds.min_pairs, **thresholds.build_parameters(folds)}
     looked_at: dict[str, Callable[[], pd.DataFrame]] = {
         "pairs": lambda: pairs,
         "negatives": lambda: add_captions(negatives, pairs),
         "paraphrases": lambda: add_captions(paraphrases, pairs),
         "text_uses": lambda: list_text_uses(pairs, negatives, paraphrases),
         "blind_captions": lambda: build_judged_captions(
-            pairs, negatives, scores, rejected, exempt=blind_exempt, folds=folds, seed=seed
+            pairs, negatives, scores, rejected, exempt=thresholds.blind_exempt, folds=folds, seed=seed
         ),
     }
     return _validate_all(looked_at, parameters, folder, docs_folder)
@@ -88,14 +132,9 @@ def validate_benchmark(
     scores: pd.DataFrame,
     image_scores: pd.DataFrame,
     *,
-    blind_tolerance: float,
-    acceptance: Acceptance,
-    blind_exempt: Sequence[str],
+    thresholds: BenchmarkThresholds,
     folds: int,
-    image_tolerance: float,
-    image_exempt: Sequence[str],
     image_folds: int,
-    max_subtype_share: float,
     folder: Path,
     docs_folder: Path,
 ) -> list[SuiteSummary]:
@@ -108,14 +147,9 @@ def validate_benchmark(
         pictures: the files of these.
         scores: of the blind scorers, for the instances' ids at least.
         image_scores: of the attackers that see pictures alone; an instance without is of a type too few to attack.
-        blind_tolerance: see suite ``blind_benchmark``.
-        acceptance: what passes it; see ``caramel.utils.acceptance``.
-        blind_exempt: types that the gate on blind accuracy leaves out.
+        thresholds: what passes.
         folds: in which the scores were made; intervals are as wide as these ask.
-        image_tolerance: see suite ``blind_images``.
-        image_exempt: subtypes that this suite leaves out.
         image_folds: in which the scores of pictures were made.
-        max_subtype_share: see suite ``instances``.
         folder: of the suites.
         docs_folder: of the data docs.
 
@@ -126,20 +160,21 @@ def validate_benchmark(
     named = instances.assign(negative_id=instances["instance_id"])
     trained = expand_negatives(training)
     opened = add_image_checks(images, pictures)
-    attacked = build_image_attack_tables(named[~named["subtype"].isin(list(image_exempt))], image_scores)
+    may_attack = ~named["subtype"].isin(list(thresholds.image_exempt))
+    attacked = build_image_attack_tables(named[may_attack], image_scores)
     looked_at: dict[str, Callable[[], pd.DataFrame]] = {
         "instances": lambda: instances,
         "training": lambda: trained,
         "image_uses": lambda: list_image_uses(instances, trained, images),
         "images": lambda: opened,
         "equal_pictures": lambda: find_near_duplicates(opened),
-        "blind_benchmark": lambda: add_score_gaps(named, scores, exempt=blind_exempt),
+        "blind_benchmark": lambda: add_score_gaps(named, scores, exempt=thresholds.blind_exempt),
         **{name: partial(pd.DataFrame, rows) for name, rows in attacked.items()},
     }
     parameters = {
-        "max_subtype_share": max_subtype_share,
-        **_build_blind_parameters(blind_tolerance, acceptance, folds),
-        "max_image_accuracy": 0.5 + image_tolerance,
+        "max_subtype_share": thresholds.max_subtype_share,
+        **thresholds.build_parameters(folds),
+        "max_image_accuracy": 0.5 + thresholds.image_tolerance,
         "image_folds": image_folds,
     }
     return _validate_all(looked_at, parameters, folder, docs_folder)
@@ -173,11 +208,6 @@ def _validate_all(
     return summaries
 
 
-def _build_blind_parameters(tolerance: float, acceptance: Acceptance, folds: int) -> dict[str, Any]:
-    """Return the parameters of the suites on blind accuracy."""
-    return {"max_blind_accuracy": 0.5 + tolerance, "blind_acceptance": acceptance, "blind_folds": folds}
-
-
 def build_judged_captions(
     pairs: pd.DataFrame,
     negatives: pd.DataFrame,
@@ -197,9 +227,9 @@ def build_judged_captions(
     columns = build_gap_columns(judged["negative_id"], scores)
     if len(rejected):
         names = [column.removesuffix(GAP) for column in columns]
-        taught = score_by_scorer(pairs, judged, scorers=names, folds=folds, seed=seed, taught=rejected)
+        scored = score_by_scorer(pairs, judged, scorers=names, folds=folds, seed=seed, train_only=rejected)
         columns |= build_gap_columns(
-            judged["negative_id"], (part.assign(scorer=part["scorer"] + OF_REJECTED) for part in taught)
+            judged["negative_id"], (part.assign(scorer=part["scorer"] + OF_REJECTED) for part in scored)
         )
     return add_captions(judged, pairs).assign(**columns)
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from caramel.utils.arrays import Bools, Floats
+from caramel.utils.arrays import Floats
+from caramel.utils.resampling import CrossValidation
 
 
 class Scorer(Protocol):
@@ -16,23 +17,14 @@ class Scorer(Protocol):
         self,
         positives: Sequence[str],
         negatives: Sequence[str],
-        groups: Sequence[str],
-        *,
-        folds: int,
-        seed: int,
-        taught: Bools | None = None,
+        cv: CrossValidation,
     ) -> tuple[Floats, Floats]:
         """Return the scores in [0, 1] of the positives (n,) and of the negatives (n,).
 
         Args:
             positives: n true captions.
             negatives: n hard negatives, one for each.
-            groups: n image names. What is learned for one fold is learned on the others, and all
-                rows of an image are in one fold.
-            folds: number of folds.
-            seed: of folds and draws.
-            taught: (n,) which rows are learned from and not judged: their scores mean nothing, and the others are
-                judged and not learned from, see ``crossfit.lessons``. None: all are judged, and teach the other folds.
+            cv: folds of images. What is learned for one fold is learned on the others.
 
         The order of the rows changes nothing.
         """

@@ -30,10 +30,10 @@ import pyarrow.parquet as pq
 
 from caramel.errors import DataError
 from caramel.interfaces.model import Identity
+from caramel.interfaces.settings import Executor
 from caramel.io.files import load_hashed, remove_damaged, write_atomically
 from caramel.io.keys import KEY_BYTES
 from caramel.runtime.ray import sharded_map
-from caramel.runtime.ray.sharded_map import Executor
 
 KEY = pa.binary(KEY_BYTES)
 Vectors = npt.NDArray[Any]  # float32 embeddings or float64 scores, (n, d)

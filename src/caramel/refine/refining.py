@@ -241,8 +241,14 @@ def _build_attacker(
         if not (has_enough_images(rows) and has_enough_images(learned)):
             return math.nan, math.nan, math.nan
         source = Source("other rows", learned.reset_index(drop=True))
-        how: dict[str, Any] = {"folds": settings.folds, "seed": settings.seed + 3, "source": source}
-        overall = run_caption_attack(rows.reset_index(drop=True), scorers, **how).figures[BEST]["overall"]
+        attack = run_caption_attack(
+            rows.reset_index(drop=True),
+            scorers,
+            folds=settings.folds,
+            seed=settings.seed + 3,
+            source=source,
+        )
+        overall = attack.figures[BEST]["overall"]
         return overall["micro"], overall["ci_low"], overall["ci_high"]
 
     return compute_figures

@@ -16,6 +16,7 @@ from caramel.refine.adversarial import STAGE, TEXTS, Reasons, find_faults
 from caramel.refine.mirrored_grid import UNIT
 from caramel.sources.captions.formatting import format_caption
 from caramel.utils.arrays import Ints
+from caramel.utils.resampling import CrossValidation
 
 
 def repair_rows(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -67,8 +68,10 @@ def compute_row_gaps(rows: pd.DataFrame, scorers: Sequence[str], *, folds: int, 
     for column, scorer in enumerate(map(load_attacker, scorers)):
         for type_name in both["type"].unique():
             here = (both["type"] == type_name).to_numpy()
-            sides = (both.loc[here, c].tolist() for c in ("caption", "negative_caption", "image_id"))
-            positive, negative = scorer(*sides, folds=folds, seed=seed)
+            true, false, groups = (
+                both.loc[here, c].tolist() for c in ("caption", "negative_caption", "image_id")
+            )
+            positive, negative = scorer(true, false, CrossValidation(groups, folds, seed))
             all_gaps[here, column] = positive - negative
     gaps = all_gaps[: len(rows)].copy()
     gaps[second] = (gaps[second] + all_gaps[len(rows) :]) / 2

@@ -169,9 +169,8 @@ def _diff_metrics(old: Pin, new: Pin, root: Path) -> tuple[list[dict[str, Any]],
 
     ``p_holm`` is corrected over all figures that both have, those that do not differ among them: ``tests`` of them.
     """
-    resamples, seed = get_scoring_settings(new)
     before, after = (read_version_table(pinned, RESULTS, root) for pinned in (old, new))
-    compared, unpaired = compare_versions(after, before, resamples=resamples, seed=seed)
+    compared, unpaired = compare_versions(after, before, bootstrap=get_scoring_settings(new))
     measured = compared[compared["difference"].notna()].assign(tests=int(compared["p_holm"].notna().sum()))
     differing = measured[measured["difference"] != 0]
     records = differing[[*METRIC_COLUMNS, "tests"]].to_dict("records")

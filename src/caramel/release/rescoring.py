@@ -15,6 +15,7 @@ from caramel.release.pin_file import Pin, read_pin
 from caramel.release.pinned_tables import read_pinned
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.io import build_frame
+from caramel.utils.resampling import Bootstrap
 
 FOLDER = "data/evaluate"
 KEY = ["model", "benchmark", "subset", "metric"]
@@ -42,7 +43,7 @@ def rescore_version(version: str, root: Path) -> RescoreResult:
         DataError: there is no such pin, it has no results, or their rows are not at hand.
         BackendError: a benchmark is not known to this caramel.
     """
-    resamples, seed = get_scoring_settings(read_pin(version, root))
+    bootstrap = get_scoring_settings(read_pin(version, root))
     similarities, answers, pinned = (
         read_pinned(version, f"{FOLDER}/{name}", root) for name in ("similarities", "answers", "metrics")
     )
@@ -50,8 +51,7 @@ def rescore_version(version: str, root: Path) -> RescoreResult:
         summarise(
             rows,
             {name: BENCHMARKS[name] for name in rows["benchmark"].unique()},
-            n_bootstrap=resamples,
-            seed=seed,
+            bootstrap=bootstrap,
         )
         for summarise, rows in ((summarise_similarities, similarities), (summarise_answers, answers))
         if len(rows)
@@ -60,15 +60,15 @@ def rescore_version(version: str, root: Path) -> RescoreResult:
     return RescoreResult(len(pinned), _list_differences(pinned, metrics))
 
 
-def get_scoring_settings(pinned: Pin) -> tuple[int, int]:
-    """Return the number of resamples and their seed by which a version was scored.
+def get_scoring_settings(pinned: Pin) -> Bootstrap:
+    """Return the bootstrap by which a version was scored.
 
     Raises:
         DataError: its params do not say so.
     """
     settings = pinned.params.get("evaluate", {})
     try:
-        return int(settings["n_bootstrap"]), int(settings["seed"])
+        return Bootstrap(int(settings["n_bootstrap"]), int(settings["seed"]))
     except (KeyError, TypeError, ValueError) as error:
         message = f"The params of pin {pinned.name!r} do not say how it was scored: evaluate.{error}."
         raise DataError(message) from error

@@ -15,6 +15,7 @@ from caramel.evaluation.results.summary import compute_metrics, parse_variant, s
 from caramel.interfaces.benchmark import Benchmark
 from caramel.report.table_styles import Grid, Style, TableCell, TableLine, render_table
 from caramel.report.whole_sets import read_published_sizes
+from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import summarise_seeds
 
 PUBLISHED_COLUMNS = (
@@ -41,8 +42,7 @@ def format_paper_table(
     subsets: Sequence[str] = (),
     published: bool,
     style: Style,
-    resamples: int,
-    seed: int,
+    bootstrap: Bootstrap,
     further: pd.DataFrame | None = None,
     seeds: bool = False,
     intervals: bool = False,
@@ -63,8 +63,7 @@ def format_paper_table(
             the same weights have other figures by their matching head than by the cosine of their projections. They
             stand only in columns where all measured models were scored on the whole released set.
         style: markdown, latex (with booktabs) or csv.
-        resamples: of the bootstrap.
-        seed: of the bootstrap and of the tests.
+        bootstrap: of the intervals; its seed is also that of the tests.
         further: table ``metrics`` of measured models without scores: those that answer in words, and others' files. Where
             they have a value nothing is bold: it cannot be compared.
         seeds: whether models labelled ``name-1``, ``name-2`` … are training seeds of ``name``: one row with mean ±
@@ -77,7 +76,7 @@ def format_paper_table(
             instances.
     """
     scores = similarities[similarities["benchmark"] == benchmark.name]
-    parts = [summarise_similarities(scores, {benchmark.name: benchmark}, n_bootstrap=resamples, seed=seed)]
+    parts = [summarise_similarities(scores, {benchmark.name: benchmark}, bootstrap=bootstrap)]
     if further is not None:
         parts.append(further[further["benchmark"] == benchmark.name])
     measured = (
@@ -100,7 +99,7 @@ def format_paper_table(
     comparable = known["score"].isin(["", *_list_score_types(scores, measured)])
     left_out, known = known[~comparable], known[comparable]
     digits = 2 if len(known) else 1  # papers print two
-    bold = _find_best_columns(measured, scores, rows, columns, benchmark, resamples=resamples, seed=seed)
+    bold = _find_best_columns(measured, scores, rows, columns, benchmark, bootstrap=bootstrap)
     lines = [
         TableLine(
             _format_title(name, models),
@@ -225,8 +224,7 @@ def _find_best_columns(
     columns: Sequence[Column],
     benchmark: Benchmark,
     *,
-    resamples: int,
-    seed: int,
+    bootstrap: Bootstrap,
 ) -> Mapping[str, list[Column]]:
     """Return the columns in which a row is significantly better than every other one, by the row's name."""
     runs = {
@@ -246,7 +244,7 @@ def _find_best_columns(
             return 1.0
         if (best, other) not in compared:
             comparison = compare_models(
-                runs[best], runs[other], {benchmark.name: benchmark}, resamples=resamples, seed=seed
+                runs[best], runs[other], {benchmark.name: benchmark}, bootstrap=bootstrap
             )
             compared[best, other] = comparison.set_index(["subset", "metric"])["p"]
         return float(compared[best, other].get(column, 1.0))
@@ -301,7 +299,7 @@ def _build_chance_line(
         hits = pd.DataFrame(
             {name: np.mean([np.minimum(k / sizes, 1) for k in RECALLS[name].ks], axis=0) for name in recalls}
         )
-        summary = compute_metrics(one, Outcomes(hits, hits.isna() & False), benchmark.macro, 1, 0)
+        summary = compute_metrics(one, Outcomes(hits, hits.isna() & False), benchmark.macro, Bootstrap(1, 0))
         values |= dict(
             zip(zip(summary["subset"], summary["metric"], strict=True), summary["value"], strict=True)
         )

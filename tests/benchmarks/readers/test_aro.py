@@ -27,6 +27,7 @@ from caramel.benchmarks.readers import aro
 from caramel.errors import DataError
 from caramel.evaluation.results.summary import summarise_similarities
 from caramel.interfaces.benchmark import Benchmark
+from caramel.utils.resampling import Bootstrap
 
 RELATIONS = {"behind": 60, "to the left of": 19, "near": 31, "riding": 8}  # ``near`` is left out of the mean
 PAIRS = {("white", "green"): 30, ("old", "wooden"): 25, ("wooden", "old"): 24, ("red", "round"): 2}
@@ -86,7 +87,7 @@ def means(names: list[str], values: list[float]) -> dict[str, float]:
 
 
 def judged(rows: pd.DataFrame, benchmark: Benchmark) -> "pd.Series[float]":
-    found = summarise_similarities(rows, {benchmark.name: benchmark}, n_bootstrap=20, seed=0)
+    found = summarise_similarities(rows, {benchmark.name: benchmark}, bootstrap=Bootstrap(20, 0))
     return found.set_index("subset")["value"]
 
 

@@ -32,6 +32,7 @@ from caramel.benchmarks.visual_genome import locate_vg_image
 from caramel.errors import DataError
 from caramel.evaluation.results.summary import summarise_similarities
 from caramel.interfaces.benchmark import Rankings
+from caramel.utils.resampling import Bootstrap
 
 COLUMNS = ["region_id", "caption", "x", "y", "width", "height", "image_id"]
 SYSTEMATICITY = [
@@ -125,7 +126,7 @@ def test_average_recall_is_the_mean_that_table_9_shows(tmp_path: Path, families:
     data, images = systematicity(tmp_path)
     rows = scored(crepe_systematicity.BENCHMARK, data, images, "counting:4", tmp_path / "store")
     found = summarise_similarities(
-        rows, {rows["benchmark"].iloc[0]: crepe_systematicity.BENCHMARK}, n_bootstrap=10, seed=0
+        rows, {rows["benchmark"].iloc[0]: crepe_systematicity.BENCHMARK}, bootstrap=Bootstrap(10, 0)
     )
     values = found.set_index(["subset", "metric"])["value"]
     for subset in ("cc12m/sc/atom", "laion/sc/both"):
@@ -238,7 +239,7 @@ def test_raw_retrieval_is_judged_within_folds(
     assert any(v.tie("recall@1") for v in expected)
     agrees(rows, benchmark, expected)
     assert set(rows["n_candidates"]) == {8}
-    found = summarise_similarities(rows, {benchmark.name: benchmark}, n_bootstrap=10, seed=0)
+    found = summarise_similarities(rows, {benchmark.name: benchmark}, bootstrap=Bootstrap(10, 0))
     found = found[found["metric"] == "recall@1"].set_index("subset")
     if spec != FAILING:
         each = [found.loc[f"t2i/seen/fold{k}", "value"] for k in range(6)]
@@ -312,7 +313,7 @@ def test_a_row_without_hard_negatives_is_a_reject_and_not_the_file(
     (reject,) = task.rejects
     assert reject.reason == reason
     assert re.search(
-        rf"{SYSTEMATICITY[0][0]}', row 3 .line 4., column 'valid_hard_negs_{column}'", reject.place
+        rf"{SYSTEMATICITY[0][0]}', row 3 .line 4., column 'valid_hard_negs_{column}'", reject.location
     )
     lost = {f"cc12m/sc/{kind}-2" for kind in (column, "both")}
     assert set(whole.rows["instance_id"]) - set(task.rows["instance_id"]) == lost

@@ -14,6 +14,7 @@ from caramel.errors import DataError
 from caramel.evaluation.scores.encoding import RunConfig
 from caramel.evaluation.scores.scoring import compute_similarities
 from caramel.interfaces.benchmark import ABSENT, Comparisons
+from caramel.interfaces.settings import Compute
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.instances import INSTANCES
@@ -63,7 +64,7 @@ def written(folder: Path, instances: list[dict[str, object]], count: int = 6) ->
 
 
 def scored(task: Comparisons, store: Path) -> pd.DataFrame:
-    run = RunConfig("counting:16", "cpu", "fp32", 4, str(store), "inline")
+    run = RunConfig("counting:16", Compute("cpu", "fp32"), 4, str(store), "inline")
     rows = compute_similarities(task, check_images(task.images, "instances"), run, benchmark="instances")
     check_table(SIMILARITIES, rows, "test")
     return rows

@@ -13,6 +13,7 @@ from caramel.blind.image.pairs import _build_antisymmetric_features, pair_scores
 from caramel.sources.world.drawing import draw_scene, encode_png
 from caramel.sources.world.scenes import sample_scene
 from caramel.utils.grouping import merge_groups
+from caramel.utils.resampling import CrossValidation
 from caramel.utils.stats import share_interval, variance_factor
 
 FOLDS = 2
@@ -64,7 +65,9 @@ def told(plant, pairs, seed=0):
     sides = pictures(pairs, plant, seed)
     known = decode_images([*sides[0], *sides[1]])
     names = [f"i{n:04}" for n in range(pairs)]
-    scores = attack_images(known, known.find_indices(*sides), names, ["replace"] * pairs, folds=FOLDS, seed=3)
+    scores = attack_images(
+        known, known.find_indices(*sides), ["replace"] * pairs, CrossValidation(names, FOLDS, 3)
+    )
     found = {}
     for name, (positive, negative) in scores.items():
         hits = (1 + np.sign(positive - negative)) / 2
@@ -104,7 +107,7 @@ def test_turning_a_pair_round_turns_the_siamese_attackers_answer():
     features, sides = rng.normal(size=(120, 5)), np.arange(120).reshape(2, 60)
     features[60:] += 0.4
     names, equal = [f"i{n:02}" for n in range(60)], np.arange(120)
-    first, second = pair_scores(features, equal, sides, names, folds=3, seed=1, cap=1000)
+    first, second = pair_scores(features, equal, sides, CrossValidation(names, 3, 1), cap=1000)
     assert first + second == pytest.approx(1)
     assert (first > second).mean() > 0.6
     assert (
@@ -114,7 +117,7 @@ def test_turning_a_pair_round_turns_the_siamese_attackers_answer():
         )
         == 0
     )
-    none = pair_scores(np.ones((120, 5)), equal, sides, names, folds=3, seed=1, cap=1000)
+    none = pair_scores(np.ones((120, 5)), equal, sides, CrossValidation(names, 3, 1), cap=1000)
     assert (none == 0.5).all()
 
 
@@ -129,7 +132,7 @@ def test_types_are_attacked_one_by_one_and_few_pairs_not_at_all():
     kinds = ["a"] * 2 * FEWEST + ["b"] * (FEWEST + 1) + ["c"] * (FEWEST - 1)
     known = decode_images([*sides[0], *sides[1]])
     names = [f"i{n:04}" for n in range(len(kinds))]
-    found = attack_images(known, known.find_indices(*sides), names, kinds, folds=FOLDS, seed=3)
+    found = attack_images(known, known.find_indices(*sides), kinds, CrossValidation(names, FOLDS, 3))
     for positive, negative in found.values():
         scored = ~np.isnan(positive)
         assert scored.tolist() == [kind != "c" for kind in kinds]

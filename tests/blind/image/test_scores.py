@@ -17,6 +17,7 @@ from caramel.schemas.io import build_frame
 from caramel.schemas.scores import SCORES
 from caramel.sources.world.drawing import draw_scene, encode_png
 from caramel.sources.world.scenes import sample_scene
+from caramel.utils.resampling import CrossValidation
 
 PAIRS = 40
 
@@ -105,7 +106,7 @@ def test_every_attacker_finds_what_was_planted(made, monkeypatch):
     forms, images, _ = made
     rows = forms["instances"].head(PAIRS)
     files = ([images[name] for name in rows[side]] for side in ("image_id", "negative_image_id"))
-    found = run_planted_control(*files, rows["instance_id"].tolist(), folds=4, seed=3)
+    found = run_planted_control(*files, CrossValidation(rows["instance_id"].tolist(), 4, 3))
     assert found["levels"] == 12
     for kind, key in (("pictures", "accuracy"), ("joint", "value")):
         assert set(found[kind]) == set(ATTACKERS)
@@ -119,7 +120,7 @@ def test_the_control_is_among_the_figures_and_too_few_groups_have_none(found, ma
     forms, images, _ = made
     rows = forms["instances"].head(FEWEST - 1)
     files = ([images[name] for name in rows[side]] for side in ("image_id", "negative_image_id"))
-    few = run_planted_control(*files, rows["instance_id"].tolist(), folds=4, seed=3)
+    few = run_planted_control(*files, CrossValidation(rows["instance_id"].tolist(), 4, 3))
     assert {figure["n"] for figure in few["pictures"].values()} == {0}
 
 

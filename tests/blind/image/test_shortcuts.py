@@ -9,6 +9,7 @@ from caramel.blind.image import network
 from caramel.blind.image.features import FEATURES
 from caramel.blind.image.shortcuts import find_image_shortcuts
 from caramel.errors import DataError
+from caramel.utils.resampling import CrossValidation
 
 PAIRS = 120
 
@@ -43,6 +44,10 @@ def sets(draw, draw_negative, seed: int = 0) -> tuple[list[bytes], list[bytes], 
     return images, negatives, [f"i{i // 2}" for i in range(PAIRS)], kinds
 
 
+def find_shortcuts(images, negatives, groups, rows, *, folds):
+    return find_image_shortcuts(images, negatives, rows, CrossValidation(groups, folds, 3))
+
+
 def plain(rng) -> bytes:
     return encoded(scene(rng), quality=85)
 
@@ -74,7 +79,7 @@ def overall(found):
     ],
 )
 def test_a_planted_shortcut_is_found_with_its_direction(feature, more_in, negative):
-    found = find_image_shortcuts(*sets(plain, negative), folds=5, seed=3)
+    found = find_shortcuts(*sets(plain, negative), folds=5)
     row = found.features.set_index("feature").loc[feature]
     assert row["more_in"] == more_in
     assert row["accuracy"] > 0.8
@@ -86,7 +91,7 @@ def test_a_planted_shortcut_is_found_with_its_direction(feature, more_in, negati
 
 def test_images_of_one_kind_raise_no_alarm():
     """At 5 % each, more than two alarms in ten sets without a shortcut happen once in ninety times."""
-    found = [find_image_shortcuts(*sets(plain, plain, seed), folds=2, seed=3) for seed in range(10)]
+    found = [find_shortcuts(*sets(plain, plain, seed), folds=2) for seed in range(10)]
     assert sum(overall(one)["p_value"] <= 0.05 for one in found) <= 2
     assert np.mean([overall(one)["micro"] for one in found]) == pytest.approx(0.5, abs=0.06)
 
@@ -95,12 +100,12 @@ def test_several_weak_shortcuts_are_stronger_together():
     def negative(rng):
         return encoded(scene(rng, tint=(-9, 0, 9)), quality=85)
 
-    found = find_image_shortcuts(*sets(plain, negative), folds=5, seed=3)
+    found = find_shortcuts(*sets(plain, negative), folds=5)
     assert overall(found)["micro"] > found.features["accuracy"].max()
 
 
 def test_every_feature_has_its_row_most_telling_first():
-    found = find_image_shortcuts(*sets(plain, plain), folds=5, seed=3)
+    found = find_shortcuts(*sets(plain, plain), folds=5)
     assert sorted(found.features["feature"]) == sorted(FEATURES)
     assert found.features["accuracy"].is_monotonic_decreasing
     constant = found.features.set_index("feature").loc["width"]
@@ -110,9 +115,9 @@ def test_every_feature_has_its_row_most_telling_first():
 def test_the_order_of_rows_changes_nothing():
     *rows, kinds = sets(plain, softened)
     order = np.random.default_rng(1).permutation(PAIRS)
-    first = find_image_shortcuts(*rows, kinds, folds=5, seed=3)
+    first = find_shortcuts(*rows, kinds, folds=5)
     turned = [[column[i] for i in order] for column in rows]
-    second = find_image_shortcuts(*turned, kinds.iloc[order], folds=5, seed=3)
+    second = find_shortcuts(*turned, kinds.iloc[order], folds=5)
     assert list(first.scores) == ["features", "network", "siamese"]
     for name, sides in first.scores.items():
         for one, other in zip(sides, second.scores[name], strict=True):
@@ -122,25 +127,25 @@ def test_the_order_of_rows_changes_nothing():
 
 
 def test_texts_and_images_that_both_tell_match_without_their_relation():
-    found = find_image_shortcuts(*sets(plain, lambda rng: encoded(scene(rng), "PNG")), folds=5, seed=3)
+    found = find_shortcuts(*sets(plain, lambda rng: encoded(scene(rng), "PNG")), folds=5)
     joint = found.joint["features"]
     assert list(joint) == ["group_match"]
     assert joint["group_match"]["value"] > 0.9
-    alike = find_image_shortcuts(*sets(plain, plain), folds=5, seed=3).joint["features"]
+    alike = find_shortcuts(*sets(plain, plain), folds=5).joint["features"]
     assert alike["group_match"]["ci_low"] < 0.5
 
 
 def test_a_type_of_few_groups_is_too_few_to_attack():
     images, negatives, groups, kinds = sets(plain, softened)
     kinds["type"] = np.where(np.arange(PAIRS) < 30, "few", "many")  # 15 groups
-    found = find_image_shortcuts(images, negatives, groups, kinds, folds=5, seed=3)
+    found = find_image_shortcuts(images, negatives, kinds, CrossValidation(groups, 5, 3))
     assert found.rows.tolist() == list(range(30, PAIRS))
     assert set(found.figures["features"]["by_type"]) == {"many"}
     assert found.figures["network"]["overall"]["n"] == PAIRS - 30
 
 
 def test_a_few_pairs_alone_are_too_few_and_say_nothing():
-    found = find_image_shortcuts(*(column[:6] for column in sets(plain, softened)), folds=5, seed=3)
+    found = find_shortcuts(*(column[:6] for column in sets(plain, softened)), folds=5)
     assert (len(found.rows), found.figures, found.joint, len(found.features)) == (0, {}, {}, 0)
 
 
@@ -149,8 +154,6 @@ def test_a_broken_image_is_an_error():
         find_image_shortcuts(
             [b"no image"],
             [plain(np.random.default_rng(0))],
-            ["i"],
             pd.DataFrame({"type": ["a"], "subtype": ["a"], "caption": "A.", "negative_caption": "B."}),
-            folds=5,
-            seed=3,
+            CrossValidation(["i"], 5, 3),
         )

@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
 import small_language_models as small
+from blind_scores import score_columns
 from test_embedding_probe import planted, share_right
 
 from caramel.blind.scorer_specs import load_scorer
 from caramel.blind.text import finetuned as module
 from caramel.errors import BackendError
+from caramel.utils.resampling import CrossValidation
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +24,9 @@ def _small(tmp_path, monkeypatch):
 
 
 def test_a_word_that_only_negatives_have_gives_them_away(folder):
-    assert share_right(load_scorer(f"finetuned:{folder}")(*planted(120), folds=3, seed=3)) > 0.95
+    assert (
+        share_right(score_columns(load_scorer(f"finetuned:{folder}"), *planted(120), folds=3, seed=3)) > 0.95
+    )
 
 
 def test_an_order_of_words_that_only_negatives_have_is_learned(folder, monkeypatch):
@@ -33,7 +37,7 @@ def test_an_order_of_words_that_only_negatives_have_is_learned(folder, monkeypat
     positives = [" ".join(["big", *some, "ball"]) for some in words]
     negatives = [" ".join(["ball", *some, "big"]) for some in words]
     scores = load_scorer(f"finetuned:{folder}")(
-        positives, negatives, [str(i) for i in range(300)], folds=3, seed=3
+        positives, negatives, CrossValidation([str(i) for i in range(300)], 3, 3)
     )
     assert share_right(scores) > 0.95
 
@@ -43,20 +47,23 @@ def test_where_the_sides_are_drawn_by_lot_it_is_at_chance(folder):
     heads = np.random.default_rng(1).random(300) < 0.5
     positives = [a if h else b for a, b, h in zip(first, second, heads, strict=True)]
     negatives = [b if h else a for a, b, h in zip(first, second, heads, strict=True)]
-    scores = load_scorer(f"finetuned:{folder}")(positives, negatives, groups, folds=3, seed=3)
+    scores = load_scorer(f"finetuned:{folder}")(positives, negatives, CrossValidation(groups, 3, 3))
     assert share_right(scores) == pytest.approx(0.5, abs=0.1)
 
 
 def test_equal_seeds_give_equal_scores_in_any_order_and_others_do_not(folder, tmp_path, monkeypatch):
     positives, negatives, groups = planted(40)
-    first = load_scorer(f"finetuned:{folder}")(positives, negatives, groups, folds=2, seed=3)
+    first = load_scorer(f"finetuned:{folder}")(positives, negatives, CrossValidation(groups, 2, 3))
     order = np.random.default_rng(2).permutation(40)
     mixed = [[column[i] for i in order] for column in (positives, negatives, groups)]
     monkeypatch.setattr(module, "SCORED", tmp_path / "anew")
-    second = load_scorer(f"finetuned:{folder}")(*mixed, folds=2, seed=3)
+    second = score_columns(load_scorer(f"finetuned:{folder}"), *mixed, folds=2, seed=3)
     for a, b in zip(first, second, strict=True):
         assert a[order].tolist() == b.tolist()
-    assert load_scorer(f"finetuned:{folder}")(*mixed, folds=2, seed=4)[0].tolist() != second[0].tolist()
+    assert (
+        score_columns(load_scorer(f"finetuned:{folder}"), *mixed, folds=2, seed=4)[0].tolist()
+        != second[0].tolist()
+    )
 
 
 def test_the_generator_of_others_is_left_alone(folder):
@@ -65,7 +72,7 @@ def test_the_generator_of_others_is_left_alone(folder):
     torch.manual_seed(5)
     expected = torch.rand(3).tolist()
     torch.manual_seed(5)
-    load_scorer(f"finetuned:{folder}")(*planted(6), folds=2, seed=3)
+    score_columns(load_scorer(f"finetuned:{folder}"), *planted(6), folds=2, seed=3)
     assert torch.rand(3).tolist() == expected
 
 
@@ -81,15 +88,17 @@ def test_a_fold_that_is_done_is_not_learned_again(folder, monkeypatch):
 
     monkeypatch.setattr(module, "_train_scorer", stopped)
     with pytest.raises(KeyboardInterrupt):
-        load_scorer(f"finetuned:{folder}")(*rows, folds=3, seed=3)
-    load_scorer(f"finetuned:{folder}")(*rows, folds=3, seed=3)
+        score_columns(load_scorer(f"finetuned:{folder}"), *rows, folds=3, seed=3)
+    score_columns(load_scorer(f"finetuned:{folder}"), *rows, folds=3, seed=3)
     assert len(calls) == 4
-    load_scorer(f"finetuned:{folder}")(*rows, folds=3, seed=3)
+    score_columns(load_scorer(f"finetuned:{folder}"), *rows, folds=3, seed=3)
     assert len(calls) == 4
 
 
 def test_too_few_rows_to_learn_from_tie(folder):
-    positive, negative = load_scorer(f"finetuned:{folder}")(["a dog"], ["a cat"], ["i"], folds=5, seed=3)
+    positive, negative = load_scorer(f"finetuned:{folder}")(
+        ["a dog"], ["a cat"], CrossValidation(["i"], 5, 3)
+    )
     assert positive.tolist() == negative.tolist() == [0.5]
 
 

@@ -2,6 +2,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from blind_scores import score_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from caramel.blind.text.kneser_ney import (
     score_with_kneser_ney,
 )
 from caramel.utils.hashing import assign_folds
+from caramel.utils.resampling import CrossValidation
 
 TEXTS = st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5), min_size=1, max_size=8)
 SINGLE = (0.75, 0.75, 0.75)
@@ -147,7 +149,7 @@ def sentences(rows):
 
 def test_captions_in_the_usual_order_of_words_beat_shuffled_ones():
     positives, negatives, groups = sentences(200)
-    scores = score_with_kneser_ney(positives, negatives, groups, folds=5, seed=3)
+    scores = score_with_kneser_ney(positives, negatives, CrossValidation(groups, 5, 3))
     differ = np.array([p != n for p, n in zip(positives, negatives, strict=True)])
     assert np.mean(scores[0][differ] > scores[1][differ]) > 0.95
 
@@ -156,9 +158,9 @@ def test_a_given_corpus_is_learned_from_instead_of_the_other_folds():
     positives, negatives, groups = sentences(60)
     backwards = [" ".join(reversed(text.rstrip(".").split())) for text in positives]
     plain = score_with_kneser_ney(
-        positives, negatives, groups, folds=5, seed=3, corpus=sentences(300)[0][60:]
+        positives, negatives, CrossValidation(groups, 5, 3), corpus=sentences(300)[0][60:]
     )
-    turned = score_with_kneser_ney(positives, backwards, groups, folds=5, seed=3, corpus=backwards[:30])
+    turned = score_with_kneser_ney(positives, backwards, CrossValidation(groups, 5, 3), corpus=backwards[:30])
     assert np.mean(plain[0] > plain[1]) > 0.85
     assert np.mean(turned[0] > turned[1]) < 0.5
 
@@ -173,7 +175,7 @@ def test_a_text_of_the_corpus_that_is_to_be_scored_is_not_learned_from(monkeypat
 
     monkeypatch.setattr(models.Model, "fit", spy)
     score_with_kneser_ney(
-        ["a b", "c"], ["d", "e"], ["i", "j"], folds=2, seed=3, corpus=["a b", "e", "f g", "f g"]
+        ["a b", "c"], ["d", "e"], CrossValidation(["i", "j"], 2, 3), corpus=["a b", "e", "f g", "f g"]
     )
     assert learned == [[4]]  # texts a b, c, d, e; then the one of the corpus that is none of them
 
@@ -188,7 +190,7 @@ def test_large_folds_are_learned_from_in_part(monkeypatch):
 
     monkeypatch.setattr(models, "CAP", 7)
     monkeypatch.setattr(models.Model, "fit", spy)
-    score_with_kneser_ney(*sentences(50), folds=5, seed=3)
+    score_columns(score_with_kneser_ney, *sentences(50), folds=5, seed=3)
     assert sizes == [7] * 5
 
 
@@ -204,7 +206,7 @@ def test_nothing_is_learned_from_a_text_that_is_to_be_scored_or_its_image(monkey
         return fit(corpus, which, discounts)
 
     monkeypatch.setattr(models.Model, "fit", spy)
-    score_by_likelihood(positives, ["n y."] * 18, groups, folds=3, seed=3, split=str.split, order=3)
+    score_by_likelihood(positives, ["n y."] * 18, CrossValidation(groups, 3, 3), split=str.split, order=3)
     fold = assign_folds(groups, folds=3, seed=3)
     for k, found in enumerate(learned):
         scored = {p for p, f in zip(positives, fold, strict=True) if f == k}

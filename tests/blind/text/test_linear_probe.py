@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from blind_scores import score_columns
 
 from caramel.blind.text import linear_probe as probes
 from caramel.blind.text.linear_probe import (
@@ -9,6 +10,7 @@ from caramel.blind.text.linear_probe import (
     score_with_probe,
 )
 from caramel.utils.hashing import assign_folds
+from caramel.utils.resampling import CrossValidation
 
 
 def planted(rows: int, seed: int = 0) -> tuple[list[str], list[str], list[str]]:
@@ -23,7 +25,7 @@ def share_right(scores: tuple[np.ndarray, np.ndarray]) -> float:
 
 
 def test_a_word_that_only_negatives_have_gives_them_away():
-    assert share_right(score_with_probe(*planted(200), folds=5, seed=3)) > 0.98
+    assert share_right(score_columns(score_with_probe, *planted(200), folds=5, seed=3)) > 0.98
 
 
 def test_where_the_sides_are_drawn_by_lot_the_probe_is_at_chance():
@@ -31,14 +33,14 @@ def test_where_the_sides_are_drawn_by_lot_the_probe_is_at_chance():
     heads = np.random.default_rng(1).random(1200) < 0.5
     positives = [a if h else b for a, b, h in zip(first, second, heads, strict=True)]
     negatives = [b if h else a for a, b, h in zip(first, second, heads, strict=True)]
-    assert share_right(score_with_probe(positives, negatives, groups, folds=5, seed=3)) == pytest.approx(
-        0.5, abs=0.06
-    )
+    assert share_right(
+        score_with_probe(positives, negatives, CrossValidation(groups, 5, 3))
+    ) == pytest.approx(0.5, abs=0.06)
 
 
 def test_texts_that_repeat_on_other_images_cannot_be_learned_by_heart():
     positive, negative = score_with_probe(
-        ["a cat"] * 30, ["a dog"] * 30, [str(i) for i in range(30)], folds=5, seed=3
+        ["a cat"] * 30, ["a dog"] * 30, CrossValidation([str(i) for i in range(30)], 5, 3)
     )
     assert (positive == negative).all()
 
@@ -62,7 +64,7 @@ def test_a_caption_and_an_image_never_stand_on_both_sides(monkeypatch):
         return cross_fitted(names, sides, groups, noted, **how)
 
     monkeypatch.setattr(probes, "score_out_of_fold", spy)
-    score_with_probe(positives, negatives, groups, folds=5, seed=3)
+    score_with_probe(positives, negatives, CrossValidation(groups, 5, 3))
     rows = {
         (p, n): {g for g, a, b in zip(groups, *sides.tolist(), strict=True) if (a, b) == (p, n)}
         for p, n in sides.T.tolist()
@@ -83,16 +85,16 @@ def test_a_large_set_is_learned_from_a_random_part(monkeypatch):
 
     monkeypatch.setattr(probes, "CAP", 50)
     monkeypatch.setattr(probes, "fit_weights", spy)
-    score_with_probe(*planted(200), folds=5, seed=3)
+    score_columns(score_with_probe, *planted(200), folds=5, seed=3)
     assert sizes == [50] * 5
 
 
 def test_equal_input_gives_equal_scores_in_any_order():
     positives, negatives, groups = planted(100)
-    first = score_with_probe(positives, negatives, groups, folds=5, seed=3)
+    first = score_with_probe(positives, negatives, CrossValidation(groups, 5, 3))
     order = np.random.default_rng(2).permutation(100)
     mixed = ([column[i] for i in order] for column in (positives, negatives, groups))
-    second = score_with_probe(*mixed, folds=5, seed=3)
+    second = score_columns(score_with_probe, *mixed, folds=5, seed=3)
     for a, b in zip(first, second, strict=True):
         assert np.array_equal(a[order], b)
 
@@ -101,7 +103,7 @@ def test_misspelt_words_that_were_never_seen_give_themselves_away_by_their_signs
     positives = [f"walking and running {i}" for i in range(80)]
     negatives = [text.replace("ing", "ign", 1) + str(i) for i, text in enumerate(positives)]
     groups = [str(i) for i in range(80)]
-    assert share_right(score_with_char_probe(positives, negatives, groups, folds=5, seed=3)) > 0.98
+    assert share_right(score_with_char_probe(positives, negatives, CrossValidation(groups, 5, 3))) > 0.98
 
 
 def edited(rows: int, seed: int = 0) -> tuple[list[str], list[str], list[str]]:
@@ -123,8 +125,8 @@ def edited(rows: int, seed: int = 0) -> tuple[list[str], list[str], list[str]]:
 
 def test_the_place_of_the_edit_tells_what_the_texts_alone_do_not():
     """An added word is true near the end and false near the start: length and words say nothing."""
-    assert share_right(score_with_edit_probe(*edited(600), folds=5, seed=3)) > 0.95
-    assert share_right(score_with_probe(*edited(600), folds=5, seed=3)) < 0.8
+    assert share_right(score_columns(score_with_edit_probe, *edited(600), folds=5, seed=3)) > 0.95
+    assert share_right(score_columns(score_with_probe, *edited(600), folds=5, seed=3)) < 0.8
 
 
 def test_where_the_sides_are_drawn_by_lot_edits_are_at_chance():
@@ -132,9 +134,9 @@ def test_where_the_sides_are_drawn_by_lot_edits_are_at_chance():
     heads = np.random.default_rng(1).random(800) < 0.5
     positives = [a if h else b for a, b, h in zip(first, second, heads, strict=True)]
     negatives = [b if h else a for a, b, h in zip(first, second, heads, strict=True)]
-    assert share_right(score_with_edit_probe(positives, negatives, groups, folds=5, seed=3)) == pytest.approx(
-        0.5, abs=0.07
-    )
+    assert share_right(
+        score_with_edit_probe(positives, negatives, CrossValidation(groups, 5, 3))
+    ) == pytest.approx(0.5, abs=0.07)
 
 
 @pytest.mark.parametrize(
@@ -157,5 +159,7 @@ def test_an_edit_is_what_differs_between_the_two_texts(mine, other, found):
 def test_texts_that_repeat_in_other_pairs_are_not_learned_from_by_edits():
     """A negative that stands against another caption elsewhere is the same text: it is left out."""
     positives = [f"a cat {i}" for i in range(30)]
-    scores = score_with_edit_probe(positives, ["a dog"] * 30, [str(i) for i in range(30)], folds=5, seed=3)
+    scores = score_with_edit_probe(
+        positives, ["a dog"] * 30, CrossValidation([str(i) for i in range(30)], 5, 3)
+    )
     assert len(np.unique(scores)) == 1

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from caramel.blind.text.odd_one_out import build_triple, extract_triple_terms, score_triples
+from caramel.utils.resampling import CrossValidation
 
 WORDS = st.lists(st.sampled_from("abcde"), max_size=6).map(" ".join)
 
@@ -38,5 +39,5 @@ def test_the_negative_of_three_is_found_by_what_the_paraphrase_backs():
             true.append(build_triple(caption, triple[1], second))
             false.append(build_triple(triple[1], caption, second))
             groups.append(f"i{i}")
-    positive, negative = score_triples(true, false, groups, folds=3, seed=1)
+    positive, negative = score_triples(true, false, CrossValidation(groups, 3, 1))
     assert (positive > negative).mean() > 0.95

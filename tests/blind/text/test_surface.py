@@ -3,6 +3,7 @@ import pytest
 
 from caramel.blind.text import surface
 from caramel.utils.hashing import assign_folds
+from caramel.utils.resampling import CrossValidation
 
 RULES = ["length", "words", "tokens", "final_punctuation", "casing", "digits", "articles"]
 
@@ -35,7 +36,7 @@ def images(rows: int) -> list[str]:
 )
 def test_a_rule_finds_its_artefact_on_either_side(rule, plain, marked, swapped):
     first, second = (marked, plain) if swapped else (plain, marked)
-    scores = getattr(surface, rule)([first] * 20, [second] * 20, images(20), folds=5, seed=3)
+    scores = getattr(surface, rule)([first] * 20, [second] * 20, CrossValidation(images(20), 5, 3))
     assert share_right(scores) == 1
 
 
@@ -51,7 +52,7 @@ def test_a_rule_finds_its_artefact_on_either_side(rule, plain, marked, swapped):
     ],
 )
 def test_a_rule_does_not_see_other_things(rule, first, second):
-    positive, negative = getattr(surface, rule)([first] * 9, [second] * 9, images(9), folds=3, seed=3)
+    positive, negative = getattr(surface, rule)([first] * 9, [second] * 9, CrossValidation(images(9), 3, 3))
     assert (positive == negative).all()
 
 
@@ -65,7 +66,7 @@ def test_the_direction_of_a_rule_is_learned_on_other_images_only():
     """One image favours long texts, all others short ones: on that image the rule is wrong."""
     short, long = "A cat.", "A cat on a mat."
     positives, negatives = [long, *[short] * 30], [short, *[long] * 30]
-    positive, negative = surface.length(positives, negatives, images(31), folds=5, seed=3)
+    positive, negative = surface.length(positives, negatives, CrossValidation(images(31), 5, 3))
     assert positive[0] < negative[0]
     assert (positive[1:] > negative[1:]).all()
 
@@ -76,7 +77,7 @@ def test_rare_words_are_found_though_each_is_another_one(swapped):
     common = [" ".join(rng.choice(["cat", "dog", "sees", "the", "a"], size=5)) for _ in range(60)]
     rare = [f"{text.rsplit(' ', 1)[0]} x{i}" for i, text in enumerate(common)]
     sides = (rare, common) if swapped else (common, rare)
-    assert share_right(surface.score_with_rare_words(*sides, images(60), folds=5, seed=3)) == 1
+    assert share_right(surface.score_with_rare_words(*sides, CrossValidation(images(60), 5, 3))) == 1
 
 
 def test_how_common_a_word_is_is_counted_in_the_texts_of_other_folds():
@@ -85,7 +86,7 @@ def test_how_common_a_word_is_is_counted_in_the_texts_of_other_folds():
     fold = assign_folds(groups, folds=2, seed=3)
     positives = [f"cat {i}" for i in range(40)]
     negatives = [f"{'zap' if f else 'cat'} {i + 100}" for i, f in enumerate(fold)]
-    positive, negative = surface.score_with_rare_words(positives, negatives, groups, folds=2, seed=3)
+    positive, negative = surface.score_with_rare_words(positives, negatives, CrossValidation(groups, 2, 3))
     inside = fold == 1
     assert (positive[inside] != negative[inside]).all()
     assert (positive[~inside] == negative[~inside]).all()
@@ -94,5 +95,5 @@ def test_how_common_a_word_is_is_counted_in_the_texts_of_other_folds():
 def test_where_the_sides_are_drawn_by_lot_rare_words_tell_nothing():
     rng = np.random.default_rng(1)
     texts = [" ".join(f"w{i}" for i in rng.geometric(0.05, size=6)) for _ in range(2000)]
-    found = surface.score_with_rare_words(texts[:1000], texts[1000:], images(1000), folds=5, seed=3)
+    found = surface.score_with_rare_words(texts[:1000], texts[1000:], CrossValidation(images(1000), 5, 3))
     assert share_right(found) == pytest.approx(0.5, abs=0.06)

@@ -67,7 +67,7 @@ def test_what_judges_a_fold_was_learned_without_its_rows(monkeypatch):
     """Scorers see all rows once, and then all rows but one fold's, once for each fold."""
     seen = []
 
-    def recording(positives, negatives, groups, *, folds, seed):
+    def recording(positives, negatives, cv):
         seen.append(set(positives) | set(negatives))
         return np.full(len(positives), 0.5), np.full(len(positives), 0.5)
 
@@ -234,8 +234,8 @@ def test_attackers_learn_from_what_another_data_set_gives_away():
 def test_no_row_is_judged_by_what_learned_from_its_image_or_a_near_duplicate(monkeypatch):
     seen = []
 
-    def recording(positives, negatives, groups, *, folds, seed, taught=None):
-        seen.append((list(groups), list(positives), taught))
+    def recording(positives, negatives, cv):
+        seen.append((list(cv.groups), list(positives), cv.train_only))
         return np.full(len(positives), 0.5), np.full(len(positives), 0.5)
 
     monkeypatch.setattr(attacks, "load_attacker", lambda spec, corpus: recording)
@@ -243,8 +243,8 @@ def test_no_row_is_judged_by_what_learned_from_its_image_or_a_near_duplicate(mon
     pool["pair_id"] = "pool" + pool["pair_id"]
     pool.loc[79, ["image_id", "caption"]] = ["elsewhere", rows.loc[3, "caption"] + " again"]
     run_caption_attack(rows, ["recording"], folds=5, seed=3, source=Source("pool", pool))
-    (groups, texts, taught), *inner = seen
-    assert taught.sum() == 80
+    (groups, texts, train_only), *inner = seen
+    assert train_only.sum() == 80
     group = dict(zip(texts, groups, strict=True))
     assert group[rows.loc[3, "caption"] + " again"] == group[rows.loc[3, "caption"]]
     # Images of the pool and of the rows have the same names, so that each part leaves out its own.

@@ -10,6 +10,7 @@ import pytest
 from caramel.errors import DataError
 from caramel.evaluation.external.runs import compute_file_metrics
 from caramel.registry import BENCHMARKS
+from caramel.utils.resampling import Bootstrap
 
 SUGARCREPE = BENCHMARKS["sugarcrepe"]
 # Of each instance: whether the answer is right where the caption stands first, and second; None: no option is named.
@@ -53,7 +54,7 @@ def released(folder: Path) -> list[Path]:
 
 
 def values(paths: list[Path]) -> Any:
-    found = compute_file_metrics(paths, SUGARCREPE, n_bootstrap=100, seed=0)
+    found = compute_file_metrics(paths, SUGARCREPE, bootstrap=Bootstrap(100, 0))
     return found, found.set_index(["subset", "metric"])["value"]
 
 

@@ -14,6 +14,7 @@ from caramel.errors import DataError
 from caramel.evaluation.external.detector_files import compute_detector_outcomes
 from caramel.evaluation.external.runs import compute_file_metrics
 from caramel.registry import BENCHMARKS
+from caramel.utils.resampling import Bootstrap
 
 CHANCES = st.sampled_from([0.0, 0.2, 0.4999999, 0.5, 0.5000001, 0.8, 1.0])
 INSTANCE = st.tuples(CHANCES, CHANCES, CHANCES, CHANCES)  # c0, c1, i0, i1
@@ -69,7 +70,7 @@ def test_the_files_of_bivlc_and_sugarcrepe_are_read(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     instances = [tuple(rng.random(4).tolist()) for _ in range(40)]
     path = write(tmp_path / "BiVLC_Classifier_CORRECT_CLIP_baseline.csv", rows_of(instances))
-    found = compute_file_metrics([path], BENCHMARKS["bivlc"], n_bootstrap=100, seed=0)
+    found = compute_file_metrics([path], BENCHMARKS["bivlc"], bootstrap=Bootstrap(100, 0))
     values = found[found["subset"] == "all"].set_index("metric")
     expected = pd.DataFrame([oracle(*one) for one in instances]).mean()
     for name, value in expected.items():
@@ -78,7 +79,7 @@ def test_the_files_of_bivlc_and_sugarcrepe_are_read(tmp_path: Path) -> None:
     assert "names no images" in note
     texts = [{"text_pred": row["text_pred"], "label": row["label"]} for row in rows_of(instances)]
     path = write(tmp_path / "SUGARCREPE_Classifier_CLIP_baseline.csv", texts)
-    found = compute_file_metrics([path], BENCHMARKS["sugarcrepe"], n_bootstrap=100, seed=0).set_index(
+    found = compute_file_metrics([path], BENCHMARKS["sugarcrepe"], bootstrap=Bootstrap(100, 0)).set_index(
         ["subset", "metric"]
     )
     assert found.loc[("all", "accuracy"), "value"] == pytest.approx(
@@ -92,7 +93,7 @@ def test_what_has_no_prediction_is_unscored(tmp_path: Path) -> None:
     rows = rows_of([(0.1, 0.9, 0.1, 0.9), (0.1, 0.9, 0.1, 0.9)])
     rows[0]["img_pred"] = ""
     path = write(tmp_path / "m.csv", rows)
-    found = compute_file_metrics([path], BENCHMARKS["bivlc"], n_bootstrap=100, seed=0).set_index("metric")
+    found = compute_file_metrics([path], BENCHMARKS["bivlc"], bootstrap=Bootstrap(100, 0)).set_index("metric")
     assert found.loc["text_detected", ["n", "unscored"]].tolist() == [2, 0]
     assert found.loc["group", ["value", "n", "unscored"]].tolist() == [1, 1, 1]
 
@@ -111,4 +112,6 @@ def test_what_is_no_detection_is_an_error(tmp_path: Path, row: dict[str, Any], m
     rows = rows_of([(0.1, 0.9, 0.1, 0.9), (0.1, 0.9, 0.1, 0.9)])
     rows[0] |= row
     with pytest.raises(DataError, match=message):
-        compute_file_metrics([write(tmp_path / "m.csv", rows)], BENCHMARKS["bivlc"], n_bootstrap=100, seed=0)
+        compute_file_metrics(
+            [write(tmp_path / "m.csv", rows)], BENCHMARKS["bivlc"], bootstrap=Bootstrap(100, 0)
+        )

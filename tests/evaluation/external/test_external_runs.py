@@ -16,6 +16,7 @@ from caramel.registry import BENCHMARKS
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame, write_table
+from caramel.utils.resampling import Bootstrap
 
 SUGARCREPE, PAIRS = BENCHMARKS["sugarcrepe"], BENCHMARKS["bivlc"]
 BIVLC = ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1", "text_score", "image_score")
@@ -44,7 +45,7 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def values(paths: list[Path], of: Any = SUGARCREPE) -> pd.DataFrame:
-    found = compute_file_metrics(paths, of, n_bootstrap=100, seed=0)
+    found = compute_file_metrics(paths, of, bootstrap=Bootstrap(100, 0))
     check_table(METRICS, found, "test")
     return found.set_index(["model", "subset", "metric"])
 
@@ -77,12 +78,14 @@ def test_our_file_and_its_folder_give_what_eval_gave(tmp_path: Path) -> None:
     )
     path = write_table(SIMILARITIES, rows, tmp_path / "similarities.parquet")
     ours = rows[rows["benchmark"] == "bivlc"]
-    expected = summarise_similarities(ours, {"bivlc": PAIRS}, n_bootstrap=100, seed=0)
+    expected = summarise_similarities(ours, {"bivlc": PAIRS}, bootstrap=Bootstrap(100, 0))
     for given in (path, tmp_path):
-        found = compute_file_metrics([given], PAIRS, n_bootstrap=100, seed=0)
+        found = compute_file_metrics([given], PAIRS, bootstrap=Bootstrap(100, 0))
         pd.testing.assert_frame_equal(found, expected)
     renamed = path.rename(tmp_path / "other.parquet")
-    pd.testing.assert_frame_equal(compute_file_metrics([renamed], PAIRS, n_bootstrap=100, seed=0), expected)
+    pd.testing.assert_frame_equal(
+        compute_file_metrics([renamed], PAIRS, bootstrap=Bootstrap(100, 0)), expected
+    )
 
 
 def test_answers_are_judged_as_answers(tmp_path: Path) -> None:
@@ -191,7 +194,7 @@ def test_the_released_file_of_bivlc_is_read(tmp_path: Path) -> None:
 def test_addresses_in_memory_are_no_images(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "m.csv", released())
     assert read_scores(path, PAIRS).rows["image_id"].nunique() == 12
-    (note,) = compute_file_metrics([path], PAIRS, n_bootstrap=100, seed=0).attrs["notes"]
+    (note,) = compute_file_metrics([path], PAIRS, bootstrap=Bootstrap(100, 0)).attrs["notes"]
     assert "names no images" in note
     assert "row 1 (line 2): '<PIL.JpegImagePlugin" in note
     assert "in column 'image' is no name of an image" in note
@@ -219,7 +222,7 @@ def test_a_column_of_verdicts_that_is_called_image_is_an_error(
     else:
         rows.to_parquet(path := tmp_path / "m.parquet")
     with pytest.raises(DataError, match=r"column 'image' holds verdicts, such as .* Call it 'image_score'"):
-        compute_file_metrics([path], PAIRS, n_bootstrap=100, seed=0)
+        compute_file_metrics([path], PAIRS, bootstrap=Bootstrap(100, 0))
     named = rows.rename(columns={"image": "image_score"})
     named.to_parquet(tmp_path / "n.parquet")
     assert values([tmp_path / "n.parquet"], PAIRS).loc[("n", "all", "t2i"), "value"] == 0.5
@@ -244,7 +247,8 @@ def test_images_are_the_clusters(tmp_path: Path) -> None:
         width["alone"]["ci_high"] - width["alone"]["ci_low"]
     )
     assert (
-        compute_file_metrics([tmp_path / "m.csv"], SUGARCREPE, n_bootstrap=100, seed=0).attrs["notes"] == []
+        compute_file_metrics([tmp_path / "m.csv"], SUGARCREPE, bootstrap=Bootstrap(100, 0)).attrs["notes"]
+        == []
     )
 
 
@@ -308,7 +312,7 @@ def test_models_are_told_apart_by_their_column(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_read_is_an_error(tmp_path: Path, rows: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        compute_file_metrics([write_csv(tmp_path / "m.csv", rows)], SUGARCREPE, n_bootstrap=100, seed=0)
+        compute_file_metrics([write_csv(tmp_path / "m.csv", rows)], SUGARCREPE, bootstrap=Bootstrap(100, 0))
 
 
 @pytest.mark.parametrize(
@@ -328,7 +332,7 @@ def test_what_cannot_be_read_is_an_error(tmp_path: Path, rows: list[dict[str, An
 def test_values_of_wrong_types_are_errors(tmp_path: Path, values: dict[str, Any], message: str) -> None:
     pq.write_table(pa.table(values), tmp_path / "m.parquet")
     with pytest.raises(DataError, match=message):
-        compute_file_metrics([tmp_path / "m.parquet"], SUGARCREPE, n_bootstrap=100, seed=0)
+        compute_file_metrics([tmp_path / "m.parquet"], SUGARCREPE, bootstrap=Bootstrap(100, 0))
 
 
 def test_numbers_name_images_and_what_pandas_takes_for_an_index_is_a_column(tmp_path: Path) -> None:
@@ -365,15 +369,15 @@ def test_a_run_is_not_its_own_second_seed(tmp_path: Path) -> None:
 def test_a_broken_file_is_an_error(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=message):
-        compute_file_metrics([tmp_path / name], SUGARCREPE, n_bootstrap=100, seed=0)
+        compute_file_metrics([tmp_path / name], SUGARCREPE, bootstrap=Bootstrap(100, 0))
 
 
 def test_a_file_of_another_benchmark_is_an_error(tmp_path: Path) -> None:
     write_table(SIMILARITIES, similarities("m", 0), tmp_path / "similarities.parquet")
     with pytest.raises(DataError, match="no instance of benchmark 'sugarcrepe'"):
-        compute_file_metrics([tmp_path], SUGARCREPE, n_bootstrap=100, seed=0)
+        compute_file_metrics([tmp_path], SUGARCREPE, bootstrap=Bootstrap(100, 0))
     with pytest.raises(DataError, match="neither"):
-        compute_file_metrics([tmp_path.parent], SUGARCREPE, n_bootstrap=100, seed=0)
+        compute_file_metrics([tmp_path.parent], SUGARCREPE, bootstrap=Bootstrap(100, 0))
 
 
 def test_runs_are_read_by_folder_file_and_model(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from caramel.interfaces.benchmark import Benchmark
 from caramel.report.terminal import format_comparison
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
+from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import FLIPS, holm_correction
 
 SIMULATION = Path(__file__).parents[3] / "bench" / "intervals.py"
@@ -54,7 +55,7 @@ def scored(model: str, seed: int, lift: float = 0.0, n: int = 120, each: int = 3
 
 
 def compared(a: list[pd.DataFrame], b: list[pd.DataFrame]) -> pd.DataFrame:
-    found = compare_models(a, b, {"b": BENCHMARK}, resamples=300, seed=0)
+    found = compare_models(a, b, {"b": BENCHMARK}, bootstrap=Bootstrap(300, 0))
     assert list(found.columns) == list(COMPARISON_COLUMNS)
     return found.set_index(["subset", "metric"])
 
@@ -140,7 +141,7 @@ def test_what_differs_clearly_outlives_the_correction_however_many_rows_there_ar
     names = [f"subset {k}" for k in range(260)]
     for side in sides:
         side["subsets"] = [names] * len(side)
-    found = compare_models(*([side] for side in sides), {"b": BENCHMARK}, resamples=20, seed=0)
+    found = compare_models(*([side] for side in sides), {"b": BENCHMARK}, bootstrap=Bootstrap(20, 0))
     assert len(found) > FLIPS * ALPHA, "no p that this many flips give would be left"
     assert found["significant"].loc[found["metric"] == "accuracy"].all()
     assert found["p_least"].unique() == [found["p"].min()], "with more flips, p can be below 1 / (FLIPS + 1)"
@@ -157,7 +158,7 @@ def test_group_match_is_one_more_claim_of_the_family_and_changes_no_other_differ
         replace(BENCHMARK, metrics=metrics) for metrics in (("i2t", "group"), ("i2t", "group", "group_match"))
     )
     without, found = (
-        compare_models([sides[0]], [sides[1]], {"b": benchmark}, resamples=300, seed=0)
+        compare_models([sides[0]], [sides[1]], {"b": benchmark}, bootstrap=Bootstrap(300, 0))
         for benchmark in (plain, more)
     )
     rows = found["metric"] == "group_match"
@@ -235,7 +236,7 @@ def test_metrics_that_no_instance_has_are_left_out() -> None:
     sides = [
         pd.concat([rows, rows.assign(benchmark="c", s_c0_i0=None)], ignore_index=True) for rows in (a, b)
     ]
-    two = compare_models(sides[:1], sides[1:], dict.fromkeys("bc", BENCHMARK), resamples=300, seed=0)
+    two = compare_models(sides[:1], sides[1:], dict.fromkeys("bc", BENCHMARK), bootstrap=Bootstrap(300, 0))
     assert set(two["benchmark"]) == {"b"}
 
 

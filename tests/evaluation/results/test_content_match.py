@@ -17,6 +17,7 @@ from caramel.evaluation.results.frames import compare_frames, compute_frame_metr
 from caramel.registry import BENCHMARKS
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame, write_table
+from caramel.utils.resampling import Bootstrap
 
 SUGARCREPE = BENCHMARKS["sugarcrepe"]
 BY_ID = "by their ids alone"
@@ -71,7 +72,9 @@ def test_a_comparison_says_it_once_and_says_nothing_where_all_is_known(tmp_path:
     other = saved(tmp_path / "other", scored("m", 2, hashed=False))
     assert BY_ID not in printed("compare", a, b)
     assert printed("compare", a, other).count(BY_ID) == 1
-    found = compare_frames(scored("m", 1, hashed=False), scored("m", 2, hashed=True), resamples=100, seed=0)
+    found = compare_frames(
+        scored("m", 1, hashed=False), scored("m", 2, hashed=True), bootstrap=Bootstrap(100, 0)
+    )
     assert len(found.attrs["notes"]) == 1
 
 
@@ -85,10 +88,10 @@ def test_metrics_of_our_file_beside_one_of_others_say_it(tmp_path: Path) -> None
         printed_text.count(f"Note: 8 of 12 instances are taken for the same ones in several models {BY_ID}")
         == 1
     )
-    alone = compute_file_metrics([theirs], SUGARCREPE, n_bootstrap=100, seed=0)
+    alone = compute_file_metrics([theirs], SUGARCREPE, bootstrap=Bootstrap(100, 0))
     assert not [note for note in alone.attrs["notes"] if BY_ID in note]
     both = pd.concat([scored("a", 1, hashed=True), scored("b", 2, hashed=False)], ignore_index=True)
-    assert len(compute_frame_metrics(both, None, n_bootstrap=100, seed=0).attrs["notes"]) == 1
+    assert len(compute_frame_metrics(both, None, bootstrap=Bootstrap(100, 0)).attrs["notes"]) == 1
 
 
 @pytest.mark.parametrize("style", ["markdown", "latex", "csv"])
@@ -96,7 +99,7 @@ def test_a_table_says_it_in_every_style(style: str, tmp_path: Path) -> None:
     ours = saved(tmp_path / "ours", scored("a", 1, hashed=True))
     unknown = saved(tmp_path / "unknown", scored("b", 2, hashed=False))
     known = saved(tmp_path / "known", scored("b", 2, hashed=True))
-    of_table = ["--benchmark", "sugarcrepe", "--bootstrap", "100", "--style", style]
+    of_table = ["--benchmark", "sugarcrepe", "--n-bootstrap", "100", "--style", style]
     assert printed("table", ours, unknown, *of_table).count(BY_ID) == 1
     assert BY_ID not in printed("table", ours, known, *of_table)
 
@@ -105,7 +108,7 @@ def test_a_table_names_the_runs_whose_instances_are_not_there(tmp_path: Path) ->
     ours = saved(tmp_path / "ours", scored("a", 1, hashed=True))
     (tmp_path / "theirs").mkdir()
     write_metrics(
-        compute_file_metrics([of_others(tmp_path / "b.csv", "b")], SUGARCREPE, n_bootstrap=100, seed=0),
+        compute_file_metrics([of_others(tmp_path / "b.csv", "b")], SUGARCREPE, bootstrap=Bootstrap(100, 0)),
         tmp_path / "theirs",
     )
     of_table = ["--benchmark", "sugarcrepe", "--style", "latex"]

@@ -13,6 +13,7 @@ from caramel.evaluation.results.forgetting import (
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame
 from caramel.utils.arrays import Floats
+from caramel.utils.resampling import Bootstrap
 
 MODELS = ("base", "a-1", "a-2", "b-1")
 VALUES = {  # recall@1 both ways, classes, group without add
@@ -58,7 +59,7 @@ def similarities(hits: dict[str, Floats], benchmark: str = "held_out_retrieval")
 def kept() -> pd.DataFrame:
     none = build_frame(SIMILARITIES, [])
     moved = {model: {"weights": 0.1 * n} for n, model in enumerate(MODELS)}
-    return compute_retention(metrics(), none, moved, resamples=100, seed=0)
+    return compute_retention(metrics(), none, moved, bootstrap=Bootstrap(100, 0))
 
 
 def test_each_model_has_its_measures_and_those_that_were_not_made_are_left_out() -> None:
@@ -76,7 +77,9 @@ def test_changes_are_from_the_base_paired_on_the_queries_and_count_images_and_se
     # Five seeds that turn the same queries: of seeds alone nothing varies, of images much does.
     turned = np.where(rng.random(400) < 0.1, ~base, base)
     models = {"base": base, **{f"a-{n}": turned for n in range(5)}, "b-1": base}
-    found = compute_changes(similarities(models), resamples=500, seed=1).set_index(["variant", "measure"])
+    found = compute_changes(similarities(models), bootstrap=Bootstrap(500, 1)).set_index(
+        ["variant", "measure"]
+    )
     one = found.loc["a", "i2t_1"]
     difference = turned.astype(float) - base
     assert one["change"] == pytest.approx(difference.mean())
@@ -90,7 +93,7 @@ def test_a_change_stands_beside_each_model_of_the_variant_and_distances_have_non
     base = np.arange(40) < 20
     rows = similarities({"base": base, "a-1": np.arange(40) < 10, "a-2": base, "b-1": base})
     moved = {model: {"weights": 0.1 * n} for n, model in enumerate(MODELS)}
-    found = compute_retention(metrics(), rows, moved, resamples=100, seed=0)
+    found = compute_retention(metrics(), rows, moved, bootstrap=Bootstrap(100, 0))
     assert tuple(found.columns) == RETAINED_COLUMNS
     changed = found.set_index(["model", "measure"])["change"]
     assert changed[["a-1", "a-2"]].xs("i2t_1", level="measure").tolist() == pytest.approx([-0.125] * 2)

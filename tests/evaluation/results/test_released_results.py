@@ -13,6 +13,7 @@ from released import BIVLC, SUGARCREPE, released
 from caramel.evaluation.external.runs import compute_file_metrics
 from caramel.registry import BENCHMARKS
 from caramel.report.paper_table import read_published_rows
+from caramel.utils.resampling import Bootstrap
 
 DETECTORS = ("src", "Detectors", "results")
 GPT4V = "gpt-4v-results"
@@ -21,7 +22,7 @@ GPT4V = "gpt-4v-results"
 @cache
 def measured(paths: tuple[Path, ...], benchmark: str) -> pd.DataFrame:
     """Return the metrics that `caramel metrics` makes of files, by subset and metric."""
-    found = compute_file_metrics(paths, BENCHMARKS[benchmark], n_bootstrap=10, seed=0)
+    found = compute_file_metrics(paths, BENCHMARKS[benchmark], bootstrap=Bootstrap(10, 0))
     return found.set_index(["subset", "metric"])
 
 

@@ -14,6 +14,7 @@ from caramel.evaluation.results.run_hits import compute_run_hits
 from caramel.evaluation.results.standardisation import STANDARDISED_COLUMNS, standardise_compounds
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
+from caramel.utils.resampling import Bootstrap
 
 # Shares of the subtypes as they are for real: the easy one is mostly seen, the hard one mostly unseen.
 COUNTS = {("seen", "replace_obj"): 120, ("seen", "swap_att"): 40, ("unseen", "replace_obj"): 30, ("unseen", "swap_att"): 90}  # fmt: skip
@@ -44,7 +45,7 @@ def simulate(chances: dict[str, dict[tuple[str, str], float]], seed: int = 0) ->
 
 def estimate(scores: pd.DataFrame) -> pd.DataFrame:
     found = standardise_compounds(
-        compute_run_hits(scores, "instances", ["accuracy"]), n_bootstrap=300, seed=0
+        compute_run_hits(scores, "instances", ["accuracy"]), bootstrap=Bootstrap(300, 0)
     )
     return found.set_index(["a", "b", "compounds"])
 
@@ -95,7 +96,7 @@ def test_without_compounds_or_without_a_subtype_in_both_there_is_nothing_to_stan
     scores = simulate({"base": flat(0.5, 0.5)})
     only_seen = scores[[("seen" in of) for of in scores["subsets"]]]
     found = standardise_compounds(
-        compute_run_hits(only_seen, "instances", ["accuracy"]), n_bootstrap=100, seed=0
+        compute_run_hits(only_seen, "instances", ["accuracy"]), bootstrap=Bootstrap(100, 0)
     )
     assert found.empty
     assert tuple(found.columns) == STANDARDISED_COLUMNS

@@ -11,6 +11,7 @@ from caramel.interfaces.benchmark import Benchmark
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame
+from caramel.utils.resampling import Bootstrap
 
 SIZES = {"replace_obj": 30, "swap_att": 12, "add_obj": 18}
 SUBTYPES = np.array([subtype for subtype, n in SIZES.items() for _ in range(n)])
@@ -54,7 +55,7 @@ def ranked(seed: int) -> pd.DataFrame:
 
 
 def summary(similarities: pd.DataFrame, benchmark: Benchmark = BENCHMARK) -> pd.DataFrame:
-    rows = summarise_similarities(similarities, {"b": benchmark}, n_bootstrap=100, seed=0)
+    rows = summarise_similarities(similarities, {"b": benchmark}, bootstrap=Bootstrap(100, 0))
     check_table(METRICS, rows, "test")
     return rows.set_index(["model", "subset", "metric"])
 
@@ -98,11 +99,11 @@ def test_the_order_of_rows_and_further_models_change_nothing() -> None:
 def test_each_benchmark_is_judged_by_its_own_metrics_and_macro() -> None:
     plain = Benchmark("c", "", BENCHMARK.load_rows, ("itt",), "")
     both = pd.concat([scored("m", 5), scored("m", 6).assign(benchmark="c")])
-    rows = summarise_similarities(both, {"b": BENCHMARK, "c": plain}, n_bootstrap=20, seed=0)
+    rows = summarise_similarities(both, {"b": BENCHMARK, "c": plain}, bootstrap=Bootstrap(20, 0))
     theirs = rows[rows["benchmark"] == "c"]
     assert set(theirs["metric"]) == {"itt"}
     assert "macro" not in set(theirs["subset"])
-    alone = summarise_similarities(scored("m", 5), {"b": BENCHMARK}, n_bootstrap=20, seed=0)
+    alone = summarise_similarities(scored("m", 5), {"b": BENCHMARK}, bootstrap=Bootstrap(20, 0))
     pd.testing.assert_frame_equal(rows[rows["benchmark"] == "b"].reset_index(drop=True), alone)
 
 

@@ -9,6 +9,7 @@ from caramel.errors import DataError
 from caramel.evaluation.external.rows import SCORES
 from caramel.evaluation.results.comparison import compare_forms, compare_variants, find_leaders
 from caramel.evaluation.results.run_hits import RunHits, compute_run_hits
+from caramel.utils.resampling import Bootstrap
 
 
 def runs_of(similarities: pd.DataFrame) -> RunHits:
@@ -16,7 +17,7 @@ def runs_of(similarities: pd.DataFrame) -> RunHits:
 
 
 def compare(similarities: pd.DataFrame, resamples: int = 50) -> pd.DataFrame:
-    return compare_variants(runs_of(similarities), BENCHMARK, n_bootstrap=resamples, seed=0)
+    return compare_variants(runs_of(similarities), BENCHMARK, bootstrap=Bootstrap(resamples, 0))
 
 
 def test_differences_are_paired_and_find_a_lift() -> None:
@@ -85,7 +86,7 @@ def test_the_interaction_of_form_and_training_is_the_difference_of_the_two_diffe
     drawn = pd.concat([scored("base", 0), scored("v-1", 1), scored("v-2", 2)])
     source = other_form(drawn, lift=0.4)
     one, other = runs_of(drawn), runs_of(source)
-    found = compare_forms(one, other, BENCHMARK, n_bootstrap=100, seed=0).set_index(["subset", "metric"])
+    found = compare_forms(one, other, BENCHMARK, bootstrap=Bootstrap(100, 0)).set_index(["subset", "metric"])
     first, second = (compare(rows).set_index(["subset", "metric"])["difference"] for rows in (drawn, source))
     pd.testing.assert_series_equal(found["difference"].sort_index(), (first - second).sort_index())
     assert found["difference"]["all", "accuracy"] < 0
@@ -96,7 +97,7 @@ def test_the_interaction_of_form_and_training_is_the_difference_of_the_two_diffe
 def test_forms_that_are_equal_do_not_interact() -> None:
     drawn = pd.concat([scored("base", 0), scored("v-1", 1), scored("v-2", 2)])
     found = compare_forms(
-        runs_of(drawn), runs_of(other_form(drawn, lift=0.0)), BENCHMARK, n_bootstrap=50, seed=0
+        runs_of(drawn), runs_of(other_form(drawn, lift=0.0)), BENCHMARK, bootstrap=Bootstrap(50, 0)
     )
     assert (found["difference"] == 0).all()
     assert (found["p"] == 1).all()
@@ -107,7 +108,7 @@ def test_forms_of_other_instances_or_models_are_no_forms_of_one_benchmark() -> N
     fewer = drawn[drawn["instance_id"] != drawn["instance_id"].iloc[0]]
     for other in (fewer, scored("base", 0)):
         with pytest.raises(DataError, match="other instances or models"):
-            compare_forms(runs_of(drawn), runs_of(other), BENCHMARK, n_bootstrap=20, seed=0)
+            compare_forms(runs_of(drawn), runs_of(other), BENCHMARK, bootstrap=Bootstrap(20, 0))
 
 
 def test_the_leader_of_a_column_beats_every_other_after_holm_over_the_table() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from blind_scores import score_columns
 
 from caramel.benchmarks.metrics import compute_outcomes
 from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
@@ -294,7 +295,7 @@ def scored_by(pairs: pd.DataFrame, negatives: pd.DataFrame, name: str) -> pd.Dat
     for kind in rows["type"].unique():
         part = rows[rows["type"] == kind]
         sides = (part[column].tolist() for column in ("caption", "negative_caption", "image_id"))
-        both = load_attacker(name)(*sides, folds=5, seed=3)
+        both = score_columns(load_attacker(name), *sides, folds=5, seed=3)
         scores = dict(zip(("positive_score", "negative_score"), both, strict=True))
         parts.append(part[["negative_id"]].assign(scorer=name, **scores))
     return pd.concat(parts, ignore_index=True)

@@ -38,11 +38,13 @@ from caramel.evaluation.scores.multiple_choice import collect_answers
 from caramel.evaluation.scores.response_cache import PATIENCE, ask_questions, load_replies
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile, Rankings, Task
 from caramel.interfaces.model import Question, Reply
+from caramel.interfaces.settings import Compute, Execution
 from caramel.models.chat.endpoint import KEY
 from caramel.models.specs import open_model
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import ANSWERS, METRICS
 from caramel.schemas.io import build_frame
+from caramel.utils.resampling import Bootstrap
 
 NAMES = list(COLOURS)
 SUBTYPES = ("replace_att", "swap_att")
@@ -93,7 +95,7 @@ def task(images: list[ImageFile], *, paraphrased: bool = False, second: bool = F
 
 def asked(server: ChatServer, task: Task, store: Path) -> pd.DataFrame:
     open_model.cache_clear()
-    run = RunConfig(f"m=quick:test-model@{server.url}", "cpu", "fp32", None, str(store), "inline")
+    run = RunConfig(f"m=quick:test-model@{server.url}", Compute("cpu", "fp32"), None, str(store), "inline")
     rows = collect_answers(task, compute_content_keys(task.images), run, benchmark="b")
     check_table(ANSWERS, rows, "test")
     return rows
@@ -101,7 +103,7 @@ def asked(server: ChatServer, task: Task, store: Path) -> pd.DataFrame:
 
 def judged(rows: pd.DataFrame) -> pd.DataFrame:
     bench = Benchmark("b", "", lambda data, images: None, (), "", SUBTYPES.__contains__)  # type: ignore[arg-type,return-value]
-    found = summarise_answers(rows, {"b": bench}, n_bootstrap=200, seed=0)
+    found = summarise_answers(rows, {"b": bench}, bootstrap=Bootstrap(200, 0))
     check_table(METRICS, found, "test")
     return found.set_index(["metric", "subset"]).sort_index()
 
@@ -489,14 +491,11 @@ def test_an_evaluation_asks_a_chat_model_and_writes_the_key_nowhere(
     }
     (folder / "replace_att.json").write_text(json.dumps(rows))
     settings: dict[str, Any] = {
-        "device": "cpu",
-        "precision": "fp32",
+        "compute": Compute("cpu", "fp32"),
         "batch_size": None,
-        "n_bootstrap": 50,
-        "seed": 0,
-        "executor": "inline",
+        "bootstrap": Bootstrap(50, 0),
+        "execution": Execution("inline", tmp_path / "trials", 1.0),
         "store": tmp_path / "store",
-        "folder": tmp_path / "trials",
     }
     found = run_evaluation(
         [f"quick:test-model@{server.url}"],
@@ -525,14 +524,11 @@ def test_a_trial_with_failed_questions_is_not_done_and_the_same_command_asks_tho
     (tmp_path / "data").mkdir()
     (tmp_path / "data/swap_att.json").write_text(json.dumps({str(n): row for n, row in enumerate(rows)}))
     settings: dict[str, Any] = {
-        "device": "cpu",
-        "precision": "fp32",
+        "compute": Compute("cpu", "fp32"),
         "batch_size": None,
-        "n_bootstrap": 50,
-        "seed": 0,
-        "executor": "inline",
+        "bootstrap": Bootstrap(50, 0),
+        "execution": Execution("inline", tmp_path / "trials", 1.0),
         "store": tmp_path / "store",
-        "folder": tmp_path / "trials",
     }
 
     def outcomes_of_a_run() -> pd.Series:

@@ -26,6 +26,7 @@ from caramel.evaluation.scores.ranking import (
 )
 from caramel.evaluation.scores.scoring import compute_similarities
 from caramel.interfaces.benchmark import RANKING_COLUMNS, ImageFile, Rankings
+from caramel.interfaces.settings import Compute
 from caramel.models.specs import open_model
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import SIMILARITIES
@@ -194,7 +195,7 @@ def scores_of(task: Rankings, spec: str) -> np.ndarray:
 @pytest.mark.parametrize("spec", ["counting:16", "matching:4"])
 def test_prompts_are_averaged_by_every_form_of_model(spec: str, tmp_path: Path, families: None) -> None:
     task = Prompts().task(tmp_path)
-    run = RunConfig(spec, "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
+    run = RunConfig(spec, Compute("cpu", "fp32"), 4, str(tmp_path / "store"), "inline")
     keys = check_images(task.images, "test")
     model = open_model(spec, "cpu", "fp32")
     found = compute_rank_columns(
@@ -256,7 +257,7 @@ def test_a_candidate_without_a_score_leaves_its_queries_unscored(
 ) -> None:
     monkeypatch.setitem(registry.FAMILIES.targets, "blank", "test_ranking:BLANK")
     task = Prompts().task(tmp_path)
-    run = RunConfig("blank:x", "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
+    run = RunConfig("blank:x", Compute("cpu", "fp32"), 4, str(tmp_path / "store"), "inline")
     rows = compute_similarities(task, check_images(task.images, "test"), run, benchmark="test")
     unscored = rows["n_above"].isna()
     # ``b`` is in texts 0, 2 and 3: in the pool of all texts, and the query of three in five.
@@ -271,7 +272,7 @@ def test_a_matcher_is_asked_for_the_pairs_of_the_pools_alone(tmp_path: Path, fam
 
     task = Prompts().task(tmp_path)
     task = Rankings(frame([("i2t", 1, 2, [2, 4]), ("t2i", 1, 3, [0])]), task.images, task.texts, task.pools)
-    run = RunConfig("matching:8", "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
+    run = RunConfig("matching:8", Compute("cpu", "fp32"), 4, str(tmp_path / "store"), "inline")
     compute_similarities(task, check_images(task.images, "test"), run, benchmark="test")
     matcher = opened["matching:8"]
     assert isinstance(matcher, CountingMatcher)
@@ -283,7 +284,7 @@ def test_a_matcher_is_asked_for_the_pairs_of_the_pools_alone(tmp_path: Path, fam
 
 def test_a_limit_changes_no_rank(tmp_path: Path, families: None) -> None:
     task = Prompts().task(tmp_path)
-    run = RunConfig("counting:4", "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
+    run = RunConfig("counting:4", Compute("cpu", "fp32"), 4, str(tmp_path / "store"), "inline")
     keys = check_images(task.images, "test")
     whole = compute_similarities(task, keys, run, benchmark="test")
     for limit in (1, 5):

@@ -21,6 +21,7 @@ from caramel.evaluation.scores.encoding import RunConfig
 from caramel.evaluation.scores.item_scores import DualEncoderScores
 from caramel.evaluation.scores.scoring import compute_similarities
 from caramel.interfaces.benchmark import ABSENT, RANKING_COLUMNS, Comparisons, ImageFile, Rankings, Task
+from caramel.interfaces.settings import Compute
 from caramel.models.specs import open_model
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import SIMILARITIES
@@ -81,7 +82,7 @@ def ranked(folder: Path) -> Rankings:
 def scored(task: Task, spec: str, store: Path, executor: str = "inline") -> pd.DataFrame:
     keys = check_images(task.images, "test")
     rows = compute_similarities(
-        task, keys, RunConfig(spec, "cpu", "fp32", 4, str(store), executor), benchmark="b"
+        task, keys, RunConfig(spec, Compute("cpu", "fp32"), 4, str(store), executor), benchmark="b"
     )
     check_table(SIMILARITIES, rows, "test")
     return rows

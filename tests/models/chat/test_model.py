@@ -55,7 +55,7 @@ def server() -> Iterator[ChatServer]:
 
 
 def chat(server: ChatServer, **settings: Any) -> ChatModel:
-    quick = {"pause": 0.001, "attempts": 3, "timeout": 5, **settings}
+    quick = {"pause": 0.001, "max_attempts": 3, "timeout": 5, **settings}
     return ChatModel("m", Endpoint("test-model", server.url, **quick))
 
 
@@ -140,14 +140,14 @@ def test_passing_trouble_is_tried_again_and_lasting_trouble_is_a_failure(
 ) -> None:
     assert one(server, in_turn(trouble, says("B"))) == Reply("B")
     assert len(server.requests) == 2
-    reply = one(server, lambda request, number: trouble, attempts=4)
+    reply = one(server, lambda request, number: trouble, max_attempts=4)
     assert reply.text is None
     assert reply.problem
     assert len(server.requests) == 2 + 4
 
 
 def test_a_server_that_hangs_is_given_up(server: ChatServer) -> None:
-    reply = one(server, lambda request, number: HANG, timeout=0.1, attempts=2)
+    reply = one(server, lambda request, number: HANG, timeout=0.1, max_attempts=2)
     assert reply.text is None
     assert "timed out" in reply.problem
 
@@ -173,7 +173,9 @@ def test_a_server_that_hangs_is_given_up(server: ChatServer) -> None:
 def test_what_is_no_reply_of_the_form_is_a_failure_with_its_cause(
     server: ChatServer, trouble: Response | str, problem: str
 ) -> None:
-    reply = one(server, lambda request, number: trouble, attempts=1, timeout=0.2 if trouble == DRIP else 60)
+    reply = one(
+        server, lambda request, number: trouble, max_attempts=1, timeout=0.2 if trouble == DRIP else 60
+    )
     assert reply.text is None
     assert re.search(problem, reply.problem)
     assert len(reply.problem) <= 500
@@ -185,14 +187,14 @@ def test_no_compression_is_asked_for(server: ChatServer) -> None:
 
 
 def test_a_servers_message_is_one_line_that_cannot_steer_a_terminal(server: ChatServer) -> None:
-    reply = one(server, lambda request, number: refuses(500, "a\x1b[2K\n\rb\x07\u202e"), attempts=1)
+    reply = one(server, lambda request, number: refuses(500, "a\x1b[2K\n\rb\x07\u202e"), max_attempts=1)
     assert reply.problem == "status 500: a\\x1b[2K b\\x07\\u202e"
 
 
 @pytest.mark.parametrize("length", range(470, 500, 7))
 def test_a_key_that_stands_where_a_message_is_cut_stays_hidden(server: ChatServer, length: int) -> None:
     refusal = refuses(500, "x" * length + KEY_VALUE)
-    assert "sk-" not in one(server, lambda request, number: refusal, attempts=1, key=KEY_VALUE).problem
+    assert "sk-" not in one(server, lambda request, number: refusal, max_attempts=1, key=KEY_VALUE).problem
 
 
 class Waits(threading.Event):
@@ -244,7 +246,7 @@ def test_retry_after_may_be_a_date(server: ChatServer) -> None:
 
 
 def test_pauses_double(server: ChatServer) -> None:
-    found = pauses(server, lambda request, number: refuses(500, "oh"), pause=0.5, attempts=9)
+    found = pauses(server, lambda request, number: refuses(500, "oh"), pause=0.5, max_attempts=9)
     assert found == [0, 0.5, 1, 2, 4, 8, 16, 32, 60]
 
 
@@ -376,7 +378,7 @@ def test_nothing_of_the_environment_or_of_the_machine_is_sent(
 
 def test_headers_that_would_make_a_client_decode_the_body_are_not_looked_at(server: ChatServer) -> None:
     answer = refuses(500, "oh", Content_Type="application/json; charset=zlib", X_Should_Retry="true")
-    assert one(server, lambda request, number: answer, attempts=1).problem == "status 500: oh"
+    assert one(server, lambda request, number: answer, max_attempts=1).problem == "status 500: oh"
     assert len(server.requests) == 1
 
 
@@ -495,7 +497,7 @@ SIGNS = "".join(f"\\u{ord(sign):04X}" for sign in KEY_VALUE)
 @pytest.mark.parametrize("form", ['{"error": {"message": "\\ud800 %s"}}', '{"detail": "%s"}', "wrong key %s"])
 def test_a_key_that_is_escaped_stays_hidden_in_refusals(server: ChatServer, said: str, form: str) -> None:
     refusal = Response(500, (form % said).encode())
-    problem = one(server, lambda request, number: refusal, attempts=1, key=KEY_VALUE).problem
+    problem = one(server, lambda request, number: refusal, max_attempts=1, key=KEY_VALUE).problem
     assert f"${KEY}" in problem
     assert said not in problem
 
@@ -586,7 +588,7 @@ def test_a_reply_in_parts_is_read(server: ChatServer, parts: list[dict[str, obje
 
 @pytest.mark.parametrize("parts", [["B"], [{"type": "text"}], [{"text": "B"}], [None]])
 def test_parts_that_are_no_parts_are_no_reply(server: ChatServer, parts: list[object]) -> None:
-    assert one(server, lambda request, number: says(parts), attempts=1).text is None  # type: ignore[arg-type]
+    assert one(server, lambda request, number: says(parts), max_attempts=1).text is None  # type: ignore[arg-type]
 
 
 def test_a_value_that_is_too_large_is_no_refused_parameter(server: ChatServer) -> None:

@@ -25,7 +25,7 @@ def test_a_forecast_is_what_good_answers_take_and_asks_nothing(
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     server = ChatServer(obliging)
     try:
-        found = forecast_of(server.url, tmp_path, CAPTIONS, price_in=1.0, price_out=10.0)
+        found = forecast_of(server.url, tmp_path, CAPTIONS, price_per_mtok_in=1.0, price_per_mtok_out=10.0)
         assert server.requests == []
         assert (found.texts, found.num_sampled, found.known) == (32, 32, 0)
         assert found.requests == 4 * (

@@ -106,7 +106,9 @@ def test_the_order_of_rows_changes_nothing_and_the_seed_draws():
 
 
 def test_too_few_images_are_refused_with_the_cure():
-    with pytest.raises(DataError, match=rf"{LEAST - 1} images of the val split .*{LEAST} .*min_faithful"):
+    with pytest.raises(
+        DataError, match=rf"{LEAST - 1} images of the val split .*{LEAST} .*faithfulness_threshold"
+    ):
         calibrate_threshold(Named(), *known(LEAST - 1), seed=1)
     pairs, negatives, images = known(LEAST)
     check_enough(pairs)
@@ -115,7 +117,7 @@ def test_too_few_images_are_refused_with_the_cure():
     for few in (known(LEAST - 1)[0], pairs.assign(split="train"), pairs.head(0)):
         with pytest.raises(DataError, match="cannot be calibrated on"):
             check_enough(few)
-    with pytest.raises(DataError, match="held_out"):
+    with pytest.raises(DataError, match="val_test_frac"):
         calibrate_threshold(Named(), pairs, negatives, dict(list(images.items())[:3]), seed=1)
     with pytest.raises(DataError, match="cannot be calibrated on 0 images"):
         calibrate_threshold(Named(), pairs.head(0), negatives, {}, seed=1)

@@ -12,7 +12,7 @@ from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 from caramel.sources.images import candidates
 from caramel.sources.images.candidates import StopRule, build_stop_rule, derive_candidate_seed, draw_shard
-from caramel.sources.images.filters import filter_images
+from caramel.sources.images.filters import FilterSettings, filter_images
 from caramel.sources.images.judges import ReadingJudge
 from caramel.sources.world.drawing import draw_scene, encode_png
 from caramel.sources.world.scenes import Scene, SceneObject
@@ -55,7 +55,18 @@ def found_by(
         return [(PNG[n], None if p is None else PNG[p]) for n, p in (drawn[place] for place in places)]
 
     monkeypatch.setattr(candidates, "_draw_candidates", pictures)
-    table = draw_shard(shard(), candidates=4, until=until, seed=7).to_pandas()
+    table = draw_shard(
+        shard(),
+        candidates=4,
+        until=until,
+        generator="",
+        seed=7,
+        guidance=2.0,
+        steps=2,
+        image_size=48,
+        batch_size=4,
+        device="cpu",
+    ).to_pandas()
     return table, asked
 
 
@@ -83,9 +94,7 @@ def chosen(table: pd.DataFrame) -> list[tuple[str, int]]:
         pd.DataFrame(pairs, columns=list(PAIRS.columns)),
         judge=ReadingJudge(allow_unmentioned_objects=False),
         second_judge=None,
-        faithfulness_threshold=0.5,
-        margin=0.0,
-        keep_ambiguous=KEPT,
+        settings=FilterSettings(0.5, 0.0, KEPT),
     ).choices.dropna(subset="chosen_by")
     return list(zip(kept["negative_id"], kept["candidate"], strict=True))
 
@@ -120,7 +129,7 @@ def test_an_ambiguous_candidate_of_another_type_than_add_ends_no_drawing(monkeyp
 
 
 def test_only_an_exact_reading_of_which_something_is_asked_ends_the_drawing() -> None:
-    how: dict[str, Any] = {"further_objects": False, "keep_ambiguous": KEPT}
+    how: dict[str, Any] = {"allow_unmentioned_objects": False, "keep_ambiguous": KEPT}
     assert build_stop_rule("world", faithfulness_threshold=0.5, **how) == StopRule(False, KEPT)
     for judge, least in (("clip", 0.5), ("clip", None), ("world", 0.0), ("world", None)):
         assert build_stop_rule(judge, faithfulness_threshold=least, **how) is None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from caramel.errors import ResourceError
-from caramel.sources.images.diffusion import draw_images, load_pipeline
+from caramel.sources.images.diffusion import Sampling, draw_images, load_pipeline
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 PROMPTS = ["a red car", "a blue house to the left of a green tree", "two balls", "a small yellow heart"]
-HOW = {"guidance": 4.0, "steps": 4, "size": 48}
+HOW: dict[str, Any] = {"sampling": Sampling(4.0, 4), "image_size": 48}
 
 
 def drawn(generator_folder, device: str, prompts: list[str] = PROMPTS) -> np.ndarray:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from caramel.sources.images.diffusion import draw_images, load_pipeline
+from caramel.sources.images.diffusion import Sampling, draw_images, load_pipeline
 from caramel.sources.images.editing import draw_pairs
 from caramel.sources.world.drawing import BACKGROUND_RGB, CELL
 from caramel.sources.world.objects import BORDER
@@ -13,7 +13,7 @@ CAR, CUP, TREE = (
     SceneObject("tree", "green", "large", 1, 1),
 )
 POSITIVE, NEGATIVE = Scene((CAR, CUP), "grey"), Scene((CAR, TREE), "grey")
-HOW = {"guidance": 2.0, "steps": 2}
+HOW = {"sampling": Sampling(2.0, 2)}
 
 
 def cell(picture, row, column):
@@ -26,7 +26,7 @@ def pipeline(generator_folder):
 
 
 def drawn(pipeline, rows, **changes):
-    return list(draw_pairs(*pipeline, rows, suffix="", **{"batch": 8, **HOW, **changes}))
+    return list(draw_pairs(*pipeline, rows, suffix="", **{"batch_size": 8, **HOW, **changes}))
 
 
 def test_what_both_scenes_show_is_the_same_pixels_and_the_rest_is_drawn_or_background(pipeline) -> None:
@@ -62,7 +62,7 @@ def test_candidates_of_other_seeds_are_drawn_anew(pipeline) -> None:
 
 def test_the_size_of_a_batch_changes_a_picture_by_rounding_at_most(pipeline) -> None:
     rows = [(POSITIVE, NEGATIVE, seed) for seed in range(3)]
-    for a, b in zip(drawn(pipeline, rows), drawn(pipeline, rows, batch=1), strict=True):
+    for a, b in zip(drawn(pipeline, rows), drawn(pipeline, rows, batch_size=1), strict=True):
         assert np.abs(np.stack(a).astype(int) - np.stack(b)).max() <= 1
 
 

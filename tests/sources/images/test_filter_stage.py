@@ -66,7 +66,7 @@ def test_profile_files_measures_its_threshold_and_says_what_it_reaches(run) -> N
     )
     known = pairs[(pairs["split"] == "val") & pairs["pair_id"].isin(negatives["pair_id"])]
     assert found["images"] == known["image_id"].nunique() >= 30
-    assert asked["min_faithful"] == found["threshold"]
+    assert asked["faithfulness_threshold"] == found["threshold"]
     assert asked["faithful_from"] >= 0.5
     assert 0 < found["precision"] <= 1
     assert 0 < found["recall"] <= 1

@@ -6,15 +6,17 @@ import pytest
 from stored_images import Taken
 
 from caramel.errors import BackendError, DataError, ResourceError
+from caramel.interfaces.settings import Execution
 from caramel.io.image_codec import decode_center_crop
 from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.columns import SPLITS
 from caramel.schemas.contracts import check_table
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.candidates import StopRule
-from caramel.sources.images.diffusion import adopt_pipeline, draw_images, load_pipeline
+from caramel.sources.images.diffusion import Sampling, adopt_pipeline, draw_images, load_pipeline
 from caramel.sources.images.generation import (
     NOT_DRAWN,
+    Drawing,
     build_prompts,
     build_rejects,
     choose_negatives,
@@ -34,28 +36,22 @@ def chosen(world) -> pd.DataFrame:
 
 
 def draw(world, generator_folder, folder, **changes):
-    settings = {
-        "candidates": 2,
-        "until": None,
-        "seed": 7,
-        "shard": 2,
-        "guidance": 2.0,
-        "steps": 2,
-        "size": 48,
-        "batch": 4,
-        "device": "cpu",
-        "gpus": 1,
-        "executor": "inline",
-        **changes,
-    }
-    method = settings.pop("method", "draw")
+    settings = {"candidates": 2, "until": None, "shard_size": 2, "batch_size": 4, "method": "draw", **changes}
     rows = chosen(world).head(5)
-    asked = build_prompts(rows, world[0].pairs, world[0].pairs, method=method, prompt_suffix="", seed=3)
+    asked = build_prompts(
+        rows, world[0].pairs, world[0].pairs, method=settings.pop("method"), prompt_suffix="", seed=3
+    )
     splits = dict(zip(rows["negative_id"], rows["split"], strict=True))
     taken = Taken()
-    candidates = generate_candidates(
-        asked, splits, generator=str(generator_folder), folder=folder, put=taken, **settings
+    drawing = Drawing(
+        generator=str(generator_folder),
+        seed=7,
+        image_size=48,
+        batch_size=settings.pop("batch_size"),
+        device="cpu",
+        execution=Execution("inline", folder, 1.0),
     )
+    candidates = generate_candidates(asked, splits, drawing, sampling=Sampling(2.0, 2), put=taken, **settings)
     return candidates, taken
 
 
@@ -149,8 +145,8 @@ def test_captions_of_no_known_scene_cannot_be_edited(world) -> None:
 
 def test_the_size_of_shards_does_not_change_a_picture_much(world, generator_folder, tmp_path) -> None:
     """Batches of another size may round differently; each picture has its own seed."""
-    one = draw(world, generator_folder, tmp_path / "a", shard=1)[1]
-    two = draw(world, generator_folder, tmp_path / "b", shard=5)[1]
+    one = draw(world, generator_folder, tmp_path / "a", shard_size=1)[1]
+    two = draw(world, generator_folder, tmp_path / "b", shard_size=5)[1]
     assert list(one.files) == list(two.files)
     for a, b in zip(one.files.values(), two.files.values(), strict=True):
         difference = decode_center_crop(a, "a", 48).astype(int) - decode_center_crop(b, "b", 48)
@@ -179,7 +175,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(world, generator_folder, tmp_pat
 def test_in_rounds_pictures_are_those_of_all_candidates_and_a_killed_run_goes_on_to_the_same_bytes(
     world, generator_folder, tmp_path
 ) -> None:
-    how = {"method": "edit", "batch": 1, "candidates": 3}
+    how = {"method": "edit", "batch_size": 1, "candidates": 3}
     _, whole = draw(world, generator_folder, tmp_path / "a", **how)
     until = StopRule(allow_unmentioned_objects=False, keep_ambiguous=("add",))
     candidates, rounds = draw(world, generator_folder, tmp_path / "b", until=until, **how)
@@ -201,19 +197,19 @@ def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, cli
     )
     found = choose_settings(
         asked,
+        Drawing(
+            generator=str(generator_folder),
+            seed=1,
+            image_size=48,
+            batch_size=4,
+            device="cpu",
+            execution=Execution("inline", tmp_path, 1.0),
+        ),
         guidance=[1.5, 3.0],
         steps=[2],
-        generator=str(generator_folder),
         judge="clip",
         allow_unmentioned_objects=False,
         judge_checkpoint=str(clip_folder),
-        seed=1,
-        image_size=48,
-        batch_size=4,
-        device="cpu",
-        gpus=1,
-        executor="inline",
-        folder=tmp_path,
     )
     assert [point["guidance"] for point in found["grid"]] == [1.5, 3.0]
     best = max(found["grid"], key=lambda point: point["fit"])
@@ -253,7 +249,7 @@ def test_a_pipeline_of_another_class_loads_and_draws_through_the_same_code(
     adopt_pipeline(pretrained=str(tmp_path / "other"), out=tmp_path / "adopted")
     pipeline, options = load_pipeline(tmp_path / "adopted", "cpu")
     assert type(pipeline).__name__ == "StableDiffusionPipeline"
-    drawn = draw_images(pipeline, options, ["A red car."], [1], guidance=2.0, steps=2, image_size=16)
+    drawn = draw_images(pipeline, options, ["A red car."], [1], sampling=Sampling(2.0, 2), image_size=16)
     assert drawn.shape == (1, 16, 16, 3)
 
 
@@ -307,9 +303,9 @@ def test_pictures_that_do_not_fit_into_memory_say_what_to_lower(generator_folder
 
     monkeypatch.setattr(pipeline.transformer, "forward", full)
     with pytest.raises(
-        ResourceError, match=r"A call for 2 pictures does not fit into the memory of 'cpu'.*batch`"
+        ResourceError, match=r"A call for 2 pictures does not fit into the memory of 'cpu'.*batch_size`"
     ):
-        draw_images(pipeline, options, ["a car", "a ball"], [1, 2], guidance=2.0, steps=1, image_size=48)
+        draw_images(pipeline, options, ["a car", "a ball"], [1, 2], sampling=Sampling(2.0, 1), image_size=48)
 
 
 def test_a_pipeline_on_a_device_that_is_not_there_is_a_clear_error(generator_folder) -> None:

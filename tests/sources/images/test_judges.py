@@ -46,7 +46,7 @@ def test_a_broken_picture_is_named_by_its_place_among_all_and_not_among_differen
 
 
 def test_a_model_judges_by_cosine_and_margin(clip_folder) -> None:
-    judge = clip_judge(checkpoint=str(clip_folder), device="cpu", further_objects=False)
+    judge = clip_judge(checkpoint=str(clip_folder), device="cpu", allow_unmentioned_objects=False)
     fits = judge.score_match([PICTURE, PICTURE], [TRUE, FALSE])
     assert fits.shape == (2,)
     assert ((fits >= 0) & (fits <= 1)).all()
@@ -54,9 +54,11 @@ def test_a_model_judges_by_cosine_and_margin(clip_folder) -> None:
     assert not judge.is_ambiguous(fits + 0.1, fits, 0.05).any()
 
 
-def fit(caption: str, *things: SceneObject, further_objects: bool = False) -> float:
+def fit(caption: str, *things: SceneObject, allow_unmentioned_objects: bool = False) -> float:
     picture = encode_png(draw_scene(Scene(things, "white"), np.random.default_rng(0)))
-    return float(ReadingJudge(allow_unmentioned_objects=further_objects).score_match([picture], [caption])[0])
+    return float(
+        ReadingJudge(allow_unmentioned_objects=allow_unmentioned_objects).score_match([picture], [caption])[0]
+    )
 
 
 CAR, CUP = SceneObject("car", "red", "small", 0, 0), SceneObject("cup", "blue", "large", 0, 1)
@@ -65,13 +67,13 @@ CAR, CUP = SceneObject("car", "red", "small", 0, 0), SceneObject("cup", "blue", 
 def test_an_object_that_is_not_said_makes_a_picture_unfaithful_unless_further_ones_are_allowed() -> None:
     assert fit("A red car.", CAR) == 1.0
     assert fit("A red car.", CAR, CUP) == 0.0
-    assert fit("A red car.", CAR, CUP, further_objects=True) == 1.0
-    assert fit("A red car along with nothing else.", CAR, CUP, further_objects=True) == 0.0
+    assert fit("A red car.", CAR, CUP, allow_unmentioned_objects=True) == 1.0
+    assert fit("A red car along with nothing else.", CAR, CUP, allow_unmentioned_objects=True) == 0.0
 
 
 def test_a_noun_that_stands_twice_or_a_cell_that_cannot_be_read_is_no_picture_of_the_world() -> None:
     twice = (CAR, SceneObject("car", "blue", "small", 1, 1))
-    assert fit("A red car.", *twice, further_objects=True) == 0.0
+    assert fit("A red car.", *twice, allow_unmentioned_objects=True) == 0.0
     picture = draw_scene(Scene((CAR,), "white"), np.random.default_rng(0))
     picture[30:42, 28:46] = np.random.default_rng(1).integers(256, size=(12, 18, 3))
     judge = ReadingJudge(allow_unmentioned_objects=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from caramel.blind.image.pairs import pair_scores
 from caramel.io.image_codec import decode_center_crop
 from caramel.runtime.ray.sharded_map import map_in_threads
 from caramel.utils.arrays import Floats, Ints
+from caramel.utils.resampling import CrossValidation
 
 CAP = 20_000  # pairs to learn from, per fold
 COST = 1.0  # inverse strength of the L2 penalty
@@ -83,7 +85,7 @@ def _hash_bytes(data: bytes) -> str:
 
 
 def attack_images(
-    images: DistinctImages, sides: Ints, groups: Sequence[str], types: Sequence[str], *, folds: int, seed: int
+    images: DistinctImages, sides: Ints, types: Sequence[str], cv: CrossValidation
 ) -> dict[str, Scores]:
     """Return each attacker's scores of both sides' images, (n,) and (n,), type by type.
 
@@ -93,28 +95,26 @@ def attack_images(
     Args:
         images: all images.
         sides: (2, n) places of the true and of the negative images among them.
-        groups: n names; rows of one name are in one fold.
         types: type of each row; one of fewer than ``FEWEST`` groups is not attacked: NaN.
-        folds, seed: see ``image_shortcuts``.
+        cv: folds of the pairs.
     """
     learners: dict[str, tuple[Learn, int]] = {
         "features": (partial(_fit_predict_features, images.features), CAP),
-        "network": (partial(fit_predict_network, images.pixels, seed=seed), NETWORK_CAP),
+        "network": (partial(fit_predict_network, images.pixels, seed=cv.seed), NETWORK_CAP),
     }
     attacker_scores = {name: np.full(sides.shape, np.nan) for name in ATTACKERS}
-    names, type_array = np.array(groups, dtype=object), np.array(types, dtype=object)
+    names, type_array = np.array(cv.groups, dtype=object), np.array(types, dtype=object)
     for one in dict.fromkeys(types):
         here = type_array == one
         if len(set(names[here])) < FEWEST:
             continue
+        of_type = replace(cv, groups=names[here].tolist())
         for name, (learn, cap) in learners.items():
             attacker_scores[name][:, here] = score_out_of_fold(
                 images.names,
                 sides[:, here],
-                names[here].tolist(),
+                of_type,
                 learn,
-                folds=folds,
-                seed=seed,
                 cap=cap,
                 texts=images.equal,
             )
@@ -122,9 +122,7 @@ def attack_images(
             images.features,
             images.equal,
             sides[:, here],
-            names[here].tolist(),
-            folds=folds,
-            seed=seed,
+            of_type,
             cap=CAP,
         )
     return {name: (scores[0], scores[1]) for name, scores in attacker_scores.items()}

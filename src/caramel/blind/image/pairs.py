@@ -8,20 +8,17 @@ pairs the darker one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from caramel.blind.cross_validation import fit_pair_weights, group_folds
 from caramel.utils.arrays import Floats, Ints
 from caramel.utils.hashing import compute_stable_keys
+from caramel.utils.resampling import CrossValidation
 
 COST = 0.03  # inverse strength of the L2 penalty: there are d + d² weights of d features
 
 
-def pair_scores(
-    features: Floats, equal: Ints, sides: Ints, groups: Sequence[str], *, folds: int, seed: int, cap: int
-) -> Floats:
+def pair_scores(features: Floats, equal: Ints, sides: Ints, cv: CrossValidation, *, cap: int) -> Floats:
     """Return P(the first is the true one) of each pair and P(the second is), learned on the other folds. (2, n).
 
     No pair is learned from that holds a picture that is to be scored.
@@ -30,17 +27,17 @@ def pair_scores(
         features: (k, d) of the pictures.
         equal: (k,) number of each picture; those of equal pixels have one.
         sides: (2, n) places of the true and of the negative picture of each pair.
-        groups: n names; rows of one name are in one fold.
-        folds: of the cross-validation.
-        seed: of folds and draws.
+        cv: folds of the pairs.
         cap: pairs to learn from, per fold, at most.
     """
     # By what tells a pair, so that the order of the rows changes nothing.
     order = np.argsort(
-        compute_stable_keys((f"{g}\n{a}\n{b}" for g, a, b in zip(groups, *sides.tolist(), strict=True)), seed)
+        compute_stable_keys(
+            (f"{g}\n{a}\n{b}" for g, a, b in zip(cv.groups, *sides.tolist(), strict=True)), cv.seed
+        )
     )
     values = np.zeros(sides.shape[1])
-    for here, learned in group_folds(groups, folds=folds, seed=seed):
+    for here, learned in group_folds(cv):
         alone = ~np.isin(equal[sides], equal[sides[:, here]]).any(axis=0)
         drawn = order[(learned & alone)[order]][:cap]
         if not len(drawn):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,14 @@ from caramel.blind.image.attack import ATTACKERS, attack_images, compute_pair_hi
 from caramel.blind.image.joint import compute_hit_shares, compute_joint_hits
 from caramel.io.image_codec import decode_image
 from caramel.utils.hashing import compute_stable_keys
+from caramel.utils.resampling import CrossValidation
 
 LEVELS = 12  # of 255 by which the negative images are darker
 PAIRS = 400  # that are copied, at most
 
 
 def run_planted_control(
-    images: Sequence[bytes], negatives: Sequence[bytes], groups: Sequence[str], *, folds: int, seed: int
+    images: Sequence[bytes], negatives: Sequence[bytes], cv: CrossValidation
 ) -> dict[str, Any]:
     """Return what the attackers find in a copy of some pairs whose negative images were all made darker.
 
@@ -32,24 +34,22 @@ def run_planted_control(
     Args:
         images: n encoded files of true images, at least one.
         negatives: n encoded files of negative images, one for each.
-        groups: n names; rows of one name are in one fold.
-        folds: of the cross-validation.
-        seed: of folds, draws and weights.
+        cv: folds of the pairs; its seed is also that of draws and weights.
 
     Raises:
         DataError: an image does not decode.
     """
-    order = np.argsort(compute_stable_keys(groups, seed), kind="stable")[:PAIRS].tolist()
+    order = np.argsort(compute_stable_keys(cv.groups, cv.seed), kind="stable")[:PAIRS].tolist()
     # Both sides are encoded anew: the kind of the file must not be what gives one away.
     plain, darker = (
         [_darken_image(images[n], 0) for n in order],
         [_darken_image(negatives[n], LEVELS) for n in order],
     )
-    sampled_groups, everything = [groups[n] for n in order], {"all": np.arange(len(order))}
+    sampled_groups, everything = [cv.groups[n] for n in order], {"all": np.arange(len(order))}
     decoded_images = decode_images(plain, darker)
     sides = decoded_images.find_indices(plain, darker)
     scores = attack_images(
-        decoded_images, sides, sampled_groups, ["planted"] * len(order), folds=folds, seed=seed
+        decoded_images, sides, ["planted"] * len(order), replace(cv, groups=sampled_groups)
     )
     cluster = np.unique(np.array(sampled_groups, dtype=str), return_inverse=True)[1].astype(np.int64)
     telling = np.ones(len(order)), np.zeros(len(order))
@@ -60,9 +60,9 @@ def run_planted_control(
             ("pictures", compute_pair_hits(scores[name]), "accuracy"),
             ("joint", matched, "value"),
         ):
-            result[section][name] = compute_hit_shares(hits, everything, cluster, folds=folds, value=value)[
-                "all"
-            ]
+            result[section][name] = compute_hit_shares(
+                hits, everything, cluster, folds=cv.folds, value=value
+            )["all"]
     return result
 
 

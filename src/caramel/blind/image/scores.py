@@ -27,6 +27,7 @@ from caramel.schemas.io import build_frame
 from caramel.schemas.scores import SCORES
 from caramel.utils.arrays import Ints
 from caramel.utils.grouping import merge_groups
+from caramel.utils.resampling import CrossValidation
 
 
 class ImageScores(NamedTuple):
@@ -85,14 +86,14 @@ def compute_image_scores(
     groups = merge_groups(
         columns[-1].tolist(), np.stack(columns), decoded_images.equal[np.vstack(form_sides)]
     )
+    cv = CrossValidation(groups, folds, seed)
     cluster = np.unique(np.array(groups, dtype=str), return_inverse=True)[1].astype(np.int64)
     subsets, blind = _find_subset_rows(first, split), _compute_mean_scores(first, texts)
     types, scores = first["type"].tolist(), {}
     jobs: list[Callable[[], Any]] = [
-        partial(attack_images, decoded_images, sides, groups, types, folds=folds, seed=seed)
-        for sides in form_sides
+        partial(attack_images, decoded_images, sides, types, cv) for sides in form_sides
     ]
-    jobs.append(partial(run_planted_control, files[0], files[-1], groups, folds=folds, seed=seed))
+    jobs.append(partial(run_planted_control, files[0], files[-1], cv))
     *attacked, figures["planted"] = map_in_threads(lambda job: job(), jobs)
     for name, form_scores in zip(forms, attacked, strict=True):
         scores[name] = _build_score_table(first["instance_id"], form_scores)

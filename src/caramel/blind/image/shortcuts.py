@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from caramel.blind.text.linear_probe import score_with_probe
 from caramel.utils.arrays import Floats, Ints
 from caramel.utils.grouping import merge_groups
 from caramel.utils.hashing import assign_folds
+from caramel.utils.resampling import CrossValidation
 
 
 class ImageShortcuts(NamedTuple):
@@ -42,21 +44,16 @@ class ImageShortcuts(NamedTuple):
 def find_image_shortcuts(
     images: Sequence[bytes],
     negatives: Sequence[bytes],
-    groups: Sequence[str],
     rows: pd.DataFrame,
-    *,
-    folds: int,
-    seed: int,
+    cv: CrossValidation,
 ) -> ImageShortcuts:
     """Return how well images give away which of two is the true one.
 
     Args:
         images: n encoded files of true images, at least one.
         negatives: n encoded files of negative images, one for each.
-        groups: n names; rows of one name are in one fold, as are rows with an equal picture.
         rows: n audit rows: columns type, subtype, caption and negative_caption.
-        folds: number of folds.
-        seed: of folds, draws and weights.
+        cv: folds of the rows; those with an equal picture are in one too. Its seed is also that of draws and weights.
 
     Raises:
         DataError: an image does not decode; the message gives its hash.
@@ -64,19 +61,19 @@ def find_image_shortcuts(
     rows = rows.reset_index(drop=True)
     decoded_images = decode_images(images, negatives)
     sides = decoded_images.find_indices(images, negatives)
-    names = merge_groups(groups, decoded_images.equal[sides])
-    scores = attack_images(decoded_images, sides, names, rows["type"].tolist(), folds=folds, seed=seed)
+    names = merge_groups(cv.groups, decoded_images.equal[sides])
+    scores = attack_images(decoded_images, sides, rows["type"].tolist(), replace(cv, groups=names))
     at = np.flatnonzero(~np.isnan(scores["features"][0]))
     scores = {name: (results[0][at], results[1][at]) for name, results in scores.items()}
     gaps = {name: positive - negative for name, (positive, negative) in scores.items()}
     differences = (decoded_images.features[sides[0]] - decoded_images.features[sides[1]])[at]
     row_groups = [names[i] for i in at.tolist()]
-    fold = assign_folds(row_groups, folds=folds, seed=seed)
+    fold = assign_folds(row_groups, folds=cv.folds, seed=cv.seed)
     alone = {
         f"alone {name}": _orient_gaps(gap, fold) for name, gap in zip(FEATURES, differences.T, strict=True)
     }
     number = np.unique(np.array(row_groups, dtype=str), return_inverse=True)[1].astype(np.int64)
-    results = compute_attack_metrics(rows.iloc[at], {**gaps, **alone}, number, folds=folds, seed=seed)
+    results = compute_attack_metrics(rows.iloc[at], {**gaps, **alone}, number, folds=cv.folds, seed=cv.seed)
     table = pd.DataFrame(
         [
             {"feature": name, "more_in": _find_larger_side(gap), **_select_overall(results[f"alone {name}"])}
@@ -85,22 +82,29 @@ def find_image_shortcuts(
         ],
         columns=["feature", "more_in", "accuracy", "ci_low", "ci_high", "p_value"],
     ).sort_values("accuracy", ascending=False, kind="stable", ignore_index=True)
-    texts = _score_texts(rows.iloc[at], row_groups, folds, seed) if results else None
+    texts = _score_texts(rows.iloc[at], replace(cv, groups=row_groups)) if results else None
     joint = (
-        {name: _compute_joint_metrics(texts, of_images, number, folds) for name, of_images in scores.items()}
+        {
+            name: _compute_joint_metrics(texts, of_images, number, cv.folds)
+            for name, of_images in scores.items()
+        }
         if texts
         else {}
     )
     return ImageShortcuts(at, scores, {name: results[name] for name in ATTACKERS if results}, table, joint)
 
 
-def _score_texts(rows: pd.DataFrame, groups: Sequence[str], folds: int, seed: int) -> Scores:
+def _score_texts(rows: pd.DataFrame, cv: CrossValidation) -> Scores:
     """Return what the blind scorer ``probe`` makes of the captions and of the negatives, type by type."""
-    types, names, scores = rows["type"].to_numpy(), np.array(groups, dtype=object), np.empty((2, len(rows)))
+    types, names, scores = (
+        rows["type"].to_numpy(),
+        np.array(cv.groups, dtype=object),
+        np.empty((2, len(rows))),
+    )
     for one in rows["type"].unique():
         here = types == one
         captions, negatives = (rows.loc[here, side].tolist() for side in ("caption", "negative_caption"))
-        scores[:, here] = score_with_probe(captions, negatives, names[here].tolist(), folds=folds, seed=seed)
+        scores[:, here] = score_with_probe(captions, negatives, replace(cv, groups=names[here].tolist()))
     return scores[0], scores[1]
 
 

@@ -123,11 +123,11 @@ def run_attacks(
         raise ConfigError("No blind scorer is named. Name one at least, such as 'length'.")
     attackers = {name: load_attacker(name, corpus) for name in dict.fromkeys(scorers)}
     columns = [name for name in ("caption", "caption2") if any(name in task.columns for task in tasks)]
-    rows = _sample_rows(rows[rows[columns].notna().all(axis=1)], seed).assign(taught=False)
+    rows = _sample_rows(rows[rows[columns].notna().all(axis=1)], seed).assign(train_only=False)
     others = (
         None
         if source is None
-        else _sample_rows(_select_source_rows(source, rows, columns), seed).assign(taught=True)
+        else _sample_rows(_select_source_rows(source, rows, columns), seed).assign(train_only=True)
     )
     field = rows if others is None else pd.concat([rows, others], ignore_index=True)
     groups, by = group_rows(field)
@@ -140,13 +140,15 @@ def run_attacks(
                 f"The {len(rows)} rows cannot be attacked: those of a type are all one group (by {by}), so that nothing "
                 f"is left to learn from. Give more images, or correct the column of the images."
             )
-    judged = field[~field["taught"]].reset_index(drop=True)
+    judged = field[~field["train_only"]].reset_index(drop=True)
     possible_tasks = [
         task for task in tasks if not task.sees_all or others is None or others["caption2"].notna().all()
     ]
-    gaps, seconds = _attack_by_type(judged, field[field["taught"]], attackers, possible_tasks, folds, seed)
+    gaps, seconds = _attack_by_type(
+        judged, field[field["train_only"]], attackers, possible_tasks, folds, seed
+    )
     number = np.unique(judged["group"].to_numpy(dtype=str), return_inverse=True)[1]
-    attacked_rows = judged.drop(columns=["taught", "group"])
+    attacked_rows = judged.drop(columns=["train_only", "group"])
     return [
         Attack(
             attacked_rows,
@@ -233,7 +235,7 @@ def _sample_rows(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 def _attack_by_type(
     judged: pd.DataFrame,
-    taught: pd.DataFrame,
+    train_only: pd.DataFrame,
     attackers: Mapping[str, Scorer],
     tasks: Sequence[Task],
     folds: int,
@@ -248,8 +250,8 @@ def _attack_by_type(
     seconds: dict[str, float] = defaultdict(float)
     for type_name in judged["type"].unique():
         here = (judged["type"] == type_name).to_numpy()
-        same = taught[taught["type"] == type_name]
-        rows = pd.concat([judged[here], taught if same.empty else same], ignore_index=True)
+        same = train_only[train_only["type"] == type_name]
+        rows = pd.concat([judged[here], train_only if same.empty else same], ignore_index=True)
         type_gaps, spent = _attack_type(rows, attackers, tasks, folds, seed)
         for name, took in spent.items():
             seconds[name] += took
@@ -271,7 +273,7 @@ def _attack_type(
     pairs = build_pairs(rows, columns)
     seeing = SEES_ALL if any(task.sees_all for task in tasks) else {}
     scorer_gaps = compute_gaps(pairs, {**attackers, **seeing}, folds=folds, seed=seed)
-    judged = ~pairs["taught"].to_numpy(dtype=bool)
+    judged = ~pairs["train_only"].to_numpy(dtype=bool)
     result = {}
     for task in tasks:
         use = pairs["column"].isin(task.columns).to_numpy()

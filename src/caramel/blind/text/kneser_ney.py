@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,9 @@ import numpy.typing as npt
 from caramel.blind.cross_validation import group_folds
 from caramel.blind.scorers import compute_percentile_ranks, deduplicate_texts
 from caramel.interfaces.scorer import create_model_free_spec
-from caramel.utils.arrays import Bools, Floats, Ints
+from caramel.utils.arrays import Floats, Ints
 from caramel.utils.hashing import compute_stable_keys
+from caramel.utils.resampling import CrossValidation
 from caramel.utils.text import tokenize_text
 
 START, END, UNKNOWN = 0, 1, 2
@@ -28,42 +30,15 @@ CAP = 100_000  # captions to learn from, per fold; more make it slower and hardl
 Discounts = tuple[float, float, float]  # of counts 1, 2, and 3 or more
 
 
-def score_with_kneser_ney(
-    positives: Sequence[str],
-    negatives: Sequence[str],
-    groups: Sequence[str],
-    *,
-    folds: int,
-    seed: int,
-    corpus: Sequence[str] | None = None,
-    taught: Bools | None = None,
-) -> tuple[Floats, Floats]:
-    """Score texts by a modified Kneser–Ney trigram model of words; see ``Scorer``, ``likelihoods``."""
-    return score_by_likelihood(
-        positives,
-        negatives,
-        groups,
-        folds=folds,
-        seed=seed,
-        split=tokenize_text,
-        order=ORDER,
-        corpus=corpus,
-        taught=taught,
-    )
-
-
 def score_by_likelihood(
     positives: Sequence[str],
     negatives: Sequence[str],
-    groups: Sequence[str],
+    cv: CrossValidation,
     *,
-    folds: int,
-    seed: int,
     split: Callable[[str], Sequence[str]],
     order: int,
     discounts: Discounts | None = None,
     corpus: Sequence[str] | None = None,
-    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by a language model of the other folds' positives. (n,), (n,).
 
@@ -78,20 +53,17 @@ def score_by_likelihood(
     Args:
         positives: n true captions.
         negatives: n hard negatives.
-        groups: n image names.
-        folds: number of folds.
-        seed: of the folds and of the draw.
+        cv: folds of images; its seed is also that of the draw.
         split: returns the tokens of a text.
         order: of the model, 1 for single tokens.
         discounts: None for those estimated from the training part.
         corpus: texts to learn from instead; none of those that are to be scored is used.
-        taught: rows that are learned from and not judged; see ``Scorer``.
     """
     texts, sides = deduplicate_texts(positives, negatives)
     given = [] if corpus is None else sorted(set(corpus) - set(texts))
     grams = Corpus.from_texts([*texts, *given], split=split, order=order)
-    keys = compute_stable_keys(texts, seed)
-    image = np.unique(np.array(groups, dtype=object), return_inverse=True)[1]
+    keys = compute_stable_keys(texts, cv.seed)
+    image = np.unique(np.array(cv.groups, dtype=object), return_inverse=True)[1]
     images = int(image.max(initial=0)) + 1
     scores = np.full(sides.shape, 0.5)
     fitted = (
@@ -99,7 +71,7 @@ def score_by_likelihood(
         if corpus is None
         else Model.fit(grams, np.arange(len(texts), len(texts) + len(given)), discounts)
     )
-    for here, learned in group_folds(groups, folds=folds, seed=seed, taught=taught):
+    for here, learned in group_folds(cv):
         scored = np.unique(sides[:, here])
         model = fitted
         if model is None:
@@ -277,6 +249,7 @@ class Model:
         return np.asarray(np.add.reduceat(logs, corpus.compute_starts(which)) / corpus.lengths[which])
 
 
+score_with_kneser_ney = partial(score_by_likelihood, split=tokenize_text, order=ORDER)
 KNESER_NEY = create_model_free_spec(
     "kneser_ney", "modified Kneser–Ney trigram model of words", score_with_kneser_ney
 )

@@ -36,7 +36,8 @@ from caramel.interfaces.scorer import ScorerSpec
 from caramel.io.keys import compute_text_key
 from caramel.models.embedding_cache import build_vector_table
 from caramel.models.transformers.transformers_files import list_checkpoint_problems
-from caramel.utils.arrays import Bools, Floats
+from caramel.utils.arrays import Floats
+from caramel.utils.resampling import CrossValidation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,11 +59,7 @@ class ModelScorer:
         self,
         positives: Sequence[str],
         negatives: Sequence[str],
-        groups: Sequence[str],
-        *,
-        folds: int,
-        seed: int,
-        taught: Bools | None = None,
+        cv: CrossValidation,
     ) -> tuple[Floats, Floats]:
         """Return the scores in [0, 1] of both sides; see ``Scorer``.
 
@@ -73,7 +70,7 @@ class ModelScorer:
         texts, sides = deduplicate_texts(positives, negatives)
         if not texts:
             return np.zeros(0), np.zeros(0)
-        settings = {"kind": self.model_type, "target": self.target}
+        settings = {"model_type": self.model_type, "target": self.target}
         identity = open_model(**settings).identity
         vectors = compute_text_vectors(
             texts, scored_table, settings=settings, identity=identity, title=self.model_type
@@ -85,9 +82,9 @@ class ModelScorer:
         return scores[sides[0]], scores[sides[1]]
 
 
-def scored_table(texts: Sequence[str], *, kind: str, target: str) -> pa.Table:
+def scored_table(texts: Sequence[str], *, model_type: str, target: str) -> pa.Table:
     """Return the ``vector_table`` of the texts' values."""
-    values = open_model(kind=kind, target=target).values(texts)
+    values = open_model(model_type=model_type, target=target).values(texts)
     return build_vector_table([compute_text_key(text) for text in texts], values[:, None])
 
 

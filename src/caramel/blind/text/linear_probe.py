@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from caramel.blind.cross_validation import fit_sparse_pair_weights, score_out_of
 from caramel.blind.scorers import deduplicate_texts
 from caramel.blind.text.ngram_counts import Terms
 from caramel.interfaces.scorer import create_model_free_spec
-from caramel.utils.arrays import Bools, Floats, Ints
+from caramel.utils.arrays import Floats, Ints
+from caramel.utils.resampling import CrossValidation
 from caramel.utils.text import tokenize_text
 
 CAP = 20_000  # pairs to learn from, per fold; more make it slower and hardly stronger
@@ -34,80 +36,30 @@ TOLERANCE = 1e-3
 START, END = "<s>", "</s>"
 
 
-def score_with_probe(
+def score_with_terms(
     positives: Sequence[str],
     negatives: Sequence[str],
-    groups: Sequence[str],
+    cv: CrossValidation,
     *,
-    folds: int,
-    seed: int,
-    taught: Bools | None = None,
+    terms: Callable[[str], list[str]],
+    cost: float,
 ) -> tuple[Floats, Floats]:
-    """Score texts by their words, pairs of neighbouring words and length; see ``Scorer``."""
+    """Score texts by how often each of their terms stands in them; see ``Scorer``.
+
+    Args:
+        positives, negatives, cv: as of a ``Scorer``.
+        terms: returns the terms of a text.
+        cost: inverse strength of the L2 penalty.
+    """
     texts, sides = deduplicate_texts(positives, negatives)
-    return _attack_items(
-        Items.from_values(texts, texts, sides),
-        extract_words,
-        COST,
-        groups,
-        folds=folds,
-        seed=seed,
-        taught=taught,
-    )
-
-
-def score_with_shrunk_probe(
-    positives: Sequence[str],
-    negatives: Sequence[str],
-    groups: Sequence[str],
-    *,
-    folds: int,
-    seed: int,
-    taught: Bools | None = None,
-) -> tuple[Floats, Floats]:
-    """Score texts as ``probe`` does, with a stronger penalty: the better attacker of small sets."""
-    texts, sides = deduplicate_texts(positives, negatives)
-    return _attack_items(
-        Items.from_values(texts, texts, sides),
-        extract_words,
-        SHRUNK_COST,
-        groups,
-        folds=folds,
-        seed=seed,
-        taught=taught,
-    )
-
-
-def score_with_char_probe(
-    positives: Sequence[str],
-    negatives: Sequence[str],
-    groups: Sequence[str],
-    *,
-    folds: int,
-    seed: int,
-    taught: Bools | None = None,
-) -> tuple[Floats, Floats]:
-    """Score texts by their runs of three to five signs, case and space included; see ``Scorer``."""
-    texts, sides = deduplicate_texts(positives, negatives)
-    return _attack_items(
-        Items.from_values(texts, texts, sides),
-        extract_char_ngrams,
-        CHAR_COST,
-        groups,
-        folds=folds,
-        seed=seed,
-        taught=taught,
-    )
+    items = Items.from_values(texts, texts, sides)
+    return _attack_items(items, terms, cost, cv)
 
 
 def score_with_edit_probe(
     positives: Sequence[str],
     negatives: Sequence[str],
-    groups: Sequence[str],
-    *,
-    folds: int,
-    seed: int,
-    taught: Bools | None = None,
+    cv: CrossValidation,
 ) -> tuple[Floats, Floats]:
     """Score each text of a pair by where and how it differs from the other one.
 
@@ -124,10 +76,7 @@ def score_with_edit_probe(
         Items.from_values(items, texts, sides),
         extract_edits,
         COST,
-        groups,
-        folds=folds,
-        seed=seed,
-        taught=taught,
+        cv,
     )
 
 
@@ -190,18 +139,14 @@ def _attack_items(
     items: Items,
     terms: Callable[[Any], list[str]],
     cost: float,
-    groups: Sequence[str],
-    *,
-    folds: int,
-    seed: int,
-    taught: Bools | None = None,
+    cv: CrossValidation,
 ) -> tuple[Floats, Floats]:
     """Return the scores of both sides of each pair, learned on the other folds. (n,), (n,)."""
     counts = Terms.from_items(items.values, terms)
 
     def fit_predict(learned: Ints, scored: Ints) -> Floats:
         items_learned, sides = np.unique(learned, return_inverse=True)
-        weights = fit_weights(counts.count_terms(items_learned), sides.reshape(learned.shape), cost, seed)
+        weights = fit_weights(counts.count_terms(items_learned), sides.reshape(learned.shape), cost, cv.seed)
         # Some at a time: the counts of millions of texts are gigabytes.
         parts = (scored[start : start + COUNTED] for start in range(0, len(scored), COUNTED))
         return np.concatenate([np.zeros(0), *(counts.count_terms(part) @ weights for part in parts)])
@@ -210,13 +155,10 @@ def _attack_items(
     return score_out_of_fold(
         names,
         items.sides,
-        groups,
+        cv,
         fit_predict,
-        folds=folds,
-        seed=seed,
         cap=CAP,
         texts=items.text,
-        taught=taught,
     )
 
 
@@ -225,6 +167,10 @@ def fit_weights(features: Any, sides: Ints, cost: float, seed: int) -> Floats:
     differences = features[sides[0]] - features[sides[1]]
     return fit_sparse_pair_weights(differences, cost=cost, tolerance=TOLERANCE, seed=seed)
 
+
+score_with_probe = partial(score_with_terms, terms=extract_words, cost=COST)
+score_with_shrunk_probe = partial(score_with_terms, terms=extract_words, cost=SHRUNK_COST)
+score_with_char_probe = partial(score_with_terms, terms=extract_char_ngrams, cost=CHAR_COST)
 
 PROBE = create_model_free_spec("probe", "learned on words and pairs of neighbouring words", score_with_probe)
 SHRUNK_PROBE = create_model_free_spec(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from caramel.blind.scorer_specs import can_see_both, load_scorer, missing_scorer
 from caramel.interfaces.model import Family, Floats
 from caramel.interfaces.scorer import Scorer
+from caramel.utils.resampling import CrossValidation
 
 FOLDS, SEED = 5, 3  # the defaults of `caramel audit`
 
@@ -29,7 +30,7 @@ class BlindScorer:
         self, positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str]
     ) -> tuple[Floats, Floats]:
         """Return the scores of n true captions and of n false ones, (n,) each; see ``blind.scorers``."""
-        return self.scorer(positives, negatives, groups, folds=FOLDS, seed=SEED)
+        return self.scorer(positives, negatives, CrossValidation(groups, FOLDS, SEED))
 
 
 def load_blind(target: str, *, device: str, precision: str, name: str) -> BlindScorer:

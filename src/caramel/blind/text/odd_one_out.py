@@ -17,7 +17,8 @@ import numpy as np
 from caramel.blind.cross_validation import score_out_of_fold
 from caramel.blind.text.linear_probe import CAP, Items, fit_weights
 from caramel.blind.text.ngram_counts import Terms
-from caramel.utils.arrays import Bools, Floats, Ints
+from caramel.utils.arrays import Floats, Ints
+from caramel.utils.resampling import CrossValidation
 from caramel.utils.text import tokenize_text
 
 ODD = "odd_one_out"
@@ -35,11 +36,7 @@ def build_triple(text: str, companion: str, other: str) -> Triple:
 def score_triples(
     positives: Sequence[Triple],
     negatives: Sequence[Triple],
-    groups: Sequence[str],
-    *,
-    folds: int,
-    seed: int,
-    taught: Bools | None = None,
+    cv: CrossValidation,
 ) -> tuple[Floats, Floats]:
     """Score each text by how it stands to both others of its row; see ``Scorer``, whose texts these are."""
     items = sorted({*positives, *negatives})
@@ -49,20 +46,17 @@ def score_triples(
     features = Terms.from_items(items, extract_triple_terms).count_terms(np.arange(len(items)))
 
     def fit_predict(learned: Ints, scored: Ints) -> Floats:
-        scores: Floats = features[scored] @ fit_weights(features, learned, COST, seed)
+        scores: Floats = features[scored] @ fit_weights(features, learned, COST, cv.seed)
         return scores
 
     names = ["\n".join(item) for item in items]
     return score_out_of_fold(
         names,
         sides,
-        groups,
+        cv,
         fit_predict,
-        folds=folds,
-        seed=seed,
         cap=CAP,
         texts=item_table.text,
-        taught=taught,
     )
 
 

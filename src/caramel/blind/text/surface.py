@@ -15,7 +15,8 @@ import numpy as np
 from caramel.blind.cross_validation import Fold, group_folds
 from caramel.blind.scorers import DECIMALS, compute_percentile_ranks, deduplicate_texts
 from caramel.interfaces.scorer import create_model_free_spec
-from caramel.utils.arrays import Bools, Floats
+from caramel.utils.arrays import Floats
+from caramel.utils.resampling import CrossValidation
 from caramel.utils.text import extract_words
 from caramel.utils.text import tokenize_text as token_list
 
@@ -36,14 +37,10 @@ class Rule:
         self,
         positives: Sequence[str],
         negatives: Sequence[str],
-        groups: Sequence[str],
-        *,
-        folds: int,
-        seed: int,
-        taught: Bools | None = None,
+        cv: CrossValidation,
     ) -> tuple[Floats, Floats]:
         """Return the property of both sides, turned round on folds where the others say so."""
-        parts = group_folds(groups, folds=folds, seed=seed, taught=taught)
+        parts = group_folds(cv)
         return orient_scores(self.measure_texts(positives, negatives), parts)
 
     def measure_texts(self, positives: Sequence[str], negatives: Sequence[str]) -> Floats:
@@ -109,11 +106,7 @@ articles = Rule(_score_articles)
 def score_with_rare_words(
     positives: Sequence[str],
     negatives: Sequence[str],
-    groups: Sequence[str],
-    *,
-    folds: int,
-    seed: int,
-    taught: Bools | None = None,
+    cv: CrossValidation,
 ) -> tuple[Floats, Floats]:
     """Score texts by how common their words are; see ``Scorer``.
 
@@ -122,7 +115,7 @@ def score_with_rare_words(
     is the share of the fold's distinct texts below, those with the same value counted half.
     """
     texts, sides = deduplicate_texts(positives, negatives)
-    parts = group_folds(groups, folds=folds, seed=seed, taught=taught)
+    parts = group_folds(cv)
     number: dict[str, int] = {}
     split = [[number.setdefault(word, len(number)) for word in extract_words(text)] for text in texts]
     lengths = np.array([len(ids) for ids in split], dtype=np.int64)

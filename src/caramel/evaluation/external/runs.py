@@ -21,13 +21,14 @@ from caramel.schemas.evaluation import ANSWERS as ANSWERS_TABLE
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.evaluation import SIMILARITIES as SIMILARITIES_TABLE
 from caramel.schemas.io import build_frame, read_table
+from caramel.utils.resampling import Bootstrap
 
 SIMILARITIES, ANSWERS = "similarities.parquet", "answers.parquet"
 DESCRIBED = ["model", "instance_id", "image_id", "subsets", TEXTS_HASH, IMAGES_HASH]
 
 
 def compute_file_metrics(
-    paths: Sequence[str | Path], benchmark: Benchmark, *, n_bootstrap: int, seed: int
+    paths: Sequence[str | Path], benchmark: Benchmark, *, bootstrap: Bootstrap
 ) -> pd.DataFrame:
     """Return table ``metrics`` of all models in the files; ``.attrs["notes"]`` lists what the files lack.
 
@@ -35,8 +36,7 @@ def compute_file_metrics(
         paths: ``similarities.parquet``, ``answers.parquet``, the folder of both, or others' files (``other_files``);
             the instances of a model may be spread over several.
         benchmark: that they are of.
-        n_bootstrap: number of resamples.
-        seed: of the bootstrap.
+        bootstrap: of the intervals.
 
     Raises:
         DataError: a file is missing, broken or of another benchmark, an instance stands twice, or instances of one name
@@ -67,17 +67,16 @@ def compute_file_metrics(
     described = [result.rows.assign(benchmark=benchmark.name) for result in scored]
     notes += note_unknown_contents([*described, *answer_tables])
     parts = [
-        summarise_answers(rows, {benchmark.name: benchmark}, n_bootstrap=n_bootstrap, seed=seed)
-        for rows in answer_tables
+        summarise_answers(rows, {benchmark.name: benchmark}, bootstrap=bootstrap) for rows in answer_tables
     ]
-    parts += compute_model_metrics(scored, benchmark, n_bootstrap=n_bootstrap, seed=seed)
+    parts += compute_model_metrics(scored, benchmark, bootstrap=bootstrap)
     metrics = build_frame(METRICS, pd.concat(parts, ignore_index=True))
     metrics.attrs["notes"] = notes
     return metrics
 
 
 def compute_model_metrics(
-    scored: Sequence[InstanceResults], benchmark: Benchmark, *, n_bootstrap: int, seed: int
+    scored: Sequence[InstanceResults], benchmark: Benchmark, *, bootstrap: Bootstrap
 ) -> list[pd.DataFrame]:
     """Return the metrics of each model; the instances of one may be spread over several of what was read.
 
@@ -96,9 +95,7 @@ def compute_model_metrics(
     parts = []
     for model, of_model in by_model.items():
         rows, outcome = _join_results(of_model, model)
-        judged = compute_metrics(
-            rows, outcome, benchmark.macro, n_bootstrap, seed, mean_members=benchmark.means
-        )
+        judged = compute_metrics(rows, outcome, benchmark.macro, bootstrap, mean_members=benchmark.means)
         parts.append(judged.assign(model=model, benchmark=benchmark.name))
     return parts
 

@@ -13,10 +13,11 @@ from caramel.evaluation.results.summary import compute_metrics
 from caramel.interfaces.benchmark import Benchmark
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.io import build_frame
+from caramel.utils.resampling import Bootstrap
 
 
 def summarise_answers(
-    answers: pd.DataFrame, benchmarks: Mapping[str, Benchmark], *, n_bootstrap: int, seed: int
+    answers: pd.DataFrame, benchmarks: Mapping[str, Benchmark], *, bootstrap: Bootstrap
 ) -> pd.DataFrame:
     """Return table ``metrics`` for every model and benchmark in ``answers``.
 
@@ -30,8 +31,7 @@ def summarise_answers(
     Args:
         answers: table ``answers``.
         benchmarks: name -> benchmark: its macro subsets.
-        n_bootstrap: number of resamples.
-        seed: of the bootstrap.
+        bootstrap: of the intervals.
 
     Raises:
         DataError: an instance lacks answers that others have, or its rows do not agree.
@@ -45,8 +45,8 @@ def summarise_answers(
         alone = instances.assign(subsets=nothing)
         macro = benchmarks[str(name)].macro
         judged = [
-            compute_metrics(instances, _build_outcomes(whole, instances.index), macro, n_bootstrap, seed),
-            compute_metrics(alone, _build_outcomes(spread, instances.index), macro, n_bootstrap, seed),
+            compute_metrics(instances, _build_outcomes(whole, instances.index), macro, bootstrap),
+            compute_metrics(alone, _build_outcomes(spread, instances.index), macro, bootstrap),
         ]
         judged[1][["metric", "subset"]] = judged[1]["metric"].tolist()
         parts += [part.assign(model=str(model), benchmark=str(name)) for part in judged]

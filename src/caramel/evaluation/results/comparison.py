@@ -19,6 +19,7 @@ from caramel.evaluation.results.summary import align_rows, build_subset_masks
 from caramel.interfaces.benchmark import Benchmark
 from caramel.registry import BENCHMARKS
 from caramel.utils.arrays import Bools, Floats
+from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import FLIPS, holm_correction
 
 COMPARISON_COLUMNS: Mapping[str, str] = {
@@ -57,8 +58,7 @@ def compare_models(
     b: Sequence[pd.DataFrame],
     benchmarks: Mapping[str, Benchmark] | None = None,
     *,
-    resamples: int,
-    seed: int,
+    bootstrap: Bootstrap,
 ) -> pd.DataFrame:
     """Return model a against model b, per benchmark, subset and metric; see ``COMPARISON_COLUMNS``.
 
@@ -77,14 +77,13 @@ def compare_models(
         a: table ``similarities`` of each training seed of a; each holds one model.
         b: of b.
         benchmarks: name -> benchmark; None: those of the registry.
-        resamples: of the bootstrap.
-        seed: of the bootstrap and of the sign flips.
+        bootstrap: of the intervals; its seed is also that of the sign flips.
 
     Raises:
         DataError: a table holds several models, the two sides have no benchmark in common, not the same
             instances of one, or no metric of any.
     """
-    comparison = _compute_comparison(a, b, benchmarks, resamples=resamples, seed=seed)
+    comparison = _compute_comparison(a, b, benchmarks, bootstrap=bootstrap)
     if comparison is None:
         names = ", ".join(dict.fromkeys(a[0]["benchmark"].astype(str)))
         raise DataError(
@@ -100,8 +99,7 @@ def _compute_comparison(
     b: Sequence[pd.DataFrame],
     benchmarks: Mapping[str, Benchmark] | None,
     *,
-    resamples: int,
-    seed: int,
+    bootstrap: Bootstrap,
 ) -> pd.DataFrame | None:
     """Return what ``compare`` does, None where there is no metric."""
     for rows in (*a, *b):
@@ -120,16 +118,16 @@ def _compute_comparison(
     ]
     if not scored:
         return None
-    return _compute_corrected_rows(scored, len(a), resamples=resamples, seed=seed)[list(COMPARISON_COLUMNS)]
+    return _compute_corrected_rows(scored, len(a), bootstrap=bootstrap)[list(COMPARISON_COLUMNS)]
 
 
 def _compute_corrected_rows(
-    scored: Sequence[_BenchmarkHits], runs_of_a: int, *, resamples: int, seed: int
+    scored: Sequence[_BenchmarkHits], runs_of_a: int, *, bootstrap: Bootstrap
 ) -> pd.DataFrame:
     """Return the rows of all that was scored, at least one, with Holm's correction over all of them."""
     flips = max(FLIPS, FLIPS_PER_TEST * sum(benchmark_hits.tests for benchmark_hits in scored))
     parts = [
-        _compare_benchmark(benchmark_hits, runs_of_a, resamples=resamples, seed=seed, flips=flips)
+        _compare_benchmark(benchmark_hits, runs_of_a, bootstrap=bootstrap, flips=flips)
         for benchmark_hits in scored
     ]
     rows = pd.concat(parts, ignore_index=True)
@@ -163,7 +161,7 @@ def find_leaders(
     return {test[:2] for test in tests} - failed
 
 
-def compare_variants(runs: RunHits, benchmark: Benchmark, *, n_bootstrap: int, seed: int) -> pd.DataFrame:
+def compare_variants(runs: RunHits, benchmark: Benchmark, *, bootstrap: Bootstrap) -> pd.DataFrame:
     """Return every variant, and the base, against every other, on one benchmark: ``DIFFERENCE_COLUMNS``.
 
     Models named ``<variant>-<seed>`` are training seeds of one variant. ``a`` is the variant that comes later among the
@@ -173,20 +171,20 @@ def compare_variants(runs: RunHits, benchmark: Benchmark, *, n_bootstrap: int, s
     Args:
         runs: by the metrics of the benchmark.
         benchmark: how it is judged.
-        n_bootstrap, seed: as ``resamples`` and ``seed`` of ``compare``.
+        bootstrap: as of ``compare_models``.
     """
     hits, parts = runs.group_by_variant(), []
     for b, a in combinations(hits, 2):
         scored = _select_scored(np.concatenate([hits[a], hits[b]]), runs.rows, runs.benchmark, benchmark)
         if scored is not None:
-            comparison = _compute_corrected_rows([scored], len(hits[a]), resamples=n_bootstrap, seed=seed)
+            comparison = _compute_corrected_rows([scored], len(hits[a]), bootstrap=bootstrap)
             parts.append(comparison.assign(a=a, b=b))
     columns = list(DIFFERENCE_COLUMNS)
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
 def compare_forms(
-    one: RunHits, other: RunHits, benchmark: Benchmark, *, n_bootstrap: int, seed: int
+    one: RunHits, other: RunHits, benchmark: Benchmark, *, bootstrap: Bootstrap
 ) -> pd.DataFrame:
     """Return by how much each difference of two variants is larger in one form of a benchmark: ``DIFFERENCE_COLUMNS``.
 
@@ -197,7 +195,7 @@ def compare_forms(
     Args:
         one, other: of both forms, by the metrics of the benchmark.
         benchmark: how both are judged.
-        n_bootstrap, seed: as of ``compare_variants``.
+        bootstrap: as of ``compare_variants``.
 
     Raises:
         DataError: the forms do not hold the same instances, or models.
@@ -210,11 +208,11 @@ def compare_forms(
         )
     hit_differences = {model: hits[positions] - other.hits[model] for model, hits in one.hits.items()}
     runs = other._replace(benchmark=f"{one.benchmark} − {other.benchmark}", hits=hit_differences)
-    return compare_variants(runs, benchmark, n_bootstrap=n_bootstrap, seed=seed)
+    return compare_variants(runs, benchmark, bootstrap=bootstrap)
 
 
 def compare_versions(
-    after: pd.DataFrame, before: pd.DataFrame, *, resamples: int, seed: int
+    after: pd.DataFrame, before: pd.DataFrame, *, bootstrap: Bootstrap
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return each model's scores against those of the same model in another version, with a column ``model`` first.
 
@@ -224,7 +222,7 @@ def compare_versions(
 
     Args:
         after, before: tables ``similarities``, of any models each.
-        resamples, seed: as of ``compare``.
+        bootstrap: as of ``compare``.
     """
     scored: list[_BenchmarkHits] = []
     unpaired: dict[str, str] = {}
@@ -241,7 +239,7 @@ def compare_versions(
     columns = ["model", *COMPARISON_COLUMNS]
     if not scored:
         return pd.DataFrame(columns=columns), unpaired
-    return _compute_corrected_rows(scored, 1, resamples=resamples, seed=seed)[columns], unpaired
+    return _compute_corrected_rows(scored, 1, bootstrap=bootstrap)[columns], unpaired
 
 
 class _BenchmarkHits(NamedTuple):
@@ -286,7 +284,7 @@ def _select_scored(
 
 
 def _compare_benchmark(
-    scored: _BenchmarkHits, runs_of_a: int, *, resamples: int, seed: int, flips: int
+    scored: _BenchmarkHits, runs_of_a: int, *, bootstrap: Bootstrap, flips: int
 ) -> pd.DataFrame:
     """Return the rows of one benchmark, all but what is corrected over the rows."""
     return compare_hits(
@@ -295,8 +293,7 @@ def _compare_benchmark(
         scored.rows,
         scored.metrics,
         scored.macro,
-        resamples=resamples,
-        seed=seed,
+        bootstrap=bootstrap,
         flips=flips,
     ).assign(benchmark=scored.benchmark, model=scored.model)
 

@@ -16,6 +16,7 @@ import pandas as pd
 
 from caramel.evaluation.results.comparison import compare_models
 from caramel.evaluation.results.summary import BASE, parse_variant
+from caramel.utils.resampling import Bootstrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,8 +65,7 @@ def compute_retention(
     similarities: pd.DataFrame,
     moved: Mapping[str, Mapping[str, float]],
     *,
-    resamples: int,
-    seed: int,
+    bootstrap: Bootstrap,
 ) -> pd.DataFrame:
     """Return what each model kept, and how far it went, as rows of ``RETAINED_COLUMNS``.
 
@@ -73,7 +73,7 @@ def compute_retention(
         metrics: table ``metrics`` of the base and its variants.
         similarities: table ``similarities``, likewise.
         moved: by model: the measures of ``MOVED``, which have no change.
-        resamples, seed: of the intervals of the changes; see ``comparison.compare``.
+        bootstrap: of the intervals of the changes; see ``comparison.compare``.
     """
     metric_values = metrics.set_index(["model", "benchmark", "metric", "subset"])["value"]
     rows = [
@@ -89,18 +89,18 @@ def compute_retention(
         if value is not None and not np.isnan(value)
     ]
     ours = similarities[similarities["model"].isin(list(moved))]
-    changed = compute_changes(ours, resamples=resamples, seed=seed)
+    changed = compute_changes(ours, bootstrap=bootstrap)
     values = pd.DataFrame(rows, columns=["model", "variant", "measure", "value"])
     return values.merge(changed, on=["variant", "measure"], how="left")[list(RETAINED_COLUMNS)]
 
 
-def compute_changes(similarities: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataFrame:
+def compute_changes(similarities: pd.DataFrame, *, bootstrap: Bootstrap) -> pd.DataFrame:
     """Return the change of each variant from the base by measure of ``KEPT``, paired on the queries: ``CHANGE_COLUMNS``.
 
     Args:
         similarities: table ``similarities`` of the base and its variants, a model per training seed; what the base was
             not scored on is left out.
-        resamples, seed: see ``comparison.compare``.
+        bootstrap: see ``comparison.compare``.
     """
     measures = {
         (measure.benchmark, measure.subset, measure.metric): name
@@ -117,7 +117,7 @@ def compute_changes(similarities: pd.DataFrame, *, resamples: int, seed: int) ->
     change_rows = [
         (variant, measures[key], row["difference"], row["ci_low"], row["ci_high"])
         for variant, seeds in runs.items()
-        for row in compare_models(seeds, [base], resamples=resamples, seed=seed).to_dict("records")
+        for row in compare_models(seeds, [base], bootstrap=bootstrap).to_dict("records")
         if (key := (row["benchmark"], row["subset"], row["metric"])) in measures
     ]
     return pd.DataFrame(change_rows, columns=list(CHANGE_COLUMNS))

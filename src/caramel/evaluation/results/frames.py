@@ -17,18 +17,16 @@ from caramel.registry import BENCHMARKS
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame
+from caramel.utils.resampling import Bootstrap
 
 
-def compute_frame_metrics(
-    frame: pd.DataFrame, name: str | None, *, n_bootstrap: int, seed: int
-) -> pd.DataFrame:
+def compute_frame_metrics(frame: pd.DataFrame, name: str | None, *, bootstrap: Bootstrap) -> pd.DataFrame:
     """Return table ``metrics`` of all models in a frame; ``.attrs["notes"]`` lists what the frame lacks.
 
     Args:
         frame: table ``similarities``, or others' rows, see ``other_files``.
         name: of the benchmark; None: those that table ``similarities`` names.
-        n_bootstrap: number of resamples.
-        seed: of the bootstrap.
+        bootstrap: of the intervals.
 
     Raises:
         DataError: a column is missing or holds what it must not, an instance stands twice, or there is no row.
@@ -41,7 +39,7 @@ def compute_frame_metrics(
         if name is not None:
             rows = _select_benchmark(rows, name)
         metrics = summarise_similarities(
-            rows, {n: BENCHMARKS[n] for n in rows["benchmark"].unique()}, n_bootstrap=n_bootstrap, seed=seed
+            rows, {n: BENCHMARKS[n] for n in rows["benchmark"].unique()}, bootstrap=bootstrap
         )
         metrics.attrs["notes"] = note_unknown_contents([rows])
         return metrics
@@ -59,7 +57,7 @@ def compute_frame_metrics(
         name="model",
         locations=locations,
     )
-    parts = compute_model_metrics([of], BENCHMARKS[name], n_bootstrap=n_bootstrap, seed=seed)
+    parts = compute_model_metrics([of], BENCHMARKS[name], bootstrap=bootstrap)
     metrics = build_frame(METRICS, pd.concat(parts, ignore_index=True))
     metrics.attrs["notes"] = [*of.notes, *note_unknown_contents([of.rows.assign(benchmark=name)])]
     return metrics
@@ -69,8 +67,7 @@ def compare_frames(
     a: pd.DataFrame | Sequence[pd.DataFrame],
     b: pd.DataFrame | Sequence[pd.DataFrame],
     *,
-    resamples: int,
-    seed: int,
+    bootstrap: Bootstrap,
 ) -> pd.DataFrame:
     """Return model a against model b, each a table ``similarities``, or one per training seed; see ``comparison``.
 
@@ -87,7 +84,7 @@ def compare_frames(
                 f"{FRAME} of each run must hold one model; one holds {len(models)}:\n{format_items([repr(m) for m in models])}\n"
                 f"Give the rows of one: frame[frame['model'] == {models[0]!r}]."
             )
-    return compare_models(sides[0], sides[1], resamples=resamples, seed=seed)
+    return compare_models(sides[0], sides[1], bootstrap=bootstrap)
 
 
 def check_similarities(frame: pd.DataFrame) -> pd.DataFrame:

@@ -24,6 +24,7 @@ from caramel.evaluation.results.summary import (
     expand_by_subset,
 )
 from caramel.utils.arrays import Floats
+from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import (
     FLIPS,
     LEVEL,
@@ -45,8 +46,7 @@ def compare_hits(
     metrics: Sequence[str],
     macro: Callable[[str], bool],
     *,
-    resamples: int,
-    seed: int,
+    bootstrap: Bootstrap,
     flips: int = FLIPS,
 ) -> pd.DataFrame:
     """Return a against b, with all columns but ``benchmark`` and those that are corrected over the rows.
@@ -57,8 +57,7 @@ def compare_hits(
         rows: ``image_id`` and ``subsets`` of each instance.
         metrics: names.
         macro: which subsets the macro mean is over.
-        resamples: of the bootstrap.
-        seed: of the bootstrap and of the sign flips.
+        bootstrap: of the intervals; its seed is also that of the sign flips.
         flips: see ``statistics.sign_flip_p``.
     """
     subsets, clusters = build_subset_masks(rows), assign_clusters(rows)
@@ -69,13 +68,13 @@ def compare_hits(
     n = layout.append_sums((~np.isnan(columns)).sum(axis=0))
     images = layout.append_minima(count_clusters(columns, clusters))
     totals = layout.append_means(_compute_contributions(columns, clusters), point)
-    samples = bootstrap_means(columns, clusters, resamples=resamples, seed=seed)
+    samples = bootstrap_means(columns, clusters, resamples=bootstrap.n_bootstrap, seed=bootstrap.seed)
     of_images = standard_errors(layout.append_means(samples, point), images) ** 2 + _compute_extra_variance(
         totals, n
     )
     values = [layout.append_means(_compute_seed_means(side, subsets), point) for side in (a, b)]
     error, quantile, t_test = combine_variances(difference, of_images, images, values)
-    flipped = np.where(np.isnan(difference), np.nan, sign_flip_p_value(totals, seed, flips))
+    flipped = np.where(np.isnan(difference), np.nan, sign_flip_p_value(totals, bootstrap.seed, flips))
     won, lost = (layout.append_sums(counts) for counts in _count_discordant(a, b, subsets))
     return pd.DataFrame(
         {

@@ -20,6 +20,7 @@ from caramel.evaluation.results.run_hits import RunHits
 from caramel.evaluation.results.summary import assign_clusters
 from caramel.schemas.columns import COMPOUNDS, SUBTYPES
 from caramel.utils.arrays import Floats
+from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import bootstrap_means, compute_means, standard_errors
 
 SEEN, UNSEEN = COMPOUNDS
@@ -34,7 +35,7 @@ class _Strata(NamedTuple):
     weights: Floats  # (3, 2 * subtypes): seen, unseen, interaction
 
 
-def standardise_compounds(runs: RunHits, *, n_bootstrap: int, seed: int) -> pd.DataFrame:
+def standardise_compounds(runs: RunHits, *, bootstrap: Bootstrap) -> pd.DataFrame:
     """Return the standardised figures of each variant, and of each pair of them: ``STANDARDISED_COLUMNS``.
 
     ``a`` alone has its value in [0, 1], with ``b`` empty and no p; a pair has the difference of a and b. Intervals and
@@ -42,8 +43,7 @@ def standardise_compounds(runs: RunHits, *, n_bootstrap: int, seed: int) -> pd.D
 
     Args:
         runs: of the benchmark.
-        n_bootstrap: resamples.
-        seed: of the bootstrap.
+        bootstrap: of the intervals.
     """
     strata = _find_strata(runs.rows) if runs.hits else None
     if strata is None:
@@ -56,7 +56,7 @@ def standardise_compounds(runs: RunHits, *, n_bootstrap: int, seed: int) -> pd.D
     for a, b, values in sides:
         for column, metric in enumerate(runs.metrics):
             of_metric = [side[:, :, column] for side in values]
-            estimate = _estimate_groups(of_metric, strata, clusters, n_bootstrap=n_bootstrap, seed=seed)
+            estimate = _estimate_groups(of_metric, strata, clusters, bootstrap=bootstrap)
             parts.append(estimate.assign(benchmark=runs.benchmark, a=a, b=b, metric=metric))
     return pd.concat(parts, ignore_index=True)[list(STANDARDISED_COLUMNS)]
 
@@ -80,7 +80,7 @@ def _find_strata(rows: pd.DataFrame) -> _Strata | None:
 
 
 def _estimate_groups(
-    sides: Sequence[Floats], strata: _Strata, clusters: npt.NDArray[np.int64], *, n_bootstrap: int, seed: int
+    sides: Sequence[Floats], strata: _Strata, clusters: npt.NDArray[np.int64], *, bootstrap: Bootstrap
 ) -> pd.DataFrame:
     """Return value, interval, p and n on seen and unseen compounds, and of their difference.
 
@@ -95,7 +95,10 @@ def _estimate_groups(
     values = mean[0] if len(mean) == 1 else mean[0] - mean[1]
     columns = np.where(strata.masks, values, np.nan).T  # (n, 2 * subtypes)
     value = strata.weights @ compute_means(columns)
-    samples = bootstrap_means(columns, clusters, resamples=n_bootstrap, seed=seed) @ strata.weights.T
+    samples = (
+        bootstrap_means(columns, clusters, resamples=bootstrap.n_bootstrap, seed=bootstrap.seed)
+        @ strata.weights.T
+    )
     scored = ~np.isnan(columns)
     groups = np.stack([row != 0 for row in strata.weights])  # (3, 2 * subtypes)
     used = [(scored[:, group].any(axis=1)) for group in groups]

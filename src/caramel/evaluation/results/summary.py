@@ -19,6 +19,7 @@ from caramel.interfaces.benchmark import Benchmark
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.io import build_frame
 from caramel.utils.arrays import Floats
+from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import (
     bootstrap_means,
     compute_means,
@@ -33,7 +34,7 @@ VARIANT_COLUMNS = ("variant", "subset", "metric", "mean", "sd", "ci_low", "ci_hi
 
 
 def summarise_similarities(
-    similarities: pd.DataFrame, benchmarks: Mapping[str, Benchmark], *, n_bootstrap: int, seed: int
+    similarities: pd.DataFrame, benchmarks: Mapping[str, Benchmark], *, bootstrap: Bootstrap
 ) -> pd.DataFrame:
     """Return table ``metrics`` for every model and benchmark in ``similarities``.
 
@@ -43,16 +44,14 @@ def summarise_similarities(
     Args:
         similarities: table ``similarities``.
         benchmarks: name -> benchmark: its metrics and its macro subsets.
-        n_bootstrap: number of resamples.
-        seed: of the bootstrap.
+        bootstrap: of the intervals.
     """
     parts = [
         compute_metrics(
             rows,
             compute_outcomes(rows, benchmarks[str(name)].metrics),
             benchmarks[str(name)].macro,
-            n_bootstrap,
-            seed,
+            bootstrap,
             mean_members=benchmarks[str(name)].means,
         ).assign(model=str(model), benchmark=str(name))
         for (model, name), rows in similarities.groupby(["model", "benchmark"], sort=False)
@@ -66,8 +65,7 @@ def compute_metrics(
     rows: pd.DataFrame,
     instance_outcomes: Outcomes,
     macro: Callable[[str], bool],
-    n_bootstrap: int,
-    seed: int,
+    bootstrap: Bootstrap,
     *,
     mean_members: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> pd.DataFrame:
@@ -77,15 +75,14 @@ def compute_metrics(
         rows: ``image_id``, the cluster, and ``subsets`` of each instance.
         instance_outcomes: outcomes of the same rows.
         macro: which subsets the macro mean is over.
-        n_bootstrap: number of resamples.
-        seed: of the bootstrap.
+        bootstrap: of the intervals.
         mean_members: of further means, see ``Benchmark.means``.
     """
     parts, metrics = build_subset_masks(rows), list(instance_outcomes.hits.columns)
     columns = expand_by_subset(instance_outcomes.hits.to_numpy(float), parts)
     tied = expand_by_subset(instance_outcomes.ties.to_numpy(float), parts)
     value, clusters = compute_means(columns), assign_clusters(rows)
-    samples = bootstrap_means(columns, clusters, resamples=n_bootstrap, seed=seed)
+    samples = bootstrap_means(columns, clusters, resamples=bootstrap.n_bootstrap, seed=bootstrap.seed)
     layout = ColumnLayout(tuple(parts), tuple(metrics), macro, mean_members)
     values = layout.append_means(value[None], value)[0]
     low, high = fraction_intervals(
@@ -111,6 +108,17 @@ def select_overall_metrics(metrics: pd.DataFrame) -> dict[str, float]:
     rows = metrics[metrics["subset"] == "all"]
     values = zip(rows["metric"], rows["value"], strict=True)
     return {str(name): round(float(value), 6) for name, value in values if not math.isnan(value)}
+
+
+def nest_overall_metrics(metrics: pd.DataFrame) -> dict[str, dict[str, dict[str, float]]]:
+    """Return ``select_overall_metrics`` by benchmark and model, in the order of the rows."""
+    return {
+        str(benchmark): {
+            str(model): select_overall_metrics(of_model)
+            for model, of_model in rows.groupby("model", sort=False)
+        }
+        for benchmark, rows in metrics.groupby("benchmark", sort=False)
+    }
 
 
 def parse_variant(model: str) -> str:

@@ -23,11 +23,12 @@ from caramel.evaluation.scores.item_scores import (
 )
 from caramel.interfaces.benchmark import ImageFile, Index
 from caramel.interfaces.model import DualEncoder, Embeddings, Encodable, Matcher, TextEncoder
+from caramel.interfaces.settings import Compute, Executor
 from caramel.io.keys import compute_pair_key, compute_text_key
 from caramel.models.embedding_cache import EmbeddingCache, build_vector_table
 from caramel.models.specs import mark_local_path, open_model, parse_spec
 from caramel.runtime.code_deps import compute_code_version
-from caramel.runtime.ray.sharded_map import Executor, map_in_threads
+from caramel.runtime.ray.sharded_map import map_in_threads
 
 IMAGES_PER_SHARD, TEXTS_PER_SHARD, PAIRS_PER_SHARD = 256, 1024, 256
 
@@ -38,8 +39,7 @@ class RunConfig:
 
     Attributes:
         model: its spec, from which workers load it.
-        device: auto, cpu or cuda.
-        precision: auto, fp32, bf16 or fp16.
+        compute: device and precision.
         batch_size: items per forward pass; None: found automatically.
         store: folder of the embedding store.
         executor: ray or inline.
@@ -47,8 +47,7 @@ class RunConfig:
     """
 
     model: str
-    device: str
-    precision: str
+    compute: Compute
     batch_size: int | None
     store: str
     executor: Executor
@@ -59,8 +58,8 @@ class RunConfig:
         """What a worker needs."""
         return {
             "model": mark_local_path(self.model),
-            "device": self.device,
-            "precision": self.precision,
+            "device": self.compute.device,
+            "precision": self.compute.precision,
             "batch_size": self.batch_size,
         }
 

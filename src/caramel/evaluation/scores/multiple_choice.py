@@ -84,7 +84,7 @@ def collect_answers(
         BackendError: the task does not compare captions, or the endpoint does not answer.
         DataError: an image cannot be read.
     """
-    model = open_model(run.model, run.device, run.precision)
+    model = open_model(run.model, run.compute.device, run.compute.precision)
     assert isinstance(model, Chooser)
     form = _choose_form(task)
     choice_questions = list(_iter_questions(_get_comparison_rows(task, benchmark), form))

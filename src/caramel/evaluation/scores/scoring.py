@@ -39,7 +39,7 @@ def compute_similarities(
         BackendError: the model cannot be loaded, gave NaN in an embedding, or has no score for such a task.
         DataError: an image cannot be read, or the store is broken.
     """
-    model = open_model(run.model, run.device, run.precision)
+    model = open_model(run.model, run.compute.device, run.compute.precision)
     if isinstance(model, BlindModel):
         columns = compute_blind_columns(task, model)
     else:

@@ -16,19 +16,19 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from caramel.errors import ResourceError
+from caramel.interfaces.settings import Executor as Executor
 from caramel.io.files import load_hashed, save_hashed
 from caramel.runtime.code_deps import compute_code_version
 from caramel.runtime.ray.file_transfer import LocalFile, encode_value, format_as_given, map_instances
 from caramel.runtime.ray.workers import Job, open_worker_pool
 
-Executor = Literal["ray", "inline"]
 PARTS_OF_A_THREAD = 4  # of ``threaded``
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")

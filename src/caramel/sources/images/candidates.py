@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import zlib
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from caramel.runtime.last_result import keep_last, stamp_files
 from caramel.schemas.contracts import INT, TEXT
-from caramel.sources.images.diffusion import draw_images, load_pipeline
+from caramel.sources.images.diffusion import Sampling, draw_images, load_pipeline
 from caramel.sources.images.judges import ReadingJudge
 
 PromptCandidate = tuple[Mapping[str, str], int]  # a row of ``prompts``, and the number of a candidate
@@ -72,7 +73,13 @@ def draw_shard(
     *,
     candidates: int,
     until: Sequence[Any] | None,
-    **settings: Any,
+    generator: str,
+    seed: int,
+    guidance: float,
+    steps: int,
+    image_size: int,
+    batch_size: int,
+    device: str,
 ) -> pa.Table:
     """Draw the candidates of one shard of ``prompts``: a row each, with the positive where pairs are edited.
 
@@ -80,24 +87,38 @@ def draw_shard(
         shard: of ``prompts``.
         candidates: of each caption; at most, where ``until`` is given.
         until: of ``drawn_until``: a further candidate is drawn only where none is kept yet.
-        settings: of ``_draw``.
+        generator: generator folder.
+        seed: of the draws.
+        guidance, steps: as in ``Sampling``.
+        image_size: pixels of a side.
+        batch_size: images per call of the pipeline.
+        device: cpu or cuda.
     """
+    draw = functools.partial(
+        _draw_candidates,
+        generator=generator,
+        seed=seed,
+        sampling=Sampling(guidance, steps),
+        image_size=image_size,
+        batch_size=batch_size,
+        device=device,
+    )
     if until is None:
         rows = [(row, number) for row in shard for number in range(candidates)]
-        return _build_shard_table(rows, _draw_candidates(rows, **settings), settings["seed"])
+        return _build_shard_table(rows, draw(rows), seed)
     left = list(shard)
     results: list[tuple[PromptCandidate, Files]] = []
     for number in range(candidates):
         if not left:
             break
         rows = [(row, number) for row in left]
-        files = _draw_candidates(rows, **settings)
+        files = draw(rows)
         results += zip(rows, files, strict=True)
         keep_mask = _compute_keep_mask(left, files, StopRule(*until))
         left = [row for row, is_kept in zip(left, keep_mask, strict=True) if not is_kept]
     order = {row["negative_id"]: index for index, row in enumerate(shard)}
     results.sort(key=lambda drawn: (order[drawn[0][0]["negative_id"]], drawn[0][1]))
-    return _build_shard_table([row for row, _ in results], [files for _, files in results], settings["seed"])
+    return _build_shard_table([row for row, _ in results], [files for _, files in results], seed)
 
 
 def _build_shard_table(rows: Sequence[PromptCandidate], files: Sequence[Files], seed: int) -> pa.Table:
@@ -135,8 +156,7 @@ def _draw_candidates(
     *,
     generator: str,
     seed: int,
-    guidance: float,
-    steps: int,
+    sampling: Sampling,
     image_size: int,
     batch_size: int,
     device: str,
@@ -144,7 +164,6 @@ def _draw_candidates(
     """Return the PNG of each candidate, and of its positive where pairs are edited."""
     pipeline, options = _load_cached_pipeline(generator, device)
     seeds = [derive_candidate_seed(seed, row["negative_id"], number) for row, number in rows]
-    how: dict[str, Any] = {"guidance": guidance, "steps": steps}
     files: list[Files] = []
     if "planned" in rows[0][0]:
         from caramel.sources.images.editing import draw_pairs
@@ -153,13 +172,17 @@ def _draw_candidates(
         scenes = [(Scene.from_json(row["scene"]), Scene.from_json(row["planned"])) for row, _ in rows]
         scene_pairs = [(*pair, seed) for pair, seed in zip(scenes, seeds, strict=True)]
         suffix = rows[0][0]["suffix"]
-        images = draw_pairs(pipeline, options, scene_pairs, suffix=suffix, batch_size=batch_size, **how)
+        images = draw_pairs(
+            pipeline, options, scene_pairs, suffix=suffix, batch_size=batch_size, sampling=sampling
+        )
         files += [(_encode_png(negative), _encode_png(positive)) for positive, negative in images]
     else:
         for start in range(0, len(rows), batch_size):
             part = slice(start, start + batch_size)
             texts = [row["prompt"] for row, _ in rows[part]]
-            drawn = draw_images(pipeline, options, texts, seeds[part], image_size=image_size, **how)
+            drawn = draw_images(
+                pipeline, options, texts, seeds[part], sampling=sampling, image_size=image_size
+            )
             files += [(_encode_png(image), None) for image in drawn]
     return files
 

@@ -113,14 +113,26 @@ def load_pipeline(folder: str | Path, device: str) -> tuple[Any, dict[str, Any]]
         return pipeline.to(device), options
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """How a pipeline is sampled.
+
+    Attributes:
+        guidance: scale of classifier-free guidance, at least 0; 1: none.
+        steps: number of denoising steps, at least 1.
+    """
+
+    guidance: float
+    steps: int
+
+
 def draw_images(
     pipeline: Any,
     options: dict[str, Any],
     prompts: Sequence[str],
     seeds: Sequence[int],
     *,
-    guidance: float,
-    steps: int,
+    sampling: Sampling,
     image_size: int,
     known: npt.NDArray[np.uint8] | None = None,
     hidden: npt.NDArray[np.bool_] | None = None,
@@ -130,7 +142,7 @@ def draw_images(
     Args:
         pipeline, options: of ``load_pipeline``.
         prompts, seeds: one per picture.
-        guidance, steps: how it is sampled.
+        sampling: guidance and steps.
         image_size: pixels of the side.
         known: pictures (n, size, size, 3) of which only a part is drawn anew, by a pipeline that was trained for it
             (``training.recipes.text_to_image``); None: all is drawn.
@@ -154,8 +166,8 @@ def draw_images(
         drawn = pipeline(
             list(prompts),
             generator=generators,
-            guidance_scale=guidance,
-            num_inference_steps=steps,
+            guidance_scale=sampling.guidance,
+            num_inference_steps=sampling.steps,
             height=image_size,
             width=image_size,
             output_type="np",

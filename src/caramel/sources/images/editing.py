@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from caramel.errors import DataError
 from caramel.sources.captions.formatting import append_suffix
-from caramel.sources.images.diffusion import draw_images
+from caramel.sources.images.diffusion import Sampling, draw_images
 from caramel.sources.world.compounds import Compound, build_mentions, is_allowed_in_split
 from caramel.sources.world.drawing import BACKGROUND_RGB, CANVAS, CELL
 from caramel.sources.world.grammar import format_mention, format_sentence, parse_caption
@@ -76,8 +76,7 @@ def draw_pairs(
     *,
     suffix: str,
     batch_size: int,
-    guidance: float,
-    steps: int,
+    sampling: Sampling,
 ) -> Iterator[tuple[ImageArray, ImageArray]]:
     """Yield the (positive, negative) picture of each row, each (CANVAS, CANVAS, 3).
 
@@ -86,14 +85,13 @@ def draw_pairs(
         rows: (positive scene, negative scene, seed); both scenes have the same background.
         suffix: appended to each prompt, in place of its final stop.
         batch_size: cells per call of the pipeline.
-        guidance, steps: how it is sampled.
+        sampling: guidance and steps.
     """
     patches = list(dict.fromkeys(patch for row in rows for patch in _iter_patches(*row)))
-    how: dict[str, Any] = {"guidance": guidance, "steps": steps}
     drawn: dict[Patch, ImageArray] = {}
     for start in range(0, len(patches), batch_size):
         part = patches[start : start + batch_size]
-        drawn |= zip(part, _draw_patches(pipeline, options, part, suffix, **how), strict=True)
+        drawn |= zip(part, _draw_patches(pipeline, options, part, suffix, sampling), strict=True)
     for positive, negative, seed in rows:
         yield _compose_image(positive, seed, drawn), _compose_image(negative, seed, drawn)
 
@@ -109,7 +107,7 @@ def _create_patch(scene_object: SceneObject, background: str, seed: int) -> Patc
 
 
 def _draw_patches(
-    pipeline: Any, options: Mapping[str, Any], patches: Sequence[Patch], suffix: str, **how: Any
+    pipeline: Any, options: Mapping[str, Any], patches: Sequence[Patch], suffix: str, sampling: Sampling
 ) -> Iterator[ImageArray]:
     """Yield the cell (CELL, CELL, 3) of each patch, drawn inside the border that shows its background."""
     captions = (
@@ -126,7 +124,7 @@ def _draw_patches(
     longest = max(len(tokens) for tokens in pipeline.tokenizer(prompts)["input_ids"])
     fitted = {**options, "max_sequence_length": longest}
     yield from draw_images(
-        pipeline, fitted, prompts, seeds, image_size=CELL, known=empty, hidden=hidden, **how
+        pipeline, fitted, prompts, seeds, sampling=sampling, image_size=CELL, known=empty, hidden=hidden
     )
 
 

@@ -7,6 +7,8 @@ instance is dropped if the negative image fits the positive caption too. The exa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -14,13 +16,28 @@ import pandas as pd
 from caramel.interfaces.judge import Judge
 from caramel.io.image_store import LazySequence
 from caramel.schemas.rejects import REJECTS
-from caramel.sources.images.calibration import Calibration
+from caramel.sources.images.calibration import Calibration, calibrate_threshold, can_calibrate
 
 FAITHFUL = (
     0.5  # a judge's least fit for a picture to count as faithful, however little is asked of what is kept
 )
 NO_FAITHFUL = "no candidate is faithful"
 AMBIGUOUS = "the positive caption is true of every faithful candidate"
+
+
+@dataclass(frozen=True)
+class FilterSettings:
+    """Which candidates are kept.
+
+    Attributes:
+        faithfulness_threshold: a candidate's least fit to its caption, in [0, 1]; None: that of the calibration.
+        margin: by how much a model's score of the negative caption must beat the positive's, in [0, 1].
+        keep_ambiguous: types whose positive caption stays true by construction.
+    """
+
+    faithfulness_threshold: float | None
+    margin: float
+    keep_ambiguous: Sequence[str]
 
 
 class FilterResult(NamedTuple):
@@ -32,6 +49,53 @@ class FilterResult(NamedTuple):
     metrics: dict[str, Any]
 
 
+def calibrate_and_filter(
+    candidates: pd.DataFrame,
+    images: pd.DataFrame,
+    files: Mapping[str, bytes],
+    negatives: pd.DataFrame,
+    pairs: pd.DataFrame,
+    *,
+    source_files: Mapping[str, bytes],
+    calibration_negatives: pd.DataFrame,
+    judge: Judge,
+    second_judge: Judge | None,
+    settings: FilterSettings,
+    seed: int,
+) -> FilterResult:
+    """Return what is kept of the candidates, by thresholds that are calibrated where none is given.
+
+    Args:
+        source_files: encoded files of the source's images, by image_id.
+        calibration_negatives: table ``negatives``, of the pairs of the split ``calibration.SPLIT``.
+        settings: which candidates are kept; a threshold that is None is what ``calibration.calibrate_threshold`` returns.
+        seed: of the calibration.
+        candidates, images, files, negatives, pairs, judge, second_judge: as in ``filter_images``.
+
+    Raises:
+        DataError: a threshold is to be calibrated on too few images.
+    """
+    calibrate = partial(
+        calibrate_threshold, pairs=pairs, negatives=calibration_negatives, images=source_files, seed=seed
+    )
+    calibration = calibrate(judge) if settings.faithfulness_threshold is None else None
+    second_calibration = None
+    if second_judge is not None and can_calibrate(pairs, calibration_negatives):
+        second_calibration = calibrate(second_judge)
+    return filter_images(
+        candidates,
+        images,
+        files,
+        negatives,
+        pairs,
+        judge=judge,
+        second_judge=second_judge,
+        settings=settings,
+        calibration=calibration,
+        second_calibration=second_calibration,
+    )
+
+
 def filter_images(
     candidates: pd.DataFrame,
     images: pd.DataFrame,
@@ -41,9 +105,7 @@ def filter_images(
     *,
     judge: Judge,
     second_judge: Judge | None,
-    faithfulness_threshold: float,
-    margin: float,
-    keep_ambiguous: Sequence[str],
+    settings: FilterSettings,
     calibration: Calibration | None = None,
     second_calibration: Calibration | None = None,
 ) -> FilterResult:
@@ -59,20 +121,22 @@ def filter_images(
         judge: decides.
         second_judge: measured against the first, for example an image–text model against the
             exact reading; None for no measurement.
-        faithfulness_threshold: a candidate's least fit to its caption.
-        margin: by how much a model's score of the negative caption must beat the positive's.
-        keep_ambiguous: types whose positive caption stays true by construction.
-        calibration: how ``faithfulness_threshold`` was found, if it was, for the figures.
+        settings: which candidates are kept.
+        calibration: gives the threshold where the settings have none, and stands among the figures.
         second_calibration: from which fit on the second judge accepts a candidate; None: from ``FAITHFUL``.
     """
+    faithfulness_threshold = settings.faithfulness_threshold
+    if faithfulness_threshold is None:
+        assert calibration is not None, "no threshold is given, and none was calibrated"
+        faithfulness_threshold = calibration.threshold
     rows = candidates.merge(
         negatives[["negative_id", "pair_id", "type", "subtype", "negative_caption"]],
         on="negative_id",
         validate="many_to_one",
     ).merge(pairs[["pair_id", "caption"]], on="pair_id", validate="many_to_one")
-    rows = _add_judgements(rows, files, judge, "first", margin)
+    rows = _add_judgements(rows, files, judge, "first", settings.margin)
     if second_judge is not None:
-        rows = _add_judgements(rows, files, second_judge, "second", margin)
+        rows = _add_judgements(rows, files, second_judge, "second", settings.margin)
         least = second_calibration.threshold if second_calibration else FAITHFUL
         rows["passed"] = rows["second_negative"] >= least
         rows["accepted"] = rows["passed"] & ~rows["second_ambiguous"]
@@ -82,7 +146,7 @@ def filter_images(
     )
     faithful_from = max(FAITHFUL, faithfulness_threshold)
     rows["faithful"] = (rows["first_negative"] >= faithful_from) & ~(rows["of_positive"] < faithful_from)
-    chosen = _choose_candidates(rows, keep_ambiguous)
+    chosen = _choose_candidates(rows, settings.keep_ambiguous)
     rejects = _build_rejects(rows, chosen)
     drawn = rows["negative_id"].nunique()
     assert len(chosen) + len(rejects) == drawn, (len(chosen), len(rejects), drawn)

@@ -51,7 +51,7 @@ def test_each_draft_is_shown_to_both_judges_and_thresholds_ask_nothing_again(
     server: ChatServer, tmp_path: Path, folder: Path
 ) -> None:
     # Any probability passes: nothing follows from anything, or both from each other.
-    lenient = {"grammatical": 0.0, "required": ("grammar", "meaning")}
+    lenient = {"grammar_threshold": 0.0, "required": ("grammar", "meaning")}
     out = judged(server.url, tmp_path, folder, **lenient)
     verdicts, replies = read(out, "verdicts"), read(out, "replies")
     assert verdicts["grammar"].all()
@@ -63,7 +63,11 @@ def test_each_draft_is_shown_to_both_judges_and_thresholds_ask_nothing_again(
     assert said.nunique() > 1
     number = len(server.requests)
     for entailed in (0.0, 1.0):
-        settings = {**lenient, "required": ("grammar", "entailment", "meaning"), "entailed": entailed}
+        settings = {
+            **lenient,
+            "required": ("grammar", "entailment", "meaning"),
+            "entailment_threshold": entailed,
+        }
         out = write_once(server.url, tmp_path, folder, settings)
         follows = entailed == 0.0
         negatives, paraphrases, rejects = (
@@ -78,13 +82,15 @@ def test_each_draft_is_shown_to_both_judges_and_thresholds_ask_nothing_again(
 
 def write_once(url: str, out: Path, folder: Path, settings: dict[str, Any]) -> Path:
     judges = {"entailment": str(folder / "nli"), "grammar": str(folder / "cola")}
-    return write(url, out, pairs_of(CAPTIONS[:2]), attempts=1, **judges, **settings)
+    return write(url, out, pairs_of(CAPTIONS[:2]), max_attempts=1, **judges, **settings)
 
 
 def test_what_is_no_sentence_is_a_reject_with_its_reason(
     server: ChatServer, tmp_path: Path, folder: Path
 ) -> None:
-    out = judged(server.url, tmp_path, folder, grammatical=1.0, required=("grammar",), parts=["paraphrases"])
+    out = judged(
+        server.url, tmp_path, folder, grammar_threshold=1.0, required=("grammar",), parts=["paraphrases"]
+    )
     assert set(read(out, "rejects")["reason"]) == {"no sound sentence"}
     drafts = read(out, "verdicts")
     assert drafts["reason"].eq("no sound sentence").all()
@@ -94,20 +100,36 @@ def test_what_is_no_sentence_is_a_reject_with_its_reason(
 def test_all_is_rebuilt_from_replies_where_neither_writer_nor_judges_are_at_hand(
     server: ChatServer, tmp_path: Path, folder: Path
 ) -> None:
-    first = judged(server.url, tmp_path / "first", folder, grammatical=0.0)
+    first = judged(server.url, tmp_path / "first", folder, grammar_threshold=0.0)
     server.close()
     known = tmp_path / "known"
     known.mkdir()
     shutil.copy(first / "replies.parquet", known)
     gone = {"entailment": "gone", "grammar": "gone", "target": "local:gone", "name": None}
-    again = judged(server.url, tmp_path / "second", folder, grammatical=0.0, replies=str(known), **gone)
+    again = judged(server.url, tmp_path / "second", folder, grammar_threshold=0.0, replies=str(known), **gone)
     for path in first.iterdir():
         assert (again / path.name).read_bytes() == path.read_bytes(), path.name
     with pytest.raises(BackendError, match="'gone'"):
-        judged(server.url, tmp_path / "third", folder, attempts=2, similar=0.1, replies=str(known), **gone)
+        judged(
+            server.url,
+            tmp_path / "third",
+            folder,
+            max_attempts=2,
+            max_similarity=0.1,
+            replies=str(known),
+            **gone,
+        )
     other = {**gone, "target": "chat:other@http://127.0.0.1:9/v1"}
     with pytest.raises(BackendError, match="do not cover all requests to the writer of negatives"):
-        judged(server.url, tmp_path / "third", folder, attempts=2, similar=0.1, replies=str(known), **other)
+        judged(
+            server.url,
+            tmp_path / "third",
+            folder,
+            max_attempts=2,
+            max_similarity=0.1,
+            replies=str(known),
+            **other,
+        )
 
 
 def test_a_judge_that_gives_no_probability_is_told_and_nothing_that_it_said_is_kept(
@@ -130,7 +152,7 @@ def test_a_judge_that_gives_no_probability_is_told_and_nothing_that_it_said_is_k
 
 
 def test_a_reply_that_is_no_probability_is_told(server: ChatServer, tmp_path: Path, folder: Path) -> None:
-    out = judged(server.url, tmp_path / "first", folder, grammatical=0.0)
+    out = judged(server.url, tmp_path / "first", folder, grammar_threshold=0.0)
     replies = read(out, "replies")
     replies.loc[replies["prompt"] == "grammar@1", "text"] = "yes"
     write_table(REPLIES, replies, tmp_path / "replies.parquet")

@@ -86,12 +86,14 @@ def run(
     tries: int = 1,
     spent: Usage | None = None,
     workers: int = 4,
-    attempts: int = 2,
+    max_attempts: int = 2,
     timeout: float = 5,
     max_tokens: int = MANNER.max_tokens,
 ) -> list[Outcome]:
     server.behave = behave
-    endpoint = Endpoint("m", server.url, pause=0.001, max_attempts=attempts, timeout=timeout, workers=workers)
+    endpoint = Endpoint(
+        "m", server.url, pause=0.001, max_attempts=max_attempts, timeout=timeout, workers=workers
+    )
     manner = replace(MANNER, max_connections=workers, max_tokens=max_tokens)
     scripts = (script(text, tries) for text in texts)
     with open_replies(store) as replies:
@@ -142,7 +144,7 @@ def test_a_server_that_does_not_end_is_left_and_what_others_said_is_kept(
         return slow if "A." in request.body["messages"][-1]["content"] else GOOD
 
     quick = {"timeout": 0.2, "max_tokens": 1}
-    found = run(server, behave, store, ["A.", "C."], attempts=1, **quick)  # type: ignore[arg-type]
+    found = run(server, behave, store, ["A.", "C."], max_attempts=1, **quick)  # type: ignore[arg-type]
     assert [outcome.reason for outcome in found] == [NO_REPLY, ""]
     assert run(server, lambda *_: GOOD, store, ["A.", "C."], max_tokens=1)[0].text == "no"
     assert len(server.requests) == 3
@@ -249,7 +251,7 @@ def test_a_server_that_is_down_ends_the_run_after_some_requests_and_what_came_is
             store,
             texts,
             workers=1,
-            attempts=1,
+            max_attempts=1,
         )
     assert len(server.requests) == 10 + PATIENCE
     assert len(run(server, lambda *_: GOOD, store, texts)) == 60
@@ -260,9 +262,13 @@ def test_a_server_that_is_down_is_an_error_also_where_less_is_asked_than_patienc
     server: ChatServer, store: Path
 ) -> None:
     with pytest.raises(BackendError, match="gave no response to any request for 3 texts"):
-        run(server, lambda *_: refuses(503, "on fire"), store, ["a", "b", "c"], attempts=1)
+        run(server, lambda *_: refuses(503, "on fire"), store, ["a", "b", "c"], max_attempts=1)
     assert (
-        len(run(server, lambda r, n: refuses(503, "no") if n == 3 else GOOD, store, ["a", "b"], attempts=1))
+        len(
+            run(
+                server, lambda r, n: refuses(503, "no") if n == 3 else GOOD, store, ["a", "b"], max_attempts=1
+            )
+        )
         == 2
     )
 
@@ -277,7 +283,7 @@ def test_silence_is_told_as_such_though_a_request_that_was_under_way_is_answered
         return GOOD
 
     with pytest.raises(BackendError, match=f"gave no response to {PATIENCE} .*500: oops"):
-        run(server, behave, store, [str(i) for i in range(60)], attempts=1)
+        run(server, behave, store, [str(i) for i in range(60)], max_attempts=1)
 
 
 def test_a_wrong_key_is_one_clear_error_without_the_key_and_what_was_under_way_is_kept(

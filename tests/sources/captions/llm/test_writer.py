@@ -97,7 +97,7 @@ def test_what_depends_on_chance_does_not_depend_on_the_order_of_rows_or_of_repli
     server: ChatServer, tmp_path: Path
 ) -> None:
     first = write(server.url, tmp_path / "first")
-    second = write(server.url, tmp_path / "second", PAIRS[::-1].reset_index(drop=True), at_once=1)
+    second = write(server.url, tmp_path / "second", PAIRS[::-1].reset_index(drop=True), max_connections=1)
     for name in ("negatives", "paraphrases", "rejects"):
         key = list(TABLES[name].key)
         found = [read(out, name).sort_values(key, ignore_index=True) for out in (first, second)]
@@ -105,10 +105,10 @@ def test_what_depends_on_chance_does_not_depend_on_the_order_of_rows_or_of_repli
 
 
 def test_a_changed_threshold_asks_nothing_and_changes_what_passes(server: ChatServer, tmp_path: Path) -> None:
-    write(server.url, tmp_path, attempts=1)
+    write(server.url, tmp_path, max_attempts=1)
     number, rejected = len(server.requests), []
     for similar in (0.999, 0.8, 0.6):
-        out = write(server.url, tmp_path, attempts=1, similar=similar)
+        out = write(server.url, tmp_path, max_attempts=1, max_similarity=similar)
         rejected.append(int((read(out, "rejects")["reason"] == "negligible change").sum()))
     assert len(server.requests) == number
     assert rejected[0] < rejected[1] < rejected[2]
@@ -234,7 +234,7 @@ def test_a_killed_run_asks_nothing_again_but_what_was_under_way(server: ChatServ
         from pathlib import Path
         sys.path[:0] = sys.argv[3:]
         from obliging_writer import CAPTIONS, pairs_of, write
-        write(sys.argv[1], Path(sys.argv[2]), pairs_of([f"{c[:-1]} number {i}." for i in range(10) for c in CAPTIONS]), at_once=4)
+        write(sys.argv[1], Path(sys.argv[2]), pairs_of([f"{c[:-1]} number {i}." for i in range(10) for c in CAPTIONS]), max_connections=4)
     """
     command = [sys.executable, "-c", textwrap.dedent(code), server.url, str(tmp_path)]
     command += [str(ROOT / "tests" / "support")]
