@@ -6,8 +6,9 @@
     1_Pooling/config.json              how the vectors of a text's tokens become one
     2_Dense/                           a linear layer with its activation
 
-The package's modules compute; its loader is not used. The loader imports the classes that files name by dotted paths,
-takes ``"false"`` for true, fills missing weights with random numbers, and reads a tokenizer from any other folder.
+The package's modules compute; its loader is not used. The loader imports the classes that files name by
+dotted paths, takes ``"false"`` for true, fills missing weights with random numbers, and reads a tokenizer
+from any other folder.
 
 Transformers' own folders have none of these files, so their pooling is not known.
 """
@@ -214,7 +215,9 @@ def build_modules(target: str, layout: Layout) -> torch.nn.Sequential:
 
 
 def _load_dense(target: str, folder: str) -> torch.nn.Module:
-    """Return a linear layer with its activation, limited to the size of its weights; no class it names is imported."""
+    """Return a linear layer with its activation, limited to the size of its weights; no class it names is
+    imported.
+    """
     import torch
     from sentence_transformers.sentence_transformer.modules import Dense
 

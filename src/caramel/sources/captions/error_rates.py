@@ -30,13 +30,14 @@ CHECK_COLUMNS = ("part", "check", "judged", "refused", "precision", "recall", "r
 def build_error_tables(
     pairs: pd.DataFrame, llm_output: WrittenCaption, prompts: pd.Series, allow_unmentioned_objects: bool
 ) -> dict[str, pd.DataFrame]:
-    """Return how often a language model erred, ``noise`` and ``checks``; nothing where no pair's scene is known.
+    """Return the tables ``noise`` and ``checks``: how often a language model erred; empty if no pair's scene
+    is known.
 
     Args:
         pairs: table ``pairs``.
-        llm_output: what the model wrote, with its verdicts.
-        prompts: of its replies.
-        allow_unmentioned_objects: a caption may leave out objects that its picture shows.
+        llm_output: the model's texts, with their verdicts.
+        prompts: column ``prompt`` of the model's responses.
+        allow_unmentioned_objects: whether a caption may leave out objects that its image shows.
     """
     if pairs["scene"].isna().all():
         return {}

@@ -18,7 +18,9 @@ BORDER = (CELL - max(ICON.values())) // 2 - JITTER  # pixels at each side of a c
 
 
 class DrawnExamples(NamedTuple):
-    """What a generator learns to draw: table ``pairs``, encoded files by image_id, and their size and border in pixels."""
+    """Training data of a generator: table ``pairs``, encoded files by image_id, and their size and border in
+    pixels.
+    """
 
     pairs: pd.DataFrame
     images: Mapping[str, bytes]
@@ -35,15 +37,15 @@ def select_examples(
     number: int,
     seed: int,
 ) -> DrawnExamples:
-    """Return the images of the pairs; where scenes are drawn object by object, those of single objects.
+    """Return the images of the pairs or, for scenes that are drawn object by object, images of single objects.
 
     Args:
         pairs: table ``pairs``.
         images: encoded files by image_id.
         method: draw: scenes as a whole; edit: object by object.
-        size: pixels of a side of a whole scene.
-        number: of images of objects.
-        seed: of these.
+        size: side of a whole scene in pixels.
+        number: number of images of objects.
+        seed: random seed of these images.
     """
     if method == "draw":
         return DrawnExamples(pairs, images, size, 0)
