@@ -160,7 +160,7 @@ def test_nothing_is_written_over_what_is_read(call: Call, graphs: Path, tmp_path
         (["--words", "lists:mine"], "'mine' is given: write lists"),
         (
             ["--words", "lists", "--min-area", 10**6],
-            "No caption with hard negatives is left: the rejects say why",
+            "No caption with hard negatives is left: see the rejects for the reasons",
         ),
     ],
 )

@@ -68,7 +68,7 @@ def test_select_leaves_out_what_a_model_cannot_tell_from_its_caption(
     assert 10 < report["rejected"]["the negative is as good as its caption"] < 50
     code, _, error = select("--scorer", "length", "--similarity", "nothing:1")
     assert code == 1
-    assert "its family cannot be told" in error
+    assert "its family cannot be determined" in error
 
 
 def test_select_does_not_score_again_what_it_has_scored(select: Call, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_the_default_names_nothing_that_is_missing() -> None:
         ),
         ({"train_generator__patch_size": 16}, "needs train_generator.patch_size to divide 24.* 16 does not"),
         ({"synthesize__method": "draw"}, "assemble.positives = 'drawn' needs synthesize.method = 'edit'"),
-        ({"evaluate__models": ["dul:x"]}, "evaluate.models = 'dul:x': .*family cannot be told"),
+        ({"evaluate__models": ["dul:x"]}, "evaluate.models = 'dul:x': .*family cannot be determined"),
         ({"evaluate__models": ["dual:nowhere/at/all"]}, "evaluate.models = 'dual:nowhere/at/all': "),
         (
             {"evaluate__benchmarks": ["sugarcrep"], "evaluate__data": "."},
@@ -130,7 +130,10 @@ def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path
             ["max_cost = 5 needs price_per_mtok_in or price_per_mtok_out"],
         ),
         ({"target": "chat:gpt"}, ["negatives.language_model.target = 'chat:gpt': .*MODEL@URL"]),
-        ({"target": "gpt"}, ["target = 'gpt': A language model is given as chat:MODEL@URL or local:FOLDER"]),
+        (
+            {"target": "gpt"},
+            ["target = 'gpt': A language model must be given as chat:MODEL@URL or local:FOLDER"],
+        ),
         ({"target": "local:nowhere/at/all"}, ["target = 'local:nowhere/at/all': "]),
         (
             {"target": "chat:m@http://127.0.0.1:9/v1", "replies": "gone.parquet", "paraphraser": "lokal:x"},

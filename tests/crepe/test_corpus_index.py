@@ -164,7 +164,7 @@ def test_a_caption_is_of_seen_compounds_of_unseen_ones_or_of_unseen_atoms(tmp_pa
         "uc": DOG_ON_GRASS,
         "ua": SceneGraph((Node("fire hydrant"),)),
     }
-    with pytest.raises(DataError, match=r"'cat' \(obj\), and 0 words more"):
+    with pytest.raises(DataError, match=r"'cat' \(obj\) and 0 more words"):
         count_seen_items(index, [*graphs.values(), SceneGraph((Node("cat"),))])
     known = count_seen_items(index, graphs.values())
     assert {split: assign_split(graph, known) for split, graph in graphs.items()} == {s: s for s in graphs}
@@ -194,7 +194,9 @@ def test_a_shard_that_holds_anything_but_texts_is_an_error_that_names_it(
     build_index(_text(tmp_path, "a dog"), ATOMS, column="caption", folder=tmp_path)
     shard, vocabulary = tmp_path / SHARDS / "00000.parquet", tmp_path / VOCABULARY
     pq.write_table(pa.table({"caption": captions}), shard)
-    with pytest.raises(DataError, match=r"00000\.parquet' is no shard of captions: column 'caption' holds"):
+    with pytest.raises(
+        DataError, match=r"00000\.parquet' is not a shard of captions: column 'caption' has type"
+    ):
         counts(str(shard), vocabulary=str(vocabulary), parser="phrases", made_by={})
 
 
@@ -210,7 +212,7 @@ def test_a_corpus_of_no_captions_or_of_another_form_is_an_error(tmp_path: Path) 
     several = tmp_path / "several.jsonl"
     several.write_text('{"caption": "a dog"}\n{"caption": ["a dog", "a cat"]}\n')
     for path, said in (
-        (empty, "holds no caption"),
+        (empty, "contains no captions"),
         (tmp_path / "c.xml", "must be a file of captions"),
         (several, r"line 2: field 'caption' must be text, not \['a dog', 'a cat'\]"),
     ):

@@ -99,7 +99,7 @@ def test_a_server_that_never_replies_is_an_error_before_any_file_is_touched(
     kept.parent.mkdir(parents=True)
     kept.write_text("of an earlier run")
     drafted = {n: [Draft(str(n), (0, 0, 1, 1), LARGE, LARGE)] for n in (6, 7)}
-    with pytest.raises(BackendError, match="replied to nothing that was asked for 2 texts"):
+    with pytest.raises(BackendError, match="gave no response to any request for 2 texts"):
         write_productivity_files(
             drafted,
             WorldThesaurus(),
@@ -113,7 +113,7 @@ def test_a_server_that_never_replies_is_an_error_before_any_file_is_touched(
 
 def test_a_cap_ends_what_is_asked(server: ChatServer, tmp_path: Path) -> None:
     other = replace(LARGE, nodes=LARGE.nodes[::-1])
-    with pytest.raises(ResourceError, match="The cap --max-requests 1 is reached with 1 of 2 texts"):
+    with pytest.raises(ResourceError, match="The cap --max-requests 1 is reached after 1 of 2 texts"):
         teller(server, tmp_path, max_requests=1)([LARGE, other])
     assert len(server.requests) == 1
     assert len(teller(server, tmp_path, max_requests=2)([LARGE, other])) == 2

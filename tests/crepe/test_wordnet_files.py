@@ -93,5 +93,5 @@ def test_files_that_are_missing_or_of_another_version_are_named(tmp_path: Path) 
     with pytest.raises(DataError, match=r"data\.noun.*no synset of WordNet at byte"):
         wordnet_words(str(folder)).list_foils("obj", "dog")
     (folder / "index.noun").write_text("dog n\n")
-    with pytest.raises(DataError, match=r"index\.noun.*no index of WordNet"):
+    with pytest.raises(DataError, match=r"index\.noun.*not an index of WordNet"):
         wordnet_words(str(folder)).list_foils("obj", "dog")

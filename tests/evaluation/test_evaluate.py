@@ -215,7 +215,7 @@ def test_what_is_missing_is_asked_of_the_first_instances_alone(source: Benchmark
 def test_what_is_missing_goes_on_after_an_unknown_family(source: BenchmarkSource) -> None:
     lines = find_problems(["a=unheard:16", "blind:unheard", "blind:length"], [source])
     assert len(lines) == 2
-    assert "its family cannot be told" in lines[0]
+    assert "its family cannot be determined" in lines[0]
     assert "unheard" in lines[1]
 
 
@@ -293,7 +293,7 @@ def test_changed_captions_are_scored_anew(source: BenchmarkSource) -> None:
 def test_an_unknown_benchmark_or_family_lists_the_choices(source: BenchmarkSource) -> None:
     with pytest.raises(BackendError, match=r"Unknown benchmark backend 'sugarcreep'.*'sugarcrepe'"):
         run(BenchmarkSource("sugarcreep", "data", "images"), "a=counting:16")
-    with pytest.raises(BackendError, match=r"its family cannot be told.*open_clip"):
+    with pytest.raises(BackendError, match=r"its family cannot be determined.*open_clip"):
         run(source, "a=unheard:16")
 
 

@@ -115,9 +115,9 @@ def test_the_size_is_found_where_none_is_given() -> None:
 def test_a_token_that_the_model_has_no_row_for_is_an_error_of_its_files() -> None:
     rows = torch.nn.Embedding(4, 2).requires_grad_(False)
     lookup = lambda batch: rows(torch.tensor(batch))  # noqa: E731
-    with pytest.raises(BackendError, match="The model has no row for a token"):
+    with pytest.raises(BackendError, match="The model has no embedding for a token"):
         run([1, 2, 4], lookup)
-    with pytest.raises(BackendError, match="Model 'mine' has no row for a token"):
+    with pytest.raises(BackendError, match="Model 'mine' has no embedding for a token"):
         run_in_batches_by_length(
             [1, 2, 4], [1, 1, 1], list, lookup, batch_size=None, device="cpu", name="mine"
         )
@@ -129,7 +129,7 @@ def test_a_token_without_a_row_is_that_error_on_a_gpu_too() -> None:
             "CUDA error: device-side assert triggered\nCUDA kernel errors might be reported later"
         )
 
-    with pytest.raises(BackendError, match="no row for a token"):
+    with pytest.raises(BackendError, match="no embedding for a token"):
         run([1, 2], forward)
 
 

@@ -64,7 +64,7 @@ def test_fp32_is_whole_on_a_gpu_and_settings_of_others_stay(chosen: str) -> None
 
 
 def test_a_device_that_cannot_be_used_is_an_error_that_names_the_choices() -> None:
-    with pytest.raises(BackendError, match=r"'meteor' cannot be used: .*Say auto, cpu, cuda or cuda:N"):
+    with pytest.raises(BackendError, match=r"'meteor' cannot be used: .*Use auto, cpu, cuda or cuda:N"):
         move_to_device(torch.nn.Linear(1, 1), "meteor")
 
 

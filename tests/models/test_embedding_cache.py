@@ -228,7 +228,7 @@ def test_vectors_of_different_sizes_are_an_error(tmp_path: Path) -> None:
     ask(store, texts(0, 3))
     table = build_vector_table([compute_text_key("x")], np.zeros((1, WIDTH + 1), np.float32))
     save_hashed(store.folder / "texts" / "other.parquet", lambda path: pq.write_table(table, path))
-    with pytest.raises(DataError, match=r"dimensions, others of .*Remove the folder"):
+    with pytest.raises(DataError, match=r"dimensions, other files of .*Remove the folder"):
         ask(store, [*texts(0, 3), "x"])
 
 

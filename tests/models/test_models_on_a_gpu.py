@@ -62,7 +62,7 @@ rows = torch.nn.Embedding(4, 2).cuda().requires_grad_(False)
 run_in_batches([1, 2, 4], list, lambda batch: rows(torch.tensor(batch).cuda()), batch=None, device="cuda")
 """  # in a process of its own: nothing runs on that GPU after it
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "BackendError: The model has no row for a token" in done.stderr
+    assert "BackendError: The model has no embedding for a token" in done.stderr
 
 
 def test_vectors_in_fp32_are_those_of_the_processor(clip_folder, files: dict[str, bytes]) -> None:

@@ -141,7 +141,7 @@ def test_a_broken_file_is_an_error_that_names_it(tmp_path, text, part):
 
 def test_an_id_that_stands_twice_is_an_error(tmp_path):
     write_json(tmp_path, "swap_att.json", [{**ROW, "id": 1, "caption2": "x"}] * 2)
-    with pytest.raises(DataError, match="twice"):
+    with pytest.raises(DataError, match="duplicate id"):
         read_captions(tmp_path)
 
 
@@ -300,7 +300,7 @@ def test_why_an_image_cannot_be_used_is_said_with_its_cure(tmp_path, monkeypatch
         (
             "captions.json",
             '{"images": [{"id": 1, "file_name": "a"}, {"id": 1, "file_name": "b"}], "annotations": []}',
-            ["images[1]", "twice"],
+            ["images[1]", "duplicate id 1"],
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Scene graph -> caption by CREPE's template (appendix A.3), and where in a caption each atom stands."""
+"""Write a caption of a scene graph by CREPE's template (appendix A.3), with the positions of its atoms."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Span = tuple[int, int]  # text[start:end]
 
 
 class Caption(NamedTuple):
-    """A caption, and where it names each atom of its graph: once at least."""
+    """A caption, and the spans in which it names each atom of its graph: at least one per atom."""
 
     text: str
     spans: Mapping[GraphPosition, tuple[Span, ...]]
 
 
 class _CaptionBuilder:
-    """Text that is written from left to right, and where each atom was put."""
+    """Builds a text from left to right and records where each atom is written."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -36,9 +36,12 @@ class _CaptionBuilder:
 
 
 def write_template_caption(graph: SceneGraph) -> Caption:
-    """Return a caption: attributes before objects, subject, relation and object in their order, the rest by "and a".
+    """Return a caption: attributes before objects; subject, relation and object in order.
 
-    An object that was named before is named again by "the". For example "tall and blue boy on green grass and a bench".
+    The rest is joined by "and a".
+
+    An object that was named before is named again with "the". Example: "tall and blue boy on green grass and
+    a bench".
     """
     writer, named = _CaptionBuilder(), set[int]()
     last = -1
@@ -77,10 +80,10 @@ def _write_name(
 
 
 def locate_atoms(text: str, graph: SceneGraph) -> Caption | str:
-    """Return a caption with where it names each atom, or the first word that it leaves out: CREPE's coverage check.
+    """Return a caption with the positions of its atoms, or the first word that it omits: CREPE's coverage check.
 
-    Objects have different names. An attribute is looked for right before its object, then behind; a relation between
-    its ends, then anywhere. No two atoms stand at one place.
+    Objects have different names. An attribute is searched directly before its object, then after it. A
+    relation is searched between its ends, then anywhere. No two atoms have the same position.
     """
     spans: dict[GraphPosition, tuple[Span, ...]] = {}
     for position, word in sorted(
@@ -109,7 +112,7 @@ def locate_atoms(text: str, graph: SceneGraph) -> Caption | str:
 
 
 def find_word_spans(text: str, word: str) -> list[Span]:
-    """Return where a text has a word, whatever its case, not as a part of another, to which its marks belong."""
+    """Return the spans of a word in a text, in any case; parts of longer words do not match."""
     spans: list[Span] = []
     pattern, at = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE), 0
     while match := pattern.search(text, at):

@@ -1,8 +1,8 @@
-"""The atoms and compounds of a training corpus: what "seen" means in CREPE's splits (Ma et al. 2023, 3.2).
+"""Index the atoms and compounds of a training corpus: the definition of "seen" in CREPE (Ma et al. 2023, 3.2).
 
-The corpus is read once and cut into shards; each is parsed and counted by itself, on all cores or on a cluster, and one
-that is done is not done again. The sorted counts of the shards are merged as they are read: memory depends on the size of a
-shard, not of the corpus.
+The corpus is read once and cut into shards. Each shard is parsed and counted separately, on all cores or on a
+cluster. A finished shard is not processed again. The sorted counts of the shards are merged as a stream, so
+memory depends on the size of a shard and not on the corpus.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from caramel.registry import GRAPH_PARSERS
 from caramel.runtime.ray.file_transfer import LocalFile
 from caramel.runtime.ray.sharded_map import map_shards
 
-SHARD = 50_000  # captions
-PHRASES = "phrases"  # the parser that is fast enough for millions of captions
-ROWS = 100_000  # of the index that are held at a time
+SHARD = 50_000  # captions per shard
+PHRASES = "phrases"  # a parser that is fast enough for millions of captions
+ROWS = 100_000  # rows of the index in memory at a time
 SCHEMA = pa.schema([("item", pa.string()), ("count", pa.int64())])
 NAME, VOCABULARY = "index.parquet", "vocabulary.json"
-FOLDERS = SHARDS, COUNTS = "captions", "counts"  # beside both, what is kept of a run
+# folders beside the index for the intermediate files of a run
+FOLDERS = SHARDS, COUNTS = "captions", "counts"
 KINDS: tuple[AtomType, ...] = ("obj", "att", "rel")
 SUFFIXES = (".txt", ".csv", ".jsonl", ".parquet")
-_BETWEEN = "\x1f"  # the words of an item, which hold none
+_BETWEEN = "\x1f"  # separates the words of an item, which never contain it
 
 
 def build_index(
@@ -48,24 +49,25 @@ def build_index(
     size: int = SHARD,
     parser: str = PHRASES,
 ) -> Path:
-    """Write ``index.parquet``: each atom and compound of a corpus, and in how many captions it stands, by name.
+    """Write ``index.parquet``: each atom and compound of a corpus, and how many captions contain it, by name.
 
     Args:
         corpus: file of captions: .txt (one per line), .csv, .jsonl or .parquet.
-        atoms: words that are looked for: those of the test set.
-        column: of the captions.
-        folder: for the index, the shards of the corpus and their counts.
-        size: captions of a shard; several are parsed on all cores, or on the cluster at RAY_ADDRESS.
-        parser: that reads the captions, NAME or NAME:TARGET of ``GRAPH_PARSERS``.
+        atoms: words to search for: the words of the test set.
+        column: name of the caption column.
+        folder: folder for the index, the shards of the corpus and their counts.
+        size: captions per shard; several shards are parsed in parallel on all cores, or on the cluster at
+            RAY_ADDRESS.
+        parser: parser of the captions, NAME or NAME:TARGET of ``GRAPH_PARSERS``.
 
     Raises:
-        BackendError: there is no such parser, or it cannot be loaded.
-        DataError: the corpus cannot be read, or has no caption.
+        BackendError: the parser is unknown or cannot be loaded.
+        DataError: the corpus cannot be read, or has no captions.
     """
     known = sorted(set(atoms))
     shards = [LocalFile(str(path)) for path in _write_shards(corpus, column, folder / SHARDS, size)]
     if not shards:
-        raise DataError(f"{str(corpus)!r} holds no caption in column {column!r}.")
+        raise DataError(f"{str(corpus)!r} contains no captions in column {column!r}.")
     name, _, target = parser.partition(":")
     parser_spec = GRAPH_PARSERS[name]
     device = resolve_device("auto") if parser_spec.gpu else "cpu"
@@ -90,9 +92,9 @@ def build_index(
 
 
 def counts(shard: str, *, vocabulary: str, parser: str, made_by: Mapping[str, str]) -> pa.Table:
-    """Return (item, count) of the captions in a file, sorted by item; only items of words that are looked for.
+    """Return (item, count) of the captions in a file, sorted by item; only items of words in the vocabulary.
 
-    ``made_by``: device and versions of packages, by which counts of others are told from these.
+    ``made_by``: device and versions of packages; it distinguishes counts that were computed differently.
     """
     known = _read_vocabulary(Path(vocabulary))
     name, _, target = parser.partition(":")
@@ -102,8 +104,9 @@ def counts(shard: str, *, vocabulary: str, parser: str, made_by: Mapping[str, st
         texts = file.read(["caption"])["caption"]
     if texts.type != pa.string() or texts.null_count:
         raise DataError(
-            f"{shard!r} is no shard of captions: column 'caption' holds {texts.type} and {texts.null_count} empty cells, not texts "
-            f"alone. Remove its folder, and run `caramel crepe index` again."
+            f"{shard!r} is not a shard of captions: column 'caption' has type {texts.type} and "
+            f"{texts.null_count} empty cells; it must contain texts only. Remove its folder and rerun "
+            f"`caramel crepe index`."
         )
     for graph in parse(texts.to_pylist()):
         item_counts.update(list_items(_filter_graph(graph, known)))
@@ -114,7 +117,7 @@ def counts(shard: str, *, vocabulary: str, parser: str, made_by: Mapping[str, st
 
 
 def _filter_graph(graph: SceneGraph, known: frozenset[Atom]) -> SceneGraph:
-    """Return what a graph says by known words alone."""
+    """Return the part of a graph that has known words alone."""
     node_indices = [i for i, node in enumerate(graph.nodes) if ("obj", node.name) in known]
     nodes = (
         Node(graph.nodes[i].name, tuple(w for w in graph.nodes[i].attributes if ("att", w) in known))
@@ -129,7 +132,7 @@ def _filter_graph(graph: SceneGraph, known: frozenset[Atom]) -> SceneGraph:
 
 
 def _resolve_parser_spec(parser: str) -> str | LocalFile:
-    """Return a parser's spec; a folder that it names stands for its content, and is brought to other machines."""
+    """Return a parser's spec; a folder in it is identified by its content and copied to other machines."""
     name, _, target = parser.partition(":")
     return LocalFile(target, before=f"{name}:") if target and Path(target).exists() else parser
 
@@ -140,19 +143,19 @@ def _read_vocabulary(path: Path) -> frozenset[Atom]:
             (atom_type, word) for atom_type, word in json.loads(path.read_text(encoding="utf-8"))
         )
     except (OSError, ValueError, TypeError) as error:
-        raise DataError(f"{str(path)!r} is no vocabulary of `caramel crepe index`: {error}.") from error
+        raise DataError(f"{str(path)!r} is not a vocabulary of `caramel crepe index`: {error}.") from error
 
 
 def list_items(graph: SceneGraph) -> list[str]:
-    """Return the names of a graph's atoms and compounds, as they stand in an index."""
+    """Return the names of a graph's atoms and compounds, as they are written in an index."""
     return [_BETWEEN.join(item) for item in (*graph.list_atoms(), *graph.list_compounds())]
 
 
 def count_seen_items(index: Path, graphs: Iterable[SceneGraph]) -> dict[str, int]:
-    """Return in how many captions each item of some graphs stands; only those that an index has.
+    """Return in how many captions each item of some graphs occurs; items that are not in the index are left out.
 
     Raises:
-        DataError: the index was made without looking for a word of the graphs.
+        DataError: the index was built without searching for a word of the graphs.
     """
     items: set[str] = set()
     atoms: set[Atom] = set()
@@ -162,8 +165,8 @@ def count_seen_items(index: Path, graphs: Iterable[SceneGraph]) -> dict[str, int
     if unknown := sorted(atoms - _read_vocabulary(index.with_name(VOCABULARY))):
         atom_type, word = unknown[0]
         raise DataError(
-            f"{str(index)!r} was made of other graphs: {word!r} ({atom_type}), and {len(unknown) - 1} words more of these, were "
-            f"not looked for. Run `caramel crepe index` with the same --graphs."
+            f"{str(index)!r} was built for other graphs: {word!r} ({atom_type}) and {len(unknown) - 1} more "
+            f"words of these were not searched for. Run `caramel crepe index` with the same --graphs."
         )
     wanted = pa.array(sorted(items), pa.string())
     item_counts: dict[str, int] = {}
@@ -175,14 +178,14 @@ def count_seen_items(index: Path, graphs: Iterable[SceneGraph]) -> dict[str, int
 
 
 def assign_split(graph: SceneGraph, known: Mapping[str, int]) -> str:
-    """Return ``sc`` where all compounds are known, ``uc`` where all atoms are, ``ua`` where one is not."""
+    """Return ``sc`` if all compounds are known, ``uc`` if only all atoms are, ``ua`` if an atom is unknown."""
     if any(_BETWEEN.join(atom) not in known for atom in graph.list_atoms()):
         return "ua"
     return "sc" if all(_BETWEEN.join(compound) in known for compound in graph.list_compounds()) else "uc"
 
 
 def _write_shards(corpus: Path, column: str, folder: Path, size: int) -> Iterator[Path]:
-    """Write the captions of a corpus in shards, and yield their files."""
+    """Write the captions of a corpus as shards, and yield the shards' files."""
     rows = _iter_captions(corpus, column)
     for number in itertools.count():
         part = list(itertools.islice(rows, size))
@@ -198,7 +201,7 @@ def _iter_captions(path: Path, column: str) -> Iterator[str]:
     """Yield the captions of a corpus; empty ones are left out.
 
     Raises:
-        DataError: it is no file of captions, or a caption is no text: as in ``optional_text``.
+        DataError: the file is not a file of captions, or a caption is not text: as in ``optional_text``.
     """
     if path.suffix not in SUFFIXES or not path.is_file():
         raise DataError(f"{str(path)!r} must be a file of captions: {', '.join(SUFFIXES)}.")
@@ -221,7 +224,7 @@ def _iter_captions(path: Path, column: str) -> Iterator[str]:
 
 
 def _merge_counts(parts: Sequence[Path], out: Path) -> None:
-    """Write the sums of sorted parts, sorted; a batch of each part is held."""
+    """Write the sums of sorted parts in sorted order; only one batch of each part is in memory."""
     ordered = heapq.merge(*(_iter_rows(path) for path in parts))
     sums = (
         (item, sum(count for _, count in same))

@@ -1,4 +1,4 @@
-"""Which parts of a picture are worth showing: the published filters (Ma et al. 2023, 4.1 and 4.2)."""
+"""Decide which crops of an image are suitable: the published filters (Ma et al. 2023, 4.1 and 4.2)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from caramel.interfaces.scene_graph import Box
 
 @dataclass(frozen=True)
 class CropRules:
-    """What a crop must be; as published by default.
+    """Requirements of a crop; the defaults are the published values.
 
     Attributes:
         area: least number of pixels.
-        share: least share of the picture.
-        narrow: least width by height; the most is one by it.
-        overlap: share of two crops' union from which on they count as one.
+        share: least share of the image.
+        narrow: least ratio of width to height; the largest ratio is its inverse.
+        overlap: intersection over union from which on two crops count as the same.
     """
 
     area: float = 40_000
@@ -32,7 +32,7 @@ SMALL, THIN, FORM = (
 
 
 def find_crop_problem(box: Box, width: int, height: int, rules: CropRules) -> str | None:
-    """Return why a crop of a picture of that size is of no use; None where it is."""
+    """Return why a crop of an image of this size is not suitable; None if it is."""
     area = box[2] * box[3]
     if box[2] <= 0 or box[3] <= 0 or area < rules.area:
         return SMALL
@@ -42,7 +42,7 @@ def find_crop_problem(box: Box, width: int, height: int, rules: CropRules) -> st
 
 
 def compute_iou(a: Box, b: Box) -> float:
-    """Return the share of two boxes' union that both cover, in [0, 1]."""
+    """Return the intersection over union of two boxes, in [0, 1]."""
     width = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
     height = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
     both = max(0.0, width) * max(0.0, height)

@@ -1,4 +1,7 @@
-"""What a set is made of, and how it is written: CREPE's released CSV files (see ``benchmarks.crepe_files``)."""
+"""Build examples of CREPE-style sets and write them as CREPE's released CSV files.
+
+See ``benchmarks.crepe_files`` for the format.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,14 @@ from caramel.io.output_paths import remove_file
 PlausibilityScorer = Callable[[Sequence[str]], Sequence[float]]
 EntailmentScorer = Callable[
     [Sequence[tuple[str, ...]]], Sequence[float]
-]  # (caption, text) -> how surely it follows, in [0, 1]
-WEIGHED = 40  # negatives of a caption that are given to a model of what is sensible, or of what follows
-FOLLOWS = 0.5  # from which on a text counts as one that follows from its caption
+]  # (caption, text) -> probability that the text follows, in [0, 1]
+WEIGHED = 40  # negatives of a caption that a model of plausibility or entailment scores
+FOLLOWS = 0.5  # probability from which on a text counts as entailed by its caption
 
 
 @dataclass(frozen=True)
 class Example:
-    """A part of a picture, its caption, and its hard negatives by column of the file."""
+    """A crop of an image, its caption, and its hard negatives by column of the file."""
 
     image_id: str
     box: Box
@@ -46,15 +49,17 @@ def select_negatives(
     plausible: PlausibilityScorer | None = None,
     entailed: EntailmentScorer | None = None,
 ) -> list[str]:
-    """Return so many different texts, fewer where there are fewer: drawn, or the most sensible of those that are drawn.
+    """Return ``number`` different texts, or fewer if there are fewer.
+
+    They are random ones, or the most plausible of a random sample.
 
     Args:
         texts: hard negatives of a caption.
-        caption: which is none of them.
-        number: of texts that are wanted.
-        rng: of the draw.
-        plausible: scores by how sensible texts are, the higher the more.
-        entailed: says of texts whether they follow from the caption; those that do are left out.
+        caption: the caption, which is not one of them.
+        number: number of texts to select.
+        rng: random generator.
+        plausible: returns scores of texts; a higher score is more plausible.
+        entailed: returns whether texts follow from the caption; those that do are left out.
     """
     different = sorted(set(texts) - {caption})
     drawn = [different[i] for i in rng.permutation(len(different)).tolist()]
@@ -70,9 +75,9 @@ def select_negatives(
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> int:
-    """Write a file of examples, which have the same columns of negatives, and return how many there were.
+    """Write a file of examples, which have the same columns of negatives, and return how many there are.
 
-    None: no file, and that of an earlier run is gone.
+    If there are none, no file is written, and the file of an earlier run is removed.
     """
     rows = iter(examples)
     first = list(islice(rows, 1))
@@ -96,7 +101,10 @@ def write_examples(path: Path, examples: Iterable[Example]) -> int:
 
 @contextmanager
 def open_rejects(path: Path) -> Iterator[tuple[Callable[[Reject], None], Counter[str]]]:
-    """Give what writes a reject as a row of a CSV file (place, reason, text) and counts it, and the counts by reason."""
+    """Yield a function that writes and counts a reject as a row of a CSV file, and the counts by reason.
+
+    The columns are place, reason and text.
+    """
     counts: Counter[str] = Counter()
     with TemporaryFile("w+", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -113,7 +121,7 @@ def open_rejects(path: Path) -> Iterator[tuple[Callable[[Reject], None], Counter
 
         try:
             yield record_reject, counts
-        finally:  # an error may be that all are rejects
+        finally:  # the rejects explain an error such as "no examples are left"
             write_atomically(path, copy_rows)
 
 

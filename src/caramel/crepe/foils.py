@@ -1,7 +1,8 @@
-"""Hard negatives of a caption whose scene graph is known: HN-Atom, HN-Swap and HN-Neg (Ma et al. 2023, appendix A.4).
+"""Generate hard negatives of a caption with a known scene graph: HN-Atom, HN-Swap and HN-Neg.
 
-Each is an edit of the text and the same change of the graph, so that ``matching.holds`` says whether it is false of the
-picture's whole graph. Those that are not are left out here.
+The types are those of Ma et al. 2023, appendix A.4. Each negative is an edit of the text and the same change
+of the graph, so ``matching.is_true_of_graph`` determines whether it is false of the image's whole graph.
+Negatives that are true of it are left out.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from caramel.crepe.matching import is_true_of_graph
 from caramel.interfaces.scene_graph import GraphPosition, Node, SceneGraph, Thesaurus
 from caramel.sources.captions.tokenization import Edit, apply_edits
 
-SIMPLE = 4  # atoms of a caption in which all atoms of one kind may be permuted
+SIMPLE = 4  # captions of up to this many atoms may have all atoms of one type permuted
 _WORD = re.compile(r"\w+")
 _ARTICLE = re.compile(r"(?:^|(?<=\s))(?:an?|the) $", re.IGNORECASE)
 
 
 class CaptionedGraph(NamedTuple):
-    """A caption, its graph, and the graph of the whole picture that it is said of."""
+    """A caption, its graph, and the graph of the whole image that it describes."""
 
     caption: Caption
     graph: SceneGraph
@@ -31,7 +32,7 @@ class CaptionedGraph(NamedTuple):
 
 
 def generate_atom_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator[str]:
-    """Yield captions with one atom replaced by one that excludes it, and is false in its place."""
+    """Yield captions with one atom replaced by one that excludes it and is false in its place."""
     atoms = captioned.graph.list_positions()
     for position, word in atoms.items():
         known = {
@@ -48,9 +49,9 @@ def generate_atom_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator
 
 
 def generate_swap_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator[str]:
-    """Yield captions in which atoms of one kind have changed places, or an attribute has gone to another object.
+    """Yield captions in which atoms of one type are exchanged, or an attribute is moved to another object.
 
-    Two atoms, or, where the caption is of four at the most, any number of them.
+    Two atoms are exchanged; in captions of at most four atoms, any number of them.
     """
     graph, caption = captioned.graph, captioned.caption
     positions = graph.list_positions()
@@ -78,9 +79,9 @@ def generate_swap_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator
 
 
 def generate_negation_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator[str]:
-    """Yield captions that are negated as a whole, or in one atom, such that nothing else keeps them true.
+    """Yield captions negated as a whole or in one atom, such that nothing else makes them true.
 
-    A caption of the template is a phrase, one of a language model a sentence.
+    A caption of the template is negated as a phrase, one of a language model as a sentence.
     """
     caption, graph = captioned.caption, captioned.graph
     if caption == write_template_caption(graph):
@@ -110,7 +111,7 @@ def generate_negation_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iter
 
 
 def replace_graph_words(graph: SceneGraph, changes: Mapping[GraphPosition, str]) -> SceneGraph:
-    """Return the graph with other words at some places."""
+    """Return the graph with the words at some positions replaced."""
     nodes = tuple(
         replace(
             node,
@@ -128,7 +129,7 @@ def replace_graph_words(graph: SceneGraph, changes: Mapping[GraphPosition, str])
 
 
 def replace_caption_words(caption: Caption, changes: Mapping[GraphPosition, str]) -> str:
-    """Return the text with other words at some places, wherever they are named; articles agree."""
+    """Return the text with the words at some positions replaced at every occurrence; articles agree."""
     edits = [
         Edit(start, end, word) for position, word in changes.items() for start, end in caption.spans[position]
     ]
@@ -136,7 +137,7 @@ def replace_caption_words(caption: Caption, changes: Mapping[GraphPosition, str]
 
 
 def _iter_exchanges(graph: SceneGraph) -> Iterator[dict[GraphPosition, str]]:
-    """Yield place -> its new word, of atoms of one kind that change places."""
+    """Yield position -> new word, for exchanges of atoms of one type."""
     positions = graph.list_positions()
     few = len(positions) <= SIMPLE
     for atom_type in ("obj", "att", "rel") if few else ("obj", "att"):
@@ -152,7 +153,7 @@ def _iter_exchanges(graph: SceneGraph) -> Iterator[dict[GraphPosition, str]]:
 
 
 def _move_attribute(graph: SceneGraph, position: GraphPosition, to: int) -> SceneGraph:
-    """Return the graph with an attribute at another object."""
+    """Return the graph with an attribute moved to another object."""
 
     def list_attributes(i: int, node: Node) -> tuple[str, ...]:
         if i == to:
@@ -165,7 +166,7 @@ def _move_attribute(graph: SceneGraph, position: GraphPosition, to: int) -> Scen
 
 
 def _list_phrase_spans(caption: Caption, graph: SceneGraph, node: int) -> Sequence[tuple[int, int]]:
-    """Return where the attributes of an object stand that stand before it, and where it stands itself, in order."""
+    """Return the spans of the attributes that precede an object, and the object's own span, in order."""
     noun = caption.spans[GraphPosition("obj", node)][0]
     spans = [
         caption.spans[GraphPosition("att", node, k)][0] for k in range(len(graph.nodes[node].attributes))
@@ -178,9 +179,9 @@ def _find_phrase_start(caption: Caption, graph: SceneGraph, node: int) -> int:
 
 
 def _build_removal_edits(caption: Caption, graph: SceneGraph, position: GraphPosition) -> list[Edit]:
-    """Return the edit that takes an attribute away, with the "and" or the space that binds it.
+    """Return the edit that removes an attribute together with its "and" or space.
 
-    It ends behind the next word, so that an article before agrees with that.
+    The edit ends after the next word, so that an article before it agrees with that word.
     """
     start, end = caption.spans[position][0]
     before = [span for span in _list_phrase_spans(caption, graph, position.owner) if span[1] <= start]
@@ -195,10 +196,10 @@ def _build_removal_edits(caption: Caption, graph: SceneGraph, position: GraphPos
 
 
 def _build_insertion_edits(caption: Caption, graph: SceneGraph, node: int, word: str) -> list[Edit]:
-    """Return the edit that puts an attribute before an object's phrase."""
+    """Return the edit that inserts an attribute before an object's phrase."""
     spans = _list_phrase_spans(caption, graph, node)
     start = spans[0][0]
-    # An article before agrees with what is edited; a name such as "?" has no word.
+    # The article before the edit must agree with it; a name such as "?" contains no word.
     first = _WORD.match(caption.text, start)
     end, rest = (first.end(), first.group()) if first else (start, "")
     return [Edit(start, end, f"{word} {'and ' if len(spans) > 1 else ''}{rest}")]

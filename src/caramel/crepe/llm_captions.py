@@ -1,7 +1,7 @@
-"""Scene graph -> caption by a language model, for graphs that a template says badly (Ma et al. 2023, appendix A.3).
+"""Write captions of scene graphs by a language model, for graphs that the template describes badly.
 
-A caption that omits an atom is shown to the model with what it lacks, and asked for again, a bounded number of times. Every
-reply is kept, and what is known is not asked again (``sources.captions.llm``).
+The method is that of Ma et al. 2023, appendix A.3. If a caption omits an atom, the model is shown the
+omission and asked again, a bounded number of times. All responses are cached (``sources.captions.llm``).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from caramel.sources.captions.llm.response_cache import open_replies
 from caramel.sources.captions.llm.scheduler import RequestSettings, Scheduler
 from caramel.sources.captions.prompts.prompt_files import OF_GRAPHS, FailedAnswer
 
-TEMPLATE = 4  # atoms that the template says
-SHOWN = 5  # examples
+TEMPLATE = 4  # largest number of atoms for which the template is used
+SHOWN = 5  # examples in a prompt
 ATTEMPTS = 3
-MAX_TOKENS = 200  # of an answer
-AGAIN = 1.0  # temperature after the first attempt: at 0 the same would come
+MAX_TOKENS = 200  # largest number of tokens of an answer
+AGAIN = 1.0  # temperature after the first attempt: 0 would give the same text
 OMITTED = "the model's caption omits an atom"
 
 CaptionWriter = Callable[
     [Sequence[SceneGraph]], list[Caption | str]
-]  # a caption of each graph, or why there is none
+]  # a caption of each graph, or the reason why there is none
 
 
 def write_template_captions(graphs: Sequence[SceneGraph]) -> list[Caption | str]:
@@ -44,7 +44,7 @@ def write_template_captions(graphs: Sequence[SceneGraph]) -> list[Caption | str]
 
 
 def ask_for_caption(graph: SceneGraph) -> Script:
-    """Ask for a caption of a graph until one says all of its atoms."""
+    """Request captions of a graph until one contains all of its atoms."""
     failed: tuple[FailedAnswer, ...] = ()
     for attempt in range(1, ATTEMPTS + 1):
         prompt_input = PromptInput(OF_GRAPHS, format_graph(graph), attempt, AGAIN if failed else 0.0, failed)
@@ -60,7 +60,7 @@ def ask_for_caption(graph: SceneGraph) -> Script:
 
 
 def format_graph(graph: SceneGraph) -> dict[str, str]:
-    """Return what the prompt gives: "car (red, small); box" and "car above box"."""
+    """Return the inputs of the prompt, such as "car (red, small); box" and "car above box"."""
     objects = [
         f"{node.name} ({', '.join(node.attributes)})" if node.attributes else node.name
         for node in graph.nodes
@@ -72,18 +72,23 @@ def format_graph(graph: SceneGraph) -> dict[str, str]:
 def create_caption_writer(
     model: LanguageModel, store: Path, *, seed: int, max_connections: int, max_requests: int | None = None
 ) -> CaptionWriter:
-    """Return what writes captions of more than ``TEMPLATE`` atoms by a model, and others by the template.
+    """Return a function that writes captions of scene graphs.
+
+    Graphs of more than ``TEMPLATE`` atoms are written by a model, others by the template.
 
     Args:
-        model: that is asked.
-        store: file of the replies; those that are there are taken.
-        seed: of the draw of words.
-        max_connections: requests under way.
-        max_requests: of a call, those among them whose replies are there; None: no cap.
+        model: the language model.
+        store: file of responses; responses in it are reused.
+        seed: seed of the model's random draws.
+        max_connections: largest number of concurrent requests.
+        max_requests: largest number of requests of a call, including those with cached responses; None: no
+            cap.
 
     Raises:
-        BackendError: when it is called: the model refuses, or does not answer; what came is kept.
-        ResourceError: when it is called: ``max_requests`` is reached; what came is kept.
+        BackendError: raised by the returned function if the model refuses or does not respond. Responses so
+            far are saved.
+        ResourceError: raised by the returned function if ``max_requests`` is reached. Responses so far are
+            saved.
     """
     named_model = NamedModel(dump_canonical_json(model.identity), lambda: model)
     request_settings = RequestSettings(named_model.name, seed, SHOWN, MAX_TOKENS, False, max_connections)
@@ -102,7 +107,7 @@ def create_caption_writer(
             )
             try:
                 outcomes = scheduler.run(named_model)
-            except ResourceError as error:  # which names the cap as the stage's params do
+            except ResourceError as error:  # it names the cap by the stage's param
                 name = "budget negatives.language_model.max_requests ="
                 raise ResourceError(str(error).replace(name, "cap --max-requests")) from error
         llm_outcomes = (outcomes[index] for index in range(len(llm_graphs)))

@@ -1,4 +1,4 @@
-"""Whether a caption's scene graph, or the same with one atom negated, is true of a picture's scene graph."""
+"""Check whether a caption's scene graph, also with one atom negated, is true of an image's scene graph."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from caramel.interfaces.scene_graph import GraphPosition, SceneGraph, Thesaurus
 
-Choices = Mapping[int, frozenset[int]]  # node that is said -> nodes that it may be of those that are shown
+Choices = Mapping[int, frozenset[int]]  # node of the caption -> nodes of the image that it may be
 
 
 def is_true_of_graph(
     caption_graph: SceneGraph, image_graph: SceneGraph, words: Thesaurus, negated: GraphPosition | None = None
 ) -> bool:
-    """Return whether the objects that are said can be found among those shown, each another one, as they are said to be.
+    """Return whether the caption's objects match different objects of the image such that all atoms hold.
 
-    A word is true of whatever it covers: "animal" of a dog. What is not annotated counts as false. Nodes that neither a
-    relation nor a common choice joins are looked for apart.
+    A word is true of whatever it covers: "animal" is true of a dog. What is not annotated counts as false.
+    Nodes that are connected neither by a relation nor by a common choice are matched separately.
 
     Args:
-        caption_graph: of a caption.
-        image_graph: of the whole picture.
-        words: what covers what.
-        negated: an atom that is said *not* to hold: an object of another name, one without the attribute, or a pair
+        caption_graph: the caption's graph.
+        image_graph: the whole image's graph.
+        words: thesaurus that determines which word covers which.
+        negated: an atom that must *not* hold: an object of another name, one without the attribute, or a pair
             without the relation.
     """
     choices = {
@@ -38,11 +38,11 @@ def is_true_of_graph(
     ]
 
     def is_related(number: int, a: int, b: int) -> bool:
-        """Return whether two objects that are shown are related as a relation is said to be."""
+        """Return whether two objects of the image have a relation of the caption."""
         return a != b and ((a, b) in related[number]) != (negated == GraphPosition("rel", number))
 
     def prune_choices(choices: Choices) -> Choices | None:
-        """Return the choices that a partner is left for, and no other node needs; None where a node has none."""
+        """Return the choices without those that leave a partner or another node none; None if a node has none."""
         while True:
             left = dict(choices)
             for number, edge in enumerate(caption_graph.edges):
@@ -71,7 +71,7 @@ def is_true_of_graph(
 
     pairs = [(edge.subject, edge.object) for edge in caption_graph.edges]
     shared = [(a, b) for a in choices for b in choices if a < b and choices[a] & choices[b]]
-    return all(  # what is impossible by itself need not be looked for with the rest
+    return all(  # a solution for all nodes needs one for each component
         has_solution({node: choices[node] for node in part})
         for joins in (pairs, [*pairs, *shared])
         for part in _iter_components(choices, joins)
@@ -86,7 +86,7 @@ def _is_node_match(
     i: int,
     j: int,
 ) -> bool:
-    """Return whether an object is named, and has the attributes, as it is said."""
+    """Return whether an object of the image has the name and the attributes of a node of the caption."""
     node, other = caption_graph.nodes[i], image_graph.nodes[j]
     if words.is_more_general("obj", node.name, other.name) == (negated == GraphPosition("obj", i)):
         return False
@@ -98,7 +98,7 @@ def _is_node_match(
 
 
 def _iter_components(nodes: Iterable[int], joins: Iterable[tuple[int, int]]) -> Iterator[frozenset[int]]:
-    """Yield the connected parts of some nodes."""
+    """Yield the connected components of some nodes."""
     part = {node: frozenset((node,)) for node in nodes}
     for a, b in joins:
         both = part[a] | part[b]

@@ -1,7 +1,8 @@
-"""CREPE's set on productivity (Ma et al. 2023, 4.2): captions of 4 to 12 atoms, with HN-Atom, HN-Swap and HN-Neg, five each.
+"""Build CREPE's productivity set (Ma et al. 2023, 4.2): captions of 4 to 12 atoms with negatives.
 
-A random walk through a picture's graph gives what is said, the box around its objects the crop. Captions are by template, or
-by a language model (``asked_captions``).
+Each caption has five negatives of each type. The types are HN-Atom, HN-Swap and HN-Neg. A random walk through
+an image's graph selects the atoms of the caption. The box around their objects is the crop. Captions are
+written by the template, or by a language model (``llm_captions``).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ NEAR = "the crop is nearly another one of the image"
 
 
 class Draft(NamedTuple):
-    """A part of a picture, and what is to be said of it."""
+    """A crop of an image, and the graph that its caption must describe."""
 
     image_id: str
     box: Box
@@ -62,16 +63,16 @@ def sample_drafts(
     seed: int,
     reject: OnReject,
 ) -> dict[int, list[Draft]]:
-    """Return complexity -> what can be said of some pictures in so many atoms.
+    """Return complexity -> subgraphs of some images with this number of atoms.
 
     Args:
-        images: one after the other, until there is enough.
+        images: processed one after the other, until there are enough drafts.
         complexities: numbers of atoms.
-        tries: walks through a picture for each of them.
-        most: drafts of each of them that are wanted.
-        rules: of the crops.
-        seed: a walk depends on this, the image, its number and the complexity alone.
-        reject: is called with each.
+        tries: walks through an image for each complexity.
+        most: largest number of drafts for each complexity.
+        rules: requirements of the crops.
+        seed: a walk depends only on this, the image, the walk's number and the complexity.
+        reject: called with each reject.
     """
     drafts_by_complexity: dict[int, list[Draft]] = {n: [] for n in complexities}
     known: set[tuple[object, ...]] = set()
@@ -117,22 +118,23 @@ def write_productivity_files(
     write_captions: CaptionWriter = write_template_captions,
     entailed: EntailmentScorer | None = None,
 ) -> dict[tuple[str, int], int]:
-    """Write the set's files into a folder; return (type, complexity) -> how many examples it has.
+    """Write the set's files into a folder; return (type, complexity) -> number of examples.
 
     Args:
-        drafted: by ``drafts``.
-        words: what excludes what.
+        drafted: from ``sample_drafts``.
+        words: thesaurus that determines which words exclude each other.
         out: folder of the release.
-        seed: what is drawn depends on this, the image and the caption alone.
-        reject: is called with each.
-        plausible: picks the most sensible negatives; None: any.
+        seed: each draw depends only on this, the image and the caption.
+        reject: called with each reject.
+        plausible: scores the negatives, and the most plausible are selected; None: a random selection.
         write_captions: writes the captions.
-        entailed: says which swaps still follow from their caption, so that they are left out; None: the graph alone says it.
+        entailed: finds swaps that still follow from their caption, which are left out; None: only the graph
+            decides.
 
     Raises:
-        DataError: nothing is left.
+        DataError: no example is left.
 
-    Errors of ``write_captions`` come before any file is written.
+    Errors of ``write_captions`` occur before any file is written.
     """
     counts: dict[tuple[str, int], int] = {}
     captions = iter(write_captions([draft.graph for samples in drafted.values() for draft in samples]))
@@ -162,5 +164,5 @@ def write_productivity_files(
         for negative_type, selected in examples.items():
             counts[negative_type, n] = write_examples(get_file_path(out, negative_type, n), selected)
     if not any(counts.values()):
-        raise DataError("No caption with hard negatives is left: the rejects say why.")
+        raise DataError("No caption with hard negatives is left: see the rejects for the reasons.")
     return counts

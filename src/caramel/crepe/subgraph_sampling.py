@@ -1,4 +1,4 @@
-"""Random walks through a scene graph: the subgraphs of n atoms that CREPE writes captions of (appendix A.3)."""
+"""Sample subgraphs of n atoms by random walks through a scene graph, as CREPE does (appendix A.3)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from caramel.interfaces.scene_graph import Box, Edge, GraphPosition, Node, Scene
 
 
 def sample_subgraph(graph: SceneGraph, atoms: int, rng: np.random.Generator) -> SceneGraph | None:
-    """Return a subgraph of so many atoms, or None where the walk ends before.
+    """Return a subgraph of this many atoms, or None if the walk ends early.
 
-    From a random object a random compound that brings at least one new atom is added, again and again; a relation leads
-    on to its new object. Where a component is exhausted, another object is drawn. No two objects have one name.
+    The walk begins at a random object. It repeatedly adds a random compound with at least one new atom, and a
+    relation leads on to its new object. When a component is exhausted, another object is drawn. No two
+    objects have the same name.
     """
     chosen: dict[GraphPosition, None] = {}
     names: set[str] = set()
@@ -59,7 +60,7 @@ def sample_subgraph(graph: SceneGraph, atoms: int, rng: np.random.Generator) -> 
 
 
 def extract_subgraph(graph: SceneGraph, chosen: frozenset[GraphPosition]) -> SceneGraph:
-    """Return the subgraph of these atoms; the ends of its relations are among them."""
+    """Return the subgraph of these atoms; they include the ends of its relations."""
     node_indices = sorted(position.owner for position in chosen if position.atom_type == "obj")
     nodes = tuple(
         Node(
@@ -78,7 +79,7 @@ def extract_subgraph(graph: SceneGraph, chosen: frozenset[GraphPosition]) -> Sce
 
 
 def compute_bounding_box(graph: SceneGraph) -> Box | None:
-    """Return the box around all objects; None where none has a box."""
+    """Return the box around all objects; None if none has a box."""
     boxes = [node.box for node in graph.nodes if node.box is not None]
     if not boxes:
         return None

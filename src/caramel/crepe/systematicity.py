@@ -1,7 +1,7 @@
-"""CREPE's set on systematicity (Ma et al. 2023, 4.1): captions of one compound, split by what a corpus has of them.
+"""Build CREPE's systematicity set (Ma et al. 2023, 4.1): captions of one compound, split by what a corpus contains.
 
-HN-Atom replaces one atom. HN-Comp says two compounds, each with one atom of the caption replaced: "a pink car" becomes
-"blue car and a pink toy".
+HN-Atom replaces one atom. HN-Comp has two compounds, each with one atom of the caption replaced: "a pink car"
+becomes "blue car and a pink toy".
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ NOT_ONE = "the region does not have one compound"
 UNSAID = "the description does not say an atom of its graph"
 SAME = "another region says the same"
 FEW = "there are too few hard negatives"
-MOST = 1_000  # pairs of foils of two atoms that are looked at
+MOST = 1_000  # largest number of examined pairs of foils of two atoms
 
 
 class RegionExample(NamedTuple):
-    """A region of one compound: image, crop, caption with its graph."""
+    """A region of one compound: image, crop, and caption with its graph."""
 
     image_id: str
     box: Box
@@ -52,9 +52,9 @@ class RegionExample(NamedTuple):
 def iter_region_examples(
     images: Iterable[ImageGraph], reject: OnReject, rules: CropRules
 ) -> Iterator[RegionExample]:
-    """Yield the regions that make an example: one compound, said by the description, in a crop that is fit; each once.
+    """Yield each region that makes an example: its description states one compound, and its crop is suitable.
 
-    Descriptions that say the same by their graphs are one, the first.
+    Of descriptions with equal graphs, only the first is used.
     """
     known: set[tuple[object, ...]] = set()
     for image in images:
@@ -77,7 +77,7 @@ def iter_region_examples(
 
 
 def is_compound(graph: SceneGraph) -> bool:
-    """Return whether a graph is one compound and nothing else."""
+    """Return whether a graph is exactly one compound."""
     return sorted(position.atom_type for position in graph.list_positions()) in (
         ["att", "obj"],
         ["obj", "obj", "rel"],
@@ -87,9 +87,11 @@ def is_compound(graph: SceneGraph) -> bool:
 def generate_compound_foils(
     captioned: CaptionedGraph, words: Thesaurus, rng: np.random.Generator
 ) -> Iterator[str]:
-    """Yield captions of two compounds, each with another atom of the caption's one replaced, both false.
+    """Yield captions of two compounds, each with another atom of the caption's compound replaced.
 
-    Of many pairs of foils some are drawn.
+    Both compounds are false.
+
+    If there are many pairs of foils, a random sample is used.
     """
     positions = captioned.graph.list_positions()
     foiled: dict[GraphPosition, list[str]] = {
@@ -111,7 +113,7 @@ def generate_compound_foils(
 
 
 def _join_phrases(first: str, second: str) -> str:
-    """Return two phrases as one: the second with an article, and what ends it at the end."""
+    """Join two phrases; the second gets an article, and the final mark goes to the end."""
     start = first.rstrip(".! ")
     opening = second.split(maxsplit=1)[0].lower()
     if opening in DETERMINERS or opening == "there":
@@ -120,7 +122,7 @@ def _join_phrases(first: str, second: str) -> str:
 
 
 def get_file_paths(out: Path, name: str) -> dict[str, Path]:
-    """Return split -> its file, of the set for a corpus of some name."""
+    """Return split -> file of the set for a corpus of this name."""
     return {split: out / f"syst_vg_hard_negs_{words}_in_{name}.csv" for split, words in SPLITS.items()}
 
 
@@ -135,17 +137,17 @@ def write_systematicity_files(
     reject: OnReject,
     plausible: PlausibilityScorer | None = None,
 ) -> dict[str, int]:
-    """Write the set's files for one corpus into a folder; return how many examples each split has.
+    """Write the set's files for one corpus into a folder; return the number of examples of each split.
 
     Args:
-        regions: gives those that are asked about, twice the same.
-        words: what excludes what.
-        index: of the corpus, by ``corpus_index.build``.
+        regions: returns the regions; it is called twice and must return the same regions.
+        words: thesaurus that determines which words exclude each other.
+        index: index of the corpus, from ``corpus_index.build_index``.
         out: folder of the release.
-        name: of the corpus, as in ``…_in_NAME.csv``.
-        seed: what is drawn depends on this, the image and the caption alone.
-        reject: is called with each.
-        plausible: picks the most sensible negatives; None: any.
+        name: name of the corpus, as in ``…_in_NAME.csv``.
+        seed: each draw depends only on this, the image and the caption.
+        reject: called with each reject.
+        plausible: scores the negatives, and the most plausible are selected; None: a random selection.
 
     Raises:
         DataError: no region is left.
@@ -174,5 +176,7 @@ def write_systematicity_files(
     names = get_file_paths(out, name)
     counts = {split: write_examples(names[split], examples) for split, examples in examples_by_split.items()}
     if not any(counts.values()):
-        raise DataError("No region of one compound with hard negatives is left: the rejects say why.")
+        raise DataError(
+            "No region of one compound with hard negatives is left: see the rejects for the reasons."
+        )
     return counts

@@ -1,4 +1,4 @@
-"""Scene graphs out of Visual Genome's release, read one image at a time.
+"""Read scene graphs from Visual Genome's release, one image at a time.
 
     image_data.json      [{image_id, width, height, …}]
     scene_graphs.json    [{image_id, objects: [{object_id, names, x, y, w, h, attributes}], relationships:
@@ -6,8 +6,8 @@
     region_graphs.json   [{image_id, regions: [{region_id, x, y, width, height, phrase, objects: [{object_id, name}],
                          relationships}]}]
 
-An image or a region that is of no use is a reject: the release has empty graphs, and names images and objects that it
-does not describe.
+An image or a region that cannot be used is a reject: the release has empty graphs, and refers to images and
+objects that it does not describe.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from caramel.io.validators import (
     read_text_field,
 )
 
-OnReject = Callable[[Reject], object]  # is called with each reject
+OnReject = Callable[[Reject], object]  # called with each reject
 FILES = ("image_data.json", "scene_graphs.json", "region_graphs.json")
 UNKNOWN = "image_data.json does not name the image"
 TWICE = "the image stands twice in the file"
@@ -42,7 +42,7 @@ BARE = "no object of the region is in the image's graph"
 
 
 class Region(NamedTuple):
-    """A described part of a picture: its box, what was written of it, and what of the graph it names."""
+    """A described part of an image: its box, its description, and the part of the graph that it refers to."""
 
     box: Box
     phrase: str
@@ -50,7 +50,7 @@ class Region(NamedTuple):
 
 
 class ImageGraph(NamedTuple):
-    """A picture, its graph, and its regions, where they are asked for."""
+    """An image, its graph, and its regions if they were requested."""
 
     image_id: str
     width: int
@@ -60,26 +60,27 @@ class ImageGraph(NamedTuple):
 
 
 def iter_image_graphs(folder: Path, reject: OnReject, *, regions: bool) -> Iterator[ImageGraph]:
-    """Yield the pictures of the release; what is of no use goes to ``reject``.
+    """Yield the images of the release; images and regions that cannot be used go to ``reject``.
 
-    They come in the order of ``scene_graphs.json``, and those at the end that ``region_graphs.json`` has later, or not.
+    Images are yielded in the order of ``scene_graphs.json``. Images that ``region_graphs.json`` has later, or
+    not at all, are yielded at the end.
 
     Args:
-        folder: with the files; ``region_graphs.json`` is read for regions alone.
-        reject: is called with each.
-        regions: whether regions are wanted. The two files are read side by side; what one has before the other is
-            held until the other comes to it, which is little where both are sorted, as they are released.
+        folder: folder with the files; ``region_graphs.json`` is read for regions alone.
+        reject: called with each reject.
+        regions: whether to read regions. The two files are read in parallel. What one file has before the
+            other is held in memory, which is little if both are sorted, as they are in the release.
 
     Raises:
-        DataError: a file is missing, or no JSON list.
+        DataError: a file is missing, or is not a JSON list.
     """
     sizes = _read_sizes(folder / FILES[0])
     waiting = _iter_by_image(folder / FILES[2], "regions") if regions else None
     early: dict[str, tuple[str, Any]] = {}
     late: dict[
         str, tuple[ImageGraph, dict[int, int]]
-    ] = {}  # what region_graphs.json, if it is sorted, does not have
-    last = 0  # image that was read of it
+    ] = {}  # images that region_graphs.json lacks, if it is sorted
+    last = 0  # last image read from region_graphs.json
     seen_ids: set[str] = set()
     for where, item in iter_json_items(folder / FILES[1]):
         try:
@@ -137,23 +138,23 @@ def _read_sizes(path: Path) -> dict[str, tuple[int, int]]:
 
 
 def _iter_by_image(path: Path, field: str) -> Iterator[tuple[str, str, Any]]:
-    """Yield (image, where, list of a field) of the items."""
+    """Yield (image, where, list in a field) of the items."""
     for where, item in iter_json_items(path):
         yield str(read_number_field(item, "image_id", where)), where, read_list_field(item, field, where)
 
 
 def _parse_graph(item: Any, where: str) -> tuple[SceneGraph, dict[int, int]]:
-    """Return the graph of an item, and object_id -> node; a relation of an object that is not there is left out.
+    """Return the graph of an item, and object_id -> node; relations of unknown objects are left out.
 
     Raises:
-        DataError: an object stands twice, or something is not of its type.
+        DataError: an object_id is duplicate, or a value has the wrong type.
     """
     nodes: list[Node] = []
     node_indices: dict[int, int] = {}
     for entry in read_list_field(item, "objects", where):
         number = read_number_field(entry, "object_id", where)
         if number in node_indices:
-            raise DataError(f"{where}: object {number} stands twice.")
+            raise DataError(f"{where}: duplicate object {number}.")
         names = read_list_field(entry, "names", where)
         name = _normalise_word(read_text_field({"names": names[0] if names else ""}, "names", where))
         words = [] if entry.get("attributes") is None else read_list_field(entry, "attributes", where)
@@ -166,7 +167,7 @@ def _parse_graph(item: Any, where: str) -> tuple[SceneGraph, dict[int, int]]:
 
 
 def _parse_edges(item: Any, node_indices: Mapping[int, int], where: str) -> tuple[Edge, ...]:
-    """Return the relations between known objects, each once."""
+    """Return the relations between known objects, without duplicates."""
     edges: dict[Edge, None] = {}
     for relation in read_list_field(item, "relationships", where):
         ends = [read_number_field(relation, field, where) for field in ("subject_id", "object_id")]
@@ -179,7 +180,7 @@ def _parse_edges(item: Any, node_indices: Mapping[int, int], where: str) -> tupl
 def _iter_regions(
     where: str, items: Any, whole: SceneGraph, node_indices: Mapping[int, int], reject: OnReject
 ) -> Iterator[Region]:
-    """Yield the regions of an image: their objects, the attributes of these that the phrase says, and their relations."""
+    """Yield the regions of an image: their objects, the attributes of these in the phrase, and their relations."""
     for number, item in enumerate(items):
         spot = f"{where}, region {number}"
         try:

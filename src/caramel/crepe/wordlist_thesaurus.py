@@ -1,4 +1,4 @@
-"""The word lists of the rule-based negatives as a thesaurus: of few words, and without any file."""
+"""Use the word lists of the rule-based negatives as a thesaurus: few words, and no files."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from caramel.sources.captions import words
 
 
 class WordListThesaurus:
-    """Words of one group of the lists exclude each other."""
+    """A thesaurus in which words of one group of the lists exclude each other."""
 
     def list_foils(self, atom_type: AtomType, word: str) -> list[str]:
-        """Return the other words of its group; of a relation the one that excludes it."""
+        """Return the other words of the word's group; for a relation, the one that excludes it."""
         if atom_type == "rel":
             return [words.CONTRARY[word]] if word in words.CONTRARY else []
         same, groups = (
@@ -33,5 +33,5 @@ def list_words(target: str) -> WordListThesaurus:
         ConfigError: a target is given.
     """
     if target:
-        raise ConfigError(f"The lists are one and need no target, but {target!r} is given: write lists.")
+        raise ConfigError(f"The thesaurus 'lists' takes no target, but {target!r} is given: write lists.")
     return WordListThesaurus()

@@ -1,7 +1,7 @@
-"""WordNet's database files: synonyms, antonyms and words that share a grand-hypernym (Ma et al. 2023, 4.1).
+"""Read WordNet's database files: synonyms, antonyms and words with the same grand-hypernym (Ma et al. 2023, 4.1).
 
-The files ``index.noun``, ``data.noun`` and so on (manual page wndb(5WN)) are read as they are meant to be: the index is
-held, and a line of data is read where the index says it starts.
+The files ``index.noun``, ``data.noun`` and so on (manual page wndb(5WN)) are read as they are designed: the
+index is in memory, and a line of data is read at the offset that the index gives.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from caramel.io.validators import format_value
 from caramel.sources.captions.words import CONTRARY, get_plural
 
 PARTS: dict[AtomType, str] = {"obj": "noun", "att": "adj", "rel": "verb"}
-# Endings of plurals and what they stand for; plurals of other forms are in noun.exc. Neither words in "ss" nor words of two
-# letters have an ending (manual page morphy(7WN), and WordNet's morph.c).
+# Endings of plurals and their replacements; other plurals are in noun.exc. Words in "ss" and words of two
+# letters have no ending (manual page morphy(7WN), and WordNet's morph.c).
 ENDINGS = {"s": "", "ses": "s", "xes": "x", "zes": "z", "ches": "ch", "shes": "sh", "men": "man", "ies": "y"}
-SENSES = 1  # of a word that count, the most frequent first: what is meant is not known
+SENSES = 1  # senses of a word that count, the most frequent first: the intended sense is unknown
 _PLURAL = re.compile(r"\s*\([^)]*\bplural\b")  # "(plural) …", "(used in the plural) …"
 ANTONYM, HYPERNYM, HYPONYM, SIMILAR = "!", "@", "~", "&"
-INSTANCE = "@i"  # of a class: the pointer of a proper name
+INSTANCE = "@i"  # class of the pointers of proper names
 
 
 class Synset(NamedTuple):
     """One meaning.
 
     Attributes:
-        words: that have it.
-        pointers: (pointer, place of another synset, part of speech) of those that it is related to.
-        plural: whether its gloss begins with a note that the words are plurals, as that of "glasses" does.
+        words: the words with this meaning.
+        pointers: (pointer, offset of another synset, part of speech) of related synsets.
+        plural: whether its gloss begins with a note that the words are plurals, such as that of "glasses".
     """
 
     words: tuple[str, ...]
@@ -46,7 +46,7 @@ class IndexEntry(NamedTuple):
     """A word in the index.
 
     Attributes:
-        offsets: of its synsets in the data file, the most frequent sense first.
+        offsets: offsets of its synsets in the data file, the most frequent sense first.
         tagged: number of its senses that WordNet's authors found in texts.
     """
 
@@ -63,7 +63,7 @@ class PartOfSpeechReader:
 
     @cached_property
     def entries(self) -> dict[str, IndexEntry]:
-        """Word -> its entry in the index."""
+        """Return word -> its entry in the index."""
         entries = {}
         for line in iter_lines(self._index):
             if line.startswith(" "):  # the licence
@@ -75,13 +75,13 @@ class PartOfSpeechReader:
                 entries[_normalise_lemma(fields[0])] = IndexEntry(offsets, int(fields[5 + pointers]))
             except (IndexError, ValueError):
                 raise DataError(
-                    f"{str(self._index)!r} is no index of WordNet: {format_value(line)}."
+                    f"{str(self._index)!r} is not an index of WordNet: {format_value(line)}."
                 ) from None
         return entries
 
     @lru_cache(65_536)  # noqa: B019  (a part lives as long as the program)
     def read_synset(self, offset: int) -> Synset:
-        """Return the synset at a place of the data file."""
+        """Return the synset at an offset of the data file."""
         try:
             with self._data.open("rb") as file:
                 file.seek(offset)
@@ -101,25 +101,28 @@ class PartOfSpeechReader:
             )
         except (OSError, IndexError, ValueError, AssertionError) as error:
             raise DataError(
-                f"{str(self._data)!r} holds no synset of WordNet at byte {offset}: {error}. Take index and data of one "
-                f"version of WordNet."
+                f"{str(self._data)!r} has no synset of WordNet at byte {offset}: {error}. Use index and data "
+                f"of the same version of WordNet."
             ) from error
 
     @cached_property
     def irregular(self) -> dict[str, str]:
-        """Irregular plural -> its singular."""
+        """Return irregular plural -> its singular."""
         if self._irregular is None:
             return {}
         rows = (line.split() for line in iter_lines(self._irregular))
         return {_normalise_lemma(row[0]): _normalise_lemma(row[1]) for row in rows if len(row) > 1}
 
     def find_singular(self, word: str) -> str:
-        """Return the singular of a plural, and any other word as it is.
+        """Return the singular of a plural; return any other word unchanged.
 
-        The singular comes first, as in morphy(7WN): "men" are no work force and "shoes" no situation, though both have such
-        an entry. A plural stays where WordNet notes that its first sense is one ("glasses", "pants"), where more of its
-        senses than of the singular's are found in texts ("gas" is no plural of the symbol "Ga"), or where the singular is
-        first a proper name, which has no plural ("fries", and Roger Fry).
+        The singular is preferred, as in morphy(7WN): "men" does not mean a work force and "shoes" not a
+        situation, though both words have such an entry. A plural stays unchanged in three cases:
+
+        - WordNet notes that its first sense is a plural ("glasses", "pants").
+        - More of its senses than of the singular's are found in texts ("gas" is not the plural of the symbol
+          "Ga").
+        - The singular is first a proper name, which has no plural ("fries", and Roger Fry).
         """
         if self._irregular is None:
             return word
@@ -130,7 +133,7 @@ class PartOfSpeechReader:
         return word if self._is_separate_noun(word, singular) else singular
 
     def _is_separate_noun(self, word: str, singular: str) -> bool:
-        """Return whether a plural is a noun of its own, and no form of the singular."""
+        """Return whether a plural is a noun of its own and not a form of the singular."""
         entry = self.entries.get(word)
         if entry is None:
             return False
@@ -142,11 +145,11 @@ class PartOfSpeechReader:
 
     @cached_property
     def plurals(self) -> dict[str, str]:
-        """Singular -> its irregular plural, the first."""
+        """Return singular -> its first irregular plural."""
         return {single: many for many, single in reversed(self.irregular.items())}
 
     def list_senses(self, word: str) -> tuple[int, ...]:
-        """Return the synsets of a word's most frequent senses, of a plural those of its singular."""
+        """Return the synsets of a word's most frequent senses; for a plural, those of its singular."""
         entry = self.entries.get(self.find_singular(word))
         return entry.offsets[:SENSES] if entry else ()
 
@@ -159,15 +162,18 @@ class PartOfSpeechReader:
 
 
 class WordNetThesaurus:
-    """A thesaurus of WordNet's files; relations that it does not know, such as "on top of", are of a list."""
+    """A thesaurus from WordNet's files; relations that WordNet lacks, such as "on top of", come from a list."""
 
     def __init__(self, folder: Path) -> None:
         self._parts = {atom_type: PartOfSpeechReader(folder, name) for atom_type, name in PARTS.items()}
 
     def list_foils(self, atom_type: AtomType, word: str) -> list[str]:
-        """Return antonyms, and words that share a grand-hypernym with a word and are neither its synonyms nor cover it.
+        """Return antonyms, and words that share a grand-hypernym with the word.
 
-        Adjectives have no hypernyms: they share that of the noun that they are, as colours do. Of plurals they are plurals.
+        Synonyms, and words that cover the word or are covered by it, are left out.
+
+        Adjectives have no hypernyms; those of the noun with the same form are used, as for colours. Foils of
+        plurals are plurals.
         """
         candidates = dict.fromkeys([CONTRARY[word]] if atom_type == "rel" and word in CONTRARY else [])
         part = self._parts[atom_type]
@@ -193,14 +199,14 @@ class WordNetThesaurus:
         ]
 
     def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
-        """Return whether a word is the other one, its synonym, or, of nouns and verbs, above it."""
+        """Return whether ``general`` equals ``special``, or is its synonym or (nouns, verbs) its hypernym."""
         part = self._parts[atom_type]
         return general == special or part.find_singular(general) in _list_hypernyms(part, special)
 
 
 @lru_cache(65_536)
 def _list_hypernyms(part: PartOfSpeechReader, word: str) -> frozenset[str]:
-    """Return the synonyms of a word's senses, and all words above these."""
+    """Return the synonyms of a word's senses, and all their hypernyms."""
     words: set[str] = set()
     todo, visited = list(part.list_senses(word)), set[int]()
     while todo:
@@ -228,11 +234,12 @@ def wordnet_words(target: str) -> WordNetThesaurus:
     lacking += [] if (folder / "noun.exc").is_file() else ["noun.exc"]
     if lacking:
         raise DataError(
-            f"{target!r} lacks {', '.join(lacking)}: give the folder dict of WordNet 3.0 or 3.1 (wordnet.princeton.edu)."
+            f"{target!r} lacks {', '.join(lacking)}: give the folder dict of WordNet 3.0 or 3.1 "
+            f"(wordnet.princeton.edu)."
         )
     return WordNetThesaurus(folder)
 
 
 def _normalise_lemma(lemma: str) -> str:
-    """Return a lemma as it is said: without underscores and the marker of an adjective's place."""
+    """Return a lemma as ordinary text: without underscores and the marker of an adjective's position."""
     return lemma.partition("(")[0].replace("_", " ").lower()

@@ -1,6 +1,6 @@
-"""The embedded world on a larger grid, as scene graphs: exact ones, of up to twelve atoms and more.
+"""Build scene graphs of the embedded world on a larger grid: exact graphs of twelve and more atoms.
 
-Four of the world's pictures side by side: 4 × 4 cells, 96 × 96 pixels.
+Four images of the world are placed side by side: 4 × 4 cells, 96 × 96 pixels.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def sample_grid_scene(
     words: Sequence[str] = (*NOUNS, *COLOURS),
     without: Container[Compound] = (),
 ) -> Scene:
-    """Return a random scene of objects of different names.
+    """Return a random scene of objects with different names.
 
     Args:
         rng: source of randomness.
-        num_objects: how many.
+        num_objects: number of objects.
         words: nouns and colours that may be shown.
-        without: compounds that the scene must not show, as in ``graph_of``.
+        without: compounds that the scene must not show, as in ``build_graph``.
     """
     nouns, colours = ([w for w in known if w in words] for known in (NOUNS, COLOURS))
     for _ in range(TRIES):
@@ -67,7 +67,7 @@ def sample_grid_scene(
 
 
 def draw_tiled_image(scene: Scene, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Return the picture of a scene, (96, 96, 3)."""
+    """Return the image of a scene, (96, 96, 3)."""
     tiles = [
         [
             draw_scene(
@@ -89,7 +89,7 @@ def draw_tiled_image(scene: Scene, rng: np.random.Generator) -> npt.NDArray[np.u
 
 
 def build_graph(scene: Scene) -> SceneGraph:
-    """Return all that is true of a scene: name, colour, size and cell of each object, and how each pair lies."""
+    """Return the graph of all facts of a scene: each object's name, colour, size and cell, and all relations."""
     nodes = tuple(
         Node(t.noun, (t.size, t.colour), (t.column * CELL, t.row * CELL, CELL, CELL)) for t in scene.things
     )
@@ -103,7 +103,7 @@ def build_graph(scene: Scene) -> SceneGraph:
 
 
 def select_pair_relations(graph: SceneGraph, rng: np.random.Generator) -> SceneGraph:
-    """Return the graph with one relation of each pair: what is said of a scene without saying it twice."""
+    """Return the graph with one relation per pair, so that no relation is stated twice."""
     order = rng.permutation(len(graph.edges)).tolist()
     pairs: dict[frozenset[int], Edge] = {}
     for number in order:
@@ -113,10 +113,10 @@ def select_pair_relations(graph: SceneGraph, rng: np.random.Generator) -> SceneG
 
 
 class WorldThesaurus:
-    """The words of the world: those of one kind exclude each other, and none means what another means."""
+    """The words of the world: words of one kind exclude each other, and there are no synonyms."""
 
     def list_foils(self, atom_type: AtomType, word: str) -> list[str]:
-        """Return the other words of its kind."""
+        """Return the other words of the word's kind."""
         groups: dict[AtomType, list[Sequence[str]]] = {
             "obj": [NOUNS],
             "att": [COLOURS, SIZES],
@@ -125,5 +125,5 @@ class WorldThesaurus:
         return [other for group in groups[atom_type] if word in group for other in group if other != word]
 
     def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
-        """Return whether they are the same word."""
+        """Return whether both are the same word."""
         return general == special

@@ -1,4 +1,4 @@
-"""Batches of a forward pass: a size that fits, and preparation of the next one meanwhile."""
+"""Run forward passes in batches: find a size that fits, and prepare the next batch while the model computes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Ready = TypeVar("Ready")
-LARGEST = {"cuda": 1024, "cpu": 64}  # more gives no further speed; a GPU finds what fits below it
-# Products of fewer rows for each thread take other routines on a processor, which round otherwise: a vector's last bits would
-# depend on what is encoded with it, and so on what a store holds already. Seen below 4 rows, of a ResNet below 16.
+LARGEST = {"cuda": 1024, "cpu": 64}  # larger batches are not faster; a GPU finds the size that fits below it
+# On a CPU, products with few rows per thread use other routines, which round differently. A vector's last
+# bits would then depend on what is encoded with it, and so on what a cache already contains. Observed below 4
+# rows, and for a ResNet below 16.
 LEAST, OF_A_THREAD = 16, 4
-NO_ROW = ("out of range in self", "device-side assert")  # what an embedding says, on a processor and on a GPU
+NO_ROW = ("out of range in self", "device-side assert")  # messages of torch.embedding, on a CPU and on a GPU
 
 
 def run_in_batches(
@@ -34,21 +35,21 @@ def run_in_batches(
     fill: bool = False,
     name: str = "",
 ) -> npt.NDArray[np.float32]:
-    """Return the rows that ``forward`` gives for all items, in their order, as float32.
+    """Return the rows that ``forward`` computes for all items, in their order, as float32.
 
-    The next batch is prepared in a thread while the model computes. A batch that does not fit into
-    memory is halved, and stays so; with ``batch_size`` None the start is the largest size that is worth
-    trying on the device. Other errors of ``prepare`` and ``forward`` are raised as they are.
+    The next batch is prepared in a thread while the model computes. A batch that does not fit into memory is
+    halved, and so are all later ones. With ``batch_size`` None, the first size is the largest that is useful
+    on the device. Other errors of ``prepare`` and ``forward`` are raised unchanged.
 
     Args:
         items: at least one.
-        prepare: items of one batch -> what the model takes.
-        forward: -> (items of the batch, …), on any device.
-        batch_size: items per forward pass at most; None: found.
+        prepare: items of one batch -> input of the model.
+        forward: input -> (items of the batch, …), on any device.
+        batch_size: largest number of items per forward pass; None: determined here.
         device: cpu, cuda or cuda:N.
-        fill: whether a short batch is filled up on a processor, with its last item, so that a row's last bits do not depend on
-            how many items share its batch.
-        name: of the model, for messages.
+        fill: whether a short batch is padded on a CPU by repeating its last item. A row's last bits then do
+            not depend on the number of items in its batch.
+        name: name of the model, for messages.
 
     Raises:
         ResourceError: not even one item fits.
@@ -97,14 +98,15 @@ def run_in_batches_by_length(
     device: str,
     name: str = "",
 ) -> npt.NDArray[np.float32]:
-    """Return what ``in_batches`` does; the items of a batch have one length.
+    """Return what ``run_in_batches`` does; the items of a batch have the same length.
 
-    Were shorter ones padded to the longest of their batch, a row's last bits would depend on what is computed with it.
+    If shorter items were padded to the longest of their batch, a row's last bits would depend on the other
+    items.
 
     Args:
         items: at least one.
-        lengths: of each item.
-        prepare, forward, batch_size, device, name: as of ``in_batches``.
+        lengths: length of each item.
+        prepare, forward, batch_size, device, name: as in ``run_in_batches``.
     """
     of_length: dict[int, list[int]] = {}
     for index, length in enumerate(lengths):
@@ -128,14 +130,14 @@ def run_in_batches_by_length(
 
 
 def _compute_min_rows() -> int:
-    """Return how many rows a batch has at least, where it is filled up."""
+    """Return the smallest number of rows of a padded batch."""
     import torch
 
     return max(LEAST, OF_A_THREAD * torch.get_num_threads())
 
 
 def _pad_items(items: Sequence[Item], least: int) -> Sequence[Item]:
-    """Return the items, the last one repeated up to a least number."""
+    """Return the items, with the last one repeated up to a smallest number."""
     short = least - len(items)
     return [*items, *[items[-1]] * short] if short > 0 else items
 
@@ -143,15 +145,16 @@ def _pad_items(items: Sequence[Item], least: int) -> Sequence[Item]:
 def _run_forward(
     forward: Callable[[Ready], torch.Tensor], ready: Ready, name: str
 ) -> npt.NDArray[np.float32] | None:
-    """Return the rows, or None where they did not fit; what the pass held is free again after that."""
+    """Return the rows, or None if they did not fit; the memory of the pass is released."""
     try:
         rows: npt.NDArray[np.float32] = forward(ready).float().cpu().numpy()
         return rows
-    except (IndexError, RuntimeError) as error:  # torch.OutOfMemoryError is one, the CPU allocator has no own
+    # torch.OutOfMemoryError is one, and the CPU allocator has none of its own
+    except (IndexError, RuntimeError) as error:
         if any(text in str(error) for text in NO_ROW):
             raise BackendError(
-                f"{f'Model {name!r}' if name else 'The model'} has no row for a token of its tokenizer: its files do not fit "
-                f"together. Fetch all of them again."
+                f"{f'Model {name!r}' if name else 'The model'} has no embedding for a token of its "
+                f"tokenizer: its files do not match. Download all of them again."
             ) from error
         if not is_out_of_memory(error):
             raise
@@ -159,7 +162,7 @@ def _run_forward(
 
 
 def _release_gpu_cache() -> None:
-    """Give cached blocks back to the GPU."""
+    """Release cached blocks of the GPU."""
     import torch
 
     torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""Devices and precisions: what ``auto`` means on this machine, forward passes in it, and what does not fit into it."""
+"""Choose devices and precisions: resolve ``auto``, run forward passes in a precision, explain errors of memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound="torch.nn.Module")
 PRECISIONS = ("fp32", "bf16", "fp16")
-# What torch says where an allocation fails in main memory or inside a library of the GPU.
+# Messages of torch when an allocation fails in main memory or inside a library of the GPU.
 FULL = (
     "can't allocate memory",
     "CUDA error: out of memory",
@@ -24,25 +24,25 @@ FULL = (
 
 
 def resolve_device(device: str) -> str:
-    """Return ``cuda`` where ``auto`` finds a GPU, else ``cpu``; other names as they are."""
+    """Return ``cuda`` for ``auto`` if there is a GPU, else ``cpu``; other names are returned unchanged."""
     import torch
 
     return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 
 
 def get_gpus_per_worker(share: float, device: str) -> float:
-    """Return how many GPUs a worker needs on a device: none on a processor."""
+    """Return how many GPUs a worker needs on a device: none on a CPU."""
     return share if resolve_device(device).startswith("cuda") else 0.0
 
 
 def resolve_precision(precision: str, device: str) -> str:
-    """Return ``bf16`` for ``auto`` where the device multiplies bf16 faster than fp32, else ``fp32``.
+    """Return ``bf16`` for ``auto`` if the device multiplies bf16 faster than fp32, else ``fp32``.
 
-    Without hardware for it a processor's bf16 products are many times slower than fp32 ones. fp16 is what
-    it says on a processor as well, slow where it has to be emulated.
+    Without hardware support, bf16 products of a CPU are many times slower than fp32 ones. fp16 stays fp16 on
+    a CPU as well, and is slow where it is emulated.
 
     Raises:
-        BackendError: there is no such precision.
+        BackendError: the precision is unknown.
     """
     import torch
 
@@ -56,10 +56,10 @@ def resolve_precision(precision: str, device: str) -> str:
 
 
 def _is_bf16_faster() -> bool:
-    """Return whether bf16 products are the faster ones on this processor.
+    """Return whether bf16 products are faster on this CPU.
 
-    With AMX they are. AVX-512's instruction for them runs at full speed on AMD's; on Intel's, where a virtual
-    machine hides AMX, products took twice as long as in fp32 (`python bench/precision.py`).
+    They are with AMX. AVX-512's bf16 instruction runs at full speed on AMD's CPUs. On Intel's, where a
+    virtual machine hides AMX, products took twice as long as in fp32 (`python bench/precision.py`).
     """
     import torch
 
@@ -71,7 +71,7 @@ def _is_bf16_faster() -> bool:
 
 
 def resolve_compute(device: str, precision: str) -> dict[str, str]:
-    """Return the device and the precision that training here means: they are part of its result."""
+    """Return the device and the precision of training on this machine: they are part of its result."""
     device = resolve_device(device)
     return {"device": device, "precision": resolve_precision(precision, device)}
 
@@ -80,9 +80,9 @@ def resolve_compute(device: str, precision: str) -> dict[str, str]:
 def use_precision(device: str, precision: str) -> Iterator[None]:
     """Run the block's forward passes in the precision.
 
-    fp32 is IEEE's on a GPU too, where torch computes convolutions with ten bits of mantissa (TF32) by default.
-    On a processor the plain attention kernel is taken in bf16: the backward pass of the fused
-    one is slower than all the rest of a small model's step.
+    fp32 is IEEE's on a GPU too, although torch by default computes convolutions with ten bits of mantissa
+    (TF32). In bf16 on a CPU, the plain attention kernel is used: the backward pass of the fused one takes
+    longer than all the rest of a small model's step.
     """
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -99,7 +99,7 @@ def use_precision(device: str, precision: str) -> Iterator[None]:
 
 @contextmanager
 def disable_tf32() -> Iterator[None]:
-    """Keep a GPU from shortening the factors of fp32 products; after the block torch's settings are as before."""
+    """Disable TF32 in fp32 products on a GPU; after the block, torch's settings are restored."""
     import torch
 
     backends: Any = torch.backends
@@ -132,31 +132,31 @@ def move_to_device(model: Model, device: str) -> Model:
 
 @contextmanager
 def translate_device_errors(what: str, device: str) -> Iterator[None]:
-    """Say of a block that moves something to a device why that cannot be; errors as in ``on_device``."""
+    """Translate errors of moving something to a device; the errors raised are those of ``move_to_device``."""
     try:
-        with translate_memory_errors(what, device, "Free it, or take another device or a smaller model."):
+        with translate_memory_errors(what, device, "Free it, or use another device or a smaller model."):
             yield
-    except (RuntimeError, AssertionError) as error:  # the latter where torch was built without it
+    except (RuntimeError, AssertionError) as error:  # AssertionError where torch was built without CUDA
         raise BackendError(
-            f"Device {device!r} cannot be used: {_format_error(error)}. Say auto, cpu, cuda or cuda:N."
+            f"Device {device!r} cannot be used: {_format_error(error)}. Use auto, cpu, cuda or cuda:N."
         ) from error
 
 
 @contextmanager
 def translate_memory_errors(what: str, device: str, cure: str) -> Iterator[None]:
-    """Say of a block that runs out of memory what does, and what to do.
+    """Translate a block's out-of-memory errors into a message that says what to do.
 
     Args:
-        what: runs out of it; begins the message.
-        device: whose memory it is.
-        cure: ends the message.
+        what: what does not fit; the message begins with it.
+        device: the device whose memory is full.
+        cure: end of the message.
 
     Raises:
         ResourceError: there is not enough memory.
     """
     try:
         yield
-    except RuntimeError as error:  # torch.OutOfMemoryError is one, the CPU allocator has no own
+    except RuntimeError as error:  # torch.OutOfMemoryError is one, and the CPU allocator has none of its own
         if not is_out_of_memory(error):
             raise
         raise ResourceError(

@@ -1,14 +1,14 @@
-"""The vector store: what a model made of each distinct image and text, kept on disk.
+"""Cache a model's vectors of distinct images and texts on disk.
 
     <root>/<hash of identity and code>/identity.json      what determines the vectors
                                           images/*.parquet  key, vector: one file per shard
                                           texts/*.parquet
                                           pairs/*.parquet   of matchers: the vector is one score
 
-An item is named by its content (images: bytes and box; texts: UTF-8), so a benchmark that shares images
-with another one shares the vectors too. Edited code never takes what other code made. A shard's file is
-checked before it is used: an interrupted run goes on with what is missing or broken. Vectors are handed out
-as a memory map, so that the main memory holds neither all images nor all embeddings.
+An item is identified by its content (images: bytes and box; texts: UTF-8). Benchmarks that share images
+therefore share the vectors too. Vectors computed by other code are never used. A shard's file is checked
+before it is used, and an interrupted run computes only what is missing or damaged. Vectors are returned as a
+memory map, so main memory holds neither all images nor all embeddings.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ Vectors = npt.NDArray[Any]  # float32 embeddings or float64 scores, (n, d)
 
 
 class StoredVectors(NamedTuple):
-    """Vectors of items, in the order in which they were asked for."""
+    """Vectors of items, in the requested order."""
 
     vectors: Vectors  # (n, d), a read-only memory map
-    new: int  # how many of them had to be made
+    new: int  # number of vectors that were computed now
 
 
 class EmbeddingCache:
@@ -51,8 +51,8 @@ class EmbeddingCache:
 
     Args:
         root: folder of all models.
-        identity: of the model; see ``interfaces.model``.
-        code: hash of the code that makes its vectors, see ``closures.code_version``.
+        identity: identity of the model; see ``interfaces.model``.
+        code: hash of the code that computes the vectors, see ``code_deps.code_version``.
     """
 
     def __init__(self, root: str | Path, identity: Identity, code: str) -> None:
@@ -76,20 +76,20 @@ class EmbeddingCache:
         title: str,
         gpus: float = 0.0,
     ) -> StoredVectors:
-        """Return the vectors of distinct items; those that are not there yet are made first.
+        """Return the vectors of distinct items; missing ones are computed first.
 
         Args:
             item_type: images, texts or pairs.
-            keys: name of each item, ``KEY_BYTES`` long, all different.
+            keys: key of each item, ``KEY_BYTES`` long, all different.
             work: top-level function ``work(shard, **settings)`` -> table of ``key`` and ``vector``.
-            shards: places of the items to be made -> JSON-like shards of them.
-            bring, settings: as in ``sharded_map``.
+            shards: indices of the items to compute -> JSON-like shards of them.
+            bring, settings: as in ``map_shards``.
             executor: ray or inline.
-            title: of the progress bar.
-            gpus: that one task needs.
+            title: title of the progress bar.
+            gpus: number of GPUs that one task needs.
 
         Raises:
-            DataError: two files hold vectors of different sizes.
+            DataError: two files have vectors of different dimensions.
         """
         folder = self.folder / item_type
         wanted = pa.array(keys, KEY)
@@ -127,8 +127,8 @@ class EmbeddingCache:
                 result = _create_scratch_map((len(wanted), rows.shape[1]), rows.dtype, path.parent)
             elif result.shape[1] != rows.shape[1]:
                 raise DataError(
-                    f"{str(path)!r} holds vectors of {rows.shape[1]} dimensions, others of {result.shape[1]}. "
-                    f"Remove the folder {str(self.folder)!r}."
+                    f"{str(path)!r} has vectors of {rows.shape[1]} dimensions, other files of "
+                    f"{result.shape[1]}. Remove the folder {str(self.folder)!r}."
                 )
             result[here] = rows[np.asarray(indices.filter(pa.array(here)), np.int64)]
             filled |= here
@@ -139,7 +139,10 @@ class EmbeddingCache:
 
 
 def check_stores(root: str | Path, codes: Collection[str] = ("",)) -> None:
-    """Remove what is broken of the stores of some code, else of all; say so, since nobody sees what a worker says."""
+    """Remove damaged files from the caches of some code, else of all.
+
+    The files are printed, because a worker's output is not visible.
+    """
     for path in sorted(Path(root).glob("*/identity.json")):
         text = path.read_text(encoding="utf-8", errors="replace")
         if any(code in text for code in codes):
@@ -148,19 +151,20 @@ def check_stores(root: str | Path, codes: Collection[str] = ("",)) -> None:
 
 
 def build_vector_table(keys: Sequence[bytes], vectors: Vectors) -> pa.Table:
-    """Return the table that ``work`` gives for one shard."""
+    """Return the table that ``work`` must return for one shard."""
     flat = pa.array(vectors.reshape(-1))
     column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
     return pa.table({"key": pa.array(keys, KEY), "vector": column})
 
 
 def _create_scratch_map(shape: tuple[int, int], dtype: np.dtype[Any], folder: Path) -> Vectors:
-    """Return a memory map whose file has no name any more: it goes with its last user.
+    """Return a memory map of an unlinked file, which disappears with its last user.
 
-    Its room is taken at once: on a full volume a write to a map of a file with holes would end the process.
+    Its space is allocated at once: on a full volume, a write to a memory map of a sparse file would end the
+    process.
 
     Raises:
-        OSError: there is no room for it.
+        OSError: there is not enough space.
     """
     with tempfile.TemporaryFile(dir=folder) as file:
         if size := math.prod(shape) * dtype.itemsize:

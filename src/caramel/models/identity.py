@@ -1,6 +1,6 @@
-"""What determines a model's scores, as hashes: weights, settings, tokenizers, and the software that computes.
+"""Hash what determines a model's scores: weights, settings, tokenizers, and software versions.
 
-An ``identity`` is made of these. Where it differs, nothing that was stored for the one is used for the other.
+An ``identity`` consists of these. Cached results are used only if the identity is equal.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-# What settings say of where they were written, not of what they do.
+# Settings that record where a file was written and have no effect.
 _RECORDED = re.compile(
     "_?name_or_path|transformers_version|(torch_)?dtype|_commit_hash|is_local|local_files_only|.*_file"
 )
 
 
 def get_package_versions(*packages: str) -> dict[str, str]:
-    """Return the versions of caramel, of these packages and of those that every model computes with."""
+    """Return the versions of caramel, of these packages and of the packages that every model uses."""
     return {name: metadata.version(name) for name in ("caramel", "torch", "pillow", *packages)}
 
 
@@ -41,18 +41,18 @@ def hash_weights(model: torch.nn.Module) -> str:
 
 
 def hash_settings(settings: Any) -> str:
-    """Return the SHA-256 of JSON-like settings, without paths and versions of who wrote them."""
+    """Return the SHA-256 of JSON-like settings, without paths and the versions of the software that wrote them."""
     text = json.dumps(_clean_settings(settings), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def get_processor_settings(part: Any) -> Any:
-    """Return all that a tokenizer or an image processor of transformers does, JSON-like."""
+    """Return the complete settings of a tokenizer or an image processor of transformers, JSON-like."""
     if not hasattr(part, "get_vocab"):
         return part.to_dict()
     fast, pieces = getattr(part, "backend_tokenizer", None), getattr(part, "sp_model", None)
     if fast is not None:
-        # The last call's padding and truncation stand among the rules.
+        # The rules include the padding and truncation of the last call.
         rules = {k: v for k, v in json.loads(fast.to_str()).items() if k not in ("padding", "truncation")}
     elif pieces is not None:
         rules = {"sentencepiece": hashlib.sha256(pieces.serialized_model_proto()).hexdigest()}
@@ -63,7 +63,7 @@ def get_processor_settings(part: Any) -> Any:
 
 
 def _clean_settings(settings: Any) -> Any:
-    """Return the settings without what does not change a result."""
+    """Return the settings without those that do not affect results."""
     if isinstance(settings, Mapping):
         return {str(k): _clean_settings(v) for k, v in settings.items() if not _RECORDED.fullmatch(str(k))}
     if isinstance(settings, list | tuple):

@@ -1,6 +1,6 @@
-"""``--model SPEC``: which model, and how it is loaded.
+"""Parse model specs (``--model SPEC``) and load their models.
 
-A spec is ``FAMILY:TARGET``; the families are the names in ``FAMILIES``, and each says what its targets are. Targets
+A spec is ``FAMILY:TARGET``. The families are the names in ``FAMILIES``, and each defines its targets. Targets
 of ``open_clip``:
 
     NAME:TAG           open_clip's own name and tag, such as ViT-B-32-quickgelu:openai
@@ -8,20 +8,23 @@ of ``open_clip``:
     FOLDER             a folder with open_clip_config.json, such as caramel writes
     hf-hub:OWNER/REPO  open_clip's format on the Hugging Face hub
 
-This family may be left out where the rest says it: NAME:TAG, hf-hub:…, a folder with open_clip_config.json.
-``name=SPEC`` gives the model a name for the tables; else it is the spec itself.
+This family may be omitted where the target implies it: NAME:TAG, hf-hub:…, a folder with
+open_clip_config.json. ``name=SPEC`` gives the model a name for the tables; otherwise the spec is its name.
 
-A file of weights does not say which activation it was trained with, and the wrong one gives wrong figures
-without any error. So open_clip's NAME:FILE is loaded where it is established: by NAME, such as
-``ViT-B-32-quickgelu`` (OpenAI's weights and all that were fine-tuned from them, such as NegCLIP); by an
-open_clip_config.json beside the file; or by an ending of the spec:
+A file of weights does not state the activation that it was trained with, and the wrong one gives silently
+wrong results. open_clip's NAME:FILE is therefore loaded only if the activation is established by one of:
+
+- NAME, such as ``ViT-B-32-quickgelu`` (OpenAI's weights and all that were fine-tuned from them, such as
+  NegCLIP);
+- an open_clip_config.json beside the file;
+- an ending of the spec:
 
     ViT-B-32-quickgelu:negclip.pt             QuickGELU
     ViT-B-32:mine.pt?quick_gelu=false         GELU, as LAION-2B's and DataComp's weights have it
 
 A folder or a hub repository whose config does not state it takes the same ending. The config beside a file
-also gives its preprocessing; without one it is what all published weights of NAME share, OpenAI's where there are none.
-Where they differ (ViT-L-14, ViT-H-14), the config must be there.
+also defines its preprocessing. Without one, the preprocessing that all published weights of NAME share is
+used, or OpenAI's if there are none. If they differ (ViT-L-14, ViT-H-14), the config is required.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ _NAMED = re.compile(r"(?P<name>[\w.+ -]+)=(?P<rest>.+)", re.DOTALL)
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A parsed spec: its family (a name in ``FAMILIES``), what to load, and its name in tables."""
+    """A parsed spec: its family (a name in ``FAMILIES``), its target, and its name in tables."""
 
     family: str
     target: str
@@ -56,7 +59,7 @@ def parse_spec(text: str) -> ModelSpec:
     """Return the parsed spec.
 
     Raises:
-        BackendError: it is empty, or its family cannot be told; the message lists the families.
+        BackendError: it is empty, or its family cannot be determined; the message lists the families.
     """
     named = None if _is_folder(text) else _NAMED.fullmatch(text)
     name, rest = (named["name"].strip(), named["rest"]) if named else (text, text)
@@ -66,8 +69,8 @@ def parse_spec(text: str) -> ModelSpec:
     if family == "hf-hub" or _is_folder(rest) or _is_named(family, target):
         return ModelSpec("open_clip", rest, name)
     raise BackendError(
-        f"Model {text!r}: its family cannot be told.{_format_suggestion(family)} Write FAMILY:TARGET with one of "
-        f"{', '.join(FAMILIES)}; see `caramel eval --help`."
+        f"Model {text!r}: its family cannot be determined.{_format_suggestion(family)} Write FAMILY:TARGET "
+        f"with one of {', '.join(FAMILIES)}; see `caramel eval --help`."
     )
 
 
@@ -87,7 +90,7 @@ def _is_named(family: str, target: str) -> bool:
 
 
 def _format_suggestion(family: str) -> str:
-    """Return a hint at families and open_clip names that are written alike."""
+    """Return a hint at families and open_clip names with a similar spelling."""
     import open_clip
 
     near = difflib.get_close_matches(family, [*FAMILIES, *open_clip.list_models()], n=3)
@@ -95,7 +98,7 @@ def _format_suggestion(family: str) -> str:
 
 
 def _stamp_local_part(text: str, device: str, precision: str) -> str:
-    """Return what changes when the spec's files are written; of a name on a hub or a server, the name."""
+    """Return a value that changes when the spec's files are written; for a name on a hub or a server, the name."""
     target = parse_spec(text).target
     part = _find_local_part(target)
     return target if part is None else " ".join(map(stamp_files, _list_weight_files(Path(part))))
@@ -103,7 +106,7 @@ def _stamp_local_part(text: str, device: str, precision: str) -> str:
 
 @keep_last(_stamp_local_part)
 def open_model(text: str, device: str, precision: str) -> Model:
-    """Return the model of a spec on its device; the last one is kept while its files are as they were.
+    """Return the model of a spec on its device; the last model stays loaded as long as its files do not change.
 
     Args:
         text: the spec.
@@ -111,7 +114,7 @@ def open_model(text: str, device: str, precision: str) -> Model:
         precision: fp32, bf16, fp16 or auto.
 
     Raises:
-        BackendError: it is unknown, missing, broken, or not what the spec says.
+        BackendError: the model is unknown, missing, invalid, or does not match the spec.
     """
     from caramel.models.devices import resolve_device
 
@@ -124,13 +127,13 @@ def get_family(text: str) -> Family:
     """Return the family of a spec, without loading the model.
 
     Raises:
-        BackendError: the family cannot be told.
+        BackendError: the family cannot be determined.
     """
     return FAMILIES[parse_spec(text).family]
 
 
 def format_families_help() -> list[str]:
-    """Return a line of help for each family: its spec, and what belongs to it."""
+    """Return a line of help for each family: the form of its spec, and its models."""
     families = [FAMILIES[name] for name in FAMILIES]
     specs = [f"{family.name}:{family.target}" for family in families]
     width = max(map(len, specs))
@@ -138,9 +141,9 @@ def format_families_help() -> list[str]:
 
 
 def hash_content(text: str) -> str:
-    """Return a hash of the spec's file or folder; of a name on a hub or a server, the name.
+    """Return a hash of the spec's file or folder; for a name on a hub or a server, the name.
 
-    Of a file, the config beside it counts as well.
+    The hash of a file includes the config beside it.
     """
     target = parse_spec(text).target
     part = _find_local_part(target)
@@ -150,19 +153,22 @@ def hash_content(text: str) -> str:
 
 
 def _list_weight_files(path: Path) -> list[Path]:
-    """Return a file or folder of weights, and the config beside a file, if there is one."""
+    """Return a file or folder of weights, and the config beside a file if there is one."""
     beside = path.with_name(CONFIG)
     return [path, beside] if path.is_file() and beside.is_file() else [path]
 
 
 def _find_local_part(target: str) -> str | None:
-    """Return what of a target names a file or folder: the whole or what follows its first colon, without an option."""
+    """Return the part of a target that names a file or folder: all of it, or the part after its first colon.
+
+    The option at the end is not included.
+    """
     plain = target if Path(target).exists() else target.partition("?")[0]
     return next((part for part in (plain, plain.partition(":")[2]) if part and Path(part).exists()), None)
 
 
 def mark_local_path(text: str) -> str | LocalFile:
-    """Return the spec as work on any machine takes it: one that names a file or folder of this one says so."""
+    """Return the spec in the form for any machine: a file or folder of this machine is marked as such."""
     target = parse_spec(text).target
     part = _find_local_part(target)
     if part is None:
@@ -173,10 +179,10 @@ def mark_local_path(text: str) -> str | LocalFile:
 
 
 def missing_of(text: str) -> list[str]:
-    """Return what keeps the model from being loaded, without loading it: nothing if it is there.
+    """Return the reasons why the model cannot be loaded, without loading it; empty if it can.
 
     Raises:
-        BackendError: the family cannot be told.
+        BackendError: the family cannot be determined.
     """
     spec = parse_spec(text)
     return FAMILIES[spec.family].missing(spec.target)

@@ -1,7 +1,7 @@
-"""A folder of the user's as a source of pairs: public benchmark files, or images with captions.
+"""Read pairs from a user's folder: public benchmark files, or images with captions.
 
-What the folder holds is found out from its files: SugarCrepe(++) JSON, which gives captions
-without images, or ``captions.csv``, ``captions.jsonl`` or ``captions.json`` (COCO) beside images.
+The files of the folder determine its format. SugarCrepe(++) JSON gives captions without images.
+``captions.csv``, ``captions.jsonl`` or ``captions.json`` (COCO) gives captions of images beside it.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ STAGE = "scenes"
 def read_pairs(
     *, data_dir: str, val_test_frac: tuple[float, float], seed: int, put: SaveImage, **unused: object
 ) -> Source:
-    """Return the pairs of a folder, split by image, after handing over its images.
+    """Return the pairs of a folder, split by image, after passing their images to ``put``.
 
     Args:
-        data_dir: folder with SugarCrepe(++) files, or with images (in it or in its ``images/``) and
-            one captions table with the columns ``filename`` and ``caption``.
+        data_dir: folder with SugarCrepe(++) files, or with images (in it or in its ``images/``) and one
+            captions table with the columns ``filename`` and ``caption``.
         val_test_frac: shares in [0, 1] of the images that go to val and to test; an image is in one split.
-        seed: of the split, which depends on this and the set of image names alone.
-        put: called with each image that can be used, in the order of the captions.
-        unused: what sources that sample need.
+        seed: seed of the split, which depends only on this and the set of image names.
+        put: called with each valid image, in the order of the captions.
+        unused: arguments of sources that sample.
 
-    A row that stands twice is a reject, and so is an image without a caption in a COCO file.
+    A duplicate row is a reject, and so is an image without a caption in a COCO file.
 
     Raises:
-        ConfigError: the shares are not in [0, 1] or exceed 1 together.
-        DataError: no such folder, nothing known in it, a broken row, or images that are missing or
+        ConfigError: a share is not in [0, 1], or their sum exceeds 1.
+        DataError: the folder does not exist, has no known format or an invalid row, or images are missing or
             do not decode (all of them in one message).
     """
     if min(val_test_frac) < 0 or sum(val_test_frac) > 1:
         raise ConfigError(
-            f"scenes.val_test_frac = {val_test_frac!r}: shares in [0, 1] that sum to 1 at most."
+            f"scenes.val_test_frac = {val_test_frac!r} must be shares in [0, 1] whose sum is at most 1."
         )
     folder = Path(data_dir)
     if not folder.is_dir():
         raise DataError(
-            f"{data_dir!r} is no folder. Set scenes.data_dir in params.yaml to a folder of your own."
+            f"{data_dir!r} is not a folder. Set scenes.data_dir in params.yaml to a folder of your own."
         )
     sources = [name for name in READERS if (folder / name).is_file()]
     if list_subtype_files(folder):
@@ -82,12 +82,12 @@ def assign_splits(names: Sequence[str], val_test_frac: tuple[float, float], seed
 def _format_source_error(data_dir: str, sources: list[str]) -> str:
     looked = ["SugarCrepe(++) files, such as replace_obj.json", *(f"{n}, with images" for n in READERS)]
     if sources:
-        return f"{data_dir!r} holds more than one source: {', '.join(sources)}. Keep one in the folder."
-    return f"{data_dir!r} holds nothing that is known. Looked for:\n{format_items(looked)}"
+        return f"{data_dir!r} contains more than one source: {', '.join(sources)}. Keep one in the folder."
+    return f"{data_dir!r} contains no source of a known format. Expected one of:\n{format_items(looked)}"
 
 
 def _read_benchmark_files(folder: Path, val_test_frac: tuple[float, float], seed: int) -> Source:
-    """Return the pairs of SugarCrepe(++) files; their images are not at hand."""
+    """Return the pairs of SugarCrepe(++) files; their images are not available."""
     rows = read_captions(folder)
     rows, rejects = _split_duplicates(
         rows, ["subtype", "image_id", "caption", "caption2", "negative_caption"]
@@ -100,14 +100,14 @@ def _read_benchmark_files(folder: Path, val_test_frac: tuple[float, float], seed
 def _read_captioned_images(
     folder: Path, name: str, val_test_frac: tuple[float, float], seed: int, put: SaveImage
 ) -> Source:
-    """Return the pairs of a captions table, after handing over its images."""
+    """Return the pairs of a captions table, after passing its images to ``put``."""
     captions, unused = READERS[name](folder / name)
     # "./a.png" is "a.png": an image under two names could be in two splits.
     rows = pd.DataFrame(
         [(str(PurePosixPath(file)), caption) for file, caption in captions], columns=["image_id", "caption"]
     )
     if rows.empty:
-        raise DataError(f"{str(folder / name)!r} holds no caption.")
+        raise DataError(f"{str(folder / name)!r} contains no caption.")
     number = rows.groupby("image_id").cumcount().astype(str)
     rows = rows.assign(pair_id=rows["image_id"] + "-" + number)
     rows, rejects = _split_duplicates(rows, ["image_id", "caption"])
@@ -118,7 +118,7 @@ def _read_captioned_images(
 
 
 def _split_duplicates(rows: pd.DataFrame, columns: list[str]) -> tuple[pd.DataFrame, list[dict[str, object]]]:
-    """Return the first of equal rows, and the others as rejects."""
+    """Return the first of equal rows, and the duplicates as rejects."""
     twice = rows.duplicated(columns)
     rejects: list[dict[str, object]] = [
         {"id": name, "stage": STAGE, "reason": "the row stands twice", "text": text}
@@ -133,7 +133,7 @@ def _build_pairs(rows: pd.DataFrame, splits: dict[str, str], source: str) -> pd.
 
 
 def _save_images(folder: Path, names: list[str], splits: dict[str, str], put: SaveImage) -> None:
-    """Hand over the images; every one is decoded once to prove that it can be."""
+    """Pass the images to ``put``; each one is decoded once to prove that it can be."""
     broken, near_names = [], NearNames()
     for name in names:
         decoded = _read_image(folder, name, near_names)
@@ -150,9 +150,9 @@ def _save_images(folder: Path, names: list[str], splits: dict[str, str], put: Sa
 
 
 def _read_image(folder: Path, name: str, near_names: NearNames) -> tuple[bytes, int, int] | str:
-    """Return the file's bytes, width and height in pixels, or what is wrong with it."""
+    """Return the file's bytes, width and height in pixels, or a description of the problem."""
     if not is_inside_folder(name):
-        return f"must name a file inside of the folder, at most {LONGEST_NAME} bytes long"
+        return f"must name a file inside the folder, at most {LONGEST_NAME} bytes long"
     try:
         path = next((p for p in (folder / name, folder / "images" / name) if p.is_file()), None)
         if path is None:
@@ -165,7 +165,8 @@ def _read_image(folder: Path, name: str, near_names: NearNames) -> tuple[bytes, 
         return f"cannot be read ({error})"
 
 
-Captions = tuple[list[tuple[str, str]], list[str]]  # (file name, caption) rows; images without any
+# (file name, caption) rows; names of images without a caption
+Captions = tuple[list[tuple[str, str]], list[str]]
 
 
 def _parse_row(row: Any, where: str) -> tuple[str, str]:
@@ -187,14 +188,15 @@ def _read_coco(path: Path) -> Captions:
         where = f"{str(path)!r}, images[{number}]"
         name = read_text_field(image, "file_name", where)
         if names.setdefault(_parse_id(image, "id", where), name) != name:
-            raise DataError(f"{where}: the id {format_value(image['id'])} stands twice, for different files.")
+            raise DataError(f"{where}: duplicate id {format_value(image['id'])} for different files.")
     rows = []
     for number, note in enumerate(_parse_list(data, "annotations", path)):
         where = f"{str(path)!r}, annotations[{number}]"
         caption, image_id = read_text_field(note, "caption", where), _parse_id(note, "image_id", where)
         if image_id not in names:
             raise DataError(
-                f"{where}: field 'image_id' = {format_value(image_id)} is the id of no image in the file."
+                f"{where}: field 'image_id' = {format_value(image_id)} does not match "
+                f"the id of any image in the file."
             )
         rows.append((names[image_id], caption))
     used = {name for name, _ in rows}

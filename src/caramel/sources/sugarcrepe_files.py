@@ -1,8 +1,8 @@
-"""The public files of SugarCrepe and SugarCrepe++: captions, hard negatives and paraphrases.
+"""Read the public files of SugarCrepe and SugarCrepe++: captions, hard negatives and paraphrases.
 
-SugarCrepe is one JSON object per subtype, ``{"0": {filename, caption, negative_caption}, …}``
-(Hsieh et al. 2023); SugarCrepe++ one JSON list per subtype, ``[{id, filename, caption, caption2,
-negative_caption}, …]`` (Dumpala et al. 2024). Fields beyond these are left out.
+SugarCrepe has one JSON object per subtype, ``{"0": {filename, caption, negative_caption}, …}`` (Hsieh et al.
+2023). SugarCrepe++ has one JSON list per subtype, ``[{id, filename, caption, caption2, negative_caption},
+…]`` (Dumpala et al. 2024). Other fields are ignored.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ COLUMNS = ("pair_id", "image_id", "subtype", "caption", "caption2", "negative_ca
 
 
 def list_subtype_files(path: Path) -> list[Path]:
-    """Return the files of a folder that are named by a subtype, in the order of the taxonomy."""
+    """Return the files of a folder whose names are subtypes, in the order of the taxonomy."""
     return [file for file in (path / f"{subtype}.json" for subtype in SUBTYPES) if file.is_file()]
 
 
 def read_captions(path: str | Path) -> pd.DataFrame:
     """Return one row per instance: pair_id, image_id, subtype, caption, caption2, negative_caption.
 
-    The pair is named ``subtype-index``, where the index is the key (SugarCrepe) or the ``id``
-    (SugarCrepe++) of the row; the image by its file name. ``caption2`` is None where the source
-    has none. Texts are as written.
+    A pair's id is ``subtype-index``; the index is the row's key (SugarCrepe) or its ``id`` (SugarCrepe++). An
+    image's id is its file name. ``caption2`` is None if the source has none. Texts are not changed.
 
     Args:
-        path: folder that holds files of at least one subtype, or one such file.
+        path: folder with files of at least one subtype, or one such file.
 
     Raises:
-        DataError: no such folder or file; broken JSON; a field is missing, empty or not text.
+        DataError: the folder or file does not exist, its JSON is invalid, or a field is missing, empty or not
+            text.
     """
     path = Path(path)
     if not path.exists():
@@ -45,12 +45,13 @@ def read_captions(path: str | Path) -> pd.DataFrame:
     files = list_subtype_files(path) if path.is_dir() else [path]
     if not files or files[0].stem not in SUBTYPES:
         raise DataError(
-            f"{str(path)!r} holds no SugarCrepe-format file. The name says the subtype; looked for:\n"
+            f"{str(path)!r} contains no SugarCrepe-format file. A file is named after its "
+            f"subtype; expected one of:\n"
             f"{format_items([f'{subtype}.json' for subtype in SUBTYPES], len(SUBTYPES))}"
         )
     rows = [row for file in files for row in _iter_rows(file)]
     if not rows:
-        raise DataError(f"{str(path)!r} holds no row: its files are empty.")
+        raise DataError(f"{str(path)!r} contains no rows: its files are empty.")
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(object).replace({float("nan"): None})
 
 
@@ -60,7 +61,7 @@ def _iter_rows(file: Path) -> Iterator[tuple[str, str, str, str, str | None, str
     for index, row in _iter_indexed_rows(read_json(file), file):
         where = f"{str(file)!r}, row {format_value(index)}"
         if index in known_ids:
-            raise DataError(f"{where}: this id stands twice. Give each row of the file its own id.")
+            raise DataError(f"{where}: duplicate id. Give each row of the file its own id.")
         known_ids.add(index)
         name = read_name_field(row, "filename", where)
         caption, negative = (read_text_field(row, field, where) for field in ("caption", "negative_caption"))

@@ -465,7 +465,7 @@ def test_missing_says_whether_anything_listens(server: ChatServer) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         (line,) = missing_of(f"chat:m@http://127.0.0.1:{port}/v1")
-    assert f"nothing listens at 127.0.0.1:{port}" in line
+    assert f"no server listens at 127.0.0.1:{port}" in line
 
 
 def test_missing_does_not_look_behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -559,7 +559,7 @@ def test_the_identity_says_what_is_sent(server: ChatServer) -> None:
 def test_settings_that_are_not_known_are_refused_and_not_repeated(settings: str) -> None:
     target = f"m@http://h/v1#{settings}"
     if not settings:
-        assert list_chat_problems(target)[0].startswith("nothing listens")
+        assert list_chat_problems(target)[0].startswith("no server listens")
         return
     with pytest.raises(BackendError, match="max_completion_tokens, no_temperature") as caught:
         load_chat(target, device="cpu", precision="fp32", name="m")

@@ -50,9 +50,9 @@ def test_errors_that_are_explained_already_and_interruptions_pass() -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b"9" * 5_000])
 def test_a_file_that_is_no_json_is_named(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(content)
-    with pytest.raises(BackendError, match=r"config\.json' is broken"):
+    with pytest.raises(BackendError, match=r"config\.json' is damaged"):
         read_text_as_json(tmp_path / "config.json")
-    with pytest.raises(BackendError, match="is broken"):
+    with pytest.raises(BackendError, match="is damaged"):
         read_text_as_json(tmp_path)  # a folder
     (tmp_path / "config.json").write_text(json.dumps({"a": 1}))
     assert read_text_as_json(tmp_path / "config.json") == {"a": 1}
@@ -77,7 +77,7 @@ def test_nothing_is_allocated_that_the_weights_could_not_fill(weights: list[Path
     )
     for ask in asks:
         with (
-            pytest.raises(BackendError, match=r"a: the config asks .* 1,000 bytes of weights"),
+            pytest.raises(BackendError, match=r"a: the config describes .* 1,000 bytes of weights"),
             limit_model_size(weights, "a"),
         ):
             ask()
@@ -89,7 +89,7 @@ def test_layers_without_end_are_stopped(weights: list[Path]) -> None:
             for _ in range(1000):
                 torch.nn.Linear(2048, 2048, device="meta")
 
-    with pytest.raises(BackendError, match="the config asks"):
+    with pytest.raises(BackendError, match="the config describes"):
         build()
 
 
@@ -117,7 +117,7 @@ def test_a_model_that_gives_no_numbers_or_fails_is_refused_when_it_is_loaded() -
     model = Encoder([0.6, 0.8])
     assert validate_model(model, "a/model") is model
     for value in (np.nan, np.inf):
-        with pytest.raises(BackendError, match="'a/model' gives infinite numbers or none"):
+        with pytest.raises(BackendError, match="'a/model' returns infinite numbers or NaN"):
             validate_model(Encoder([value, 1]), "a/model")
     with pytest.raises(BackendError, match=r"'a/model' cannot be used .TypeError"):
         validate_model(Encoder(object()), "a/model")

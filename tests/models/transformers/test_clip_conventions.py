@@ -150,7 +150,9 @@ def test_an_end_token_with_the_number_two_is_refused(tmp_path: Path) -> None:
     ]
     tokenizer = CLIPTokenizer(vocab={p: i for i, p in enumerate(pieces)}, merges=[], model_max_length=77)
     folder = write(tmp_path / "clip", tokenizer, eos_token_id=2)
-    with pytest.raises(BackendError, match=r"not known at which it was trained to be pooled.*caramel\.score"):
+    with pytest.raises(
+        BackendError, match=r"at which it was trained to be pooled is therefore unknown.*caramel\.score"
+    ):
         vectors_of(folder)
 
 
@@ -164,6 +166,6 @@ def test_a_tokenizer_that_ends_no_text_is_refused(tmp_path: Path) -> None:
     config.write_text(
         json.dumps({**json.loads(config.read_text()), "tokenizer_class": "PreTrainedTokenizerFast"})
     )
-    with pytest.raises(BackendError, match="its tokenizer ends no text with an end token"):
+    with pytest.raises(BackendError, match="its tokenizer does not end texts with an end token"):
         vectors_of(folder)
-    assert "its tokenizer ends no text with an end token" in list_dual_problems(str(folder))[0]
+    assert "its tokenizer does not end texts with an end token" in list_dual_problems(str(folder))[0]

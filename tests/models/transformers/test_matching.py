@@ -181,7 +181,7 @@ def test_a_checkpoint_without_a_matching_head_is_refused(folders: dict[str, Path
     folder = shutil.copytree(folders["blip"], tmp_path / "captions")
     config = BlipForImageTextRetrieval.from_pretrained(folder).config
     BlipForConditionalGeneration(config).save_pretrained(folder)
-    with pytest.raises(BackendError, match="not a whole BlipForImageTextRetrieval") as stopped:
+    with pytest.raises(BackendError, match="not a complete BlipForImageTextRetrieval") as stopped:
         load(folder)
     assert "itm_head.weight" in str(stopped.value)
 

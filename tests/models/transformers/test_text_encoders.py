@@ -210,7 +210,7 @@ def test_dense_and_normalize_come_in_the_order_of_the_folder(bert: Path, tmp_pat
         ("torch.nn.modules.linear.Identity", {"use_residual": True}, "residual"),
         ("torch.nn.modules.linear.Identity", {"module_input_name": "token_embeddings"}, "pooled vector"),
         ("torch.nn.modules.linear.Identity", {"module_output_name": ["other"]}, "pooled vector"),
-        ("torch.nn.modules.linear.Identity", {"out_features": 9}, "do not fit"),
+        ("torch.nn.modules.linear.Identity", {"out_features": 9}, "do not match"),
     ],
 )
 def test_a_dense_module_of_another_kind_is_refused(
@@ -346,7 +346,7 @@ def test_the_default_prompt_of_a_folder_is_its_prefix(bert: Path, tmp_path: Path
     np.testing.assert_allclose(load(folder).encode_texts(["dog"], None)[0], plain[0], atol=1e-6)
     np.testing.assert_allclose(load(f"{folder}?prefix=").encode_texts(["dog"], None)[0], plain[1], atol=1e-6)
     write(folder / "config_sentence_transformers.json", config | {"default_prompt_name": "doc"})
-    with pytest.raises(BackendError, match="'doc' is none of 'prompts'"):
+    with pytest.raises(BackendError, match="'doc' is not in 'prompts'"):
         load(folder)
 
 
@@ -540,11 +540,11 @@ def test_a_module_outside_the_folder_is_refused(path: object, bert: Path, tmp_pa
         ("sentence_bert_config.json", {"max_seq_length": 0}, "'max_seq_length' is 0"),
         ("sentence_bert_config.json", {"max_seq_length": True}, "'max_seq_length' is True"),
         ("sentence_bert_config.json", {"do_lower_case": "false"}, "'do_lower_case' is 'false'"),
-        ("config_sentence_transformers.json", {"default_prompt_name": []}, "none of 'prompts'"),
+        ("config_sentence_transformers.json", {"default_prompt_name": []}, "not in 'prompts'"),
         (
             "config_sentence_transformers.json",
             {"default_prompt_name": "q", "prompts": ["q"]},
-            "none of 'prompts'",
+            "not in 'prompts'",
         ),
         (
             "config_sentence_transformers.json",
@@ -571,5 +571,5 @@ def test_a_dense_layer_is_as_large_as_its_weights(
 ) -> None:
     folder = sentence_folder(bert, tmp_path / "st", {}, "Dense")
     dense(folder / "2_Dense", 8, "torch.nn.modules.activation.Tanh", **changes)
-    with pytest.raises(BackendError, match=r"2_Dense.*(do not fit together|weights can hold)|'bias' is 1"):
+    with pytest.raises(BackendError, match=r"2_Dense.*(do not match|weights can hold)|'bias' is 1"):
         load(folder)

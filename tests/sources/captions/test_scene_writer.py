@@ -266,5 +266,5 @@ def test_what_no_picture_of_the_world_can_show_is_a_reject(pairs: pd.DataFrame) 
 
 def test_a_caption_of_another_language_is_a_clear_error(pairs: pd.DataFrame) -> None:
     other = pairs.head(1).assign(caption="A dog runs.")
-    with pytest.raises(DataError, match="not of the embedded world"):
+    with pytest.raises(DataError, match="does not belong to the embedded world"):
         world_negatives(other, data_dir="", seed=2, max_attempts=20, allow_unmentioned_objects=False)

@@ -117,7 +117,9 @@ def test_captions_that_end_with_a_noun_may_stand_in_their_split_without_it() -> 
 
 def test_scenes_that_nothing_allows_are_an_error_that_names_the_knob(monkeypatch) -> None:
     monkeypatch.setattr(sampling, "SCENES", 0)
-    with pytest.raises(DataError, match=r"3 objects .* split 'train' was found in 0 draws.*scenes\.unseen"):
+    with pytest.raises(
+        DataError, match=r"0 draws gave no scene of 3 objects .* split 'train'.*scenes\.unseen"
+    ):
         sample(objects=(3,))
 
 

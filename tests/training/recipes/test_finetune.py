@@ -134,7 +134,7 @@ def test_a_base_without_patches_is_no_base_for_a_method_on_patches(rows: str, tm
         tmp_path / "base", tiny_clips.build("resnet"), config=config, vocabulary=None, card={}
     )
     with pytest.raises(
-        BackendError, match=r"'fsc_clip' trains on patches .*image tower \(ModifiedResNet\) is no plain"
+        BackendError, match=r"'fsc_clip' trains on patches .*image tower \(ModifiedResNet\) is not a plain"
     ):
         tuned(["fsc_clip"], rows, folder, tmp_path)
 

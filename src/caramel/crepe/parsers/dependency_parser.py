@@ -1,8 +1,8 @@
-"""Captions -> scene graphs by rules over the dependencies that a spaCy model finds (after Schuster et al. 2015).
+"""Parse captions into scene graphs by rules over a spaCy model's dependencies (after Schuster et al. 2015).
 
-Objects are nouns with their compounds; attributes stand before them or behind "is"; relations are prepositions between two
-nouns, and verbs with their objects, or with a preposition and what stands behind it. Labels are those of ClearNLP, which spaCy's
-English models have.
+Objects are nouns with their compounds. Attributes stand before them or after "is". Relations are prepositions
+between two nouns, and verbs with their objects, or with a preposition and its noun. Labels are those of
+ClearNLP, which spaCy's English models have.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from caramel.interfaces.scene_graph import (
 )
 
 TRIED = "A man is on a horse."
-# Nouns that are a part of a preposition before "of": "in front of", "to the left of".
+# Nouns that form a preposition before "of": "in front of", "to the left of".
 PARTS = frozenset(
     ("front", "left", "right", "top", "side", "back", "middle", "bottom", "inside", "outside", "edge")
 )
 OBJECTS = frozenset(("dobj", "obj", "attr"))
 SUBJECTS = frozenset(("nsubj", "nsubjpass", "nsubj:pass"))
 CLAUSES = frozenset(("acl", "relcl", "acl:relcl"))
-RELATIVE = frozenset(("that", "which", "who"))  # subjects that are the noun before their clause
+RELATIVE = frozenset(("that", "which", "who"))  # subjects that refer to the noun before their clause
 
 
 def load_spacy_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
-    """Return a parser by the spaCy model of a package or a folder.
+    """Return a parser that uses the spaCy model of a package or a folder.
 
     Args:
         target: name of the package, or the folder.
-        atoms: words that are looked for: of the forms of a word the first of them is taken, "dog" for "dogs".
+        atoms: known words; the first form of a word that is among them is used, such as "dog" for "dogs".
 
     Raises:
-        BackendError: spaCy or the model is missing or broken, or it finds no dependencies.
+        BackendError: spaCy or the model is missing or invalid, or the model finds no dependencies.
     """
     try:
         import spacy
@@ -68,7 +68,7 @@ def load_spacy_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
 
 
 def build_graph(doc: Any, atoms: frozenset[Atom]) -> SceneGraph:
-    """Return what a parsed text says; ``doc``: spaCy's ``Doc``."""
+    """Return the scene graph of a parsed text; ``doc`` is spaCy's ``Doc``."""
     heads = [t for t in doc if t.pos_ in ("NOUN", "PROPN") and t.dep_ != "compound" and not _is_part(t)]
     node_index = {token.i: number for number, token in enumerate(heads)}
     looks: list[dict[str, None]] = [{} for _ in heads]
@@ -88,7 +88,7 @@ def build_graph(doc: Any, atoms: frozenset[Atom]) -> SceneGraph:
 
 
 def _select_known_form(atom_type: AtomType, forms: Sequence[str], atoms: frozenset[Atom]) -> str:
-    """Return the first form that is looked for; where none is, the first."""
+    """Return the first form that is a known word; if none is, the first form."""
     return next((form for form in forms if (atom_type, form) in atoms), forms[0])
 
 
@@ -99,12 +99,12 @@ def _get_name(token: Any, atoms: frozenset[Atom]) -> str:
 
 
 def _is_part(token: Any) -> bool:
-    """Return whether a noun is a part of a preposition, as "front" is in "in front of"."""
+    """Return whether a noun is part of a preposition, such as "front" in "in front of"."""
     return token.lower_ in PARTS and token.dep_ == "pobj" and any(t.lower_ == "of" for t in token.children)
 
 
 def _iter_adjectives(noun: Any) -> Iterator[Any]:
-    """Yield what is said of a noun: "black, wet dog", "dog that is black"."""
+    """Yield the adjectives of a noun: "black, wet dog", "dog that is black"."""
     for child in noun.children:
         if child.dep_ == "amod":
             yield from _list_conjuncts(child)
@@ -118,7 +118,7 @@ def _iter_adjectives(noun: Any) -> Iterator[Any]:
 
 
 def _list_conjuncts(token: Any) -> list[Any]:
-    """Return a word and those that "and" joins to it; a verb that has a subject of its own begins a new clause."""
+    """Return a word and those joined to it by "and"; a verb with its own subject begins a new clause."""
     with_it = (child for child in token.children if child.dep_ == "conj" and not _list_subjects(child))
     return [token, *(t for child in with_it for t in _list_conjuncts(child))]
 
@@ -128,8 +128,11 @@ def _list_subjects(verb: Any) -> list[str]:
 
 
 def _list_verbs(noun: Any) -> list[Any]:
-    """Return the verbs whose subject a noun is: of its sentence, and of the clauses behind it that have no other subject."""
-    nouns = [noun]  # that "and" joins it to
+    """Return the verbs whose subject is the noun.
+
+    These are in its sentence, and in clauses after it without another subject.
+    """
+    nouns = [noun]  # the nouns that "and" joins to it
     while nouns[-1].dep_ == "conj":
         nouns.append(nouns[-1].head)
     heads = [nouns[-1].head] if nouns[-1].dep_ in SUBJECTS else []
@@ -139,7 +142,7 @@ def _list_verbs(noun: Any) -> list[Any]:
 
 
 def _iter_relations(doc: Any) -> Iterator[tuple[Any, list[str], Any]]:
-    """Yield (noun, forms of what relates them, noun)."""
+    """Yield (noun, forms of the relation, noun)."""
     for noun in (t for t in doc if t.pos_ in ("NOUN", "PROPN")):
         for words, other in _iter_prepositions(noun):
             yield noun, words, other
@@ -156,7 +159,7 @@ def _iter_relations(doc: Any) -> Iterator[tuple[Any, list[str], Any]]:
 
 
 def _iter_prepositions(token: Any) -> Iterator[tuple[list[str], Any]]:
-    """Yield the prepositions of a word with what stands behind each."""
+    """Yield the prepositions of a word, each with its object."""
     for first in (t for t in token.children if t.dep_ == "prep"):
         for noun in (t for t in first.children if t.dep_ == "pobj"):
             if _is_part(noun):
@@ -168,7 +171,7 @@ def _iter_prepositions(token: Any) -> Iterator[tuple[list[str], Any]]:
             yield from (([words], other) for end in ends for other in _list_conjuncts(end))
         for later, other in _iter_prepositions(
             first
-        ):  # "next to", "on top of" where it is read as two prepositions
+        ):  # "next to", "on top of" if it is parsed as two prepositions
             yield [f"{first.lower_} {later[0]}"], other
     for first in (t for t in token.children if t.dep_ == "advmod"):
         for later, other in _iter_prepositions(first):
@@ -176,12 +179,12 @@ def _iter_prepositions(token: Any) -> Iterator[tuple[list[str], Any]]:
 
 
 def _list_versions(target: str) -> Mapping[str, str]:
-    """Return the versions of spaCy and of the model's package, of those that are installed."""
+    """Return the versions of spaCy and of the model's package, if they are installed."""
     versions: dict[str, str] = {}
     for package in filter(None, ("spacy", target)):
         try:
             versions[package] = version(package)
-        except PackageNotFoundError:  # the model is a folder, or missing, which loading it says
+        except PackageNotFoundError:  # the model is a folder, or is missing, which the loader reports
             continue
     return versions
 

@@ -1,8 +1,8 @@
-"""Captions -> scene graphs by their phrases: known adjectives before known nouns, known relations between two nouns.
+"""Parse captions into scene graphs by known phrases: adjectives before nouns, and relations between two nouns.
 
-A plain stand-in for the rule-based Stanford parser of Ma et al. (2023, appendix A.2), fast enough for a training corpus.
-Which words are objects, attributes and relations is said by the graphs of the test set: words that no test caption
-holds need not be seen.
+This is a simple substitute for the rule-based Stanford parser of Ma et al. (2023, appendix A.2), fast enough
+for a training corpus. The graphs of the test set define which words are objects, attributes and relations.
+Words that no test caption contains need not be found.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from caramel.interfaces.scene_graph import Atom, AtomType, Edge, GraphParserSpec
 from caramel.sources.captions.words import DETERMINERS, get_plural
 from caramel.utils.text import build_character_class
 
-_IDLE = DETERMINERS | {"very", "and", ","}  # between attributes of one object
+_IDLE = DETERMINERS | {"very", "and", ","}  # allowed between attributes of one object
 _VERBS = frozenset(("is", "are", "was", "were", "that", "which", "there", "being"))
-_INNER = DETERMINERS | _VERBS  # say nothing between an object and a relation
+_INNER = DETERMINERS | _VERBS  # ignored between an object and a relation
 
 
 class PhraseParser:
-    """Reads captions by the words of a vocabulary, the longest first; plurals of objects are known."""
+    """Parses captions by the entries of a vocabulary, the longest first; plurals of objects are recognised."""
 
     def __init__(self, atoms: Iterable[Atom]) -> None:
         self._entries: dict[tuple[str, ...], dict[AtomType, str]] = {}
@@ -35,7 +35,7 @@ class PhraseParser:
         for atom_type, form, word in [
             *((atom_type, word, word) for atom_type, word in known),
             *plurals,
-        ]:  # itself before derived
+        ]:  # the form itself before derived forms
             self._entries.setdefault(tuple(_tokenize_text(form)), {}).setdefault(atom_type, word)
         # first word -> lengths of the entries that begin with it, the longest first
         lengths: dict[str, set[int]] = {}
@@ -47,15 +47,15 @@ class PhraseParser:
         }
 
     def __call__(self, texts: Sequence[str]) -> list[SceneGraph]:
-        """Return what each text says; errors of a caption are those of its phrases."""
+        """Return the scene graph of each text."""
         return [self._parse_tokens(_tokenize_text(text)) for text in texts]
 
     def _parse_tokens(self, tokens: list[str]) -> SceneGraph:
         nodes: list[Node] = []
         edges: list[Edge] = []
-        waiting: list[str] = []  # attributes whose object is to come
+        waiting: list[str] = []  # attributes whose object has not come yet
         relation: str | None = None
-        broken = True  # nothing binds the next object to the last one
+        broken = True  # nothing connects the next object to the last one
         at = 0
         while at < len(tokens):
             entry, length = self._find_longest_entry(tokens, at)
@@ -75,14 +75,17 @@ class PhraseParser:
         return SceneGraph(tuple(nodes), tuple(edges))
 
     def _find_longest_entry(self, tokens: list[str], at: int) -> tuple[dict[AtomType, str] | None, int]:
-        """Return the kinds of the longest entry at a place, and its length; (None, 1) where there is none."""
+        """Return the types of the longest entry at an index, and its length; (None, 1) if there is none."""
         for length in self._lengths.get(tokens[at], ()):
             if entry := self._entries.get(tuple(tokens[at : at + length])):
                 return entry, length
         return None, 1
 
     def _is_object_next(self, tokens: list[str], at: int) -> bool:
-        """Return whether an object or an attribute stands right behind: a noun before a noun is not what is shown."""
+        """Return whether an object or an attribute follows directly.
+
+        A noun before another noun is not an object of the image.
+        """
         if at >= len(tokens):
             return False
         entry, _ = self._find_longest_entry(tokens, at)
@@ -93,10 +96,10 @@ def build_phrase_parser(target: str, atoms: frozenset[Atom]) -> PhraseParser:
     """Return a parser of the phrases made of these words.
 
     Raises:
-        ConfigError: there is a target, of which it has no use.
+        ConfigError: a target is given, which the parser does not take.
     """
     if target:
-        raise ConfigError(f"A target {target!r} is given: write phrases.")
+        raise ConfigError(f"The parser 'phrases' takes no target, but {target!r} is given: write phrases.")
     return PhraseParser(atoms)
 
 

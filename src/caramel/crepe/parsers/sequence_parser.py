@@ -1,8 +1,9 @@
-"""Captions -> scene graphs by a sequence-to-sequence model that writes them: "( man , on , horse ) , ( horse , is , brown )".
+"""Parse captions into scene graphs by a sequence-to-sequence model, which writes them as text.
 
-The form is that of FACTUAL's flan-T5 models (Li et al. 2023): three parts in brackets, of which "is" gives an attribute. Things of
-one name are one object, but where the name is related to itself: "( zebra , follow , zebra )" says that there are two. 18 of the 1,508
-captions of FACTUAL's random test split have such a relation.
+For example, the model writes "( man , on , horse ) , ( horse , is , brown )". The form is that of FACTUAL's
+flan-T5 models (Li et al. 2023): three parts in brackets, where "is" gives an attribute. Objects with the same
+name are one object, unless the name is related to itself: "( zebra , follow , zebra )" means two objects. 18
+of the 1,508 captions of FACTUAL's random test split have such a relation.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from pathlib import Path
 from caramel.errors import BackendError
 from caramel.interfaces.scene_graph import Atom, Edge, GraphParser, GraphParserSpec, Node, SceneGraph
 
-TASK = "Generate Scene Graph: "  # what these models were trained with
+TASK = "Generate Scene Graph: "  # the prefix with which these models were trained
 BATCH = 32  # captions
 LENGTH = 512  # tokens of a caption that are read
-MOST = 256  # tokens of a graph
+MOST = 256  # largest number of tokens of a graph
 ATTRIBUTE = "is"
 _BRACKETS = re.compile(r"\(([^()]*)\)")
 
 
 def load_seq2seq_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
-    """Return a parser by the model of a folder; ``atoms`` are not needed.
+    """Return a parser that uses the model in a folder; ``atoms`` is not needed.
 
     Raises:
-        BackendError: there is no such folder, or the model in it is broken or of another kind.
-        ResourceError: it does not fit into memory.
+        BackendError: the folder is missing, or its model is invalid or of another type.
+        ResourceError: the model does not fit into memory.
     """
     import torch
     from transformers import AutoModelForSeq2SeqLM
@@ -66,9 +67,10 @@ def load_seq2seq_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
 
 
 def read_graph(text: str) -> SceneGraph:
-    """Return the graph that a model wrote; what is not of the form is left out.
+    """Return the graph that a model wrote; parts of another form are left out.
 
-    A relation of a name to itself is between two objects: the first has the attributes and all other relations.
+    If a name is related to itself, there are two objects: the first has the attributes and all other
+    relations.
     """
     looks: dict[str, dict[str, None]] = {}
     related: dict[tuple[str, str, str], None] = {}

@@ -1,15 +1,18 @@
-"""Chat endpoints of OpenAI's form: ``POST URL/chat/completions``, and how trouble with them is met.
+"""Send requests to chat endpoints of OpenAI's form, ``POST URL/chat/completions``, and handle their errors.
 
-Servers of this form are OpenAI's own, vLLM, llama.cpp, Ollama and many others. The key, where one is
-needed, comes from the environment variable ``CARAMEL_CHAT_KEY``: it goes into the header of a request and
-nowhere else.
+Servers of this form are OpenAI's own, vLLM, llama.cpp, Ollama and many others. If a key is needed, it comes
+from the environment variable ``CARAMEL_CHAT_KEY``. It is sent in the header of a request and used nowhere
+else.
 
-A server is not trusted either: of a response ``largest`` bytes are read at most, uncompressed and within ``timeout``;
-redirects are not followed; what is not JSON of this form is no reply.
+A server is not trusted. At most ``largest`` bytes of a response are read, uncompressed and within
+``timeout``. Redirects are not followed. A body that is not JSON of this form does not count as a response.
 
-The package ``openai`` is not used for it. Its pauses cannot be cut short, and what is no reply it does not ask again;
-structured output would be another request, with other replies. Its bodies without bound, redirects and headers (of
-the machine, and of ``OPENAI_…`` in the environment) would have to be taken back: more code than this.
+The package ``openai`` is not used, for these reasons:
+
+- Its pauses cannot be interrupted, and it does not repeat a request whose response is invalid.
+- Structured output would be another request, with other responses.
+- Its unlimited bodies, redirects and headers (of the machine, and of ``OPENAI_…`` in the environment) would
+  have to be disabled, which takes more code than this module.
 """
 
 from __future__ import annotations
@@ -36,33 +39,33 @@ from caramel.runtime.http import read_body
 
 Read = TypeVar("Read")
 SHOWN = 500  # characters of a server's message
-SECRET = (
-    8  # characters of a key from which on it is hidden in replies; a shorter one is a word, such as EMPTY
-)
-AGAIN = {408, 429}  # worth another attempt, as are 5xx; any other 3xx or 4xx is the caller's mistake
-BUSY = {429, 503}  # of which all requests wait, not only the one that was told
-REFUSING = {400, 422}  # of what a server does not take, among them a parameter that it does not know
-BYTES_PER_TOKEN = 64  # of a response at most
+SECRET = 8  # least length of a key that is hidden in responses; a shorter one is a word, such as EMPTY
+AGAIN = {408, 429}  # worth another attempt, as are 5xx; any other 3xx or 4xx is an error of the caller
+BUSY = {429, 503}  # all requests wait after it, not only the one that received it
+# statuses of requests that a server does not accept, for example because of an unknown parameter
+REFUSING = {400, 422}
+BYTES_PER_TOKEN = 64  # largest response
 SLOWEST = 4  # tokens per second
-LIMITS = ("requests", "tokens")  # of which servers say in headers how many are left, and when there are more
-_QUOTED = 8  # backslashes before an escaped character, at most: a quote in a quote in a quote has seven
+LIMITS = ("requests", "tokens")  # servers state in headers how many are left, and when there are more
+# largest number of backslashes before an escaped character: a quote in a quote in a quote has seven
+_QUOTED = 8
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 @dataclass
 class Pace:
-    """When the server may be asked again, by what it said last."""
+    """The time from which on requests may be sent, according to the server's last response."""
 
     until: float = 0.0  # by ``time.monotonic``
 
     def hold_requests(self, seconds: float) -> None:
-        """Let all requests wait, unless they wait for longer already; no number is no wish."""
+        """Delay all requests by at least this many seconds; NaN has no effect."""
         if seconds > 0:
             self.until = max(self.until, time.monotonic() + seconds)
 
     def get_remaining_seconds(self) -> float:
-        """Return the seconds that are still to be waited, at least 0."""
+        """Return the remaining seconds to wait, at least 0."""
         return max(0.0, self.until - time.monotonic())
 
 
@@ -71,19 +74,20 @@ class Endpoint:
     """A model behind a chat endpoint.
 
     Attributes:
-        model: what the server calls it.
+        model: the server's name of the model.
         url: base of the endpoint, such as ``http://127.0.0.1:8000/v1``.
         key: sent as a Bearer token; None: none is sent.
-        timeout: seconds without a sign of the server, or for the body of a response, after which an attempt
+        timeout: seconds without data from the server, or for the body of a response, after which an attempt
             has failed.
-        largest: bytes of a response at most.
-        alone: statuses that refuse one request alone, which has no reply then; others of 3xx and 4xx end all.
-        max_attempts: at one question.
-        pause: seconds before the second attempt; they double with each further one.
-        longest: seconds that are waited at most, whatever the server asks for with Retry-After.
-        workers: requests at once.
-        settings: what it wants otherwise than most do.
-        pace: of all of them together.
+        largest: largest size of a response in bytes.
+        alone: statuses that concern one request, which then has no response; other 3xx and 4xx end all
+            requests.
+        max_attempts: largest number of attempts at one request.
+        pause: seconds before the second attempt; doubled with each further one.
+        longest: largest pause in seconds, whatever the server requests with Retry-After.
+        workers: number of concurrent requests.
+        settings: deviations of this server from the usual form.
+        pace: shared by all requests.
     """
 
     model: str
@@ -100,7 +104,7 @@ class Endpoint:
     pace: Pace = field(default_factory=Pace, repr=False, compare=False)
 
     def allow_tokens(self, number: int) -> Endpoint:
-        """Return the endpoint with time and bytes for replies of so many tokens."""
+        """Return the endpoint with time and bytes for responses of this many tokens."""
         return replace(
             self,
             largest=max(self.largest, BYTES_PER_TOKEN * number),
@@ -109,7 +113,7 @@ class Endpoint:
 
     @contextmanager
     def open_session(self) -> Iterator[requests.Session]:
-        """Give a session with a connection for each worker."""
+        """Yield a session with a connection for each worker."""
         with requests.Session() as session:
             session.mount(self.url, HTTPAdapter(pool_maxsize=self.workers))
             yield session
@@ -121,13 +125,13 @@ class Endpoint:
         read: Callable[[Response], Read | None],
         stop: threading.Event,
     ) -> tuple[Read | None, str] | None:
-        """Return the reply, or None and the last problem after ``attempts`` attempts; None alone if it was stopped before.
+        """Return (response, "") or, after ``max_attempts`` attempts, (None, last problem); None if stopped before.
 
         Args:
-            session: of ``session``.
-            body: gives the body of the request, when it is needed.
-            read: response -> reply; None of what is none.
-            stop: ends pauses, and what has not begun.
+            session: from ``open_session``.
+            body: returns the body of the request; called when it is needed.
+            read: parses a response; returns None if it is invalid.
+            stop: interrupts pauses, and prevents new attempts.
 
         Raises:
             BackendError: the server refuses the request as such (an unknown model, a wrong key …).
@@ -153,8 +157,9 @@ class Endpoint:
             ):
                 target = f"{self.model}@{self.url}#{format_settings(self.settings | {setting})}"
                 raise BackendError(
-                    f"The chat endpoint {self.url!r} refused a request for model {self.model!r} with {problem}\n"
-                    f"Give the model as {target!r}. What is sent decides the replies and belongs to the model's identity."
+                    f"The chat endpoint {self.url!r} refused a request for model {self.model!r} with "
+                    f"{problem}\nGive the model as {target!r}. The request's parameters determine the "
+                    f"responses and are part of the model's identity."
                 )
             if response.status in self.alone:
                 return None, problem
@@ -169,7 +174,7 @@ class Endpoint:
         return None, problem
 
     def _send_request(self, session: requests.Session, body: Mapping[str, Any]) -> Response:
-        """Return what the server says to a request; raises what requests and urllib3 raise."""
+        """Return the server's response to a request; raises what requests and urllib3 raise."""
         with session.post(
             f"{self.url}/chat/completions",
             json=body,
@@ -180,32 +185,32 @@ class Endpoint:
             stream=True,
         ) as response:
             content = read_body(response, self.timeout, self.largest)
-            if self.key and len(self.key) >= SECRET:  # replies are kept and published
+            if self.key and len(self.key) >= SECRET:  # responses are stored and published
                 content = re.sub(_build_key_pattern(self.key).encode(), f"${KEY}".encode(), content)
             return Response(response.status_code, response.headers, content)
 
     def _sign_request(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Return the request with the key; as an ``auth``, it keeps entries of .netrc out."""
+        """Return the request with the key; as an ``auth``, it prevents the use of entries of .netrc."""
         if self.key:
             request.headers["Authorization"] = f"Bearer {self.key}"
         return request
 
     def _format_message(self, text: str) -> str:
-        """Return a message in one line and cut, without the key, which some servers repeat in theirs."""
+        """Return a message in one line and cut, without the key, which some servers repeat in their messages."""
         hidden = re.sub(_build_key_pattern(self.key), f"${KEY}", text) if self.key else text
         return escape_unprintable(" ".join(hidden.split()))[:SHOWN]
 
 
 def create_endpoint(target: str, *, workers: int = 8) -> Endpoint:
-    """Return the endpoint of a target ``MODEL@URL``, perhaps with ``#SETTINGS``, with the key of the environment.
+    """Return the endpoint of a target ``MODEL@URL`` or ``MODEL@URL#SETTINGS``, with the key from the environment.
 
     Raises:
-        BackendError: it is not of that form, or the key cannot stand in a header.
+        BackendError: the target has another form, or the key cannot be sent in a header.
     """
     model, url, settings = parse_target(target)
     key = os.environ.get(KEY, "").strip()
     if not (key.isascii() and key.isprintable()):
-        raise BackendError(f"{KEY} holds characters that cannot stand in a header of HTTP. Set it again.")
+        raise BackendError(f"{KEY} contains characters that are not allowed in an HTTP header. Set it again.")
     return Endpoint(model, url.geturl(), key or None, settings=settings, workers=workers)
 
 
@@ -227,7 +232,7 @@ def _parse_retry_after(value: str) -> float:
 
 
 def _get_reset_seconds(headers: Mapping[str, str]) -> float:
-    """Return the seconds until the server takes more, where it says that nothing is left; else 0."""
+    """Return the seconds until the server accepts more requests if its headers say that none are left; else 0."""
     waits = [
         _parse_duration(headers.get(f"x-ratelimit-reset-{what}", ""))
         for what in LIMITS
@@ -237,7 +242,7 @@ def _get_reset_seconds(headers: Mapping[str, str]) -> float:
 
 
 def _parse_duration(value: str) -> float:
-    """Return the seconds of a span such as ``6m0s``, ``20ms`` or ``1.5``; 0 for anything else."""
+    """Return the seconds of a duration such as ``6m0s``, ``20ms`` or ``1.5``; 0 for anything else."""
     try:
         return float(value)
     except ValueError:

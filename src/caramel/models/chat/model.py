@@ -1,7 +1,7 @@
-"""Multiple choice by chat endpoints of OpenAI's form (``chat_endpoint``): an image and a prompt, words back.
+"""Answer multiple-choice questions about images by chat endpoints of OpenAI's form (``chat.endpoint``).
 
-Models that think before they answer do not fit into ``MAX_TOKENS``. Where the bound is ``max_completion_tokens``
-(``chat_settings``), which counts these thoughts, it is ``MAX_COMPLETION_TOKENS``.
+Models that reason before they answer do not fit into ``MAX_TOKENS``. If the limit is
+``max_completion_tokens`` (``chat.settings``), which includes the reasoning, it is ``MAX_COMPLETION_TOKENS``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from caramel.models.chat.responses import Response, parse_text, read_finish
 from caramel.models.chat.settings import COMPLETION_TOKENS, apply_settings, parse_target
 
 TEMPERATURE, SEED, MAX_TOKENS = 0, 0, 64  # an option and its caption fit
-MAX_COMPLETION_TOKENS = 4096  # and what a model thinks before
+MAX_COMPLETION_TOKENS = 4096  # plus a model's reasoning
 SENT = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "GIF": "image/gif"}
 
 
@@ -35,8 +35,8 @@ class ChatModel:
     """A ``Chooser`` behind a chat endpoint.
 
     Attributes:
-        name: what tables call the model.
-        endpoint: where it is asked.
+        name: name of the model in tables.
+        endpoint: the endpoint that requests are sent to.
     """
 
     name: str
@@ -44,9 +44,9 @@ class ChatModel:
 
     @property
     def identity(self) -> Identity:
-        """What determines the replies, as far as the outside can tell.
+        """Return what determines the responses, as far as it is visible from outside.
 
-        The URL is part of it: two servers may mean different weights by one name.
+        The server's URL is part of the identity: two servers may use one name for different weights.
         """
         return {"family": "chat", "url": self.endpoint.url, **self._parameters}
 
@@ -56,15 +56,15 @@ class ChatModel:
 
     @property
     def _parameters(self) -> dict[str, Any]:
-        """What is sent with every question."""
+        """Return the parameters that are sent with every question."""
         model, bound = self.endpoint.model, self._max_tokens
         sent = {"model": model, "temperature": TEMPERATURE, "seed": SEED, "max_tokens": bound}
         return apply_settings(sent, self.endpoint.settings)
 
     def answer_questions(self, questions: Sequence[Question], on_reply: Callable[[int, Reply], None]) -> None:
-        """Ask all questions, several at once; ``heard`` is called with place and reply as they come.
+        """Send all questions concurrently; call ``on_reply`` with the index and the response of each as it arrives.
 
-        An error ends it, but requests that are under way are still heard.
+        An error ends the run, but responses to requests in progress are still passed on.
 
         Raises:
             BackendError: the server refuses a request as such (an unknown model, a wrong key …).
@@ -90,7 +90,7 @@ class ChatModel:
     def _fetch_reply(
         self, session: requests.Session, question: Question, stop: threading.Event
     ) -> Reply | None:
-        """Return the reply, without words if none came; None if it was stopped before."""
+        """Return the response; its text is None if none arrived. Return None if it was stopped before."""
 
         def build_body() -> dict[str, Any]:
             return {**self._parameters, "messages": [_build_message(question)]}
@@ -105,7 +105,7 @@ class ChatModel:
 
 
 def read_reply(response: Response) -> Reply | None:
-    """Return what a response says and why it ended; None if it is no reply."""
+    """Return the text of a response and why it ended; None if the response is invalid."""
     text = parse_text(response)
     return None if text is None else Reply(text, finish_reason=read_finish(response))
 
@@ -114,24 +114,24 @@ def load_chat(target: str, *, device: str, precision: str, name: str) -> ChatMod
     """Return the model of a target ``MODEL@URL``; device and precision are the server's own.
 
     Raises:
-        BackendError: it is not of that form, or the key cannot stand in a header.
+        BackendError: the target has another form, or the key cannot be sent in a header.
     """
     return ChatModel(name, create_endpoint(target))
 
 
 def list_chat_problems(target: str) -> list[str]:
-    """Return what keeps the model from being asked: a target of the wrong form, or nothing that listens."""
+    """Return why requests to the model would fail: an invalid target, or a server that cannot be reached."""
     try:
         url = parse_target(target)[1]
     except BackendError as error:
         return [str(error)]
     host, port = str(url.hostname), url.port or (443 if url.scheme == "https" else 80)
     if select_proxy(url.geturl(), get_environ_proxies(url.geturl())):
-        return []  # the proxy reaches it, this machine perhaps not
+        return []  # the proxy may reach it, even if this machine does not
     try:
         socket.create_connection((host, port), timeout=3).close()
     except (OSError, UnicodeError) as error:
-        return [f"nothing listens at {host}:{port} ({error}). Start the server, or correct the URL."]
+        return [f"no server listens at {host}:{port} ({error}). Start the server, or correct the URL."]
     return []
 
 
@@ -141,7 +141,7 @@ def _build_message(question: Question) -> dict[str, Any]:
 
 
 def encode_data_url(image: bytes) -> str:
-    """Return an encoded image as a data URL; as PNG, upright, where servers would not read it as we do.
+    """Return an encoded image as a data URL; as an upright PNG if servers would decode it differently.
 
     Raises:
         DataError: it does not decode.

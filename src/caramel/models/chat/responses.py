@@ -1,4 +1,4 @@
-"""Responses of chat endpoints, and what they say."""
+"""Parse responses of chat endpoints."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from caramel.io.readers import try_parse_json
 
-LARGEST = 2**18  # bytes of a response; one of a hundred tokens takes a few hundred
+LARGEST = 2**18  # bytes of a response; one of a hundred tokens has a few hundred
 
 
 class Response(NamedTuple):
-    """A response that has been read."""
+    """A response that has been read completely."""
 
     status: int
     headers: Mapping[str, str]
@@ -19,7 +19,7 @@ class Response(NamedTuple):
 
 
 def parse_text(response: Response) -> str | None:
-    """Return the words of a response; empty where a content filter held them back; None if it is no reply."""
+    """Return the text of a response; "" if a content filter withheld it; None if the response is invalid."""
     match response.status, try_parse_json(response.content):
         case 200, {"choices": [{"message": {"content": str(text)}}, *_]}:
             return text
@@ -29,13 +29,14 @@ def parse_text(response: Response) -> str | None:
             return text
         case 200, {"choices": [{"message": {"content": None}} | {"finish_reason": "content_filter"}, *_]}:
             return ""
-        case 400, {"error": {"code": "content_filter"}}:  # Azure, of the prompt: asking again is no use
+        # Azure, about the prompt: a repeated request would fail too
+        case 400, {"error": {"code": "content_filter"}}:
             return ""
     return None
 
 
 def _join_parts(parts: list[object]) -> str | None:
-    """Return the words of a list of parts, without what is no text, such as thoughts; None if it is no such list."""
+    """Return the text of a list of parts, without other parts such as reasoning; None if it is not such a list."""
     texts: list[str] = []
     for part in parts:
         match part:
@@ -49,7 +50,7 @@ def _join_parts(parts: list[object]) -> str | None:
 
 
 def read_finish(response: Response) -> str:
-    """Return why a reply ended, in the server's word: ``stop``, ``length`` …; ``stop`` where it does not say."""
+    """Return why a response ended, in the server's word: ``stop``, ``length`` …; ``stop`` if it is not stated."""
     match try_parse_json(response.content):
         case {"choices": [{"finish_reason": str(finish)}, *_]} | {"error": {"code": str(finish)}}:
             return finish[:40]
@@ -57,7 +58,7 @@ def read_finish(response: Response) -> str:
 
 
 def parse_error_message(response: Response) -> str:
-    """Return the server's message."""
+    """Return the server's error message."""
     match try_parse_json(response.content):
         case {"error": {"message": str(text)}} | {"error": str(text)} | {"message": str(text)}:
             return text

@@ -1,14 +1,15 @@
-"""Targets of chat endpoints: ``MODEL@URL``, or ``MODEL@URL#SETTING,SETTING…`` of one that wants what most do not.
+"""Parse targets of chat endpoints: ``MODEL@URL``, or ``MODEL@URL#SETTING,SETTING…`` for unusual servers.
 
-    max_completion_tokens   the bound of a reply is sent by this name: ``max_tokens`` is refused. It counts the tokens
-                            that a model thinks before it answers
-    no_temperature          no temperature is sent; the server's default holds
+    max_completion_tokens   the limit of a response is sent under this name, because ``max_tokens`` is refused. It
+                            includes the tokens of a model's reasoning before the answer
+    no_temperature          no temperature is sent; the server's default is used
     no_seed                 no seed is sent
     content_parts           texts are sent as a list of one part, not as a string
 
-A setting is named by the user, and never guessed from a refusal: it decides the replies, so it stands in the target, which
-runs are tracked with, and in the identity, by which replies are stored. Without temperature and seed a server draws its
-words: replies that are asked for again differ, and only the stored ones can be had again.
+The user names the settings; they are never inferred from a refusal. A setting affects the responses. It is
+therefore part of the target, which is tracked with runs, and of the identity, under which responses are
+stored. Without temperature and seed a server samples its text. Repeated requests then give other responses,
+and only the stored ones are reproducible.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SETTINGS: tuple[Setting, ...] = get_args(Setting)
 KEY = "CARAMEL_CHAT_KEY"
 _TARGET = re.compile(r"(?P<model>.+?)@(?P<url>https?://\S+)")
 COMPLETION_TOKENS: Setting = "max_completion_tokens"
-# A parameter that servers refuse -> the setting that meets it.
+# A parameter that servers refuse -> the setting that avoids it.
 _CURES: Mapping[str, Setting] = {
     "max_tokens": COMPLETION_TOKENS,
     "temperature": "no_temperature",
@@ -41,17 +42,17 @@ _NO_LIST = re.compile(r"\b(?:list|array|sequence)\b", re.IGNORECASE)
 
 
 def parse_target(target: str) -> tuple[str, SplitResult, Settings]:
-    """Return model, URL, without a slash at its end, and settings.
+    """Return model, URL without a final slash, and settings.
 
     Raises:
-        BackendError: the target is not of the form ``MODEL@URL`` or ``MODEL@URL#SETTING,SETTING…``.
+        BackendError: the target does not have the form ``MODEL@URL`` or ``MODEL@URL#SETTING,SETTING…``.
     """
     address, _, fragment = target.partition("#")
     match = _TARGET.fullmatch(address)
     try:
         url = urlsplit(match["url"].rstrip("/") if match else "")
         valid = bool(url.hostname) and url.port != 0
-    except ValueError:  # of a port, or of brackets
+    except ValueError:  # invalid port, or invalid brackets
         valid = False
     if match is None or not valid:
         raise BackendError(
@@ -61,34 +62,34 @@ def parse_target(target: str) -> tuple[str, SplitResult, Settings]:
     if url.username is not None or url.query:
         raise BackendError(
             f"The URL of chat model {match['model']!r} must end with its path, or with # and settings "
-            f"({', '.join(SETTINGS)}), and hold neither user nor password: give the key in {KEY}."
+            f"({', '.join(SETTINGS)}), and must contain neither user nor password: set the key in {KEY}."
         )
     return match["model"], url, settings
 
 
 def parse_settings(text: str) -> Settings:
-    """Return the settings of a list that is joined by commas; none of an empty one.
+    """Return the settings in a comma-separated list; none for an empty one.
 
     Raises:
-        BackendError: a name is not known; it may be a secret, so that the message does not repeat it.
+        BackendError: a name is unknown; it may be a secret, so the message does not repeat it.
     """
     names = text.split(",") if text else []
     settings: Settings = frozenset(setting for setting in SETTINGS if setting in names)
     if len(settings) < len(names):
         raise BackendError(
-            f"Behind the # of a chat model's URL stand settings, each once and joined by commas: {', '.join(SETTINGS)}. "
-            f"Give a key in {KEY}, not there."
+            f"After the # of a chat model's URL, give settings separated by commas and without duplicates: "
+            f"{', '.join(SETTINGS)}. Set a key in {KEY}, not there."
         )
     return settings
 
 
 def format_settings(settings: Settings) -> str:
-    """Return settings as they stand in a target, in the order of ``SETTINGS``."""
+    """Return settings as they are written in a target, in the order of ``SETTINGS``."""
     return ",".join(setting for setting in SETTINGS if setting in settings)
 
 
 def apply_settings(body: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return the body of a request as an endpoint of these settings takes it."""
+    """Return the body of a request, adapted to an endpoint with these settings."""
     renamed = {"max_tokens": COMPLETION_TOKENS} if COMPLETION_TOKENS in settings else {}
     adapted = {renamed.get(name, name): value for name, value in body.items() if f"no_{name}" not in settings}
     if "content_parts" in settings and "messages" in adapted:
@@ -97,9 +98,9 @@ def apply_settings(body: Mapping[str, Any], settings: Settings) -> dict[str, Any
 
 
 def find_setting(message: str, settings: Settings) -> Setting | None:
-    """Return the setting that meets a server's refusal of a parameter; None if its message refuses none.
+    """Return the setting that avoids a server's refusal of a parameter; None if its message refuses none.
 
-    A value that is too large is no such refusal: it concerns one request alone.
+    A value that is too large is not such a refusal: it concerns one request alone.
     """
     for parameter, setting in _CURES.items():
         refused = _NO_LIST if parameter == "content" else _REFUSED

@@ -1,4 +1,4 @@
-"""Causal language models of transformers, from a folder, as models that write: in batches, in this process."""
+"""Generate text by causal language models of transformers from a folder: in batches, in this process."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ TURNS = {
     "system": "{}",
     "user": "Input:\n{}",
     "assistant": "Output:\n{}",
-}  # of models without a chat template
+}  # for models without a chat template
 
 
 class CausalLanguageModel:
-    """A ``LanguageModel`` over a causal model: float32 on a processor, bfloat16 on a GPU that has it.
+    """A ``LanguageModel`` over a causal model: float32 on a CPU, bfloat16 on a GPU that supports it.
 
-    Words are drawn by the Gumbel-max trick with a generator for each request, so that a draw depends on the request's seed
-    and not on what else stands in the batch.
+    Tokens are sampled by the Gumbel-max trick with a random generator for each request. A sample thus depends
+    on the request's seed and not on the other requests of the batch.
 
     Args:
         model: in evaluation mode on its device.
-        tokenizer: of the model; a chat template that it has is applied.
-        max_connections: requests in one batch.
+        tokenizer: the model's tokenizer; its chat template is applied, if it has one.
+        max_connections: number of requests in one batch.
     """
 
     def __init__(self, model: Any, tokenizer: Any, max_connections: int) -> None:
@@ -54,14 +54,14 @@ class CausalLanguageModel:
             tokenizer.pad_token = tokenizer.eos_token
         ends = model.generation_config.eos_token_id
         self._ends = tokenizer.eos_token_id if ends is None else ends
-        # What else the folder's generation_config.json asks for (beams, penalties …) is left out.
+        # Other settings of the folder's generation_config.json (beams, penalties …) are ignored.
         model.generation_config = GenerationConfig(
             do_sample=False, num_beams=1, eos_token_id=self._ends, pad_token_id=tokenizer.pad_token_id
         )
 
     @property
     def identity(self) -> Identity:
-        """What determines the replies: weights, tokenizer with its chat template, where answers end, and the software."""
+        """Return what determines the responses: weights, tokenizer with chat template, end tokens, and software."""
         precision = {"torch.float32": "fp32", "torch.bfloat16": "bf16"}[str(self._model.dtype)]
         device = str(self._model.device)
         return build_identity(
@@ -75,7 +75,7 @@ class CausalLanguageModel:
         )
 
     def answer_requests(self, next_requests: NextRequests, on_response: OnResponse) -> None:
-        """Answer requests, a batch at a time; see ``interfaces.language_model``."""
+        """Answer requests, one batch at a time; see ``interfaces.language_model``."""
         while batch := next_requests(self._batch_size):
             for (name, _), output in zip(
                 batch, self.generate_outputs([request for _, request in batch]), strict=True
@@ -83,7 +83,7 @@ class CausalLanguageModel:
                 on_response(name, output)
 
     def generate_outputs(self, requests: Sequence[Request]) -> list[ModelOutput]:
-        """Return the replies to a batch; one that is too long for the model has none."""
+        """Return the responses to a batch; a request that is too long for the model has none."""
         prompts = [self._build_prompt(request.messages) for request in requests]
         lengths = [len(ids) for ids in self._tokenizer(prompts, add_special_tokens=False)["input_ids"]]
         most = getattr(self._model.config, "max_position_embeddings", None) or 2**31
@@ -131,7 +131,8 @@ class CausalLanguageModel:
         from jinja2 import TemplateError
 
         turns = [{"role": role, "content": words} for role, words in messages]
-        for tried in (turns, _merge_system_turn(turns)):  # some templates know no system role, and say so
+        # some templates have no system role, and raise an error
+        for tried in (turns, _merge_system_turn(turns)):
             try:
                 return str(
                     self._tokenizer.apply_chat_template(tried, tokenize=False, add_generation_prompt=True)
@@ -142,7 +143,7 @@ class CausalLanguageModel:
 
 
 class GumbelMaxProcessor:
-    """Logits of each request's next token -> logits whose largest is the token that is drawn at its temperature."""
+    """Adds Gumbel noise to logits: the largest is then the token sampled at the request's temperature."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         import torch
@@ -151,7 +152,7 @@ class GumbelMaxProcessor:
         self._generators = [torch.Generator().manual_seed(request.seed) for request in requests]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return the scores (n, tokens); input_ids (n, length) are not looked at."""
+        """Return the scores (n, tokens); input_ids (n, length) are not used."""
         import torch
 
         scores = scores.float()
@@ -166,16 +167,16 @@ class GumbelMaxProcessor:
 
 
 def _merge_system_turn(turns: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Return the turns with the system's words before the first user's."""
+    """Return the turns with the system message prepended to the first user message."""
     first, second, *rest = turns
     return [{**second, "content": f"{first['content']}\n\n{second['content']}"}, *rest]
 
 
 def load_causal_model(target: str, *, max_connections: int) -> CausalLanguageModel:
-    """Return the model of a folder: code of its own is never run.
+    """Return the model of a folder; custom code in the folder is never run.
 
     Raises:
-        BackendError: it is missing, broken, or no causal language model.
+        BackendError: the model is missing or invalid, or is not a causal language model.
     """
     import torch
     from transformers import AutoModelForCausalLM

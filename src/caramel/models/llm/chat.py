@@ -1,4 +1,4 @@
-"""Chat endpoints of OpenAI's form (``chat_endpoint``) as language models that write."""
+"""Use chat endpoints of OpenAI's form (``chat.endpoint``) as language models that write text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from caramel.models.chat.endpoint import Endpoint, create_endpoint
 from caramel.models.chat.responses import Response, parse_text, read_finish
 from caramel.models.chat.settings import apply_settings, format_settings, parse_target
 
-ALONE = frozenset((400, 413, 422))  # of what is too long for the model, or not to the server's taste
+# statuses of requests that are too long for the model, or that the server does not accept
+ALONE = frozenset((400, 413, 422))
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,19 @@ class ChatLanguageModel:
 
     @property
     def identity(self) -> Identity:
-        """What determines the replies, as far as the outside can tell: two servers may mean different weights by one name."""
+        """Return what determines the responses, as far as it is visible from outside.
+
+        Two servers may use one name for different weights, so the URL is included.
+        """
         identity = {"family": "chat", "url": self.endpoint.url, "model": self.endpoint.model}
         settings = format_settings(self.endpoint.settings)
         return {**identity, "settings": settings} if settings else identity
 
     def answer_requests(self, next_requests: NextRequests, on_response: OnResponse) -> None:
-        """Answer requests, several at once; see ``interfaces.language_model``. An error ends it, but what is under way is heard."""
+        """Send requests concurrently; see ``interfaces.language_model``.
+
+        An error ends the run, but responses to requests in progress are still passed on.
+        """
         stop, done = threading.Event(), queue.SimpleQueue[Future[tuple[str, ModelOutput] | None]]()
         under_way, error = 0, None
         with self.endpoint.open_session() as session, ThreadPoolExecutor(self.endpoint.workers) as pool:
@@ -74,7 +81,7 @@ class ChatLanguageModel:
     def _fetch_output(
         self, session: requests.Session, name: str, request: Request, stop: threading.Event
     ) -> tuple[str, ModelOutput] | None:
-        """Return the name of a request with its reply; None if it was stopped before."""
+        """Return the name of a request with its response; None if it was stopped before."""
         begun = time.monotonic()
         endpoint = self.endpoint.allow_tokens(request.max_tokens)
         result = endpoint.fetch_reply(session, lambda: self._build_body(request), parse_completion, stop)
@@ -99,7 +106,7 @@ class ChatLanguageModel:
 
 
 def parse_completion(response: Response) -> ModelOutput | None:
-    """Return what a response says, with what its server counted; None if it is no reply."""
+    """Return the text of a response with the server's token counts; None if the response is invalid."""
     text = parse_text(response)
     if text is None:
         return None
@@ -112,17 +119,17 @@ def parse_completion(response: Response) -> ModelOutput | None:
 
 
 def _parse_count(value: object) -> int | None:
-    """Return a number of tokens; None of what is none."""
+    """Return a number of tokens; None if the value is not one."""
     return value if type(value) is int and 0 <= value < 2**31 else None
 
 
 def load_chat_model(target: str, *, max_connections: int, workers: int) -> ChatLanguageModel:
-    """Return the model of a target ``MODEL@URL``, which needs no workers; errors as in ``endpoint_of``."""
+    """Return the model of a target ``MODEL@URL``, without workers; errors are those of ``create_endpoint``."""
     return ChatLanguageModel(replace(create_endpoint(target, workers=max_connections), alone=ALONE))
 
 
 def _list_target_problems(target: str) -> list[str]:
-    """Return what is wrong with a target; its server need not listen yet."""
+    """Return what is wrong with a target; its server may still be down."""
     try:
         parse_target(target)
     except BackendError as error:

@@ -1,4 +1,4 @@
-"""Kind ``local``: a causal language model of a folder, in this process or on workers of Ray."""
+"""Load language models of kind ``local``: a causal model of a folder, in this process or on workers of Ray."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from caramel.models.transformers.transformers_files import list_checkpoint_probl
 
 
 def load_local_model(target: str, *, max_connections: int, workers: int) -> LanguageModel:
-    """Return the model of a folder in this process, or on so many workers of Ray; errors as in ``load_causal_writer``."""
+    """Return the model of a folder, in this process or on this many workers of Ray.
+
+    Errors are those of ``load_causal_model``.
+    """
     if workers:
         from caramel.models.llm.sharded import ShardedLanguageModel
 
@@ -18,7 +21,7 @@ def load_local_model(target: str, *, max_connections: int, workers: int) -> Lang
 
 
 def _list_problems(target: str) -> list[str]:
-    """Return what keeps the model of a folder from being loaded, without reading its weights."""
+    """Return the reasons why the model of a folder cannot be loaded, without reading its weights."""
     return list_checkpoint_problems(target, images=False)
 
 

@@ -1,4 +1,4 @@
-"""A causal language model of a folder on all GPUs of Ray's cluster: each worker has the model, and answers batches of requests."""
+"""Run a causal language model of a folder on all GPUs of Ray's cluster; each worker answers batches of requests."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from caramel.runtime.ray.workers import open_worker_pool
 
 
 class ShardedLanguageModel:
-    """A ``LanguageModel`` that is loaded by workers on Ray, a GPU each where the cluster has some; errors are theirs.
+    """A ``LanguageModel`` on workers of Ray, with one GPU each if the cluster has GPUs.
 
-    Replies are those of ``CausalWriter``: they depend neither on the batch nor on the worker.
+    Errors are those of the workers.
+
+    Responses equal those of ``CausalLanguageModel``: they depend neither on the batch nor on the worker.
 
     Args:
-        folder: of the model, on this machine.
-        max_connections: requests in one batch.
-        number: of batches under way; no more workers than that are started, nor than there are GPUs, or processors.
+        folder: folder of the model, on this machine.
+        max_connections: number of requests in one batch.
+        number: number of concurrent batches. At most this many workers are started, and at most one per GPU,
+            or per CPU.
     """
 
     def __init__(self, folder: str, max_connections: int, number: int) -> None:
@@ -30,7 +33,10 @@ class ShardedLanguageModel:
 
     @functools.cached_property
     def _gpus(self) -> float:
-        """How many GPUs a worker takes: one if any node has one when it is first asked, whatever this machine has."""
+        """Return how many GPUs a worker takes: one if any node has one at the first call.
+
+        The GPUs of this machine do not matter.
+        """
         with open_ray_session():
             import ray
 
@@ -38,7 +44,7 @@ class ShardedLanguageModel:
 
     @functools.cached_property
     def identity(self) -> Identity:
-        """What determines the replies, as a worker finds it: this machine may have another device."""
+        """Return what determines the responses, as computed by a worker: this machine may have another device."""
         with open_ray_session(), open_worker_pool(self._gpus) as (pool, look):
             job = ("identity", lambda: (LocalFile(self._folder), self._batch_size))
             ((_, result),) = pool.run_jobs(_get_identity, [job], {}, look)
@@ -46,7 +52,7 @@ class ShardedLanguageModel:
         return identity
 
     def answer_requests(self, next_requests: NextRequests, on_response: OnResponse) -> None:
-        """Answer requests, a batch for each worker at a time; see ``interfaces.language_model``."""
+        """Answer requests, one batch per worker at a time; see ``interfaces.language_model``."""
         with open_ray_session(), open_worker_pool(self._gpus) as (pool, look):
             while requests := next_requests(self._batch_size * self._number):
                 batches = {

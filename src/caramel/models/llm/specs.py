@@ -1,4 +1,4 @@
-"""Specs of language models that write, ``KIND:TARGET``: what keeps one from being loaded."""
+"""Check specs of language models that write text, ``KIND:TARGET``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from caramel.registry import LANGUAGE_MODELS
 
 
 def missing_language_model(spec: str) -> list[str]:
-    """Return what keeps the language model of a spec from being loaded, without loading it.
+    """Return the reasons why the language model of a spec cannot be loaded, without loading it.
 
     Raises:
-        BackendError: it is no spec, or there is no such kind.
+        BackendError: the spec is invalid, or its kind is unknown.
     """
     backend, _, target = spec.partition(":")
     if not target:
         known = " or ".join(f"{name}:{LANGUAGE_MODELS[name].target}" for name in LANGUAGE_MODELS)
-        raise BackendError(f"A language model is given as {known}, not as {spec!r}.")
+        raise BackendError(f"A language model must be given as {known}, not as {spec!r}.")
     return LANGUAGE_MODELS[backend].missing(target)

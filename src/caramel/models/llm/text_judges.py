@@ -1,7 +1,7 @@
-"""Classifiers of transformers that judge what a language model wrote: entailment of two texts, and grammar of one.
+"""Judge texts of a language model by classifiers of transformers: entailment of two texts, grammar of one.
 
-The label that counts is known by its name in the model's config, whatever its place is: models of natural language
-inference have their three in different orders.
+The relevant label is found by its name in the model's config, because its index varies: models of natural
+language inference order their three labels differently.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from caramel.models.transformers.transformers_files import (
     read_config,
 )
 
-# What is judged -> names of the label that says so, in lower case. Classifiers of CoLA that name no label, such as
-# textattack/distilbert-base-uncased-CoLA, have the second for acceptable sentences.
+# Judgement -> names of its label, in lower case. Classifiers of CoLA without names of labels, such as
+# textattack/distilbert-base-uncased-CoLA, use the second label for acceptable sentences.
 LABELS = {"entailment": ("entailment",), "grammar": ("acceptable", "grammatical", "label_1")}
 EXAMPLES = {
     "entailment": "FacebookAI/roberta-large-mnli",
     "grammar": "textattack/distilbert-base-uncased-CoLA",
 }
-UNNAMED = {"0": "LABEL_0", "1": "LABEL_1"}  # what transformers calls labels of which a config says nothing
+UNNAMED = {"0": "LABEL_0", "1": "LABEL_1"}  # transformers' names of labels that a config does not name
 BATCH = 64
-LENGTH = 512  # tokens at most
+LENGTH = 512  # largest number of tokens
 
 
 class ClassifierJudge:
@@ -39,8 +39,8 @@ class ClassifierJudge:
 
     Args:
         model: in evaluation mode on its device.
-        tokenizer: of the model.
-        label: place of the label whose probability is meant.
+        tokenizer: the model's tokenizer.
+        label: index of the label whose probability is returned.
     """
 
     def __init__(self, model: Any, tokenizer: Any, label: int) -> None:
@@ -50,7 +50,7 @@ class ClassifierJudge:
 
     @property
     def identity(self) -> Identity:
-        """What determines the probabilities: weights, tokenizer, label and the software."""
+        """Return what determines the probabilities: weights, tokenizer, label and the software."""
         device = str(self._model.device)
         further = {"label": self._label, "length": self._length}
         return build_identity(
@@ -58,7 +58,7 @@ class ClassifierJudge:
         )
 
     def predict_probabilities(self, rows: Sequence[tuple[str, ...]]) -> list[float]:
-        """Return the softmax of the label's logit for each row; what is too long is cut."""
+        """Return the softmax probability of the label for each row; long texts are truncated."""
         import torch
 
         probabilities: list[float] = []
@@ -77,7 +77,7 @@ def _load_judge(what: str, target: str) -> ClassifierJudge:
     """Return the judge of a folder.
 
     Raises:
-        BackendError: it is missing or broken, has no label of the name, or gives no numbers.
+        BackendError: the model is missing or invalid, lacks the label, or returns NaN.
     """
     from transformers import AutoModelForSequenceClassification
 
@@ -86,12 +86,12 @@ def _load_judge(what: str, target: str) -> ClassifierJudge:
     judge = ClassifierJudge(model, load_tokenizer(target), label)
     (tried,) = judge.predict_probabilities([("A dog runs.",) * (2 if what == "entailment" else 1)])
     if tried != tried:
-        raise BackendError(f"{target!r} gives no number (NaN) for a text: its weights are broken.")
+        raise BackendError(f"{target!r} returns NaN for a text: its weights are damaged.")
     return judge
 
 
 def _find_label(what: str, target: str) -> int:
-    """Return the place of the label that counts, by the config; errors as in ``_load``."""
+    """Return the index of the relevant label, from the config; errors are those of ``_load_judge``."""
     stated = read_config(target).get("id2label") or UNNAMED
     names = (
         [str(stated.get(str(index))).lower() for index in range(len(stated))]
@@ -101,14 +101,14 @@ def _find_label(what: str, target: str) -> int:
     matches = [index for index, name in enumerate(names) if name in LABELS[what]]
     if len(matches) != 1 or (names[matches[0]] == "label_1" and len(names) != len(UNNAMED)):
         raise BackendError(
-            f"{target!r} has the labels {names}, and a model that judges {what} has one that is called "
-            f"{LABELS[what][0]!r} ('id2label' in its config.json). Give one such as {EXAMPLES[what]}."
+            f"{target!r} has the labels {names}, but a model that judges {what} needs a label "
+            f"{LABELS[what][0]!r} ('id2label' in its config.json). Use a model such as {EXAMPLES[what]}."
         )
     return int(matches[0])
 
 
 def _list_problems(what: str, target: str) -> list[str]:
-    """Return what keeps the judge of a folder from being loaded, without reading its weights."""
+    """Return the reasons why the judge of a folder cannot be loaded, without reading its weights."""
     lacking = list_checkpoint_problems(target, images=False)
     if not lacking:
         try:

@@ -1,7 +1,7 @@
-"""Checkpoints are not trusted: what libraries raise on them is explained, memory is bounded, and each is tried.
+"""Load checkpoints without trusting them: explain errors of libraries, limit memory, and test each model once.
 
-A config is a text file that anybody can write, and libraries believe it: a wrong type in it ends anywhere, a
-width of a thousand million allocates. The weights are what there really is, so they are the measure.
+Anybody can write a config, and libraries do not check it. A wrong type in it can raise any error, and a width
+of a thousand million allocates as much memory. The size of the weights is reliable, so it sets the limit.
 """
 
 from __future__ import annotations
@@ -24,36 +24,34 @@ from caramel.models.loading.state_dicts import build_broken_error, build_refused
 
 Model = TypeVar("Model")
 SLACK = 2**26  # numbers that any model may allocate: a quarter of a GiB in single precision
-# So many numbers to a byte of the weights: for one tensor (weights of 4 bits have two), and for all of them, some
-# of which are drawn and thrown away.
+# Numbers per byte of the weights: for one tensor (weights of 4 bits have two), and for all tensors, some of
+# which are initialised and discarded.
 ONE, ALL = 2, 4
-LEAST = (
-    2**14
-)  # numbers that a tensor counts as at least: many small layers take long, and memory of their own
+LEAST = 2**14  # least count of a tensor: many small layers take long, and have memory of their own
 PICTURE = b"P6 64 48 255\n" + bytes(i % 251 for i in range(64 * 48 * 3))
 TEXT = "a dog and a cat."
 
 
 def read_text_as_json(path: Path) -> Any:
-    """Return what a JSON file holds.
+    """Return the content of a JSON file.
 
     Raises:
-        BackendError: it cannot be read, is no JSON, or is nested too deeply.
+        BackendError: the file cannot be read, is not JSON, or is nested too deeply.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError, OSError) as error:
         raise BackendError(
-            f"{str(path)!r} is broken: {get_first_line(error)}. Make or fetch it again."
+            f"{str(path)!r} is damaged: {get_first_line(error)}. Create or download it again."
         ) from error
 
 
 @contextmanager
 def translate_load_errors(target: str) -> Iterator[None]:
-    """Turn what a library raises on a checkpoint that is missing or broken into a BackendError.
+    """Translate errors of libraries on a missing or damaged checkpoint into a BackendError.
 
     Raises:
-        BackendError: what is wrong with the target, as far as the library says it.
+        BackendError: what is wrong with the target, as far as the library's error tells.
         ResourceError: the target does not fit into memory.
     """
     from safetensors import SafetensorError
@@ -67,30 +65,30 @@ def translate_load_errors(target: str) -> Iterator[None]:
     except (SafetensorError, EOFError) as error:
         raise build_broken_error(target, error) from error
     except json.JSONDecodeError as error:
-        raise BackendError(f"A JSON file of {target!r} is broken: {error}. Fetch it again.") from error
+        raise BackendError(f"A JSON file of {target!r} is damaged: {error}. Download it again.") from error
     except ImportError as error:
         raise BackendError(
             f"{target!r} needs a package that is not installed: {get_first_line(error)}."
         ) from error
     except (OSError, get_network_error()) as error:
-        online = "Check the name, the network and, where it is gated, HF_TOKEN"
-        cure = "Fetch it before, or unset HF_HUB_OFFLINE" if is_offline() else online
-        cure = "Fetch it again" if Path(target).exists() else cure
+        online = "Check the name, the network and, for a gated model, HF_TOKEN"
+        cure = "Download it first, or unset HF_HUB_OFFLINE" if is_offline() else online
+        cure = "Download it again" if Path(target).exists() else cure
         raise BackendError(f"{target!r} cannot be loaded: {get_first_line(error)}. {cure}.") from error
     except MemoryError as error:
         raise ResourceError(f"{target!r} does not fit into memory.") from error
     except (
         Exception
-    ) as error:  # tokenizers raises no more special one, and a wrong type in a config any other
+    ) as error:  # tokenizers raises plain Exception, and a wrong type in a config can raise any error
         if isinstance(error, AssertionError) and _is_ours(error):
             raise
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
             raise ResourceError(f"{target!r} does not fit into memory: {get_first_line(error)}.") from error
-        if "PytorchStreamReader" in str(error):  # of a pickle that was cut off
+        if "PytorchStreamReader" in str(error):  # the error of a truncated pickle
             raise build_broken_error(target, error) from error
         raise BackendError(
-            f"{target!r} cannot be used ({type(error).__name__}: {get_first_line(error)}). Its files are broken, do "
-            f"not fit together, or need code of their own, which is never run."
+            f"{target!r} cannot be used ({type(error).__name__}: {get_first_line(error)}). Its files are "
+            f"damaged, do not match, or need custom code, which is never run."
         ) from error
 
 
@@ -102,10 +100,10 @@ def _is_ours(error: Exception) -> bool:
 
 @contextmanager
 def limit_model_size(weights: Sequence[Path], where: str) -> Iterator[None]:
-    """Let a model be built that is as large as its files of weights, and none that is far larger.
+    """Allow a model as large as its files of weights, and refuse one that is far larger.
 
     Raises:
-        BackendError: more is asked for; nothing of it has been allocated.
+        BackendError: a larger model is requested; nothing has been allocated for it.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -120,8 +118,8 @@ def limit_model_size(weights: Sequence[Path], where: str) -> Iterator[None]:
             self.left -= max(count, LEAST) if count else 0
             if count > ONE * size + SLACK or self.left < 0:
                 raise BackendError(
-                    f"{where}: the config asks for a model of more numbers than its {size:,} bytes of weights "
-                    f"can hold. It is broken, or of another model."
+                    f"{where}: the config describes a model with more numbers than its {size:,} bytes of "
+                    f"weights can hold. The config is invalid, or belongs to another model."
                 )
             return func(*args, **(kwargs or {}))
 
@@ -130,17 +128,17 @@ def limit_model_size(weights: Sequence[Path], where: str) -> Iterator[None]:
 
 
 def _count_numbers(args: Sequence[Any]) -> int:
-    """Return how many numbers a function that makes a tensor of nothing is asked for: by shape, or by count."""
+    """Return how many numbers a tensor factory function is asked for: by shape, or by count."""
     if args and isinstance(args[0], Sequence) and all(isinstance(side, int) for side in args[0]):
         return math.prod(args[0])
     return max((value for value in args if isinstance(value, int)), default=0)
 
 
 def validate_model(model: Model, target: str) -> Model:
-    """Return the model after a trial on one picture and one text: what loads may still not fit together.
+    """Return the model after a test on one image and one text: parts that load may still not match.
 
     Raises:
-        BackendError: it fails, or gives what is no number.
+        BackendError: the test fails, or returns infinite numbers or NaN.
     """
     nothing = np.zeros(1, np.int64)
     parts: Any = model
@@ -154,7 +152,7 @@ def validate_model(model: Model, target: str) -> Model:
             rows.append(parts.match_pairs([PICTURE], [TEXT], nothing, nothing, 1))
     if not all(np.isfinite(row).all() for row in rows):
         raise BackendError(
-            f"{target!r} gives infinite numbers or none (NaN) for a picture and a text: its weights or its preprocessing "
-            f"are broken. Fetch it again."
+            f"{target!r} returns infinite numbers or NaN for an image and a text: its weights or its "
+            f"preprocessing are damaged. Download it again."
         )
     return model

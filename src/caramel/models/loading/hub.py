@@ -1,4 +1,4 @@
-"""Files of the Hugging Face hub: from the local cache, or fetched where that is allowed."""
+"""Get files of the Hugging Face hub: from the local cache, or by download where that is allowed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from caramel.models.loading.state_dicts import get_first_line
 
 
 def get_hub_file(repo: str, files: Sequence[str], *, fetch: bool) -> Path | None:
-    """Return the first of the files that a repository of the hub holds, from the cache where it is there.
+    """Return the first of the files that a repository of the hub contains, from the cache if it is there.
 
     Args:
         repo: OWNER/REPO.
         files: names, the preferred ones first.
-        fetch: fetch what is not cached; False: return None for it.
+        fetch: whether to download what is not cached; if False, None is returned for it.
 
     Raises:
-        BackendError: it is not cached and HF_HUB_OFFLINE is set, it cannot be fetched, or none is there.
+        BackendError: it is not cached and HF_HUB_OFFLINE is set, it cannot be downloaded, or the repository
+            has none.
     """
     from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError, RemoteEntryNotFoundError
@@ -31,8 +32,8 @@ def get_hub_file(repo: str, files: Sequence[str], *, fetch: bool) -> Path | None
         if constants.HF_HUB_OFFLINE:
             raise BackendError(
                 f"{repo!r} on the Hugging Face hub: none of {', '.join(files)} is in the local cache "
-                f"({constants.HF_HUB_CACHE}), and HF_HUB_OFFLINE=1 forbids to fetch it. Set HF_HUB_OFFLINE=0, or "
-                f"set HF_HOME to where the cache lies."
+                f"({constants.HF_HUB_CACHE}), and HF_HUB_OFFLINE=1 prevents the download. Set "
+                f"HF_HUB_OFFLINE=0, or set HF_HOME to the folder of the cache."
             )
         for file in files if fetch else ():
             try:
@@ -41,16 +42,16 @@ def get_hub_file(repo: str, files: Sequence[str], *, fetch: bool) -> Path | None
                 continue
     except (OSError, get_network_error(), HFValidationError) as error:
         raise BackendError(
-            f"{repo!r} could not be fetched from the Hugging Face hub: {get_first_line(error)}. Check the name, the network "
-            f"and, where it is gated, HF_TOKEN."
+            f"{repo!r} could not be downloaded from the Hugging Face hub: {get_first_line(error)}. Check the "
+            f"name, the network and, for a gated repository, HF_TOKEN."
         ) from error
     if fetch:
-        raise BackendError(f"{repo!r} on the Hugging Face hub holds none of {', '.join(files)}.")
+        raise BackendError(f"{repo!r} on the Hugging Face hub contains none of {', '.join(files)}.")
     return None
 
 
 def get_network_error() -> type[Exception]:
-    """Return what the hub's client, whichever it is, raises where the network fails within a file."""
+    """Return the error that the hub's client, whichever it is, raises if the network fails within a file."""
     from huggingface_hub import errors
 
     error_type: type[Exception] = errors.HTTPError  # type: ignore[attr-defined]
@@ -58,7 +59,7 @@ def get_network_error() -> type[Exception]:
 
 
 def is_offline() -> bool:
-    """Return whether nothing may be fetched."""
+    """Return whether downloads are disabled."""
     from huggingface_hub import constants
 
     return bool(constants.HF_HUB_OFFLINE)

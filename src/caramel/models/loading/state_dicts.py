@@ -1,7 +1,7 @@
-"""Files of weights -> state dicts -> models: nothing but tensors is read, and everything must fit.
+"""Read files of weights into state dicts and models: only tensors are read, and all weights must match.
 
-A pickle can hold code that runs as it is read. Only tensors and plain containers are let through; any other
-file is refused before anything of it has run.
+A pickle can contain code that runs when it is read. Only tensors and plain containers are accepted. Any other
+file is refused before any of its code has run.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 PICKLES = (".pt", ".pth", ".bin", ".ckpt")
 ENDINGS = (*PICKLES, ".safetensors")
-NESTED = ("state_dict", "model_state_dict", "model")  # where training scripts put the model's own weights
+# keys under which training scripts store the model's own weights
+NESTED = ("state_dict", "model_state_dict", "model")
 SHOWN = 5
-PICKLE, ZIP = b"\x80", b"PK"  # how files of torch.save() start
-# What torch raises on files that were cut off, or changed inside.
+PICKLE, ZIP = b"\x80", b"PK"  # first bytes of files of torch.save()
+# Errors of torch on files that were truncated or modified.
 CUT_OFF = (RuntimeError, EOFError, KeyError, IndexError, ValueError, TypeError, OSError, struct.error)
 
 
@@ -33,12 +34,12 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
     """Return the weights in a file by name, without the ``module.`` of data-parallel training.
 
     Raises:
-        BackendError: there is no such file, it is broken, holds code, or no weights.
+        BackendError: the file is missing, damaged, contains code, or has no weights.
     """
     if path.suffix not in ENDINGS:
-        raise BackendError(f"Weights {str(path)!r}: the ending is none of {', '.join(ENDINGS)}.")
+        raise BackendError(f"Weights {str(path)!r}: the file name must end in one of {', '.join(ENDINGS)}.")
     if not path.is_file():
-        raise BackendError(f"There is no file {str(path)!r}.")
+        raise BackendError(f"File {str(path)!r} does not exist.")
     content = _load_safetensors(path) if path.suffix == ".safetensors" else _load_pickle(path)
     state = _select_state_dict(content, path)
     if all(name.startswith("module.") for name in state):
@@ -68,12 +69,13 @@ def _load_pickle(path: Path) -> Any:
     if start == ZIP and _is_torchscript(path):
         raise BackendError(
             f"Weights {str(path)!r} are a TorchScript archive, as OpenAI publishes: a program, which is not "
-            f"run. Name OpenAI's own weights by their tag, such as 'ViT-B-32-quickgelu:openai'; of others "
+            f"run. For OpenAI's own weights use their tag, such as 'ViT-B-32-quickgelu:openai'; for others "
             f"save the state dict alone."
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of a pickle's version: it is read or refused
+            # about a pickle's version: the file is read or refused anyway
+            warnings.simplefilter("ignore", UserWarning)
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise build_refused_error(str(path), error) from error
@@ -90,25 +92,27 @@ def _is_torchscript(path: Path) -> bool:
 
 
 def build_refused_error(where: str, error: pickle.UnpicklingError) -> BackendError:
-    """Return the error about a pickle that torch would not read: it was cut off, or holds more than tensors.
+    """Return the error about a pickle that torch refused: it was truncated, or contains more than tensors.
 
     Args:
         where: file, folder or repository.
-        error: what torch says; it advises to run the code, which is not repeated.
+        error: error of torch; its advice to run the code is not repeated.
     """
     if "truncated" in str(error):
         return build_broken_error(where, error)
     named = re.search(r"GLOBAL ([\w.]+)", str(error))
     what = f"{named[1]!r}, which is code and not weights" if named else "more than weights"
     return BackendError(
-        f"Weights {where!r} were refused: the file holds {what}. Nothing of it was run. Where you trust it, "
+        f"Weights {where!r} were refused: the file contains {what}. None of it was run. If you trust it, "
         f"read it elsewhere and save the state dict alone: torch.save(model.state_dict(), FILE)."
     )
 
 
 def build_broken_error(where: str, error: Exception | str) -> BackendError:
     """Return the error about weights that cannot be read."""
-    return BackendError(f"Weights {where!r} are broken: {get_first_line(error)}. Make or fetch them again.")
+    return BackendError(
+        f"Weights {where!r} are damaged: {get_first_line(error)}. Create or download them again."
+    )
 
 
 def get_first_line(error: Exception | str) -> str:
@@ -117,7 +121,7 @@ def get_first_line(error: Exception | str) -> str:
 
 
 def _select_state_dict(content: Any, path: Path) -> dict[str, torch.Tensor]:
-    """Return the state dict in what a file holds: all of it, or one of ``NESTED``."""
+    """Return the state dict in a file's content: all of it, or the value of one of ``NESTED``."""
     import torch
 
     if isinstance(content, Mapping):
@@ -131,13 +135,13 @@ def _select_state_dict(content: Any, path: Path) -> dict[str, torch.Tensor]:
                 return {str(name): value for name, value in inner.items()}
     keys = sorted(map(str, content))[:SHOWN] if isinstance(content, Mapping) else type(content).__name__
     raise BackendError(
-        f"Weights {str(path)!r} hold no state dict, neither as a whole nor as one of {', '.join(NESTED)}; "
-        f"found: {keys}."
+        f"Weights {str(path)!r} contain no state dict, neither as a whole nor under one of "
+        f"{', '.join(NESTED)}; found: {keys}."
     )
 
 
 def _check_plain(state: Mapping[Any, torch.Tensor], path: Path) -> None:
-    """Raise a BackendError unless each weight holds all of its numbers, one by one, and each is real."""
+    """Raise a BackendError unless each weight is a dense tensor of real numbers."""
     import torch
 
     odd: dict[str, Callable[[torch.Tensor], bool]] = {
@@ -149,18 +153,18 @@ def _check_plain(state: Mapping[Any, torch.Tensor], path: Path) -> None:
     for name, value in state.items():
         if what := [word for word, is_so in odd.items() if is_so(value)]:
             raise BackendError(
-                f"Weights {str(path)!r}: {str(name)!r} is {what[0]}. Weights are dense tensors of real numbers: save the model's "
-                f"state dict as such, in float32, float16 or bfloat16."
+                f"Weights {str(path)!r}: {str(name)!r} is {what[0]}. Weights are dense tensors of real "
+                f"numbers: save the model's state dict as such, in float32, float16 or bfloat16."
             )
 
 
 def fit_state(model: torch.nn.Module, state: Mapping[str, torch.Tensor], where: str) -> None:
-    """Load a state dict into an open_clip model, all of it and nothing else.
+    """Load a state dict into an open_clip model; names and shapes must match exactly.
 
-    Names that open_clip gave its weights in earlier versions are brought to today's. Nothing is resized.
+    Weights under names of earlier versions of open_clip are renamed. Nothing is resized.
 
     Raises:
-        BackendError: a weight is missing, unexpected, or of another shape or kind of number.
+        BackendError: a weight is missing, unexpected, or has another shape or type of number.
     """
     ours = model.state_dict()
     state = _rename_weights(model, dict(state), ours)
@@ -187,7 +191,8 @@ def fit_state(model: torch.nn.Module, state: Mapping[str, torch.Tensor], where: 
             f"{len(names)} {problem}: {names[:SHOWN]}" for problem, names in problems if names
         )
         raise BackendError(
-            f"{where}: weights and config disagree. Weights {summary}. Name the architecture that they were trained in."
+            f"{where}: weights and config do not match. Weights {summary}. Give the architecture that they "
+            f"were trained with."
         )
     model.load_state_dict(state)
 
@@ -195,7 +200,7 @@ def fit_state(model: torch.nn.Module, state: Mapping[str, torch.Tensor], where: 
 def _rename_weights(
     model: torch.nn.Module, state: dict[str, torch.Tensor], ours: Mapping[str, torch.Tensor]
 ) -> dict[str, torch.Tensor]:
-    """Return the state under today's names."""
+    """Return the state with the current names."""
     from open_clip.model import convert_to_custom_text_state_dict
 
     if "positional_embedding" in state and "text.positional_embedding" in ours:
@@ -203,6 +208,6 @@ def _rename_weights(
     for name in ("logit_scale", "logit_bias"):  # a number or a vector of one
         if name in state and name in ours and state[name].numel() == ours[name].numel():
             state[name] = state[name].reshape(ours[name].shape)
-    # Counted anew by transformers 4.31 and later.
+    # Recomputed by transformers 4.31 and later.
     state.pop("text.transformer.embeddings.position_ids", None)
     return state

@@ -1,4 +1,4 @@
-"""open_clip checkpoints as folders that carry all that is needed to use them.
+"""Save and load open_clip checkpoints as folders that contain everything needed to use them.
 
     open_clip_config.json          architecture with its activation, and preprocessing
     open_clip_model.safetensors    weights
@@ -6,8 +6,8 @@
     tokenizer.json, …              tokenizer, where the model has one of transformers
     caramel.json                   name, hash of the weights, versions of the training data
 
-open_clip reads the folder as ``local-dir:FOLDER``. A config that does not state its activation
-is refused: QuickGELU weights in a GELU model give wrong figures without any error.
+open_clip reads the folder as ``local-dir:FOLDER``. A config that does not state its activation is refused:
+QuickGELU weights in a GELU model give silently wrong results.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CONFIG, WEIGHTS, VOCABULARY, CARD = (
     "bpe.txt.gz",
     "caramel.json",
 )
-# What open_clip and torch raise on a config of wrong types and sizes.
+# Errors of open_clip and torch on a config with wrong types or sizes.
 REFUSALS = (
     TypeError,
     ValueError,
@@ -50,7 +50,7 @@ REFUSALS = (
     AttributeError,
     MemoryError,
 )
-# What folders from the hub call their weights.
+# File names of weights in folders from the hub.
 WEIGHT_NAMES = (WEIGHTS, "open_clip_pytorch_model.safetensors", "open_clip_pytorch_model.bin")
 
 
@@ -66,19 +66,19 @@ def save_checkpoint(
     """Write a checkpoint folder; see the module's docstring.
 
     Args:
-        folder: where to write.
+        folder: folder to write.
         model: open_clip model whose weights are saved.
-        config: ``{"model_cfg": …, "preprocess_cfg": …}``; what the latter leaves open is written as it is
-            used here.
+        config: ``{"model_cfg": …, "preprocess_cfg": …}``; missing keys of the latter are written with their
+            defaults.
         vocabulary: bytes of ``bpe.txt.gz``, or None for open_clip's own.
-        card: what ``caramel.json`` says beside the hash of the weights.
-        tokenizer: the model's; one of transformers is written into the folder.
+        card: content of ``caramel.json``, except the hash of the weights.
+        tokenizer: the model's tokenizer; one of transformers is written into the folder.
     """
     from safetensors.torch import save_file
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    # Copies, since weights that share memory cannot be written.
+    # Copies, because weights that share memory cannot be written.
     state = {k: v.detach().to("cpu", copy=True).contiguous() for k, v in model.state_dict().items()}
     save_file(state, folder / WEIGHTS)
     _write_json(folder / CONFIG, complete_config(config, model))
@@ -95,11 +95,12 @@ def _write_json(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def build_model(config: Mapping[str, Any], where: str) -> torch.nn.Module:
-    """Return an untrained open_clip model of the config's architecture, in fp32; nothing is fetched but
-    the config of a text tower of transformers.
+    """Return an untrained open_clip model of the config's architecture, in fp32.
+
+    Nothing is downloaded except the config of a text tower of transformers.
 
     Raises:
-        BackendError: the config does not state ``quick_gelu``, or open_clip refuses it.
+        BackendError: the config does not state ``quick_gelu``, or open_clip rejects it.
     """
     from open_clip.coca_model import CoCa
     from open_clip.model import CLIP, CustomTextCLIP
@@ -107,8 +108,8 @@ def build_model(config: Mapping[str, Any], where: str) -> torch.nn.Module:
     model_cfg = json.loads(json.dumps(dict(config.get("model_cfg", {}))))
     if "quick_gelu" not in model_cfg:
         raise BackendError(
-            f"{where}: 'quick_gelu' is not stated in model_cfg. Say true for OpenAI weights and their "
-            f"fine-tunes, false otherwise; a wrong activation gives wrong figures silently."
+            f"{where}: 'quick_gelu' is missing in model_cfg. Set true for OpenAI weights and their "
+            f"fine-tunes, false otherwise; a wrong activation gives silently wrong results."
         )
     vision, text = model_cfg.get("vision_cfg", {}), model_cfg.get("text_cfg", {})
     if vision.get("timm_model_name"):
@@ -121,16 +122,16 @@ def build_model(config: Mapping[str, Any], where: str) -> torch.nn.Module:
         if text.get("hf_model_name"):
             from transformers import AutoConfig
 
-            # Refuses what needs code of its own; open_clip would let transformers ask whether to run it.
+            # Refuses models with custom code; open_clip would let transformers ask whether to run it.
             AutoConfig.from_pretrained(text["hf_model_name"], trust_remote_code=False)
         model: torch.nn.Module = model_class(**model_cfg)
     except OSError as error:  # from transformers, about the text tower's config
         raise BackendError(
-            f"{where}: the config of text tower {text.get('hf_model_name')!r} cannot be had: {get_first_line(error)}. "
-            f"Set HF_HUB_OFFLINE=0 to fetch it."
+            f"{where}: the config of text tower {text.get('hf_model_name')!r} is not available: "
+            f"{get_first_line(error)}. Set HF_HUB_OFFLINE=0 to download it."
         ) from error
     except REFUSALS as error:
-        raise BackendError(f"{where}: open_clip refuses the model config: {error!r}") from error
+        raise BackendError(f"{where}: open_clip rejects the model config: {error!r}") from error
     return model
 
 
@@ -138,7 +139,7 @@ def read_config(path: Path) -> dict[str, Any]:
     """Return an ``open_clip_config.json``.
 
     Raises:
-        BackendError: it is broken, or has no ``model_cfg`` with its two towers.
+        BackendError: it is invalid, or has no ``model_cfg`` with both towers.
     """
     config = read_text_as_json(path)
     model_cfg = config.get("model_cfg") if isinstance(config, dict) else None
@@ -152,11 +153,13 @@ def read_config(path: Path) -> dict[str, Any]:
         if not right
     ]
     if wrong:
-        raise BackendError(f"Config {str(path)!r} is broken: {'; '.join(wrong)}. Make or fetch it again.")
+        raise BackendError(
+            f"Config {str(path)!r} is invalid: {'; '.join(wrong)}. Create or download it again."
+        )
     if text.get("hf_model_name") and not text.get("hf_tokenizer_name"):
         raise BackendError(
-            f"Config {str(path)!r} names the text tower {text['hf_model_name']!r}, but no tokenizer for it: state "
-            f"'hf_tokenizer_name' in text_cfg."
+            f"Config {str(path)!r} names the text tower {text['hf_model_name']!r}, but no tokenizer for it: "
+            f"set 'hf_tokenizer_name' in text_cfg."
         )
     return {"model_cfg": model_cfg, "preprocess_cfg": preprocess}
 
@@ -164,7 +167,7 @@ def read_config(path: Path) -> dict[str, Any]:
 def _iter_checked_values(
     model_cfg: Mapping[str, Any], text: Mapping[str, Any], preprocess: Any
 ) -> Iterator[tuple[str, Any, bool]]:
-    """Give key, value, and whether it is one, of all that is used before open_clip has seen it, or as it is."""
+    """Yield key, value and validity of all values that open_clip does not check before they are used."""
     quick, options = model_cfg.get("quick_gelu"), text.get("tokenizer_kwargs")
     yield "quick_gelu", quick, quick is None or isinstance(quick, bool)
     yield "tokenizer_kwargs", options, options is None or isinstance(options, dict)
@@ -187,24 +190,24 @@ def _is_number(value: Any) -> bool:
 def read_folder(
     folder: Path, says: Mapping[str, bool | None] | None = None, name: str | None = None
 ) -> tuple[dict[str, Any], Path]:
-    """Return the config of a checkpoint folder, with its activation, and the file of its weights.
+    """Return the config of a checkpoint folder, including its activation, and the path of its weights.
 
     Args:
         folder: the folder.
-        says: what further sources say of the activation.
-        name: the spec's name of it, for messages; None: its path.
+        says: what further sources state about the activation.
+        name: the spec's name of the folder, for messages; None: its path.
 
     Raises:
-        BackendError: a file is missing, the config is broken, or the activation is not established.
+        BackendError: a file is missing, the config is invalid, or the activation is not established.
     """
     name = name or str(folder)
     weight_files = [folder / file for file in WEIGHT_NAMES if (folder / file).is_file()]
     if not weight_files or not (folder / CONFIG).is_file():
         lacking = CONFIG if weight_files else WEIGHTS
-        raise BackendError(f"No checkpoint at {name!r}: {lacking} is missing. Run `dvc repro` to make it.")
+        raise BackendError(f"No checkpoint at {name!r}: {lacking} is missing. Run `dvc repro` to create it.")
     config = read_config(folder / CONFIG)
     cure = (
-        f"State 'quick_gelu' in model_cfg, or write '{name}?quick_gelu=true' for QuickGELU ({OPENAI}) or "
+        f"Set 'quick_gelu' in model_cfg, or write '{name}?quick_gelu=true' for QuickGELU ({OPENAI}) or "
         f"'{name}?quick_gelu=false' for GELU ({OTHERS})."
     )
     stated = {CONFIG: config["model_cfg"].get("quick_gelu"), **(says or {})}
@@ -222,8 +225,8 @@ def load_checkpoint(
     """Return the model of a checkpoint folder, in evaluation mode; arguments as in ``read_folder``.
 
     Raises:
-        BackendError: a file is missing or broken, the weights are not those that ``caramel.json`` states or do
-            not fit the config, its activation is not established, or the device cannot be used.
+        BackendError: a file is missing or damaged, the weights do not match ``caramel.json`` or the config,
+            the activation is not established, or the device cannot be used.
         ResourceError: the model does not fit onto the device.
     """
     folder = Path(os.path.realpath(folder))
@@ -237,21 +240,21 @@ def load_checkpoint(
 
 
 def _check_weights(path: Path, weights: Path) -> None:
-    """Raise BackendError if the weights are not those that the card was written for; there may be no card.
+    """Raise a BackendError if the weights do not match the hash in the card; there may be no card.
 
-    It is of caramel's own file of weights alone.
+    The card covers only caramel's own file of weights.
     """
     if weights.name != WEIGHTS or not path.exists():
         return
     card = read_text_as_json(path)
     if not isinstance(card, dict):
-        raise BackendError(f"{str(path)!r} is broken: it is no JSON object. Make or fetch it again.")
+        raise BackendError(f"{str(path)!r} is damaged: it is not a JSON object. Create or download it again.")
     stated = card.get("weights_sha256")
     if stated is not None and stated != compute_file_hash(weights):
         raise BackendError(
-            f"Weights {str(weights)!r} are not those that {str(path)!r} states: its weights_sha256 is {stated!r}. "
-            f"They are broken or were replaced: make or fetch the checkpoint again, or remove the card if you "
-            f"replaced them."
+            f"Weights {str(weights)!r} do not match {str(path)!r}: its weights_sha256 is {stated!r}. They "
+            f"are damaged or were replaced: create or download the checkpoint again, or remove the card if "
+            f"you replaced them."
         )
 
 

@@ -1,4 +1,4 @@
-"""An open_clip model with the tokenizer and the preprocessing that its config names, as open_clip has them."""
+"""Assemble an open_clip model with the tokenizer and the preprocessing of its config, as open_clip does."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import torch
     from PIL import Image
 
-LARGEST_SIDE = 2**14  # pixels of a picture as a model takes it
-# Any of these makes a folder one of a tokenizer of transformers.
+LARGEST_SIDE = 2**14  # largest side in pixels of a model's input
+# A folder with any of these files contains a tokenizer of transformers.
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 
-LARGEST_VOCABULARY = 2**24  # bytes, unpacked; open_clip's own has 3 million
+LARGEST_VOCABULARY = 2**24  # bytes, uncompressed; open_clip's own has 3 million
 ENTRIES = 49408  # tokens of open_clip's own vocabulary, which is OpenAI's
 
 
@@ -36,25 +36,25 @@ class Clip:
     to_pixels: Callable[[Image.Image], Image.Image]  # resize and crop
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
-    config: Mapping[str, Any]  # with all of the preprocessing, including what is by default
+    config: Mapping[str, Any]  # with all of the preprocessing, including defaults
     vocabulary: str | None  # hash of the tokenizer's own files, None for open_clip's own
-    padding: int = 0  # id of the tokens that fill a row
+    padding: int = 0  # id of the padding token
 
 
 class Tokenizer(NamedTuple):
-    """How a model's texts become tokens."""
+    """A function from texts to tokens, and facts about the tokens."""
 
     tokenize: Callable[[list[str]], torch.Tensor]
     content: str | None
     padding: int
-    highest: int  # number of the last token of its vocabulary
+    highest: int  # id of the last token of its vocabulary
 
 
 def complete_config(config: Mapping[str, Any], model: Any) -> dict[str, Any]:
-    """Return the config with all of its preprocessing, as JSON has it.
+    """Return the config with all of its preprocessing, as JSON.
 
-    As in open_clip, what it leaves open is OpenAI's (bicubic, shortest side, its mean and standard
-    deviation), and the size is that of the image tower.
+    As in open_clip, missing keys have OpenAI's values (bicubic, shortest side, its mean and standard
+    deviation), and the size is the image tower's.
     """
     from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 
@@ -65,17 +65,17 @@ def complete_config(config: Mapping[str, Any], model: Any) -> dict[str, Any]:
 
 
 def assemble_clip(model: Any, config: Mapping[str, Any], vocabulary: Path | None) -> Clip:
-    """Return the model with the tokenizer and the preprocessing that its config names.
+    """Return the model with the tokenizer and the preprocessing of its config.
 
     Args:
         model: an open_clip model.
         config: ``{"model_cfg": …, "preprocess_cfg": …}``.
-        vocabulary: ``bpe.txt.gz``, used where it is there; a tokenizer of transformers is read from the
-            same folder where it is there, else from the hub or its cache. None: there is no folder.
+        vocabulary: path of ``bpe.txt.gz``, used if it exists. A tokenizer of transformers is read from the
+            same folder if there is one, else from the hub or its cache. None: there is no folder.
 
     Raises:
-        BackendError: the tokenizer cannot be had or draws by lot, the config does not say at which of its tokens a
-            text is pooled, or the preprocessing is none.
+        BackendError: the tokenizer is not available or samples tokens at random, the config does not state at
+            which token a text is pooled, or the preprocessing is invalid.
     """
     from open_clip.transform import PreprocessCfg, image_transform_v2
 
@@ -86,12 +86,12 @@ def assemble_clip(model: Any, config: Mapping[str, Any], vocabulary: Path | None
         transform = image_transform_v2(preprocess, is_train=False)
     except (AssertionError, TypeError, ValueError) as error:
         raise BackendError(
-            f"open_clip refuses the preprocessing {config['preprocess_cfg']!r}: interpolation is bicubic or "
-            f"bilinear, resize_mode shortest, longest or squash."
+            f"open_clip rejects the preprocessing {config['preprocess_cfg']!r}: interpolation must be "
+            f"bicubic or bilinear, resize_mode shortest, longest or squash."
         ) from error
 
     def resize_and_crop(image: Image.Image) -> Image.Image:
-        # All but the last two steps, to tensor and normalise, which are done in batches.
+        # All steps except the last two (to tensor, normalise), which are done in batches.
         for step in transform.transforms[:-2]:
             image = step(image)
         return image
@@ -104,14 +104,14 @@ def assemble_clip(model: Any, config: Mapping[str, Any], vocabulary: Path | None
 
 
 def _check_size(size: Any) -> None:
-    """Raise a BackendError if pictures cannot be brought to the model's image size."""
+    """Raise a BackendError if images cannot be resized to the model's image size."""
     sides = size if isinstance(size, list) else [size]
     if len(sides) not in (1, 2) or not all(type(side) is int and 1 <= side <= LARGEST_SIDE for side in sides):
         raise BackendError(f"The model's image size is {size!r}: it must be from 1 to {LARGEST_SIDE} pixels.")
 
 
 def build_tokenizer(config: Mapping[str, Any], vocabulary: Path | None) -> Tokenizer:
-    """Return the tokenizer that a config names; arguments and errors as of ``assemble``, but for the preprocessing."""
+    """Return the tokenizer of a config; arguments and errors as in ``assemble_clip``, without the preprocessing."""
     text = config["model_cfg"].get("text_cfg", {})
     tokenizer = _create_tokenizer(text, vocabulary)
     _check_pooling(text, tokenizer)
@@ -126,8 +126,8 @@ def _create_tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> Token
     options = dict(text.get("tokenizer_kwargs") or {})
     if options.get("reduction_mask"):
         raise BackendError(
-            f"tokenizer_kwargs states reduction_mask {options['reduction_mask']!r}, with which open_clip trains on some of "
-            f"the tokens of a long text, drawn by lot. Remove it: then a long text is cut."
+            f"tokenizer_kwargs has reduction_mask {options['reduction_mask']!r}, with which open_clip trains "
+            f"on a random sample of the tokens of a long text. Remove it: a long text is then truncated."
         )
     if vocabulary is not None and vocabulary.exists():
         with translate_load_errors(str(vocabulary)):
@@ -135,8 +135,9 @@ def _create_tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> Token
             custom = SimpleTokenizer(bpe_path=str(vocabulary), context_length=length, **options)
         if custom.vocab_size != text.get("vocab_size", ENTRIES):
             raise BackendError(
-                f"{str(vocabulary)!r} has {custom.vocab_size} tokens, and the config of the model states "
-                f"{text.get('vocab_size', ENTRIES)}: it is broken, or of another model. Make or fetch it again."
+                f"{str(vocabulary)!r} has {custom.vocab_size} tokens, but the config of the model states "
+                f"{text.get('vocab_size', ENTRIES)}: it is damaged, or belongs to another model. Create or "
+                f"download it again."
             )
         return Tokenizer(custom, compute_file_hash(vocabulary), 0, custom.vocab_size - 1)
     if text.get("hf_tokenizer_name"):
@@ -145,29 +146,29 @@ def _create_tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> Token
         default = SimpleTokenizer(context_length=length, **options)
     if has_own_vocabulary(text):
         raise BackendError(
-            f"The config states {text['vocab_size']} tokens, open_clip's own vocabulary has "
+            f"The config states {text['vocab_size']} tokens, but open_clip's own vocabulary has "
             f"{default.vocab_size}: the model has a vocabulary of its own, and {vocabulary} is missing."
         )
     return Tokenizer(default, None, 0, default.vocab_size - 1)
 
 
 def _check_vocabulary(path: Path) -> None:
-    """Raise a BackendError if the file, unpacked, is larger than any vocabulary: it would fill the memory."""
+    """Raise a BackendError if the uncompressed file is larger than any vocabulary: it would fill the memory."""
     with gzip.open(path) as stream:
         if len(stream.read(LARGEST_VOCABULARY + 1)) > LARGEST_VOCABULARY:
             raise BackendError(
-                f"{str(path)!r} holds more than {LARGEST_VOCABULARY:,} bytes, which no vocabulary does. Make or "
-                f"fetch it again."
+                f"{str(path)!r} contains more than {LARGEST_VOCABULARY:,} bytes, which no vocabulary does. "
+                f"Create or download it again."
             )
 
 
 def has_own_vocabulary(text: Mapping[str, Any]) -> bool:
-    """Return whether a text config is of a model with a ``bpe.txt.gz`` of its own."""
+    """Return whether a text config belongs to a model with its own ``bpe.txt.gz``."""
     return not text.get("hf_tokenizer_name") and text.get("vocab_size", ENTRIES) < ENTRIES
 
 
 def get_tokenizer_source(text: Mapping[str, Any], vocabulary: Path | None) -> str:
-    """Return the folder or the hub's name of a tokenizer of transformers."""
+    """Return the folder or the hub name of a tokenizer of transformers."""
     folder = vocabulary.parent if vocabulary is not None else None
     if folder is not None and any((folder / file).is_file() for file in TOKENIZER_FILES):
         return str(folder)
@@ -193,7 +194,8 @@ def _load_hf_tokenizer(
             )
         except (OSError, ValueError, ImportError) as error:
             raise BackendError(
-                f"Tokenizer {source!r} cannot be had: {get_first_line(error)}. Set HF_HUB_OFFLINE=0 to fetch it from the hub."
+                f"Tokenizer {source!r} is not available: {get_first_line(error)}. Set HF_HUB_OFFLINE=0 to "
+                f"download it from the hub."
             ) from error
     inner = hf_tokenizer.tokenizer
     padding = 0 if inner.pad_token_id is None else inner.pad_token_id
@@ -201,32 +203,32 @@ def _load_hf_tokenizer(
 
 
 def _check_pooling(text: Mapping[str, Any], tokenizer: Tokenizer) -> None:
-    """Raise a BackendError if texts would be pooled where nothing says that they should be.
+    """Raise a BackendError if it is not known at which token texts should be pooled.
 
-    By default open_clip pools at the highest token of a text. That is the end token, unless the vocabulary goes on
-    after it: with tokens that were added, a text would be pooled at the first of them.
+    By default open_clip pools at the token of a text with the highest id. That is the end token, unless
+    tokens were added to the vocabulary: a text would then be pooled at its first added token.
     """
     if text.get("hf_model_name") or text.get("embed_cls"):
-        return  # pooled by the tower of transformers; at a place of its own
+        return  # pooled by transformers' tower, or at a class token
     with translate_load_errors("the tokenizer"):
         row: list[int] = tokenizer.tokenize([TEXT])[0].tolist()
     tokens = f"the tokens of {TEXT!r} are {[number for number in row if number != tokenizer.padding]}"
     if text.get("pool_type") == "eos" and text.get("eos_id", 2) not in row:
         raise BackendError(
-            f"text_cfg pools a text at the token {text.get('eos_id', 2)}, and the tokenizer ends none with it: {tokens}. "
-            f"Every text would be pooled at its start. State the end token as 'eos_id'."
+            f"text_cfg pools a text at the token {text.get('eos_id', 2)}, but the tokenizer ends no text "
+            f"with it: {tokens}. Every text would be pooled at its start. Set 'eos_id' to the end token."
         )
     if "pool_type" not in text and max(row) < tokenizer.highest:
         raise BackendError(
-            f"text_cfg states no 'pool_type', so that open_clip pools a text at its highest token, and the tokenizer has "
-            f"higher ones than that which ends a text, up to {tokenizer.highest}: {tokens}. State "
+            f"text_cfg has no 'pool_type', so open_clip pools a text at its highest token, but the tokenizer "
+            f"has higher tokens than the end token, up to {tokenizer.highest}: {tokens}. Set "
             f'"pool_type": "eos" and the end token as "eos_id", or "pool_type": "argmax" if it was trained '
             f"with the highest."
         )
 
 
 def _hash_tokenizer(tokenizer: Any) -> str:
-    """Return a hash of a tokenizer of transformers, without the lengths that are set anew at each call."""
+    """Return a hash of a tokenizer of transformers, without the lengths that are set at each call."""
     fast = getattr(tokenizer, "backend_tokenizer", None)
     state = json.loads(fast.to_str()) if fast is not None else tokenizer.get_vocab()
     stable_state = {key: value for key, value in state.items() if key not in ("truncation", "padding")}

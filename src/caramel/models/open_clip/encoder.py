@@ -1,4 +1,4 @@
-"""open_clip models as dual encoders: batches in, unit vectors out."""
+"""Use open_clip models as dual encoders: batches in, unit vectors out."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def decode_images(clip: Clip, images: Sequence[bytes]) -> npt.NDArray[np.uint8]:
-    """Return pixels, shape (n, 3, size, size), resized and cropped as the model wants them.
+    """Return pixels, shape (n, 3, size, size), resized and cropped as the model needs them.
 
     Raises:
-        DataError: a picture does not decode; the message gives its place in the sequence.
+        DataError: an image does not decode; the message gives its index.
     """
 
     def decode_pixels(index: int) -> npt.NDArray[np.uint8]:
@@ -39,10 +39,10 @@ def decode_images(clip: Clip, images: Sequence[bytes]) -> npt.NDArray[np.uint8]:
 
 
 def normalise_pixels(clip: Clip, pixels: torch.Tensor) -> torch.Tensor:
-    """Return pixels (n, 3, size, size) in the model's own range, where they are."""
+    """Return pixels (n, 3, size, size), normalised for the model, on the device where they are."""
     import torch
 
-    # A copy that blocks would wait for all that the GPU has to do.
+    # A blocking copy would wait for all pending work of the GPU.
     mean, std = (
         torch.tensor(v).view(1, 3, 1, 1).to(pixels.device, non_blocking=True) for v in (clip.mean, clip.std)
     )
@@ -50,14 +50,14 @@ def normalise_pixels(clip: Clip, pixels: torch.Tensor) -> torch.Tensor:
 
 
 def encode_image(clip: Clip, stack: torch.Tensor) -> torch.Tensor:
-    """Return unit vectors (n, d) of pixels (n, 3, size, size), or of what has been encoded already, (n, d)."""
+    """Return unit vectors (n, d) of pixels (n, 3, size, size), or of features (n, d) that were computed before."""
     return stack if stack.ndim == 2 else compute_image_vectors(clip.model, normalise_pixels(clip, stack))
 
 
 def encode_text(clip: Clip, tokens: torch.Tensor, columns: int | None = None) -> torch.Tensor:
-    """Return unit vectors (n, d) of tokens (n, context); padding is computed on only where it matters.
+    """Return unit vectors (n, d) of tokens (n, context); padding is computed only where it matters.
 
-    ``columns`` is what ``needed_columns`` says of the tokens, where that is known already.
+    ``columns`` is the result of ``count_needed_columns`` for the tokens, if it is known already.
     """
     return compute_text_vectors(clip.model, tokens, columns)
 
@@ -65,14 +65,14 @@ def encode_text(clip: Clip, tokens: torch.Tensor, columns: int | None = None) ->
 class ClipEncoder:
     """A ``DualEncoder`` over an open_clip model; the score of a pair is the cosine of its vectors.
 
-    SigLIP's own score is the sigmoid of scale · cosine + bias, one scale and one bias for all pairs, which
+    SigLIP's own score is the sigmoid of scale · cosine + bias, with one scale and one bias for all pairs. It
     orders pairs as the cosine does. CoCa is scored by its contrastive vectors, not by its decoder.
 
     Args:
         clip: the model with its tokenizer and preprocessing.
         device: cpu, cuda or cuda:N.
         precision: fp32, bf16 or fp16, or ``auto``.
-        name: what tables call the model.
+        name: name of the model in tables.
     """
 
     def __init__(self, clip: Clip, device: str, precision: str, name: str) -> None:
@@ -82,7 +82,7 @@ class ClipEncoder:
 
     @cached_property
     def identity(self) -> Identity:
-        """What determines the embeddings."""
+        """Return what determines the embeddings."""
         return {
             "family": "open_clip",
             "versions": get_package_versions("open_clip_torch", "timm", "torchvision", "transformers"),
@@ -107,9 +107,9 @@ class ClipEncoder:
         )
 
     def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d), n may be 0; captions share batches with those of their length.
+        """Return unit vectors, shape (n, d), n may be 0; captions share batches with captions of the same length.
 
-        Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
+        Texts with equal tokens have bitwise equal vectors, so that they tie.
         """
         import torch
 
@@ -149,7 +149,8 @@ class ClipEncoder:
     def _use_inference_context(self) -> Iterator[None]:
         import torch
 
-        # Not inference_mode: a model that is still trained may keep a tensor of this pass, and learn through it later.
+        # Not inference_mode: a model in training may keep a tensor of this pass and later compute gradients
+        # through it.
         with torch.no_grad(), use_precision(self._device, self._precision):
             yield
 

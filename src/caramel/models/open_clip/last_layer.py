@@ -1,9 +1,10 @@
-"""A transformer's last layer computed at the one place that is pooled, for vectors that depend on no other.
+"""Compute a transformer's last layer only at the pooled position, for vectors that depend on no other output.
 
-Of the last layer's outputs a vector takes one: the class token's, or the end token's. Keys and values of all places are
-needed for it; query, output projection and the layers of its MLP, ten twelfths of the products, are needed there alone. The result is
-that of the whole layer, up to the order in which sums are taken. That order depends on the number of rows, so it is done in
-training alone: vectors that are kept must not depend on what was encoded with them.
+A vector uses one output of the last layer: the class token's, or the end token's. It needs the keys and
+values of all positions. Query, output projection and the layers of the MLP, ten twelfths of the products, are
+needed at that position alone. The result equals the whole layer's, except for the order of summation. The
+order depends on the number of rows. This is therefore used in training alone: cached vectors must not depend
+on what was encoded with them.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ if TYPE_CHECKING:
 def compute_pooled_output(
     transformer: Any, x: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor | None
 ) -> torch.Tensor:
-    """Return ``transformer(x, attn_mask=mask)`` at one place of each row, (n, width); without a gradient by the whole layer.
+    """Return ``transformer(x, attn_mask=mask)`` at one position of each row, (n, width).
+
+    Without a gradient, the whole layer is computed.
 
     Args:
-        transformer: of open_clip.
+        transformer: transformer of open_clip.
         x: (n, columns, width).
         positions: (n,) column of each row.
-        mask: what is added to the logits of attention: (columns, columns), of each row its own, or None.
+        mask: added to the logits of attention: (columns, columns), one mask per row, or None.
     """
     import torch
 
@@ -35,7 +38,7 @@ def compute_pooled_output(
     for layer in first:
         x = layer(x, attn_mask=mask)
     keys = last.ln_1(x)
-    if mask is not None:  # of each head of each row
+    if mask is not None:  # one mask per head of each row
         mask = mask.to(keys.dtype)[positions][:, None].repeat_interleave(last.attn.num_heads, 0)
     attended, _ = last.attn(keys[rows, positions][:, None], keys, keys, need_weights=False, attn_mask=mask)
     out: torch.Tensor = x[rows, positions] + last.ls_1(attended[:, 0])
@@ -44,10 +47,10 @@ def compute_pooled_output(
 
 
 def compute_tower_vectors(tower: Any, pixels: torch.Tensor) -> torch.Tensor:
-    """Return ``tower(pixels)`` of an image tower, (n, d): after its projection, if it has one, and of any length.
+    """Return ``tower(pixels)`` of an image tower, (n, d): after its projection, if it has one, and not normalised.
 
     Args:
-        tower: of open_clip, of any make.
+        tower: image tower of open_clip, of any type.
         pixels: (n, 3, height, width).
     """
     import torch
@@ -80,7 +83,7 @@ def compute_image_vectors(model: Any, pixels: torch.Tensor) -> torch.Tensor:
 
 
 def _is_plain(transformer: Any) -> bool:
-    """Return whether the last layer can be taken apart."""
+    """Return whether the last layer can be computed at one position."""
     from open_clip.transformer import ResidualAttentionBlock, Transformer
 
     if type(transformer) is not Transformer or transformer.grad_checkpointing or not transformer.batch_first:

@@ -1,7 +1,7 @@
-"""open_clip models by spec: names and tags, local files, folders, the hub; see ``specs``.
+"""Load open_clip models by spec: names and tags, local files, folders, the hub; see ``models.specs``.
 
-A model is resolved before it is loaded: its config, its activation and where its weights lie. What is not
-there is told without loading anything.
+A model is resolved before it is loaded: its config, its activation and the path of its weights. Missing parts
+are reported without loading anything.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def load_open_clip(target: str, *, device: str, precision: str, name: str) -> Cl
     """Return the dual encoder of a target.
 
     Raises:
-        BackendError: it is unknown, missing, broken, its activation is not established, or it cannot be
-            fetched.
+        BackendError: it is unknown, missing or damaged, its activation is not established, or it cannot be
+            downloaded.
         ResourceError: it does not fit onto the device.
     """
     device = resolve_device(device)
@@ -54,14 +54,14 @@ def load_open_clip(target: str, *, device: str, precision: str, name: str) -> Cl
 
 
 def list_open_clip_problems(target: str) -> list[str]:
-    """Return what keeps the model from being loaded, without loading or fetching it."""
+    """Return the reasons why the model cannot be loaded, without loading or downloading it."""
     try:
         plain, quick = split_quick_gelu_option(target)
         folder = _find_folder(plain, fetch=False)
         if folder is not None:
             config = read_folder(folder, _collect_quick_gelu_claims(plain, folder, quick), plain)[0]
         elif plain.startswith(HUB):
-            return []  # fetched when it is loaded
+            return []  # downloaded when it is loaded
         else:
             resolved = resolve_named_model(target)
             config = resolved.config
@@ -70,7 +70,8 @@ def list_open_clip_problems(target: str) -> list[str]:
         _check_text_tower(config, folder)
         text = config["model_cfg"]["text_cfg"]
         vocabulary = _get_vocabulary_path(folder)
-        # Built, to see whether it contradicts the config, unless it is one of the hub, which would be fetched.
+        # Builds the tokenizer, to see whether it contradicts the config; not for one of the hub, which would
+        # be downloaded.
         if not text.get("hf_tokenizer_name") or Path(get_tokenizer_source(text, vocabulary)).is_dir():
             build_tokenizer(config, vocabulary)
     except BackendError as error:
@@ -103,12 +104,12 @@ def open_target(target: str, device: str = "cpu") -> Clip:
 def adopt_pretrained(
     *unused: object, pretrained: str | None, out: Path, **settings: object
 ) -> list[tuple[int, str, float]]:
-    """Write a checkpoint folder from any open_clip model: a target as of ``load_open_clip``.
+    """Write a checkpoint folder from any open_clip model; the target is one of ``load_open_clip``.
 
-    Takes and ignores what a backend that trains needs; returns an empty learning curve.
+    Arguments of backends that train are accepted and ignored; the returned learning curve is empty.
 
     Raises:
-        BackendError: none is given; else as in ``load_open_clip``.
+        BackendError: no target is given; otherwise as in ``load_open_clip``.
     """
     if not pretrained:
         raise BackendError(
@@ -126,9 +127,9 @@ def adopt_pretrained(
 
 
 def _find_folder(plain: str, *, fetch: bool) -> Path | None:
-    """Return the folder of a checkpoint: one of the user's, or the cached snapshot of a hub repository.
+    """Return the folder of a checkpoint: a local one, or the cached snapshot of a hub repository.
 
-    None for a repository that is not cached and may not be fetched now, and for names of open_clip.
+    None for a repository that is not cached and may not be downloaded now, and for names of open_clip.
     """
     if not plain.startswith(HUB):
         return Path(plain) if Path(plain).is_dir() else None
@@ -144,17 +145,17 @@ def _find_folder(plain: str, *, fetch: bool) -> Path | None:
 
 
 def _get_vocabulary_path(folder: Path | None) -> Path | None:
-    """Return where the vocabulary of a checkpoint folder lies, if it has one; None without a folder."""
+    """Return the path of the vocabulary in a checkpoint folder, if it has one; None without a folder."""
     return folder / VOCABULARY if folder is not None else None
 
 
 def _collect_quick_gelu_claims(plain: str, folder: Path, quick: bool | None) -> dict[str, bool | None]:
-    """Return what is said of the activation of a checkpoint folder beside its own config."""
+    """Return what sources other than its own config state about the activation of a checkpoint folder."""
     says: dict[str, bool | None] = {}
     if plain.startswith(HUB):
         stated = read_config(folder / CONFIG)["model_cfg"].get("quick_gelu")
         known = find_repo_quick_gelu(plain.removeprefix(HUB))
-        # The table states QuickGELU alone; where it says nothing, the repository may.
+        # The table states only QuickGELU; if it has no entry, the repository may state the activation.
         says["open_clip's table of weights"] = known if known or stated is None else None
     return {**says, format_option(quick): quick}
 
@@ -173,7 +174,7 @@ def _check_text_tower(config: dict[str, Any], folder: Path | None) -> None:
 
 
 def _load_published(model: Any, path: Path, target: str) -> None:
-    """Load weights under a tag as open_clip does, which knows their older formats."""
+    """Load weights of a tag as open_clip does, including their older formats."""
     import pickle
 
     from open_clip.factory import load_checkpoint as load_weights
@@ -183,7 +184,8 @@ def _load_published(model: Any, path: Path, target: str) -> None:
         load_weights(model, os.fspath(path), strict=True, weights_only=True)
     except (*CUT_OFF, SafetensorError, pickle.UnpicklingError, AttributeError) as error:
         raise BackendError(
-            f"Model {target!r}: open_clip cannot load {str(path)!r}: {get_first_line(error)}. Remove the file to fetch it again."
+            f"Model {target!r}: open_clip cannot load {str(path)!r}: {get_first_line(error)}. Remove the "
+            f"file to download it again."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""open_clip's names: ``NAME:TAG`` and ``NAME:FILE`` -> config, activation, and where the weights lie."""
+"""Resolve open_clip's names, ``NAME:TAG`` and ``NAME:FILE``, to config, activation and paths of weights."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from caramel.models.open_clip.checkpoints import CONFIG, read_config
 
 
 class ResolvedModel(NamedTuple):
-    """A model that is built from open_clip's config of a name."""
+    """A model to be built from open_clip's config of a name."""
 
     config: dict[str, Any]
     repo: str | None  # hub repository of a tag's weights, None for a local file
-    files: tuple[str, ...]  # names that they may have there, or the local file
+    files: tuple[str, ...]  # possible names of the file in the repository, or the local file
 
 
 def resolve_named_model(target: str) -> ResolvedModel:
-    """Return the model of ``NAME:TAG`` or ``NAME:FILE``; nothing is read or fetched but the config beside a
-    file.
+    """Return the model of ``NAME:TAG`` or ``NAME:FILE``.
+
+    Only the config beside a file is read; nothing is downloaded.
 
     Raises:
-        BackendError: the name or the tag is unknown, there is no such file, or the activation is not
+        BackendError: the name or the tag is unknown, the file does not exist, or the activation is not
             established.
     """
     import open_clip
@@ -53,17 +54,17 @@ def resolve_named_model(target: str) -> ResolvedModel:
         f"Unknown tag {rest!r} of open_clip model {name!r}.{_format_suggestion(rest, tags)} Tags of {name!r}: "
         f"{', '.join(tags) or 'none'}."
         + (f" Models with that tag: {', '.join(others)}." if others else "")
-        + f" A file of weights ends in one of {', '.join(ENDINGS)}."
+        + f" The name of a file of weights ends in one of {', '.join(ENDINGS)}."
     )
 
 
 def _format_unknown_model(plain: str, name: str, complete: bool) -> str:
-    """Return the message about a target of which the model is not known."""
+    """Return the message about a target with an unknown model."""
     import open_clip
 
     if not complete:
         return (
-            f"There is no folder {plain!r}. Expected NAME:TAG, NAME:FILE, a folder with {CONFIG}, or "
+            f"Folder {plain!r} does not exist. Expected NAME:TAG, NAME:FILE, a folder with {CONFIG}, or "
             f"hf-hub:OWNER/REPO."
         )
     return (
@@ -78,7 +79,7 @@ def _format_suggestion(word: str, choices: Sequence[str]) -> str:
 
 
 def _resolve_tag(name: str, tag: str, model_cfg: dict[str, Any], quick: bool | None) -> ResolvedModel:
-    """Return open_clip's own weights under a tag, with the preprocessing that they were trained with."""
+    """Return open_clip's own weights of a tag, with the preprocessing that they were trained with."""
     import open_clip
     from open_clip.constants import HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME
 
@@ -95,18 +96,19 @@ def _resolve_tag(name: str, tag: str, model_cfg: dict[str, Any], quick: bool | N
 def _resolve_file(name: str, file: str, model_cfg: dict[str, Any], quick: bool | None) -> ResolvedModel:
     """Return a local file of weights with the config of a name.
 
-    The preprocessing is that of the config beside the file, else the one that all published weights of
-    the name share, such as SigLIP's, else, where none are published, open_clip's for files: OpenAI's.
+    The preprocessing is taken from the first available source: the config beside the file; the preprocessing
+    that all published weights of the name share, such as SigLIP's; open_clip's default for files, which is
+    OpenAI's.
     """
     import open_clip
 
     path = Path(file)
     if path.is_dir():
         raise BackendError(
-            f"{file!r} is a folder. Name it alone where it holds {CONFIG}, else name a file in it."
+            f"{file!r} is a folder. Give the folder alone if it contains {CONFIG}, else a file in it."
         )
     if not path.is_file():
-        raise BackendError(f"'{name}:{file}': there is no file {file!r}.")
+        raise BackendError(f"'{name}:{file}': file {file!r} does not exist.")
     beside = path.with_name(CONFIG)
     given = read_config(beside) if beside.is_file() else {"model_cfg": {}, "preprocess_cfg": {}}
     base = name.removesuffix(QUICK)
@@ -126,10 +128,10 @@ def _resolve_file(name: str, file: str, model_cfg: dict[str, Any], quick: bool |
 
 
 def _get_shared_preprocessing(name: str, file: str) -> dict[str, Any]:
-    """Return the preprocessing of all published weights of a name, nothing where none are published.
+    """Return the preprocessing of all published weights of a name; empty if none are published.
 
     Raises:
-        BackendError: they differ, so that the name does not say it.
+        BackendError: the weights differ in it, so the name does not determine it.
     """
     import open_clip
 
@@ -145,12 +147,13 @@ def _get_shared_preprocessing(name: str, file: str) -> dict[str, Any]:
         for values, of in tags.items()
     ]
     raise BackendError(
-        f"'{name}:{file}': published weights of {name!r} were trained with images that were prepared in different ways, "
-        f"and nothing says which way this file's were:\n{format_items(ways)}\nWrite {str(Path(file).with_name(CONFIG))!r}: one of "
-        f"these as 'preprocess_cfg', and what open_clip.get_model_config({name!r}) gives as 'model_cfg'."
+        f"'{name}:{file}': published weights of {name!r} were trained with different preprocessing of "
+        f"images, and nothing states which one this file needs:\n{format_items(ways)}\nWrite "
+        f"{str(Path(file).with_name(CONFIG))!r} with one of these as 'preprocess_cfg', and with the result "
+        f"of open_clip.get_model_config({name!r}) as 'model_cfg'."
     )
 
 
 def format_option(quick: bool | None) -> str:
-    """Return the option of the spec as it was written."""
+    """Return the option as it is written in a spec."""
     return f"?quick_gelu={str(quick).lower()}"

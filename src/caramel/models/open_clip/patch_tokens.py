@@ -1,4 +1,4 @@
-"""Patches of open_clip's image towers beside their vectors; words are in ``trimming``."""
+"""Compute the projected patch tokens of open_clip's image towers; words are computed in ``text_padding``."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def explain_missing_tokens(model: Any) -> str:
 
     tower = model.visual
     if type(tower) is not VisionTransformer or tower.attn_pool is not None or tower.final_ln_after_pool:
-        return f"its image tower ({type(tower).__name__}) is no plain vision transformer"
+        return f"its image tower ({type(tower).__name__}) is not a plain vision transformer"
     if not has_end_token_pooling(model):
         return "its text tower does not pool at the end token"
     return ""
 
 
 def encode_image_patches(model: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return unit vectors (n, d) of pictures (n, 3, height, width), and their patches (n, patches, d) as they are projected.
+    """Return unit vectors (n, d) of images (n, 3, height, width), and their projected patches (n, patches, d).
 
-    The vectors are those of ``model.encode_image``. For models without a word from ``without_parts``.
+    The vectors are those of ``model.encode_image``. The model must pass ``explain_missing_tokens``.
     """
     from torch.nn.functional import normalize
 

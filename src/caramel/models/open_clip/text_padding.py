@@ -1,17 +1,17 @@
-"""open_clip's text towers without the columns of padding that cannot matter.
+"""Compute open_clip's text towers without the padding columns that do not affect the result.
 
-Captions fill a fifth of their columns on average. Which columns a text's vector can depend on is a matter of
-the tower:
+Captions fill a fifth of their columns on average. The columns that a text's vector can depend on are
+determined by the tower:
 
-    causal, pooled at the end token       what stands after the end token cannot be looked at: the batch is
+    causal, pooled at the end token       columns after the end token cannot be attended to: the batch is
     (CLIP, CustomTextCLIP)                cut after its last end token
     causal, class token at the end        padding is masked, with the mask one column late, and the class
     (CoCa)                                token keeps its own position: the columns in between are left out
-    all others                            every column counts: SigLIP, CLIPA and MobileCLIP look at padding,
-                                          and Hugging Face's towers see to it themselves
+    all others                            every column counts: SigLIP, CLIPA and MobileCLIP attend to padding,
+                                          and Hugging Face's towers handle padding themselves
 
-The result is that of ``model.encode_text`` on all columns, up to the order in which sums are taken. The
-module is not changed meanwhile, so threads may share it, and gradients flow as usual.
+The result equals ``model.encode_text`` on all columns, except for the order of summation. The module is not
+changed, so threads may share it, and gradients flow as usual.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def compute_text_vectors(model: Any, tokens: torch.Tensor, columns: int | None =
     """Return unit vectors (n, d) of tokens (n, context), n at least 1.
 
     Args:
-        model: of open_clip.
-        tokens: on its device.
-        columns: what ``needed_columns`` says of them, where that is known already: asked of tokens on a GPU, it waits
-            for all that the GPU has to do.
+        model: model of open_clip.
+        tokens: tokens on its device.
+        columns: result of ``count_needed_columns`` for the tokens, if it is known already. For tokens on a
+            GPU, computing it waits for all pending work of the GPU.
     """
     import torch
     from torch.nn.functional import normalize
@@ -54,10 +54,12 @@ def compute_text_vectors(model: Any, tokens: torch.Tensor, columns: int | None =
 def encode_text_words(
     model: Any, tokens: torch.Tensor, columns: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return what ``text_vectors`` does, the words (n, columns, d) as they are projected, and which columns are words
-    (n, columns).
+    """Return the vectors of ``compute_text_vectors``, the projected words, and a mask of words.
 
-    Neither the start token nor padding is one; the end token is. The model's tower pools there (``parts.without_parts``).
+    The shapes are (n, d), (n, columns, d) and (n, columns).
+
+    Start token and padding are not words; the end token is one. The model's tower must pool at the end token
+    (``patch_tokens.explain_missing_tokens``).
     """
     import torch
     from torch.nn.functional import normalize
@@ -72,7 +74,7 @@ def encode_text_words(
 
 
 def has_end_token_pooling(model: Any) -> bool:
-    """Return whether the text tower is causal, and a text's vector that of its end token."""
+    """Return whether the text tower is causal and a text's vector is its end token's."""
     tower = _find_causal_tower(model)
     return tower is not None and getattr(tower, "cls_emb", None) is None
 
@@ -91,12 +93,12 @@ def _project_text(tower: Any, x: torch.Tensor) -> torch.Tensor:
 
 
 def count_needed_columns(model: Any, tokens: torch.Tensor) -> int | None:
-    """Return after how many columns the batch is cut; None where the end tokens do not say it."""
+    """Return the number of columns that the batch needs; None if the end tokens do not determine it."""
     return int(compute_text_lengths(model, tokens).max()) if has_end_token_pooling(model) else None
 
 
 def compute_text_lengths(model: Any, tokens: torch.Tensor) -> torch.Tensor:
-    """Return how many columns of each text count (n,), at most all; a batch is cut after those of its longest text."""
+    """Return how many columns of each text count (n,); a batch is cut after the columns of its longest text."""
     import torch
 
     tower = _find_causal_tower(model)
@@ -110,7 +112,7 @@ def compute_text_lengths(model: Any, tokens: torch.Tensor) -> torch.Tensor:
 
 
 def _find_causal_tower(model: Any) -> Any:
-    """Return what holds the text tower's layers, where leaving columns out is exact, else None."""
+    """Return the part with the text tower's layers if leaving columns out is exact, else None."""
     from open_clip.coca_model import CoCa
     from open_clip.model import CLIP, CustomTextCLIP
     from open_clip.transformer import TextTransformer
@@ -132,7 +134,7 @@ def _find_causal_tower(model: Any) -> Any:
 
 
 def _get_pool_type(tower: Any) -> str:
-    """Return how the tower pools; ``CLIP`` carries its text tower's settings under names of its own."""
+    """Return the tower's pooling; ``CLIP`` has its text tower's settings under names of its own."""
     name: str = tower.text_pool_type if hasattr(tower, "text_pool_type") else tower.pool_type
     return name
 
@@ -158,7 +160,7 @@ def _embed_without_padding(tower: Any, tokens: torch.Tensor) -> tuple[torch.Tens
 
     x, mask = tower._embeds(tokens)  # the class token is the last column
     real = (tokens != tower.pad_id).any(0).nonzero()
-    # Whether the mask is one column late (released weights) or not, nothing after this one is looked at.
+    # Nothing after this column is attended to, whether the mask is one column late (released weights) or not.
     length = min(int(real.max()) + 2, tokens.shape[1]) if len(real) else 1
     columns = torch.tensor([*range(length), tokens.shape[1]], device=tokens.device)
     return x[:, columns], mask[:, columns][:, :, columns]

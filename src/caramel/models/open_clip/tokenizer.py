@@ -1,7 +1,7 @@
-"""A small byte-pair vocabulary in open_clip's format, learnt from captions.
+"""Learn a small byte-pair vocabulary in open_clip's format from captions.
 
-open_clip's own vocabulary of 49,408 entries would be most of a small model. The file is what
-``open_clip.tokenizer.SimpleTokenizer`` reads: a gzip of one header line and one merge per line.
+open_clip's own vocabulary of 49,408 entries would be most of a small model. The file has the format of
+``open_clip.tokenizer.SimpleTokenizer``: a gzip of one header line and one merge per line.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ def learn_merges(captions: Iterable[str], path: Path) -> Path:
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
-    # A letter that ends a word would get its number where a hash map, another one in each run, meets it first; pairs that are as
-    # frequent are merged in the order of their numbers (tokenizers, issue 1794). So these letters are there beforehand.
+    # The characters that end words are added beforehand. Otherwise each would get its number in the order of
+    # a hash map, which differs between runs, and pairs of equal frequency are merged in the order of their
+    # numbers (tokenizers, issue 1794).
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(
         special_tokens=[f"{letter}</w>" for letter in alphabet],

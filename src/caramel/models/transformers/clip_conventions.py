@@ -1,15 +1,17 @@
-"""Where CLIP's authors and transformers differ on the same weights, and no file says it: pooling and the crop.
+"""Follow CLIP's authors in pooling and crop, where transformers differs on the same weights and no file states it.
 
-**Pooling.** transformers pools at the first token with the number ``text_config.eos_token_id``. Configs that an old transformers wrote
-state 2, whatever the number is; for 2 it pools at the highest number in a text. That is the end token of OpenAI's
-vocabulary, until tokens are added to it: then a text is pooled at its first added token, and what follows that is
-never read. With a number that no text has, every text is pooled at its start, and all texts have one vector.
+**Pooling.** transformers pools at the first token whose id is ``text_config.eos_token_id``. Configs from an
+old transformers state 2, whatever the id is; for 2 it pools at the highest id in a text. That is the end
+token of OpenAI's vocabulary, until tokens are added to it. A text is then pooled at its first added token,
+and what follows is never read. With an id that no text contains, every text is pooled at its start, and all
+texts have the same vector.
 
-Here a text is pooled at the tokenizer's end token. Where tokens were not added, that is transformers' own vector.
+Here a text is pooled at the tokenizer's end token. If no tokens were added, this gives transformers' own
+vector.
 
-**Crop.** What an image is longer than the crop is cut off at both ends. Where that is an odd number of pixels, CLIP's authors
-and open_clip round half of it to an even number, transformers rounds it down. So of every fourth length the crop
-is another one by a pixel. Here it is that of CLIP's authors.
+**Crop.** The part of an image beyond the crop is cut off at both ends. If it is an odd number of pixels,
+CLIP's authors and open_clip round half of it to an even number, and transformers rounds it down. For every
+fourth length the crop therefore differs by a pixel. Here CLIP's authors are followed.
 """
 
 from __future__ import annotations
@@ -24,59 +26,66 @@ from caramel.models.loading.files import TEXT
 if TYPE_CHECKING:
     import torch
 
-LEGACY = 2  # what old configs state of any tokenizer
+LEGACY = 2  # stated by old configs for any tokenizer
 
 
 def find_end_token(config: Any, tokenizer: Any, name: str) -> int:
-    """Return the number of the token at which a text is pooled.
+    """Return the id of the token at which a text is pooled.
 
     Args:
-        config: of a CLIP of transformers.
-        tokenizer: the checkpoint's.
-        name: of the model, for messages.
+        config: config of a CLIP of transformers.
+        tokenizer: the checkpoint's tokenizer.
+        name: name of the model, for messages.
 
     Raises:
-        BackendError: the tokenizer does not end a text with its end token, or config and tokenizer contradict each other.
+        BackendError: the tokenizer does not end a text with its end token, or config and tokenizer contradict
+            each other.
     """
     stated, end = config.text_config.eos_token_id, tokenizer.eos_token_id
     row = tokenizer(TEXT)["input_ids"]
     if end is None or end not in row:
         raise BackendError(
-            f"Model {name!r}: its tokenizer ends no text with an end token (eos_token {tokenizer.eos_token!r}; the tokens "
-            f"of {TEXT!r} are {row}), and CLIP pools a text there. Save the tokenizer that it was trained with."
+            f"Model {name!r}: its tokenizer does not end texts with an end token (eos_token "
+            f"{tokenizer.eos_token!r}; the tokens of {TEXT!r} are {row}), but CLIP pools a text there. Save "
+            f"the tokenizer that it was trained with."
         )
     if stated == LEGACY:
         _check_legacy(tokenizer, end, name)
     elif stated != end:
         raise BackendError(
-            f"Model {name!r}: config.json states {stated!r} as eos_token_id of text_config, and its tokenizer ends texts "
-            f"with {end} ({tokenizer.eos_token!r}). transformers would pool a text at {stated!r}, or at its start where it "
-            f'has none. If it was trained to be pooled at the end token, state "eos_token_id": {end} in text_config; else '
+            f"Model {name!r}: config.json states {stated!r} as eos_token_id of text_config, but its "
+            f"tokenizer ends texts with {end} ({tokenizer.eos_token!r}). transformers would pool a text at "
+            f"{stated!r}, or at its start where it has none. If it was trained to be pooled at the end "
+            f'token, set "eos_token_id": {end} in text_config; otherwise '
             f"save the tokenizer that it was trained with."
         )
     return int(end)
 
 
 def _check_legacy(tokenizer: Any, end: int, name: str) -> None:
-    """Raise a BackendError unless the end token is the highest number but for tokens that were added."""
+    """Raise a BackendError unless the end token is the highest id except for added tokens."""
     added = set(tokenizer.added_tokens_decoder)
     above = [number for number in tokenizer.get_vocab().values() if number > end and number not in added]
     if end == LEGACY or above:
         raise BackendError(
-            f"Model {name!r}: config.json states {LEGACY} as eos_token_id of text_config, with which transformers pools a "
-            f"text at its highest token; {len(above):,} tokens of the vocabulary are above the one that ends a text, {end} "
-            f"({tokenizer.eos_token!r}). So it is not known at which it was trained to be pooled. "
+            f"Model {name!r}: config.json states {LEGACY} as eos_token_id of text_config, with which "
+            f"transformers pools a text at its highest token; {len(above):,} tokens of the vocabulary are above "
+            f"the one that ends a text, {end} ({tokenizer.eos_token!r}). The token at "
+            f"which it was trained to be pooled is therefore unknown. "
             + (
-                f'If at the end token, state "eos_token_id": {end} in text_config'
+                f'If it was the end token, set "eos_token_id": {end} in text_config'
                 if end != LEGACY
-                else "transformers reads 2 as said, whatever is meant"
+                else "transformers treats 2 in this way, even where it is the end token"
             )
             + ". Otherwise score it as a pair of functions: caramel.score((encode_images, encode_texts), …)."
         )
 
 
 def crop_as_clip(image_processor: Any) -> Any:
-    """Return a copy of a CLIP's image processor that crops where CLIP's authors do; of another class, itself."""
+    """Return a copy of a CLIP's image processor that crops as CLIP's authors do.
+
+    Processors of other classes are returned unchanged.
+    """
     if not type(image_processor).__name__.startswith("CLIPImageProcessor"):
         return image_processor
 
@@ -99,7 +108,7 @@ def pool_at_end(model: Any, inputs: Mapping[str, Any], end: int) -> torch.Tensor
     Args:
         model: a CLIP of transformers.
         inputs: ``input_ids`` and ``attention_mask``, both (n, width).
-        end: as of ``find_end_token``.
+        end: from ``find_end_token``.
     """
     import torch
 

@@ -1,11 +1,12 @@
-"""BLIP and BLIP-2 by their image-text contrastive (ITC) projections: a cosine, without the matching head.
+"""Score pairs by BLIP's and BLIP-2's image-text contrastive (ITC) projections: a cosine, without the matching head.
 
-So SugarCrepe++ scores them (github.com/Sri-Harsha/scpp, VLMs/test_BLIP.py and test_BLIP2.py, on LAVIS's feature
-extractors): the class place of BLIP's image, and of BLIP-2's 32 queries **the first**, each with the class place of the
-text. That is one vector for an image and one for a text, a dual encoder. BLIP-2's own ITC (Li et al. 2023, 3.1; LAVIS's
-``match_head="itc"``) takes the best of the queries: ``itc_max``, which has no one vector for an image.
+This is how SugarCrepe++ scores them (github.com/Sri-Harsha/scpp, VLMs/test_BLIP.py and test_BLIP2.py, on
+LAVIS's feature extractors). The image token is BLIP's class token, or **the first** of BLIP-2's 32 queries.
+It is compared with the class token of the text. There is one vector per image and one per text: a dual
+encoder. BLIP-2's own ITC (Li et al. 2023, 3.1; LAVIS's ``match_head="itc"``) uses the best of the queries:
+``itc_max``, which has no single image vector.
 
-Captions are brought to what both were trained on (``text_cleaning``).
+Captions are normalised as in the training of both models (``text_normalization``).
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ Inputs = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class _Projections:
-    """Both are not brought to unit length.
+    """Projections of a model; their vectors are not normalised.
 
     Attributes:
-        image: (model, pixel_values) -> (n, places, d): a class place, or a place for each query.
+        image: (model, pixel_values) -> (n, tokens, d): the class token, or one token per query.
         text: (model, input_ids and attention_mask) -> (n, d).
     """
 
@@ -93,16 +94,16 @@ PROJECTIONS: Mapping[str, _Projections] = {
 
 
 class ContrastiveProjections:
-    """Unit vectors of a model of transformers with contrastive projections.
+    """Compute unit vectors by a model of transformers with contrastive projections.
 
     Args:
-        model: of a type in ``PROJECTIONS``.
-        tokenizer: the checkpoint's.
-        image_processor: the checkpoint's.
+        model: model of a type in ``PROJECTIONS``.
+        tokenizer: the checkpoint's tokenizer.
+        image_processor: the checkpoint's image processor.
         device: cpu, cuda or cuda:N.
         precision: fp32, bf16 or fp16, or ``auto``.
-        name: what tables call the model.
-        family: as in a spec.
+        name: name of the model in tables.
+        family: name of the family, as in a spec.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class ContrastiveProjections:
 
     @cached_property
     def identity(self) -> Identity:
-        """What determines the vectors, and which of them are compared."""
+        """Return what determines the vectors, and which of them are compared."""
         return build_identity(
             self._family,
             self._model,
@@ -136,10 +137,10 @@ class ContrastiveProjections:
         )
 
     def encode_image_tokens(self, images: Sequence[bytes], batch_size: int | None) -> Embeddings:
-        """Return unit vectors (n, places, d) for encoded image files.
+        """Return unit vectors (n, tokens, d) for encoded image files.
 
         Raises:
-            DataError: a picture does not decode; the message gives its place in its batch.
+            DataError: an image does not decode; the message gives its index in its batch.
         """
         return run_in_batches(
             images,
@@ -152,7 +153,7 @@ class ContrastiveProjections:
         )
 
     def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
-        """Return unit vectors (n, d); texts that are equal to the tokenizer have equal ones, bit for bit."""
+        """Return unit vectors (n, d); texts with equal tokens have bitwise equal vectors."""
         return compute_distinct_rows(
             get_token_ids(self._tokenizer, clean_texts(texts, BLIP), self._length),
             lambda rows: pad_token_ids(rows, self._tokenizer.pad_token_id),
@@ -173,7 +174,7 @@ class ContrastiveProjections:
 
 
 class FirstTokenEncoder:
-    """A ``DualEncoder``: the cosine of an image's first place with the text."""
+    """A ``DualEncoder``: the cosine of an image's first token with the text."""
 
     def __init__(self, projections: ContrastiveProjections) -> None:
         self.name, self._projections = projections.name, projections
@@ -181,7 +182,7 @@ class FirstTokenEncoder:
 
     @property
     def identity(self) -> Identity:
-        """What determines the vectors."""
+        """Return what determines the vectors."""
         return self._projections.identity
 
     def encode_images(self, images: Sequence[bytes], batch_size: int | None) -> Embeddings:
@@ -190,14 +191,14 @@ class FirstTokenEncoder:
 
 
 class BestTokenMatcher:
-    """A ``Matcher``: the greatest cosine of any of an image's places with the text."""
+    """A ``Matcher``: the largest cosine of any of an image's tokens with the text."""
 
     def __init__(self, projections: ContrastiveProjections) -> None:
         self.name, self._projections = projections.name, projections
 
     @property
     def identity(self) -> Identity:
-        """What determines the scores."""
+        """Return what determines the scores."""
         return self._projections.identity
 
     def match_pairs(
@@ -210,7 +211,8 @@ class BestTokenMatcher:
     ) -> Floats:
         """Return the score of each pair (n,), in [-1, 1]; arguments as in ``interfaces.model.Matcher``.
 
-        Each image and each text is encoded once, and every sum taken in the same order: equal texts tie.
+        Each image and each text is encoded once, and all sums are computed in the same order: equal texts
+        tie.
         """
         image_tokens = self._projections.encode_image_tokens(images, batch_size).astype(np.float64)
         vectors = self._projections.encode_texts(texts, batch_size)
@@ -230,7 +232,7 @@ def _load_model(
     """Return the model of a folder or of OWNER/REPO.
 
     Raises:
-        BackendError: it is missing, broken, of another family, or has no projections.
+        BackendError: it is missing or damaged, belongs to another family, or has no projections.
     """
     import transformers
 
@@ -245,7 +247,7 @@ def _load_model(
 
 
 def _list_problems(family: str, target: str) -> list[str]:
-    """Return what keeps the model from being loaded, without loading it."""
+    """Return the reasons why the model cannot be loaded, without loading it."""
     return list_checkpoint_problems(target, types=MODEL_TYPES[family])
 
 

@@ -1,4 +1,4 @@
-"""The family ``dual``: models of transformers that embed images and texts into one space, told apart by their type."""
+"""Load models of the family ``dual``: models of transformers that embed images and texts."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def load_dual(target: str, *, device: str, precision: str, name: str) -> DualEnc
     """Return the dual encoder of a folder or of OWNER/REPO.
 
     Raises:
-        BackendError: it is missing, broken or of another family.
+        BackendError: it is missing or damaged, or belongs to another family.
     """
     load = load_last_token if check_type(target, ALL) in TYPES else load_towers
     return load(target, device=device, precision=precision, name=name)
 
 
 def list_dual_problems(target: str) -> list[str]:
-    """Return what keeps the model from being loaded, without loading it."""
+    """Return the reasons why the model cannot be loaded, without loading it."""
     problems = list_checkpoint_problems(target, types=ALL)
     typed = Path(target).is_dir() and all(
         line.startswith("no weights") for line in problems
-    )  # config.json is right
+    )  # config.json is valid
     if typed and read_model_type(target) in TYPES:
         problems = list_last_token_problems(target) or problems
     if not problems and typed and read_model_type(target) == "clip":
@@ -45,7 +45,7 @@ def list_dual_problems(target: str) -> list[str]:
 
 
 def _find_contradictions(target: str) -> list[str]:
-    """Return what config and tokenizer of a folder of CLIP say otherwise of the token at which a text is pooled."""
+    """Return contradictions between a CLIP folder's config and tokenizer about the token for pooling."""
     from transformers import AutoConfig
 
     try:

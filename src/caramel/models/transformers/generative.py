@@ -1,25 +1,25 @@
-"""Generative vision-language models as matchers: how likely a reply is, given the image.
+"""Use generative vision-language models as matchers: the score is the likelihood of a reply, given the image.
 
     vqascore:         log P(Yes | image, 'Does this figure show "caption"? Please answer yes or no.')
                       (Lin et al., ECCV 2024: Evaluating text-to-visual generation with image-to-text
-                      generation). InstructBLIP is asked 'Question: …' and for ``yes``, as they do.
+                      generation). InstructBLIP's prompt is 'Question: …' and its reply ``yes``, as theirs.
     vgptscore:        mean log P(token | image, tokens before it) over the caption and the token that ends it:
                       VisualGPTScore (Lin et al., ICML 2024: Revisiting the role of language priors in
-                      vision-language models). The user's turn holds the image and no words.
+                      vision-language models). The user's turn contains the image and no words.
     vgptscore_blind:  vgptscore corrected for the caption's own likelihood: log P(t | i) − α log P(t) with
                       α = 1, the pointwise mutual information. P(t) is the mean of P(t | n) over images n
                       of Gaussian noise.
     vgptscore_noise:  log P(t) alone, without any image: the row "VGPTScore Blind" of SugarCrepe++
                       (Dumpala et al. 2024, Table 19).
 
-Scores are logarithms of what the papers define: in the same order, and computed in double precision, so
-that captions of which a model is almost sure are still told apart. Where ``Yes`` is several tokens, its
-probability is the product of theirs. The token that ends the reply is no part of it, as in the paper; the
-authors' tool t2v_metrics counts it for LLaVA and InstructBLIP. P(t | i) is the geometric mean per token, as
-in that tool; the paper's formula is the product, which favours short captions.
+Scores are the logarithms of the papers' scores. They have the same order. They are computed in double
+precision, so that captions of which a model is almost certain remain distinguishable. If ``Yes`` is several
+tokens, its probability is the product of theirs. As in the paper, the token that ends the reply is not
+counted; the authors' tool t2v_metrics counts it for LLaVA and InstructBLIP. P(t | i) is the geometric mean
+per token, as in that tool; the paper's formula is the product, which favours short captions.
 
-Not fixed by the papers, and part of the ``identity``: the noise (``NOISE_…``), and the chat template of the
-checkpoint. The image is prepared as the checkpoint's own processor does.
+The papers do not define the noise (``NOISE_…``) and the chat template of the checkpoint; both are part of the
+``identity``. The image is prepared by the checkpoint's own processor.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
 QUESTION = 'Does this figure show "{}"? Please answer yes or no.'
 ALPHA = 1.0
 NOISE_IMAGES, NOISE_SEED = 3, 0
-NOISE_MEAN, NOISE_SD = 0.5, 0.25  # of a channel that reaches from 0 to 1; values are cut off there
-NOISE_SIZE = 336  # pixels, of models that take images of any size
-BATCH = {"cuda": 32, "cpu": 8}  # pairs to start with: each carries hundreds of image tokens
+NOISE_MEAN, NOISE_SD = 0.5, 0.25  # per channel in [0, 1]; values outside are clipped
+NOISE_SIZE = 336  # pixels, for models that take images of any size
+BATCH = {"cuda": 32, "cpu": 8}  # initial batch size in pairs: each has hundreds of image tokens
 
 
 class GenerativeMatcher:
@@ -71,8 +71,8 @@ class GenerativeMatcher:
         model: the model, in evaluation mode on its device.
         processor: its tokenizer and image processor.
         device: cpu, cuda or cuda:N.
-        precision: of the model's weights: fp32, bf16 or fp16.
-        name: what tables call the model.
+        precision: precision of the model's weights: fp32, bf16 or fp16.
+        name: name of the model in tables.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class GenerativeMatcher:
 
     @cached_property
     def identity(self) -> Identity:
-        """What determines the scores."""
+        """Return what determines the scores."""
         parts = ("tokenizer", "image_processor", "qformer_tokenizer")
         noise = [ALPHA, NOISE_IMAGES, NOISE_SEED, NOISE_MEAN, NOISE_SD, self._noise_size]
         question, reply = self._build_question_and_reply("{}")
@@ -108,7 +108,10 @@ class GenerativeMatcher:
         text_of: Index,
         batch_size: int | None,
     ) -> Floats:
-        """Return the score of each pair (n,), at most 0 but for ``vgptscore_blind``; see the module."""
+        """Return the score of each pair (n,); see the module's docstring.
+
+        It is at most 0, except for ``vgptscore_blind``.
+        """
         if not len(image_of):
             return np.zeros(0)
         if self._family == "vgptscore_noise":
@@ -126,8 +129,8 @@ class GenerativeMatcher:
     def _compute_prior(self, texts: Sequence[str], text_of: Index, batch_size: int | None) -> Floats:
         """Return the log-likelihood of each pair's text without its image (n,).
 
-        Where that alone is the score, each forward pass is over one pair: in a larger batch a text's
-        score would depend, in its last digits, on the others, and so would ties between two images.
+        If this alone is the score, each forward pass has one pair. In a larger batch, the last digits of a
+        text's score would depend on the other texts, and so would ties between two images.
         """
         used, inverse = np.unique(text_of, return_inverse=True)
         noise = draw_noise_images(self._noise_size)
@@ -145,7 +148,7 @@ class GenerativeMatcher:
         text_of: Index,
         batch_size: int | None,
     ) -> Floats:
-        """Return the log-likelihood of the reply to each pair (n,)."""
+        """Return the log-likelihood of the reply for each pair (n,)."""
 
         def prepare_batch(pairs: Sequence[tuple[int, int]]) -> Batch:
             opened = {i: decode_image(images[i], f"number {i}") for i in dict.fromkeys(i for i, _ in pairs)}
@@ -177,7 +180,7 @@ class GenerativeMatcher:
         return (f"Question: {question}", "yes") if self._type == "instructblip" else (question, "Yes")
 
     def _compute_reply_likelihoods(self, batch: Batch) -> torch.Tensor:
-        """Return the log-likelihood of each reply: of ``vqascore`` their sum over tokens, else the mean."""
+        """Return the log-likelihood of each reply: for ``vqascore`` the sum over tokens, otherwise the mean."""
         import torch
 
         inputs = {name: self._move_to_device(value) for name, value in batch.inputs.items()}
@@ -185,7 +188,7 @@ class GenerativeMatcher:
             logits = self._model(**inputs, use_cache=False).logits
         rows, columns, tokens = (x.to(logits.device) for x in (batch.rows, batch.columns, batch.tokens))
         chosen = logits[rows, columns].double()
-        # Summed on the processor: a GPU adds in any order, and what is equal would not tie.
+        # Summed on the CPU: a GPU adds in any order, and equal values would not tie.
         log_probs = (chosen.gather(1, tokens[:, None])[:, 0] - chosen.logsumexp(1)).cpu()
         sums: torch.Tensor = log_probs.new_zeros(len(logits)).index_add(0, batch.rows, log_probs)
         return sums if self._family == "vqascore" else sums / batch.rows.bincount(minlength=len(logits))
@@ -195,7 +198,7 @@ class GenerativeMatcher:
 
 
 def draw_noise_images(size: int) -> list[bytes]:
-    """Return the images of Gaussian noise, encoded, always the same for one size."""
+    """Return encoded images of Gaussian noise, always the same ones for a size."""
     from PIL import Image
 
     rng = np.random.default_rng(NOISE_SEED)
@@ -209,7 +212,7 @@ def draw_noise_images(size: int) -> list[bytes]:
 
 
 def list_generative_problems(target: str) -> list[str]:
-    """Return what keeps a generative model from being loaded, without reading its weights."""
+    """Return the reasons why a generative model cannot be loaded, without reading its weights."""
     return list_checkpoint_problems(target, types=MODEL_TYPES["vqascore"])
 
 
@@ -217,7 +220,7 @@ def _load_matcher(family: str, target: str, device: str, precision: str, name: s
     """Return a matcher over a checkpoint: a folder, or OWNER/REPO on the hub.
 
     Raises:
-        BackendError: it is missing, broken, of an outdated format, or no generative model.
+        BackendError: it is missing or damaged, has an outdated format, or is not a generative model.
     """
     import torch
     from transformers import AutoModelForImageTextToText
@@ -232,15 +235,15 @@ def _load_matcher(family: str, target: str, device: str, precision: str, name: s
     unstated = [key for key, where in stated.items() if getattr(where, key, 0) is None]
     if unstated:
         raise BackendError(
-            f"{target!r} was saved by an old transformers, which did not write {', '.join(unstated)}. Fetch "
-            f"its present version."
+            f"{target!r} was saved by an old transformers, which did not write {', '.join(unstated)}. Download "
+            f"its current version."
         )
     matcher = GenerativeMatcher(family, model, processor, device=device, precision=precision, name=name)
     return validate_model(matcher, target)
 
 
 def _create_family(name: str, help: str) -> Family:
-    """Return the family whose matchers go by the rule of that name."""
+    """Return the family of matchers with the scoring rule of this name."""
     return Family(
         name,
         "matcher",

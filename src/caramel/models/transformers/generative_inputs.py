@@ -1,10 +1,10 @@
-"""Prompts with an image and the replies that are scored after them, as batches of a generative model.
+"""Build batches for a generative model: prompts with an image, followed by the replies that are scored.
 
-The reply is not generated: its tokens are given, and the model says how likely each is after all before it.
-Prompts come from the checkpoint's chat template, where it has one, else from ``PROMPTS``. A space stands
-between prompt and reply unless the prompt ends with one; the reply's tokens are those by which the tokens
-of prompt and reply together go on, so that a tokenizer which writes a word after a space as a token of its
-own (▁Yes beside Yes) is asked for the one that it would write itself.
+The reply is not generated: its tokens are given, and the model returns how likely each is after all tokens
+before it. Prompts come from the checkpoint's chat template if it has one, else from ``PROMPTS``. A space
+separates prompt and reply unless the prompt ends with one. The reply's tokens are those that extend the
+prompt's when both are tokenized together. A tokenizer that has another token for a word after a space (▁Yes
+beside Yes) thus gets the token that it would generate itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
     from PIL import Image
 
-# model_type -> prompt of checkpoints without a chat template: those that their authors trained with.
+# model_type -> prompt for checkpoints without a chat template: the prompt of their training.
 _USER = "USER: <image>\n{} ASSISTANT:"
 _IM = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
 _QWEN = _IM + "<|vision_start|><|image_pad|><|vision_end|>{}<|im_end|>\n<|im_start|>assistant\n"
@@ -33,12 +33,12 @@ PROMPTS = {
 
 @dataclass(frozen=True)
 class Batch:
-    """Input of a forward pass, and where the replies are in its output.
+    """Input of a forward pass, and the positions of the replies in its output.
 
     Attributes:
         inputs: keyword arguments of the model, on the CPU.
         rows: (t,) row in the batch of each token of a reply.
-        columns: (t,) its place among the positions whose logits are returned.
+        columns: (t,) its index among the positions whose logits are returned.
         tokens: (t,) the token itself.
     """
 
@@ -65,17 +65,17 @@ def build_decoder_batch(
     *,
     end: bool,
 ) -> Batch:
-    """Return the batch of a decoder-only model, in which each reply goes on from its prompt.
+    """Return the batch of a decoder-only model, in which each reply follows its prompt.
 
-    Rows are padded on the right, whatever the tokenizer prefers: under a causal mask no token looks at
-    padding then, and every position is what it would be alone.
+    Rows are padded on the right, whatever the tokenizer's default is. Under a causal mask no token then
+    attends to padding, and every position is the same as in a batch of one.
 
     Args:
-        processor: of the checkpoint.
-        images: one to a prompt.
-        prompts: n of them.
-        replies: n of them.
-        end: the token that ends a reply belongs to it.
+        processor: the checkpoint's processor.
+        images: one per prompt.
+        prompts: n prompts.
+        replies: n replies.
+        end: whether the token that ends a reply belongs to it.
     """
     import torch
 
@@ -91,12 +91,12 @@ def build_decoder_batch(
         "input_ids": _pad_rows(rows, processor.tokenizer.pad_token_id or 0),
         "attention_mask": _pad_rows([[1] * len(row) for row in rows], 0),
     }
-    if "mm_token_type_ids" in data:  # which tokens stand for an image: none of a reply
+    if "mm_token_type_ids" in data:  # marks the tokens of an image: a reply has none
         token_types = [k[mask].tolist() for k, mask in zip(data["mm_token_type_ids"], real, strict=True)]
         parts = zip(token_types, starts, tails, strict=True)
         inputs["mm_token_type_ids"] = _pad_rows([k[:at] + [0] * len(tail) for k, at, (_, tail) in parts], 0)
     first, width = min(starts), inputs["input_ids"].shape[1]
-    # The logits of a position speak of the token after it. Those before the first reply are not computed.
+    # The logits at a position predict the next token. Those before the first reply are not computed.
     inputs["logits_to_keep"] = torch.arange(first - 1, width - 1)
     return _build_batch(inputs, [tail for _, tail in tails], [at - first for at in starts])
 
@@ -109,7 +109,7 @@ def build_encoder_decoder_batch(
     *,
     end: bool,
 ) -> Batch:
-    """Return the batch of an encoder-decoder, whose decoder writes the reply; see ``continued``."""
+    """Return the batch of an encoder-decoder, whose decoder writes the reply; see ``build_decoder_batch``."""
     tokenizer = processor.tokenizer
     tokens = [_set_end_token(tokenizer, tokenizer(reply).input_ids, end=end) for reply in replies]
     inputs = _prepare_inputs(processor, images, prompts) | {"labels": _pad_rows(tokens, -100)}
@@ -117,13 +117,13 @@ def build_encoder_decoder_batch(
 
 
 def _prepare_inputs(processor: Any, images: Sequence[Image.Image], prompts: Sequence[str]) -> dict[str, Any]:
-    """Return what the model takes for the prompts alone."""
+    """Return the model's inputs for the prompts alone."""
     data = dict(
         processor(
             images=list(images), text=list(prompts), padding=True, padding_side="right", return_tensors="pt"
         )
     )
-    # A Q-Former has positions for so much of a question; the language model reads all of it.
+    # A Q-Former has a limited number of positions for a question; the language model reads all of it.
     for name in ("qformer_input_ids", "qformer_attention_mask"):
         if name in data:
             data[name] = data[name][:, : processor.qformer_tokenizer.model_max_length]
@@ -131,10 +131,10 @@ def _prepare_inputs(processor: Any, images: Sequence[Image.Image], prompts: Sequ
 
 
 def _tokenize_reply(tokenizer: Any, prompt: str, reply: str, *, end: bool) -> tuple[int, list[int]]:
-    """Return how many tokens of the prompt the reply changes, and the tokens that follow the others.
+    """Return how many of the prompt's tokens the reply changes, and the tokens from there on.
 
-    It changes none unless the tokenizer draws the end of the prompt and the start of the reply into one
-    token; that is scored with the reply.
+    It changes none unless the tokenizer merges the end of the prompt and the start of the reply into one
+    token. That token is scored with the reply.
     """
     before = tokenizer(prompt).input_ids
     space = "" if not prompt or prompt[-1].isspace() else " "
@@ -145,7 +145,7 @@ def _tokenize_reply(tokenizer: Any, prompt: str, reply: str, *, end: bool) -> tu
 
 
 def _set_end_token(tokenizer: Any, tokens: Sequence[int], *, end: bool) -> list[int]:
-    """Return the tokens of a reply with, or without, the one that ends it."""
+    """Return the tokens of a reply with, or without, the end token."""
     last = tokenizer.eos_token_id
     bare = list(tokens[:-1] if tokens and tokens[-1] == last else tokens)
     return [*bare, last] if end and last is not None else bare
@@ -160,7 +160,7 @@ def _build_batch(inputs: dict[str, Any], replies: Sequence[Sequence[int]], start
 
 
 def _pad_rows(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
-    """Return the rows (n, longest), filled up on the right."""
+    """Return the rows (n, longest), padded on the right."""
     import torch
 
     width = max(map(len, rows))

@@ -1,11 +1,13 @@
-"""Embedding models made of a generative one, such as VLM2Vec (Jiang et al., ICLR 2025), over Qwen2-VL and Qwen2.5-VL.
+"""Load embedding models based on a generative one: VLM2Vec (Jiang et al., ICLR 2025) over Qwen2-VL and Qwen2.5-VL.
 
-The vector of an image or of a text is the normalised state of its last token after the last layer, which under a
-causal mask has seen all before it. Prompts are those with which the authors trained and evaluate retrieval of
-captions (MSCOCO_i2t in MMEB): an image stands with an instruction, a caption without any.
+The vector of an image or of a text is the normalised state of its last token after the last layer. Under a
+causal mask, this token has attended to all tokens before it. The prompts are those with which the authors
+trained and evaluate retrieval of captions (MSCOCO_i2t in MMEB): an image has an instruction, a caption has
+none.
 
-As in the authors' code, the tokens of an image stand without those that mark its start and end, and have
-positions as words have: in one row, not in three dimensions. Pictures of less than 28 pixels a side are brought to 56 × 56.
+As in the authors' code, the tokens of an image are not enclosed in start and end markers. They have positions
+like words: in one row, not in three dimensions. Images with a side of less than 28 pixels are resized to 56 ×
+56.
 """
 
 from __future__ import annotations
@@ -40,9 +42,9 @@ SMALLEST, ENLARGED = 28, (56, 56)  # pixels
 SIZE = {
     "shortest_edge": 4 * 28 * 28,
     "longest_edge": 1280 * 28 * 28,
-}  # pixels of a picture: the authors' defaults
+}  # pixels of an image: the authors' defaults
 SAFE = ("model.safetensors", "model.safetensors.index.json")
-BATCH = {"cuda": 32, "cpu": 8}  # images to start with: each has hundreds of tokens
+BATCH = {"cuda": 32, "cpu": 8}  # initial batch size in images: each has hundreds of tokens
 
 
 class LastTokenEncoder:
@@ -50,11 +52,11 @@ class LastTokenEncoder:
 
     Args:
         model: the whole model, in evaluation mode on its device; its head is not used.
-        tokenizer: the checkpoint's.
-        image_processor: the checkpoint's.
+        tokenizer: the checkpoint's tokenizer.
+        image_processor: the checkpoint's image processor.
         device: cpu, cuda or cuda:N.
-        precision: of the model's weights: fp32, bf16 or fp16.
-        name: what tables call the model.
+        precision: precision of the model's weights: fp32, bf16 or fp16.
+        name: name of the model in tables.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class LastTokenEncoder:
 
     @cached_property
     def identity(self) -> Identity:
-        """What determines the embeddings."""
+        """Return what determines the embeddings."""
         return build_identity(
             "dual",
             self._model,
@@ -83,7 +85,7 @@ class LastTokenEncoder:
         """Return unit vectors, shape (n, d), for encoded image files.
 
         Raises:
-            DataError: a picture does not decode; the message gives its place in its batch.
+            DataError: an image does not decode; the message gives its index in its batch.
         """
         batch_size = batch_size or BATCH.get(self._device.partition(":")[0], BATCH["cpu"])
         return run_in_batches(
@@ -95,7 +97,7 @@ class LastTokenEncoder:
         )
 
     def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d); captions share batches with those of one length."""
+        """Return unit vectors, shape (n, d); captions share batches with captions of the same length."""
         rows = get_token_ids(self._tokenizer, texts, self._length)
         return compute_distinct_rows(
             rows,
@@ -107,7 +109,7 @@ class LastTokenEncoder:
         )
 
     def _pad_token_ids(self, rows: Sequence[tuple[int, ...]]) -> dict[str, torch.Tensor]:
-        """Return rows of tokens, filled up on the right, where under a causal mask no token looks."""
+        """Return rows of tokens, padded on the right, where no token attends to under a causal mask."""
         return pad_token_ids(rows, self._tokenizer.pad_token_id)
 
     def _prepare_images(self, files: Sequence[bytes]) -> dict[str, torch.Tensor]:
@@ -150,7 +152,7 @@ def load_last_token(target: str, *, device: str, precision: str, name: str) -> L
     """Return the encoder of a folder or of OWNER/REPO, whose type is one of ``TYPES``.
 
     Raises:
-        BackendError: it is missing or broken, an adapter, or has no weights as safetensors.
+        BackendError: it is missing or damaged, is an adapter, or has no weights as safetensors.
     """
     import torch
     from transformers import AutoModelForImageTextToText
@@ -168,7 +170,7 @@ def load_last_token(target: str, *, device: str, precision: str, name: str) -> L
 
 
 def list_last_token_problems(target: str) -> list[str]:
-    """Return what keeps such a checkpoint from being loaded: it is an adapter, or has no weights as safetensors."""
+    """Return why such a checkpoint cannot be loaded: it is an adapter, or has no weights as safetensors."""
     if any(find_file(target, name) for name in SAFE):
         return []
     if find_file(target, "adapter_config.json"):

@@ -1,9 +1,10 @@
-"""Matching heads of transformers: BLIP, BLIP-2 and ViLT score an image and a text together.
+"""Score an image and a text together by matching heads of transformers: BLIP, BLIP-2 and ViLT.
 
-The score is a logit: of BLIP and BLIP-2, whose head tells match from no match, the difference of the two,
-which is log(p / (1 − p)) of P(match) = softmax(…)[1]; of ViLT's ranking head, its one logit. It orders pairs as
-P(match) does, but does not round to 1, and so to a tie, where the head is certain. What differs between the
-three is in ``matching_architectures``; captions are brought to what BLIP was trained on (``text_cleaning``).
+The score is a logit. BLIP's and BLIP-2's heads have two, for match and no match; the score is their
+difference, which is log(p / (1 − p)) of P(match) = softmax(…)[1]. ViLT's ranking head has one. The score
+orders pairs as P(match) does, but it does not round to 1, and so to a tie, when the head is certain. The
+differences between the three models are in ``matching_architectures``. Captions are normalised as in BLIP's
+training (``text_normalization``).
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from caramel.models.transformers.transformers_files import (
 if TYPE_CHECKING:
     import torch
 
-IMAGES_AT_ONCE = 128  # whose places are kept in memory: up to 4 MB each
+IMAGES_AT_ONCE = 128  # images whose tokens are in memory: up to 4 MB each
 Row = tuple[int, ...]  # tokens of a text
-ImageTokens = npt.NDArray[np.float32]  # what a model made of an image, (places, d)
+ImageTokens = npt.NDArray[np.float32]  # the model's tokens of an image, (tokens, d)
 
 
 class _Pair(NamedTuple):
@@ -50,12 +51,12 @@ class MatchingHead:
     """A ``Matcher`` over a model of transformers with a matching head.
 
     Args:
-        model: of a class in ``ARCHITECTURES``.
-        tokenizer: the checkpoint's.
-        image_processor: the checkpoint's.
+        model: model of a class in ``ARCHITECTURES``.
+        tokenizer: the checkpoint's tokenizer.
+        image_processor: the checkpoint's image processor.
         device: cpu, cuda or cuda:N.
         precision: fp32, bf16 or fp16, or ``auto``.
-        name: what tables call the model.
+        name: name of the model in tables.
 
     Raises:
         BackendError: the text encoder has no token [ENC].
@@ -75,7 +76,7 @@ class MatchingHead:
 
     @cached_property
     def identity(self) -> Identity:
-        """What determines the scores."""
+        """Return what determines the scores."""
         return build_identity(
             "itm",
             self._model,
@@ -98,11 +99,10 @@ class MatchingHead:
     ) -> Floats:
         """Return the score of each pair (n,), any real number; arguments as in ``interfaces.model.Matcher``.
 
-        Each image is looked at once. Texts that are equal to the tokenizer have equal scores with an
-        image, bit for bit.
+        Each image is encoded once. Texts with equal tokens have bitwise equal scores with an image.
 
         Raises:
-            DataError: a picture does not decode.
+            DataError: an image does not decode.
         """
         rows = get_token_ids(self._tokenizer, clean_texts(texts, self._cleaning), self._length)
         if self._first is not None:
@@ -122,7 +122,7 @@ class MatchingHead:
     def _score_pairs(
         self, images: Mapping[int, bytes], pairs: Sequence[_Pair], batch_size: int | None
     ) -> dict[_Pair, float]:
-        """Return the scores of pairs of these images; batches hold texts of one length."""
+        """Return the scores of pairs of these images; texts in a batch have the same length."""
         image_tokens = dict(zip(images, self._encode_images(list(images.values()), batch_size), strict=True))
         pairs = sorted(pairs, key=lambda pair: (len(pair.text), pair))
         scores = run_in_batches_by_length(
@@ -137,7 +137,7 @@ class MatchingHead:
         return dict(zip(pairs, scores.tolist(), strict=True))
 
     def _encode_images(self, files: Sequence[bytes], batch_size: int | None) -> Sequence[ImageTokens]:
-        """Return what the model makes of each image before it sees a text."""
+        """Return the model's tokens of each image, before it sees a text."""
         import torch
 
         def compute_tokens(inputs: Mapping[str, Any]) -> torch.Tensor:
@@ -159,7 +159,7 @@ class MatchingHead:
     def _build_inputs(
         self, pairs: Sequence[_Pair], image_tokens: Mapping[int, ImageTokens]
     ) -> dict[str, torch.Tensor]:
-        """Return what the head's model takes for the pairs; places are padded to the largest image's."""
+        """Return the inputs of the head's model for the pairs; tokens are padded to the largest image's."""
         import torch
 
         rows = [torch.from_numpy(image_tokens[pair.image]) for pair in pairs]
@@ -172,7 +172,7 @@ class MatchingHead:
         }
 
     def _compute_scores(self, inputs: Mapping[str, Any]) -> torch.Tensor:
-        """Return the scores (n,); the head itself computes in fp32, so that they stay apart."""
+        """Return the scores (n,); the head itself computes in fp32, so that close scores remain different."""
         import torch
 
         with torch.inference_mode():
@@ -185,7 +185,7 @@ def load_itm(target: str, *, device: str, precision: str, name: str) -> Matching
     """Return the matcher of a folder or of OWNER/REPO.
 
     Raises:
-        BackendError: it is missing, broken, of another family, or has no matching head.
+        BackendError: it is missing or damaged, belongs to another family, or has no matching head.
     """
     import transformers
 
@@ -195,7 +195,7 @@ def load_itm(target: str, *, device: str, precision: str, name: str) -> Matching
 
 
 def list_itm_problems(target: str) -> list[str]:
-    """Return what keeps the model from being loaded, without loading it."""
+    """Return the reasons why the model cannot be loaded, without loading it."""
     return list_checkpoint_problems(target, types=MODEL_TYPES["itm"])
 
 

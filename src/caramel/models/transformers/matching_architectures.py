@@ -1,9 +1,10 @@
-"""How BLIP, BLIP-2 and ViLT match an image and a text, piece by piece, so that each image is looked at once.
+"""Define how BLIP, BLIP-2 and ViLT match an image and a text, in steps, so that each image is encoded once.
 
-BLIP's text encoder starts with [ENC] where it looks at an image, as it was trained to (Li et al. 2022, and
-LAVIS); transformers leaves [CLS] there. BLIP-2's logits are the mean over its queries (Li et al. 2023). ViLT
-(Kim et al. 2021) gets all patches of an image in their order; transformers shuffles them, which changes
-nothing but rounding, and so makes ties of equal captions a matter of chance.
+- BLIP's text encoder starts with [ENC] when it attends to an image, as in its training (Li et al. 2022, and
+  LAVIS); transformers leaves [CLS] there.
+- BLIP-2's logits are the mean over its queries (Li et al. 2023).
+- ViLT (Kim et al. 2021) gets all patches of an image in order. transformers shuffles them, which changes only
+  rounding, and so makes ties of equal captions random.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Architecture:
-    """What differs between the models.
+    """The differences between the models.
 
     Attributes:
         model: name of the class in transformers.
-        image_tokens: (model, pixel_values) -> (n, places, d): what the text is matched with.
-        hidden: (model, inputs) -> what the head takes. inputs: places (n, places, d), places_mask,
-            input_ids and attention_mask.
+        image_tokens: (model, pixel_values) -> (n, tokens, d): the image's tokens for the matching.
+        hidden: (model, inputs) -> input of the head. inputs: places (n, tokens, d), places_mask, input_ids
+            and attention_mask.
         score: (model, hidden) -> (n,).
-        can_batch_images: images have one size, so that several are looked at together.
+        can_batch_images: whether all images have one size, so that several are encoded together.
     """
 
     model: str
@@ -39,7 +40,7 @@ class Architecture:
 
 
 def _compute_match_logit(logits: Any) -> Any:
-    """Return the logit of match less that of no match."""
+    """Return the logit of match minus the logit of no match."""
     return logits[..., 1] - logits[..., 0]
 
 
@@ -118,13 +119,15 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 
 
 def get_text_config(model: Any) -> Any:
-    """Return the config of the part that reads the text."""
+    """Return the config of the text part."""
     config = model.config
     return getattr(config, "text_config" if config.model_type == "blip" else "qformer_config", config)
 
 
 def encode_token(model: Any, tokenizer: Any, name: str) -> int:
-    """Return the number of [ENC]: it follows [DEC], the token that starts a caption, as BLIP added them.
+    """Return the id of [ENC].
+
+    It follows [DEC], the token that starts a caption, in the order in which BLIP added them.
 
     Raises:
         BackendError: there is no such token.
@@ -134,6 +137,6 @@ def encode_token(model: Any, tokenizer: Any, name: str) -> int:
     if not 0 <= number < config.vocab_size:
         raise BackendError(
             f"Model {name!r}: its text encoder has {config.vocab_size} tokens and no [ENC] (number {number}), "
-            f"with which BLIP's matching head was trained. Give one of BLIP's own retrieval checkpoints."
+            f"which BLIP's matching head was trained with. Use one of BLIP's own retrieval checkpoints."
         )
     return int(number)

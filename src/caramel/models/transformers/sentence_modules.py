@@ -1,4 +1,4 @@
-"""What a folder of sentence-transformers says, checked before that package makes anything of it.
+"""Read and check a folder of sentence-transformers before that package builds anything from it.
 
     modules.json                       a Transformer, a Pooling, and perhaps Dense and Normalize modules
     sentence_bert_config.json          max_seq_length, do_lower_case
@@ -6,9 +6,11 @@
     1_Pooling/config.json              how the vectors of a text's tokens become one
     2_Dense/                           a linear layer with its activation
 
-The package's modules compute; its loader is not used. That imports the classes that files name by dotted paths, takes
-``"false"`` for true, fills missing weights with random numbers, and reads a tokenizer of any other folder.
-Transformers' own folders have none of these: their pooling is not known.
+The package's modules compute; its loader is not used. The loader imports the classes that files name by
+dotted paths, takes ``"false"`` for true, fills missing weights with random numbers, and reads a tokenizer
+from any other folder.
+
+Transformers' own folders have none of these files, so their pooling is not known.
 """
 
 from __future__ import annotations
@@ -31,10 +33,10 @@ if TYPE_CHECKING:
     import torch
 
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
-# Of these, the keys of older folders after "pooling_mode_"; several are joined in this order.
+# Keys of older folders after "pooling_mode_", in the order in which several poolings are concatenated.
 _OLD = ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
-# A folder names classes by dotted paths, by which they are known, and never imported; each version has its own.
+# Dotted paths of classes in a folder are recognised by these patterns and never imported; they differ by version.
 _ACTIVATION = re.compile(rf"torch\.nn\.(modules\.(activation|linear)\.)?(?P<name>{'|'.join(ACTIVATIONS)})")
 _OWN = re.compile(r"\Asentence_transformers\.(\w+\.)*")
 
@@ -45,12 +47,12 @@ class Layout:
 
     Attributes:
         transformer: folder of the model and its tokenizer, or OWNER/REPO.
-        pooling: of ``POOLINGS``; several are joined; none: nothing says it.
-        include_prompt: the prefix's tokens are pooled, too.
-        then: (Dense or Normalize, folder in the target) of each further module, in their order.
-        length: tokens of a text at most, as far as the folder says.
-        lower_case: texts are lower-cased.
-        prefix: stands before every text.
+        pooling: names in ``POOLINGS``; the results of several are concatenated; empty: not stated.
+        include_prompt: whether the prefix's tokens are pooled, too.
+        then: (Dense or Normalize, folder in the target) of each further module, in order.
+        length: largest number of tokens of a text, if the folder states it.
+        lower_case: whether texts are lower-cased.
+        prefix: prepended to every text.
     """
 
     transformer: str
@@ -66,7 +68,7 @@ def read_layout(target: str) -> Layout:
     """Return the layout that a folder or OWNER/REPO states; without modules.json it has no pooling.
 
     Raises:
-        BackendError: a file is broken, or it has a module that is not one of the four.
+        BackendError: a file is invalid, or a module is not one of the four.
     """
     if find_file(target, "modules.json") is None:
         return Layout(target, prefix=_read_default_prompt(target))
@@ -96,7 +98,7 @@ def read_layout(target: str) -> Layout:
 
 
 def _read_flag(target: str, config: Mapping[str, Any], key: str, default: bool) -> bool:
-    """Return a setting that is true, false, or not stated (null)."""
+    """Return a setting that is true, false, or missing (null)."""
     value = config.get(key)
     if value is not None and not isinstance(value, bool):
         raise _build_setting_error(target, key, value, "true or false")
@@ -104,15 +106,17 @@ def _read_flag(target: str, config: Mapping[str, Any], key: str, default: bool) 
 
 
 def _build_setting_error(target: str, key: str, value: Any, must: str) -> BackendError:
-    """Return the error about a setting that is none."""
-    return BackendError(f"{target!r} is broken: {key!r} is {value!r}, and must be {must}. Fetch it again.")
+    """Return the error about an invalid setting."""
+    return BackendError(
+        f"{target!r} is damaged: {key!r} is {value!r}, but must be {must}. Download it again."
+    )
 
 
 def _read_modules(target: str) -> list[dict[str, Any]]:
-    """Return the list in modules.json, each of which has a type and a folder within the target."""
+    """Return the list in modules.json; each entry has a type and a folder within the target."""
     modules = read_json(target, "modules.json")
     if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
-        raise BackendError(f"modules.json of {target!r} is broken: it must be a list of objects.")
+        raise BackendError(f"modules.json of {target!r} is damaged: it must be a list of objects.")
     for module in modules:
         module_type, path = module.get("type"), module.get("path")
         if not isinstance(module_type, str):
@@ -123,22 +127,23 @@ def _read_modules(target: str) -> list[dict[str, Any]]:
 
 
 def _resolve_subfolder(target: str, folder: str) -> str:
-    """Return the folder in the target.
+    """Return the path of a folder in the target.
 
     Raises:
-        BackendError: the target is a repository, whose folders cannot be named.
+        BackendError: the target is a repository, whose folders cannot be addressed.
     """
     if not folder:
         return target
     if not Path(target).is_dir():
         raise BackendError(
-            f"{target!r} keeps its model in its folder {folder!r}: download the repository, and give its folder."
+            f"The model of {target!r} is in its folder {folder!r}: download the repository, and give its "
+            f"folder."
         )
     return str(Path(target) / folder)
 
 
 def _read_poolings(config: dict[str, Any], target: str) -> tuple[str, ...]:
-    """Return the poolings of a config.json of the present or the older form."""
+    """Return the poolings in a config.json of the current or the older form."""
     stated = config.get("pooling_mode")
     if stated is None:
         flags = [_read_flag(target, config, f"pooling_mode_{key}", False) for key in _OLD]
@@ -162,7 +167,7 @@ def check_poolings(names: tuple[str, ...], target: str) -> tuple[str, ...]:
 
 
 def require_pooling(target: str, layout: Layout, default: tuple[str, ...]) -> Layout:
-    """Return the layout with a pooling: the default where neither files nor settings say it.
+    """Return the layout with a pooling: the default, if neither files nor settings state one.
 
     Raises:
         BackendError: there is no default either.
@@ -170,46 +175,49 @@ def require_pooling(target: str, layout: Layout, default: tuple[str, ...]) -> La
     if layout.pooling or default:
         return replace(layout, pooling=layout.pooling or default)
     raise BackendError(
-        f"{target!r} has no modules.json, and nothing says how the vectors of a text's tokens become one. Write "
-        f"'{target}?pooling=mean' (most encoders), '?pooling=cls' (such as SimCSE) or '?pooling=lasttoken' (decoders), as the "
-        f"model's card says. A wrong pooling gives wrong figures without any error."
+        f"{target!r} has no modules.json, and nothing states how the vectors of a text's tokens are pooled. "
+        f"Write '{target}?pooling=mean' (most encoders), '?pooling=cls' (such as SimCSE) or "
+        f"'?pooling=lasttoken' (decoders), as the model's card says. A wrong pooling gives silently wrong "
+        f"results."
     )
 
 
 def _read_default_prompt(target: str) -> str:
-    """Return the prompt that is put before texts where no other is asked for."""
+    """Return the default prompt that is prepended to texts."""
     name = "config_sentence_transformers.json"
     config = read_config(target, name) if find_file(target, name) else {}
     default, prompts = config.get("default_prompt_name"), config.get("prompts") or {}
     if default is None:
         return ""
     if not isinstance(prompts, dict) or not isinstance(default, str) or default not in prompts:
-        raise BackendError(f"{name} of {target!r}: 'default_prompt_name' {default!r} is none of 'prompts'.")
+        raise BackendError(f"{name} of {target!r}: 'default_prompt_name' {default!r} is not in 'prompts'.")
     if not isinstance(prompts[default] or "", str):
         raise _build_setting_error(target, default, prompts[default], "the text of a prompt")
     return prompts[default] or ""
 
 
 def build_modules(target: str, layout: Layout) -> torch.nn.Sequential:
-    """Return the modules after the Transformer, as sentence-transformers runs them, on the processor.
+    """Return the modules after the Transformer, as sentence-transformers runs them, on the CPU.
 
-    They take features, a dict with ``token_embeddings`` (n, tokens, d), ``attention_mask`` (n, tokens) and
-    ``prompt_length``, and return it with ``sentence_embedding`` (n, width).
+    Their input is a dict of features: ``token_embeddings`` (n, tokens, d), ``attention_mask`` (n, tokens) and
+    ``prompt_length``. They return it with ``sentence_embedding`` (n, width).
 
     Raises:
-        BackendError: a Dense module is broken, or of a kind that is not known.
+        BackendError: a Dense module is damaged, or of an unknown type.
     """
     import torch
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
-    # Of a width it is only told for those who ask it: that of its input is what counts.
+    # The width 0 is only reported to callers; the input's width is used.
     pooling = Pooling(0, layout.pooling, include_prompt=layout.include_prompt)
     then = (_load_dense(target, path) if name == "Dense" else Normalize() for name, path in layout.then)
     return torch.nn.Sequential(pooling, *then).eval()
 
 
 def _load_dense(target: str, folder: str) -> torch.nn.Module:
-    """Return a linear layer with its activation, as large as its file of weights; nothing that it names is imported."""
+    """Return a linear layer with its activation, limited to the size of its weights; no class it names is
+    imported.
+    """
     import torch
     from sentence_transformers.sentence_transformer.modules import Dense
 

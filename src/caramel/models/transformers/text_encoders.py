@@ -1,15 +1,16 @@
-"""Text encoders: folders of sentence-transformers, and any encoder of transformers.
+"""Load text encoders: folders of sentence-transformers, and any encoder of transformers.
 
     text:FOLDER                 or OWNER/REPO on the hub
     text:FOLDER?prefix=query: &pooling=cls     with settings, written as in a web address (%26 is &, %2B is +)
 
-    prefix           stands before every text; else it is the default prompt of the folder, or for E5, which
+    prefix           prepended to every text; else it is the default prompt of the folder, or for E5, which
                      was trained with it, ``query: `` (Wang et al. 2022)
-    pooling          mean, cls, max, mean_sqrt_len_tokens, weightedmean or lasttoken; else as the folder says
+    pooling          mean, cls, max, mean_sqrt_len_tokens, weightedmean or lasttoken; else as the folder states
     include_prompt   false: the prefix's tokens are not pooled; this is so for INSTRUCTOR (Su et al. 2023)
 
-A folder without modules.json says nothing of pooling, and a wrong one gives wrong figures without any error: it is
-refused until the spec states it, but for E5, whose name says it. The model's card has it.
+A folder without modules.json does not state its pooling, and a wrong one gives silently wrong results. It is
+refused unless the spec states the pooling, which the model's card gives. E5 is an exception: its name
+determines the pooling.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ if TYPE_CHECKING:
     import torch
 
 SETTINGS = ("prefix", "pooling", "include_prompt")
-# Only the encoder half of these is wanted.
+# Only the encoder half of these is used.
 T5 = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel"}
-# By the last part of a folder's or repository's name: models whose files do not say it themselves.
+# Models whose files do not state their settings, recognised by the last part of the folder's or repository's
+# name.
 E5 = re.compile(r"(multilingual-)?e5-(small|base|large)(-v2)?")
 INSTRUCTOR = re.compile(r"instructor-(base|large|xl)")
 Inputs = Mapping[str, Any]
@@ -60,13 +62,13 @@ class SentenceEncoder:
     """A ``TextEncoder`` over a model of transformers.
 
     Args:
-        model: gives ``last_hidden_state``.
-        tokenizer: the checkpoint's.
+        model: returns ``last_hidden_state``.
+        tokenizer: the checkpoint's tokenizer.
         layout: how texts become vectors.
-        modules: the pooling and what follows it.
+        modules: the pooling and the modules after it.
         device: cpu, cuda or cuda:N.
         precision: fp32, bf16 or fp16, or ``auto``.
-        name: what tables call the model.
+        name: name of the model in tables.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class SentenceEncoder:
 
     @cached_property
     def identity(self) -> Identity:
-        """What determines the embeddings."""
+        """Return what determines the embeddings."""
         layout = {key: value for key, value in asdict(self._layout).items() if key != "transformer"}
         return build_identity(
             "text",
@@ -102,9 +104,9 @@ class SentenceEncoder:
         )
 
     def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d); texts share batches with those of one length.
+        """Return unit vectors, shape (n, d); texts share batches with texts of the same length.
 
-        Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
+        Texts with equal tokens have bitwise equal vectors, so that they tie.
         """
         ready = [self._layout.prefix + text for text in texts]
         if self._layout.lower_case:
@@ -134,16 +136,16 @@ class SentenceEncoder:
 
 
 def _compute_max_length(config: Any, tokenizer: Any, layout: Layout) -> int | None:
-    """Return how many tokens a text has at most, None if nothing says so."""
+    """Return the largest number of tokens of a text, None if nothing states it."""
     max_positions = getattr(config, "max_position_embeddings", None)
     if max_positions and re.search("roberta|camembert|mpnet", config.model_type):
-        max_positions -= config.pad_token_id + 1  # their positions start there
+        max_positions -= config.pad_token_id + 1  # positions start after the padding's
     known = [n for n in (layout.length, tokenizer.model_max_length, max_positions) if n and n < 2**31]
     return min(known, default=None)
 
 
 def _count_prefix_tokens(tokenizer: Any, prefix: str) -> int:
-    """Return how many tokens a prefix is at the beginning of a text, with the special ones there."""
+    """Return how many tokens a prefix has at the beginning of a text, including special tokens there."""
     if not prefix:
         return 0
     (row,) = get_token_ids(tokenizer, [prefix], None)
@@ -151,7 +153,7 @@ def _count_prefix_tokens(tokenizer: Any, prefix: str) -> int:
 
 
 def parse_target(target: str) -> tuple[str, dict[str, str]]:
-    """Return folder or OWNER/REPO, and the settings after ``?``.
+    """Return the folder or OWNER/REPO, and the settings after ``?``.
 
     Raises:
         BackendError: a setting is unknown or has no value.
@@ -172,10 +174,10 @@ def parse_target(target: str) -> tuple[str, dict[str, str]]:
 
 
 def build_layout(checkpoint: str, settings: Mapping[str, str]) -> Layout:
-    """Return the layout that files and settings state; the latter have the last word. It may have no pooling.
+    """Return the layout from files and settings; settings take precedence. It may have no pooling.
 
     Raises:
-        BackendError: a file is broken, or a pooling unknown.
+        BackendError: a file is invalid, or a pooling is unknown.
     """
     layout, last = read_layout(checkpoint), Path(checkpoint).name
     if E5.fullmatch(last):
@@ -197,11 +199,11 @@ def load_text(
     """Return the text encoder of a target; see the module's docstring.
 
     Args:
-        target, device, precision, name: as of a ``Loader``.
-        default_pooling: where nothing says it; none: that is refused.
+        target, device, precision, name: as in ``Loader``.
+        default_pooling: used if nothing states the pooling; empty: a missing pooling is an error.
 
     Raises:
-        BackendError: it is missing, broken or of another family, or a setting is wrong or not stated.
+        BackendError: it is missing or damaged, belongs to another family, or a setting is wrong or missing.
     """
     import transformers
 
@@ -223,7 +225,7 @@ def load_text(
 
 
 def list_text_encoder_problems(target: str, *, default_pooling: tuple[str, ...] = ()) -> list[str]:
-    """Return what keeps the model from being loaded, without loading it; arguments as of ``load_text``."""
+    """Return the reasons why the model cannot be loaded, without loading it; arguments as in ``load_text``."""
     try:
         checkpoint, settings = parse_target(target)
         layout = build_layout(checkpoint, settings)
@@ -240,7 +242,7 @@ def _read_encoder_type(target: str) -> str:
     """Return ``model_type`` of the encoder.
 
     Raises:
-        BackendError: config.json is broken, or the model takes images as well.
+        BackendError: config.json is invalid, or the model takes images as well.
     """
     type_name = read_model_type(target)
     others = [family for family, types in MODEL_TYPES.items() if type_name in types]

@@ -1,10 +1,10 @@
-"""Dual encoders of transformers: CLIP, SigLIP, SigLIP 2, ALIGN, AltCLIP and FLAVA.
+"""Load dual encoders of transformers: CLIP, SigLIP, SigLIP 2, ALIGN, AltCLIP and FLAVA.
 
-Images go through the checkpoint's own image processor, texts through its tokenizer, after what ``text_cleaning``
-does to them, which a checkpoint does not say. CLIP is pooled and cropped as in ``clip_conventions``. SigLIP's text towers
-see padding (they attend to it and read the last place), so that texts are padded to the length they were
-trained with. CLIP's are causal and read the end token, the others attend to what the mask shows: there
-padding cannot matter, and a batch is padded to its longest text only.
+Images are processed by the checkpoint's own image processor. Texts are normalised by ``text_normalization``,
+which no checkpoint states, and then tokenized by its tokenizer. CLIP is pooled and cropped as in
+``clip_conventions``. SigLIP's text towers attend to padding and read the last position, so texts are padded
+to the length of the training. CLIP's are causal and read the end token, and the others use the attention
+mask. There padding has no effect, and a batch is padded only to its longest text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import torch
 
 SEES_PADDING = ("siglip", "siglip2")
-# Tokens of a text in training, where the text tower has room for more.
+# Tokens of a text in training, where the text tower has more positions.
 TRAINED_LENGTH = {"align": 64, "altclip": 77, "flava": 77}
 Inputs = Mapping[str, Any]
 Loaded = TypeVar("Loaded")
@@ -45,14 +45,14 @@ class TransformersDual:
 
     Args:
         model: with ``get_image_features`` and ``get_text_features``.
-        tokenizer: the checkpoint's.
-        image_processor: the checkpoint's.
+        tokenizer: the checkpoint's tokenizer.
+        image_processor: the checkpoint's image processor.
         device: cpu, cuda or cuda:N.
         precision: fp32, bf16 or fp16, or ``auto``.
-        name: what tables call the model.
+        name: name of the model in tables.
 
     Raises:
-        BackendError: of a CLIP, config and tokenizer do not say at which token a text is pooled.
+        BackendError: config and tokenizer of a CLIP do not determine at which token a text is pooled.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class TransformersDual:
 
     @cached_property
     def identity(self) -> Identity:
-        """What determines the embeddings."""
+        """Return what determines the embeddings."""
         return build_identity(
             "dual",
             self._model,
@@ -90,7 +90,7 @@ class TransformersDual:
         """Return unit vectors, shape (n, d), for encoded image files.
 
         Raises:
-            DataError: a picture does not decode; the message gives its place in its batch.
+            DataError: an image does not decode; the message gives its index in its batch.
         """
         return run_in_batches(
             images,
@@ -102,9 +102,9 @@ class TransformersDual:
         )
 
     def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d); captions share batches with those of their length.
+        """Return unit vectors, shape (n, d); captions share batches with captions of the same length.
 
-        Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
+        Texts with equal tokens have bitwise equal vectors, so that they tie.
         """
         sees = self._model_type in SEES_PADDING
         width, left = (self._length, self._tokenizer.padding_side == "left") if sees else (None, False)
@@ -139,19 +139,20 @@ class TransformersDual:
         """Return unit vectors (n, d)."""
         import torch
 
-        # Not inference_mode: a model that is still trained may keep a tensor of this pass, and learn through it later.
+        # Not inference_mode: a model in training may keep a tensor of this pass and later compute gradients
+        # through it.
         with torch.no_grad(), use_precision(self._device, self._precision):
             vectors = features({k: v.to(self._device) for k, v in inputs.items()})
         if self._model_type == "flava":
-            vectors = vectors[:, 0]  # it projects every place; its contrastive loss is on the first
+            vectors = vectors[:, 0]  # it projects every position; its contrastive loss uses the first
         return torch.nn.functional.normalize(vectors.float(), dim=-1)
 
 
 def prepare_images(image_processor: Any, files: Sequence[bytes]) -> dict[str, torch.Tensor]:
-    """Return what a model takes for encoded image files: ``pixel_values`` (n, …), and perhaps more.
+    """Return a model's inputs for encoded image files: ``pixel_values`` (n, …), and perhaps more.
 
     Raises:
-        DataError: a picture does not decode; the message gives its place in the sequence.
+        DataError: an image does not decode; the message gives its index.
     """
     import torch
 
@@ -165,10 +166,10 @@ def prepare_images(image_processor: Any, files: Sequence[bytes]) -> dict[str, to
 
 
 def get_token_ids(tokenizer: Any, texts: Sequence[str], length: int | None) -> list[tuple[int, ...]]:
-    """Return the tokens of each text with the special ones, without padding; at most ``length``, if given.
+    """Return the tokens of each text with special tokens, without padding; at most ``length``, if given.
 
     Raises:
-        BackendError: the tokenizer has none for a word, not even the one of unknown words.
+        BackendError: the tokenizer has no token for a word, and no token for unknown words.
     """
     cut = {"truncation": True, "max_length": length} if length else {}
     with translate_load_errors(str(tokenizer.name_or_path)):
@@ -183,9 +184,9 @@ def pad_token_ids(
 
     Args:
         rows: tokens of each text.
-        pad: token that fills; None: any, since it is masked.
+        pad: padding token; None: any, because it is masked.
         width: None: the length of the longest.
-        left: fill before the text, not after it.
+        left: whether to pad before the text instead of after it.
     """
     import torch
 
@@ -208,9 +209,9 @@ def compute_distinct_rows(
     device: str,
     name: str,
 ) -> Embeddings:
-    """Return what ``forward`` gives for each row of tokens, computed once for rows that are equal.
+    """Return the result of ``forward`` for each row of tokens, computed once for equal rows.
 
-    Batches hold rows of one length. Arguments as of ``in_batches``.
+    Rows in a batch have the same length. Arguments as in ``run_in_batches``.
     """
     distinct = sorted(set(rows), key=lambda row: (len(row), row))
     index_of = {row: i for i, row in enumerate(distinct)}
@@ -224,7 +225,7 @@ def load_towers(target: str, *, device: str, precision: str, name: str) -> Trans
     """Return the dual encoder of a folder or of OWNER/REPO, whose type is one of ``MODEL_TYPES["dual"]``.
 
     Raises:
-        BackendError: it is missing or broken.
+        BackendError: it is missing or damaged.
     """
     from transformers import AutoModel
 
@@ -242,12 +243,12 @@ def load_with_processors(
     precision: str,
     name: str,
 ) -> Loaded:
-    """Return a model over a checkpoint's weights, tokenizer and image processor, tried once.
+    """Return a model built from a checkpoint's weights, tokenizer and image processor, after one test.
 
     Args:
-        form: makes it of these, device, precision and name.
-        model_class: class of transformers, as of ``load_pretrained``.
-        target, device, precision, name: as of a ``Loader``, with its errors.
+        form: builds it from these, device, precision and name.
+        model_class: class of transformers, as in ``load_pretrained``.
+        target, device, precision, name: as in ``Loader``, with its errors.
     """
     device = resolve_device(device)
     with translate_load_errors(target):

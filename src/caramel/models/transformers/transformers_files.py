@@ -1,8 +1,8 @@
-"""Checkpoints of transformers: a folder in its format, or OWNER/REPO on the Hugging Face hub.
+"""Read checkpoints of transformers: a folder in its format, or OWNER/REPO on the Hugging Face hub.
 
-Weights are read from safetensors, or from pickles that hold nothing but tensors; code that a repository
-brings along is never run. A checkpoint that lacks a weight of the model is refused: transformers itself
-would fill it with random numbers.
+Weights are read from safetensors, or from pickles that contain only tensors. Custom code of a repository is
+never run. A checkpoint that lacks a weight of the model is refused: transformers itself would fill it with
+random numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from caramel.models.open_clip.config import LARGEST_SIDE
 if TYPE_CHECKING:
     import torch
 
-# Family of models -> values of ``model_type`` in config.json that it takes.
+# Family of models -> values of ``model_type`` in config.json that it accepts.
 MODEL_TYPES = {
     "dual": ("clip", "siglip", "siglip2", "align", "altclip", "flava"),
     "itm": ("blip", "blip-2", "vilt"),
@@ -47,7 +47,7 @@ TOKENIZERS = (
     "tokenizer.model",
     "sentencepiece.bpe.model",
 )
-MOST_LABELS = 2**20  # of a classifier; transformers makes up a name for each
+MOST_LABELS = 2**20  # largest number of labels of a classifier; transformers creates a name for each
 PREPROCESSORS = ("preprocessor_config.json", "processor_config.json")
 
 
@@ -55,12 +55,12 @@ def read_model_type(target: str) -> str:
     """Return ``model_type`` of the checkpoint's config.json.
 
     Raises:
-        BackendError: there is no such checkpoint, or its config.json is broken or does not say.
+        BackendError: the checkpoint is missing, or its config.json is invalid or lacks it.
     """
     type_name = read_config(target).get("model_type")
     if not isinstance(type_name, str):
         raise BackendError(
-            f"config.json of {target!r} states no 'model_type': it is no checkpoint of transformers."
+            f"config.json of {target!r} has no 'model_type': it is not a checkpoint of transformers."
         )
     return type_name
 
@@ -69,7 +69,7 @@ def check_type(target: str, types: Sequence[str]) -> str:
     """Return the checkpoint's ``model_type`` if it is one of ``types``.
 
     Raises:
-        BackendError: it is another one; the message names the family that takes it, if one does.
+        BackendError: it is another one; the message names the family that accepts it, if one does.
     """
     type_name = read_model_type(target)
     if type_name in types:
@@ -83,15 +83,15 @@ def read_config(target: str, name: str = "config.json") -> dict[str, Any]:
     """Return a JSON object among the checkpoint's files; errors as in ``read_json``."""
     data = read_json(target, name)
     if not isinstance(data, dict):
-        raise BackendError(f"{name} of {target!r} is broken: it must be an object. Fetch it again.")
+        raise BackendError(f"{name} of {target!r} is damaged: it must be an object. Download it again.")
     return data
 
 
 def read_json(target: str, name: str) -> Any:
-    """Return a JSON file of the checkpoint, fetched from the hub if need be.
+    """Return a JSON file of the checkpoint, downloaded from the hub if necessary.
 
     Raises:
-        BackendError: it is missing or broken.
+        BackendError: it is missing or invalid.
     """
     path = find_file(target, name)
     if path is None:
@@ -100,19 +100,19 @@ def read_json(target: str, name: str) -> Any:
 
 
 def _format_missing_file(target: str, name: str) -> str:
-    """Return what to say of a checkpoint without a file."""
+    """Return the message about a checkpoint without a file."""
     if not Path(target).is_dir():
-        return f"{target!r} is no folder, and the repository {target!r} on the hub has no {name}."
+        return f"{target!r} is not a folder, and the repository {target!r} on the hub has no {name}."
     other = find_file(target, "open_clip_config.json")
     cure = f"It is open_clip's: write open_clip:{target}" if other else "Save it with save_pretrained()"
-    return f"{target!r} is no checkpoint of transformers: {name} is missing. {cure}."
+    return f"{target!r} is not a checkpoint of transformers: {name} is missing. {cure}."
 
 
 def find_file(target: str, name: str) -> Path | None:
-    """Return a file of the checkpoint, fetched from the hub if need be; None if it has none of that name.
+    """Return a file of the checkpoint, downloaded from the hub if necessary; None if it has none of that name.
 
     Raises:
-        BackendError: there is neither such a folder nor, within reach, such a repository.
+        BackendError: the folder does not exist, and no such repository can be reached.
     """
     if Path(target).is_dir():
         path = Path(target) / name
@@ -131,8 +131,9 @@ def find_file(target: str, name: str) -> Path | None:
                 return None
             why = "HF_HUB_OFFLINE is set" if is_offline() else "the hub cannot be reached"
             raise BackendError(
-                f"{target!r} is no folder. {name} of the repository {target!r} is not in the hub's cache "
-                f"({constants.HF_HUB_CACHE}), and {why}. Fetch it before, or give the folder of a whole copy."
+                f"{target!r} is not a folder. {name} of the repository {target!r} is not in the hub's cache "
+                f"({constants.HF_HUB_CACHE}), and {why}. Download it first, or give the folder of a complete "
+                f"copy."
             ) from error
 
 
@@ -150,11 +151,11 @@ def load_pretrained(
         model_class: class of transformers with ``from_pretrained``: an Auto class or a model's own.
         target: folder or OWNER/REPO.
         device: cpu, cuda or cuda:N.
-        dtype: of the weights; None: float32, whatever the checkpoint says.
-        unneeded: how names of weights begin that the caller does not use, and that may be missing.
+        dtype: type of the weights; None: float32, whatever the checkpoint states.
+        unneeded: prefixes of names of weights that the caller does not use, and that may be missing.
 
     Raises:
-        BackendError: it is missing or broken, it lacks weights of the model, or the device cannot be used.
+        BackendError: it is missing or damaged, it lacks weights of the model, or the device cannot be used.
         ResourceError: it does not fit into memory.
     """
     import torch
@@ -163,8 +164,8 @@ def load_pretrained(
     local = Path(target).is_dir()
     files = [path for path in Path(target).iterdir() if path.suffix in ENDINGS] if local else []
     if local:
-        _list_missing_shards(Path(target))  # raises where the index is broken
-    # Of a repository, the sizes are not known before all of it has been fetched.
+        _list_missing_shards(Path(target))  # raises an error if the index is invalid
+    # A repository's sizes are not known until all of it has been downloaded.
     within = limit_model_size(files, repr(target)) if local else nullcontext()
     with translate_load_errors(target), _lower_verbosity(bars=not local), within:
         model, info = model_class.from_pretrained(
@@ -172,24 +173,26 @@ def load_pretrained(
             dtype=dtype or torch.float32,
             trust_remote_code=False,
             output_loading_info=True,
-            ignore_mismatched_sizes=True,  # they are named here
+            ignore_mismatched_sizes=True,  # they are reported here
         )
         wrong = sorted(key for key in info["missing_keys"] if not key.startswith(unneeded))
         shapes = [(key, tuple(ours), tuple(its)) for key, its, ours in info["mismatched_keys"]]
         wrong += [f"{key}: {its} in the file, {ours} in the model" for key, ours, its in sorted(shapes)]
         if wrong:
             raise BackendError(
-                f"{target!r} is not a whole {type(model).__name__}: {len(wrong)} of its weights are missing "
-                f"or of another shape:\n{format_items(wrong)}\nGive a checkpoint that was trained for this."
+                f"{target!r} is not a complete {type(model).__name__}: {len(wrong)} of its weights are missing "
+                f"or have another shape:\n{format_items(wrong)}\nUse a checkpoint that was trained for this."
             )
     return move_to_device(model, device)
 
 
 def _check_labels(target: str, config: Any) -> None:
-    """Raise a BackendError if a config, or one within it, asks for so many labels that their names fill the memory."""
+    """Raise a BackendError if a config, or a nested one, has so many labels that their names fill the memory."""
     labels = config.get("num_labels")
     if isinstance(labels, int) and labels > MOST_LABELS:
-        raise BackendError(f"config.json of {target!r} is broken: 'num_labels' is {labels}. Fetch it again.")
+        raise BackendError(
+            f"config.json of {target!r} is damaged: 'num_labels' is {labels}. Download it again."
+        )
     for part in config.values():
         if isinstance(part, dict):
             _check_labels(target, part)
@@ -199,7 +202,7 @@ def load_tokenizer(target: str) -> Any:
     """Return the checkpoint's tokenizer.
 
     Raises:
-        BackendError: it is missing, broken, or needs a package that is not there.
+        BackendError: it is missing, damaged, or needs a package that is not installed.
     """
     from transformers import AutoTokenizer
 
@@ -209,10 +212,10 @@ def load_tokenizer(target: str) -> Any:
 
 
 def load_processor(target: str) -> Any:
-    """Return the checkpoint's processor: tokenizer and image processor, and how they go together.
+    """Return the checkpoint's processor: tokenizer, image processor, and their combination.
 
     Raises:
-        BackendError: it is missing or broken.
+        BackendError: it is missing or damaged.
     """
     from transformers import AutoProcessor
 
@@ -220,18 +223,18 @@ def load_processor(target: str) -> Any:
     image_processor = load_image_processor(target)
     with translate_load_errors(target):
         processor = AutoProcessor.from_pretrained(target, trust_remote_code=False)
-    processor.image_processor = image_processor  # AutoProcessor itself would take the one with torchvision
+    processor.image_processor = image_processor  # AutoProcessor itself would use the one with torchvision
     return processor
 
 
 def load_image_processor(target: str) -> Any:
-    """Return the checkpoint's image processor, the one that computes with Pillow.
+    """Return the checkpoint's image processor, the variant that computes with Pillow.
 
-    Pillow resizes as the models' authors did; the other one, with torchvision, differs in the last bit
-    of many pixels.
+    Pillow resizes as the models' authors did. The variant with torchvision differs in the last bit of many
+    pixels.
 
     Raises:
-        BackendError: it is missing or broken.
+        BackendError: it is missing or damaged.
     """
     from transformers import AutoImageProcessor
 
@@ -244,27 +247,27 @@ def load_image_processor(target: str) -> Any:
 
 
 def _check_sides(target: str, name: str, sides: Any, class_name: str) -> None:
-    """Raise a BackendError if the sides to which pictures are brought are none, or would fill the memory.
+    """Raise a BackendError if the side lengths for resizing are invalid, or would fill the memory.
 
-    By ``shortest_edge``, the processor of Qwen2-VL means a number of pixels.
+    In the processor of Qwen2-VL, ``shortest_edge`` is a number of pixels.
     """
     most = LARGEST_SIDE**2 if class_name.startswith("Qwen2VL") else LARGEST_SIDE
     for side in ("height", "width", "shortest_edge"):
         number = sides.get(side) if isinstance(sides, Mapping) else getattr(sides, side, None)
         if number is not None and not (isinstance(number, int) and 1 <= number <= most):
             raise BackendError(
-                f"The image processor of {target!r} is broken: {side!r} of {name!r} is {number!r}, and must be a "
-                f"whole number from 1 to {most}."
+                f"The image processor of {target!r} is damaged: {side!r} of {name!r} is {number!r}, but must "
+                f"be a whole number from 1 to {most}."
             )
 
 
 def list_checkpoint_problems(target: str, *, types: Sequence[str] = (), images: bool = True) -> list[str]:
-    """Return what keeps a checkpoint from being loaded, without reading weights; nothing if it is there.
+    """Return the reasons why a checkpoint cannot be loaded, without reading weights; empty if it can.
 
     Args:
-        target: folder or OWNER/REPO; of the latter it is looked at what was fetched before.
-        types: values of ``model_type`` that will do; none: any.
-        images: the model takes images, so that there must be an image processor.
+        target: folder or OWNER/REPO; for the latter, the cached files are examined.
+        types: accepted values of ``model_type``; none: any.
+        images: whether the model takes images, and so needs an image processor.
     """
     wanted = {"config.json": ("config.json",), "weights": WEIGHTS, "tokenizer": TOKENIZERS}
     wanted |= {"image processor": PREPROCESSORS} if images else {}
@@ -279,7 +282,7 @@ def list_checkpoint_problems(target: str, *, types: Sequence[str] = (), images: 
     except BackendError as error:
         return [str(error)]
     if not is_offline():
-        return []  # it can be fetched
+        return []  # it can be downloaded
     lacking = [what for what, names in wanted.items() if not any(_is_cached(target, name) for name in names)]
     return [f"{target!r}: no {what} in the hub's cache, and HF_HUB_OFFLINE is set" for what in lacking]
 
@@ -290,12 +293,12 @@ def build_identity(
     """Return what determines a model's scores.
 
     Args:
-        family: as in a spec.
+        family: name of the family, as in a spec.
         model: the loaded model.
-        parts: its tokenizer and image processor, as far as it has them.
+        parts: its tokenizer and image processor, if it has them.
         precision: fp32, bf16 or fp16.
         device: cpu, cuda or cuda:N.
-        further: all else that matters, such as the scoring rule.
+        further: everything else that affects the scores, such as the scoring rule.
     """
     return {
         "family": family,
@@ -312,7 +315,10 @@ def build_identity(
 
 @contextmanager
 def _lower_verbosity(*, bars: bool) -> Iterator[None]:
-    """Let transformers say only errors, and draw progress bars only if asked: what matters is raised here."""
+    """Let transformers print only errors, and progress bars only if requested.
+
+    Important messages are raised as errors here.
+    """
     from transformers.utils import logging
 
     level, drawn = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -328,18 +334,18 @@ def _lower_verbosity(*, bars: bool) -> Iterator[None]:
 
 
 def _check_repository(target: str) -> None:
-    """Raise a BackendError if the target can be no repository of the hub, so that a folder was meant."""
+    """Raise a BackendError if the target cannot be a repository of the hub, so that a folder was meant."""
     if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", target):
         raise BackendError(
-            f"There is no folder {target!r}. Give a checkpoint's folder, or OWNER/REPO on the hub."
+            f"Folder {target!r} does not exist. Give a checkpoint's folder, or OWNER/REPO on the hub."
         )
 
 
 def _check_files(target: str, names: Sequence[str], what: str) -> None:
-    """Raise a BackendError if a folder has none of the files: transformers would say something else."""
+    """Raise a BackendError if a folder has none of the files: the error of transformers would be misleading."""
     if Path(target).is_dir() and not _has_any_file(Path(target), names):
         raise BackendError(
-            f"{target!r} has no {what}: none of {', '.join(names)}. Save it there, too, with save_pretrained()."
+            f"{target!r} has no {what}: none of {', '.join(names)}. Save it there with save_pretrained()."
         )
 
 
@@ -358,17 +364,17 @@ def _list_missing_shards(folder: Path) -> list[str]:
     names: list[Any] = list(files.values()) if isinstance(files, dict) else [None]
     if not all(isinstance(name, str) and Path(name).name == name for name in names):
         raise BackendError(
-            f"{index.name} of {str(folder)!r} is broken: its 'weight_map' must give a file of the folder for each "
-            f"weight. Fetch it again."
+            f"{index.name} of {str(folder)!r} is damaged: its 'weight_map' must give a file of the folder "
+            f"for each weight. Download it again."
         )
     return [f"no {name} in {str(folder)!r}" for name in sorted(set(names)) if not (folder / name).is_file()]
 
 
 def _is_known_missing(target: str, name: str) -> bool:
-    """Return whether the cache says that a repository has no such file: its absence alone does not.
+    """Return whether the cache records that a repository has no such file.
 
-    It may not have been fetched yet. A whole copy has all files, of which ``.gitattributes`` is one that is
-    never fetched alone.
+    A file's absence alone does not prove it. The file may not have been downloaded yet. A complete copy has
+    all files; one of them is ``.gitattributes``, which is never downloaded alone.
     """
     from huggingface_hub import _CACHED_NO_EXIST, try_to_load_from_cache
 

@@ -1,7 +1,8 @@
-"""What a data set by a language model will take, reckoned before anything is asked or paid for.
+"""Estimate what a data set written by a language model will cost, before any request is sent or paid for.
 
-The scripts run as they would, on some of the texts. What is known is taken from the replies that are kept; what is not is
-made up, of about the length that an answer has, and always passes: the least that a data set can take.
+The scripts run as in a real run, on a sample of the texts. Cached responses are used where they exist. The
+others are replaced by placeholders that have about the length of a real answer and always pass the checks.
+The estimate is therefore a lower bound.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ NEW = "something"
 
 
 class CostEstimate(NamedTuple):
-    """What is still to be asked for, at the least; figures of all texts, from those of some."""
+    """Requests, tokens and cost still to come, as lower bounds; extrapolated from a sample to all texts."""
 
     texts: int
-    num_sampled: int  # texts that the figures are from
-    known: int  # requests whose replies are kept already
+    num_sampled: int  # texts in the sample
+    known: int  # requests whose responses are cached already
     requests: int
     input_tokens: int
     output_tokens: int
@@ -49,12 +50,12 @@ def estimate_cost(
     sample: int,
     store: Path = STORE,
 ) -> CostEstimate:
-    """Return what the pairs will take; no model is asked.
+    """Return what the captions for the pairs will cost; no request is sent.
 
     Args:
         pairs: table ``pairs``.
         seed, max_attempts, parts, model, store: as in ``language_negatives``.
-        sample: pairs at most that are looked at, evenly spread.
+        sample: largest number of pairs to simulate; they are evenly spaced.
     """
     settings = LanguageModelSettings(**model)
     some = pairs.iloc[:: -(-len(pairs) // sample)] if len(pairs) else pairs
@@ -93,7 +94,7 @@ def _simulate_script(
     new: Usage,
     made_up: set[str],
 ) -> None:
-    """Go through a script with what is known and what is made up, and count both; what several scripts ask, once."""
+    """Run a script on cached and placeholder responses and count both; count requests shared by scripts once."""
     output: ModelOutput | None = None
     while True:
         try:
@@ -112,11 +113,12 @@ def _simulate_script(
 
 
 def _build_placeholder_answer(prompt_input: PromptInput) -> Answer:
-    """Return an answer of about the length that a right one has."""
+    """Return a placeholder of about the length of a correct answer."""
     caption = next(iter(prompt_input.given.values()))
     words = sorted(normalise_words(caption), key=len) or [NEW]
     first, last = words[-1], words[-2 if len(words) > 1 else -1]
-    changed = f"{caption.rpartition(' ')[0]} {prompt_input.prompt}"  # each prompt's own, so that validators are asked of each
+    # differs between prompts, so that each draft needs its own validation
+    changed = f"{caption.rpartition(' ')[0]} {prompt_input.prompt}"
     operation, _, step = prompt_input.prompt.rpartition("_")
     if operation == "find":
         return {{"obj": "objects", "att": "attributes", "rel": "relations"}[step]: [first, last]}

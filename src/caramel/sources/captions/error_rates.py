@@ -1,7 +1,7 @@
-"""How often a language model that writes about the world errs, and who notices: its drafts read back and checked exactly.
+"""Measure how often a language model errs on the embedded world, and which checks catch the errors.
 
-No published pipeline knows these figures, as nobody knows what is true of a photograph. Here a text is read back to what it
-says (``sources.world.grammar``) and compared with its caption and with the scene.
+Each draft is parsed (``sources.world.grammar``) and compared exactly with its caption and with the scene.
+Published pipelines cannot measure these rates, because the truth about a photograph is not known.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from caramel.sources.world.grammar import Reading, format_sentence, parse_captio
 from caramel.sources.world.scenes import Meaning, Mention, Relation, Scene, is_true_of_objects
 
 PARAPHRASE = "paraphrase"
-# What may be wrong with a draft. Only what can be read can have one of the others, and may have both.
+# The possible errors of a draft. A malformed draft has no other error. A draft that can be parsed may have
+# both others.
 ERRORS = ("malformed", "wrong_subtype", "still_true", "not_true")
 NOISE_COLUMNS = ("subtype", "texts", "requests", "kept", "drafts", *ERRORS, "right", "kept_right")
 CHECK_COLUMNS = ("part", "check", "judged", "refused", "precision", "recall", "recall_of_true")
@@ -29,13 +30,14 @@ CHECK_COLUMNS = ("part", "check", "judged", "refused", "precision", "recall", "r
 def build_error_tables(
     pairs: pd.DataFrame, llm_output: WrittenCaption, prompts: pd.Series, allow_unmentioned_objects: bool
 ) -> dict[str, pd.DataFrame]:
-    """Return how often a language model erred, ``noise`` and ``checks``; nothing where no pair's scene is known.
+    """Return the tables ``noise`` and ``checks``: how often a language model erred; empty if no pair's scene
+    is known.
 
     Args:
         pairs: table ``pairs``.
-        llm_output: what the model wrote, with its verdicts.
-        prompts: of its replies.
-        allow_unmentioned_objects: a caption may leave out objects that its picture shows.
+        llm_output: the model's texts, with their verdicts.
+        prompts: column ``prompt`` of the model's responses.
+        allow_unmentioned_objects: whether a caption may leave out objects that its image shows.
     """
     if pairs["scene"].isna().all():
         return {}
@@ -50,17 +52,18 @@ def build_error_tables(
 def label_drafts(
     pairs: pd.DataFrame, verdicts: pd.DataFrame, *, allow_unmentioned_objects: bool
 ) -> pd.DataFrame:
-    """Return table ``verdicts`` with what is so of each draft, of pairs whose scene is known.
+    """Return table ``verdicts`` with the errors of each draft, for the pairs whose scene is known.
 
     Args:
         pairs: table ``pairs``.
         verdicts: table ``verdicts``.
-        allow_unmentioned_objects: a caption may leave out objects that its picture shows.
+        allow_unmentioned_objects: whether a caption may leave out objects that its image shows.
 
     Returns:
-        The rows, and the columns ``part`` (a subtype, or ``paraphrase``), ``ERRORS`` and ``right``: none of them is so. Of a
-        negative ``wrong_subtype`` is any other change than one of its subtype, ``still_true`` that it is true of the scene.
-        Of a paraphrase ``wrong_subtype`` is that it does not say the same, ``not_true`` that it is false of the scene.
+        The rows with the columns ``part`` (a subtype, or ``paraphrase``), ``ERRORS`` and ``right`` (no
+        error). For a negative, ``wrong_subtype`` means that the change is not one of its subtype, and
+        ``still_true`` that the negative is true of the scene. For a paraphrase, ``wrong_subtype`` means that
+        its meaning differs from the caption's, and ``not_true`` that it is false of the scene.
     """
     names = verdicts["id"].str.extract(r"^(?P<pair_id>.*):(?P<part>\w+)$")
     known = pairs.dropna(subset=["scene"]).set_index("pair_id")[["caption", "scene"]]
@@ -79,7 +82,7 @@ def label_drafts(
 def _find_errors(
     caption: str, text: str, part: str, scene: Scene, allow_unmentioned_objects: bool
 ) -> tuple[bool, bool, bool, bool]:
-    """Return what is wrong with a text, in the order of ``ERRORS``."""
+    """Return the errors of a text, in the order of ``ERRORS``."""
     original, edited = parse_caption(caption), parse_caption(format_sentence(text))
     assert original is not None, caption
     if edited is None:
@@ -94,9 +97,10 @@ def _find_errors(
 
 
 def _count_differences(original: Reading, edited: Reading) -> Counter[str] | None:
-    """Return how many nouns, attributes, relations and positions differ, and how many come anew; None: more than such words.
+    """Return how many nouns, attributes, relations and positions differ, and how many of them are added.
 
-    A position counts as a relation, as ``replace_rel`` replaces either.
+    Return None if more than words changed. A position counts as a relation, because ``replace_rel`` replaces
+    either.
     """
     if len(original.whole.mentions) != len(edited.whole.mentions) or original.alone != edited.alone:
         return None
@@ -106,7 +110,7 @@ def _count_differences(original: Reading, edited: Reading) -> Counter[str] | Non
         for attribute in ATTRIBUTES:
             before, after = getattr(old, attribute), getattr(new, attribute)
             counts["new" if before is None else "gone" if after is None else "attribute"] += before != after
-        both = old.position and new.position  # a position that comes or goes is no change of any subtype
+        both = old.position and new.position  # an added or removed position is a change of no subtype
         counts["relation" if both else "gone"] += old.position != new.position
     old_ends, new_ends = ([(r.subject, r.object) for r in m.whole.relations] for m in (original, edited))
     if old_ends != new_ends:
@@ -127,7 +131,7 @@ def _count_words(meaning: Meaning, *fields: str) -> list[Counter[str]]:
 
 
 def _has_swapped_nouns(original: Reading, edited: Reading) -> bool:
-    """Return whether two nouns changed places, with their attributes or without."""
+    """Return whether two nouns were exchanged, with or without their attributes."""
     differences = _count_differences(original, edited)
     alike = _count_words(original.whole, "noun", *ATTRIBUTES) == _count_words(
         edited.whole, "noun", *ATTRIBUTES
@@ -136,13 +140,13 @@ def _has_swapped_nouns(original: Reading, edited: Reading) -> bool:
 
 
 def _has_swapped_attributes(original: Reading, edited: Reading) -> bool:
-    """Return whether attributes of one kind of two objects changed places."""
+    """Return whether two objects exchanged attributes of one kind."""
     alike = _count_words(original.whole, *ATTRIBUTES) == _count_words(edited.whole, *ATTRIBUTES)
     return alike and _count_differences(original, edited) == Counter({"attribute": 2})
 
 
 def _has_added_object(original: Reading, edited: Reading) -> bool:
-    """Return whether one object more is named, and all else is said as before."""
+    """Return whether the text mentions exactly one more object and is otherwise unchanged."""
     mentions = edited.whole.mentions
     for index in range(len(mentions)):
         rest = mentions[:index] + mentions[index + 1 :]
@@ -154,7 +158,7 @@ def _has_added_object(original: Reading, edited: Reading) -> bool:
 
 
 def _drop_mention_relations(meaning: Meaning, index: int) -> tuple[Relation, ...]:
-    """Return the relations without those of a mention, their ends counted without it."""
+    """Return the relations without those of one mention, with the indices of their ends shifted accordingly."""
     relations = (r for r in meaning.relations if index not in (r.subject, r.object))
     return tuple(
         Relation(r.subject - (r.subject > index), r.predicate, r.object - (r.object > index))
@@ -180,14 +184,14 @@ CHANGED: Mapping[str, Callable[[Reading, Reading], bool]] = {
 def compute_error_rates(
     rows: pd.DataFrame, kept_ids: Collection[str], dropped_ids: Collection[str], prompts: pd.Series
 ) -> pd.DataFrame:
-    """Return the noise table: ``NOISE_COLUMNS``, one row for each part and one for ``all``.
+    """Return the table of error rates: ``NOISE_COLUMNS``, one row for each part and one for ``all``.
 
     Args:
-        rows: of ``judged``.
-        kept_ids: ids of the texts that were kept (of paraphrases PAIR:paraphrase).
-        dropped_ids: ids of those that were asked for in vain.
-        prompts: column ``prompt`` of table ``replies``. What several subtypes ask together (``find_…``, the validator of
-            negatives) is counted in ``all`` alone, what judges of texts were asked nowhere.
+        rows: from ``label_drafts``.
+        kept_ids: ids of the accepted texts (PAIR:paraphrase for paraphrases).
+        dropped_ids: ids of the requested texts of which no draft was accepted.
+        prompts: column ``prompt`` of table ``replies``. Requests shared by several subtypes (``find_…``, the
+            validator of negatives) count in ``all`` alone. Text judges are not counted: they get no requests.
     """
     prompts = prompts.str.split("@").str[0]
     prompts = prompts[~prompts.isin(JUDGES)]
@@ -213,7 +217,7 @@ def compute_error_rates(
 
 
 def _get_prompt_part(name: str) -> str:
-    """Return the part that a prompt serves alone; "" if several."""
+    """Return the part that a prompt serves; "" if it serves several."""
     operation, _, rest = name.partition("_")
     if operation == "find" or name == "validate_negative":
         return ""
@@ -221,15 +225,22 @@ def _get_prompt_part(name: str) -> str:
 
 
 def evaluate_checks(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return how well each check finds what is wrong: ``CHECK_COLUMNS``, for negatives and paraphrases.
+    """Return how well each check detects wrong drafts: ``CHECK_COLUMNS``, for negatives and paraphrases.
 
     Args:
-        rows: of ``judged``.
+        rows: from ``label_drafts``.
 
     Returns:
-        Of the drafts that the check ``judged`` how many it ``refused``; ``precision``: share of these that are wrong;
-        ``recall``: share of the wrong ones that it refuses, of all wrong ones and (``recall_of_true``) of negatives that are
-        still true, or paraphrases that are false. NaN where there is none.
+        For each check:
+
+        - ``judged``: drafts that the check was applied to.
+        - ``refused``: drafts that it rejected.
+        - ``precision``: share of the rejected drafts that are wrong.
+        - ``recall``: share of the wrong drafts that it rejects.
+        - ``recall_of_true``: share rejected among negatives that are still true, or paraphrases that are
+          false.
+
+        A share is NaN where its denominator is 0.
     """
     records = []
     for part in ("negatives", "paraphrases"):

@@ -1,6 +1,7 @@
-"""Why texts of a language model failed, counted: drafts that were refused, and texts that never passed.
+"""Count why texts of a language model failed: rejected drafts, and texts without any accepted draft.
 
-Paraphrases fail in the five classes of SugarCrepe++ (Dumpala et al. 2024, C.5), which are always there, if with a count of 0.
+Failures of paraphrases are counted in the five classes of SugarCrepe++ (Dumpala et al. 2024, C.5). These rows
+are always present, also with a count of 0.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ def count_failures(verdicts: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFram
 
     Args:
         verdicts: table ``verdicts``.
-        rejects: table ``rejects``, of the texts that the model was asked for.
+        rejects: table ``rejects``, limited to the texts that the model was asked for.
 
     Returns:
-        One row for each part (a subtype, or ``paraphrase``) and reason: ``drafts`` that were refused for it, and texts that
-        are rejects, whose last draft, if any, failed so.
+        One row for each part (a subtype, or ``paraphrase``) and reason: the number of ``drafts`` rejected for
+        the reason, and the number of texts that are rejects and whose last draft, if any, failed for it.
     """
     drafts, lost = (
         Counter(_list_part_reasons(rows)) for rows in (verdicts.dropna(subset=["reason"]), rejects)
@@ -37,7 +38,7 @@ def count_failures(verdicts: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFram
 
 
 def _list_part_reasons(rows: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return part and reason of each row."""
+    """Return the part and the reason of each row."""
     return [
         (name.rpartition(":")[2], reason) for name, reason in zip(rows["id"], rows["reason"], strict=True)
     ]

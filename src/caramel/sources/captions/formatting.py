@@ -1,4 +1,4 @@
-"""Caption formatting, before anything else: step 1 of BiVLC (Miranda et al. 2024, 3.1)."""
+"""Format captions: the first step of every pipeline, as step 1 of BiVLC (Miranda et al. 2024, 3.1)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ CLOSERS = "\"”’')]"
 
 
 def format_caption(text: str) -> str:
-    """Return the caption with an upper-case first letter and one final stop, the rest as written.
+    """Return the caption with an upper-case first letter and one final stop; everything else is unchanged.
 
-    A caption that is all capitals is lowered: on public sets those are written by people, so that capitals in the
-    positive alone would give it away. White space is collapsed. The first letter is that of the first word, also behind an opening
-    quote; a caption that starts with a number stays. Whatever ends the caption (none, several
-    stops, an exclamation mark, a comma) becomes one stop; a question keeps its question mark, so
-    that it can still be told from a statement. Closing quotes and brackets stay before the stop.
-    A text without any word becomes the empty text. Formatting twice changes nothing more.
+    - A caption in capitals alone is lower-cased. In public sets such captions are written by people, so
+      capitals in the positive alone would give it away.
+    - White space is collapsed.
+    - The first letter is the first letter of the first word, also after an opening quote. A caption that
+      starts with a number stays as it is.
+    - Any ending (none, several stops, an exclamation mark, a comma) becomes one stop. A question keeps its
+      question mark, so that it can be told from a statement. Closing quotes and brackets stay before the
+      stop.
+    - A text without words becomes the empty string.
+
+    The function is idempotent.
     """
     text = _capitalise_first_word(" ".join(text.split()))
     if text.isupper():
@@ -35,5 +40,8 @@ def _capitalise_first_word(text: str) -> str:
 
 
 def append_suffix(caption: str, suffix: str) -> str:
-    """Return a prompt: the caption and its suffix in place of the final stop; without a suffix the caption itself."""
+    """Return a prompt: the caption with the suffix in place of its final stop.
+
+    Without a suffix, the prompt is the caption.
+    """
     return caption.removesuffix(".") + suffix if suffix else caption

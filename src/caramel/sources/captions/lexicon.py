@@ -1,8 +1,9 @@
-"""Hard negatives and paraphrases of free captions by small word lists: no model, no scene graph.
+"""Write hard negatives and paraphrases of free captions by small word lists, without a model or a scene graph.
 
-The seven subtypes of SugarCrepe, each one change away from the caption. A text alone cannot
-prove that a negative is false of the image: a new word is never one that any caption of the
-image says, and excludes the old one as far as the lists go. What cannot be made is a reject.
+Negatives are of the seven subtypes of SugarCrepe, and each differs from its caption by one change. Text alone
+cannot prove that a negative is false of the image. Therefore a new word is one that no caption of the image
+contains and, as far as the lists tell, one that excludes the old word. A text that cannot be written is a
+reject.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from caramel.sources.captions.tokenization import (
 
 Rng = np.random.Generator
 Item = TypeVar("Item")
-Rule = Callable[[Sentence, Rng], list[Edit] | str]  # the edits, or the reason why there are none
+Rule = Callable[[Sentence, Rng], list[Edit] | str]  # the edits, or the reason why none is possible
 NAME = "lexicon"
-PAIRS = 20_000  # whose negatives are written at a time
+PAIRS = 20_000  # pairs that are processed at a time
 
 NO_NOUN = "no known noun in the caption"
 NO_ATTRIBUTE = "no known attribute in the caption"
@@ -56,7 +57,7 @@ def _build_edit(match: WordMatch, word: str) -> Edit:
 def _replace_word(
     sentence: Sentence, rng: Rng, matches: Sequence[WordMatch], groups: dict[str, tuple[str, ...]]
 ) -> list[Edit] | str:
-    """Replace one of the found words by another of its group that is not said of the image."""
+    """Replace one of the matched words by another word of its group that no caption of the image contains."""
     options = [(f, w) for f in matches for w in groups[f.group] if w not in sentence.image_words]
     return [_build_edit(*_draw_item(rng, options))] if options else ALL_SAID
 
@@ -90,19 +91,25 @@ def replace_rel(sentence: Sentence, rng: Rng) -> list[Edit] | str:
 
 
 def _has_living_subject(sentence: Sentence, posture: WordMatch) -> bool:
-    """Return whether the noun before is a person or an animal: a thing that sits also stands."""
+    """Return whether the noun before the posture is a person or an animal.
+
+    An inanimate object that sits also stands.
+    """
     before = [noun for noun in sentence.nouns if noun.end <= posture.start]
     return bool(before) and before[-1].group in words.LIVING
 
 
 def swap_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
-    """Exchange two nouns of the same number, of one group if there are such."""
+    """Exchange two nouns of the same number, preferably of one group."""
     pairs = [(a, b) for a, b in combinations(sentence.nouns, 2) if _order_matters(sentence, a, b)]
     return _swap_pair(sentence, rng, pairs) or NO_TWO_NOUNS
 
 
 def swap_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:
-    """Exchange attributes of two nouns, of one group if there are such; neither noun has the other's."""
+    """Exchange the attributes of two nouns, preferably of one group.
+
+    Neither noun may have the other's attribute already.
+    """
     holders = [(a, sentence.find_noun(a)) for a in sentence.attributes]
     has = {(noun, attribute.word) for attribute, noun in holders}
     pairs = [
@@ -114,12 +121,12 @@ def swap_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:
 
 
 def _can_exchange(a: WordMatch, b: WordMatch) -> bool:
-    """Return whether what one attribute is said of may have the other: any thing has a colour, few an age."""
+    """Return whether two attributes apply to the same nouns: anything can have a colour, few nouns an age."""
     return a.group == b.group or {a.group, b.group} <= words.PHYSICAL
 
 
 def _order_matters(sentence: Sentence, a: WordMatch, b: WordMatch) -> bool:
-    """Return whether more than "and", "with" or "next to" stands between two different nouns."""
+    """Return whether two different nouns are separated by more than "and", "with" or "next to"."""
     between = sentence.text[a.end : b.start].lower().replace(",", " ").split()
     attributes = {w for f in sentence.attributes for w in sentence.text[f.start : f.end].lower().split()}
     free = words.SYMMETRIC | words.DETERMINERS | attributes
@@ -127,7 +134,7 @@ def _order_matters(sentence: Sentence, a: WordMatch, b: WordMatch) -> bool:
 
 
 def _swap_pair(sentence: Sentence, rng: Rng, pairs: list[tuple[WordMatch, WordMatch]]) -> list[Edit]:
-    """Exchange one of the pairs as it is written; no edits if there are no pairs."""
+    """Exchange the words of one pair as they are written; return no edits if there are no pairs."""
     same_group = [(a, b) for a, b in pairs if a.group == b.group]
     if not pairs:
         return []
@@ -139,7 +146,7 @@ def _swap_pair(sentence: Sentence, rng: Rng, pairs: list[tuple[WordMatch, WordMa
 
 
 def add_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
-    """Add an object at the end, of the group of one that is there."""
+    """Add an object at the end, from the group of an object in the caption."""
     if not sentence.nouns:
         return NO_NOUN
     options = [w for f in sentence.nouns for w in words.NOUNS[f.group] if w not in sentence.image_words]
@@ -150,7 +157,7 @@ def add_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
 
 
 def add_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:
-    """Add an uncommon attribute to a noun that has no known one."""
+    """Add an uncommon attribute to a noun without a known attribute."""
     if not sentence.nouns:
         return NO_NOUN
     described = {sentence.find_noun(a) for a in sentence.attributes}
@@ -177,12 +184,12 @@ RULES: dict[str, Rule] = {
 
 
 def write_paraphrase(sentence: Sentence) -> str | None:
-    """Return the same in other words, or None where the form of the caption is not known."""
+    """Return a paraphrase, or None if the form of the caption is not known."""
     return _invert_relation(sentence) or _write_existential(sentence)
 
 
 def _invert_relation(sentence: Sentence) -> str | None:
-    """Turn "A cat on top of a box" into "A box underneath a cat": a caption that is just that."""
+    """Turn "A cat on top of a box" into "A box underneath a cat", if the caption has exactly this form."""
     core = sentence.text.rstrip(" .!")
     if len(sentence.nouns) != 2:
         return None
@@ -221,7 +228,7 @@ def _write_existential(sentence: Sentence) -> str | None:
 
 
 def _can_be_finite(word: str) -> bool:
-    """Return whether a word may be a second verb: better no paraphrase than a broken one."""
+    """Return whether a word may be a second verb; if so, no paraphrase is written, to avoid broken ones."""
     if word in words.FINITE:
         return True
     return word.endswith("s") and word not in words.NOT_FINITE and word not in list_plurals()
@@ -230,17 +237,17 @@ def _can_be_finite(word: str) -> bool:
 def lexicon_negatives(
     pairs: pd.DataFrame, *, data_dir: str, seed: int, max_attempts: int, **unused: object
 ) -> WrittenCaption:
-    """Return hard negatives of all subtypes and one paraphrase for each pair, where they can be made.
+    """Return hard negatives of all subtypes and one paraphrase for each pair, where they can be written.
 
     Args:
-        pairs: table ``pairs``; all captions of an image count as said of it.
-        data_dir: unused here; backends that read a folder of the user's need it.
-        seed: the draw of a negative depends on this, the pair's name and the subtype alone.
-        max_attempts: unused here; the first draw from what is possible is taken.
-        unused: what other backends need.
+        pairs: table ``pairs``; a word of any caption of an image counts as true of the image.
+        data_dir: unused; for backends that read a folder of the user.
+        seed: each draw depends only on this, the pair's name and the subtype.
+        max_attempts: unused; the first draw among the possible edits is taken.
+        unused: arguments of other backends.
     """
     captions = pairs.groupby("image_id")["caption"].agg(list).to_dict()
-    # Some at a time: rows that are not in a frame yet take three times the memory.
+    # In portions: rows that are not in a frame yet take three times the memory.
     starts = range(0, max(1, len(pairs)), PAIRS)
     parts = [_write_captions(pairs.iloc[start : start + PAIRS], captions, seed) for start in starts]
     tables_of = zip(*((part.negatives, part.paraphrases, part.rejects) for part in parts), strict=True)
@@ -248,7 +255,7 @@ def lexicon_negatives(
 
 
 def _write_captions(pairs: pd.DataFrame, captions: Mapping[Any, list[str]], seed: int) -> WrittenCaption:
-    """Return what is written of some pairs. captions: of all images."""
+    """Return the captions written for some pairs; ``captions`` are those of all images."""
     negatives, paraphrases, rejects = [], [], []
     for pair_id, image_id, caption in zip(pairs["pair_id"], pairs["image_id"], pairs["caption"], strict=True):
         known, name = parse_sentence(caption, captions[image_id]), zlib.crc32(pair_id.encode())

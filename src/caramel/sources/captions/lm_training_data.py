@@ -1,7 +1,8 @@
-"""What a small language model learns to answer: questions of the prompts about captions of the world, with right answers.
+"""Build training examples for a small language model: prompts about captions of the world, with correct answers.
 
-The world's captions can be read exactly, so what is right is worked out and not guessed. A model that does not see the
-picture cannot do more: whether what it writes is false of the scene is another matter (``sources.captions.error_rates``).
+The world's captions can be parsed exactly, so the correct answers are computed. The examples do not use the
+scene, because the model does not see the image. Whether a text of the model is false of the scene is measured
+in ``sources.captions.error_rates``.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from caramel.sources.world.scenes import (
     sample_scene,
 )
 
-AGAIN = 0.15  # chance that an answer is shown that did not do, where scripts may show one
-SAME = 0.5  # chance that what a validator is shown says the same
-PRIOR = 0.5  # of ``sample_scene``
-ABSOLUTE_POSITIONS = 0.5  # of ``sample_meaning``
+AGAIN = 0.15  # probability that a prompt includes a rejected answer, where scripts may include one
+SAME = 0.5  # probability that a validator's example has equal meanings
+PRIOR = 0.5  # argument of ``sample_scene``
+ABSOLUTE_POSITIONS = 0.5  # argument of ``sample_meaning``
 WORDS: Mapping[str, Sequence[str]] = {
     "obj": NOUNS,
     "att": (*COLOURS, *SIZES),
@@ -52,7 +53,7 @@ IDEA = "another form of sentence"
 
 
 class TrainingExample(NamedTuple):
-    """A question of a prompt, and a right answer."""
+    """A prompt's input and a correct answer."""
 
     prompt: str
     given: Mapping[str, str]
@@ -61,7 +62,7 @@ class TrainingExample(NamedTuple):
 
 
 def sample_example(rng: Rng) -> TrainingExample:
-    """Return a lesson on a drawn caption of the world; all prompts that can be asked of it are as frequent."""
+    """Return a training example on a random caption of the world; all applicable prompts are equally likely."""
     while True:
         reading = _sample_reading(rng)
         name = _draw_item(rng, [name for name in list_prompt_names() if name != OF_GRAPHS])
@@ -71,7 +72,7 @@ def sample_example(rng: Rng) -> TrainingExample:
 
 
 def _sample_reading(rng: Rng) -> Reading:
-    """Return what a caption says, drawn as the world's are."""
+    """Return the reading of a random caption, drawn as the world's captions are."""
     num_objects = int(rng.integers(1, MAX_OBJECTS + 1))
     scene = sample_scene(rng, num_objects=num_objects, typical_color_prob=PRIOR)
     meaning = sample_meaning(rng, scene.things, absolute_positions=ABSOLUTE_POSITIONS)
@@ -80,7 +81,7 @@ def _sample_reading(rng: Rng) -> Reading:
 
 
 def _build_example(name: str, reading: Reading, rng: Rng) -> TrainingExample | None:
-    """Return the lesson of a prompt on a caption, if it can be asked of it."""
+    """Return the training example of a prompt on a caption; None if the prompt does not apply to it."""
     caption = realise_caption(reading)
     operation, _, rest = name.partition("_")
     part, _, step = rest.partition("_")
@@ -115,13 +116,13 @@ def _build_example(name: str, reading: Reading, rng: Rng) -> TrainingExample | N
 
 
 def find_words(caption: str, part: str) -> list[str]:
-    """Return the nouns (obj), colours and sizes (att) or relations and positions (rel) of a caption of the world, in its order."""
+    """Return a caption's words in order: nouns (obj), colours and sizes (att), relations and positions (rel)."""
     matches = re.findall(rf"\b(?:{'|'.join(WORDS[part])})\b", caption.lower())
     return list(dict.fromkeys(matches))
 
 
 def _draw_other_word(reading: Reading, part: str, old: str, rng: Rng) -> str:
-    """Return a word of the kind of another, which the caption does not say if there is one."""
+    """Return another word of the same type as the old one, preferably one that is not in the caption."""
     categories: tuple[Sequence[str], ...] = (
         NOUNS,
         COLOURS,
@@ -134,7 +135,7 @@ def _draw_other_word(reading: Reading, part: str, old: str, rng: Rng) -> str:
 
 
 def _draw_added_word(reading: Reading, part: str, old: str, rng: Rng) -> str:
-    """Return a noun that the caption lacks, or an attribute that its noun lacks, any if it has both."""
+    """Return a noun that the caption lacks, or an attribute that the noun lacks (any if it has both)."""
     if part == "obj":
         return _draw_other_word(reading, part, old, rng)
     mention = next(m for m in reading.whole.mentions if m.noun == old)
@@ -144,18 +145,21 @@ def _draw_added_word(reading: Reading, part: str, old: str, rng: Rng) -> str:
 
 
 def _replace_noun(reading: Reading, old: str, new: str) -> str:
-    """Return the caption with a noun replaced wherever it stands."""
+    """Return the caption with a noun replaced at every occurrence."""
     return fix_articles(re.sub(rf"\b{old}\b", new, realise_caption(reading)))
 
 
 def _replace_first(reading: Reading, old: str, new: str) -> str:
-    """Return the caption with the first of a word or phrase replaced."""
+    """Return the caption with the first occurrence of a word or phrase replaced."""
     text = re.sub(rf"\b{old}\b", new, realise_caption(reading), count=1, flags=re.IGNORECASE)
     return fix_articles(format_sentence(text))
 
 
 def _add_noun(reading: Reading, old: str, new: str) -> str:
-    """Return the caption with a tail that names a noun; beside another one, where there is a tail already."""
+    """Return the caption with a tail that mentions a noun.
+
+    If there is a tail already, the noun joins another noun.
+    """
     caption = realise_caption(reading)
     if reading.added or reading.alone:
         positions = "|".join(POSITION_PHRASE.values())
@@ -165,7 +169,7 @@ def _add_noun(reading: Reading, old: str, new: str) -> str:
 
 
 def _add_attribute(reading: Reading, old: str, new: str) -> str:
-    """Return the caption with an attribute before a noun; sizes stand before colours."""
+    """Return the caption with an attribute before a noun; sizes precede colours."""
     size, colour = ("|".join(words) for words in (SIZES, COLOURS))
     before = r"\g<1>" + (rf"{new} \g<2>" if new in SIZES else rf"\g<2>{new} ")
     text = re.sub(
@@ -184,7 +188,7 @@ COMPOSED: Mapping[str, Callable[[Reading, str, str], str]] = {
 
 
 def fix_articles(text: str) -> str:
-    """Return a text with "a" and "an" by the letter after them."""
+    """Return a text with "a" and "an" chosen by the letter that follows."""
     return re.sub(r"\b([Aa])n? (?=(\w))", lambda m: f"{m[1]}n " if m[2] in "aeiou" else f"{m[1]} ", text)
 
 
@@ -201,7 +205,7 @@ def _swap_nouns(reading: Reading, rng: Rng) -> Answer:
 
 
 def _swap_attributes(reading: Reading, rng: Rng) -> Answer:
-    """Return the exchange of two colours, or two sizes."""
+    """Return the exchange of two colours, or of two sizes."""
     other = RULES["swap_att"](reading, rng)
     if isinstance(other, str):
         return NO_SWAP
@@ -226,13 +230,13 @@ def _build_swap_answer(first: str, second: str, sentence: str) -> Answer:
 
 
 def _change_sentence_form(reading: Reading, rng: Rng) -> Reading:
-    """Return the same in another sentence form."""
+    """Return a reading with the same meaning in another sentence form."""
     others = [p for p in range(len(PATTERNS[get_pattern_key(reading.meaning)])) if p != reading.pattern]
     return replace(reading, pattern=others[int(rng.integers(len(others)))])
 
 
 def _sample_other_reading(reading: Reading, rng: Rng) -> tuple[Reading, str]:
-    """Return what another caption says, and what is wrong with it as a paraphrase; "none" if it follows."""
+    """Return another caption's reading, and its problem as a paraphrase ("none" if it follows)."""
     if rng.random() < SAME:
         return _change_sentence_form(reading, rng), "none"
     while True:
@@ -246,7 +250,7 @@ def _sample_other_reading(reading: Reading, rng: Rng) -> tuple[Reading, str]:
 
 
 def _sample_failed_answers(caption: str, rng: Rng) -> tuple[FailedAnswer, ...]:
-    """Return, now and then, an answer that did not do: the caption itself."""
+    """Return, at random, a rejected answer to show in the prompt: the caption itself."""
     return (FailedAnswer(caption, "negligible change"),) if rng.random() < AGAIN else ()
 
 

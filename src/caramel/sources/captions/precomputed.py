@@ -1,4 +1,4 @@
-"""Hard negatives and paraphrases that the source files give: SugarCrepe and SugarCrepe++."""
+"""Read hard negatives and paraphrases that the source files already contain: SugarCrepe and SugarCrepe++."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ NO_PARAPHRASE = "no paraphrase in the source"
 def given_negatives(
     pairs: pd.DataFrame, *, data_dir: str, seed: int, max_attempts: int, **unused: object
 ) -> WrittenCaption:
-    """Return the one hard negative of each pair, and its paraphrase where the files have one.
+    """Return the one hard negative of each pair, and its paraphrase if the files have one.
 
     Args:
-        pairs: table ``pairs`` that was read from the same files.
+        pairs: table ``pairs``, read from the same files.
         data_dir: folder of SugarCrepe(++) JSON.
-        seed: nothing is drawn; it is recorded in the table.
-        max_attempts: nothing is drawn; each negative counts as the first attempt.
-        unused: what other backends need.
+        seed: recorded in the table; nothing is random.
+        max_attempts: unused; each negative counts as the first attempt.
+        unused: arguments of other backends.
 
     Raises:
-        DataError: the files are broken, or the pairs are not theirs.
+        DataError: the files are invalid, or the pairs do not come from them.
     """
     given = pairs[["pair_id", "caption"]].merge(
         read_captions(data_dir), "left", "pair_id", suffixes=("", "_read")

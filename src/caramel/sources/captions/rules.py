@@ -1,7 +1,8 @@
-"""The hard negatives of the embedded world: one rule for each subtype, on what a caption says.
+"""Write the hard negatives of the embedded world: one rule for each subtype, applied to a caption's meaning.
 
-The seven subtypes of SugarCrepe (``obj`` nouns, ``att`` adjectives, ``rel`` spatial relations and positions) and ``only_obj``,
-each one change away from the caption. Whether what comes out is false of the picture is another's to check.
+The subtypes are the seven of SugarCrepe (``obj`` nouns, ``att`` adjectives, ``rel`` spatial relations and
+positions) and ``only_obj``. Each negative differs from its caption by one change. Whether it is false of the
+image is checked elsewhere.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from caramel.sources.world.scenes import (
 )
 
 Rng = np.random.Generator
-# Another caption in the same form, or the reason why there is none.
+# Another caption in the same form, or the reason why none is possible.
 Rule = Callable[[Reading, Rng], Reading | str]
-HARD = 0.9  # chance that a noun that has a look-alike is replaced by it
+HARD = 0.9  # probability that a noun with a look-alike is replaced by it
 ATTRIBUTES = {"colour": COLOURS, "size": SIZES}
 
 
@@ -36,7 +37,7 @@ def _draw_word(rng: Rng, choices: list[str]) -> str:
 
 
 def _replace_mentions(reading: Reading, mentions: Mapping[int, Mention]) -> Reading:
-    """Return the caption with some of its mentions, but not its tail, replaced."""
+    """Return the caption with some mentions replaced; the tail stays."""
     new = tuple(mentions.get(i, m) for i, m in enumerate(reading.meaning.mentions))
     return replace(reading, meaning=replace(reading.meaning, mentions=new))
 
@@ -47,7 +48,7 @@ def _draw_new_noun(reading: Reading, rng: Rng) -> str:
 
 
 def replace_obj(reading: Reading, rng: Rng) -> Reading | str:
-    """Replace one noun by one that the caption does not hold: mostly by its look-alike, where it has one."""
+    """Replace one noun by one that is not in the caption: mostly by its look-alike, where it has one."""
     mentions = reading.meaning.mentions
     index = int(rng.integers(len(mentions)))
     return _replace_mentions(
@@ -56,9 +57,10 @@ def replace_obj(reading: Reading, rng: Rng) -> Reading | str:
 
 
 def _draw_other_noun(reading: Reading, noun: str, rng: Rng) -> str:
-    """Return what replaces a noun.
+    """Return the replacement of a noun.
 
-    Nouns with a look-alike replace each other alone, and so do those without: so none is more frequent among negatives.
+    Nouns with a look-alike replace only each other, and so do nouns without one. No group is therefore more
+    frequent among negatives.
     """
     known = {m.noun for m in reading.whole.mentions}
     alike = LOOK_ALIKE.get(noun)
@@ -100,7 +102,7 @@ def _replace_position(reading: Reading, rng: Rng) -> Reading | str:
 
 
 def swap_obj(reading: Reading, rng: Rng) -> Reading | str:
-    """Exchange the two objects of one relation, or of two positions, attributes and all."""
+    """Exchange the two objects of one relation, or of two positions, together with their attributes."""
     mentions = reading.meaning.mentions
     options = list_related_mentions(reading)
     if not options:
@@ -114,7 +116,7 @@ def swap_obj(reading: Reading, rng: Rng) -> Reading | str:
 
 
 def list_related_mentions(reading: Reading) -> list[tuple[int, int]]:
-    """Return the indices of each two mentions of which a relation or two different positions are said."""
+    """Return the indices of every two mentions that have a relation or two different positions."""
     mentions = reading.meaning.mentions
     related = [(r.subject, r.object) for r in reading.meaning.relations]
     positions = [(i, m.position) for i, m in enumerate(mentions) if m.position]
@@ -145,7 +147,7 @@ def swap_att(reading: Reading, rng: Rng) -> Reading | str:
 
 
 def add_obj(reading: Reading, rng: Rng) -> Reading | str:
-    """Add one more object, said in a tail."""
+    """Add one object in a tail."""
     if reading.added or reading.alone:
         return "the caption has a tail already"
     if len(reading.meaning.mentions) >= MAX_OBJECTS:
@@ -156,7 +158,7 @@ def add_obj(reading: Reading, rng: Rng) -> Reading | str:
 
 
 def add_att(reading: Reading, rng: Rng) -> Reading | str:
-    """Add a colour or a size to an object that has none in the caption."""
+    """Add a colour or a size to an object that lacks one in the caption."""
     mentions = reading.meaning.mentions
     unsaid = [(i, k) for i, m in enumerate(mentions) for k in ATTRIBUTES if not getattr(m, k)]
     if not unsaid:
@@ -167,9 +169,10 @@ def add_att(reading: Reading, rng: Rng) -> Reading | str:
 
 
 def flip_only_obj(reading: Reading, rng: Rng) -> Reading | str:
-    """Say of what is there that nothing else is, or one object more in as many words; both ways are as frequent.
+    """Replace a tail "nothing else" by one that names another object, or the reverse; both are equally frequent.
 
-    What *add* is meant to test without what gives it away: neither caption is longer, and neither is true of both pictures.
+    This tests what *add* is meant to test, without its artifact: both captions are equally long, and neither
+    is true of both images.
     """
     if reading.alone:
         return replace(reading, alone=False, added=Mention(_draw_new_noun(reading, rng)))

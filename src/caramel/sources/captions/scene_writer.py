@@ -1,7 +1,7 @@
-"""Hard negatives and paraphrases on the embedded world, from exact scene graphs.
+"""Write hard negatives and paraphrases for the embedded world, from exact scene graphs.
 
-A negative is a rule's draft that the exact check finds false of the scene; a paraphrase says the same in another
-sentence form. What cannot be made is a reject with its reason.
+A negative is a draft of a rule that the exact check finds false of the scene. A paraphrase has the same
+meaning in another sentence form. A text that cannot be written is a reject with its reason.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ def write_negative(
     allow_unmentioned_objects: bool,
     may_stand: Callable[[Meaning], bool],
 ) -> tuple[Reading, int] | str:
-    """Return (what the negative says, attempts), or the reason why there is none.
+    """Return (reading of the negative, attempts), or the reason why none was found.
 
-    The caption is read back and checked against the scene: it is false of it.
+    The negative is parsed again and checked against the scene: it is false of it.
 
     Args:
         reading: the positive caption.
-        scene: what its picture shows.
-        subtype: of the negative.
-        rng: of the draws.
-        max_attempts: draws at most.
-        allow_unmentioned_objects: a caption may leave objects out, if it does not say that nothing else is there.
-        may_stand: whether a caption may stand in the pair's split.
+        scene: what its image shows.
+        subtype: subtype of the negative.
+        rng: random generator.
+        max_attempts: largest number of draws.
+        allow_unmentioned_objects: whether a caption that does not say "nothing else" may leave objects out.
+        may_stand: returns whether a caption is allowed in the pair's split.
     """
     reason = STILL_TRUE
-    may_be_said = cache(may_stand)  # a rule has few drafts for a caption, and they come again
+    may_be_said = cache(may_stand)  # a rule has few drafts for a caption, and they recur
     for attempt in range(1, max_attempts + 1):
         draft = RULES[subtype](reading, rng)
         if isinstance(draft, str):
@@ -80,7 +80,7 @@ def write_negative(
 
 
 def write_paraphrase(reading: Reading, rng: Rng) -> str:
-    """Return the same meaning in another sentence form."""
+    """Return a caption with the same meaning in another sentence form."""
     others = [p for p in range(len(PATTERNS[get_pattern_key(reading.meaning)])) if p != reading.pattern]
     other = replace(reading, pattern=others[int(rng.integers(len(others)))])
     caption = realise_caption(other)
@@ -89,11 +89,15 @@ def write_paraphrase(reading: Reading, rng: Rng) -> str:
 
 
 def _may_stand(meaning: Meaning, split: str, tested: frozenset[Compound], unless: Meaning | None) -> bool:
-    """Return whether a caption may stand in a split: its words do, and a picture of it of which ``unless`` is false."""
+    """Return whether a caption is allowed in a split.
+
+    Its words must belong to the split, and so must some image that shows it. That image must make ``unless``
+    false.
+    """
     if assign_split(meaning.mentions) != split:
         return False
     if split != "test" and list_meaning_compounds(meaning, exactly=True) & tested:
-        return False  # soon told: can_be_shown would try all that is not said
+        return False  # a shortcut: can_be_shown would try every completion of the caption
     return can_be_shown(meaning, split, tested, unless)
 
 
@@ -112,19 +116,20 @@ def world_negatives(
 ) -> WrittenCaption:
     """Return hard negatives of all subtypes and one paraphrase for each pair of the world.
 
-    A negative is of its pair's split, and so is a picture of it at least (``compounds.belongs``): one that shows, but in
-    test, nothing that pictures of test compose and none of train does. The positive is false of it, but for *add_att*.
+    A negative belongs to its pair's split: its words do, and so does at least one image of it
+    (``compounds.belongs``). Outside test, that image shows no compound that images of test have and images of
+    train lack. The positive is false of that image, except for *add_att*.
 
     Args:
         pairs: table ``pairs`` with scenes.
-        data_dir: unused here; backends that read a folder of the user's need it.
-        seed: the draw of a negative depends on this, the pair's name and the subtype alone.
-        max_attempts: draws until the exact check agrees and the caption is of its split.
-        allow_unmentioned_objects: captions may leave objects out.
-        unused: what language models need.
+        data_dir: unused; for backends that read a folder of the user.
+        seed: each draw depends only on this, the pair's name and the subtype.
+        max_attempts: draws until the exact check passes and the caption is allowed in its split.
+        allow_unmentioned_objects: whether captions may leave objects out.
+        unused: arguments of language models.
 
     Raises:
-        DataError: a pair has no scene, or a caption is no sentence of the world's language.
+        DataError: a pair has no scene, or a caption is not a sentence of the world's language.
     """
     negatives, paraphrases, rejects = [], [], []
     seen_compounds, tested = list_split_compounds(pairs)
@@ -133,7 +138,7 @@ def world_negatives(
         reading = parse_caption(caption)
         if reading is None or text is None:
             raise DataError(
-                f"Pair {pair_id!r} is not of the embedded world (caption {caption!r}). "
+                f"Pair {pair_id!r} does not belong to the embedded world (caption {caption!r}). "
                 f"Set negatives.backend to 'lexicon' or 'given' in params.yaml."
             )
         scene, name = Scene.from_json(text), zlib.crc32(pair_id.encode())
@@ -153,7 +158,7 @@ def world_negatives(
                     tested=tested,
                     unless=None
                     if subtype == "add_att"
-                    else reading.whole,  # of which every picture shows the positive
+                    else reading.whole,  # add_att: every image of the negative shows the positive
                 ),
             )
             row_id = f"{pair_id}:{subtype}"

@@ -1,4 +1,4 @@
-"""Where the words of the lists stand in a free caption, and how to change them there."""
+"""Find the words of the word lists in a free caption, and edit the caption there."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class WordMatch(NamedTuple):
     start: int
     end: int
     word_type: WordType
-    word: str  # as in the lists: singular, and one word for all that mean the same
+    word: str  # the form in the lists: singular, one word for all synonyms
     group: str
     plural: bool
 
 
 class Edit(NamedTuple):
-    """Put ``new`` where text[start:end] is."""
+    """Replace text[start:end] by ``new``."""
 
     start: int
     end: int
@@ -35,7 +35,7 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True)
 class Sentence:
-    """A caption, the known words in it, and all words that are said of its image."""
+    """A caption, its known words, and all words in the captions of its image."""
 
     text: str
     nouns: tuple[WordMatch, ...]
@@ -44,12 +44,12 @@ class Sentence:
     image_words: frozenset[str]
 
     def get_written_form(self, match: WordMatch) -> str:
-        """Return a word as it is written, in lower case if it is the first of the sentence."""
+        """Return a word as it is written; in lower case if it is the first of the sentence."""
         text = self.text[match.start : match.end]
         return text if self.text[: match.start].strip() else text.lower()
 
     def find_noun(self, attribute: WordMatch) -> WordMatch | None:
-        """Return the noun that an attribute stands before, with nothing but attributes between."""
+        """Return the noun that follows an attribute, with only attributes between."""
         at = attribute.end
         for match in sorted((*self.nouns, *self.attributes)):
             if match.start > at and not self.text[at : match.start].strip():
@@ -59,7 +59,7 @@ class Sentence:
         return None
 
     def find_phrase_start(self, noun: WordMatch) -> int:
-        """Return where the noun's phrase starts: its attributes and determiner come before it."""
+        """Return where the noun's phrase starts, including its determiner and attributes."""
         start = noun.start
         for word in reversed(list(build_word_pattern(self.text).finditer(self.text[: noun.start]))):
             if self.text[word.end() : start].strip():
@@ -74,7 +74,7 @@ class Sentence:
 
 @functools.cache
 def _build_lexicon() -> dict[str, tuple[WordType, str, str, bool]]:
-    """Return written form -> (kind, word, group, plural)."""
+    """Return written form -> (type, word, group, plural)."""
     entries: dict[str, tuple[WordType, str, str, bool]] = {}
     groups = {noun: group for group, nouns in words.NOUNS.items() for noun in nouns}
     for noun in (*groups, *words.SAME):
@@ -97,15 +97,15 @@ def list_plurals() -> frozenset[str]:
 
 @functools.cache
 def _build_pattern(characters: str) -> re.Pattern[str]:
-    """Return the pattern of the words of the lists, where these characters do not make them parts of others."""
+    """Return a pattern for the lists' words, except where these characters make them part of longer words."""
     longest_first = sorted(_build_lexicon(), key=lambda form: (-len(form), form))
-    # Of ASCII letters alone: Unicode takes ſ for s and ı for i, which are no letters of the lists in lower case.
+    # ASCII letters alone: in Unicode, ſ matches s and ı matches i, and the lists have neither.
     forms = f"(?ai:{'|'.join(map(re.escape, longest_first))})"
     return re.compile(rf"(?<![{characters}]){forms}(?![{characters}])")
 
 
 def scan_words(text: str) -> list[WordMatch]:
-    """Return the known words of a text, from left to right, none overlapping."""
+    """Return the known words of a text from left to right, without overlaps."""
     matches = []
     for match in _build_pattern(build_character_class(text)).finditer(text):
         word_type, word, group, plural = _build_lexicon()[match.group().lower()]
@@ -121,7 +121,7 @@ def _may_be_noun(word: str) -> bool:
 
 
 def _select_heads(text: str, matches: Sequence[WordMatch]) -> list[WordMatch]:
-    """Return the words without nouns that stand right before another: of "bathroom sink", "sink"."""
+    """Return the matches without nouns that directly precede another noun: "bathroom sink" gives "sink"."""
     behind = [*matches, None][1:]
     return [
         f
@@ -146,7 +146,7 @@ def parse_sentence(text: str, captions: Iterable[str]) -> Sentence:
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:
-    """Return the text with the edits made: articles before them agree, a capital first letter stays."""
+    """Return the text with the edits applied: articles before them agree, and a capital first letter stays."""
     for start, end, new in sorted(edits, reverse=True):
         before, old = text[:start], text[start:end]
         new = new[:1].upper() + new[1:] if old[:1].isupper() and not before.strip() else new

@@ -1,7 +1,8 @@
-"""Parts of speech of captions, by lists and endings: enough for shares over a set of texts, not for one sentence.
+"""Assign parts of speech to caption words by lists and endings: good enough for shares over a set of texts.
 
-As the first step of Brill's tagger (1992): a word that no list and no ending tells is a noun. Right behind a determiner or an
-adjective a form in -ing or -ed is no verb: an adjective before a word of an open class, else a noun.
+It is not accurate for single sentences. As in the first step of Brill's tagger (1992), a word that no list
+and no ending identifies is a noun. Directly after a determiner or an adjective, a form in -ing or -ed is not
+a verb: before a word of an open class it is an adjective, otherwise a noun.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _CLOSED: dict[WordClass, str] = {
 
 @functools.cache
 def _build_lexicon() -> dict[str, WordClass]:
-    """Return word -> class, of the lists; the closed classes win over adjectives, and adjectives over nouns."""
+    """Return word -> class from the lists; closed classes win over adjectives, and adjectives over nouns."""
     looks = [*COLOURS, *SIZES, *lists.SAME_ADJECTIVE, *(w for of in lists.ADJECTIVES.values() for w in of)]
     nouns = [
         form
@@ -68,7 +69,7 @@ def _build_lexicon() -> dict[str, WordClass]:
 
 
 def assign_word_classes(words: Sequence[str]) -> list[WordClass]:
-    """Return the class of each of a text's words, which are in lower case."""
+    """Return the class of each word of a text; the words are in lower case."""
     classes: list[WordClass] = []
     for index, word in enumerate(words):
         following = words[index + 1] if index + 1 < len(words) else ""

@@ -1,12 +1,12 @@
 """Word lists for rule-based negatives on free captions: objects, attributes, relations.
 
-Words that are often something else ("orange", "light", "watch", "park", "mouse", "train" as a
-verb) are left out, and so are words of which one holds whenever another does ("person", "dish").
+Two types of words are left out: words with another common meaning ("orange", "light", "watch", "park",
+"mouse", "train" as a verb), and words that are implied by another word ("person", "dish").
 """
 
 from __future__ import annotations
 
-# Words of one group exclude each other for one and the same object; after the supercategories of COCO.
+# Words of one group exclude each other for the same object; the groups follow the supercategories of COCO.
 NOUNS: dict[str, tuple[str, ...]] = {
     "person": ("man", "woman"),
     "child": ("boy", "girl"),
@@ -32,7 +32,7 @@ NOUNS: dict[str, tuple[str, ...]] = {
     "building": ("house", "bridge", "tower", "church", "castle", "barn"),
     "clothes": ("shirt", "jacket", "coat", "dress", "sweater", "skirt"),
 }
-SAME: dict[str, str] = {  # written -> as in the groups above
+SAME: dict[str, str] = {  # written form -> word in the groups above
     "bike": "bicycle",
     "motorbike": "motorcycle",
     "plane": "airplane",
@@ -90,7 +90,7 @@ ADDED: dict[str, tuple[str, ...]] = {
 }
 ADDED_ELSE = ("broken", "turquoise", "purple", "golden", "miniature", "checkered")
 
-# Relation -> what it becomes when its two ends are exchanged.
+# Relation -> the relation after its two ends are exchanged.
 INVERSE: dict[str, str] = {
     "to the left of": "to the right of",
     "to the right of": "to the left of",
@@ -149,7 +149,7 @@ SYMMETRIC = frozenset(
 DETERMINERS = frozenset(
     ("a", "an", "the", "one", "two", "three", "four", "some", "several", "many", "his", "her", "its", "their")
 )
-# What may stand behind a word of the attribute list that is none there ("black and white", "full of").
+# Words after which a word of the attribute list is not an attribute ("black and white", "full of").
 FUNCTION_WORDS = frozenset(
     ("and", "or", "of", "in", "on", "at", "to", "with", "by", "from", "for", "is", "are", "that")
 )
@@ -158,7 +158,7 @@ PHYSICAL = frozenset(("colour", "size", "material", "pattern"))
 POSTURES = frozenset(("sitting", "standing", "laying", "lying"))
 SMALL_WORDS = frozenset(
     ("to", "the", "in", "on", "of", "from")
-)  # parts of relations that say nothing by themselves
+)  # parts of relations that have no meaning of their own
 PREPOSITIONS = frozenset(
     ("on", "in", "with", "at", "near", "by", "inside", "next", "under", "behind", "beside")
 )
@@ -180,5 +180,5 @@ def get_plural(noun: str) -> str:
 
 
 def choose_article(word: str) -> str:
-    """Return "a" or "an", by the first letter: right for every word of the lists."""
+    """Return "a" or "an", by the first letter; this is correct for every word of the lists."""
     return "an" if word[:1].lower() in "aeiou" and not word.lower().startswith(("one", "uni", "use")) else "a"

@@ -1,4 +1,4 @@
-"""Negatives and paraphrases of one writer or of two, as stage ``negatives`` writes them."""
+"""Write negatives and paraphrases by one or two writers, for stage ``negatives``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from caramel.sources.captions.llm.split_filter import filter_by_split
 
 
 class CaptionResult(NamedTuple):
-    """The tables of the stage; and what the language model wrote of them, where one did, before its texts were filtered."""
+    """The tables of the stage, and a language model's texts before they were filtered, if one wrote some."""
 
     tables: WrittenCaption
     llm_output: WrittenCaption | None
@@ -21,13 +21,14 @@ class CaptionResult(NamedTuple):
 def write_captions(
     pairs: pd.DataFrame, *, negatives: str, paraphrases: str, **settings: Any
 ) -> CaptionResult:
-    """Return negatives and paraphrases of the pairs; texts of a language model that fit another split are rejects.
+    """Return negatives and paraphrases of the pairs; texts of a language model that belong to another split
+    are rejects.
 
     Args:
         pairs: table ``pairs``.
         negatives: name of the writer of the negatives.
-        paraphrases: name of the writer of the paraphrases; where it is the same one, it writes both at once.
-        settings: of ``Writer``, for each.
+        paraphrases: name of the writer of the paraphrases; if it is the same one, it writes both at once.
+        settings: arguments of ``Writer``, for each writer.
     """
     parts: dict[str, list[Part]] = {negatives: ["negatives"]}
     parts.setdefault(paraphrases, []).append("paraphrases")
@@ -38,7 +39,7 @@ def write_captions(
 
 
 def _merge_outputs(first: WrittenCaption, second: WrittenCaption) -> WrittenCaption:
-    """Return the negatives of the first writer and the paraphrases of the second, with the rejects of each."""
+    """Return the negatives of the first writer and the paraphrases of the second, with the rejects of both."""
     of_second = first.rejects["id"].str.endswith(":paraphrase")
     rejects = [first.rejects[~of_second], second.rejects[second.rejects["id"].str.endswith(":paraphrase")]]
     return WrittenCaption(first.negatives, second.paraphrases, pd.concat(rejects, ignore_index=True))

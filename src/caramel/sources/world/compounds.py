@@ -1,12 +1,13 @@
-"""What is composed in a scene or a caption, and which of it the train split never shows.
+"""List what scenes and captions compose, and hold compounds out of the train split.
 
-A compound is two or more atoms put together: a noun and its colour, two nouns and how one lies to the other, a noun and
-the number of objects; a noun and its position is none, as in train every noun stands in every cell. CREPE (3.2) calls a
-caption *seen* if the training corpus holds each of its compounds.
+A compound combines two or more atoms: a noun and its colour, two nouns and the relation between them, or a
+noun and the number of objects. A noun and its position is not a compound, because in train every noun occurs
+in every cell. CREPE (3.2) calls a caption *seen* if the training corpus contains each of its compounds.
 
-Besides, what is said and shown is split: all captions and pictures of the same words, in whatever order and bound in
-whatever way, stand in one split. So swaps stay there by themselves, and no caption, negative or paraphrase is another
-split's in other words, no picture another's on another background.
+Captions and images are also split by their words. All those with the same words, in any order and any
+combination, are in one split. Swaps therefore stay in their split. No caption, negative or paraphrase of a
+split rewords one of another split, and no image of a split repeats one of another split on another
+background.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from caramel.sources.world.scenes import (
 )
 
 Compound = tuple[str, ...]
-SPLITS = ("train",) * 12 + ("val",) * 3 + ("test",) * 5  # by the hash of the words
+SPLITS = ("train",) * 12 + ("val",) * 3 + ("test",) * 5  # indexed by the hash of the words
 
 
 def list_scene_compounds(scene: Scene) -> frozenset[Compound]:
-    """Return all that is composed in the picture, said or not."""
+    """Return all compounds of the image, whether a caption mentions them or not."""
     objects, number = scene.things, str(len(scene.things))
     return frozenset(
         [
@@ -52,7 +53,10 @@ def list_scene_compounds(scene: Scene) -> frozenset[Compound]:
 
 
 def list_meaning_compounds(meaning: Meaning, *, exactly: bool) -> frozenset[Compound]:
-    """Return what the caption composes; ``exactly``: it names all that is there, so that it says a number as well."""
+    """Return the compounds of the caption.
+
+    With ``exactly``, the caption names all objects, so the number of objects is a compound too.
+    """
     mentions = meaning.mentions
     compounds: list[Compound] = [(m.noun, m.colour) for m in mentions if m.colour]
     if exactly:
@@ -64,7 +68,10 @@ def list_meaning_compounds(meaning: Meaning, *, exactly: bool) -> frozenset[Comp
 
 
 def list_split_compounds(pairs: pd.DataFrame) -> tuple[frozenset[Compound], frozenset[Compound]]:
-    """Return what pictures of train compose, and what those of test do besides; of a table ``pairs`` with scenes."""
+    """Return the compounds in images of train, and those only in images of test.
+
+    ``pairs`` is a table with scenes.
+    """
     compounds = {
         split: frozenset().union(*(list_scene_compounds(Scene.from_json(text)) for text in rows.dropna()))
         for split, rows in pairs.groupby("split")["scene"]
@@ -76,13 +83,13 @@ def list_split_compounds(pairs: pd.DataFrame) -> tuple[frozenset[Compound], froz
 def draw_held_out_compounds(share: float, *, numbers: Sequence[int], seed: int) -> frozenset[Compound]:
     """Return the compounds that no scene of the train split has.
 
-    Of each kind a share is drawn, spread over the nouns. A noun's typical colour stays, as the typical colour is what
-    makes text tell; and each noun keeps a number of objects to stand among.
+    A share of each kind is drawn, spread over the nouns. A noun keeps its typical colour, because typical
+    colours are what makes text predictive. Each noun also keeps at least one number of objects.
 
     Args:
-        share: of each kind, in [0, 0.5].
+        share: share of each kind, in [0, 0.5].
         numbers: numbers of objects that scenes have.
-        seed: of the draw.
+        seed: random seed.
     """
     rng = np.random.default_rng([seed, zlib.crc32(b"held out")])
     colours = _deal_choices(rng, [[c for c in COLOURS if c != TYPICAL_COLOUR.get(n)] for n in NOUNS])
@@ -100,7 +107,7 @@ def draw_held_out_compounds(share: float, *, numbers: Sequence[int], seed: int) 
 
 
 def _deal_choices(rng: np.random.Generator, choices: Sequence[Sequence[str]]) -> list[Compound]:
-    """Return each noun with each of its choices, a random one of every noun first, then a second one …"""
+    """Return all (noun, choice): a random choice of every noun first, then a second one of every noun …"""
     order = rng.permutation(len(NOUNS)).tolist()
     shuffled = {n: [choices[n][i] for i in rng.permutation(len(choices[n])).tolist()] for n in order}
     rounds = range(max(len(c) for c in choices))
@@ -108,23 +115,26 @@ def _deal_choices(rng: np.random.Generator, choices: Sequence[Sequence[str]]) ->
 
 
 def build_mentions(objects: Iterable[SceneObject]) -> tuple[Mention, ...]:
-    """Return the things with all that can be said of each."""
+    """Return the objects as mentions with all attributes."""
     return tuple(Mention(t.noun, t.colour, t.size) for t in objects)
 
 
 def assign_split(mentions: Iterable[Mention]) -> str:
-    """Return the split of what is said: a function of its words alone, bound in whatever way."""
+    """Return the split of mentions: a function of their words alone, however they are combined."""
     words = sorted(w for m in mentions for w in (m.noun, m.colour, m.size) if w)
     return SPLITS[zlib.crc32(" ".join(words).encode()) % len(SPLITS)]
 
 
 def is_allowed_in_split(scene: Scene, split: str, kept_out: frozenset[Compound]) -> bool:
-    """Return whether a picture may stand in a split: its words are of that split, and only test shows what is kept out."""
+    """Return whether an image may be in a split.
+
+    Its words must belong to the split, and held-out compounds are allowed in test alone.
+    """
     return assign_split(build_mentions(scene.things)) == split and has_only_allowed_compounds(
         scene, split, kept_out
     )
 
 
 def has_only_allowed_compounds(scene: Scene, split: str, kept_out: frozenset[Compound]) -> bool:
-    """Return whether a picture of a split shows nothing that is kept out of it; test shows all."""
+    """Return whether an image of a split has no compound that is held out of the split; test may have all."""
     return split == "test" or not list_scene_compounds(scene) & kept_out

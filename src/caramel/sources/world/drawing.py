@@ -1,4 +1,4 @@
-"""Scene -> picture: 48 × 48 pixels, one icon per object, drawn as vectors and scaled down."""
+"""Draw a scene as an image: 48 × 48 pixels, one icon per object, drawn as vectors and scaled down."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from caramel.sources.world.scenes import GRID, NOUNS, SIZES, Scene
 
 CELL = 24  # pixels
 CANVAS = CELL * GRID
-JITTER = 1  # an icon sits up to this many pixels off the middle of its cell
+JITTER = 1  # largest offset in pixels of an icon from the middle of its cell
 ICON = {"small": 14, "large": 20}  # pixels
 COLOUR_RGB = {
     "red": (214, 32, 32),
@@ -27,7 +27,7 @@ COLOUR_RGB = {
     "black": (25, 25, 25),
 }
 BACKGROUND_RGB = {"white": (255, 255, 255), "grey": (228, 228, 228), "cream": (255, 244, 216)}
-_SCALE = 64  # vector units of one icon
+_SCALE = 64  # vector units per icon
 Pen = ImageDraw.ImageDraw
 
 
@@ -119,7 +119,7 @@ def draw_icon_masks() -> npt.NDArray[np.float32]:
 
 
 def draw_scene(scene: Scene, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Return the picture of the scene, shape (48, 48, 3); ``rng`` places icons in their cells."""
+    """Return the image of the scene, shape (48, 48, 3); ``rng`` places icons in their cells."""
     image = np.empty((CANVAS, CANVAS, 3), np.float32)
     image[:] = BACKGROUND_RGB[scene.background]
     for obj in scene.things:
@@ -133,7 +133,7 @@ def draw_scene(scene: Scene, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
 
 
 def encode_png(image: npt.NDArray[np.uint8]) -> bytes:
-    """Return the picture as PNG bytes; equal pixels give equal bytes."""
+    """Return the image as PNG bytes; equal pixels give equal bytes."""
     buffer = io.BytesIO()
     Image.fromarray(image).save(buffer, "PNG", compress_level=6)
     return buffer.getvalue()

@@ -1,8 +1,8 @@
-"""Picture -> scene: an exact reading by template matching, independent of any trained model.
+"""Read the scene of an image exactly by template matching, without any trained model.
 
-Each cell of the grid is compared, in one matrix product, with every icon in every colour,
-size and place that the world can draw. A cell whose best icon leaves too much of the cell
-unexplained is counted as unreadable instead of being guessed.
+Each cell of the grid is compared, in one matrix product, with every icon in every colour, size and place that
+the world can draw. A cell is counted as unreadable, and not guessed, if its best icon leaves too much of it
+unexplained.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNEXPLAINED = 0.35  # an icon may leave at most this share of its own energy une
 
 @dataclass(frozen=True)
 class ImageReading:
-    """What was read: the scene, and how many cells hold something that is no icon."""
+    """The scene that was read, and the number of cells whose content is not an icon."""
 
     scene: Scene
     unreadable: int
@@ -43,15 +43,15 @@ def _build_templates(background: str) -> tuple[npt.NDArray[np.float32], npt.NDAr
 
 
 def read_images(images: npt.NDArray[np.uint8], batch_size: int = 256) -> list[ImageReading]:
-    """Return the reading of each picture; ``pictures`` has shape (n, 48, 48, 3)."""
+    """Return the reading of each image; ``images`` has shape (n, 48, 48, 3)."""
     if images.shape[1:] != (CANVAS, CANVAS, 3):
-        raise ValueError(f"pictures must have shape (n, {CANVAS}, {CANVAS}, 3), not {images.shape}")
+        raise ValueError(f"images must have shape (n, {CANVAS}, {CANVAS}, 3), not {images.shape}")
     names = list(BACKGROUND_RGB)
     palette = np.array([BACKGROUND_RGB[n] for n in names], np.float32)
     readings: dict[int, ImageReading] = {}
     for start in range(0, len(images), batch_size):
         part = images[start : start + batch_size].astype(np.float32)
-        middle = np.median(part.reshape(len(part), -1, 3), axis=1)  # icons cover under half
+        middle = np.median(part.reshape(len(part), -1, 3), axis=1)  # icons cover less than half
         nearest = ((middle[:, None] - palette) ** 2).sum(2).argmin(1)
         differences = part - middle[:, None, None]
         for background in np.unique(nearest).tolist():
@@ -62,7 +62,7 @@ def read_images(images: npt.NDArray[np.uint8], batch_size: int = 256) -> list[Im
 
 
 def _read_differences(differences: npt.NDArray[np.float32], background: str) -> list[ImageReading]:
-    """Read pictures of one background, given as their differences from it. (n, CANVAS, CANVAS, 3)."""
+    """Read images that share one background, given as differences from it: (n, CANVAS, CANVAS, 3)."""
     templates, energy = _build_templates(background)
     cells = differences.reshape(-1, GRID, CELL, GRID, CELL, 3).transpose(0, 1, 3, 2, 4, 5)
     cells = cells.reshape(len(differences) * GRID * GRID, -1) / np.float32(255)  # (4 n, CELL·CELL·3)

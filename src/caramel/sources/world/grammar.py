@@ -1,8 +1,8 @@
-"""The controlled language of the world: meaning -> caption and caption -> meaning.
+"""Write captions of the world's controlled language, and parse them back into their meaning.
 
-Both directions derive from one list of patterns, so every caption that can be written can
-be read back exactly. Captions differ from their paraphrases in the pattern, never in what
-is said. A sentence says relations or positions, not both.
+Both directions use one list of patterns, so every caption that can be written can be parsed exactly. A
+caption and its paraphrases differ in the pattern, never in the meaning. A sentence states relations or
+positions, not both.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ POSITION_PHRASE = {
     "bottom": "at the bottom",
 }
 
-# {a} {b} {c}: mentions. {ab}, {cb}: preposition of the relation. {its_ab}: a beside b, told from
-# b. {ba}: the inverse relation as a preposition. {the_b}: the second mention again, by its noun.
+# {a} {b} {c}: mentions. {ab}, {cb}: preposition of the relation. {its_ab}: the same, told from b ("b with a
+# to its left"). {ba}: preposition of the inverse relation. {the_b}: the second mention repeated by its noun.
 PATTERNS: dict[tuple[int, int], tuple[str, ...]] = {
     (1, 0): (
         "{a}",
@@ -80,16 +80,16 @@ ALONE = " along with nothing else"  # as many words as a tail that adds a noun
 
 @dataclass(frozen=True)
 class Reading:
-    """What a caption says, and how: the meaning before its tail, the index of its pattern, and the tail."""
+    """Content and form of a caption: the meaning without the tail, the pattern's index, and the tail."""
 
     meaning: Meaning
     pattern: int
-    added: Mention | None = None  # said in a tail
-    alone: bool = False  # the tail says that nothing else is there
+    added: Mention | None = None  # mentioned in a tail
+    alone: bool = False  # whether the tail says that nothing else is in the image
 
     @property
     def whole(self) -> Meaning:
-        """The meaning with what the tail adds, as its last mention."""
+        """The meaning including the tail's object, which is the last mention."""
         if self.added is None:
             return self.meaning
         return replace(self.meaning, mentions=(*self.meaning.mentions, self.added))
@@ -108,15 +108,16 @@ def format_sentence(text: str) -> str:
 
 
 def get_pattern_key(meaning: Meaning) -> tuple[int, int]:
-    """Return (mentions, relations): the key into ``PATTERNS``."""
+    """Return the key into ``PATTERNS``: (mentions, relations)."""
     return len(meaning.mentions), len(meaning.relations)
 
 
 def realise_caption(reading: Reading) -> str:
-    """Return the caption that says so, formatted: the inverse of ``read``.
+    """Return the formatted caption of a reading: the inverse of ``parse_caption``.
 
-    The meaning has one to three mentions, its relations run first→second, then third→second, and the pattern is one of
-    ``PATTERNS[shape(meaning)]``. Where there is a relation, no mention says its position.
+    The meaning must have one to three mentions. Its relations must run from first to second, then from third
+    to second. The pattern must be one of ``PATTERNS[get_pattern_key(meaning)]``. With a relation, no mention
+    may have a position.
     """
     meaning = reading.meaning
     assert not (meaning.relations and any(m.position for m in reading.whole.mentions)), reading
@@ -175,7 +176,7 @@ def _parse_relation(groups: dict[str, str | None], subject: str, object_: str) -
 
 @functools.lru_cache(maxsize=65536)
 def parse_caption(caption: str) -> Reading | None:
-    """Return what the caption says, or None if it is no sentence of this language."""
+    """Return the reading of the caption, or None if it is not a sentence of this language."""
     text = caption[:1].lower() + caption[1:]
     positions: dict[str | None, str] = {words: position for position, words in POSITION_PHRASE.items()}
     for index, alone, reader in _compile_patterns():

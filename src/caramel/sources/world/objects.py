@@ -1,4 +1,4 @@
-"""Pictures of one object in one cell: what a generator learns from that draws scenes object by object."""
+"""Generate images of one object in one cell: training data of a generator that draws scenes object by object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ BORDER = (CELL - max(ICON.values())) // 2 - JITTER  # pixels at each side of a c
 
 
 class DrawnExamples(NamedTuple):
-    """What a generator learns to draw: table ``pairs``, encoded files by image_id, and their size and border in pixels."""
+    """Training data of a generator: table ``pairs``, encoded files by image_id, and their size and border in
+    pixels.
+    """
 
     pairs: pd.DataFrame
     images: Mapping[str, bytes]
@@ -35,15 +37,15 @@ def select_examples(
     number: int,
     seed: int,
 ) -> DrawnExamples:
-    """Return the images of the pairs; where scenes are drawn object by object, those of single objects.
+    """Return the images of the pairs or, for scenes that are drawn object by object, images of single objects.
 
     Args:
         pairs: table ``pairs``.
         images: encoded files by image_id.
         method: draw: scenes as a whole; edit: object by object.
-        size: pixels of a side of a whole scene.
-        number: of images of objects.
-        seed: of these.
+        size: side of a whole scene in pixels.
+        number: number of images of objects.
+        seed: random seed of these images.
     """
     if method == "draw":
         return DrawnExamples(pairs, images, size, 0)
@@ -52,10 +54,11 @@ def select_examples(
 
 
 class ObjectImages(Mapping[str, bytes]):
-    """image_id -> PNG of one object in its cell, (CELL, CELL) pixels, drawn when it is asked for.
+    """Map image_id -> PNG of one object in its cell, (CELL, CELL) pixels; images are drawn on access.
 
-    Every noun, colour and size is equally likely, those too that the scenes of train keep apart: a generator makes the
-    data and is no model that is tested on it, and one that had never seen a compound would leave it out of the benchmark.
+    Every noun, colour and size is equally likely, also in combinations that are held out of the scenes of
+    train. The generator produces data and is not a model under test. If it had never seen a compound, it
+    would leave the compound out of the benchmark.
     """
 
     def __init__(self, number: int, *, seed: int) -> None:
@@ -75,7 +78,7 @@ class ObjectImages(Mapping[str, bytes]):
         return encode_png(draw_scene(scene, rng)[rows, columns])
 
     def build_pairs(self) -> pd.DataFrame:
-        """Return table ``pairs`` of the train split: all that can be said of each object as its caption."""
+        """Return table ``pairs`` of the train split; each caption states all attributes of its object."""
         rows = []
         for name in self:
             scene, _ = self._sample_scene(name)
@@ -84,6 +87,6 @@ class ObjectImages(Mapping[str, bytes]):
         return pd.DataFrame(rows, columns=list(PAIRS.columns))
 
     def _sample_scene(self, image_id: str) -> tuple[Scene, np.random.Generator]:
-        """Return the scene of a picture, and what is drawn at random next."""
+        """Return the scene of an image, and the generator for its further random draws."""
         rng = np.random.default_rng([self._seed, self._index[image_id]])
         return sample_scene(rng, num_objects=1, typical_color_prob=0.0), rng

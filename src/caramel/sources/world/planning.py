@@ -1,4 +1,4 @@
-"""A scene for a negative caption, as close to the positive scene as can be: which cells change, and to what."""
+"""Plan a scene for a negative caption that is as close as possible to the positive scene."""
 
 from __future__ import annotations
 
@@ -39,17 +39,20 @@ def plan_scene(
 ) -> Scene | None:
     """Return a scene of which the negative caption is exactly true, on the same background.
 
-    Of all scenes that may stand, one is drawn from those that have the fewest other objects than the positive scene;
-    of these, from those that give the fewest of what is not said of an object another value than it had, or than the
-    object had that it replaces; of these, from those that leave the positive caption false, where there are any, and
-    change the fewest cells.
+    The scene is chosen among the allowed scenes by these criteria, in this order; ties are broken at random:
+
+    1. fewest objects that the positive scene does not have;
+    2. fewest changes of attributes that the caption leaves open. An attribute should keep the value that the
+       object had, or that the object had which it replaces;
+    3. the positive caption is false, if possible;
+    4. fewest changed cells.
 
     Args:
-        negative: what the caption to draw says; its nouns are all different.
-        positive: what is said of ``scene``.
+        negative: the caption to draw; its nouns are all different.
+        positive: the caption of ``scene``.
         scene: the positive scene.
-        rng: draws among equals, and what nothing else says.
-        may_stand: whether a picture may show a scene; None is returned where it may show none that the caption says.
+        rng: breaks ties, and draws attributes that nothing else determines.
+        may_stand: whether a scene is allowed; None is returned if no scene of the caption is.
     """
     meaning = negative.whole
     default_looks = _choose_looks(meaning.mentions, positive.whole.mentions, scene, rng)
@@ -79,13 +82,14 @@ def plan_scene(
 def can_be_shown(
     meaning: Meaning, split: str, kept_out: frozenset[Compound], unless: Meaning | None = None
 ) -> bool:
-    """Return whether a picture of just the objects that are said may stand in a split (``compounds.belongs``).
+    """Return whether an image of exactly the mentioned objects may be in a split, and makes ``unless`` false.
 
-    And is one of which another caption, ``unless``, is not exactly true.
+    See ``compounds.is_allowed_in_split``. ``unless`` is another caption that must not be exactly true of the
+    image.
     """
     for looks in _iter_looks(meaning):
         full = (Mention(m.noun, *look) for m, look in zip(meaning.mentions, looks, strict=True))
-        if assign_split(full) == split:  # the same in all places
+        if assign_split(full) == split:  # does not depend on the positions
             placed = (
                 t
                 for t in _iter_placements(meaning, looks)
@@ -98,7 +102,7 @@ def can_be_shown(
 
 
 def _iter_looks(meaning: Meaning) -> Iterator[tuple[Look, ...]]:
-    """Yield all ways that the mentioned objects can look."""
+    """Yield all combinations of looks of the mentioned objects."""
     options = [
         itertools.product([m.colour] if m.colour else COLOURS, [m.size] if m.size else SIZES)
         for m in meaning.mentions
@@ -107,7 +111,7 @@ def _iter_looks(meaning: Meaning) -> Iterator[tuple[Look, ...]]:
 
 
 def _iter_placements(meaning: Meaning, looks: Sequence[Look]) -> Iterator[tuple[SceneObject, ...]]:
-    """Yield the objects in all places in which the relations and positions hold."""
+    """Yield the objects in all placements in which the relations and positions hold."""
     for cells in find_layouts(meaning):
         yield tuple(
             _thing(m.noun, *look, *cell) for m, look, cell in zip(meaning.mentions, looks, cells, strict=True)
@@ -120,9 +124,11 @@ _thing = functools.cache(SceneObject)  # there are a few hundred
 def _choose_looks(
     mentions: Sequence[Mention], replaced: Sequence[Mention], scene: Scene, rng: np.random.Generator
 ) -> tuple[Look, ...]:
-    """Return the look of each mentioned object that changes the least: what is said, else what it had.
+    """Return the look of each mentioned object with the fewest changes.
 
-    What no object of the scene had is drawn: neither one of that name, nor the one at that place of the positive caption.
+    It has the caption's attributes, else the old ones. The old attributes are those of the scene's object of
+    that noun, or of the object at that index in the positive caption. Where there is neither, they are drawn
+    at random.
     """
     looks = {t.noun: (t.colour, t.size) for t in scene.things}
     chosen = []
@@ -134,9 +140,10 @@ def _choose_looks(
 
 
 def find_layouts(meaning: Meaning) -> tuple[tuple[Cell, ...], ...]:
-    """Return all ways to put the mentioned objects into cells such that relations and positions hold; there may be none.
+    """Return all placements of the mentioned objects in which relations and positions hold; there may be none.
 
-    "a above b, and b above c" needs three rows, three objects on the left need three cells there.
+    For example, "a above b, and b above c" needs three rows, and three objects on the left need three cells
+    there.
     """
     return _list_layouts(tuple(m.position for m in meaning.mentions), meaning.relations)
 
@@ -156,5 +163,5 @@ def _list_layouts(
 
 
 def find_changed_cells(scene: Scene, objects: tuple[SceneObject, ...]) -> set[Cell]:
-    """Return the (row, column) of all cells that do not show the same in both."""
+    """Return the (row, column) of all cells that differ."""
     return {(t.row, t.column) for t in {*scene.things} ^ {*objects}}

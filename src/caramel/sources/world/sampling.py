@@ -1,4 +1,4 @@
-"""The embedded world as a source of pairs: sampled scenes, drawn, with one true caption each."""
+"""Sample pairs of the embedded world: random scenes, their images, and one true caption each."""
 
 from __future__ import annotations
 
@@ -30,17 +30,15 @@ from caramel.sources.world.scenes import (
 )
 from caramel.sources.world.siblings import sample_sibling
 
-TAIL = (
-    0.2  # chance that a caption ends with "nothing else", and that it ends with its last noun, where it can
-)
-TRIES = 8  # captions of a scene, before another scene is drawn
-SCENES = 1_000_000  # scenes drawn for one pair at most
+TAIL = 0.2  # probability of the ending "nothing else", and of the last noun as a tail, where possible
+TRIES = 8  # captions drawn for a scene, before another scene is drawn
+SCENES = 1_000_000  # largest number of scenes drawn for one pair
 
 Tail = Literal["none", "alone", "added"]
 
 
 class SplitSettings(NamedTuple):
-    """What the scenes and captions of one split are drawn by; see ``sample_pairs``."""
+    """Settings of the scenes and captions of one split; see ``sample_pairs``."""
 
     split: str
     may_stand: Callable[[Scene], bool]
@@ -63,22 +61,24 @@ def sample_pairs(
     put: SaveImage,
     **unused: object,
 ) -> Source:
-    """Return pairs of the world, after handing over their images.
+    """Return pairs of the world, after passing their images to ``put``.
 
-    What a scene shows and what its caption says stand in one split each (``compounds.split_of``), and the scenes of
-    train and val have no compound that is held out; those of test may have.
+    The scene and the caption of a pair belong to one split by their words (``compounds.assign_split``).
+    Scenes of train and val have no held-out compound; scenes of test may have them.
 
     Args:
         counts: scenes per split.
-        num_objects: numbers of objects in a scene, drawn with equal chance.
-        allow_unmentioned_objects: captions may leave objects out.
+        num_objects: numbers of objects in a scene, drawn with equal probability.
+        allow_unmentioned_objects: whether captions may leave objects out.
         unseen_frac: share of the compounds of each kind that only test may show.
-        typical_color_prob: chance in [0, 1] that a noun takes its typical colour.
-        absolute_positions: chance in [0, 1] that a caption says the column or row of each object, and no relation.
-        group_size: scenes of train that follow each other and show the same objects (``siblings``), at most; 1: none do.
-        seed: each scene depends on this, its split, the number of its group and its number in the group alone.
+        typical_color_prob: probability in [0, 1] that a noun has its typical colour.
+        absolute_positions: probability in [0, 1] that a caption states the column or row of each object, and
+            no relation.
+        group_size: largest number of consecutive scenes of train with the same objects (``siblings``); 1: no
+            siblings.
+        seed: each scene depends only on this, its split, the number of its group and its number in the group.
         put: called with each image as it is drawn.
-        unused: what sources that read a folder need.
+        unused: arguments of sources that read a folder.
     """
     pairs = []
     kept_out = draw_held_out_compounds(unseen_frac, numbers=num_objects, seed=seed)
@@ -104,12 +104,12 @@ def sample_pairs(
 def _iter_group(
     seeds: Sequence[int], size: int, settings: SplitSettings
 ) -> Iterator[tuple[Scene, Reading, np.random.Generator]]:
-    """Yield the scenes of a group, the first and its siblings, what is said of each, and the draws that follow.
+    """Yield the scenes of a group (the first and its siblings), their captions, and the random generators.
 
     Args:
-        seeds: of the first scene; its siblings have their number in the group besides.
-        size: scenes at most.
-        settings: of the split.
+        seeds: seeds of the first scene; for a sibling, its number in the group is appended.
+        size: largest number of scenes.
+        settings: settings of the split.
     """
     rng = np.random.default_rng(seeds)
     num_objects = int(rng.choice(settings.num_objects))
@@ -131,17 +131,17 @@ def _iter_group(
 
 
 def _sample_num_mentioned(rng: np.random.Generator, num_objects: int, settings: SplitSettings) -> int:
-    """Return how many of the objects that are shown a caption tells of."""
+    """Return how many of the scene's objects the caption mentions."""
     if settings.allow_unmentioned_objects and rng.random() < 0.2:
         return int(rng.integers(1, num_objects + 1))
     return num_objects
 
 
 def sample_tail(rng: np.random.Generator, num_objects: int, num_mentioned: int) -> Tail:
-    """Return how a caption ends that tells of some of the objects that are shown.
+    """Return the ending of a caption that mentions some of the scene's objects.
 
-    Of scenes of one number of objects as many captions end with "nothing else" as of those of one more end with a noun:
-    so a text that stands before both tails does not tell which is true.
+    For each n, captions of n objects end with "nothing else" as often as captions of n + 1 objects end with a
+    noun. The text before the tail therefore does not predict which tail is true.
     """
     draw = rng.random()
     if draw < TAIL and num_mentioned == num_objects < MAX_OBJECTS:
@@ -155,16 +155,16 @@ def _sample_captioned_scene(
     tail: Tail,
     settings: SplitSettings,
 ) -> tuple[Scene, Reading]:
-    """Return a scene that may stand in the split, and what a caption of the split says of it.
+    """Return a scene that is allowed in the split, and the reading of a caption of the split.
 
     Args:
-        rng: of the draws.
-        counts: how many objects are shown, and how many of them the caption mentions.
-        tail: of the caption.
-        settings: of the split.
+        rng: random generator.
+        counts: number of objects in the scene, and number of objects that the caption mentions.
+        tail: tail of the caption.
+        settings: settings of the split.
 
     Raises:
-        DataError: none was found.
+        DataError: no such scene was found.
     """
     num_objects, num_mentioned = counts
     for _ in range(SCENES):
@@ -175,7 +175,7 @@ def _sample_captioned_scene(
         if reading is not None:
             return scene, reading
     raise DataError(
-        f"No scene of {num_objects} objects with a caption that may stand in split {settings.split!r} was found in {SCENES} draws: "
+        f"{SCENES} draws gave no scene of {num_objects} objects with a caption for split {settings.split!r}: "
         f"too many compounds are held out. Lower scenes.unseen_frac in params.yaml."
     )
 
@@ -183,7 +183,10 @@ def _sample_captioned_scene(
 def _sample_caption(
     rng: np.random.Generator, scene: Scene, num_mentioned: int, tail: Tail, settings: SplitSettings
 ) -> Reading | None:
-    """Return what a caption of the split says of the first objects of a scene; None if none was found in ``TRIES``."""
+    """Return the reading of a caption of the split on the scene's first objects.
+
+    None is returned if ``TRIES`` draws gave none.
+    """
     split, may_stand = settings.split, settings.may_stand
     for _ in range(TRIES):
         meaning = sample_meaning(
@@ -199,14 +202,14 @@ def _sample_caption(
 
 
 def _sample_new_caption(rng: np.random.Generator, scene: Scene, *, settings: SplitSettings) -> Reading | None:
-    """Return what a caption says of a scene that is given, with a tail of its own; None if none was found."""
+    """Return the reading of a caption of a given scene, with a tail drawn for it; None if none was found."""
     num_objects = len(scene.things)
     num_mentioned = _sample_num_mentioned(rng, num_objects, settings)
     return _sample_caption(rng, scene, num_mentioned, sample_tail(rng, num_objects, num_mentioned), settings)
 
 
 def add_tail(meaning: Meaning, tail: Tail) -> Reading:
-    """Return a caption that says so: with its last noun, alone, as its tail, or with "nothing else", or with no tail."""
+    """Return the reading with a tail: the last noun without attributes, "nothing else", or none."""
     if tail != "added":
         return Reading(meaning, 0, alone=tail == "alone")
     last = len(meaning.mentions) - 1
@@ -218,9 +221,12 @@ def add_tail(meaning: Meaning, tail: Tail) -> Reading:
 def _is_allowed_without_tail(
     before: Meaning, scene: Scene, split: str, may_stand: Callable[[Scene], bool]
 ) -> bool:
-    """Return whether a caption without its tail, and the scene without that noun, may stand in the split as well.
+    """Return whether the caption without its tail is allowed in the split too.
 
-    The same is asked of captions that end with "nothing else": what is asked of one tail alone would tell it.
+    The same must hold for the scene without the tail's noun.
+
+    Captions that end with "nothing else" must meet the same condition. A condition on one tail alone would
+    reveal it.
     """
     nouns = {m.noun for m in before.mentions}
     objects: tuple[SceneObject, ...] = tuple(t for t in scene.things if t.noun in nouns)

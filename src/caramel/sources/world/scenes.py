@@ -1,12 +1,12 @@
 """The embedded world: small scenes whose exact content is known.
 
-A scene is one to three objects on a 2 × 2 grid of cells. Each object has a noun, a colour
-and a size; the nouns of one scene are all different. "left of" and its kin compare
-columns and rows of the grid strictly, so a scene holds every relation exactly or not at all;
-"on the left" and its kin name the column or the row of one object.
+A scene has one to three objects on a 2 × 2 grid of cells. Each object has a noun, a colour and a size. The
+nouns of one scene are all different. Relations such as "left of" compare columns or rows of the grid
+strictly, so each is either true or false of a scene. Positions such as "on the left" name the column or the
+row of one object.
 
-Some nouns have a typical colour, as in natural pictures (trees are mostly green). It gives
-text alone something to guess from, which is what refinement must take away.
+Some nouns have a typical colour, as in natural images (trees are mostly green). This makes text predictive,
+and refinement must remove it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SceneObject:
 
 @dataclass(frozen=True)
 class Scene:
-    """What a picture shows: its objects and the name of its plain background."""
+    """The content of an image: its objects and the name of its plain background."""
 
     things: tuple[SceneObject, ...]
     background: str
@@ -77,7 +77,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Mention:
-    """One object as a caption mentions it; an attribute or position left unsaid is None.
+    """One object as a caption mentions it; an attribute or position that is not mentioned is None.
 
     ``position`` is one of ``POSITIONS``: the column or the row of its cell.
     """
@@ -90,7 +90,7 @@ class Mention:
 
 @dataclass(frozen=True)
 class Relation:
-    """``mentions[subject]`` is ``kind`` (left, right, above, below) of ``mentions[object]``."""
+    """A relation: ``mentions[subject]`` is ``predicate`` (left, right, above, below) of ``mentions[object]``."""
 
     subject: int
     predicate: str
@@ -99,7 +99,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a caption says: mentioned objects and relations between them; no positions beside relations."""
+    """The meaning of a caption: mentioned objects and the relations between them; no positions beside relations."""
 
     mentions: tuple[Mention, ...]
     relations: tuple[Relation, ...] = ()
@@ -107,8 +107,8 @@ class Meaning:
     def canonicalise(self) -> tuple[object, ...]:
         """Return a form that is equal for captions of equal meaning.
 
-        "a left of b" equals "b right of a", and the order of mention does not count. Positions that imply a relation
-        are no relation: "a on the left and b on the right" says more words, and is another meaning.
+        "a left of b" equals "b right of a", and the order of mentions does not matter. Positions that imply a
+        relation do not equal it: "a on the left and b on the right" uses more words and is another meaning.
         """
         order = sorted(range(len(self.mentions)), key=lambda i: repr(self.mentions[i]))
         rank = {old: new for new, old in enumerate(order)}
@@ -122,14 +122,14 @@ class Meaning:
 
 
 def has_relation(a: SceneObject, predicate: str, b: SceneObject) -> bool:
-    """Return whether ``a`` is ``kind`` of ``b`` on the grid, strictly."""
+    """Return whether ``a`` is strictly ``predicate`` of ``b`` on the grid."""
     if predicate in ("left", "right"):
         return a.column < b.column if predicate == "left" else a.column > b.column
     return a.row < b.row if predicate == "above" else a.row > b.row
 
 
 def list_positions(obj: SceneObject) -> tuple[str, str]:
-    """Return the column and the row of an object's cell, as ``POSITIONS`` has them."""
+    """Return the column and the row of an object's cell, as names in ``POSITIONS``."""
     return POSITIONS[obj.column], POSITIONS[GRID + obj.row]
 
 
@@ -145,13 +145,13 @@ def _is_match(mention: Mention, obj: SceneObject) -> bool:
 def is_true_of_objects(meaning: Meaning, objects: tuple[SceneObject, ...], *, exactly: bool) -> bool:
     """Return whether the caption's meaning is true of the objects: the exact check.
 
-    It is true if the mentions can be matched one to one to different objects such that all
-    attributes, positions and relations hold.
+    It is true if the mentions can be matched one to one to different objects such that all attributes,
+    positions and relations hold.
 
     Args:
-        meaning: of the caption.
-        objects: what the picture shows.
-        exactly: the caption names all that is there: further objects make it false.
+        meaning: the caption's meaning.
+        objects: the objects in the image.
+        exactly: whether the caption names all objects; then further objects make it false.
     """
     if exactly and len(objects) != len(meaning.mentions):
         return False
@@ -165,7 +165,10 @@ def is_true_of_objects(meaning: Meaning, objects: tuple[SceneObject, ...], *, ex
 def _list_assignments(
     mentions: Sequence[Mention], objects: Sequence[SceneObject]
 ) -> Iterable[tuple[SceneObject, ...]]:
-    """Return the ways to give each mention an object of its own; where nouns tell the objects apart, the one that these allow."""
+    """Return the assignments of a different object to each mention.
+
+    If the objects' nouns are unique, only the assignment by noun is possible.
+    """
     by_noun = {obj.noun: obj for obj in objects}
     if len(by_noun) < len(objects):
         return itertools.permutations(objects, len(mentions))
@@ -176,12 +179,12 @@ def _list_assignments(
 
 
 def sample_scene(rng: np.random.Generator, *, num_objects: int, typical_color_prob: float) -> Scene:
-    """Return a random scene of ``num_objects`` things.
+    """Return a random scene of ``num_objects`` objects.
 
     Args:
         rng: source of randomness.
         num_objects: number of objects, in [1, 3].
-        typical_color_prob: probability in [0, 1] that a noun with a typical colour takes it.
+        typical_color_prob: probability in [0, 1] that a noun with a typical colour has it.
     """
     nouns = rng.choice(len(NOUNS), size=num_objects, replace=False)
     cells = rng.choice(GRID * GRID, size=num_objects, replace=False)
@@ -199,14 +202,17 @@ def sample_scene(rng: np.random.Generator, *, num_objects: int, typical_color_pr
 def sample_meaning(
     rng: np.random.Generator, objects: Sequence[SceneObject], *, absolute_positions: float = 0.0
 ) -> Meaning:
-    """Return a random true meaning of one to three objects: all of them, some attributes, some relations or positions.
+    """Return a random true meaning of one to three objects: all of them, and some of what is true of them.
 
-    Relations are said of neighbouring mentions: first and second, third and second.
+    The meaning has some attributes, and some relations or positions.
+
+    Relations hold between neighbouring mentions: first and second, third and second.
 
     Args:
         rng: source of randomness.
-        objects: what is mentioned.
-        absolute_positions: chance in [0, 1] that no relation is said, and of each object its column or its row instead.
+        objects: the mentioned objects.
+        absolute_positions: probability in [0, 1] that each object gets its column or row, and there is no
+            relation.
     """
     objects = [objects[i] for i in rng.permutation(len(objects)).tolist()]
     mentions = tuple(

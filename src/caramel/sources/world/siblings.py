@@ -1,8 +1,8 @@
-"""Sibling scenes: the same objects in other cells, or with their colours exchanged.
+"""Sample sibling scenes: the same objects in other cells, or with their colours exchanged.
 
-Beside its siblings a scene is told by where its objects are and which colour each has, as the objects are the same. A
-contrastive batch that holds them asks for both; one of scenes that are drawn independently asks for neither, since the
-objects alone tell almost every scene from all others.
+Among its siblings, a scene is identified by the cells and colours of its objects, because the objects are the
+same. A contrastive batch with siblings therefore requires both. A batch of independent scenes requires
+neither, because the objects alone distinguish almost every scene from all others.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ def sample_sibling(
     may_stand: Callable[[Scene], bool],
     write_caption: Callable[[Scene], Reading | None],
 ) -> tuple[Scene, Reading] | None:
-    """Return a scene that is one change away from the first of its group, and what its caption says.
+    """Return a scene that is one change away from the first of its group, and the reading of its caption.
 
-    The change is as often one of cells as one of colours, where colours can be exchanged at all.
+    Changes of cells and of colours are equally likely, if colours can be exchanged at all.
 
     Args:
-        rng: of the draws.
-        group: the scenes so far; what is returned differs from all.
-        may_stand: whether a scene may stand in the split.
-        write_caption: says something of a scene; None: nothing that may stand in the split.
+        rng: random generator.
+        group: the scenes so far; the returned scene differs from all of them.
+        may_stand: whether a scene is allowed in the split.
+        write_caption: returns the reading of a caption of a scene; None if no caption is allowed in the
+            split.
 
     Returns:
-        None if none was found in ``TRIES`` draws: a single object has but three siblings, in its other cells.
+        None if ``TRIES`` draws gave none: a single object has only three siblings, in the other cells.
     """
     for _ in range(TRIES):
         change = (move_objects, swap_colours)[int(rng.integers(2))]
@@ -50,7 +51,7 @@ def sample_sibling(
 
 
 def move_objects(rng: np.random.Generator, scene: Scene) -> Scene:
-    """Return the scene with its objects in random cells; these may be the old ones."""
+    """Return the scene with its objects in random cells, possibly the old ones."""
     cells = rng.choice(GRID * GRID, size=len(scene.things), replace=False).tolist()
     objects = (
         replace(obj, row=cell // GRID, column=cell % GRID)
@@ -60,7 +61,10 @@ def move_objects(rng: np.random.Generator, scene: Scene) -> Scene:
 
 
 def swap_colours(rng: np.random.Generator, scene: Scene) -> Scene:
-    """Return the scene with its colours exchanged among its objects; moved, if all have one colour."""
+    """Return the scene with its colours exchanged among its objects.
+
+    If all objects have one colour, they are moved instead.
+    """
     colours = tuple(obj.colour for obj in scene.things)
     orders = sorted({*itertools.permutations(colours)} - {colours})
     if not orders:

@@ -120,7 +120,7 @@ def test_all_is_rebuilt_from_replies_where_neither_writer_nor_judges_are_at_hand
             **gone,
         )
     other = {**gone, "target": "chat:other@http://127.0.0.1:9/v1"}
-    with pytest.raises(BackendError, match="do not answer all that is asked of the writer of negatives"):
+    with pytest.raises(BackendError, match="do not cover all requests to the writer of negatives"):
         judged(
             server.url,
             tmp_path / "third",
@@ -147,7 +147,7 @@ def test_a_judge_that_gives_no_probability_is_told_and_nothing_that_it_said_is_k
     save_file(weights, broken, {"format": "pt"})
     only = {"parts": ["paraphrases"], "entailment": None}
     for _ in range(2):
-        with pytest.raises(BackendError, match="grammar gives nan of"):
+        with pytest.raises(BackendError, match="grammar returns nan for"):
             judged(server.url, tmp_path, folder, grammar=str(broken.parent), **only)
 
 
@@ -156,5 +156,5 @@ def test_a_reply_that_is_no_probability_is_told(server: ChatServer, tmp_path: Pa
     replies = read(out, "replies")
     replies.loc[replies["prompt"] == "grammar@1", "text"] = "yes"
     write_table(REPLIES, replies, tmp_path / "replies.parquet")
-    with pytest.raises(DataError, match="'yes' of the judge 'grammar' is no probability"):
+    with pytest.raises(DataError, match="'yes' of the judge 'grammar' is not a probability"):
         judged(server.url, tmp_path / "second", folder, replies=str(tmp_path / "replies.parquet"))

@@ -117,7 +117,7 @@ def test_a_table_whose_keys_were_changed_is_refused(tmp_path: Path) -> None:
     write_table(REPLIES, rows, tmp_path / "a.parquet")
     with (
         open_replies(tmp_path / "b.sqlite") as store,
-        pytest.raises(DataError, match="another key than its hash"),
+        pytest.raises(DataError, match="does not match its hash"),
     ):
         store.import_table(tmp_path / "a.parquet")
 
@@ -136,7 +136,7 @@ def test_a_reply_that_is_not_as_it_was_written_is_asked_again(
         assert store.get_reply(KEYS[1]) == (SAID, False)
         store.put_reply(KEYS[0], SAID)
         assert store.get_reply(KEYS[0]) == (SAID, True)
-    assert "Broken replies" in capsys.readouterr().err
+    assert "Damaged responses" in capsys.readouterr().err
 
 
 def test_half_a_surrogate_pair_is_kept_as_the_sign_for_none(tmp_path: Path) -> None:
@@ -148,7 +148,10 @@ def test_half_a_surrogate_pair_is_kept_as_the_sign_for_none(tmp_path: Path) -> N
 
 
 def test_a_second_run_at_the_same_time_is_told_to_wait(tmp_path: Path) -> None:
-    with open_replies(tmp_path / "r.sqlite"), pytest.raises(ResourceError, match="Another run may be asking"):
+    with (
+        open_replies(tmp_path / "r.sqlite"),
+        pytest.raises(ResourceError, match="Another run may have the file open"),
+    ):
         ReplyStore(tmp_path / "r.sqlite")
 
 

@@ -211,7 +211,7 @@ def test_a_cap_ends_the_run_what_came_is_kept_and_a_higher_one_goes_on(
 ) -> None:
     texts, answer = [f"{i}." for i in range(10)], always('{"follows": "no"}')
     spent = Usage(Budget(1e6, 0.0, *caps))
-    with pytest.raises(ResourceError, match=f"{named} is reached with . of 10 texts.*raise the cap"):
+    with pytest.raises(ResourceError, match=f"{named} is reached after . of 10 texts.*raise the cap"):
         run(server, answer, store, texts, spent=spent)
     first = len(server.requests)
     assert 5 <= first == spent.requests < 10
@@ -229,7 +229,7 @@ def test_replies_that_are_known_count_for_caps_as_well_and_end_the_run_where_it_
 ) -> None:
     texts = [f"{i}." for i in range(40)]
     run(server, always('{"follows": "no"}'), store, texts)
-    with pytest.raises(ResourceError, match=r"max_requests = 5 is reached with . of 40 texts \(. requests"):
+    with pytest.raises(ResourceError, match=r"max_requests = 5 is reached after . of 40 texts \(. requests"):
         run(server, lambda *_: GOOD, store, texts, spent=Usage(Budget(0.0, 0.0, 5, None, None)))
 
 
@@ -244,7 +244,7 @@ def test_a_server_that_is_down_ends_the_run_after_some_requests_and_what_came_is
     server: ChatServer, store: Path
 ) -> None:
     texts = [str(i) for i in range(60)]
-    with pytest.raises(BackendError, match=f"did not answer {PATIENCE}.*503: on fire"):
+    with pytest.raises(BackendError, match=f"gave no response to {PATIENCE}.*503: on fire"):
         run(
             server,
             lambda r, n: GOOD if n < 10 else refuses(503, "on fire"),
@@ -261,7 +261,7 @@ def test_a_server_that_is_down_ends_the_run_after_some_requests_and_what_came_is
 def test_a_server_that_is_down_is_an_error_also_where_less_is_asked_than_patience_lasts(
     server: ChatServer, store: Path
 ) -> None:
-    with pytest.raises(BackendError, match="replied to nothing that was asked for 3 texts"):
+    with pytest.raises(BackendError, match="gave no response to any request for 3 texts"):
         run(server, lambda *_: refuses(503, "on fire"), store, ["a", "b", "c"], max_attempts=1)
     assert (
         len(
@@ -282,7 +282,7 @@ def test_silence_is_told_as_such_though_a_request_that_was_under_way_is_answered
         time.sleep(1)
         return GOOD
 
-    with pytest.raises(BackendError, match=f"did not answer {PATIENCE} .*500: oops"):
+    with pytest.raises(BackendError, match=f"gave no response to {PATIENCE} .*500: oops"):
         run(server, behave, store, [str(i) for i in range(60)], max_attempts=1)
 
 

@@ -83,11 +83,14 @@ def test_replies_of_another_model_than_the_named_one_are_refused_and_of_none_nam
     pairs = pairs_of(CAPTIONS[:1])
     out = write(server.url, tmp_path / "first", pairs, parts=["paraphrases"], name="published-model")
     known = {"parts": ["paraphrases"], "replies": str(out / "replies.parquet")}
-    with pytest.raises(BackendError, match=r"name is 'other@1', and .* are by\npublished-model"):
+    with pytest.raises(BackendError, match=r"name is 'other@1', but .* are from\npublished-model"):
         write(server.url, tmp_path / "second", pairs, name="other@1", **known)
     assert "published-model" not in capsys.readouterr().err
     write(server.url, tmp_path / "third", pairs, name=None, **known)
-    assert "The writer of paraphrases: its replies are those of published-model," in capsys.readouterr().err
+    assert (
+        "The writer of paraphrases uses the stored responses of published-model where"
+        in capsys.readouterr().err
+    )
 
 
 def test_what_depends_on_chance_does_not_depend_on_the_order_of_rows_or_of_replies(

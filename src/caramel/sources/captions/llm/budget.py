@@ -1,4 +1,4 @@
-"""What asking costs, and when it has cost enough."""
+"""Count what requests to a language model cost, and stop at the caps of the budget."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from caramel.interfaces.language_model import ModelOutput, Request
 
-BYTES = 4  # of UTF-8 in a token, about, where nobody counted
-PER = 1e6  # tokens that a price is of
+BYTES = 4  # UTF-8 bytes per token, roughly, where no count is given
+PER = 1e6  # tokens that a price refers to
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Prices per million tokens, in any one currency, and caps; None: no cap."""
+    """Prices per million tokens, in any one currency, and caps; None means no cap."""
 
     price_per_mtok_in: float
     price_per_mtok_out: float
@@ -23,7 +23,7 @@ class Budget:
 
 @dataclass
 class Usage:
-    """What a data set has cost so far: all replies that it uses, also those that were there before."""
+    """The usage of a data set so far, including responses that were cached already."""
 
     budget: Budget
     requests: int = 0
@@ -35,7 +35,7 @@ class Usage:
 
     @property
     def cost(self) -> float:
-        """The cost of the tokens that were read and written."""
+        """Return the cost of the input and output tokens."""
         return self._compute_cost(self.input_tokens, self.output_tokens)
 
     def _compute_cost(self, input_tokens: int, output_tokens: int) -> float:
@@ -44,7 +44,7 @@ class Usage:
         ) / PER
 
     def record_reply(self, output: ModelOutput, request: Request) -> None:
-        """Count a reply."""
+        """Add a response to the usage."""
         self.requests += 1
         self.input_tokens += (
             estimate_request_tokens(request) if output.input_tokens is None else output.input_tokens
@@ -54,7 +54,7 @@ class Usage:
         )
 
     def reserve_request(self, request: Request) -> str | None:
-        """Set aside what a request may cost at most; return which cap that would break, and then set nothing aside."""
+        """Reserve the largest cost of a request; if that would exceed a cap, reserve nothing and return the cap."""
         requests = self.requests + self.reserved_requests + 1
         input_tokens = self.input_tokens + self.reserved_in + estimate_request_tokens(request)
         output_tokens = self.output_tokens + self.reserved_out + request.max_tokens
@@ -64,7 +64,7 @@ class Usage:
         return broken
 
     def find_exceeded_cap(self) -> str | None:
-        """Return which cap the replies so far are beyond; None if there is none."""
+        """Return the cap that the responses so far exceed; None if there is none."""
         return self._find_broken_cap(self.requests, self.input_tokens, self.output_tokens)
 
     def _find_broken_cap(self, requests: int, input_tokens: int, output_tokens: int) -> str | None:
@@ -78,7 +78,7 @@ class Usage:
         return None
 
     def release_request(self, request: Request) -> None:
-        """Give back what was set aside for a request."""
+        """Release the reservation of a request."""
         self._add_reservation(request, -1)
 
     def _add_reservation(self, request: Request, sign: int) -> None:
@@ -87,16 +87,16 @@ class Usage:
         self.reserved_out += sign * request.max_tokens
 
     def __str__(self) -> str:
-        """Say it in a few words."""
+        """Return a short summary."""
         tokens = self.input_tokens + self.output_tokens
         return f"{self.requests:,} requests, {tokens:,} tokens, cost {self.cost:,.2f}"
 
 
 def estimate_request_tokens(request: Request) -> int:
-    """Return about how many tokens a request has."""
+    """Return the approximate number of tokens of a request."""
     return sum(map(estimate_tokens, (request.schema or "", *(words for _, words in request.messages))))
 
 
 def estimate_tokens(text: str) -> int:
-    """Return about how many tokens a text has."""
+    """Return the approximate number of tokens of a text."""
     return -(-len(text.encode(errors="replace")) // BYTES)

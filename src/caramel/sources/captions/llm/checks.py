@@ -1,6 +1,7 @@
-"""Checks that do not trust the model: what a text is, seen beside the caption that it was made of.
+"""Check a model's text against the caption that it was written for, without trusting the model.
 
-A verdict is true, false, or None where it cannot be told. Words are compared in lower case; ``a`` and ``an`` are one.
+A verdict is true, false, or None if it cannot be determined. Words are compared in lower case, and ``a``
+equals ``an``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from caramel.utils.text import extract_words
 
 ARTICLES = frozenset(("a", "the"))
 KINDS = {"obj": "noun", "att": "attribute", "rel": "relation"}
-# A sentence that ends with one of them broke off.
+# A sentence that ends with one of these words is incomplete.
 DANGLING = frozenset(
     [
         "a",
@@ -45,7 +46,7 @@ DANGLING = frozenset(
 LITTLE = (
     lists.FUNCTION_WORDS | lists.DETERMINERS | {"there", "it", "who", "which", "while", "as", "be", "been"}
 )
-ROOM = 8  # words that any text may have more than its bound
+ROOM = 8  # words by which any text may exceed its length limit
 _MARKUP = re.compile(r"[\n\r{}<>|]|\*\*|```|^\s*[\"“]")
 
 
@@ -54,12 +55,13 @@ class Bounds:
     """Thresholds of the verdicts.
 
     Attributes:
-        max_length_ratio: of words, as a multiple of the caption's.
-        max_similarity: similarity of letters, in [0, 1], from which on a text is its caption again.
-        max_extra_edits: words beside the named ones that one change may touch.
-        min_overlap: share of the caption's content words that a paraphrase keeps at least.
-        entailment_threshold: probability, in [0, 1], from which on a text follows from another.
-        grammar_threshold: probability, in [0, 1], from which on a text is a sound sentence.
+        max_length_ratio: largest number of words, as a multiple of the caption's.
+        max_similarity: similarity of characters, in [0, 1], from which on a text counts as a copy of its
+            caption.
+        max_extra_edits: largest number of words that one change may affect besides the named ones.
+        min_overlap: smallest share of the caption's content words that a paraphrase keeps.
+        entailment_threshold: probability, in [0, 1], from which on a text counts as entailed by another.
+        grammar_threshold: probability, in [0, 1], from which on a text counts as a correct sentence.
     """
 
     max_length_ratio: float
@@ -71,7 +73,7 @@ class Bounds:
 
 
 class Change(NamedTuple):
-    """What a model says that it changed: ``old`` became ``new``; of *add* ``old`` is what the new stands beside."""
+    """The change that a model claims: ``old`` became ``new``. For *add*, ``old`` is what ``new`` stands beside."""
 
     subtype: str
     old: str
@@ -96,7 +98,7 @@ class Verdict:
     meaning: bool | None = None
 
     def find_failed_check(self, required: Sequence[str]) -> str | None:
-        """Return the first of the required verdicts that is false; None if there is none."""
+        """Return the first required verdict that is false; None if there is none."""
         return next((name for name in required if getattr(self, name) is False), None)
 
 
@@ -117,8 +119,9 @@ REASONS = {
 JUDGES = (
     "grammar",
     "entailment",
-)  # verdicts of models of their own, see ``judging``, in the order in which they are asked
-# What the validator of paraphrases calls a problem -> the classes of failures of SugarCrepe++ (C.5), beside those above.
+)  # verdicts of separate judge models (see ``llm.judge``), in the order in which they run
+# Problem named by the validator of paraphrases -> failure class of SugarCrepe++ (C.5), in addition to those
+# above.
 PROBLEMS = {
     "hallucination": "hallucination",
     "spatial": "wrong spatial setting",
@@ -130,13 +133,13 @@ CLASSES = (REASONS["not_copy"], *PROBLEMS.values(), REASONS["single_sentence"]) 
 def evaluate_negative(
     caption: str, text: str, change: Change, image_words: frozenset[str], bounds: Bounds
 ) -> Verdict:
-    """Return the verdicts on a negative, all but the validator's.
+    """Return all verdicts on a negative except the validator's.
 
     Args:
         caption: the positive.
         text: the negative.
-        change: what it is to be.
-        image_words: words that captions of the image say, in lower case.
+        change: the intended change.
+        image_words: words in the captions of the image, in lower case.
         bounds: thresholds.
     """
     one_change, at_location = _evaluate_change(
@@ -156,7 +159,7 @@ def evaluate_negative(
 
 
 def evaluate_paraphrase(caption: str, text: str, bounds: Bounds) -> Verdict:
-    """Return the verdicts on a paraphrase, all but the validator's."""
+    """Return all verdicts on a paraphrase except the validator's."""
     content = set(normalise_words(caption)) - LITTLE
     overlap = len(content & set(normalise_words(text))) / len(content) if content else 1.0
     return Verdict(
@@ -169,7 +172,7 @@ def evaluate_paraphrase(caption: str, text: str, bounds: Bounds) -> Verdict:
 
 
 def normalise_words(text: str) -> list[str]:
-    """Return the words of a text as they are compared."""
+    """Return the words of a text in the form in which they are compared."""
     tokens = [word.replace("’", "'") for word in extract_words(text)]
     return ["a" if word == "an" else word for word in tokens]
 
@@ -194,7 +197,11 @@ def _is_plain(caption: str, text: str, max_length_ratio: float) -> bool:
 
 
 def _is_copy(caption: str, text: str, max_similarity: float) -> bool:
-    """Return whether a text is its caption in all but case, spaces, stops and articles, or in almost all letters."""
+    """Return whether a text is a copy of its caption.
+
+    It is a copy if it differs only in case, spaces, stops and articles, or if almost all characters are
+    equal.
+    """
     first, second = ([w for w in normalise_words(t) if w not in ARTICLES] for t in (caption, text))
     return first == second or Levenshtein.normalized_similarity(caption, text) >= max_similarity
 
@@ -202,7 +209,10 @@ def _is_copy(caption: str, text: str, max_similarity: float) -> bool:
 def _evaluate_change(
     old: list[str], new: list[str], change: Change, max_extra_edits: int
 ) -> tuple[bool, bool | None]:
-    """Return whether the text differs by one change, and whether that is where it was asked for, if that can be told."""
+    """Return whether the text differs by one change, and whether that is at the requested location.
+
+    The second value is None if it is unknown.
+    """
     if change.subtype.startswith("swap"):
         return sorted(_strip_articles(old)) == sorted(_strip_articles(new)), _strip_articles(
             new
@@ -220,11 +230,11 @@ def _evaluate_change(
     beside = bool(set(new[max(0, start - 3) : start + len(come) + 3]) & set(named))
     return inserted and small, came and (
         beside or None
-    )  # an object may be named far from what it stands beside
+    )  # an added object may be far from the one that it stands beside
 
 
 def _find_changed_block(old: list[str], new: list[str]) -> tuple[int, list[str], list[str]]:
-    """Return where two texts begin to differ, and what stands there in each until they are the same again."""
+    """Return the index at which two token lists begin to differ, and the differing block of each."""
     shorter = min(len(old), len(new))
     start = next((i for i in range(shorter) if old[i] != new[i]), shorter)
     most = shorter - start
@@ -233,7 +243,7 @@ def _find_changed_block(old: list[str], new: list[str]) -> tuple[int, list[str],
 
 
 def _is_subsequence(old: list[str], new: list[str]) -> bool:
-    """Return whether all words of the first are in the second in their order, articles aside."""
+    """Return whether all words of the first list occur in the second in order; articles are ignored."""
     rest = iter(new)
     return all(word in rest for word in old if word not in ARTICLES)
 
@@ -243,7 +253,10 @@ def _strip_articles(tokens: Sequence[str]) -> list[str]:
 
 
 def _swap_phrases(tokens: list[str], first: str, second: str) -> list[list[str]]:
-    """Return the words with two of their phrases exchanged, without articles: once for each two places where they stand."""
+    """Return the words without articles and with two phrases exchanged.
+
+    There is one result for every two places where the phrases occur.
+    """
     a, b = normalise_words(first), normalise_words(second)
     if a == b or not a or not b:
         return []
@@ -257,14 +270,14 @@ def _swap_phrases(tokens: list[str], first: str, second: str) -> list[list[str]]
 
 
 def _find_positions(tokens: list[str], phrase: list[str]) -> list[int]:
-    """Return where a phrase begins among words."""
+    """Return the indices at which a phrase begins."""
     return [i for i in range(len(tokens)) if tokens[i : i + len(phrase)] == phrase]
 
 
 def _has_expected_type(change: Change) -> bool | None:
-    """Return whether what changed is a word of the asked kind, as far as the word lists know."""
+    """Return whether the changed word has the requested type, as far as the word lists know."""
     wanted = KINDS[change.subtype.partition("_")[2]]
-    # Of *add*, ``old`` is what the new stands beside, and always a noun.
+    # For *add*, ``old`` is what the new word stands beside, and it is always a noun.
     phrases = [change.new] if change.subtype.startswith("add") else [change.old, change.new]
     known = [
         word_types

@@ -1,7 +1,7 @@
-"""What is asked of a language model, one question after the other, as a generator that gives questions and gets replies.
+"""Scripts: generators that yield prompts for a language model, one after the other, and receive its responses.
 
-Such a script knows neither the model nor where replies are kept: it is a function of the replies alone, so that what
-it makes is rebuilt from them.
+A script knows neither the model nor the cache. Its result depends on the responses alone, so it can be
+rebuilt from them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ NO_REPLY = "the model gave no reply"
 EMPTY = "the model's answer is empty"
 CUT = "the model's answer broke off"
 MALFORMED = "the model's answer is not of the asked form"
-TRIES = 3  # at one question, until its answer is of the form
+TRIES = 3  # requests for one prompt, until the answer has the required form
 FORM = "it is not the one JSON object that was asked for"
 
 
 class PromptInput(NamedTuple):
-    """One question to a model."""
+    """The inputs of one prompt to a model."""
 
     prompt: str
     given: Mapping[str, str]
@@ -34,7 +34,7 @@ class PromptInput(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """What was written at one attempt, and what is thought of it; why it was refused, "" if it was not."""
+    """The text of one attempt, its verdict, and the reason why it was rejected ("" if it was accepted)."""
 
     attempt: int
     text: str
@@ -43,7 +43,7 @@ class Draft(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a script: a text, or the reason why there is none."""
+    """The result of a script: a text, or the reason why there is none."""
 
     text: str | None
     attempt: int
@@ -53,9 +53,10 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class ScriptRules:
-    """What scripts go by: attempts at a text at most, required verdicts, their thresholds, and who is asked for some.
+    """Rules of scripts: number of attempts at a text, required verdicts, thresholds, and sources of verdicts.
 
-    ``validate``: whether the model itself is. ``judges``: names of the models that judge texts, see ``judging``.
+    ``validate``: whether the model validates its own texts. ``judges``: names of the models that judge texts,
+    see ``llm.judge``.
     """
 
     max_attempts: int
@@ -71,9 +72,9 @@ Script = Generator[PromptInput, ModelOutput, Outcome]
 def ask_until_valid(
     prompt_input: PromptInput, tries: int = TRIES
 ) -> Generator[PromptInput, ModelOutput, Answer | str]:
-    """Ask until an answer of the prompt's form comes; return it, or the reason why there is none.
+    """Repeat a prompt until an answer has its form; return the answer, or the reason why there is none.
 
-    What is not of the form is shown to the model when it is asked again.
+    An answer of another form is included in the next prompt.
     """
     reason = MALFORMED
     for _ in range(tries):
@@ -89,7 +90,7 @@ def ask_until_valid(
 
 
 def get_text_field(answer: Answer, name: str) -> str:
-    """Return a text of an answer."""
+    """Return a text field of an answer."""
     value = answer[name]
     assert isinstance(value, str), name
     return value

@@ -1,7 +1,8 @@
-"""Questions of scripts to models that judge texts: what they say is kept as replies are, so that tables are rebuilt without them.
+"""Let judge models score the texts of scripts, and store their scores as responses.
 
-*Grammar* reads one sentence. *Entailment* reads a caption and what was made of it: a negative must not follow from its
-caption, or it is still true; a paraphrase and its caption must follow from each other.
+Tables can thus be rebuilt without the judges. *Grammar* scores one sentence. *Entailment* scores a caption
+and the text written for it. A negative must not be entailed by its caption, or it is still true. A paraphrase
+and its caption must entail each other.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from caramel.interfaces.text_judge import TextJudge
 from caramel.sources.captions.llm.checks import Verdict
 from caramel.sources.captions.llm.conversation import PromptInput, ScriptRules
 
-VERSION = "1"  # of what is asked of them
-DIGITS = 6  # of a probability that are kept
+VERSION = "1"  # version of the judges' inputs
+DIGITS = 6  # digits of a probability that are stored
 
 VerdictScript = Generator[PromptInput, ModelOutput, Verdict]
 
 
 def judge_negative(caption: str, text: str, verdict: Verdict, rules: ScriptRules) -> VerdictScript:
-    """Return the verdict on a negative with those of the judges, of what passes all that was looked at before."""
+    """Return the verdict on a negative with those of the judges.
+
+    The judges run only if no required check has failed.
+    """
     verdict = yield from _judge_grammar(text, verdict, rules)
     if "entailment" in rules.judges and verdict.find_failed_check(rules.required) is None:
         follows = yield from _judge_entailment(caption, text, rules)
@@ -31,7 +35,10 @@ def judge_negative(caption: str, text: str, verdict: Verdict, rules: ScriptRules
 
 
 def judge_paraphrase(caption: str, text: str, verdict: Verdict, rules: ScriptRules) -> VerdictScript:
-    """Return the verdict on a paraphrase with those of the judges, of what passes all that was looked at before."""
+    """Return the verdict on a paraphrase with those of the judges.
+
+    The judges run only if no required check has failed.
+    """
     verdict = yield from _judge_grammar(text, verdict, rules)
     if "entailment" in rules.judges and verdict.find_failed_check(rules.required) is None:
         same = (yield from _judge_entailment(caption, text, rules)) and (
@@ -56,7 +63,7 @@ def _judge_entailment(
 
 
 def _ask_judge(judge: str, given: Mapping[str, str]) -> Generator[PromptInput, ModelOutput, float]:
-    """Ask a judge; a reply of a table that is no probability is a DataError."""
+    """Return a judge's score; raise a DataError if the stored response is not a probability."""
     output = yield PromptInput(judge, given, 1, 0.0)
     try:
         probability = float(output.text or "")
@@ -64,20 +71,21 @@ def _ask_judge(judge: str, given: Mapping[str, str]) -> Generator[PromptInput, M
         probability = float("nan")
     if not 0 <= probability <= 1:
         raise DataError(
-            f"The reply {output.text!r:.80} of the judge {judge!r} is no probability: table replies is damaged. Take it as it "
-            f"was published."
+            f"The response {output.text!r:.80} of the judge {judge!r} is not a probability: table replies is "
+            f"damaged. Use the table as it was published."
         )
     return probability
 
 
 def compute_judgements(judge: TextJudge, questions: list[PromptInput]) -> list[ModelOutput]:
-    """Return what a judge says to questions, in the form of replies; BackendError where it gives what is no probability."""
+    """Return a judge's scores in the form of responses; raise a BackendError if a score is not a probability."""
     rows = [tuple(prompt_input.given.values()) for prompt_input in questions]
     probabilities = [round(value, DIGITS) for value in judge.predict_probabilities(rows)]
     for prompt_input, texts, value in zip(questions, rows, probabilities, strict=True):
         if not 0 <= value <= 1:
             raise BackendError(
-                f"The judge negatives.language_model.{prompt_input.prompt} gives {value} of {texts!r:.200}, which is no probability: its "
-                f"weights are damaged. Nothing of these {len(rows):,} is kept; take another folder, and run the same again."
+                f"The judge negatives.language_model.{prompt_input.prompt} returns {value} for "
+                f"{texts!r:.200}, which is not a probability: its weights are damaged. None of these "
+                f"{len(rows):,} scores is stored. Set another folder and rerun."
             )
     return [ModelOutput(f"{value:.{DIGITS}f}", "stop") for value in probabilities]

@@ -1,4 +1,7 @@
-"""Models under the names that their replies are kept under, opened when they are first asked: a rebuild from replies opens none."""
+"""Give models the names under which their responses are stored, and load each model at its first request.
+
+A rebuild from stored responses loads no model.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ Model = TypeVar("Model", bound=_HasIdentity)
 
 @dataclass(frozen=True)
 class NamedModel(Generic[Model]):
-    """A model: what its replies are kept under, and what opens it."""
+    """A model: the name under which its responses are stored, and the function that loads it."""
 
     name: str
     open: Callable[[], Model]
@@ -33,36 +36,38 @@ class NamedModel(Generic[Model]):
 def build_named_model(
     opens: Callable[[], Model], given: str | None, published: str | None, what: str
 ) -> NamedModel[Model]:
-    """Return a model under its name.
+    """Return a model with its name.
 
     Args:
-        opens: it; errors as in the loader.
-        given: the user's name for it; None: what tells it from all others.
-        published: the name in a table of replies that is at hand, of which the data set is made again. The model is then
-            needed only where the table lacks a reply; without a name given, whose replies are used is said in a line.
-        what: the model is, in the error.
+        opens: loads the model; its errors are those of the loader.
+        given: the user's name for the model; None: its identity is the name.
+        published: the model's name in an available table of responses, from which the data set is rebuilt.
+            The model is then loaded only if the table lacks a response. Without ``given``, a message says
+            whose responses are used.
+        what: description of the model, for messages.
 
     Raises:
-        BackendError: the given name is not the table's; or, when the model is opened, it is another one than the table's.
+        BackendError: ``given`` differs from the table's name, or the loaded model is not the table's model.
     """
     if published is not None:
         if given is None:
             tqdm.write(
-                f"The {what}: its replies are those of {published}, where they are known.", file=sys.stderr
+                f"The {what} uses the stored responses of {published} where available.", file=sys.stderr
             )
         elif given != published:
             raise BackendError(
-                f"negatives.language_model.name is {given!r}, and the replies of the {what} that negatives.language_model.replies "
-                f"names are by\n{published}\nTake the name of these, or take the replies away."
+                f"negatives.language_model.name is {given!r}, but the responses of the {what} in "
+                f"negatives.language_model.replies are from\n{published}\nSet this name, or remove the "
+                f"responses."
             )
 
         def open_published_model() -> Model:
             model = opens()
             if given is None and dump_canonical_json(model.identity) != published:
                 raise BackendError(
-                    f"The replies that negatives.language_model.replies names do not answer all that is asked of the {what}, and "
-                    f"are not by the model that is set, but by\n{published}\nTake the params of the data set that they are of, or "
-                    f"take the replies away."
+                    f"The responses in negatives.language_model.replies do not cover all requests to the "
+                    f"{what}, and they are not from the configured model, but from\n{published}\nUse the "
+                    f"params of the data set that they belong to, or remove the responses."
                 )
             return model
 
@@ -74,5 +79,5 @@ def build_named_model(
 
 
 def dump_canonical_json(value: object) -> str:
-    """Return a value as JSON that is the same wherever it is written."""
+    """Return a value as canonical JSON: equal values give equal text everywhere."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)

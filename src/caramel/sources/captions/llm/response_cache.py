@@ -1,8 +1,9 @@
-"""The replies of language models: raw data, kept as they come, each with a checksum.
+"""Store the responses of language models: raw data, saved as they arrive, each with a checksum.
 
-One SQLite file holds every reply that was ever paid for. A reply is there for good before the next one is looked at, so that a
-killed process loses what is under way and no more. ``used`` are those that a run asked for, now or before: they are
-written as table ``replies``, from which everything else is rebuilt without any model.
+One SQLite file holds every response that was ever paid for. A response is saved before the next one is
+processed. A process that is killed therefore loses only requests in progress. A ``used`` response is one that
+this run requested. These are written as table ``replies``, from which everything else is rebuilt without any
+model.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from caramel.schemas.llm import REPLIES
 
 COLUMNS = tuple(REPLIES.columns)
 ANSWER = COLUMNS[6:]  # text, finish, input_tokens, output_tokens, seconds
-ROWS = 8192  # of a part of the table
-DIGITS = 32  # of the hash of a key
+ROWS = 8192  # rows per part of the table
+DIGITS = 32  # digits of the hash of a key
 _HALF = re.compile("[\ud800-\udfff]")
-_TABLES = ("temp.published", "main.replies", "temp.unanswered")  # a reply is taken from the first that has it
+_TABLES = ("temp.published", "main.replies", "temp.unanswered")  # in this order of precedence
 
 
 class ReplyKey(NamedTuple):
-    """What a reply is the reply to; all texts that are more than a name are canonical JSON."""
+    """The key of a response; all fields that are more than a name are canonical JSON."""
 
     model: str
     prompt: str
@@ -45,18 +46,18 @@ class ReplyKey(NamedTuple):
 
     @property
     def reply_id(self) -> str:
-        """The hash of the key."""
+        """Return the hash of the key."""
         return hashlib.sha256(json.dumps(self).encode()).hexdigest()[:DIGITS]
 
 
 class ReplyStore:
-    """Replies in one file; one process at a time has it open.
+    """Responses in one SQLite file; only one process at a time can open it.
 
     Args:
-        path: of the file; it is made if need be.
+        path: path of the file; it is created if missing.
 
     Raises:
-        DataError: it is damaged, or no such file.
+        DataError: the file is damaged, or is not a file of responses.
         ResourceError: another process has it open, or it cannot be written.
     """
 
@@ -66,7 +67,7 @@ class ReplyStore:
         columns = ", ".join(("reply_id PRIMARY KEY", *COLUMNS[1:], "checksum"))
         with self._translate_errors():
             self._file = sqlite3.connect(path, isolation_level=None, timeout=1.0)
-            # One process alone needs no memory that is shared, which network disks do not have.
+            # A single process needs no shared memory, which network disks lack.
             for line in (
                 "PRAGMA locking_mode=EXCLUSIVE",
                 "PRAGMA journal_mode=WAL",
@@ -81,14 +82,14 @@ class ReplyStore:
                 self._file.execute(line)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._translate_errors():
             self._file.close()
 
     def get_reply(self, key: ReplyKey) -> tuple[ModelOutput, bool] | None:
-        """Return what was said, and whether this run has used it before; None if it must be asked.
+        """Return the response and whether this run has used it before; None if the request must be sent.
 
-        A reply that is not as it was written counts as none; it is asked again.
+        A response whose checksum or key does not match is deleted and requested again.
         """
         with self._translate_errors():
             for table in _TABLES:
@@ -103,9 +104,10 @@ class ReplyStore:
         return None
 
     def put_reply(self, key: ReplyKey, output: ModelOutput) -> ModelOutput:
-        """Keep a reply and return it as it is kept; a request without one is remembered for this run alone.
+        """Store a response and return it as stored; a request without a response is remembered for this run alone.
 
-        Half a surrogate pair, which a server that cuts a reply can leave, is no character: it becomes U+FFFD.
+        Half a surrogate pair is not a valid character and becomes U+FFFD. A server that cuts a response can
+        leave one.
         """
         if output.text is not None:
             output = output._replace(
@@ -119,13 +121,13 @@ class ReplyStore:
         return output
 
     def import_table(self, path: Path) -> int:
-        """Take over a table of replies, such as that of a published data set; return how many there are.
+        """Import a table of responses, such as a published data set's; return the number of rows.
 
-        They win over what is in the file: the table's data set is made again. What was not answered when it was made
-        counts as not answered now, and is not asked again.
+        Its rows take precedence over the file's, so that the table's data set is rebuilt. A request without a
+        response in the table counts as unanswered and is not sent again.
 
         Raises:
-            DataError: it is no table of replies.
+            DataError: the file is not a table of responses.
         """
         number = 0
         with open_parquet(path) as file:
@@ -137,7 +139,7 @@ class ReplyStore:
                 check_table(REPLIES, pd.DataFrame(rows, columns=list(COLUMNS)), str(path))
                 wrong = next((row[0] for row in rows if ReplyKey(*row[1:6]).reply_id != row[0]), None)
                 if wrong is not None:
-                    raise DataError(f"{str(path)!r}: reply {wrong!r} has another key than its hash says.")
+                    raise DataError(f"{str(path)!r}: the key of reply {wrong!r} does not match its hash.")
                 number += len(rows)
                 with self._translate_errors():
                     self._file.execute("BEGIN")
@@ -147,7 +149,7 @@ class ReplyStore:
         return number
 
     def list_published_models(self) -> dict[str, set[str]]:
-        """Return name of a prompt -> the models whose replies to it were adopted."""
+        """Return name of a prompt -> the models whose responses to it were imported."""
         models: dict[str, set[str]] = {}
         with self._translate_errors():
             for prompt, model in self._file.execute("SELECT DISTINCT prompt, model FROM temp.published"):
@@ -155,7 +157,7 @@ class ReplyStore:
         return models
 
     def iter_used_replies(self) -> Iterator[pd.DataFrame]:
-        """Yield the replies that this run used, as parts of table ``replies``, in the order of their keys."""
+        """Yield the responses that this run used, as parts of table ``replies``, in the order of their keys."""
         selects = (f"SELECT *, '{table}' AS source FROM {table}" for table in _TABLES)
         order = ", ".join(REPLIES.key)
         with self._translate_errors():
@@ -168,7 +170,7 @@ class ReplyStore:
                 )
 
     def _mark_used(self, reply_id: str, table: str) -> bool:
-        """Note that a reply of a table is used; return whether it is for the first time."""
+        """Mark a response of a table as used; return whether this is the first time."""
         return self._file.execute("INSERT OR IGNORE INTO used VALUES (?, ?)", [reply_id, table]).rowcount == 1
 
     def _insert_rows(self, rows: list[tuple[object, ...]], table: str) -> None:
@@ -180,31 +182,36 @@ class ReplyStore:
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Say what is wrong with the file in words that help."""
+        """Translate errors of SQLite into errors that say what to do."""
         try:
             yield
         except sqlite3.OperationalError as error:
             raise ResourceError(
-                f"The replies in {str(self._path)!r} cannot be used: {error}. Another run may be asking: wait for it, or end "
-                f"it. What came so far is kept."
+                f"The responses in {str(self._path)!r} cannot be used: {error}. Another run may have the "
+                f"file open: wait for it, or end it. Responses so far are saved."
             ) from error
         except sqlite3.DatabaseError as error:
             raise DataError(
-                f"{str(self._path)!r} is no file of replies, or damaged: {error}. `sqlite3 FILE .recover` may save what is "
-                f"whole; else move it away, and all is asked again."
+                f"{str(self._path)!r} is damaged, or is not a file of responses: {error}. `sqlite3 FILE "
+                f".recover` may save the intact rows. Otherwise move the file away; all requests are then "
+                f"sent again."
             ) from error
 
 
 @contextmanager
 def open_replies(path: Path) -> Iterator[ReplyStore]:
-    """Give the replies in a file; say at the end how many were broken. Errors as in ``ReplyStore``."""
+    """Yield the responses in a file; at the end, print how many were damaged.
+
+    Errors are those of ``ReplyStore``.
+    """
     store = ReplyStore(path)
     try:
         yield store
     finally:
         if store.broken:
             tqdm.write(
-                f"Broken replies in {str(path)!r}: {store.broken}. They are asked again.", file=sys.stderr
+                f"Damaged responses in {str(path)!r}: {store.broken}. They are requested again.",
+                file=sys.stderr,
             )
         store.close()
 

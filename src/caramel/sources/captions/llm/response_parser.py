@@ -1,4 +1,4 @@
-"""From what a language model wrote to what it meant: forgiving in form, strict in what must be there."""
+"""Parse responses of language models into answers: lenient in form, strict about the required fields."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 from caramel.sources.captions.prompts.prompt_files import Answer, FieldType
 from caramel.utils.text import strip_reasoning
 
-LONGEST = 20_000  # characters of a reply that are looked at
-STARTS = 10  # opening braces that are tried
-MOST = 40  # entries of a list
-_NO_TEXT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # escapes of JSON may stand for half a surrogate pair
+LONGEST = 20_000  # characters of a response that are parsed
+STARTS = 10  # opening braces at which parsing is tried
+MOST = 40  # largest number of entries of a list
+_NO_TEXT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # JSON escapes may encode half a surrogate pair
 _YES_NO = re.compile(  # "yes or no" and "yes/no" repeat the question
     r"\W*(yes|no|true|false)\b(?!\s*(?:/|\||\bor\b|\band\b)\s*(?:yes|no|true|false)\b)", re.IGNORECASE
 )
 
 
 def parse_answer(text: str, fields: Mapping[str, FieldType]) -> Answer | None:
-    """Return the answer of a reply, or None if no whole one is in it.
+    """Return the answer in a response, or None if it contains no complete one.
 
-    JSON in a fence or among other words will do, and so will a Python literal, lines ``name: value``, names in other
-    case, and lists that are written with commas. White space is collapsed.
+    Accepted forms are JSON, also in a code fence or among other words, a Python literal, and lines ``name:
+    value``. Names may be in another case, and lists may be separated by commas. White space is collapsed.
     """
     text = strip_reasoning(text)[:LONGEST]
     for candidate in _iter_objects(text):
@@ -36,7 +36,7 @@ def parse_answer(text: str, fields: Mapping[str, FieldType]) -> Answer | None:
 
 
 def _iter_objects(text: str) -> Iterator[Mapping[Any, Any]]:
-    """Yield the objects that a text may mean, the surest first."""
+    """Yield the objects that a text may contain, the most certain first."""
     decoder = json.JSONDecoder()
     starts = [match.start() for match in re.finditer(r"\{", text)][:STARTS]
     for start in starts:
@@ -59,7 +59,7 @@ def _iter_objects(text: str) -> Iterator[Mapping[Any, Any]]:
 
 
 def _convert_value(value: Any, field_type: FieldType) -> str | list[str] | None:
-    """Return a field's value in its kind; None if it is none."""
+    """Return a field's value in the type of the field; None if it cannot be converted."""
     if field_type == "list":
         if isinstance(value, str):
             inner = value.strip().removeprefix("[").removesuffix("]")
@@ -76,6 +76,6 @@ def _convert_value(value: Any, field_type: FieldType) -> str | list[str] | None:
 
 
 def _clean_text(text: str) -> str:
-    """Return a text without signs that steer, white space too much and quotes around it."""
+    """Return a text without control characters, excess white space and surrounding quotes."""
     text = " ".join(_NO_TEXT.sub(" ", text).split())
     return text[1:-1].strip() if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text

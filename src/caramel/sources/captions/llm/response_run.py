@@ -1,4 +1,4 @@
-"""What a language model was asked for, as an MLflow run: prompts and their versions, requests, tokens."""
+"""Log the requests to a language model as an MLflow run: prompts and their versions, requests, tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from caramel.schemas.llm import REPLIES
 
 
 def log_replies(path: Path) -> None:
-    """Log the replies of a table, written by stage ``negatives``, as one run; its bytes are its key."""
+    """Log a table of responses, written by stage ``negatives``, as one run; the table's bytes are the run's key."""
     import mlflow
 
     rows = read_table(REPLIES, path, ["model", "prompt", "input_tokens", "output_tokens", "finish_reason"])

@@ -1,4 +1,4 @@
-"""Many scripts at once with one language model: what is known is taken, what is not is asked, and all of it is kept."""
+"""Run many scripts concurrently with one language model: use cached responses, request the others, store all."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from caramel.sources.captions.llm.models import NamedModel, dump_canonical_json
 from caramel.sources.captions.llm.response_cache import ReplyKey, ReplyStore
 from caramel.sources.captions.prompts.prompt_files import compute_prompt_version, load_prompt
 
-PATIENCE = 16  # requests in a row without a reply, after which the run ends
-WINDOW = 4  # scripts under way for each request that may be
+PATIENCE = 16  # consecutive requests without a response, after which the run ends
+WINDOW = 4  # active scripts per allowed connection
 
 
 @dataclass(frozen=True)
 class RequestSettings:
-    """How a model is asked.
+    """Settings of the requests to a model.
 
     Attributes:
-        model: what replies are kept under, canonical JSON.
-        seed: draws of words depend on this and the question alone.
-        examples: that a prompt shows at most.
-        max_tokens: of an answer.
-        response_schema: whether the server is to see to the form of answers.
-        max_connections: requests under way.
+        model: name under which responses are stored, canonical JSON.
+        seed: random draws depend only on this and the prompt's input.
+        examples: largest number of examples in a prompt.
+        max_tokens: largest number of tokens of a response.
+        response_schema: whether the server enforces the form of responses.
+        max_connections: largest number of concurrent requests.
     """
 
     model: str
@@ -46,7 +46,7 @@ class RequestSettings:
 
 @dataclass
 class _PendingRequest:
-    """A question that is asked, and the scripts that wait for its reply; ``request`` is None of a judge's."""
+    """A pending prompt, and the scripts that wait for its response; ``request`` is None for a judge."""
 
     prompt_input: PromptInput
     key: ReplyKey
@@ -55,16 +55,17 @@ class _PendingRequest:
 
 
 class Scheduler:
-    """A run of scripts; ``outcomes`` are by their place.
+    """A run of scripts; ``outcomes`` maps a script's index to its outcome.
 
     Args:
-        scripts: they are begun as there is room for them.
-        total: how many there are.
-        request_settings: how the model is asked.
-        judges: name of a judge's question -> the judge, which is asked in batches where no more can be begun without it.
-        store: of the replies.
-        spent: what is counted, and what ends the run.
-        title: of the progress bar.
+        scripts: started as capacity allows.
+        total: number of scripts.
+        request_settings: settings of the requests.
+        judges: name of a judge's prompt -> the judge. Judges run in batches, once no other script can
+            proceed.
+        store: stores the responses.
+        spent: counts the usage, and ends the run at a cap.
+        title: title of the progress bar.
     """
 
     def __init__(
@@ -92,11 +93,12 @@ class Scheduler:
         self._silent, self._silence, self._stop = 0, "", ""
 
     def run(self, model: NamedModel[LanguageModel]) -> dict[int, Outcome]:
-        """Return the outcome of each script; the model is opened if a reply is not known.
+        """Return the outcome of each script; the model is loaded only if a response is missing.
 
         Raises:
-            ResourceError: a cap of the budget is reached; what came is kept.
-            BackendError: the model refuses, or ``PATIENCE`` requests in a row had no reply, or none at all; what came is kept.
+            ResourceError: a cap of the budget is reached; responses so far are saved.
+            BackendError: the model refuses, ``PATIENCE`` requests in a row had no response, or no request had
+                one; responses so far are saved.
         """
         with tqdm(total=self._total, desc=self._title, unit="text", disable=None) as self._bar:
             if first := self._take_pending_requests(1):
@@ -106,34 +108,35 @@ class Scheduler:
             self._bar.set_postfix_str(str(self._spent))
         if self._silence:
             raise BackendError(
-                f"The language model did not answer {PATIENCE} requests in a row; the last problem was: {self._silence}\n"
-                f"Look at the server and its URL, then run the same again: replies that came are kept ({self._spent})."
+                f"The language model gave no response to {PATIENCE} requests in a row; the last problem was: "
+                f"{self._silence}\nCheck the server and its URL, then rerun: responses so far are saved "
+                f"({self._spent})."
             )
         if self._stop:
             raise ResourceError(
-                f"The budget negatives.language_model.{self._stop} is reached with {len(self.outcomes):,} of "
-                f"{self._total:,} texts ({self._spent}). What came is kept: raise the cap and run the same again."
+                f"The budget negatives.language_model.{self._stop} is reached after {len(self.outcomes):,} of "
+                f"{self._total:,} texts ({self._spent}). Responses so far are saved: raise the cap and rerun."
             )
         assert len(self.outcomes) == self._total
         if self.outcomes and all(outcome.reason == NO_REPLY for outcome in self.outcomes.values()):
             raise BackendError(
-                f"The language model replied to nothing that was asked for {self._total:,} texts. Look at the server and its URL, "
-                f"then run the same again."
+                f"The language model gave no response to any request for {self._total:,} texts. Check the "
+                f"server and its URL, then rerun."
             )
         return self.outcomes
 
     @property
     def _ended(self) -> bool:
-        """Whether no more is asked: the model is silent, or a cap is reached."""
+        """Return whether no more requests are sent: the model does not respond, or a cap is reached."""
         return bool(self._silence or self._stop)
 
     def _take_requests(self, first: list[tuple[str, Request]], number: int) -> list[tuple[str, Request]]:
-        """Return what waits, and the requests ``first`` before all others, once."""
+        """Return up to ``number`` requests: those in ``first``, each once, then pending ones."""
         requests = [first.pop() for _ in first[:number]]
         return requests + self._take_pending_requests(number - len(requests))
 
     def _take_pending_requests(self, number: int) -> list[tuple[str, Request]]:
-        """Return at most so many requests, and begin scripts and ask the judges to have them."""
+        """Return up to ``number`` pending requests; start scripts and run the judges to get them."""
         while not self._ended and len(self._ready) < number:
             room = len(self._pending) < WINDOW * self._request_settings.max_connections
             if room and (begun := next(self._scripts, None)):
@@ -152,7 +155,7 @@ class Scheduler:
         return requests
 
     def _handle_response(self, name: str, output: ModelOutput) -> None:
-        """Keep a reply and go on with the scripts that waited for it."""
+        """Store a response and continue the scripts that waited for it."""
         waiting = self._pending.pop(name)
         assert waiting.request is not None
         output = self._store.put_reply(waiting.key, output)
@@ -167,7 +170,7 @@ class Scheduler:
             self._advance_script(index, script, output)
 
     def _run_judges(self) -> None:
-        """Ask the judges what waits for them, keep what they say, and go on with the scripts that waited."""
+        """Run the judges on pending prompts, store their scores, and continue the scripts that waited."""
         for judge_name, judge in self._judges.items():
             names, self._unjudged[judge_name] = self._unjudged[judge_name], []
             waiting = [self._pending.pop(name) for name in names]
@@ -180,7 +183,7 @@ class Scheduler:
                     self._advance_script(index, script, stored)
 
     def _advance_script(self, index: int, script: Script, output: ModelOutput | None) -> None:
-        """Go on with a script, with all replies that are known, until it ends or must wait."""
+        """Continue a script with all cached responses, until it ends or must wait."""
         while True:
             try:
                 prompt_input = script.send(output) if output else next(script)
@@ -204,7 +207,7 @@ class Scheduler:
                 self._stop = self._stop or self._spent.find_exceeded_cap() or ""
 
     def _build_request(self, prompt_input: PromptInput) -> tuple[ReplyKey, Request | None]:
-        """Return what a question's reply is kept under, and the request; none of a judge's question."""
+        """Return the key of a prompt's response, and the request; None for a judge's prompt."""
         if judge := self._judges.get(prompt_input.prompt):
             return ReplyKey(
                 judge.name,
@@ -217,7 +220,7 @@ class Scheduler:
 
 
 def build_request(prompt_input: PromptInput, request_settings: RequestSettings) -> tuple[ReplyKey, Request]:
-    """Return what a question's reply is kept under, and the request."""
+    """Return the key of a prompt's response, and the request."""
     template = load_prompt(prompt_input.prompt)
     given = dump_canonical_json({"given": prompt_input.given, "failed": prompt_input.failed})
     seed = (

@@ -1,4 +1,4 @@
-"""``negatives.language_model`` of the params, and the models that it names, under which replies are kept."""
+"""Read ``negatives.language_model`` of the params, and load the models that it names."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from caramel.sources.captions.llm.response_cache import ReplyStore
 from caramel.sources.captions.llm.scheduler import RequestSettings
 from caramel.sources.captions.prompts import prompt_files
 
-OF_PARAPHRASES = {"paraphrase", "validate_paraphrase"}  # prompts
+OF_PARAPHRASES = {"paraphrase", "validate_paraphrase"}  # names of prompts
 
 
 @dataclass(frozen=True)
 class LanguageModelSettings:
-    """``negatives.language_model`` of the params; what each means stands in params/default.yaml."""
+    """``negatives.language_model`` of the params; params/default.yaml explains each key."""
 
     target: str
     paraphraser: str | None
@@ -55,7 +55,7 @@ class LanguageModelSettings:
 
     @property
     def budget(self) -> Budget:
-        """Prices and caps."""
+        """Return prices and caps."""
         return Budget(
             self.price_per_mtok_in,
             self.price_per_mtok_out,
@@ -65,7 +65,7 @@ class LanguageModelSettings:
         )
 
     def build_rules(self, max_attempts: int) -> ScriptRules:
-        """Return what scripts go by."""
+        """Return the rules of scripts."""
         bounds = Bounds(
             self.max_length_ratio,
             self.max_similarity,
@@ -78,7 +78,7 @@ class LanguageModelSettings:
         return ScriptRules(max_attempts, self.required, bounds, self.validate_texts, judges)
 
     def build_request_settings(self, model: str, seed: int) -> RequestSettings:
-        """Return how the model of a name is asked."""
+        """Return the settings of requests to a model with this name."""
         return RequestSettings(
             model,
             seed,
@@ -90,7 +90,10 @@ class LanguageModelSettings:
 
 
 def import_replies(replies: ReplyStore, path: str) -> None:
-    """Take over the tables of replies of a file, or of a folder; errors as in ``parquet_files`` and ``ReplyStore``."""
+    """Import the tables of responses of a file or a folder.
+
+    Errors are those of ``parquet_files`` and ``ReplyStore``.
+    """
     for file in list_parquet_files(Path(path)):
         replies.import_table(file)
 
@@ -118,7 +121,7 @@ def load_writer(
 
 
 def load_judges(settings: LanguageModelSettings, replies: ReplyStore) -> dict[str, NamedModel[TextJudge]]:
-    """Return name -> model of those that judge texts."""
+    """Return name -> model of the models that judge texts."""
     judges = {}
     for name in JUDGES:
         target = getattr(settings, name)
@@ -131,7 +134,7 @@ def load_judges(settings: LanguageModelSettings, replies: ReplyStore) -> dict[st
 
 
 def _find_published_model(replies: ReplyStore, prompts: Collection[str]) -> str | None:
-    """Return the one model whose replies to some prompts were adopted; None if there are none, or several."""
+    """Return the model whose responses to some prompts were imported; None if there is none, or several."""
     models = {
         model for prompt, by in replies.list_published_models().items() if prompt in prompts for model in by
     }

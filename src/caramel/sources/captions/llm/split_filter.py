@@ -1,4 +1,4 @@
-"""Texts of a language model that stand in their pair's split: it knows nothing of splits, and writes what another one has."""
+"""Reject texts of a language model that belong to another split: the model knows nothing of splits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ ELSEWHERE = "its words stand in another split"
 
 
 def filter_by_split(written: WrittenCaption, pairs: pd.DataFrame) -> WrittenCaption:
-    """Return what was written without the texts that may not stand in their pair's split; these are rejects.
+    """Return the captions without texts that may not be in their pair's split; those become rejects.
 
-    Such are texts of the same words as a caption, or an earlier text, of another split; and of the world, where captions
-    are split by their words, all that say words of another split.
+    A text is rejected in two cases:
+
+    - It has the same words as a caption, or an earlier text, of another split.
+    - The pair is of the world, where captions are split by their words, and the text's words belong to
+      another split.
 
     Args:
-        written: what a writer returned.
+        written: the captions that a writer returned.
         pairs: table ``pairs``.
     """
     split: dict[str, str] = dict(zip(pairs["pair_id"], pairs["split"], strict=True))

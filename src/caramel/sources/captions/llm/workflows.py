@@ -1,9 +1,13 @@
-"""The scripts by which a language model writes hard negatives and paraphrases.
+"""Scripts by which a language model writes hard negatives and paraphrases.
 
-A negative is written in the steps of SugarCrepe (Hsieh et al. 2023, appendix): *replace* finds concepts (temperature 0),
-proposes another for one that is drawn (1.5) and composes the sentence (0); *add* does so with one that is not there;
-*swap* is one question that first asks whether it is possible (0). A paraphrase is written in the loop of SugarCrepe++
-(Dumpala et al. 2024, 2.1). What does not pass is tried again, a bounded number of times.
+Negatives follow the steps of SugarCrepe (Hsieh et al. 2023, appendix), with these temperatures:
+
+- *replace* finds concepts (0), proposes a substitute for a random one (1.5) and composes the sentence (0);
+- *add* does the same with a concept that is not in the caption;
+- *swap* is one prompt that first asks whether a swap is possible (0).
+
+Paraphrases follow the loop of SugarCrepe++ (Dumpala et al. 2024, 2.1). A rejected text is tried again, a
+bounded number of times.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ from caramel.sources.captions.prompts.prompt_files import Answer, FailedAnswer
 SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
 CONCEPTS = {"obj": "object", "att": "attribute", "rel": "relation"}
 DIVERSE = 1.5  # temperature of proposals
-AGAIN = 1.0  # of a paraphrase after the first: at 0 the same would come
+AGAIN = 1.0  # temperature of a paraphrase after the first: 0 would give the same text
 QUESTION = "the caption is a question"
 NO_CONCEPT = "the model finds no {} in the caption"
 NO_SWAP = "the model finds no two that can be exchanged"
@@ -55,8 +59,8 @@ def write_negative(
     Args:
         caption: the positive.
         subtype: one of ``SUBTYPES``.
-        image_words: words that captions of the image say, in lower case.
-        draw: gives the generator that picks a concept.
+        image_words: words in the captions of the image, in lower case.
+        draw: returns the random generator that picks a concept.
         rules: attempts and checks.
     """
     if caption.rstrip().endswith("?"):
@@ -101,7 +105,7 @@ def write_negative(
 
 
 def _find_concepts(caption: str, part: str) -> Generator[PromptInput, ModelOutput, list[str] | str]:
-    """Return the concepts of a kind that a model finds in a caption and that are there, or why there are none."""
+    """Return the concepts of a type that the model finds and the caption contains, or why there are none."""
     answer = yield from ask_until_valid(PromptInput(f"find_{part}", {"sentence": caption}, 1, 0.0))
     if isinstance(answer, str):
         return answer
@@ -112,7 +116,7 @@ def _find_concepts(caption: str, part: str) -> Generator[PromptInput, ModelOutpu
 
 
 def _propose_and_compose(caption: str, subtype: str, concept: str, attempt: int) -> ChangeScript:
-    """Propose and compose; return the change and the sentence, or why there is none."""
+    """Propose a concept and compose the sentence; return the change and the sentence, or why there is none."""
     operation, _, part = subtype.partition("_")
     given = {"sentence": caption, CONCEPTS["obj" if operation == "add" else part]: concept}
     proposed = yield from ask_until_valid(PromptInput(f"{subtype}_propose", given, attempt, DIVERSE))
@@ -129,7 +133,7 @@ def _propose_and_compose(caption: str, subtype: str, concept: str, attempt: int)
 
 
 def _ask_for_swap(caption: str, subtype: str, attempt: int, failed: tuple[FailedAnswer, ...]) -> ChangeScript:
-    """Return the two that were exchanged and the sentence, or why there is none."""
+    """Return the two exchanged phrases and the sentence, or why there is none."""
     prompt_input = PromptInput(subtype, {"sentence": caption}, attempt, 0.0, failed)
     answer = yield from ask_until_valid(prompt_input)
     if isinstance(answer, str):
@@ -142,7 +146,7 @@ def _ask_for_swap(caption: str, subtype: str, attempt: int, failed: tuple[Failed
 
 
 def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
-    """Write a paraphrase: generate, look for what is again the same or too much, have it validated; else start again."""
+    """Write a paraphrase: generate it, check for copies and excess changes, validate it; on failure start again."""
     if caption.rstrip().endswith("?"):
         return Outcome(None, 1, QUESTION, ())
     drafts: list[Draft] = []
@@ -164,7 +168,7 @@ def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
             if verdict.meaning is None and "meaning" in rules.required:
                 return Outcome(None, attempt, problem, (*drafts, Draft(attempt, text, verdict, problem)))
             wrong = verdict.find_failed_check(rules.required)
-        again = wrong in ("meaning", "entailment")  # it means something else: it is begun again
+        again = wrong in ("meaning", "entailment")  # it means something else: start from the caption again
         reason = (
             "" if wrong is None else PROBLEMS.get(problem, PROBLEMS["meaning"]) if again else REASONS[wrong]
         )
@@ -178,7 +182,7 @@ def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
 def _validate_paraphrase(
     caption: str, text: str, verdict: Verdict, attempt: int
 ) -> Generator[PromptInput, ModelOutput, tuple[Verdict, str]]:
-    """Return the verdict with that of the validator, and what it calls the problem, or why it did not answer."""
+    """Return the verdict with the validator's, and the problem that it names or why it gave no answer."""
     given = {"first": caption, "second": text}
     answer: Answer | str = yield from ask_until_valid(PromptInput("validate_paraphrase", given, attempt, 0.0))
     if isinstance(answer, str):

@@ -1,4 +1,4 @@
-"""Hard negatives and paraphrases by language models; every reply is kept, and all else is a function of the replies."""
+"""Write hard negatives and paraphrases by language models; all tables depend only on the stored responses."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ def language_negatives(
     """Return hard negatives of the drawn subtypes and one paraphrase for each pair, where a model writes them.
 
     Args:
-        pairs: table ``pairs``; all captions of an image count as said of it.
-        seed: what is drawn depends on this, the pair's name and the subtype alone.
-        max_attempts: at a text.
-        parts: what is wanted.
+        pairs: table ``pairs``; a word of any caption of an image counts as true of the image.
+        seed: each draw depends only on this, the pair's name and the subtype.
+        max_attempts: largest number of attempts at a text.
+        parts: the parts to write.
         model: ``negatives.language_model`` of the params.
-        store: where replies are kept, now and for later runs.
-        unused: what other backends need.
+        store: path of the stored responses, also for later runs.
+        unused: arguments of other backends.
 
     Raises:
-        BackendError: the model cannot be loaded, refuses, or does not answer; what came is kept.
-        ResourceError: a cap of the budget is reached; what came is kept.
+        BackendError: the model cannot be loaded, refuses, or does not respond; responses so far are saved.
+        ResourceError: a cap of the budget is reached; responses so far are saved.
     """
     settings = LanguageModelSettings(**model)
     spent = Usage(settings.budget)
@@ -75,7 +75,7 @@ def language_negatives(
 
 
 def _iter_used_replies(replies: ReplyStore, still_open: ExitStack) -> Iterator[pd.DataFrame]:
-    """Yield the parts of table ``replies``, and let go of the file after the last."""
+    """Yield the parts of table ``replies``, and close the file after the last."""
     with still_open:
         yield from replies.iter_used_replies()
 
@@ -106,7 +106,7 @@ def _run_scripts(
 def plan_scripts(
     pairs: pd.DataFrame, part: Part, seed: int, subtypes: int, rules: ScriptRules
 ) -> dict[str, Callable[[], Script]]:
-    """Return name -> what begins the script of each text that is wanted, in the pairs' order."""
+    """Return name -> function that starts the script of a text, in the order of the pairs."""
     captions = pairs.groupby("image_id")["caption"].agg(list).to_dict()
     scripts: dict[str, Callable[[], Script]] = {}
     for pair_id, image_id, caption in zip(pairs["pair_id"], pairs["image_id"], pairs["caption"], strict=True):
@@ -135,7 +135,7 @@ def _create_rng(seed: int, name: str, attempt: int) -> np.random.Generator:
 
 
 def _draw_subtypes(pair_id: str, seed: int, number: int) -> list[str]:
-    """Return so many of the subtypes, drawn for a pair, in their order."""
+    """Return this many of the subtypes, drawn for a pair, in their usual order."""
     if number >= len(SUBTYPES):
         return list(SUBTYPES)
     chosen = _create_rng(seed, pair_id, 0).choice(len(SUBTYPES), number, replace=False)
@@ -143,7 +143,7 @@ def _draw_subtypes(pair_id: str, seed: int, number: int) -> list[str]:
 
 
 def _build_tables(pairs: pd.DataFrame, outcomes: Mapping[str, Outcome], seed: int) -> WrittenCaption:
-    """Return the tables of what came of all scripts."""
+    """Return the tables built from the outcomes of all scripts."""
     captions = dict(zip(pairs["pair_id"], pairs["caption"], strict=True))
     negatives, paraphrases, rejects = [], [], []
     for name, outcome in outcomes.items():

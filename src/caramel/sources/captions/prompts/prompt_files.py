@@ -1,8 +1,9 @@
-"""The prompts of language models: one file for each step, ``NAME.yaml`` beside this module.
+"""Load the prompts of language models: one file for each step, ``NAME.yaml`` beside this module.
 
-A file says what is asked (``task``), by which ``rules``, what the model is ``given``, what its ``answer`` holds, and at
-least seven worked ``examples``. Steps and temperatures are those of SugarCrepe (Hsieh et al. 2023, appendix), the loop of
-paraphrases is that of SugarCrepe++ (Dumpala et al. 2024, 2.1); words and examples are this project's own.
+A file holds the ``task``, the ``rules``, the inputs (``given``), the fields of the ``answer``, and at least
+seven worked ``examples``. Steps and temperatures follow SugarCrepe (Hsieh et al. 2023, appendix), and the
+loop of paraphrases follows SugarCrepe++ (Dumpala et al. 2024, 2.1). Words and examples are this project's
+own.
 """
 
 from __future__ import annotations
@@ -28,22 +29,23 @@ TYPES: Mapping[FieldType, object] = {
     "list": {"type": "array", "items": {"type": "string"}},
     "yes_no": {"type": "string", "enum": ["yes", "no"]},
 }
-LEAST = 7  # examples of a prompt
-SHOWN = 300  # characters of a failed answer that are repeated
-AGAIN = "That does not do: "  # how the answer to one that did not do begins
-OF_GRAPHS = "say_graph"  # the one prompt that writes a caption of a scene graph; all others write negatives and paraphrases
-DIGITS = 12  # of the hash of a prompt's words
+LEAST = 7  # least number of examples of a prompt
+SHOWN = 300  # characters of a rejected answer that are repeated
+AGAIN = "That does not do: "  # prefix of the message after a rejected answer
+# the one prompt that writes a caption of a scene graph; all others write negatives and paraphrases
+OF_GRAPHS = "say_graph"
+DIGITS = 12  # digits of the hash of a prompt's text
 
 
 class FailedAnswer(NamedTuple):
-    """An answer that did not do, and why."""
+    """A rejected answer and the reason."""
 
     answer: str
     reason: str
 
 
 class Example(BaseModel):
-    """What a model is given, and a right answer."""
+    """A prompt's input and a correct answer."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     given: Mapping[str, str]
@@ -51,7 +53,7 @@ class Example(BaseModel):
 
 
 class Prompt(BaseModel):
-    """One prompt, as its file has it."""
+    """One prompt, as its file defines it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     task: str
@@ -62,7 +64,7 @@ class Prompt(BaseModel):
 
     @property
     def schema_text(self) -> str:
-        """The JSON schema of an answer."""
+        """Return the JSON schema of an answer."""
         schema = {
             "type": "object",
             "properties": {name: TYPES[field_type] for name, field_type in self.answer.items()},
@@ -72,7 +74,7 @@ class Prompt(BaseModel):
         return json.dumps(schema)
 
     def compute_version(self, examples: int) -> str:
-        """Return the hash of all that the prompt says with so many examples, an answer that did not do included."""
+        """Return the hash of the prompt's text with this number of examples and the part for rejected answers."""
         failed = FailedAnswer("." * (SHOWN + 1), "")
         contents = [self.build_messages(dict.fromkeys(self.given, ""), examples, [failed]), self.schema_text]
         return hashlib.sha256(json.dumps(contents).encode()).hexdigest()[:DIGITS]
@@ -80,7 +82,7 @@ class Prompt(BaseModel):
     def build_messages(
         self, given: Mapping[str, str], examples: int, failed: Sequence[FailedAnswer] = ()
     ) -> tuple[Message, ...]:
-        """Return what a model is told: task, rules, examples, what is given, and answers that did not do."""
+        """Return the messages to the model: task, rules, examples, the input, and rejected answers."""
         shape = ", ".join(f'"{name}": {SHAPES[field_type]}' for name, field_type in self.answer.items())
         rules = "\n".join(f"- {rule}" for rule in self.rules)
         instructions = (
@@ -106,7 +108,7 @@ class Prompt(BaseModel):
 
 
 def format_answer(answer: Answer) -> str:
-    """Return an answer as a model should write it."""
+    """Return an answer as the model should write it."""
     return json.dumps(answer, ensure_ascii=False)
 
 
@@ -116,14 +118,14 @@ def _format_given(given: Mapping[str, str]) -> str:
 
 @functools.cache
 def load_prompt(name: str) -> Prompt:
-    """Return the prompt of a name."""
+    """Return the prompt with this name."""
     raw = read_yaml(FOLDER / f"{name}.yaml", "Install caramel again.")
     return Prompt.model_validate_json(json.dumps(raw))
 
 
 @functools.cache
 def compute_prompt_version(name: str, examples: int) -> str:
-    """Return the hash of all that the prompt of a name says with so many examples."""
+    """Return the hash of the whole text of a prompt with this number of examples."""
     return load_prompt(name).compute_version(examples)
 
 
