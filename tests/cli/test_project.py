@@ -336,7 +336,7 @@ def test_pin_prints_the_citation_and_verify_exits_by_what_it_finds(
     code, out, err = call("pin", "v1")
     assert code == 0
     assert "@misc{caramel-v1," in out
-    assert "Warning: the sources differ" in err
+    assert "Warning: The sources differ" in err
     monkeypatch.setattr("caramel.release.pin.verify_pin", lambda name, root: [])
     assert call("verify", "v1") == (0, "The data set on disk is version v1.\n", "")
     monkeypatch.setattr("caramel.release.pin.verify_pin", lambda name, root: ["a: missing"])
@@ -438,4 +438,4 @@ def test_doctor_mends_dvcs_files_where_it_is_asked_to(call: Call) -> None:
     assert Path("dvc.lock").exists()
     out = call("doctor", "--fix")[1]
     assert out.startswith("fixed dvc.lock was removed;")
-    assert "missing: nothing was made yet" in out
+    assert "missing: no stage has run yet" in out

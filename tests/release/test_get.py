@@ -389,7 +389,7 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(name: str, project: Path
         get_version(str(project), out=tmp_path / "out")
     assert contents(tmp_path) == before
     rewritten(project, lambda fields: fields["outs"].update({"../x": oid}))
-    with pytest.raises(DataError, match="not the plain path"):
+    with pytest.raises(DataError, match="not a plain path"):
         get_version(str(project), out=tmp_path / "out")
 
 
