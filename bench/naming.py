@@ -1,9 +1,9 @@
-"""Measures how the code is named and laid out: `python bench/naming.py`.
+"""Measure the naming and layout of the code: `python bench/naming.py`.
 
-Counted are functions and methods of `src/caramel` (dunder methods and properties apart): whether a verb comes first, whether there is
-more than one word, and names of functions, arguments and locals that are banned. Beside them stand
-lines, arguments, files per room, `Any`, imports within functions, and the longest stage of `dvc.yaml`. Nothing is
-imported: only syntax trees are read. `--list verbs` (or words, banned, arguments) prints what a number counts.
+It counts functions and methods of `src/caramel`, without dunder methods and properties: whether the name begins with a
+verb, whether it has more than one word, and banned names of functions, arguments and locals. It also prints lines,
+arguments, files per room, `Any`, imports within functions, and the longest stage of `dvc.yaml`. It reads syntax trees
+and imports nothing. `--list verbs` (or words, banned, arguments) prints the names behind a number.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import click
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "caramel"
-ARGUMENTS = 12  # of a function, at most
-# First words of names that say what is done.
+ARGUMENTS = 12  # most arguments of a function
+# Verbs that may begin a name.
 VERBS = frozenset(
     re.findall(
         r"\w+",
@@ -58,25 +58,25 @@ BANNED = frozenset(
 
 @dataclass
 class Counts:
-    """What was counted, and where: `path:line name`."""
+    """Counts with their sources: `path:line name`."""
 
     functions: int = 0
-    verbs: list[str] = field(default_factory=list)  # not verb first
-    words: list[str] = field(default_factory=list)  # of one word
+    verbs: list[str] = field(default_factory=list)  # names without a verb first
+    words: list[str] = field(default_factory=list)  # names of one word
     banned: list[str] = field(default_factory=list)
-    arguments: list[str] = field(default_factory=list)  # more than ARGUMENTS
+    arguments: list[str] = field(default_factory=list)  # more than ARGUMENTS arguments
     lines: int = 0
     anys: int = 0
     inner_imports: int = 0
 
 
 def split_name(name: str) -> list[str]:
-    """Return the words of a name in snake case, without leading underscores."""
+    """Return the words of a snake-case name, without leading underscores."""
     return [word for word in name.strip("_").split("_") if word]
 
 
 def count_file(path: Path, counts: Counts) -> None:
-    """Add what a source file holds."""
+    """Add the counts of a source file."""
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     counts.lines += text.count("\n")
@@ -123,7 +123,7 @@ def iter_sources(folder: Path) -> Iterator[Path]:
 
 
 def count_rooms(package: Path) -> Mapping[str, int]:
-    """Return the number of files by room, `__init__.py` apart."""
+    """Return the number of files by room, without `__init__.py`."""
     files = (path for path in iter_sources(package) if path.name != "__init__.py")
     return Counter(path.parent.relative_to(package).as_posix() for path in files)
 
