@@ -146,7 +146,7 @@ def format_rejects(rejects: Sequence[Reject], name: str) -> str:
     """Return a line on what is left out of a benchmark, by reason, with the first place of each."""
     first: dict[str, str] = {}
     for reject in rejects:
-        first.setdefault(reject.reason, reject.place)
+        first.setdefault(reject.reason, reject.location)
     counts = Counter(reject.reason for reject in rejects)
     parts = "; ".join(
         f"{count:,}: {reason}, the first {first[reason]}" for reason, count in counts.most_common()

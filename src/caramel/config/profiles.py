@@ -1,4 +1,4 @@
-"""Profiles in ``params/``: what differs from ``params/default.yaml``; ``caramel profile NAME`` writes the result."""
+"""Profiles in ``params/``: what differs from ``params/default.yaml``; ``caramel config use NAME`` writes the result."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def check_backends(config: Config) -> Finding:
     """Check that all backends, scorers, models and benchmarks in the params are available."""
     unmet_names = [line.replace("\n", " ") for line in iter_unmet_names(config)]
     if unmet_names:
-        cure = f"add what is missing, or set these keys: caramel profile {config.profile} --set KEY=VALUE"
+        cure = f"add what is missing, or set these keys: caramel config use {config.profile} --set KEY=VALUE"
         return Finding(FAIL, "backends", f"missing:\n{format_items(unmet_names, 20)}", cure)
     return Finding(OK, "backends", "all in the params are available")
 

@@ -96,7 +96,7 @@ class Comparisons:
 class Reject(NamedTuple):
     """A row of a benchmark's files that asks nothing."""
 
-    place: str  # file, row and column
+    location: str  # file, row and column
     reason: str  # of a small set
     text: str  # what stands there, cut
 

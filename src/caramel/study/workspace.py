@@ -1,6 +1,6 @@
 """Run the graph for a study in a copy of the project under ``work/study`` with its own DVC cache.
 
-Each cell runs ``caramel profile`` with the cell's seeds, then ``dvc repro evaluate``. DVC's run cache holds the
+Each cell runs ``caramel config use`` with the cell's seeds, then ``dvc repro evaluate``. DVC's run cache holds the
 outputs of every stage that finished here. So a stage that cells share runs once, and an interrupted or extended study
 reuses all finished stages.
 """

@@ -47,7 +47,7 @@ FINER = (
 FORM, SOURCE_FORM = "instances", "instances_source"  # benchmarks of evaluate
 BETWEEN_FORMS = f"{FORM} − {SOURCE_FORM}"  # the first minus the second, in differences.csv
 RETAINED = frozenset(
-    kept.benchmark for kept in RETENTION_MEASURES.values()
+    measure.benchmark for measure in RETENTION_MEASURES.values()
 )  # benchmarks that measure forgetting
 Row = dict[Any, Any]
 
