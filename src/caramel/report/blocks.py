@@ -71,7 +71,7 @@ class Thumbnail:
 
 @dataclass(frozen=True)
 class SheetRow:
-    """Pictures that belong together, under a heading."""
+    """Images that belong together, under a heading."""
 
     heading: str
     detail: str

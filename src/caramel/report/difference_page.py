@@ -23,14 +23,14 @@ def render_difference_page(difference: Mapping[str, Any], images: parts.ShownIma
         Section(
             "code",
             "Code",
-            "Files that git has otherwise at the two commits.",
+            "Files that differ between the two commits.",
             parts.build_code_section(difference),
         ),
         Section("tables", "Tables", "Rows by their key.", parts.build_tables_section(difference)),
         Section(
             "pictures",
-            "Pictures",
-            "Some of those that came and went.",
+            "Images",
+            "A sample of the added and removed images.",
             parts.build_images_section(difference, images),
         ),
         Section(
