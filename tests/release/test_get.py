@@ -330,7 +330,7 @@ def test_tables_and_splits_come_with_their_images_and_no_others(made: Path, tmp_
     ("source", "paths", "message"),
     [
         ("@v2", [], "has no pin 'v2'. Pins: v1"),
-        ("@v1", ["nothing"], "nothing that is called 'nothing'. Name one of"),
+        ("@v1", ["nothing"], "nothing named 'nothing'. Name one of"),
         ("@v1", ["images"], "several tables 'images'"),
         ("@v1", ["../made"], "nothing that is called '../made'"),
     ],

@@ -192,7 +192,7 @@ def test_a_missing_or_broken_file_is_an_error_that_names_it(written: Path, tmp_p
     for file in FILES:
         (tmp_path / file).write_bytes((written / file).read_bytes())
     (tmp_path / name).write_bytes(b"not it")
-    with pytest.raises(DataError, match=rf"{re.escape(name)}' cannot be read.* Run `caramel audit` again"):
+    with pytest.raises(DataError, match=rf"{re.escape(name)}' cannot be read.* Rerun `caramel audit`"):
         write_page(tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(DataError, match=rf"{re.escape(name)}' cannot be read"):

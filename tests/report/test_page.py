@@ -459,7 +459,7 @@ def test_files_are_written_and_the_next_report_tells_what_changed(data: Path) ->
     numbers = json.loads((out / "summary.json").read_text())["numbers"]
     assert 0 < numbers["Group/base"] < 1
     assert 0 < numbers["I→T R@1/trohn_img"] < 1
-    assert "of the last report" in Page(build(data).html).sections["changes"]
+    assert "since the last report" in Page(build(data).html).sections["changes"]
     metrics = json.loads((data / "filter_images/metrics.json").read_text())
     metrics["negatives"]["kept"] += 7
     put(data / "filter_images/metrics.json", metrics)

@@ -190,7 +190,7 @@ def test_the_page_says_shown_or_not_shown_by_the_rule(lift: float, noise: float,
     for text in (
         format_claim(found).split(",")[0],
         "Variance components",
-        "seeds of fine-tuning",
+        "fine-tuning seeds",
         "Holm",
         "c0ffee",
     ):

@@ -1,4 +1,4 @@
-"""The sections of the report in reading order: first what a newcomer wants to see, then what is looked up."""
+"""List the sections of the report in reading order: first the results for newcomers, then reference tables."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def list_sections(
     changed: Sequence[Block],
     versions: Mapping[str, str],
 ) -> list[tuple[str, str, str, Make]]:
-    """Return (id, title, lead, function that makes the blocks) of every section, in reading order.
+    """Return (id, title, lead, function that builds the blocks) of every section, in reading order.
 
     Args:
         data, examples, exempt, primary_comparison, registration, versions: as in ``page.build_report``.
         statistics: of the texts.
-        changed: blocks of what changed since the last report.
+        changed: blocks on the changes since the last report.
     """
     d, i, m = data_sections, image_sections, model_sections
     return [
