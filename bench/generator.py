@@ -150,7 +150,7 @@ def main(
         start = measure_cpu_time(partial(train_once, "start", steps=1))
         spent = measure_cpu_time(partial(train_once, "whole"))
         print(
-            f"training: {spent:.1f} s of processor, of which {start:.1f} before the first step; least "
+            f"training: {spent:.1f} CPU seconds, {start:.1f} before the first step; lower bound "
             f"{products / measure_flop_rate(section['precision']):.1f} s ({products / 1e12:.2f} T operations)",
             flush=True,
         )

@@ -288,8 +288,8 @@ def score_part(spec: str, task: Comparisons, checked: int, work: Path) -> tuple[
         speed = [len(task.images) / span.seconds, decoded, watch.compute_utilization(span), watch.gb]
         took.append([precision, *counts, *seconds, *speed])
         differ.append([precision, *compare_scores(rows.head(checked), reference)])
-    columns = ["precision", "images", "texts", "seconds", "of which check"]
-    columns += ["pictures/s", "decode %", "busy %", "peak GB"]
+    columns = ["precision", "images", "texts", "seconds", "check seconds"]
+    columns += ["images/s", "decode %", "busy %", "peak GB"]
     names = ["precision", "instances", "largest difference", "other verdicts", "ties", "ties on cpu"]
     return pd.DataFrame(took, columns=columns), pd.DataFrame(differ, columns=names)
 

@@ -160,7 +160,7 @@ def plot_losses(losses: Mapping[str, np.ndarray], steps: np.ndarray, killed: int
 @click.option("--batch", default=128, show_default=True, help="Captions per step, over all processes.")
 @click.option("--steps", default=200, show_default=True, help="Steps per training.")
 @click.option(
-    "--out", default="work/workers_of_training.png", type=click.Path(path_type=Path), help="The picture."
+    "--out", default="work/workers_of_training.png", type=click.Path(path_type=Path), help="Image file."
 )
 def main(method: str, batch_size: int, steps: int, out: Path) -> None:
     """Run all trainings, print how the losses differ, and draw them."""

@@ -90,7 +90,7 @@ def build_images_section(difference: Mapping[str, Any], images: ShownImages) -> 
         ]
         if rows:
             blocks.append(SheetBlock(index, rows))
-    return blocks or [_build_empty_note("pictures")]
+    return blocks or [_build_empty_note("images")]
 
 
 def build_figures_section(difference: Mapping[str, Any]) -> list[Block]:

@@ -54,7 +54,7 @@ def build_settings_section(data: Path) -> list[Block]:
                 Cell(f"{fit:.3f}", mark="best" if is_chosen else ""),
             ]
         )
-    head = ("Guidance", "steps", "pictures", "mean fit")
+    head = ("Guidance", "steps", "images", "mean fit")
     note = (
         "Fit: the deciding judge's score, in [0, 1]; for the exact reader, the share of images that match their "
         "caption. Marked: the setting that generated the candidates."
