@@ -1,30 +1,30 @@
 """Measure the power and false alarms of the audit on planted shortcuts: `python bench/audit_power.py`.
 
-A clean data set has two texts per image from the same distribution, and a coin decides which one is the negative.
-They differ in a word, in length, in the final stop and in the order of two adjectives. With a shortcut of strength s,
-the coin is replaced on a share s of the rows: the text with a certain property is the negative. The texts are
-unchanged, so only the labels can reveal the shortcut.
+A clean data set has two texts per image from the same distribution, and a coin decides which one is the
+negative. They differ in a word, in length, in the final stop and in the order of two adjectives. With a
+shortcut of strength s, the coin is replaced on a share s of the rows: the text with a certain property is the
+negative. The texts are unchanged, so only the labels can reveal the shortcut.
 
-An ideal attacker serves as a reference. It knows the property and need not learn it. It is right on (1 + s) / 2 of
-the rows, and no attacker can do better. By the normal approximation, the 95 % interval of its accuracy is above one
-half with probability Φ((s √n − z) / √(1 − s²)), z = 1.96. If that is small, the rows hold too little information for
-any attacker. The audit's intervals are wider (`stats.variance_factor`), since it has to learn. The value in
-brackets is the ideal attacker's share with intervals of that width.
+An ideal attacker serves as a reference. It knows the property and need not learn it. It is right on (1 + s) /
+2 of the rows, and no attacker can do better. By the normal approximation, the 95 % interval of its accuracy
+is above one half with probability Φ((s √n − z) / √(1 − s²)), z = 1.96. If that is small, the rows hold too
+little information for any attacker. The audit's intervals are wider (`stats.variance_factor`), since it has
+to learn. The value in brackets is the ideal attacker's share with intervals of that width.
 
 Printed for each kind and strength:
 
-- the share of seeds in which the attacker raises an alarm, by its interval (lower end above one half) and by its
-  test (p < 0.05);
+- the share of seeds in which the attacker raises an alarm, by its interval (lower end above one half) and by
+  its test (p < 0.05);
 - its mean accuracy;
 - the spread of its accuracy over seeds as a multiple of the spread of independent guesses.
 
-Goals: a clean set raises no alarm in 95 % of seeds, and a shortcut that the ideal attacker finds in 99 % of seeds is
-found in 80 %. A goal is missed if the share departs from it by more than two standard errors of the simulation; then
-the exit code is 1. It takes about three minutes on two cores.
+Goals: a clean set raises no alarm in 95 % of seeds, and a shortcut that the ideal attacker finds in 99 % of
+seeds is found in 80 %. A goal is missed if the share departs from it by more than two standard errors of the
+simulation; then the exit code is 1. It takes about three minutes on two cores.
 
-With `--gates` it prints instead how the acceptance rule (`caramel.utils.acceptance`) treats independent rows: the
-highest accuracy at which a set is accepted, the lowest at which it is refused, and how often a set whose attacker is
-at chance is accepted.
+With `--gates` it prints instead how the acceptance rule (`caramel.utils.acceptance`) treats independent rows:
+the highest accuracy at which a set is accepted, the lowest at which it is refused, and how often a set whose
+attacker is at chance is accepted.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def draw_texts(rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndar
 
     Returns:
         texts: (rows, 2).
-        owner: (rows, kinds), 0 or 1: the text with the word, the longer text, the text without a final stop, and the
-            text with the colour before the size.
+        owner: (rows, kinds), 0 or 1: the text with the word, the longer text, the text without a final stop,
+            and the text with the colour before the size.
     """
     owner = rng.integers(0, 2, (rows, len(SHORTCUTS)))
     pairs = np.empty((rows, 2), dtype=object)

@@ -1,7 +1,7 @@
 """Measure time and memory of blind scores of many captions: `python bench/audit_scale.py --rows 1000000`.
 
-The captions are artificial: words drawn by Zipf's law from a vocabulary, with the lengths of COCO's captions. Each
-negative has one word replaced or added. Five rows share an image.
+The captions are artificial: words drawn by Zipf's law from a vocabulary, with the lengths of COCO's captions.
+Each negative has one word replaced or added. Five rows share an image.
 """
 
 from __future__ import annotations

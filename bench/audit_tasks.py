@@ -1,18 +1,19 @@
 """Attack SugarCrepe, SugarCrepe++ and the unrefined pool blindly: `python bench/audit_tasks.py FOLDER`.
 
-FOLDER holds `sugarcrepe`, `sugarcrepe_pp` and `sugarcrepe_unrefined`. Each set is attacked on each of its tasks, with two kinds
-of training data:
+FOLDER holds `sugarcrepe`, `sugarcrepe_pp` and `sugarcrepe_unrefined`. Each set is attacked on each of its
+tasks, with two kinds of training data:
 
 - the set itself, by cross-validation;
-- each of the other sets. For SugarCrepe, the pool without its own rows is what its authors' refinement rejected.
+- each of the other sets. For SugarCrepe, the pool without its own rows is what its authors' refinement
+  rejected.
 
-`refined` is the pool after the published grid over two small scorers (`refine_sugarcrepe.py`); the rows that the grid
-rejected serve as its training data. `--learn-from` adds data sets to train on. A set of other images and authors shows
-the result of an attacker that never saw similar data.
+`refined` is the pool after the published grid over two small scorers (`refine_sugarcrepe.py`); the rows that
+the grid rejected serve as its training data. `--learn-from` adds data sets to train on. A set of other images
+and authors shows the result of an attacker that never saw similar data.
 
-Prints a line per task and source: all attackers together with the 95 % interval, their excess over chance, the
-strongest attacker with its seconds, and all together by type. With five quick scorers it takes about ten minutes on
-one core of a busy machine.
+Prints a line per task and source: all attackers together with the 95 % interval, their excess over chance,
+the strongest attacker with its seconds, and all together by type. With five quick scorers it takes about ten
+minutes on one core of a busy machine.
 """
 
 from __future__ import annotations

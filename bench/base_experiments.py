@@ -1,9 +1,10 @@
 """Compare what a base learns of relations for different training data and methods: `python bench/base_experiments.py`.
 
-Each arm draws its own training scenes, trains a base with one change, and scores it on the same test instances. For each
-of six subtypes these are test captions with relations and no positions, each with a negative by the rules and both
-images rendered. Printed and written as CSV are Group in per cent (chance 16.7) by subtype, and the CPU seconds of the
-training. `--only NAME` runs some of the arms. An arm takes one to five minutes on one core.
+Each arm draws its own training scenes, trains a base with one change, and scores it on the same test
+instances. For each of six subtypes these are test captions with relations and no positions, each with a
+negative by the rules and both images rendered. Printed and written as CSV are Group in per cent (chance 16.7)
+by subtype, and the CPU seconds of the training. `--only NAME` runs some of the arms. An arm takes one to five
+minutes on one core.
 """
 
 from __future__ import annotations

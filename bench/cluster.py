@@ -1,10 +1,10 @@
 """Measure the speed of a cluster without a shared disk, and the cost of a lost host: `python bench/cluster.py`.
 
-Hosts are namespaces of this machine. Each has its own network address, disk, home and shared memory, and one CPU core
-for work (tests/support/hosts.py; needs root). The first is the driver and does no work. Printed are
+Hosts are namespaces of this machine. Each has its own network address, disk, home and shared memory, and one
+CPU core for work (tests/support/hosts.py; needs root). The first is the driver and does no work. Printed are
 
-- the speedup of two hosts over one for twelve shards of ten to twenty CPU seconds each, including the start of the
-  workers, which takes about five seconds;
+- the speedup of two hosts over one for twelve shards of ten to twenty CPU seconds each, including the start
+  of the workers, which takes about five seconds;
 - the extra time of shorter shards if a host is killed half-way, and if one is cut off for good.
 
 `make chaos-hosts` compares the results of stages on such a cluster. It takes six minutes on two idle cores.

@@ -1,7 +1,8 @@
 """Build the tables and the image of "CREPE on the world" in docs/results.md from the results of `bench/crepe.py`.
 
-`python bench/crepe_figures.py OUT --seeds 1 2 3` prints the tables in Markdown and writes docs/pictures/crepe.png. The
-metric is recall at 1 in per cent: mean over the seeds, with Student's 95 % interval.
+`python bench/crepe_figures.py OUT --seeds 1 2 3` prints the tables in Markdown and writes
+docs/pictures/crepe.png. The metric is recall at 1 in per cent: mean over the seeds, with Student's 95 %
+interval.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find runs of equal lines in two places of the source, which should be shared code.
 
-Lines are compared stripped, without blank lines, comments, imports and docstrings. Of overlapping matches the longest is
-reported.
+Lines are compared stripped, without blank lines, comments, imports and docstrings. Of overlapping matches the
+longest is reported.
 
     python bench/duplicates.py
     python bench/duplicates.py src/caramel/blind --most 8

@@ -1,7 +1,7 @@
 """Measure the errors of the benchmark gate's perceptual hash: `python bench/equal_pictures.py [--folder PHOTOS]`.
 
-Prints two tables. The first counts false alarms: pairs of different images that are taken for the same image. The
-second gives the share of changed images that are recognised. The images are
+Prints two tables. The first counts false alarms: pairs of different images that are taken for the same image.
+The second gives the share of changed images that are recognised. The images are
 
 - scenes of the embedded world, which the gate does not compare by hash;
 - noise and covering discs with the spectrum of photographs (Field 1987; Lee, Mumford & Huang 2001);

@@ -1,8 +1,9 @@
 """Measure speed, encoder calls and memory of `caramel eval` on SugarCrepe's captions: `make bench-eval`.
 
-The captions are the real ones, under real file names. The images are drawn here, and the model is open_clip's ViT-B/32
-with random weights; neither changes the timings. The reference scores one instance at a time, like the benchmark's own
-evaluator: decode the image, encode it, encode both captions at the full context length, compare.
+The captions are the real ones, under real file names. The images are drawn here, and the model is open_clip's
+ViT-B/32 with random weights; neither changes the timings. The reference scores one instance at a time, like
+the benchmark's own evaluator: decode the image, encode it, encode both captions at the full context length,
+compare.
 
 Prints one JSON object. Nothing is downloaded. On two cores it takes about ten minutes.
 """

@@ -1,9 +1,10 @@
 """Measure what each fine-tuning arm gains by subtype, and its training cost: `python bench/finetune_arms.py`.
 
 Needs the stages up to `assemble`. Each arm is trained with the settings of section `finetune`, changed by
-`--set KEY=VALUE`, and scored on the instances of a split. Printed are Group in per cent by subtype (chance 16.7), its
-curve on val, and the CPU seconds of one training. The default split is val, because settings must not be chosen on
-test instances. For another draw of the world, run the stages with other seeds in another folder and pass it as `--data`.
+`--set KEY=VALUE`, and scored on the instances of a split. Printed are Group in per cent by subtype (chance
+16.7), its curve on val, and the CPU seconds of one training. The default split is val, because settings must
+not be chosen on test instances. For another draw of the world, run the stages with other seeds in another
+folder and pass it as `--data`.
 """
 
 from __future__ import annotations

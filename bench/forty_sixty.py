@@ -4,9 +4,9 @@
     python bench/forty_sixty.py world PROJECT FOLDER       # a set of the same form, of the embedded world
     python bench/forty_sixty.py tune --data FOLDER --model PROJECT/data/base --lr 3e-4 --lora-lr 3e-3
 
-Each seed draws the split, the order of the rows and LoRA's initial weights. The split is by image file across subsets,
-so that no image is in both training and test. The tested weights are those of the last step, without any selection.
-ITT and TOT of each subset are computed on the test rows only, before and after training.
+Each seed draws the split, the order of the rows and LoRA's initial weights. The split is by image file across
+subsets, so that no image is in both training and test. The tested weights are those of the last step, without
+any selection. ITT and TOT of each subset are computed on the test rows only, before and after training.
 """
 
 from __future__ import annotations

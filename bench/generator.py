@@ -1,9 +1,10 @@
 """Measure cost and faithfulness of the object generator: `python bench/generator.py width=192 steps=800`.
 
-Trains as in `params.yaml`, with the given keys of section `train_generator` changed. Draws first candidates for held-out
-negatives of a finished run (`--data`) and reads them exactly. Printed for each guidance value are the share of candidates
-with both images faithful, and the share of faithful single cells. Costs are CPU seconds beside a lower bound: the matrix
-products of forward and backward passes at this machine's own rate in the same precision.
+Trains as in `params.yaml`, with the given keys of section `train_generator` changed. Draws first candidates
+for held-out negatives of a finished run (`--data`) and reads them exactly. Printed for each guidance value
+are the share of candidates with both images faithful, and the share of faithful single cells. Costs are CPU
+seconds beside a lower bound: the matrix products of forward and backward passes at this machine's own rate in
+the same precision.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Measure speed, memory and reproducibility on one GPU: `python bench/gpu.py`.
 
-- train: contrastive training of a model with random weights on random images, by `contrastive.train_clip` and by
-  open_clip's own loop (`open_clip_train`) in turn. The latter gets batches prepared in pinned memory.
-- score: `caramel eval` on drawn images and captions, in fp32 and bf16. The first ones are also scored on the CPU, to
-  compare scores and verdicts.
+- train: contrastive training of a model with random weights on random images, by `contrastive.train_clip` and
+  by open_clip's own loop (`open_clip_train`) in turn. The latter gets batches prepared in pinned memory.
+- score: `caramel eval` on drawn images and captions, in fp32 and bf16. The first ones are also scored on the
+  CPU, to compare scores and verdicts.
 - repeat: the same training twice, and once killed and resumed: are the weights equal bit for bit?
 
 Prints a table for each part. Nothing is downloaded. On one H100 everything takes about six minutes.

@@ -1,8 +1,8 @@
 """Attack the images of a finished project's benchmark: `python bench/image_attack.py [PROJECT]`.
 
-The image attackers see the two images of an instance and no caption. The joint attacker also sees the texts, but not
-which image they belong to. Printed for each form of the benchmark are accuracy and metrics with 95 % intervals, and
-the seconds.
+The image attackers see the two images of an instance and no caption. The joint attacker also sees the texts,
+but not which image they belong to. Printed for each form of the benchmark are accuracy and metrics with 95 %
+intervals, and the seconds.
 """
 
 from __future__ import annotations

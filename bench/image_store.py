@@ -1,8 +1,9 @@
 """Measure how fast images are written and read: `python bench/image_store.py [--images 100000]`.
 
-JPEGs of 256 pixels, about 23 kB each, are stored twice: in the shards of the image store, and in one compressed Parquet
-file with row groups of 256, the former form of image tables. Printed are images per second of wall time and CPU time
-for writing, random reading and sequential reading, and the memory of a separate reading process.
+JPEGs of 256 pixels, about 23 kB each, are stored twice: in the shards of the image store, and in one
+compressed Parquet file with row groups of 256, the former form of image tables. Printed are images per second
+of wall time and CPU time for writing, random reading and sequential reading, and the memory of a separate
+reading process.
 """
 
 from __future__ import annotations

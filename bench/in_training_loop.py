@@ -1,8 +1,8 @@
 """Train a small CLIP and score it every few steps on a benchmark: `python bench/in_training_loop.py`.
 
-The loop is independent of caramel, which it uses for ``load_benchmark``, ``score`` and ``compare``. Captions and images
-come from the embedded world, so nothing is downloaded. The benchmark consists of scenes that are held out from
-training. Beside other heavy work it took ten minutes on two cores, most of it for the steps.
+The loop is independent of caramel, which it uses for ``load_benchmark``, ``score`` and ``compare``. Captions
+and images come from the embedded world, so nothing is downloaded. The benchmark consists of scenes that are
+held out from training. Beside other heavy work it took ten minutes on two cores, most of it for the steps.
 """
 
 from __future__ import annotations

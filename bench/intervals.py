@@ -1,15 +1,17 @@
 """Measure the coverage of intervals and the error rates of tests: `python bench/intervals.py`.
 
-Hits of known probability are drawn, clustered on images, and given to the functions that judge models. Printed are
+Hits of known probability are drawn, clustered on images, and given to the functions that judge models.
+Printed are
 
-- for intervals of fractions: the share of trials in which the 95 % interval holds the true value, beside the plain
-  percentile interval. Goal: 93 to 97 %.
-- for comparisons of equal models: the share of trials with p < 5 % (goal: 5.5 % at most), and in which the interval
-  holds zero (goal: 93 % at least; a higher share is no error if the two disagree on few instances).
+- for intervals of fractions: the share of trials in which the 95 % interval holds the true value, beside the
+  plain percentile interval. Goal: 93 to 97 %.
+- for comparisons of equal models: the share of trials with p < 5 % (goal: 5.5 % at most), and in which the
+  interval holds zero (goal: 93 % at least; a higher share is no error if the two disagree on few instances).
 - for `compare` as a whole: the share of comparisons with any claim after Holm correction (goal: 5.5 % at most).
 - the share of trials in which a true difference of the size `detectable` is found. Goal: 75 to 85 %.
 
-A goal is missed if the share departs from it by more than two standard errors of the simulation; then the exit code is
+A goal is missed if the share departs from it by more than two standard errors of the simulation; then the
+exit code is
 1. It takes about two minutes on one core.
 """
 

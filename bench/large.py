@@ -1,7 +1,8 @@
 """Measure the graph on a hundred thousand images: `python bench/large.py --images 100000 --work /data/large`.
 
-Builds the source (`large_world.py`), clones the project's last commit into the work folder, selects profile `large` and
-runs `dvc repro` there. All processes of the run are sampled twice a second. Printed for each stage are:
+Builds the source (`large_world.py`), clones the project's last commit into the work folder, selects profile
+`large` and runs `dvc repro` there. All processes of the run are sampled twice a second. Printed for each
+stage are:
 
 - wall seconds and CPU seconds;
 - the memory and name of its largest process;
@@ -47,7 +48,10 @@ class StageUsage:
 
 
 def read_pss(process: psutil.Process) -> int:
-    """Return the memory of a process in bytes, with shared pages divided among their users; 0 if it has ended."""
+    """Return the memory of a process in bytes, with shared pages divided among their users.
+
+    0 if it has ended.
+    """
     with suppress(OSError):
         text = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
         if match := re.search(r"^Pss:\s+(\d+) kB", text, re.M):

@@ -1,11 +1,13 @@
 """Write a large source for trying the graph: `python bench/large_world.py --images 100000 FOLDER`.
 
-Writes JPEGs of 256 to 640 pixels a side to FOLDER/images, and FOLDER/captions.csv with five true captions of each, as
-`scenes.source: files` reads them. The world is larger than the embedded one: images show four objects from 66 nouns, 8
-colours and 2 sizes in a grid of 4 × 3 cells, on a grainy background that compresses like photographs. A caption relates
-one object to two others, so that the word lists find a negative of each of their seven subtypes in nearly all captions.
+Writes JPEGs of 256 to 640 pixels a side to FOLDER/images, and FOLDER/captions.csv with five true captions of
+each, as `scenes.source: files` reads them. The world is larger than the embedded one: images show four
+objects from 66 nouns, 8 colours and 2 sizes in a grid of 4 × 3 cells, on a grainy background that compresses
+like photographs. A caption relates one object to two others, so that the word lists find a negative of each
+of their seven subtypes in nearly all captions.
 
-An image depends only on its number and the seed. A hundred thousand images take 5 GB, and nine minutes on two cores.
+An image depends only on its number and the seed. A hundred thousand images take 5 GB, and nine minutes on two
+cores.
 """
 
 from __future__ import annotations
@@ -83,7 +85,8 @@ def describe_relation(a: SceneObject, b: SceneObject) -> str:
 def generate_captions(objects: Sequence[SceneObject], rng: np.random.Generator) -> list[str]:
     """Return five different captions that are true of the objects.
 
-    All relations read from left to right and from top to bottom, or all in reverse, so that no caption contradicts another.
+    All relations read from left to right and from top to bottom, or all in reverse, so that no caption
+    contradicts another.
     """
     texts = []
     objects = sorted(objects, key=lambda item: (item.column, item.row), reverse=rng.random() < 0.5)

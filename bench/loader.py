@@ -1,7 +1,7 @@
 """Measure speed and memory of batch loading in training: `python bench/loader.py [--images 100000]`.
 
-JPEGs of 256 pixels, about 23 kB each, lie in the shards of the image store, with five captions each. They are read at
-random, decoded and resized to the 224 pixels of a CLIP in one of these ways:
+JPEGs of 256 pixels, about 23 kB each, lie in the shards of the image store, with five captions each. They are
+read at random, decoded and resized to the 224 pixels of a CLIP in one of these ways:
 
 - by the training process (0 workers: in its threads);
 - by one or two worker processes;
@@ -11,7 +11,8 @@ Each way runs in its own process. Printed are
 
 - samples per second of wall time and of CPU time, for batches alone;
 - memory of the driver and its workers: private to each, and resident in all with shared pages counted once;
-- samples per second of a training of a small CLIP (`train_clip`), and the share of its time spent waiting for batches.
+- samples per second of a training of a small CLIP (`train_clip`), and the share of its time spent waiting for
+  batches.
 
 It also checks that all ways give equal weights. It takes five minutes on two cores for 10,000 images.
 """

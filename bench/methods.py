@@ -2,12 +2,13 @@
 
 `python bench/methods.py` prints two tables:
 
-- what each method reached on the instances except *add*, and its forgetting metrics, with the change from the base and
-  its 95 % interval over images and seeds;
-- its differences from the base and from plain in-batch training, on the same instances, with Holm correction over all
-  printed differences.
+- what each method reached on the instances except *add*, and its forgetting metrics, with the change from the
+  base and its 95 % interval over images and seeds;
+- its differences from the base and from plain in-batch training, on the same instances, with Holm correction
+  over all printed differences.
 
-`python bench/methods.py cost` needs only the stages before `finetune`, and times some steps of each method on one core.
+`python bench/methods.py cost` needs only the stages before `finetune`, and times some steps of each method on
+one core.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Measures and checks how the code is named and laid out: `python bench/naming.py`.
 
-The script reads the syntax trees of `src/caramel` and imports nothing. It counts functions and methods (without dunder methods,
-properties and click commands): whether the name begins with a verb, whether it has more than one word, whether a function, an
-argument or a local has a banned name, and how many arguments there are. It also counts lines, files per room, `Any`, imports
-within functions, and the lines of the longest stage of `dvc.yaml`.
+The script reads the syntax trees of `src/caramel` and imports nothing. It counts functions and methods
+(without dunder methods, properties and click commands): whether the name begins with a verb, whether it has
+more than one word, whether a function, an argument or a local has a banned name, and how many arguments there
+are. It also counts lines, files per room, `Any`, imports within functions, and the lines of the longest stage
+of `dvc.yaml`.
 
-`--list verbs` (or words, banned, arguments, docstrings) prints what a number counts. `--check`, which `make check` runs, fails on
+`--list verbs` (or words, banned, arguments, docstrings) prints what a number counts. `--check`, which `make
+check` runs, fails on
 
 - a name that does not begin with a verb and is not in `EXCEPTIONS`,
 - more than a quarter of names with one word,

@@ -1,8 +1,8 @@
 """Measure the speedup of bf16 training on this CPU: `python bench/precision.py`.
 
-Steps of the default profile's base CLIP on random images and captions, forward and backward, run in fp32 and bf16 in
-turn, so that other load affects both. Printed are the fewest milliseconds per step of each, their ratio, and the
-precision that ``run.precision: auto`` selects here. It takes about a minute.
+Steps of the default profile's base CLIP on random images and captions, forward and backward, run in fp32 and
+bf16 in turn, so that other load affects both. Printed are the fewest milliseconds per step of each, their
+ratio, and the precision that ``run.precision: auto`` selects here. It takes about a minute.
 """
 
 from __future__ import annotations

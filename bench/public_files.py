@@ -1,7 +1,8 @@
 """Measure the seconds to read and score the public files: `CARAMEL_DATA=FOLDER python bench/public_files.py`.
 
-The folder holds ``sugarcrepe/``, ``sugarcrepe_pp/`` and ``sugarcrepe_unrefined/``. Printed are the CPU time of this
-process, the least of a few runs, and the time of `caramel --help`, which is the start of Python and click.
+The folder holds ``sugarcrepe/``, ``sugarcrepe_pp/`` and ``sugarcrepe_unrefined/``. Printed are the CPU time
+of this process, the least of a few runs, and the time of `caramel --help`, which is the start of Python and
+click.
 """
 
 from __future__ import annotations

@@ -2,15 +2,15 @@
 
 FOLDER holds SugarCrepe before its refinement (17,478 pairs). It compares
 
-- `published`: the grid over two scorers, with cells of 0.02, within each subtype. The published scorers are two large
-  models; two small ones replace them here.
-- `six`: AFLite, then the grid over the signs of six scorers, at several levels, and one of these results thinned to
-  the number of rows of `published`.
+- `published`: the grid over two scorers, with cells of 0.02, within each subtype. The published scorers are
+  two large models; two small ones replace them here.
+- `six`: AFLite, then the grid over the signs of six scorers, at several levels, and one of these results
+  thinned to the number of rows of `published`.
 - `ten`: the same with ten scorers, all those of the best blind attacker here.
 
-The best blind attacker judges each result with other folds: with four scorers that had no part in the first two, and
-with all ten, as the mean over two assignments of folds. Prints one JSON object. On two busy cores it takes about
-twenty minutes; `--part` runs a part.
+The best blind attacker judges each result with other folds: with four scorers that had no part in the first
+two, and with all ten, as the mean over two assignments of folds. Prints one JSON object. On two busy cores it
+takes about twenty minutes; `--part` runs a part.
 """
 
 from __future__ import annotations

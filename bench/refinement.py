@@ -2,12 +2,12 @@
 
 Pairs with random scores under two blind scorers are
 
-- refined on the grid of `mirrored_grid`, and by the published procedure in plain Python: loops over pairs and cells,
-  written from its definition. Both get the same gaps, and both keep equal numbers per cell.
+- refined on the grid of `mirrored_grid`, and by the published procedure in plain Python: loops over pairs and
+  cells, written from its definition. Both get the same gaps, and both keep equal numbers per cell.
 - selected by `selection`: percentiles, cleaning rules, grid.
 
-Each runs in its own process. Prints one JSON object: seconds and peak memory, each with and without building the
-input. Nothing is downloaded. On two cores it takes about two minutes.
+Each runs in its own process. Prints one JSON object: seconds and peak memory, each with and without building
+the input. Nothing is downloaded. On two cores it takes about two minutes.
 """
 
 from __future__ import annotations

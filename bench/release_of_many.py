@@ -1,8 +1,8 @@
 """Measure a release of many images: `python bench/release_of_many.py [--images 100000]`.
 
-JPEGs of 256 pixels, about 23 kB each, as in ``image_store.py``. A tenth of them, in pairs, are the instances of the test
-split. The others, in pairs, are training rows with a negative and its image. Printed are seconds and peak memory of the
-release in its own process, the number of files and their size.
+JPEGs of 256 pixels, about 23 kB each, as in ``image_store.py``. A tenth of them, in pairs, are the instances
+of the test split. The others, in pairs, are training rows with a negative and its image. Printed are seconds
+and peak memory of the release in its own process, the number of files and their size.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     python bench/replies.py --requests 100000 --slots 16
     python bench/replies.py --requests 10000 --kill
 
-A server in its own process handles ``--slots`` requests at a time and takes 50 ms for each, so its limit is slots / 0.05
-per second. The client keeps ``--at-once`` requests open, by default 1.5 times the slots, so that a free slot always
-finds a waiting request. With ``--kill`` the client is killed (SIGKILL) half-way and restarted; the server counts the
-repeated requests.
+A server in its own process handles ``--slots`` requests at a time and takes 50 ms for each, so its limit is
+slots / 0.05 per second. The client keeps ``--at-once`` requests open, by default 1.5 times the slots, so that
+a free slot always finds a waiting request. With ``--kill`` the client is killed (SIGKILL) half-way and
+restarted; the server counts the repeated requests.
 """
 
 from __future__ import annotations
@@ -83,7 +83,10 @@ def ask_one_question(number: int) -> Script:
 
 
 def ask_questions(port: int, number: int, workers: int, store: Path, pipe: Connection) -> None:
-    """Send all requests; report seconds, CPU seconds, and the peak resident memory in MB after a tenth and at the end."""
+    """Send all requests.
+
+    Report seconds, CPU seconds, and the peak resident memory in MB after a tenth and at the end.
+    """
     os.environ["NO_PROXY"] = "127.0.0.1"
     model = ChatLanguageModel(Endpoint("m", f"http://127.0.0.1:{port}/v1", workers=workers))
     peaks: list[float] = []

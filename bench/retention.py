@@ -8,9 +8,9 @@ It runs after the default profile, and uses that run's base, pairs and fine-tune
 - Gain: Group on the test instances except *add*.
 - Loss: R@1 of held-out retrieval, the mean of both directions.
 
-Both are changes from the base in percentage points, the mean over seeds. Their 95 % intervals cover images and seeds
-(``paired_tests``), paired on the instances. The distance of the weights does not depend on images; its interval is a t
-interval over the seeds.
+Both are changes from the base in percentage points, the mean over seeds. Their 95 % intervals cover images
+and seeds (``paired_tests``), paired on the instances. The distance of the weights does not depend on images;
+its interval is a t interval over the seeds.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def compute_change(a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], measure
 
     Args:
         a: tables ``similarities``, one per seed.
-        b: one table, of the base; or one per seed of a, trained with the same seed: then each pair gives one difference.
+        b: one table, of the base; or one per seed of a, trained with the same seed: then each pair gives one
+        difference.
         measure: of ``MEASURES``.
     """
     metric, subset, parts = MEASURE_SPECS[measure]

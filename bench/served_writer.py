@@ -3,7 +3,8 @@
     pip install 'openai>=1.98' accelerate      # needed by that server, not by caramel
     python bench/served_writer.py data/writer --pairs 20
 
-Both write the negatives and paraphrases of the same pairs of the world, with the settings of profile ``language``.
+Both write the negatives and paraphrases of the same pairs of the world, with the settings of profile
+``language``.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """Measure what runs lose when the tracking server or its database restarts: `python bench/tracking_restart.py`.
 
-Starts PostgreSQL, an S3 server (moto if that and boto3 are installed; otherwise a folder) and MLflow with passwords on
-the loopback interface. Eight runs each log 60 points of a metric and an artifact, in three conditions:
+Starts PostgreSQL, an S3 server (moto if that and boto3 are installed; otherwise a folder) and MLflow with
+passwords on the loopback interface. Eight runs each log 60 points of a metric and an artifact, in three
+conditions:
 
 - undisturbed;
 - PostgreSQL crashes half-way (SIGQUIT) and is away for ten seconds;
 - the MLflow server is killed (SIGKILL) and restarted at once.
 
-Printed are the runs, points and artifacts that exist afterwards (8, 480 and 8 if nothing is lost or duplicated), the
-slowest call, and the total time. It takes two to six minutes. It needs PostgreSQL's programs (`apt-get install
-postgresql`), psycopg2-binary and Flask-WTF.
+Printed are the runs, points and artifacts that exist afterwards (8, 480 and 8 if nothing is lost or
+duplicated), the slowest call, and the total time. It takes two to six minutes. It needs PostgreSQL's programs
+(`apt-get install postgresql`), psycopg2-binary and Flask-WTF.
 """
 
 from __future__ import annotations

@@ -1,18 +1,20 @@
 """Compare training speed with open_clip's own program: `python bench/training.py` (`make bench-train`).
 
-Both sides use the same model with random weights, JPEGs of 256 pixels and captions, batch size, row order, number of
-steps, fp32, threads and decoding processes. One side is `python -m open_clip_train.main` (unchanged, from the wheel of
-open_clip 3.3), the other `contrastive.train_clip`. They run in turn, each in its own process. The random crops of
-open_clip are set to the whole image, so that both train on the same pixels. Printed are
+Both sides use the same model with random weights, JPEGs of 256 pixels and captions, batch size, row order,
+number of steps, fp32, threads and decoding processes. One side is `python -m open_clip_train.main`
+(unchanged, from the wheel of open_clip 3.3), the other `contrastive.train_clip`. They run in turn, each in
+its own process. The random crops of open_clip are set to the whole image, so that both train on the same
+pixels. Printed are
 
-- samples per second of each turn after the warm-up steps, loading included, and the geometric mean of their ratio over
-  the turns with its 95 % interval (t, of the logarithm);
+- samples per second of each turn after the warm-up steps, loading included, and the geometric mean of their
+  ratio over the turns with its 95 % interval (t, of the logarithm);
 - the largest difference of a step's loss; open_clip prints five digits;
 - our time by phase: waiting for a batch, forward, backward, update; and the time to decode a batch on one core;
 - our speed with decoded images in memory, as for sets below 256 MB.
 
-For captions of usual length, caramel computes only as many tokens as they have, open_clip all 77. For captions that fill
-the context, both compute equally many. Two threads or processes on one core make the results meaningless.
+For captions of usual length, caramel computes only as many tokens as they have, open_clip all 77. For
+captions that fill the context, both compute equally many. Two threads or processes on one core make the
+results meaningless.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Compare training by one process, by two, and by two with a kill: `python bench/workers_of_training.py`.
 
-A small CLIP learns pairs of the embedded world from scratch, with their hard negatives (`--method`). The image
-`work/workers_of_training.png` shows the losses of one process, of two, and of two whose second process is killed by
-SIGKILL after half of the steps. Below them it shows the differences from one process. Rounding errors grow with the
-steps. A fourth run measures them: one process that encodes its batches in four parts, which changes only the order of a
-sum in the gradient. Printed are the largest differences of the first steps and of all, whether the killed run ends with
-the same weights as the undisturbed one bit for bit, and the seconds of each.
+A small CLIP learns pairs of the embedded world from scratch, with their hard negatives (`--method`). The
+image `work/workers_of_training.png` shows the losses of one process, of two, and of two whose second process
+is killed by SIGKILL after half of the steps. Below them it shows the differences from one process. Rounding
+errors grow with the steps. A fourth run measures them: one process that encodes its batches in four parts,
+which changes only the order of a sum in the gradient. Printed are the largest differences of the first steps
+and of all, whether the killed run ends with the same weights as the undisturbed one bit for bit, and the
+seconds of each.
 """
 
 from __future__ import annotations

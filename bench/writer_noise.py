@@ -2,10 +2,11 @@
 
     python bench/writer_noise.py work/writer_noise --seeds 3 --pairs 300
 
-For each seed, a model is trained with the settings of stage ``train_writer`` in params/default.yaml. It writes the
-negatives and paraphrases of the same pairs of the world with the settings of profile ``language``. Each draft is judged
-exactly (``sources.captions.error_rates``). Then `caramel audit`'s attackers run on the negatives of pairs and subtypes
-that both the rules and the model have: on all of them, and on the model's right ones.
+For each seed, a model is trained with the settings of stage ``train_writer`` in params/default.yaml. It
+writes the negatives and paraphrases of the same pairs of the world with the settings of profile ``language``.
+Each draft is judged exactly (``sources.captions.error_rates``). Then `caramel audit`'s attackers run on the
+negatives of pairs and subtypes that both the rules and the model have: on all of them, and on the model's
+right ones.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@
 Two writers answer on the loopback interface, with the settings of profile ``language``:
 
 - the embedded model, which knows only the world's words;
-- word lists in place of a good model (the lists of backend ``lexicon``). They answer every prompt in the requested form
-  and know which words they change.
+- word lists in place of a good model (the lists of backend ``lexicon``). They answer every prompt in the
+  requested form and know which words they change.
 
-Their texts are scored and refined as by the stages. Printed for each writer are the numbers of requests and kept texts,
-the reasons of failures, and what refinement left.
+Their texts are scored and refined as by the stages. Printed for each writer are the numbers of requests and
+kept texts, the reasons of failures, and what refinement left.
 """
 
 from __future__ import annotations

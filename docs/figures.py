@@ -1,8 +1,9 @@
 """Write the figures of README.md and docs/results.md from the tables of a run: `make figures`, after `dvc repro`.
 
-Both pages hold blocks between `<!-- figures: NAME -->` and `<!-- end -->`. Nothing in a block is written by hand, and
-no figure of a run is outside of a block. docs/figures.json stores the content of the blocks with the commit, the machine,
-and DVC's hashes of the outputs behind them. `tests/test_figures.py` compares it with the pages and with dvc.lock.
+Both pages hold blocks between `<!-- figures: NAME -->` and `<!-- end -->`. Nothing in a block is written by
+hand, and no figure of a run is outside of a block. docs/figures.json stores the content of the blocks with
+the commit, the machine, and DVC's hashes of the outputs behind them. `tests/test_figures.py` compares it with
+the pages and with dvc.lock.
 
     python docs/figures.py                              # the run in data/; its timings go to docs/timings.json
     python docs/figures.py --audit "SugarCrepe=FOLDER"  # also the text-only accuracy on other sets, a minute or more for each

@@ -7,7 +7,8 @@ or of the page with the differences of two versions, or of a release's datasheet
     … docs/screenshots.py PROJECT --diff ONE TWO
     … docs/screenshots.py PROJECT --datasheet PIN
 
-Needs Chromium (`apt-get install chromium`) and a `caramel` on the PATH; only playwright and markdown are downloaded.
+Needs Chromium (`apt-get install chromium`) and a `caramel` on the PATH; only playwright and markdown are
+downloaded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run the checks of ``caramel doctor``; each finding is one line with a suggested action.
 
-No check uses the network, except for a cluster at RAY_ADDRESS and a tracking server at CARAMEL_TRACKING_URI. The slow
-checks (DVC and torch) run at the same time.
+No check uses the network, except for a cluster at RAY_ADDRESS and a tracking server at CARAMEL_TRACKING_URI.
+The slow checks (DVC and torch) run at the same time.
 """
 
 from __future__ import annotations

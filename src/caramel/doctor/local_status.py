@@ -1,6 +1,7 @@
 """Print ``dvc status`` of a project unless it would contact another machine; a program run in the project's folder.
 
-A graph may name files at remote addresses. DVC contacts their servers with this user's logins even for a mere status.
+A graph may name files at remote addresses. DVC contacts their servers with this user's logins even for a mere
+status.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Check DVC's remotes for ``caramel doctor --remote``: whether they hold correct copies of what ``dvc.lock`` needs.
 
 DVC reports success if a remote has a folder's listing, even if files of the folder are missing. It also never
-replaces an object whose name exists. Therefore this module looks up every object and checks what the remote reports
-about it.
+replaces an object whose name exists. Therefore this module looks up every object and checks what the remote
+reports about it.
 """
 
 from __future__ import annotations
@@ -115,8 +115,9 @@ def find_wrong_objects(
 ) -> list[str]:
     """Return the objects that do not match their names, according to the remote.
 
-    S3 reports the MD5 of an object that was uploaded in one part, unless it encrypts with custom keys. In that case no
-    MD5 matches, and none is used. In addition, an object must have as many bytes as in the project's cache.
+    S3 reports the MD5 of an object that was uploaded in one part, unless it encrypts with custom keys. In
+    that case no MD5 matches, and none is used. In addition, an object must have as many bytes as in the
+    project's cache.
     """
     etags = {
         oid: match[1]

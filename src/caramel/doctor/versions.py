@@ -77,8 +77,8 @@ def check_git(root: Path) -> Finding:
 def start_dvc_status(root: Path) -> subprocess.Popen[str] | None:
     """Start ``dvc status``, which takes seconds, most of them for imports.
 
-    ``dvc repro --dry`` is no alternative: it fails if an output is missing, as in a fresh clone. No Python file of the
-    project is imported (``-P``), whatever its name: the project may be a stranger's.
+    ``dvc repro --dry`` is no alternative: it fails if an output is missing, as in a fresh clone. No Python
+    file of the project is imported (``-P``), whatever its name: the project may be a stranger's.
     """
     if not (root / "dvc.lock").exists():
         return None

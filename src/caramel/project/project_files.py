@@ -1,7 +1,7 @@
 """Build the files of a project: this repository's files, with a graph that needs no sources of caramel.
 
-The files lie in the repository. An editable install reads them there, and the build (``setup.py``) copies them into
-the wheel.
+The files lie in the repository. An editable install reads them there, and the build (``setup.py``) copies
+them into the wheel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Upgrade a project after another caramel was installed (``caramel upgrade``).
 
-A file that caramel wrote and nobody changed becomes what the installed version would write. If both the user and
-caramel changed a file, the user's stays, and the new form is written to the project's work folder for comparison.
+A file that caramel wrote and nobody changed becomes what the installed version would write. If both the user
+and caramel changed a file, the user's stays, and the new form is written to the project's work folder for
+comparison.
 """
 
 from __future__ import annotations
@@ -139,7 +140,10 @@ def _find_stale_stages(
 def _update_files(
     root: Path, files: Mapping[str, bytes], old: Mapping[str, str]
 ) -> tuple[list[str], list[str]]:
-    """Write the files that nobody changed since caramel wrote them; return the written ones and the conflicts."""
+    """Write the files that nobody changed since caramel wrote them.
+
+    Return the written ones and the conflicts.
+    """
     written: list[str] = []
     conflicts: list[str] = []
     for name, digest in hash_managed_files(files).items():

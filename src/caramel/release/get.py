@@ -66,16 +66,17 @@ def get_version(
 
     Args:
         source: ``SOURCE[@PIN]``: a git URL or a folder, and the name of a pin.
-        paths: folders and files of the version, or the ends of tables' paths such as ``instances``. If empty, all
-            files. The images of a selected index are fetched with it.
+        paths: folders and files of the version, or the ends of tables' paths such as ``instances``. If empty,
+            all files. The images of a selected index are fetched with it.
         out: the output folder. Existing files that are correct stay; nothing is overwritten.
         split: keep only rows of train, val or test in tables with a split, and only the shards of their images.
-        credentials: addresses of remotes that may receive this user's login, such as ``https://s3.example.org`` or
-            ``s3://BUCKET``. All other remotes are opened with the version's own settings.
+        credentials: addresses of remotes that may receive this user's login, such as
+            ``https://s3.example.org`` or ``s3://BUCKET``. All other remotes are opened with the version's own
+            settings.
 
     Raises:
-        ConfigError: there are several pins and none is named, the folder is the source, or a remote's settings are
-            wrong.
+        ConfigError: there are several pins and none is named, the folder is the source, or a remote's
+            settings are wrong.
         DataError: there is no such repository, pin or path; an object is missing or damaged, or its content is
             different; another file is in the way; or a version may not hold one of the files.
         ResourceError: a remote cannot be reached, the disk is full, or another get fills the folder.
@@ -125,8 +126,8 @@ def _list_files(origin: VersionSource, staging: Path) -> dict[str, str]:
     """Return path -> object for all files of the version.
 
     Raises:
-        DataError: a listing is missing or broken, does not match the pin's tables, or names a file that no version
-            may hold.
+        DataError: a listing is missing or broken, does not match the pin's tables, or names a file that no
+            version may hold.
     """
     all_files: dict[str, str] = {}
     for out, oid in origin.pinned.outs.items():

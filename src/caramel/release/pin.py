@@ -106,8 +106,9 @@ def load_params(root: Path) -> dict[str, Any]:
 def verify_pin(name: str, root: Path) -> list[str]:
     """Return how the data on disk differs from the pinned version, one line for each difference.
 
-    An empty list means that the data is the pinned version. The pin itself is checked first: its own consistency,
-    the outputs in ``dvc.lock`` at its commit if git has that, and the tables of the outputs that are on disk unchanged.
+    An empty list means that the data is the pinned version. The pin itself is checked first: its own
+    consistency, the outputs in ``dvc.lock`` at its commit if git has that, and the tables of the outputs that
+    are on disk unchanged.
 
     Raises:
         DataError: there is no such pin, it is broken, or a table cannot be read.

@@ -92,8 +92,8 @@ def read_pin(name: str, root: Path, source: str | None = None) -> Pin:
         source: name of the project in messages if the folder is a temporary copy of it.
 
     Raises:
-        DataError: there is no such pin, or the file is broken: it is not JSON, a field has the wrong form, a hash
-            does not match its content, or a table belongs to no output.
+        DataError: there is no such pin, or the file is broken: it is not JSON, a field has the wrong form, a
+            hash does not match its content, or a table belongs to no output.
     """
     path = get_pin_path(name, root)
     label = f"{str(path)!r}" if source is None else f"'pins/{name}.json' of {source!r}"

@@ -27,8 +27,8 @@ def read_pinned(version: str, table: str, root: Path) -> pd.DataFrame:
         root: the project's folder.
 
     Raises:
-        DataError: there is no such pin or it is broken, no table or several match, or the rows are neither on disk
-            nor in the project's DVC cache.
+        DataError: there is no such pin or it is broken, no table or several match, or the rows are neither on
+            disk nor in the project's DVC cache.
     """
     pinned = read_pin(version, root)
     return read_version_table(pinned, _find_table(table, pinned), root)

@@ -31,8 +31,8 @@ class RescoreResult(NamedTuple):
 def rescore_version(version: str, root: Path) -> RescoreResult:
     """Recompute the pin's table ``metrics`` from its similarities and answers and compare it to the last digit.
 
-    The number of resamples and the seed come from the pin's params. Equality shows that the table follows from the
-    rows by this caramel's definitions. It does not show that a model produces these rows.
+    The number of resamples and the seed come from the pin's params. Equality shows that the table follows
+    from the rows by this caramel's definitions. It does not show that a model produces these rows.
 
     Args:
         version: name of the pin.

@@ -1,9 +1,9 @@
 """Check the paths of a version: only data files below ``data/`` are allowed.
 
-Whoever gets a version lets its author name files in a folder. A path inside that folder can still be harmful: git
-reads ``.git/config``, Python ``sitecustomize.py`` and a shell ``.envrc``, and each runs what the file says.
-Therefore this module lists what is allowed. Everything else is refused when a version is pinned and when it is
-fetched.
+Whoever gets a version lets its author name files in a folder. A path inside that folder can still be harmful:
+git reads ``.git/config``, Python ``sitecustomize.py`` and a shell ``.envrc``, and each runs what the file
+says. Therefore this module lists what is allowed. Everything else is refused when a version is pinned and
+when it is fetched.
 """
 
 from __future__ import annotations

@@ -92,8 +92,8 @@ def plot_quantile_boxes(panels_of: Mapping[str, Mapping[str, Sequence[float]]]) 
     """Return box plots drawn from quantiles.
 
     Args:
-        panels_of: title -> pair of texts -> five similarities in [0, 1]: ends of the whiskers and of the box, with the
-            median third.
+        panels_of: title -> pair of texts -> five similarities in [0, 1]: ends of the whiskers and of the box,
+            with the median third.
     """
 
     def draw_figure(theme: Theme) -> Figure:

@@ -127,7 +127,10 @@ def _list_scorers(numbers: Mapping[str, float]) -> list[str]:
 
 
 def write_report(report: Report, folder: Path, *, last: Path, profile: str, commit: str) -> None:
-    """Write ``report.html``, ``summary.json``, ``statistics.csv`` and ``plots/``; remember the key numbers in ``last``."""
+    """Write ``report.html``, ``summary.json``, ``statistics.csv`` and ``plots/``.
+
+    Remember the key numbers in ``last``.
+    """
     plots = folder / "plots"
     plots.mkdir(parents=True, exist_ok=True)
     for stale in plots.glob("*.png"):

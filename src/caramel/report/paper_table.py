@@ -50,26 +50,28 @@ def format_paper_table(
 ) -> str:
     """Return the table, in per cent.
 
-    The best measured model of a column is bold only if it is significantly better than every other measured one by
-    ``comparison.compare``, with Holm correction over all these comparisons of the table. That limits the chance of any false
-    bold to 5 %. A column's bold is false only if a model beats the truly best one, which is at most one comparison per other
-    model.
+    The best measured model of a column is bold only if it is significantly better than every other measured
+    one by ``comparison.compare``, with Holm correction over all these comparisons of the table. That limits
+    the chance of any false bold to 5 %. A column's bold is false only if a model beats the truly best one,
+    which is at most one comparison per other model.
 
     Args:
         similarities: table ``similarities`` of the measured models.
         benchmark: of the table; rows of other benchmarks are dropped.
         metrics: columns; if empty, all metrics of the benchmark with a score.
         subsets: columns; if empty, all that occur.
-        published: whether to add the figures of ``published.csv``. Only figures with the score type of a measured model are
-            used: the same weights have other figures with their matching head than with the cosine of their projections.
-            They are shown only in columns where all measured models were scored on the whole released set.
+        published: whether to add the figures of ``published.csv``. Only figures with the score type of a
+            measured model are used: the same weights have other figures with their matching head than with
+            the cosine of their projections. They are shown only in columns where all measured models were
+            scored on the whole released set.
         style: markdown, latex (with booktabs) or csv.
         resamples: of the bootstrap.
         seed: of the bootstrap and of the tests.
-        further: table ``metrics`` of measured models without scores: models that answer in words, and others' files. In
-            columns where they have a value nothing is bold, because it cannot be tested.
-        seeds: whether models labelled ``name-1``, ``name-2`` … are training seeds of ``name``, which share one row with mean
-            ± standard deviation. Names alone do not show this: ViT-B-16 and ViT-B-32 are two models.
+        further: table ``metrics`` of measured models without scores: models that answer in words, and others'
+            files. In columns where they have a value nothing is bold, because it cannot be tested.
+        seeds: whether models labelled ``name-1``, ``name-2`` … are training seeds of ``name``, which share
+            one row with mean ± standard deviation. Names alone do not show this: ViT-B-16 and ViT-B-32 are
+            two models.
         intervals: whether to show 95 % intervals of models with one seed.
         notes: additional notes below the table.
 
@@ -280,7 +282,8 @@ def _build_count_line(
 ) -> TableLine:
     """Return the row of counts: the measured instances of each column, and their total.
 
-    The total is the size of the release if it is known, else the number of instances to score if some have no score.
+    The total is the size of the release if it is known, else the number of instances to score if some have no
+    score.
     """
     cells = []
     for column, ns in counts.items():

@@ -60,7 +60,10 @@ def _format_value(value: Any) -> Any:
 
 
 def shorten_value(value: Any) -> Any:
-    """Return at most ``LONGEST`` characters of a text with the number of omitted ones; return other values unchanged."""
+    """Return at most ``LONGEST`` characters of a text with the number of omitted ones.
+
+    Return other values unchanged.
+    """
     rest = len(value) - LONGEST if isinstance(value, str) else 0
     return value if rest <= 0 else f"{value[:LONGEST]}… ({rest:,} more characters)"
 

@@ -1,7 +1,7 @@
 """List the runs of a study: each draw of the scenes, crossed with several generators and bases.
 
-Generator and base are trained on the scenes, so their seeds are nested *within* a draw of the scenes: the second
-generators of two draws are unrelated. Fine-tuning is nested within a generator and a base.
+Generator and base are trained on the scenes, so their seeds are nested *within* a draw of the scenes: the
+second generators of two draws are unrelated. Fine-tuning is nested within a generator and a base.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def compute_seeds(config: Config, cell: Cell) -> dict[str, int | list[int]]:
     - Base seeds change per draw and base.
     - Fine-tuning seeds change per draw, generator and base.
 
-    No cell has the config's own seeds. Metrics on those are known before the study, so testing on them again would
-    confirm nothing.
+    No cell has the config's own seeds. Metrics on those are known before the study, so testing on them again
+    would confirm nothing.
 
     Raises:
         ConfigError: a seed would exceed the largest allowed seed.

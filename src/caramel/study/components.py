@@ -1,9 +1,10 @@
 """Estimate the variance components of a metric by the method of moments.
 
-Model: the metric of a run is μ + independent effects of its scenes, generator, base, … and fine-tuning, each with a
-variance of its own. The uncorrected sums of squares over the levels of each factor are equated to their expectations
-(Henderson 1953, method I; Searle, Casella & McCulloch 1992, 5.3). The estimates are unbiased for any layout. For a
-balanced layout they are those of the analysis of variance. A negative estimate is shown as zero and marked.
+Model: the metric of a run is μ + independent effects of its scenes, generator, base, … and fine-tuning, each
+with a variance of its own. The uncorrected sums of squares over the levels of each factor are equated to
+their expectations (Henderson 1953, method I; Searle, Casella & McCulloch 1992, 5.3). The estimates are
+unbiased for any layout. For a balanced layout they are those of the analysis of variance. A negative estimate
+is shown as zero and marked.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ def assign_levels(runs: Sequence[tuple[Cell, int]]) -> dict[str, Ints]:
     Args:
         runs: cell and fine-tuning seed of each run.
 
-    Factors that the layout cannot separate become one factor named "a + b". Example: with one generator per draw, the
-    generator changes with the scenes. The interaction of generator and base is a factor if a draw crosses several of
-    both. Otherwise it is part of these.
+    Factors that the layout cannot separate become one factor named "a + b". Example: with one generator per
+    draw, the generator changes with the scenes. The interaction of generator and base is a factor if a draw
+    crosses several of both. Otherwise it is part of these.
     """
     names: dict[str, list[tuple[int, ...]]] = {
         "scenes": [(cell.scenes,) for cell, _ in runs],
@@ -88,15 +89,16 @@ def estimate_components(
     Args:
         values: the metric of each run, (n,).
         levels: from ``assign_levels``.
-        of_instances: variance of the metric from the choice of instances, from ``compute_instance_variance``. It is
-            part of the difference between draws of the scenes and is subtracted there.
+        of_instances: variance of the metric from the choice of instances, from ``compute_instance_variance``.
+            It is part of the difference between draws of the scenes and is subtracted there.
         seed: of the simulations for the intervals.
 
-    The interval holds the variances for which more than 2.5 % of simulated studies give an estimate at least as low, and
-    more than 2.5 % one at least as high, as the observed one. The simulations use normal effects and the estimates of the
-    other components. With two or three levels the interval is wide, which reflects how little such an estimate is worth.
-    The scenes have no interval: it would treat the other components and the component of the instances, estimated from a
-    handful of draws, as known, and would cover the truth less often than claimed.
+    The interval holds the variances for which more than 2.5 % of simulated studies give an estimate at least
+    as low, and more than 2.5 % one at least as high, as the observed one. The simulations use normal effects
+    and the estimates of the other components. With two or three levels the interval is wide, which reflects
+    how little such an estimate is worth. The scenes have no interval: it would treat the other components and
+    the component of the instances, estimated from a handful of draws, as known, and would cover the truth
+    less often than claimed.
     """
     estimates = estimate_variances(values, levels)
     low, high = _compute_intervals(estimates, levels, seed)
@@ -120,15 +122,15 @@ def estimate_components(
 def compute_instance_variance(runs: Sequence[tuple[Cell, pd.Series]]) -> tuple[float, float]:
     """Return (variance of one run's metric from the choice of test instances, their mean number).
 
-    Only the part that runs of the same scenes share counts: the mean covariance, over images, of the means of two runs of
-    different cells, or of different seeds if a draw has one cell. Runs may share only some instances, because each
-    generator fills some cells alone. The covariance is then smaller by that much, which is also the part that is in the
-    spread of the scenes, from which it is subtracted. A run's own part belongs to the components of its models. The
-    result is at least 0.
+    Only the part that runs of the same scenes share counts: the mean covariance, over images, of the means of
+    two runs of different cells, or of different seeds if a draw has one cell. Runs may share only some
+    instances, because each generator fills some cells alone. The covariance is then smaller by that much,
+    which is also the part that is in the spread of the scenes, from which it is subtracted. A run's own part
+    belongs to the components of its models. The result is at least 0.
 
     Args:
-        runs: cell of each run, and its hits by instance, or the difference of the hits of two compared models. The
-            index is (image_id, instance_id).
+        runs: cell of each run, and its hits by instance, or the difference of the hits of two compared
+            models. The index is (image_id, instance_id).
     """
     variances, sizes = [], []
     for draw in sorted({cell.scenes for cell, _ in runs}):

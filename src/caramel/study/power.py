@@ -35,8 +35,8 @@ def variance_of_mean(components: Sequence[Component], design: Design, *, instanc
     """Return the variance of the mean over the draws of the scenes.
 
     Args:
-        components: components of one run's metric. A joint component "a + b" counts as a, the coarsest factor, so
-            that more levels of b may help more than computed.
+        components: components of one run's metric. A joint component "a + b" counts as a, the coarsest
+            factor, so that more levels of b may help more than computed.
         design: of the planned study.
         instances: number of test instances in the study that gave the components.
     """
@@ -55,8 +55,8 @@ def _count_levels(generators: int, bases: int, design: Design) -> tuple[int, ...
 def compute_power(variance: float, draws: int, effect: float) -> float:
     """Return the power of the two-sided t test over draws at 5 %, in [0, 1].
 
-    It averages normal tails over the quantiles of the estimated standard error. Unlike the library's noncentral t, this
-    can be computed for arbitrarily large effects.
+    It averages normal tails over the quantiles of the estimated standard error. Unlike the library's
+    noncentral t, this can be computed for arbitrarily large effects.
     """
     from scipy.stats import chi2, norm, t
 
@@ -82,9 +82,9 @@ def compute_required_sizes(
 ) -> Mapping[str, int | None]:
     """Return the number of each kind that gives a power of 80 %, with all others as in the design.
 
-    Instances and draws of the scenes are totals. Generators and bases are per draw, seeds per generator and base. None
-    means that ``MOST`` are not enough (for instances: ``MOST`` times as many). ``scenes, one of each`` is the number of
-    draws of the scenes with one generator, one base and one seed each.
+    Instances and draws of the scenes are totals. Generators and bases are per draw, seeds per generator and
+    base. None means that ``MOST`` are not enough (for instances: ``MOST`` times as many). ``scenes, one of
+    each`` is the number of draws of the scenes with one generator, one base and one seed each.
     """
 
     def find_least(numbers: Sequence[int], sized: Callable[[int], Design]) -> int | None:

@@ -7,8 +7,8 @@ A comparison is confirmatory if all of these hold:
 - the run's scenes are those in the plan, and none had known metrics by then;
 - its code and settings are the plan's.
 
-Everything else is exploratory, whatever it is called (Nosek et al. 2018, The preregistration revolution). The file's
-SHA-256 is shown beside the result.
+Everything else is exploratory, whatever it is called (Nosek et al. 2018, The preregistration revolution). The
+file's SHA-256 is shown beside the result.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class RunFacts(NamedTuple):
     """Facts about the runs behind a comparison.
 
     Attributes:
-        seeds: ``scenes.seed`` of the run, or of each draw of a study; all other draws are nested in these scenes.
+        seeds: ``scenes.seed`` of the run, or of each draw of a study; all other draws are nested in these
+        scenes.
         began: start time (UTC) of the run; None: unknown.
         code: ``code_hash.hash_fixed`` of its sources and settings; None: unknown.
     """

@@ -157,7 +157,8 @@ def compare_variants(runs: pd.DataFrame, variant: str, against: str, metric: str
 def _compute_p_value(of_draws: SeedSummary) -> float:
     """Return the two-sided p-value of no difference by the t test over draws of the scenes.
 
-    If all draws have equal differences, they rest on so few instances that their spread is unknown; p is then 1.
+    If all draws have equal differences, they rest on so few instances that their spread is unknown; p is then
+    1.
     """
     from scipy.stats import t
 
@@ -209,10 +210,10 @@ def summarise_study(
 ) -> dict[str, Any]:
     """Return the content of ``study.json``.
 
-    It has the primary comparison with its components and power, also for seen and unseen compounds, and all other
-    comparisons. The primary comparison is one test: it is shown if p < 5 % and the difference is above 0.
-    ``registration`` says whether it is confirmatory. All others share one Holm correction; positive and negative
-    differences can be significant.
+    It has the primary comparison with its components and power, also for seen and unseen compounds, and all
+    other comparisons. The primary comparison is one test: it is shown if p < 5 % and the difference is above
+    0. ``registration`` says whether it is confirmatory. All others share one Holm correction; positive and
+    negative differences can be significant.
     """
     contrast = config.report.primary_comparison
     first, *others = compare_all(ran.runs, contrast)

@@ -16,8 +16,9 @@ from caramel.utils.stats import summarise_seeds
 def compute_parts(runs: pd.DataFrame, primary_comparison: PrimaryComparison) -> list[dict[str, Any]]:
     """Return for each subtype n (mean over cells), both values, the difference, and its part with a t interval.
 
-    The parts add up to the comparison, except for instances without a subtype. The intervals are not corrected. A
-    comparison on seen or unseen compounds has no parts, because tables ``metrics`` never have those by subtype.
+    The parts add up to the comparison, except for instances without a subtype. The intervals are not
+    corrected. A comparison on seen or unseen compounds has no parts, because tables ``metrics`` never have
+    those by subtype.
 
     Args:
         runs: table ``study``.

@@ -1,8 +1,8 @@
 """Run the graph for a study in a copy of the project under ``work/study`` with its own DVC cache.
 
-Each cell runs ``caramel config use`` with the cell's seeds, then ``dvc repro evaluate``. DVC's run cache holds the
-outputs of every stage that finished here. So a stage that cells share runs once, and an interrupted or extended study
-reuses all finished stages.
+Each cell runs ``caramel config use`` with the cell's seeds, then ``dvc repro evaluate``. DVC's run cache
+holds the outputs of every stage that finished here. So a stage that cells share runs once, and an interrupted
+or extended study reuses all finished stages.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def prepare_folder(root: Path, folder: Path) -> None:
     """Copy what the stages need into the study's folder: the current sources and DVC's settings.
 
     Raises:
-        ConfigError: ``root`` is not a project, a file to write is a link, or the path for the link to the inputs is
-            taken.
+        ConfigError: ``root`` is not a project, a file to write is a link, or the path for the link to the
+            inputs is taken.
     """
     for name in (*_COPIED, *_FILES):
         if not (root / name).exists():

@@ -1,7 +1,8 @@
 """Write the release of a pinned version: a folder that can be uploaded as it is.
 
 Everything is written to a staging folder inside the output folder and moved into place at the end, so an
-interrupted run leaves nothing that looks complete. Equal pins, answers and versions of caramel give equal bytes.
+interrupted run leaves nothing that looks complete. Equal pins, answers and versions of caramel give equal
+bytes.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ def build_release(
     Raises:
         ConfigError: the folder is not empty, is a link, or is the project; or the metadata has the wrong form.
         ContractError: a table breaks its contract.
-        DataError: there is no such pin, it is broken, its data is not available, or with ``strict`` a point is open.
+        DataError: there is no such pin, it is broken, its data is not available, or with ``strict`` a point
+            is open.
     """
     about_path = about or (root / "release.yaml")
     metadata = read_about(about_path) if about or about_path.exists() else About()

@@ -51,7 +51,10 @@ class VersionContents:
         return pd.concat(frames, ignore_index=True) if frames else build_frame(REJECTS, [])
 
     def load_json(self, path: str) -> dict[str, Any]:
-        """Return the content of a JSON file of the version, or nothing if it has none; errors as in ``find_file``."""
+        """Return the content of a JSON file of the version, or nothing if it has none.
+
+        Errors as in ``find_file``.
+        """
         json_path = self.find_file(path)
         content: dict[str, Any] = json.loads(json_path.read_text(encoding="utf-8")) if json_path else {}
         return content

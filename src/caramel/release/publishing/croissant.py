@@ -1,8 +1,8 @@
 """Write ``croissant.json``: the release in Croissant 1.0 (mlcommons.org/croissant) with responsible-AI fields.
 
-Every file of data, metrics and changes (``_FORMATS``) is listed with its SHA-256; pages and citations are not. Each
-table is a record set. Its fields are the table's columns with their meaning, and readers decode its images.
-``splits`` names the splits.
+Every file of data, metrics and changes (``_FORMATS``) is listed with its SHA-256; pages and citations are
+not. Each table is a record set. Its fields are the table's columns with their meaning, and readers decode its
+images. ``splits`` names the splits.
 """
 
 from __future__ import annotations

@@ -44,7 +44,10 @@ def format_answer(question: Question, about: About, known: Mapping[int, str]) ->
 
 
 def _is_about_people(about: About, known: Mapping[int, str]) -> bool:
-    """Return whether the data relates to people, or nobody stated that it does not; the text of an answer does not count."""
+    """Return whether the data relates to people, or nobody stated that it does not.
+
+    The text of an answer does not count.
+    """
     return about.people is not False and not known.get(17, "").startswith("No.")
 
 

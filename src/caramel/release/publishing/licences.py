@@ -78,7 +78,10 @@ LICENCES: Mapping[str, Licence] = {
 
 
 def build_hub_fields(name: str | None) -> dict[str, str]:
-    """Return the licence fields of a card's header; a licence without a name on the hub is given with its text's URL."""
+    """Return the licence fields of a card's header.
+
+    A licence without a name on the hub is given with its text's URL.
+    """
     licence = LICENCES.get(name or "")
     if licence is None:
         return {"license": "unknown"}

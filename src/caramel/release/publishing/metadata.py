@@ -70,8 +70,8 @@ def read_about(path: Path) -> About:
     """Read the authors' metadata from a file.
 
     Raises:
-        ConfigError: the file is missing or not YAML, a field is unknown or has the wrong form, or an address holds a
-            password.
+        ConfigError: the file is missing or not YAML, a field is unknown or has the wrong form, or an address
+            holds a password.
     """
     raw = read_yaml(path, "docs/release.md shows one.")
     # A key in an address may be needed by every reader; a password never is.

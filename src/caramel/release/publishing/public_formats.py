@@ -1,8 +1,8 @@
 """Write instances in the formats of SugarCrepe, SugarCrepe++, BiVLC and CREPE, with their image files.
 
 The files are ``formats/SPLIT/sugarcrepe/replace_obj.json`` …, ``sugarcrepe_pp/``, ``bivlc/test.jsonl``,
-``crepe_systematicity/``, and ``images.tar`` with the images. Rows carry an extra ``instance_id``, which readers of
-these formats ignore. CREPE's rows have none, because each is a caption with all its negatives.
+``crepe_systematicity/``, and ``images.tar`` with the images. Rows carry an extra ``instance_id``, which
+readers of these formats ignore. CREPE's rows have none, because each is a caption with all its negatives.
 """
 
 from __future__ import annotations
@@ -117,7 +117,10 @@ def assign_crepe_splits(captions: Iterable[str], trained: Iterable[str]) -> dict
 
 
 def _read_items(caption: str) -> Items | None:
-    """Return atoms and compounds of a caption of the embedded world, for any wording of a relation; None for others."""
+    """Return atoms and compounds of a caption of the embedded world, for any wording of a relation.
+
+    None for others.
+    """
     reading = parse_caption(caption)
     if reading is None:
         return None

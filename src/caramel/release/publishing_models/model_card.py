@@ -92,7 +92,10 @@ def _format_origin(facts: ModelFacts) -> str:
 
 
 def _format_test_exposure(facts: ModelFacts) -> str:
-    """Return whether the test split was in the training data; this is known only for models trained here from scratch."""
+    """Return whether the test split was in the training data.
+
+    This is known only for models trained here from scratch.
+    """
     if facts.pinned.params.get("pretrain", {}).get("backend") == "open_clip":
         return "The instances of the test split were not in its training data."
     base = format_code(_get_adopted_base(facts)) if _get_adopted_base(facts) else "its base"

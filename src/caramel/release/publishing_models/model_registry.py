@@ -1,7 +1,7 @@
 """Register a run's model in MLflow (``caramel register``) and resolve ``models:/…`` model specs.
 
-The registered model is the checkpoint as an artifact of its training run, loaded by ``mlflow_format``. Its source
-is stored as the run's id, so that it is found after the store is moved.
+The registered model is the checkpoint as an artifact of its training run, loaded by ``mlflow_format``. Its
+source is stored as the run's id, so that it is found after the store is moved.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ def _create_version(client: MlflowClient, name: str, run_id: str, folder: Path) 
 def resolve_spec(spec: str) -> str:
     """Return a model spec with ``models:/NAME/VERSION`` or ``models:/NAME@ALIAS`` replaced by the checkpoint's folder.
 
-    Other specs are returned unchanged. Without a label, the model's name in tables is the part after ``models:/``.
+    Other specs are returned unchanged. Without a label, the model's name in tables is the part after
+    ``models:/``.
 
     Raises:
         BackendError: there is no such version, or `caramel register` did not make it.
@@ -187,7 +188,10 @@ def _find_files(client: MlflowClient, name: str, version: str) -> str:
 
 
 def _move_checkpoint(downloaded: Path, target: Path, tags: Mapping[str, str]) -> Path | None:
-    """Move a fetched checkpoint into place unless it is broken or another process was faster; return its folder."""
+    """Move a fetched checkpoint into place unless it is broken or another process was faster.
+
+    Return its folder.
+    """
     with hold_lock(target.with_name(f"{target.name}.lock")):
         if _find_intact_checkpoint(downloaded, tags) and not _find_intact_checkpoint(target, tags):
             downloaded.rename(create_empty_folder(target))

@@ -155,7 +155,10 @@ def _copy_checkpoint(folder: Path, clip: Clip, to: Path) -> None:
 
 
 def _write_tokenizer(vocabulary: Path, length: int, to: Path) -> None:
-    """Write the tokenizer; it replaces curly quotes by straight ones like open_clip's (``ftfy.fixes.uncurl_quotes``)."""
+    """Write the tokenizer.
+
+    It replaces curly quotes by straight ones like open_clip's (``ftfy.fixes.uncurl_quotes``).
+    """
     from tokenizers import Regex, normalizers
 
     tokenizer = make_tokenizer(vocabulary, to)

@@ -154,7 +154,10 @@ def _build_finding_row(title: str, what: str, finding: Mapping[str, Any]) -> lis
 
 
 def build_defects_section(audit: Mapping[str, Any], rows: pd.DataFrame) -> list[Block]:
-    """Return the count of each defect and the first rows with it; arguments as in ``build_artifacts_section``."""
+    """Return the count of each defect and the first rows with it.
+
+    Arguments as in ``build_artifacts_section``.
+    """
     defects = get_value(audit, "defects", where=WHERE)
     counts = {name: get_number(defects, name, "count", where=WHERE) for name in defects}
     table = [

@@ -59,7 +59,10 @@ def select_comparison(
 
 
 def _find_comparison(rows: pd.DataFrame, primary_comparison: Mapping[str, str]) -> dict[str, float]:
-    """Return difference (variant minus the other), ci_low, ci_high, p and p_least; NaN if the two were not compared."""
+    """Return difference (variant minus the other), ci_low, ci_high, p and p_least.
+
+    NaN if the two were not compared.
+    """
     those = rows[
         (rows["metric"] == primary_comparison["metric"]) & (rows["subset"] == primary_comparison["subset"])
     ]
@@ -90,13 +93,14 @@ def compute_parts(data: Path, primary_comparison: Mapping[str, str]) -> pd.DataF
     - subtype, n;
     - floor, ceiling, differ: numbers of instances; see ``separability``;
     - values of base and variant in [0, 1], and the difference with its interval;
-    - ``part``, ``part_low``, ``part_high``: the subtype's contribution, its share of the instances times its difference.
+    - ``part``, ``part_low``, ``part_high``: the subtype's contribution, its share of the instances times its
+      difference.
 
     The parts add up to the claim if every instance has a subtype and all models scored it.
 
     Raises:
-        StageSkipped: nothing was evaluated, or not this comparison; or the claim is on seen or unseen compounds, which
-            no table has by subtype.
+        StageSkipped: nothing was evaluated, or not this comparison; or the claim is on seen or unseen
+            compounds, which no table has by subtype.
     """
     if not has_parts(primary_comparison):
         raise StageSkipped(

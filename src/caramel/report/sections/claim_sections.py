@@ -23,7 +23,10 @@ from caramel.utils.stats import format_p, holm_correction
 
 
 def build_differences_section(data: Path, primary_comparison: Mapping[str, str]) -> list[Block]:
-    """Return the paired differences of variants and base in both forms; all except the claim are exploratory."""
+    """Return the paired differences of variants and base in both forms.
+
+    All except the claim are exploratory.
+    """
     if read_differences(data, FORM).empty:
         return [NoteBlock("Only one model was scored, so there is nothing to compare.")]
     blocks: list[Block] = [_build_differences_table(data, FORM, primary_comparison)]

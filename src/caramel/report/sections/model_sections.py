@@ -107,7 +107,10 @@ def _build_models_table(
     folded: bool = False,
     beside: tuple[Sequence[str], Mapping[str, Sequence[Cell]]] = ((), {}),
 ) -> TableBlock:
-    """Return chance, base and variants in rows; ``beside``: titles of additional columns, and their cells by variant."""
+    """Return chance, base and variants in rows.
+
+    ``beside``: titles of additional columns, and their cells by variant.
+    """
     rows_by_key = build_row_index(variants, "variant", "subset", "metric")
     single = metrics[metrics.groupby("variant")["model"].transform("nunique") == 1]
     alone = build_row_index(single, "variant", "subset", "metric")
