@@ -332,7 +332,7 @@ def test_tables_and_splits_come_with_their_images_and_no_others(made: Path, tmp_
         ("@v2", [], "has no pin 'v2'. Pins: v1"),
         ("@v1", ["nothing"], "nothing named 'nothing'. Name one of"),
         ("@v1", ["images"], "several tables 'images'"),
-        ("@v1", ["../made"], "nothing that is called '../made'"),
+        ("@v1", ["../made"], "nothing named '../made'"),
     ],
 )
 def test_names_of_nothing_list_what_there_is(

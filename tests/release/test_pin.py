@@ -112,8 +112,8 @@ def test_other_rows_are_named_with_both_counts(root: Path) -> None:
     write_table(REJECTS, rejects(4), root / "data" / "images.parquet")
     write_table(REJECTS, rejects(5, "other"), root / "data" / "training" / "infonce.parquet")
     assert pins.verify_pin("v1", root) == [
-        "data/images.parquet: other rows; 4 on disk, 3 pinned",
-        "data/training/infonce.parquet: other rows; 5 on disk, 5 pinned",
+        "data/images.parquet: different rows; 4 on disk, 3 pinned",
+        "data/training/infonce.parquet: different rows; 5 on disk, 5 pinned",
     ]
 
 
@@ -395,7 +395,7 @@ def test_a_lock_that_dvc_would_not_write_is_an_error(root: Path, text: str) -> N
 @pytest.mark.parametrize("text", ["a: .nan\n", "a: 2026-11-21\n", "- a\n", "3\n"])
 def test_params_that_json_cannot_hold_are_an_error(root: Path, text: str) -> None:
     (root / "params.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"params.yaml holds what"):
+    with pytest.raises(ConfigError, match=r"params.yaml holds a value"):
         pins.create_pin("v1", root)
 
 

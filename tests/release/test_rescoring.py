@@ -73,5 +73,5 @@ def test_figures_come_out_or_are_named(tmp_path: Path) -> None:
 def test_a_version_without_results_or_settings_is_told(tmp_path: Path) -> None:
     nothing = build_frame(METRICS, [])
     root = project(tmp_path, nothing, similarities("a", 1), {"seed": 3})
-    with pytest.raises(DataError, match=r"do not say how it was scored: evaluate.'bootstrap'"):
+    with pytest.raises(DataError, match=r"do not say how it was scored: evaluate.'n_bootstrap'"):
         rescore_version("v1", root)

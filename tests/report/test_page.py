@@ -64,7 +64,7 @@ def build(data: Path, **changes: Any) -> Report:
         "last": data / "last.json",
         "examples": 12,
         "exempt": ["add"],
-        "contrast": CONTRAST,
+        "primary_comparison": CONTRAST,
         "registration": Registration(False, "Exploratory: made up."),
     }
     return build_report(data, **{**settings, **changes})
@@ -260,7 +260,7 @@ def test_a_claim_the_other_way_round_has_the_opposite_sign(data: Path) -> None:
     turned = {**CONTRAST, "variant": "infonce", "against": "trohn_img"}
     rows = pd.read_csv(data / "evaluate/differences.csv").set_index(["a", "b", "subset", "metric"])
     row = rows.loc[("trohn_img", "infonce", "without_add", "group")]
-    found = build(data, contrast=turned).claim
+    found = build(data, primary_comparison=turned).claim
     assert found is not None
     assert found["difference"] == pytest.approx(-row["difference"], abs=1e-6)
     assert [found["ci_low"], found["ci_high"]] == pytest.approx([-row["ci_high"], -row["ci_low"]], abs=1e-6)
@@ -291,7 +291,7 @@ def test_a_claim_on_seen_compounds_has_no_parts_that_would_be_of_all_compounds(d
     seen = rows[rows["subset"] == "without_add"].assign(subset="seen")
     pd.concat([rows, seen]).to_csv(data / "evaluate/differences.csv", index=False)
     sections = {
-        subset: Page(build(data, contrast={**contrast, "subset": subset}).html).sections["claim"]
+        subset: Page(build(data, primary_comparison={**contrast, "subset": subset}).html).sections["claim"]
         for subset in ("all", "without_add", "seen")
     }
     assert [subset for subset, text in sections.items() if "The claim by subtype" in text] == [
@@ -329,7 +329,7 @@ def test_differences_are_coloured_after_holm_over_the_table_without_the_claim(da
 
 
 def test_without_the_contrasts_models_there_is_no_claim(data: Path) -> None:
-    report = build(data, contrast={**CONTRAST, "subset": "nothing"})
+    report = build(data, primary_comparison={**CONTRAST, "subset": "nothing"})
     assert report.claim is None
     assert "was not compared" in Page(report.html).sections["claim"]
 
@@ -594,7 +594,7 @@ def _drop_key(path: Path) -> None:
     [
         ("refine/blind.json", lambda p: p.write_text("{"), "refine/blind.json is not valid JSON"),
         ("refine/blind.json", lambda p: p.unlink(), "refine/blind.json is missing. Run `dvc repro`"),
-        ("refine/blind.json", lambda p: put(p, {}), "holds no scorer"),
+        ("refine/blind.json", lambda p: put(p, {}), "has no scorer"),
         ("scores/blind.json", _drop_key, "scores/blind.json lacks the key 'ngram.all.ci_low'"),
         (
             "scores/positive_control.json",

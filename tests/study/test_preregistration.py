@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from caramel.config.profiles import read_profile
-from caramel.config.schema import Contrast
+from caramel.config.schema import PrimaryComparison
 from caramel.errors import ConfigError
 from caramel.study.cells import Cell, compute_seeds
 from caramel.study.preregistration import RunFacts, check_registration, hash_plan, read_plan
 from caramel.study.study import check_plan
 
 ROOT = Path(__file__).parents[2]
-CONTRAST = Contrast(variant="trohn_img", against="base", metric="group", subset="without_add")
+CONTRAST = PrimaryComparison(variant="trohn_img", against="base", metric="group", subset="without_add")
 TEXT = """\
 date: "2026-11-22 14:30"
 comparison: {variant: trohn_img, against: base, metric: group, subset: without_add}

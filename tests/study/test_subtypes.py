@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.config.schema import Contrast
+from caramel.config.schema import PrimaryComparison
 from caramel.study.subtypes import compute_parts
 
 SIZES = {"swap_att": 30, "replace_rel": 10, "add_obj": 60}
@@ -37,7 +37,7 @@ def build(gains: dict[str, list[float]], against: str) -> pd.DataFrame:
 @pytest.mark.parametrize("against", ["base", "infonce"])
 def test_parts_add_up_to_the_difference_over_the_instances_of_the_subset(against: str) -> None:
     runs = build({"swap_att": [0.1, 0.2], "replace_rel": [0.0, -0.1], "add_obj": [0.4, 0.4]}, against)
-    contrast = Contrast(variant="trohn_img", against=against, metric="group", subset="without_add")
+    contrast = PrimaryComparison(variant="trohn_img", against=against, metric="group", subset="without_add")
     parts = compute_parts(runs, contrast)
     assert [part["subtype"] for part in parts] == ["replace_rel", "swap_att"]
     by_draw = [(0.1 * 30 + 0.0) / 40, (0.2 * 30 - 0.1 * 10) / 40]
@@ -51,5 +51,5 @@ def test_parts_add_up_to_the_difference_over_the_instances_of_the_subset(against
 
 
 def test_a_contrast_of_some_compounds_has_no_parts() -> None:
-    contrast = Contrast(variant="trohn_img", against="base", metric="group", subset="unseen")
+    contrast = PrimaryComparison(variant="trohn_img", against="base", metric="group", subset="unseen")
     assert compute_parts(build({name: [0.0, 0.0] for name in SIZES}, "base"), contrast) == []

@@ -36,12 +36,12 @@ OWN = {"weight_decay": 0.3}  # of a variant
 
 def trained(root: Path, key: str, *, fails: bool = False, **changed: Any) -> None:
     """Track a training as the stage does, on the default profile's settings with these changes."""
-    shared = {"variants", "seeds", "own", "search", "processes"}
+    shared = {"variants", "seeds", "overrides", "search", "nproc"}
     common = FINETUNE.model_dump(exclude=shared) | {"device": "cpu", "precision": "fp32"} | changed
-    trials = TrialRunner({"processes": 1}, common, 40, 1, "inline", root, 0.0, ["data/assemble"], root)
+    trials = TrialRunner({"nproc": 1}, common, 40, 1, "inline", root, 0.0, ["data/assemble"], root)
     with (
         pytest.raises(ValueError, match="it failed") if fails else nullcontext(),
-        tracking.open_run(trials._plan_run({"variant": "infonce", "seed": 3, "own": OWN}, key)),
+        tracking.open_run(trials._plan_run({"variant": "infonce", "seed": 3, "overrides": OWN}, key)),
     ):
         if fails:
             raise ValueError("it failed")
