@@ -9,7 +9,7 @@ export DVC_NO_ANALYTICS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 export DO_NOT_TRACK := true
 export RAY_USAGE_STATS_ENABLED := 0
-# Who imports a module first keeps its bytecode; else each of the many processes would compile it once more.
+# The first import of a module caches its bytecode. Otherwise each of the many processes would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help env dev lock sbom repro test coverage lint check graph figures fuzz chaos chaos-hosts bench-eval bench-train site ui clean
@@ -18,31 +18,31 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make repro   create the environment and rebuild everything (dvc repro)"
 	@echo "make test    create the environment and run all checks and tests"
-	@echo "make coverage  which lines the tests run, in processes that they start, too"
-	@echo "make check   lint, types and layers only"
-	@echo "make lock    write the lock files, of the versions that they have; UPGRADE='--upgrade' for newer ones"
+	@echo "make coverage  measure the lines that the tests run, child processes included"
+	@echo "make check   check lint, types, layers and names only"
+	@echo "make lock    write the lock files and keep their versions; UPGRADE='--upgrade' takes newer ones"
 	@echo "make sbom    write work/sbom.json: the locked packages, their versions and hashes (CycloneDX)"
-	@echo "make graph   write the source dependencies of the stages into dvc.yaml"
+	@echo "make graph   write the source files of each stage into code/STAGE.txt"
 	@echo "make figures write the figures of README.md and docs/results.md from the tables of the last run"
-	@echo "make fuzz    10,000 mutated inputs for every reader and command; SEED=N for others"
-	@echo "make chaos   strike the smoke graph with 100 faults at random moments; EVENTS=N, SEED=N for others"
-	@echo "make chaos-hosts  strike a cluster of three hosts that share no disk; EVENTS=N, SEED=N for others"
-	@echo "make bench-eval  measure caramel eval against one instance at a time"
-	@echo "make bench-train measure training beside open_clip's own program"
-	@echo "make site    the documentation as a site, in work/site; fails on a broken link"
+	@echo "make fuzz    test every reader and command with 10,000 mutated inputs; SEED=N for others"
+	@echo "make chaos   run the smoke graph with 100 faults at random moments; EVENTS=N, SEED=N for others"
+	@echo "make chaos-hosts  the same on a cluster of three hosts without a shared disk; EVENTS=N, SEED=N for others"
+	@echo "make bench-eval  compare caramel eval with scoring one instance at a time"
+	@echo "make bench-train compare training with open_clip's own program"
+	@echo "make site    build the documentation in work/site; fails on a broken link"
 	@echo "make ui      open MLflow on this machine"
-	@echo "make clean   remove the environment and scratch files; data and mlruns stay"
+	@echo "make clean   remove the environment and scratch files; keep data and mlruns"
 
-# uv installs several times as fast as pip, and is fetched by it. Where only pip is set up to reach packages, pip installs.
-# Neither compiles: of 413 MB of modules a third is ever imported. A file whose hash is not in the lock is refused;
-# uv also checks the hash of the setuptools that it builds source distributions with. Where LC_ALL=C setuptools writes no path with
-# an é.
+# pip fetches uv, which installs several times as fast. If only pip can reach packages, pip installs them.
+# Neither compiles bytecode: only a third of the 413 MB of modules is ever imported.
+# A file whose hash is not in the lock is refused. uv also checks the hash of the setuptools for source distributions.
+# With LC_ALL=C, setuptools cannot write a path with an é.
 UV := LC_ALL=C.UTF-8 $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python --build-constraints requirements.lock
 PIP := LC_ALL=C.UTF-8 $(VENV)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check
-install = $(UV) $(1) || { echo "uv could not install; pip does it, which takes longer."; $(PIP) $(1); }
+install = $(UV) $(1) || { echo "uv could not install the packages. Trying pip, which takes longer."; $(PIP) $(1); }
 
-# Python 3.11 reads the path to an editable package as the locale says, and does not start where LC_ALL=C and the path has an é:
-# a relative one has none.
+# Python 3.11 decodes the path to an editable package by the locale. With LC_ALL=C and an é in the path it does not start,
+# so the path is relative.
 $(VENV)/core: requirements-uv.lock requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or later is needed, $(PYTHON) is older: make PYTHON=python3.11 ..."; exit 1; }
@@ -53,7 +53,7 @@ $(VENV)/core: requirements-uv.lock requirements.lock pyproject.toml
 	@echo ../../../../src | tee $(VENV)/lib/python*/site-packages/__editable__.caramel-*.pth > /dev/null
 	@touch $@
 
-# What writes the bill of materials lies in a folder apart: pyproject.toml says why.
+# The writer of the bill of materials is installed in a separate folder, for the reason in pyproject.toml.
 $(VENV)/dev: $(VENV)/core requirements-dev.lock requirements-sbom.lock
 	@$(call install,--require-hashes -r requirements-dev.lock)
 	@rm -rf $(VENV)/bom
@@ -63,7 +63,7 @@ $(VENV)/dev: $(VENV)/core requirements-dev.lock requirements-sbom.lock
 env: $(VENV)/core
 dev: $(VENV)/dev
 
-# The versions of the lock files stay while pyproject.toml allows them. UPGRADE='--upgrade-package NAME' moves one.
+# Locked versions stay while pyproject.toml allows them. UPGRADE='--upgrade-package NAME' updates one.
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
 UPGRADE ?=
 lock: env
@@ -79,18 +79,18 @@ sbom: dev
 repro: env
 	@python -m caramel.runtime.code_manifest
 	@python -m caramel.runtime.progress
-	dvc repro || { echo; echo 'It did not end. `caramel doctor` says what is wrong with machine or project.'; exit 1; }
+	dvc repro || { echo; echo 'The run failed. `caramel doctor` checks machine and project.'; exit 1; }
 
-# Three processes on two cores: while one waits, for a server or for Ray, the others work.
+# Three processes on two cores: while one waits for a server or for Ray, the others work.
 PYTEST := pytest -n 3 --dist loadscope --no-loadscope-reorder
 
-# What one process has compiled no other has to; in a new environment all that the tests run in would do it at once, each for itself.
+# Compile the bytecode once. In a new environment, all test processes would otherwise compile it at the same time.
 HEAVY := diffusers, dvc.repo, great_expectations, matplotlib.pyplot, mlflow, open_clip, ray.tune, sentence_transformers, torch._dynamo
 $(VENV)/compiled: $(VENV)/dev
 	@python -c 'import $(HEAVY)'
 	@touch $@
 
-# mypy works beside the rest, on what that leaves of the machine; what it says comes last.
+# mypy runs beside the tests; its output comes last.
 test: dev
 	@types=$$(mktemp); mypy > $$types 2>&1 & typed=$$!; failed=0; \
 	$(MAKE) --no-print-directory $(VENV)/compiled & compiled=$$!; \
@@ -98,7 +98,7 @@ test: dev
 	wait $$compiled; $(PYTEST) --durations=20 || failed=1; \
 	wait $$typed || failed=1; echo mypy; cat $$types; rm $$types; exit $$failed
 
-# Apart from `make test`: counting lines makes what is Python half as fast, and fails no test.
+# Separate from `make test`, because line counting halves the speed of Python code and fails no test.
 coverage: dev
 	coverage erase
 	$(PYTEST) --cov=caramel --cov-report=term:skip-covered

@@ -1,4 +1,4 @@
-"""Puts into the wheel what ``caramel new`` writes: files that lie once, at their own places in this repository."""
+"""Build the wheel with the files of ``caramel new``, which lie once, at their own places in this repository."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ PATTERNS = (ROOT / "src/caramel/project/template.txt").read_text(encoding="utf-8
 
 
 def template() -> list[str]:
-    """Return the files, relative to the repository."""
+    """Return the paths of the files, relative to the repository."""
     found = {pattern: sorted(ROOT.glob(pattern)) for pattern in PATTERNS}
     if missing := [pattern for pattern, files in found.items() if not files]:
-        raise SystemExit(f"The wheel cannot be built: there is no {', '.join(missing)}.")
+        raise SystemExit(f"The wheel cannot be built. Missing files: {', '.join(missing)}.")
     return [file.relative_to(ROOT).as_posix() for files in found.values() for file in files if file.is_file()]
 
 
@@ -29,7 +29,7 @@ class WithTemplate(build_py):
             self.copy_file(name, str(target))
 
     def get_source_files(self) -> list[str]:
-        """Return what a source distribution holds."""
+        """Return the files of a source distribution."""
         return [*super().get_source_files(), *template()]
 
 

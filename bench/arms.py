@@ -1,4 +1,4 @@
-"""What the tables of arms share: Group of an encoder on instances, and rows that are printed and kept as they are made."""
+"""Shared parts of the tables of training arms: Group of an encoder on instances, and rows saved as they are computed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def score_group(
 
     Args:
         encoder: of ``load_encoder``.
-        captions: of all instances the positive ones, and the negative ones.
-        images: encoded files, as ``captions``.
+        captions: the positive captions of all instances, and the negative ones.
+        images: encoded files, in the form of ``captions``.
     """
     texts = [encoder.encode_texts(list(side), BATCH) for side in captions]
     pictures = [encoder.encode_images(list(side), BATCH) for side in images]
@@ -31,7 +31,7 @@ def score_group(
 
 
 def write_rows(rows: Iterable[Mapping[str, Any]], out: Path) -> None:
-    """Print each row of a table as it comes, keep those so far as CSV, and print the table."""
+    """Print each row of a table as it comes, save the rows so far as CSV, and print the table."""
     out.parent.mkdir(parents=True, exist_ok=True)
     written_rows: list[Mapping[str, Any]] = []
     for row in rows:

@@ -1,25 +1,30 @@
-"""From which strength the audit finds a planted shortcut, and how often it cries wolf: `python bench/audit_power.py`.
+"""Measure the power and false alarms of the audit on planted shortcuts: `python bench/audit_power.py`.
 
-A clean data set is two texts per image, drawn alike, with a coin to say which of them is the negative. They
-differ in a word, in length, in the final stop and in the order of two adjectives. A shortcut of strength s:
-on a share s of the rows, in place of the coin, the text with a certain property is the negative. The texts
-stay what they are, so nothing but the labels can tell.
+A clean data set has two texts per image from the same distribution, and a coin decides which one is the
+negative. They differ in a word, in length, in the final stop and in the order of two adjectives. With a
+shortcut of strength s, the coin is replaced on a share s of the rows: the text with a certain property is the
+negative. The texts are unchanged, so only the labels can reveal the shortcut.
 
-Beside the audit's best blind attacker stands an ideal one, who knows the property and need not learn it. It is
-right on (1 + s) / 2 of the rows, and no attacker can do better. By the normal approximation, the 95 % interval of
-its accuracy is above one half with probability Φ((s √n − z) / √(1 − s²)), z = 1.96: where that is small, there is
-not enough in the rows for anyone. The audit's intervals are wider (`statistics.variance_factor`), since it has
-to learn; in brackets is the ideal attacker's share with intervals as wide as those.
+An ideal attacker serves as a reference. It knows the property and need not learn it. It is right on (1 + s) /
+2 of the rows, and no attacker can do better. By the normal approximation, the 95 % interval of its accuracy
+is above one half with probability Φ((s √n − z) / √(1 − s²)), z = 1.96. If that is small, the rows hold too
+little information for any attacker. The audit's intervals are wider (`stats.variance_factor`), since it has
+to learn. The value in brackets is the ideal attacker's share with intervals of that width.
 
-Printed are, per kind and strength, the share of seeds in which the attacker raises an alarm (by its interval: the
-lower end is above one half; by its test: p < 0.05), its mean accuracy, and the spread of its accuracy over seeds as
-a multiple of that of independent guesses. Goals: a clean set raises no alarm in 95 % of seeds, and a shortcut that
-the ideal attacker finds in 99 % of seeds is found in 80 %. A goal is missed where the share is further from it than
-two standard errors of the simulation; then the exit code is 1. It takes about three minutes on two cores.
+Printed for each kind and strength:
 
-With `--gates` it prints instead, at once, what the rule of acceptance (`caramel.utils.acceptance`) makes of independent rows: up to
-which accuracy a set is accepted, from which it is refused (which was all that stopped one before), and how often a set
-whose attacker is at chance is accepted.
+- the share of seeds in which the attacker raises an alarm, by its interval (lower end above one half) and by
+  its test (p < 0.05);
+- its mean accuracy;
+- the spread of its accuracy over seeds as a multiple of the spread of independent guesses.
+
+Goals: a clean set raises no alarm in 95 % of seeds, and a shortcut that the ideal attacker finds in 99 % of
+seeds is found in 80 %. A goal is missed if the share departs from it by more than two standard errors of the
+simulation; then the exit code is 1. It takes about three minutes on two cores.
+
+With `--gates` it prints instead how the acceptance rule (`caramel.utils.acceptance`) treats independent rows:
+the highest accuracy at which a set is accepted, the lowest at which it is refused, and how often a set whose
+attacker is at chance is accepted.
 """
 
 from __future__ import annotations
@@ -60,7 +65,7 @@ RELATIONS = ("next to", "behind", "under", "above", "near", "in front of", "besi
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the attackers made of one kind of shortcut at one strength."""
+    """Results of the attackers on one kind of shortcut at one strength."""
 
     kind: str
     strength: float
@@ -68,14 +73,14 @@ class Outcome:
     by_interval: float  # share of seeds in which the interval is above one half
     by_test: float  # share of seeds with p < 0.05
     accuracy: float  # mean over seeds
-    spread: float  # standard deviation over seeds, as a multiple of that of independent guesses
+    spread: float  # standard deviation over seeds, as a multiple of the one of independent guesses
     ideal_accuracy: float
     ideal_by_interval: float
-    ideal_widened: float  # by an interval as wide as the audit's
+    ideal_widened: float  # with an interval as wide as the audit's
 
     @property
     def missed(self) -> bool:
-        """Whether a goal is missed by more than the simulation's own error."""
+        """Return whether a goal is missed by more than the simulation's own error."""
         if self.strength == 0:
             return 1 - max(self.by_interval, self.by_test) + self._compute_slack(0.95) < 0.95
         return self.ideal_by_interval >= 0.99 and self.by_interval + self._compute_slack(0.8) < 0.8
@@ -93,12 +98,12 @@ class Outcome:
 
 
 def draw_texts(rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return two texts per row that are drawn alike, and which of them has each property.
+    """Return two texts per row from the same distribution, and which of them has each property.
 
     Returns:
         texts: (rows, 2).
-        owner: (rows, kinds), 0 or 1: the text with the word, the longer one, that without a final stop, and
-            that with the colour before the size.
+        owner: (rows, kinds), 0 or 1: the text with the word, the longer text, the text without a final stop,
+            and the text with the colour before the size.
     """
     owner = rng.integers(0, 2, (rows, len(SHORTCUTS)))
     pairs = np.empty((rows, 2), dtype=object)
@@ -115,7 +120,7 @@ def draw_texts(rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndar
 
 
 def draw_planted_rows(shortcut: str, strength: float, *, rows: int, seed: int) -> pd.DataFrame:
-    """Return audit rows with a shortcut on a share ``strength`` of them; 0: a clean set."""
+    """Return audit rows with a shortcut on a share ``strength`` of them; 0 gives a clean set."""
     rng = np.random.default_rng(seed)
     pairs, owner = draw_texts(rows, rng)
     negative = rng.integers(0, 2, rows)
@@ -153,7 +158,7 @@ def compute_ideal_power(strength: float, rows: int, *, factor: float = 1.0) -> f
     Args:
         strength: of the shortcut, in [0, 1).
         rows: of the data set.
-        factor: by which the variance is multiplied that the interval is made from.
+        factor: multiplies the variance behind the interval.
     """
     return NormalDist().cdf((strength * rows**0.5 - Z * factor**0.5) / (1 - strength**2) ** 0.5)
 
@@ -161,7 +166,7 @@ def compute_ideal_power(strength: float, rows: int, *, factor: float = 1.0) -> f
 def summarise_draws(
     shortcut: str, strength: float, rows: int, draws: Iterable[tuple[float, float, float]]
 ) -> Outcome:
-    """Return the shares of the draws of one kind and strength."""
+    """Return the shares over the draws of one kind and strength."""
     accuracy, low, p = np.array(list(draws)).T
     return Outcome(
         shortcut,
@@ -187,7 +192,7 @@ def measure_power(
     first: int = 0,
     strengths: Sequence[float] = STRENGTHS,
 ) -> list[Outcome]:
-    """Return the outcomes of a clean set and of every kind at every strength; the seeds of each are its own."""
+    """Return the outcomes of a clean set and of every kind at every strength, each with its own seeds."""
     cases = [
         ("clean", 0.0, clean_seeds),
         *((shortcut, s, seeds) for shortcut in SHORTCUTS for s in strengths),
@@ -213,9 +218,9 @@ def measure_power(
 
 
 def compute_acceptance_bounds(rows: int, limit: float) -> tuple[float, float, float]:
-    """Return up to which share of hits rows are accepted, from which refused, and how often chance is accepted.
+    """Return the highest accepted and lowest refused share of hits, and how often chance is accepted.
 
-    Half hits count, as ties do; the first is NaN where no share is accepted.
+    Half hits count, as ties do. The first value is NaN if no share is accepted.
     """
     effective = rows / variance_factor(FOLDS)
     shares = np.arange(2 * rows + 1) / (2 * rows)
@@ -230,7 +235,7 @@ def compute_acceptance_bounds(rows: int, limit: float) -> tuple[float, float, fl
 
 
 def print_gates() -> None:
-    """Print the bounds of the rule for some limits and numbers of rows."""
+    """Print the bounds of the acceptance rule for some limits and numbers of rows."""
     click.echo(f"Independent rows, {FOLDS} folds; per cent.\n")
     head = ("limit", "rows", "accepted up to", "refused from", "chance accepted", "rows needed")
     click.echo("".join(f"{name:>17}" for name in head))
@@ -244,18 +249,20 @@ def print_gates() -> None:
 
 
 @click.command()
+@click.option("--gates", is_flag=True, help="Print the bounds of the acceptance rule and exit.")
 @click.option(
-    "--gates", is_flag=True, help="Print what the rule of acceptance makes of so many rows, and end."
+    "--rows", default=600, show_default=True, type=click.IntRange(50), help="Rows of each data set."
 )
-@click.option("--rows", default=600, show_default=True, type=click.IntRange(50), help="Of each data set.")
-@click.option("--seeds", default=40, show_default=True, type=click.IntRange(2), help="Per kind and strength.")
 @click.option(
-    "--clean-seeds", default=100, show_default=True, type=click.IntRange(2), help="Of the clean set."
+    "--seeds", default=40, show_default=True, type=click.IntRange(2), help="Seeds per kind and strength."
+)
+@click.option(
+    "--clean-seeds", default=100, show_default=True, type=click.IntRange(2), help="Seeds for the clean set."
 )
 @click.option("--scorer", "scorers", multiple=True, default=QUICK, show_default=True, help="Blind scorers.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="Processes.")
-@click.option("--seed", default=0, show_default=True, help="The first of all seeds.")
-@click.option("--out", type=click.Path(path_type=Path), help="File for the figures as JSON.")
+@click.option("--seed", default=0, show_default=True, help="First seed.")
+@click.option("--out", type=click.Path(path_type=Path), help="JSON file for the results.")
 def main(
     gates: bool,
     rows: int,
@@ -266,7 +273,7 @@ def main(
     seed: int,
     out: Path | None,
 ) -> None:
-    """Measure from which strength the audit finds planted shortcuts."""
+    """Measure the strength at which the audit finds planted shortcuts."""
     if gates:
         print_gates()
         return

@@ -1,7 +1,7 @@
-"""Time and memory of blind scores of many captions: `python bench/audit_scale.py --rows 1000000`.
+"""Measure time and memory of blind scores of many captions: `python bench/audit_scale.py --rows 1000000`.
 
-Captions are made up: words drawn by Zipf's law from a vocabulary, with the lengths of COCO's captions; each
-negative has one word replaced, or one more. Five rows share an image.
+The captions are artificial: words drawn by Zipf's law from a vocabulary, with the lengths of COCO's captions.
+Each negative has one word replaced or added. Five rows share an image.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCORERS = (
 
 
 def generate_audit_rows(count: int, seed: int) -> pd.DataFrame:
-    """Return audit rows of made-up captions."""
+    """Return audit rows of artificial captions."""
     rng = np.random.default_rng(seed)
     syllables = [a + b for a in "bcdfghklmnprstvz" for b in "aeiou"]
     words = np.array(
@@ -66,14 +66,14 @@ def generate_audit_rows(count: int, seed: int) -> pd.DataFrame:
 
 
 class PeakMemory(threading.Thread):
-    """The most memory that this process and those it started held together, looked at twice a second."""
+    """Peak memory of this process and its child processes together, sampled twice a second."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.bytes, self.done = 0, threading.Event()
 
     def run(self) -> None:
-        """Look until ``done`` is set."""
+        """Sample until ``done`` is set."""
         me = psutil.Process()
         while not self.done.wait(0.5):
             held = 0
@@ -81,7 +81,7 @@ class PeakMemory(threading.Thread):
                 try:
                     held += process.memory_full_info().uss
                 except psutil.Error:
-                    continue  # it has ended
+                    continue  # the process has ended
             self.bytes = max(self.bytes, held)
 
 
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=200_000, help="pairs of a caption and its negative")
     parser.add_argument("--executor", choices=["inline", "ray"], default="ray")
     parser.add_argument(
-        "--scorer", action="append", help="repeatable; all of surface and n-grams if left out"
+        "--scorer", action="append", help="repeatable; default: all surface and n-gram scorers"
     )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

@@ -1,13 +1,19 @@
-"""What blind attackers make of SugarCrepe, SugarCrepe++ and the unrefined pool: `python bench/audit_tasks.py FOLDER`.
+"""Attack SugarCrepe, SugarCrepe++ and the unrefined pool blindly: `python bench/audit_tasks.py FOLDER`.
 
-FOLDER holds `sugarcrepe`, `sugarcrepe_pp` and `sugarcrepe_unrefined`. Each is attacked on each of its tasks, by attackers that
-learn by cross-validation, and by such as learn from each of the others (for SugarCrepe the pool less its own rows is what its
-authors' refinement rejected). `refined` is the pool after the published grid over two small scorers
-(`refine_sugarcrepe.py`): there the rows that the grid rejected teach. Data sets of `--learn-from` teach beside these;
-one of other images and other authors shows what an attacker does that never saw the like.
+FOLDER holds `sugarcrepe`, `sugarcrepe_pp` and `sugarcrepe_unrefined`. Each set is attacked on each of its
+tasks, with two kinds of training data:
 
-Prints a line per task and source: all attackers together with the 95 % interval, their excess over chance, the strongest with
-what it took, and all together by type. With five quick scorers it takes about ten minutes on one core of a busy machine.
+- the set itself, by cross-validation;
+- each of the other sets. For SugarCrepe, the pool without its own rows is what its authors' refinement
+  rejected.
+
+`refined` is the pool after the published grid over two small scorers (`refine_sugarcrepe.py`); the rows that
+the grid rejected serve as its training data. `--learn-from` adds data sets to train on. A set of other images
+and authors shows the result of an attacker that never saw similar data.
+
+Prints a line per task and source: all attackers together with the 95 % interval, their excess over chance,
+the strongest attacker with its seconds, and all together by type. With five quick scorers it takes about ten
+minutes on one core of a busy machine.
 """
 
 from __future__ import annotations
@@ -36,7 +42,7 @@ FOLDS, SEED = 5, 97
 
 @dataclass(frozen=True)
 class AttackSummary:
-    """All attackers together, and the strongest, on one task; shares in [0, 1]."""
+    """Results of all attackers together, and of the strongest, on one task; shares in [0, 1]."""
 
     data_set: str
     rows: int
@@ -64,7 +70,7 @@ class AttackSummary:
 
 
 def summarise_attack(name: str, attack: Attack) -> AttackSummary:
-    """Return the line of an attack."""
+    """Return the summary of an attack."""
     figures, first = attack.figures[BEST], attack.strongest
     overall = figures["overall"]
     return AttackSummary(
@@ -88,7 +94,7 @@ def summarise_attack(name: str, attack: Attack) -> AttackSummary:
 def iter_attack_summaries(
     name: str, rows: pd.DataFrame, sources: list[Source], scorers: tuple[str, ...], seed: int
 ) -> Iterator[AttackSummary]:
-    """Yield the lines of a data set, on each of its tasks and from each source."""
+    """Yield the summaries of a data set, for each of its tasks and each source."""
     for tasks in ((P1_N,), PARAPHRASED)[: 2 if rows["caption2"].notna().any() else 1]:
         for source in (None, *sources):
             for attack in run_attacks(rows, scorers, tasks, folds=FOLDS, seed=seed, source=source):
@@ -98,17 +104,23 @@ def iter_attack_summaries(
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
-    "--set", "names", multiple=True, type=click.Choice([*SETS, REFINED]), help="Repeatable; all if left out."
+    "--set", "names", multiple=True, type=click.Choice([*SETS, REFINED]), help="Repeatable. Default: all."
 )
 @click.option("--scorer", "scorers", multiple=True, default=QUICK, show_default=True, help="Blind scorers.")
 @click.option(
     "--learn-from", "others", multiple=True, type=click.Path(exists=True, path_type=Path), help="Repeatable."
 )
 @click.option(
-    "--rows", type=click.IntRange(100), help="Of each set at most, drawn at random; all if left out."
+    "--rows", type=click.IntRange(100), help="Maximum rows of each set, drawn at random. Default: all."
 )
-@click.option("--seed", default=SEED, show_default=True, type=click.IntRange(0), help="Of folds and draws.")
-@click.option("--out", type=click.Path(path_type=Path), help="File for the figures as JSON.")
+@click.option(
+    "--seed",
+    default=SEED,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Random seed for folds and sampling.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="JSON file for the results.")
 def main(
     folder: Path,
     names: tuple[str, ...],
@@ -124,7 +136,7 @@ def main(
     given = [Source(path.resolve().name, read_rows(path).rows) for path in others]
     lines = []
     for name in names or (*SETS, REFINED):
-        # SugarCrepe is a part of the pool, and has nothing to teach that the pool has not.
+        # SugarCrepe is a part of the pool, so it adds no training data.
         excluded_sets = (name, "sugarcrepe") if name == "sugarcrepe_unrefined" else (name,)
         sources = [*(Source(other, read[other]) for other in SETS if other not in excluded_sets), *given]
         data = read.get(name)

@@ -1,8 +1,9 @@
-"""What a base learns of relations, by what it is trained on and how: `python bench/base_experiments.py`.
+"""Compare what a base learns of relations for different training data and methods: `python bench/base_experiments.py`.
 
-Each arm draws its own training scenes, trains a base with one thing changed, and scores it on the same test instances: for each of
-six subtypes, test captions that say relations and no positions, with a negative by the rules, both pictures rendered. Printed and written as CSV are Group in per cent
-(chance 16.7) by subtype, and processor seconds of the training. `--only NAME` runs some of the arms. An arm takes one to five
+Each arm draws its own training scenes, trains a base with one change, and scores it on the same test
+instances. For each of six subtypes these are test captions with relations and no positions, each with a
+negative by the rules and both images rendered. Printed and written as CSV are Group in per cent (chance 16.7)
+by subtype, and the CPU seconds of the training. `--only NAME` runs some of the arms. An arm takes one to five
 minutes on one core.
 """
 
@@ -37,7 +38,7 @@ from caramel.utils.typed_settings import build_settings
 SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "only_obj")
 PLAIN: dict[str, Any] = {"absolute_positions": 0.0, "group_size": 1}
 JOINT: dict[str, Any] = {"image_steps": 0, "block_size": 1, "batch_size": 256, "steps": 800}
-# Of each arm what its scenes and its training have of their own; all else is as in params.yaml.
+# Changes of each arm in scenes and training; everything else is as in params.yaml.
 ARMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "as before: independent scenes, both towers together": (PLAIN, JOINT),
     "1,600 steps": (PLAIN, {**JOINT, "steps": 1600}),
@@ -56,14 +57,14 @@ ARMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class World:
-    """Pairs of all splits with the images that show them."""
+    """Pairs of all splits and their images."""
 
     pairs: pd.DataFrame
     images: Mapping[str, bytes]
 
 
 def draw_world(settings: Mapping[str, Any], changed: Mapping[str, Any]) -> World:
-    """Return a world drawn by the settings of section ``scenes``, with some of them changed."""
+    """Return a world drawn with the settings of section ``scenes`` and some changes."""
     images: dict[str, bytes] = {}
 
     def save_image(image_id: str, data: bytes, path: str, **row: Any) -> None:
@@ -79,7 +80,7 @@ def draw_world(settings: Mapping[str, Any], changed: Mapping[str, Any]) -> World
 
 
 def make_instances(pairs: pd.DataFrame, number: int, seed: int) -> pd.DataFrame:
-    """Return test instances, at most ``number`` of each subtype: captions c0, c1 and encoded pictures i0, i1."""
+    """Return at most ``number`` test instances of each subtype: captions c0, c1 and encoded images i0, i1."""
     tested = list_split_compounds(pairs)[1]
     test = pairs[pairs["split"] == "test"]
     rows = []
@@ -151,10 +152,10 @@ def run_arm(name: str, instances: pd.DataFrame, config: Any, seed: int) -> dict[
 
 
 @click.command()
-@click.option("--only", multiple=True, help="Arms to run, by a part of their names; all if not given.")
-@click.option("--seeds", default=1, show_default=True, help="Bases of each arm.")
+@click.option("--only", multiple=True, help="Arms to run, by a part of their names. Default: all.")
+@click.option("--seeds", default=1, show_default=True, help="Number of bases per arm.")
 @click.option(
-    "--instances", "number", default=250, show_default=True, help="Test instances of each subtype, at most."
+    "--instances", "number", default=250, show_default=True, help="Maximum test instances of each subtype."
 )
 @click.option(
     "--out", default="work/base_experiments.csv", show_default=True, type=click.Path(path_type=Path)

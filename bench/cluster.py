@@ -1,13 +1,13 @@
-"""How fast a cluster without a shared disk is, and what a lost host costs: `python bench/cluster.py`.
+"""Measure the speed of a cluster without a shared disk, and the cost of a lost host: `python bench/cluster.py`.
 
-Hosts are namespaces of this machine, each with a network address, a disk, a home and shared memory of its own, and one
-processor for work (tests/support/hosts.py; needs root). The first drives and does no work. Printed are
+Hosts are namespaces of this machine. Each has its own network address, disk, home and shared memory, and one
+CPU core for work (tests/support/hosts.py; needs root). The first is the driver and does no work. Printed are
 
-    how much faster two hosts are than one, for twelve shards that take a processor ten to twenty seconds each: workers
-        start in some five seconds, which counts;
-    how much longer shorter shards take when a host is killed in their middle, and when one is cut off for good.
+- the speedup of two hosts over one for twelve shards of ten to twenty CPU seconds each, including the start
+  of the workers, which takes about five seconds;
+- the extra time of shorter shards if a host is killed half-way, and if one is cut off for good.
 
-What stages make on such a cluster is compared by `make chaos-hosts`. Six minutes on two cores that have nothing else to do.
+`make chaos-hosts` compares the results of stages on such a cluster. It takes six minutes on two idle cores.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from hosts import PORT, Hosts, cluster, wait_for
 
-LONG, SHORT = 20.0, 4.0  # seconds of a slow processor that a shard takes
+LONG, SHORT = 20.0, 4.0  # seconds of a shard on a slow CPU
 SHARED = {"RAY_ADDRESS": f"10.83.0.1:{PORT}"}
 
 
 def time_shards(
     hosts: Hosts, shard_seconds: float, disturb: Callable[[], None] = lambda: None
 ) -> tuple[float, str]:
-    """Return seconds and hashes of the results of shards of ``each`` seconds, disturbed when work has begun."""
+    """Return seconds and result hashes of shards of ``each`` seconds, with a disturbance after work has begun."""
     hosts[0].run(["rm", "-rf", "work-ray"])
     process = hosts[0].start(["python", "-m", "host_work", "grind", str(shard_seconds), "ray"], **SHARED)
-    time.sleep(12)  # Ray is joined, and work has begun
+    time.sleep(12)  # by then Ray has started and work has begun
     disturb()
     output, _ = process.communicate(timeout=600)
     assert process.returncode == 0, output
@@ -42,9 +42,9 @@ def time_shards(
 
 
 def measure_cluster() -> None:
-    """Print what a second host is worth, and what one that is lost costs."""
+    """Print the speedup of a second host, and the cost of a lost one."""
     with cluster(2, cpus={0: 0}) as hosts:
-        time_shards(hosts, SHORT)  # caramel is sent to the hosts once
+        time_shards(hosts, SHORT)  # sends caramel to the hosts once
         one, expected = time_shards(hosts, LONG)
     with cluster(3, cpus={0: 0}) as hosts:
         time_shards(hosts, SHORT)

@@ -1,7 +1,8 @@
-"""Speed and memory of `caramel crepe index`, for "The corpus index at a million captions" in docs/results.md.
+"""Measure speed and memory of `caramel crepe index`, for "The corpus index at a million captions" in docs/results.md.
 
-`python bench/corpus_index.py OUT --captions 1000000` writes captions of the word lists' vocabulary, counts their atoms and
-compounds, and prints seconds, the most memory of the process that cuts and merges, and that of Ray's workers.
+`python bench/corpus_index.py OUT --captions 1000000` writes captions with the word lists' vocabulary, counts
+their atoms and compounds, and prints the seconds and the peak memory of the main process and of Ray's
+workers.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ def list_atoms() -> list[Atom]:
 
 
 def measure_peak_memory() -> int:
-    """Return the most memory of this process in MiB."""
+    """Return the peak memory of this process in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 class WorkerMemoryMonitor(threading.Thread):
-    """Looks again and again how much memory Ray's workers hold: what is their own (USS), in MiB."""
+    """Samples the memory of Ray's workers: their private memory (USS), in MiB."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -62,11 +63,11 @@ class WorkerMemoryMonitor(threading.Thread):
             0,
             0,
             0,
-        )  # the most of one, of all together, and how many there were then
+        )  # maximum of one worker and of all together, and the number of workers at that time
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Look until ``stop``."""
+        """Sample until ``stop``."""
         while not self._ended.wait(0.25):
             held = [
                 self._read_uss(p) for p in psutil.Process().children(recursive=True) if self._is_worker(p)
@@ -76,7 +77,7 @@ class WorkerMemoryMonitor(threading.Thread):
                 self.all, self.number = sum(held), len(held)
 
     def stop(self) -> None:
-        """End it."""
+        """Stop sampling."""
         self._ended.set()
         self.join()
 

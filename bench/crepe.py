@@ -1,11 +1,11 @@
-"""CREPE on the embedded world: the figures of docs/results.md.
+"""Run CREPE on the embedded world, for the figures of docs/results.md.
 
-`python bench/crepe.py OUT --seeds 1 2 3` does all of it, by seed; a base that is there is not trained again:
+`python bench/crepe.py OUT --seeds 1 2 3` runs all steps for each seed; an existing base is not trained again:
 
-    train     scenes of 2 to 5 objects on a 4 × 4 grid without some compounds, a noun and a colour; a CLIP from nothing on
-              captions of up to 6 atoms
-    release   CREPE's two sets of other scenes, where all may stand, in the released form
-    score     what `caramel eval` makes of them, of two models: the seed's own, and the next seed's, which had other words and
+    train     draws scenes of 2 to 5 objects on a 4 × 4 grid, without some compounds, a noun and a colour, and trains a
+              CLIP from scratch on captions of up to 6 atoms
+    release   writes CREPE's two sets from other scenes without these restrictions, in the released form
+    score     runs `caramel eval` on them for two models: the seed's own, and the next seed's, which had other words and
               compounds held out
 
 `python bench/crepe_figures.py OUT --seeds 1 2 3` prints the tables and draws the curves.
@@ -50,17 +50,15 @@ from caramel.sources.world.grammar import PREPOSITION
 from caramel.sources.world.scenes import COLOURS, INVERSE, NOUNS, Scene
 
 TRAIN, VAL = 16_000, 512  # scenes
-TEST = 400  # scenes of the set on productivity
+TEST = 400  # scenes of the productivity set
 REGIONS, PER_SCENE = (
     1_600,
     6,
-)  # scenes of the set on systematicity, of which those are the first, and walks through each
-IMAGES_PER_COMPOUND = (
-    10  # of one compound at the most: the world has few compounds, and many pictures of each
-)
+)  # scenes of the systematicity set, which include these, and walks through each
+IMAGES_PER_COMPOUND = 10  # per compound at most: the world has few compounds, and many images of each
 OBJECTS = (2, 3, 4, 5)
-CAPTION_ATOMS = (1, 2, 3, 4, 5, 6)  # atoms of a caption of train
-COLOUR_SHARE, RELATION_SHARE = 0.12, 0.06  # shares of compounds that train never shows
+CAPTION_ATOMS = (1, 2, 3, 4, 5, 6)  # atoms of training captions
+COLOUR_SHARE, RELATION_SHARE = 0.12, 0.06  # shares of compounds held out from training
 CLIP = {
     "embed_dim": 128,
     "quick_gelu": False,
@@ -71,7 +69,7 @@ CLIP = {
 
 
 def choose_held_out(seed: int) -> tuple[list[str], frozenset[Compound]]:
-    """Return the words that train shows, and the compounds of them that it does not."""
+    """Return the words in training, and the compounds of them that are held out."""
     rng = np.random.default_rng([seed, 0])
     unseen = {NOUNS[int(rng.integers(len(NOUNS)))], COLOURS[int(rng.integers(len(COLOURS)))]}
     words = [word for word in (*NOUNS, *COLOURS) if word not in unseen]
@@ -90,14 +88,14 @@ def choose_held_out(seed: int) -> tuple[list[str], frozenset[Compound]]:
 
 
 def render_jpeg(scene: Scene, rng: np.random.Generator) -> bytes:
-    """Return the picture of a scene as a JPEG."""
+    """Return the image of a scene as a JPEG."""
     buffer = io.BytesIO()
     Image.fromarray(draw_tiled_image(scene, rng)).save(buffer, "JPEG", quality=95, subsampling=0)
     return buffer.getvalue()
 
 
 def build_training_pairs(seed: int) -> tuple[pd.DataFrame, dict[str, bytes]]:
-    """Return table ``pairs`` of train and val, and the pictures."""
+    """Return table ``pairs`` of train and val, and the images."""
     words, without = choose_held_out(seed)
     rows, images = [], {}
     for number, (split, count) in enumerate({"train": TRAIN, "val": VAL}.items(), 1):
@@ -146,7 +144,7 @@ def train_base(out: Path, seed: int, steps: int) -> None:
 
 
 def write_benchmarks(out: Path, seed: int) -> None:
-    """Write both of CREPE's sets of other scenes, in which all words and compounds may stand, and their pictures."""
+    """Write both of CREPE's sets, from other scenes with all words and compounds, and their images."""
     words, folder = WorldThesaurus(), out / "images" / "VG_100K"
     folder.mkdir(parents=True, exist_ok=True)
     whole: dict[str, SceneGraph] = {}
@@ -155,7 +153,7 @@ def write_benchmarks(out: Path, seed: int) -> None:
         rng = np.random.default_rng([seed, 3, index])
         scene = sample_grid_scene(rng, int(rng.choice(OBJECTS[1:])))
         (folder / f"{index}.jpg").write_bytes(render_jpeg(scene, rng))
-        graph = build_graph(scene)  # crops are the whole picture: the model was trained on whole ones
+        graph = build_graph(scene)  # crops are whole images, because the model was trained on whole images
         boxed = replace(graph, nodes=tuple(replace(n, box=(0, 0, PIXELS, PIXELS)) for n in graph.nodes))
         whole[str(index)] = boxed
         annotated_images.append(ImageGraph(str(index), PIXELS, PIXELS, select_pair_relations(boxed, rng)))
@@ -207,7 +205,7 @@ def write_benchmarks(out: Path, seed: int) -> None:
 
 
 def score_models(out: Path, other: Path) -> None:
-    """Score a seed's base and another one's by `caramel eval` on what was written."""
+    """Score a seed's base and another one's on the written sets with `caramel eval`."""
     command = ["caramel", "eval", "--data", str(out / "data"), "--images", str(out / "images")]
     for name, base in {"own": out / "base", "other": other / "base"}.items():
         command += ["--model", f"{name}=open_clip:{base}"]

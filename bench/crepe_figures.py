@@ -1,7 +1,8 @@
-"""The tables and the image of "CREPE on the world" in docs/results.md, out of what `bench/crepe.py` keeps.
+"""Build the tables and the image of "CREPE on the world" in docs/results.md from the results of `bench/crepe.py`.
 
-`python bench/crepe_figures.py OUT --seeds 1 2 3` prints them in Markdown and writes docs/pictures/crepe.png. Recall at 1 in
-per cent: mean over the seeds, with Student's 95 % interval.
+`python bench/crepe_figures.py OUT --seeds 1 2 3` prints the tables in Markdown and writes
+docs/pictures/crepe.png. The metric is recall at 1 in per cent: mean over the seeds, with Student's 95 %
+interval.
 """
 
 from __future__ import annotations
@@ -18,8 +19,13 @@ from matplotlib.figure import Figure
 from caramel.utils.stats import summarise_seeds
 
 SPLITS = {"sc": "seen compounds", "uc": "unseen compounds", "ua": "unseen atoms"}
-SETS = {"atom": 1 / 5, "comp": 1 / 7, "both": 1 / 11}  # of systematicity -> what a draw reaches
-FOILS = {"atom": 1 / 6, "swap": 1 / 6, "negate": 1 / 6, "all_types": 1 / 16}  # of productivity
+SETS = {"atom": 1 / 5, "comp": 1 / 7, "both": 1 / 11}  # systematicity: type of negative -> chance
+FOILS = {
+    "atom": 1 / 6,
+    "swap": 1 / 6,
+    "negate": 1 / 6,
+    "all_types": 1 / 16,
+}  # productivity: type of negative -> chance
 COMPLEXITIES = range(4, 13)
 FIGURE_PATH = Path("docs/pictures/crepe.png")
 
@@ -39,7 +45,7 @@ def format_interval(values: pd.Series, sign: str = "") -> str:
 
 
 def format_systematicity(recall_table: pd.DataFrame) -> str:
-    """Return the table by split and negatives: the seed's own model, the other, and what the own one has more."""
+    """Return the table by split and negatives: the seed's own model, the other, and their difference."""
     lines = ["| split | negatives | own | other | own − other | captions |", "|---|---|---|---|---|---|"]
     for split in SPLITS:
         for negative_type in SETS:
@@ -54,7 +60,7 @@ def format_systematicity(recall_table: pd.DataFrame) -> str:
 
 
 def format_split_gaps(recall_table: pd.DataFrame) -> str:
-    """Return what the other splits have more than seen compounds, of either model, and what of it is the own one's alone."""
+    """Return the gaps of the other splits to seen compounds for both models, and the difference of these gaps."""
     lines = ["| from sc to | negatives | own | other | own − other |", "|---|---|---|---|---|"]
     for split in ("uc", "ua"):
         for negative_type in SETS:
@@ -83,7 +89,7 @@ def format_productivity(recall_table: pd.DataFrame, model: str) -> str:
 
 
 def plot_recalls(recall_table: pd.DataFrame, path: Path) -> None:
-    """Draw recall by split and by complexity, of the seeds' own models; dotted: what a draw reaches."""
+    """Draw recall by split and by complexity for the seeds' own models; dotted lines mark chance."""
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[2, 3], sharey=True)
     for shift, (negative_type, chance) in enumerate(SETS.items()):
@@ -118,7 +124,7 @@ def plot_recalls(recall_table: pd.DataFrame, path: Path) -> None:
 def _plot_curve(
     axis: Axes, recall_table: pd.DataFrame, subsets: Sequence[str], name: str, chance: float, shift: float
 ) -> None:
-    """Draw one line with its intervals, and what a draw reaches, in one colour."""
+    """Draw one line with its intervals and its chance level in one colour."""
     positions = [k for k, subset in enumerate(subsets) if ("value", "own", subset) in recall_table.columns]
     of = [summarise_seeds(recall_table["value", "own", subsets[k]].to_numpy(float)) for k in positions]
     half = [s.mean - s.low for s in of]

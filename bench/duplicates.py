@@ -1,6 +1,7 @@
-"""Runs of equal lines in two places of the source: what should be shared code.
+"""Find runs of equal lines in two places of the source, which should be shared code.
 
-Lines are compared stripped, without blank lines, comments, imports and docstrings. Of overlapping finds the longest is reported.
+Lines are compared stripped, without blank lines, comments, imports and docstrings. Of overlapping matches the
+longest is reported.
 
     python bench/duplicates.py
     python bench/duplicates.py src/caramel/blind --most 8
@@ -30,7 +31,7 @@ class Line(NamedTuple):
 
 
 class Duplicate(NamedTuple):
-    """Two places with the same lines: path and first and last number of each, and how many lines of code are equal."""
+    """Two places with equal lines: path, first and last line number of each, and the number of equal code lines."""
 
     first: str
     second: str
@@ -38,7 +39,7 @@ class Duplicate(NamedTuple):
 
 
 def read_lines(path: Path) -> list[Line]:
-    """Return the lines of code of a file, stripped, without comments, imports and docstrings.
+    """Return the code lines of a file, stripped, without comments, imports and docstrings.
 
     Raises:
         SyntaxError: it is not Python.
@@ -60,7 +61,7 @@ def read_lines(path: Path) -> list[Line]:
 
 
 def _find_left_out(tree: ast.Module) -> set[int]:
-    """Return the numbers of the lines of imports and docstrings."""
+    """Return the line numbers of imports and docstrings."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     nodes: list[ast.stmt] = []
     for node in ast.walk(tree):
@@ -89,7 +90,7 @@ def find_duplicates(files: Sequence[Path], most: int) -> list[Duplicate]:
     duplicates = []
     for (one, i), (other, j) in sorted(matches):
         if ((one, i - 1), (other, j - 1)) in matches:
-            continue  # not where the run begins
+            continue  # not the beginning of the run
         length = size
         while ((one, i + length - most), (other, j + length - most)) in matches:
             length += 1
@@ -108,7 +109,7 @@ def list_files(paths: Iterable[Path]) -> list[Path]:
 
 @click.command(help=__doc__)
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
-@click.option("--most", default=12, show_default=True, help="Equal lines that are allowed.")
+@click.option("--most", default=12, show_default=True, help="Largest allowed number of equal lines.")
 def main(paths: tuple[Path, ...], most: int) -> None:
     """Print the duplicates; exit with code 1 if there is one."""
     duplicates = find_duplicates(list_files(paths or map(Path, FOLDERS)), most)

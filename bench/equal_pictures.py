@@ -1,10 +1,13 @@
-"""How often the perceptual hash of the gate on the benchmark is wrong: `python bench/equal_pictures.py [--folder PHOTOS]`.
+"""Measure the errors of the benchmark gate's perceptual hash: `python bench/equal_pictures.py [--folder PHOTOS]`.
 
-Two tables. Different pictures: how many pairs of them are taken for one picture, false alarms. And one picture after a change:
-how often it is taken for itself. Pictures are those of the embedded world, which the gate does not compare so; noise and
-covering discs with the spectrum of photographs (Field 1987; Lee, Mumford & Huang 2001); bright skies over dark ground, which
-are more alike, and single blocks on a slope, which are most; windows of the two photographs that scikit-learn brings; and
-those of a folder, if one is named.
+Prints two tables. The first counts false alarms: pairs of different images that are taken for the same image.
+The second gives the share of changed images that are recognised. The images are
+
+- scenes of the embedded world, which the gate does not compare by hash;
+- noise and covering discs with the spectrum of photographs (Field 1987; Lee, Mumford & Huang 2001);
+- bright skies over dark ground, which are more alike, and single blocks on a slope, which are most alike;
+- windows of scikit-learn's two photographs;
+- images of a folder, if one is given.
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ from caramel.sources.world.drawing import draw_scene
 from caramel.sources.world.scenes import sample_scene
 
 SIDE = 256
-WINDOW, STEP = 160, 80  # of the sample photographs, in pixels: windows overlap by half at most
-CHANGED = 200  # pictures of each kind that are changed
+WINDOW, STEP = 160, 80  # of the sample photographs, in pixels; windows overlap by half at most
+CHANGED = 200  # images of each kind that are changed
 _FREQUENCY = np.hypot(np.fft.fftfreq(SIDE)[:, None], np.fft.fftfreq(SIDE)[None])
 _FREQUENCY[0, 0] = 1.0
 Pixels = npt.NDArray[np.uint8]
@@ -43,7 +46,7 @@ def noise(rng: np.random.Generator) -> Pixels:
 
 
 def discs(rng: np.random.Generator) -> Pixels:
-    """Return discs of all sizes, each of one colour, that cover each other."""
+    """Return overlapping discs of all sizes, each of one colour."""
     y, x = np.mgrid[:SIDE, :SIDE]
     image, free = np.zeros((SIDE, SIDE, 3), np.uint8), np.ones((SIDE, SIDE), bool)
     while free.any():
@@ -56,7 +59,7 @@ def discs(rng: np.random.Generator) -> Pixels:
 
 
 def outdoors(rng: np.random.Generator) -> Pixels:
-    """Return a bright, even sky over a dark ground of more contrast."""
+    """Return a bright, even sky over a dark ground with more contrast."""
     ground = np.arange(SIDE)[:, None, None] > rng.integers(SIDE // 3, 2 * SIDE // 3)
     texture = noise(rng).astype(np.float64) - 120
     return np.clip(np.where(ground, 80 + 0.7 * texture, 200 + 0.15 * texture), 0, 255).astype(np.uint8)
@@ -76,7 +79,7 @@ def world(rng: np.random.Generator) -> Pixels:
 
 
 def iter_windows() -> Iterator[Image.Image]:
-    """Yield parts of the sample photographs."""
+    """Yield windows of the sample photographs."""
     for photograph in map(Image.fromarray, load_sample_images().images):
         for top in range(0, photograph.height - WINDOW + 1, STEP):
             for left in range(0, photograph.width - WINDOW + 1, STEP):
@@ -84,20 +87,20 @@ def iter_windows() -> Iterator[Image.Image]:
 
 
 def apply_encoding(picture: Image.Image, form: str, **settings: int) -> Image.Image:
-    """Return a picture as it comes out of an encoded file."""
+    """Return an image after encoding and decoding."""
     stream = io.BytesIO()
     picture.save(stream, form, **settings)
     return decode_image(stream.getvalue(), form)
 
 
 def scale_image(picture: Image.Image, factor: float) -> Image.Image:
-    """Return a picture with sides of that times the length."""
+    """Return an image with its sides scaled by a factor."""
     size = max(1, round(factor * picture.width)), max(1, round(factor * picture.height))
     return picture.resize(size, Image.Resampling.BICUBIC)
 
 
 def crop_image(picture: Image.Image, share: float) -> Image.Image:
-    """Return a picture without a share of its width and height, half of it at each side."""
+    """Return an image without a share of its width and height, half of it at each side."""
     x, y = share * picture.width / 2, share * picture.height / 2
     return picture.crop((round(x), round(y), round(picture.width - x), round(picture.height - y)))
 
@@ -128,7 +131,7 @@ def unpack_hash(hashed: bytes) -> npt.NDArray[np.bool_]:
 
 
 def count_differing_bits(hashes: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return in how many bits each two of n hashes differ, shape (n (n - 1) / 2,)."""
+    """Return the number of differing bits of each pair of n hashes, shape (n (n - 1) / 2,)."""
     rows = (hashes[n + 1 :] ^ hashes[n] for n in range(len(hashes) - 1))
     return np.concatenate([np.zeros(0, np.int64), *(row.sum(1) for row in rows)])
 
@@ -142,7 +145,7 @@ def iter_photographs(folder: Path, most: int) -> Iterator[Image.Image]:
 
 
 def measure_hashes(pictures: Iterator[Image.Image]) -> tuple[list[object], list[str]]:
-    """Return a row of the first table, on two different pictures, and a column of the second, on one that is changed."""
+    """Return a row of the first table (different images) and a column of the second (changed images)."""
     hashed: list[npt.NDArray[np.bool_]] = []
     changed: dict[str, list[float]] = {name: [] for name in CHANGES}
     without = 0
@@ -164,7 +167,7 @@ def measure_hashes(pictures: Iterator[Image.Image]) -> tuple[list[object], list[
 
 
 @click.command(epilog="Example: python bench/equal_pictures.py --images 2000 --folder val2017")
-@click.option("--images", default=1000, show_default=True, help="Pictures of each kind.")
+@click.option("--images", default=1000, show_default=True, help="Images of each kind.")
 @click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Photographs.")
 def main(images: int, folder: Path | None) -> None:
     """Print the two tables."""
@@ -177,13 +180,13 @@ def main(images: int, folder: Path | None) -> None:
         {} if folder is None else {folder.name: iter_photographs(folder, images)}
     )
     results = {source: measure_hashes(pictures) for source, pictures in sources.items()}
-    columns = ["pictures", "without hash", "pairs", "least bits apart", "false alarms", "share"]
+    columns = ["images", "without hash", "pairs", "least differing bits", "false alarms", "share"]
     print(
-        f"Two pictures are taken for one where at most {MAX_HAMMING_DISTANCE} of 255 bits differ.\n\nDifferent ones:"
+        f"Two images count as the same if at most {MAX_HAMMING_DISTANCE} of 255 bits differ.\n\nDifferent images:"
     )
     alarms = {source: row for source, (row, _) in results.items()}
     print(pd.DataFrame.from_dict(alarms, "index", columns=columns).to_string())
-    print("\nOne picture and what became of it: share that is found (median of the bits that differ)")
+    print("\nChanged images: share that is recognised (median of the differing bits)")
     print(
         pd.DataFrame(
             {source: column for source, (_, column) in results.items()}, index=list(CHANGES)

@@ -1,9 +1,9 @@
-"""Speed, encodes and memory of `caramel eval` on SugarCrepe's captions: `make bench-eval`.
+"""Measure speed, encoder calls and memory of `caramel eval` on SugarCrepe's captions: `make bench-eval`.
 
-The captions are the real ones, under real file names; the images are drawn here, and the model is open_clip's
-ViT-B/32 with random weights: neither changes how long anything takes. Against it stands scoring one instance
-at a time, as the benchmark's own evaluator does: decode the image, encode it, encode both captions at the
-full context length, compare.
+The captions are the real ones, under real file names. The images are drawn here, and the model is open_clip's
+ViT-B/32 with random weights; neither changes the timings. The reference scores one instance at a time, like
+the benchmark's own evaluator: decode the image, encode it, encode both captions at the full context length,
+compare.
 
 Prints one JSON object. Nothing is downloaded. On two cores it takes about ten minutes.
 """
@@ -38,7 +38,7 @@ SIZE = (640, 480)  # pixels, the most frequent size of COCO's images
 
 
 def write_images(names: list[str], folder: Path, size: tuple[int, int]) -> None:
-    """Write a JPEG of each name: shapes on noise, so that no two are alike and files have natural sizes."""
+    """Write a JPEG for each name: shapes on noise, all different and with natural file sizes."""
     folder.mkdir(parents=True, exist_ok=True)
 
     def write_image(numbered: tuple[int, str]) -> None:
@@ -79,7 +79,7 @@ class ForwardTimer:
 
     @contextmanager
     def watch_model(self, spec: str, device: str, precision: str) -> Iterator[None]:
-        """Watch the opened model for the block's time."""
+        """Time the opened model's forward passes inside the block."""
         from caramel.models.specs import open_model
 
         encoder: Any = open_model(spec, device, precision)
@@ -88,14 +88,14 @@ class ForwardTimer:
         try:
             yield
         finally:
-            del encoder._embed_pixels, encoder._embed_tokens  # the class's own are found again
+            del encoder._embed_pixels, encoder._embed_tokens  # uncovers the class's own methods again
 
     def _time_calls(self, function: Callable[..., Any], counter: str) -> Callable[..., Any]:
         def run_timed(rows: Any, *rest: Any, **named: Any) -> Any:
             start = time.perf_counter()
             out = function(rows, *rest, **named)
             if out.is_cuda:
-                out = out.cpu()  # which waits for it
+                out = out.cpu()  # waits for the result
             self.seconds += time.perf_counter() - start
             setattr(self, counter, getattr(self, counter) + len(rows))
             return out
@@ -106,7 +106,7 @@ class ForwardTimer:
 def score_batched(
     task: Comparisons, spec: str, store: Path, device: str = "cpu", precision: str = "fp32"
 ) -> tuple[Any, dict[str, Any]]:
-    """Return the similarities of the task, and what it took: images are checked, then all is scored."""
+    """Return the similarities of the task and their costs: images are checked, then everything is scored."""
     watch = ForwardTimer()
     with watch.watch_model(spec, device, precision):
         start = time.perf_counter()
@@ -127,7 +127,7 @@ def score_batched(
 
 
 def score_one_by_one(task: Comparisons, spec: str) -> tuple[list[bool], float]:
-    """Return the verdict of each instance and the seconds: one at a time, nothing shared."""
+    """Return the verdict of each instance and the seconds, scored one at a time with nothing shared."""
     import torch
 
     from caramel.models.specs import open_model
@@ -154,13 +154,13 @@ def score_one_by_one(task: Comparisons, spec: str) -> tuple[list[bool], float]:
 
 
 def sample_images(task: Comparisons, images: int) -> Comparisons:
-    """Return the instances of some of the images, so that they share images as all instances do."""
+    """Return the instances of a sample of images, so that they share images as in the whole set."""
     chosen = np.random.default_rng(0).choice(len(task.images), images, replace=False)
     return Comparisons(task.rows[task.rows["image"].isin(chosen)].reset_index(drop=True), task.images)
 
 
 def drop_unused_images(task: Comparisons) -> Comparisons:
-    """Return the task with the images that its rows name, and no others."""
+    """Return the task with only the images that its rows use."""
     indices = sorted(set(task.rows["image"]))
     moved = task.rows["image"].map({old: new for new, old in enumerate(indices)})
     return Comparisons(task.rows.assign(image=moved), [task.images[i] for i in indices])
@@ -226,9 +226,9 @@ def save_small_checkpoint(folder: Path) -> str:
 @click.option(
     "--slow-images", default=78, show_default=True, help="Images whose instances are scored one by one."
 )
-@click.option("--skip-full", is_flag=True, help="Leave out the run over all instances.")
+@click.option("--skip-full", is_flag=True, help="Skip the run over all instances.")
 def main(captions: Path | None, work: Path, model: str, slow_images: int, skip_full: bool) -> None:
-    """Measure `caramel eval` against one instance at a time; see the module's docstring."""
+    """Compare `caramel eval` with scoring one instance at a time; see the module's docstring."""
     from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
 
     be_quiet()

@@ -1,9 +1,10 @@
-"""What each arm of fine-tuning teaches, by subtype, and what its trainings cost: `python bench/finetune_arms.py`.
+"""Measure what each fine-tuning arm gains by subtype, and its training cost: `python bench/finetune_arms.py`.
 
-Needs the stages up to `assemble`. Each arm is trained by the settings of section `finetune`, `--set KEY=VALUE` changed, and scored
-on the instances of a split: Group in per cent by subtype (chance 16.7), its course on val, and
-the processor seconds of one training. By default the split is val: what settings are chosen by is no test instance.
-For another draw of the world run the stages with other seeds in another folder, and name it by `--data`.
+Needs the stages up to `assemble`. Each arm is trained with the settings of section `finetune`, changed by
+`--set KEY=VALUE`, and scored on the instances of a split. Printed are Group in per cent by subtype (chance
+16.7), its curve on val, and the CPU seconds of one training. The default split is val, because settings must
+not be chosen on test instances. For another draw of the world, run the stages with other seeds in another
+folder and pass it as `--data`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ FORMS = ("instances", "instances_source")
 
 
 def compute_group(folder: Path, instances: pd.DataFrame, pictures: Mapping[str, bytes]) -> pd.Series[float]:
-    """Return Group in per cent by subtype, and over all that are not *add*, of a checkpoint folder."""
+    """Return a checkpoint's Group in per cent by subtype, and over all except *add*."""
     encoder = load_encoder(str(folder), device="cpu", precision="fp32", name="arm")
     captions = [instances[column] for column in ("caption", "negative_caption")]
     images = [[pictures[name] for name in instances[column]] for column in ("image_id", "negative_image_id")]
@@ -48,7 +49,7 @@ def compute_group(folder: Path, instances: pd.DataFrame, pictures: Mapping[str, 
 
 
 def score_checkpoint(folder: Path, data: Path, split: str) -> dict[str, Any]:
-    """Return ``compute_group`` of both forms of the benchmark, the second by ``without_add`` alone."""
+    """Return ``compute_group`` for both forms of the benchmark; for the second form only ``without_add``."""
     index = data / "assemble/images.parquet"
     pictures = ImageStore(index, read_table(IMAGES, index))
     group_by_form = {}
@@ -83,8 +84,8 @@ def run_arm(variant: str, seed: int, data: Path, settings: dict[str, Any], split
 
 @click.command()
 @click.option("--data", default="data", show_default=True, type=click.Path(path_type=Path))
-@click.option("--only", multiple=True, help="Arms; all if not given.")
-@click.option("--seeds", default=1, show_default=True, help="Trainings of each arm.")
+@click.option("--only", multiple=True, help="Arms. Default: all.")
+@click.option("--seeds", default=1, show_default=True, help="Number of trainings per arm.")
 @click.option("--split", default="val", show_default=True)
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A setting, as JSON.")
 @click.option("--out", default="work/finetune_arms.csv", show_default=True, type=click.Path(path_type=Path))

@@ -1,12 +1,12 @@
-"""SugarCrepe++ fine-tuned on 40 % of itself, tested on the other 60 %, full and by LoRA: Dumpala et al. 2024, E.3.
+"""Fine-tune on 40 % of SugarCrepe++ and test on the other 60 %, full and with LoRA: Dumpala et al. 2024, E.3.
 
     python bench/forty_sixty.py tune --data sugarcrepe_pp/ --images coco/val2017 --model ViT-B-32-quickgelu:openai
     python bench/forty_sixty.py world PROJECT FOLDER       # a set of the same form, of the embedded world
     python bench/forty_sixty.py tune --data FOLDER --model PROJECT/data/base --lr 3e-4 --lora-lr 3e-3
 
-Each seed draws the split (by image file, across subsets: no picture trains and tests), the order of the rows and LoRA's
-start. The weights that are tested are those of the last step: nothing is chosen. ITT and TOT of each subset are of the
-tested rows alone, before and after.
+Each seed draws the split, the order of the rows and LoRA's initial weights. The split is by image file across
+subsets, so that no image is in both training and test. The tested weights are those of the last step, without
+any selection. ITT and TOT of each subset are computed on the test rows only, before and after training.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from caramel.training.recipes.sugarcrepe_pp_finetune import select_training_rows
 from caramel.utils.stats import summarise_seeds
 
 BENCHMARK, MEASURED = "sugarcrepe_pp", ("itt", "tot")
-RANK = 2  # of LoRA, as in the paper; which weights it corrects is not stated: all of attention and MLPs here
+RANK = 2  # of LoRA, as in the paper. The paper does not state the adapted weights; here all of attention and MLPs.
 TARGETS = ["*.attn.in_proj_weight", "*.attn.out_proj.weight", "*.mlp.*.weight"]
 VARIANTS: dict[str, TrainableScope] = {"full": "all", "LoRA": "lora"}
 
 
 @click.group()
 def main() -> None:
-    """Fine-tune on SugarCrepe++, or make a set of its form."""
+    """Fine-tune on SugarCrepe++, or build a set of its form."""
 
 
 @main.command("tune")
@@ -56,13 +56,15 @@ def main() -> None:
     "--data", required=True, type=click.Path(exists=True, path_type=Path), help="Folder of SugarCrepe++."
 )
 @click.option(
-    "--images", type=click.Path(exists=True, path_type=Path), help="Folder of its images; that of --data."
+    "--images", type=click.Path(exists=True, path_type=Path), help="Folder of its images. Default: --data."
 )
 @click.option("--model", required=True, help="An open_clip name and tag, or a checkpoint.")
-@click.option("--seeds", default="1,2,3", show_default=True, help="Three or more.")
+@click.option("--seeds", default="1,2,3", show_default=True, help="Three or more seeds.")
 @click.option("--epochs", default=10, show_default=True)
-@click.option("--rows", default=64, show_default=True, help="Of a step: two captions and a negative each.")
-@click.option("--lr", default=1e-6, show_default=True, help="Of all weights.")
+@click.option(
+    "--rows", default=64, show_default=True, help="Rows per step: two captions and a negative each."
+)
+@click.option("--lr", default=1e-6, show_default=True, help="Learning rate for full fine-tuning.")
 @click.option("--lora-lr", default=1e-5, show_default=True)
 @click.option("--out", default=Path("work/forty_sixty"), show_default=True, type=click.Path(path_type=Path))
 def run(
@@ -76,7 +78,7 @@ def run(
     lora_lr: float,
     out: Path,
 ) -> None:
-    """Print ITT and TOT by subset, before and after, and write values.csv into --out."""
+    """Print ITT and TOT by subset, before and after, and write values.csv to --out."""
     on, device = load_checked_benchmark(BENCHMARK, data, images, None, {}), resolve_device("auto")
     frozen = score_clip(open_target(model, device), on, device)
     task, records = on.task, []
@@ -120,7 +122,7 @@ def score_clip(clip: Clip, on: LoadedBenchmark, device: str) -> pd.DataFrame:
 def list_metric_values(
     similarities: pd.DataFrame, tested: np.ndarray, seed: int, model: str
 ) -> list[tuple[int, str, str, str, float, int]]:
-    """Return (seed, model, subset, metric, value, rows) of the tested rows."""
+    """Return (seed, model, subset, metric, value, rows) of the test rows."""
     metric_table = metrics(similarities[tested].reset_index(drop=True), benchmark=BENCHMARK, n_bootstrap=100)
     metric_table = metric_table[metric_table["metric"].isin(MEASURED)]
     return [
@@ -130,7 +132,7 @@ def list_metric_values(
 
 
 def format_table(table: pd.DataFrame) -> str:
-    """Return the table in Markdown: means over seeds, changes with 95 % t intervals over seeds, paired."""
+    """Return the table in Markdown: means over seeds, and paired changes with 95 % t intervals over seeds."""
     lines = [
         "| subset, metric | rows | frozen | " + " | ".join(f"{k} | change" for k in VARIANTS) + " |",
         "|---" * 7 + "|",
@@ -154,9 +156,9 @@ def format_table(table: pd.DataFrame) -> str:
 @click.argument("project", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
 def world(project: Path, folder: Path) -> None:
-    """Write the test instances of a PROJECT that has run into FOLDER, in SugarCrepe++'s form with their pictures.
+    """Write the test instances of a finished PROJECT to FOLDER, in SugarCrepe++'s form with their images.
 
-    No model of the project was trained on them. Each subtype but the added ones is a file.
+    No model of the project was trained on them. Each subtype except the added ones is a file.
     """
     data = project / "data"
     rows = pd.read_parquet(data / "assemble/instances_source.parquet").query("split == 'test'")

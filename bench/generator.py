@@ -1,9 +1,10 @@
-"""What the generator of single objects costs and how true it draws: `python bench/generator.py width=192 steps=800`.
+"""Measure cost and faithfulness of the object generator: `python bench/generator.py width=192 steps=800`.
 
-Trains as `params.yaml` says, but for the keys of its section `train_generator` that are given, draws first candidates of
-held-out negatives of a finished run (`--data`), and reads them exactly. Printed per guidance: the share of candidates of
-which both pictures are faithful, and the share of single cells. Costs are processor seconds, beside the least there could be: the
-products of forward and backward passes, at the rate of this machine's own matrix product in the same precision.
+Trains as in `params.yaml`, with the given keys of section `train_generator` changed. Draws first candidates
+for held-out negatives of a finished run (`--data`) and reads them exactly. Printed for each guidance value
+are the share of candidates with both images faithful, and the share of faithful single cells. Costs are CPU
+seconds beside a lower bound: the matrix products of forward and backward passes at this machine's own rate in
+the same precision.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ from caramel.training.recipes.text_to_image import FIXED, train_pixart
 from caramel.utils.typed_settings import build_settings
 
 PER_SUBTYPE = 90
-ROWS = 2048  # and columns, of the product that tells the machine's rate
+ROWS = 2048  # size of the square product that measures the machine's rate
 
 
 def measure_cpu_time(work: Callable[[], object]) -> float:
-    """Return the processor seconds of a call, of all threads."""
+    """Return the CPU seconds of a call over all threads."""
     before = time.process_time()
     work()
     return time.process_time() - before
 
 
 def measure_flop_rate(precision: str) -> float:
-    """Return the floating-point operations of a large matrix product per second of processor time."""
+    """Return the floating-point operations per CPU second of a large matrix product."""
     a = torch.randn(ROWS, ROWS)
     with torch.no_grad(), use_precision("cpu", precision):
         product = partial(torch.nn.functional.linear, a, a)
@@ -68,7 +69,7 @@ def count_flops(work: Callable[[], object]) -> float:
 
 
 def load_prompts(data: Path) -> list[dict[str, str]]:
-    """Return prompts of negatives of a finished run that may be drawn."""
+    """Return prompts for negatives of a finished run that may be drawn."""
     pairs = read_table(PAIRS, data / "refine/pairs.parquet")
     negatives = read_table(NEGATIVES, data / "refine/negatives.parquet")
     chosen = choose_negatives(negatives, pairs, per_subtype={"test": PER_SUBTYPE}, seed=99)
@@ -79,7 +80,7 @@ def load_prompts(data: Path) -> list[dict[str, str]]:
 def measure_faithfulness(
     folder: Path, rows: Sequence[dict[str, str]], captions: Sequence[str], sampling: Sampling
 ) -> str:
-    """Draw a candidate of each row and say how many were faithful, and what that cost."""
+    """Draw a candidate for each row; print how many were faithful, and the cost."""
     torch.set_num_threads(1)
     pipeline, options = load_pipeline(folder, "cpu")
     scenes = [(Scene.from_json(row["scene"]), Scene.from_json(row["planned"])) for row in rows]
@@ -114,7 +115,7 @@ def measure_faithfulness(
 @click.option("--data", type=Path, default=Path("data"), show_default=True)
 @click.option("--guidance", type=float, multiple=True, default=(1.5, 2.0, 3.0), show_default=True)
 @click.option("--steps", type=int, multiple=True, default=(6,), show_default=True)
-@click.option("--objects", type=int, default=None, help="Pictures to train on; as many as there are scenes.")
+@click.option("--objects", type=int, default=None, help="Images to train on. Default: the number of scenes.")
 def main(
     changes: tuple[str, ...],
     data: Path,
@@ -122,7 +123,7 @@ def main(
     steps: tuple[int, ...],
     objects: int | None,
 ) -> None:
-    """See the module."""
+    """Run the measurement; see the module's docstring."""
     config = load_config(Path("params.yaml"))
     section = config.train_generator.model_dump(exclude={"backend", "pretrained"})
     section |= resolve_compute(config.run.device, config.run.precision)
@@ -155,7 +156,7 @@ def main(
         start = measure_cpu_time(partial(train_once, "start", steps=1))
         spent = measure_cpu_time(partial(train_once, "whole"))
         print(
-            f"training: {spent:.1f} s of processor, of which {start:.1f} before the first step; least "
+            f"training: {spent:.1f} CPU seconds, {start:.1f} before the first step; lower bound "
             f"{products / measure_flop_rate(section['precision']):.1f} s ({products / 1e12:.2f} T operations)",
             flush=True,
         )

@@ -1,12 +1,12 @@
-"""Speed, memory and repeatability on one GPU: `python bench/gpu.py`.
+"""Measure speed, memory and reproducibility on one GPU: `python bench/gpu.py`.
 
-- train: contrastive training of a model with random weights on random pictures, by `contrastive.fit` and by open_clip's
-  own loop (`open_clip_train`), by turns. The latter is fed from batches that lie ready in pinned memory.
-- score: what `caramel eval` does on drawn pictures and captions, in fp32 and bf16; of the first ones also on the
-  processor, to say by how much scores differ, and how many verdicts.
+- train: contrastive training of a model with random weights on random images, by `contrastive.train_clip` and
+  by open_clip's own loop (`open_clip_train`) in turn. The latter gets batches prepared in pinned memory.
+- score: `caramel eval` on drawn images and captions, in fp32 and bf16. The first ones are also scored on the
+  CPU, to compare scores and verdicts.
 - repeat: the same training twice, and once killed and resumed: are the weights equal bit for bit?
 
-Prints a table of each part. Nothing is downloaded. On one H100 all of it takes about six minutes.
+Prints a table for each part. Nothing is downloaded. On one H100 everything takes about six minutes.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from caramel.training.recipes.pretrain import FIXED
 from caramel.utils.typed_settings import build_settings
 
 SIZE = 224  # pixels
-WARM = 10  # steps that are not counted
-POOL = 4000  # pictures to train on
+WARM = 10  # warm-up steps, not counted
+POOL = 4000  # training images
 WORDS = (
     "a the one two small large red blue green old young wooden shiny dog cat horse ball box table chair car tree house "
     "street field water window man woman child hat shirt left right of on under above behind beside holding riding with"
@@ -56,19 +56,19 @@ WORDS = (
 
 
 class Span(NamedTuple):
-    """A time on ``time.perf_counter``."""
+    """A time span on ``time.perf_counter``."""
 
     start: float
     end: float
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """Return its length in seconds."""
         return self.end - self.start
 
 
 class GpuMonitor:
-    """What nvidia-smi and torch say of the GPU while it is open."""
+    """Records nvidia-smi's and torch's view of the GPU while open."""
 
     def __enter__(self) -> GpuMonitor:
         torch.cuda.empty_cache()
@@ -94,20 +94,20 @@ class GpuMonitor:
         self.gb = torch.cuda.max_memory_allocated() / 2**30
 
     def compute_utilization(self, span: Span) -> float:
-        """Return the mean share of time, in per cent, in which the GPU computed."""
+        """Return the mean GPU utilization in per cent."""
         shares = [share for at, share in self._samples if span.start <= at <= span.end]
         return float(np.mean(shares)) if shares else float("nan")
 
 
 def generate_captions(count: int, seed: int, words: tuple[int, int] = (8, 21)) -> list[str]:
-    """Return so many different captions of some words."""
+    """Return a number of different captions from some words."""
     rng = np.random.default_rng(seed)
     lengths, known = rng.integers(*words, count), WORDS.split()
     return [f"{' '.join(rng.choice(known, n))} {i}" for i, n in enumerate(lengths)]
 
 
 class InMemoryImages:
-    """Pictures in memory, in the form of ``loader.Pixels``."""
+    """Images in memory, with the interface of ``loader.ImageDataset``."""
 
     held = True
 
@@ -119,12 +119,12 @@ class InMemoryImages:
         return images
 
     def load_for_step(self, rows: Any, seed: int, step: int) -> npt.NDArray[np.uint8]:
-        """Return pictures for a step."""
+        """Return the images of a step."""
         return self[rows]
 
 
 def build_examples(clip: Clip, words: tuple[int, int]) -> Examples:
-    """Return random pictures with captions, in memory."""
+    """Return random images with captions, in memory."""
     pictures = np.random.default_rng(0).integers(0, 256, (POOL, 3, SIZE, SIZE), dtype=np.uint8)
     texts, rows = tokenize_texts(clip.tokenize, generate_captions(POOL, 1, words)), np.arange(POOL)
     held: Any = InMemoryImages(pictures)
@@ -143,7 +143,7 @@ def build_fit_settings(
 
 
 def time_caramel(clip: Clip, rows: Examples, batch_size: int, steps: int) -> Span:
-    """Return the time of all but one steps of ``contrastive.fit``; what it writes at the end is not counted."""
+    """Return the time of all but the warm-up steps of ``contrastive.train_clip``, without its final writes."""
     times: list[float] = []
     rows_of = contrastive.draw_step_rows  # type: ignore[attr-defined]
 
@@ -161,7 +161,7 @@ def time_caramel(clip: Clip, rows: Examples, batch_size: int, steps: int) -> Spa
 
 
 class Loader:
-    """A loader for open_clip's loop: normalised batches in pinned memory, one after the other; notes when it is warm."""
+    """Data loader for open_clip's loop: normalised batches in pinned memory; records the end of the warm-up."""
 
     def __init__(self, clip: Clip, rows: Examples, batch_size: int, steps: int) -> None:
         self.num_batches, self.num_samples = WARM + steps, batch_size * (WARM + steps)
@@ -184,7 +184,7 @@ class Loader:
 
 
 def time_open_clip(clip: Clip, rows: Examples, batch_size: int, steps: int) -> Span:
-    """Return the time of all but one steps of open_clip's own training loop, with the same optimizer."""
+    """Return the time of all but the warm-up steps of open_clip's own training loop, with the same optimizer."""
     from open_clip import ClipLoss
     from open_clip_train.train import train_one_epoch
 
@@ -206,7 +206,7 @@ def time_open_clip(clip: Clip, rows: Examples, batch_size: int, steps: int) -> S
 
 
 def train_part(spec: str, batch_size: int, steps: int, turns: int) -> pd.DataFrame:
-    """Return a row for each turn of both loops, on captions of usual length and on such that fill the context."""
+    """Return a row for each turn of both loops, with captions of usual length and with captions that fill the context."""
     folder, results = spec.partition("open_clip:")[2], []
     for words, length in (((8, 21), "8-20 words"), ((90, 91), "77 tokens")):
         rows = build_examples(load_checkpoint(folder), words)
@@ -234,7 +234,7 @@ def train_part(spec: str, batch_size: int, steps: int, turns: int) -> pd.DataFra
 
 @contextmanager
 def time_calls(module: Any, name: str) -> Iterator[list[Span]]:
-    """Give a list to which the time of each call of a module's function is added."""
+    """Give a list that receives the time of each call of a module's function."""
     spans: list[Span] = []
     function = getattr(module, name)
 
@@ -249,7 +249,7 @@ def time_calls(module: Any, name: str) -> Iterator[list[Span]]:
 
 
 def draw_task(count: int, folder: Path) -> Comparisons:
-    """Return a benchmark of drawn pictures; of each hundredth row both captions are equal to the tokenizer."""
+    """Return a benchmark of drawn images; in every hundredth row both captions have equal tokens."""
     names = [f"{i:06}.jpg" for i in range(count)]
     write_images(names, folder, (SIZE, SIZE))
     texts = generate_captions(count, 2)
@@ -273,7 +273,7 @@ def take_first(task: Comparisons, count: int) -> Comparisons:
 
 
 def score_part(spec: str, task: Comparisons, checked: int, work: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return what scoring took by precision, and how scores differ from those of the processor."""
+    """Return the cost of scoring by precision, and how scores differ from the CPU's."""
     took, differ = [], []
     reference = score_batched(take_first(task, checked), spec, work / "store-cpu")[0]
     for precision in ("fp32", "bf16"):
@@ -290,14 +290,14 @@ def score_part(spec: str, task: Comparisons, checked: int, work: Path) -> tuple[
         speed = [len(task.images) / span.seconds, decoded, watch.compute_utilization(span), watch.gb]
         took.append([precision, *counts, *seconds, *speed])
         differ.append([precision, *compare_scores(rows.head(checked), reference)])
-    columns = ["precision", "pictures", "texts", "seconds", "of which check"]
-    columns += ["pictures/s", "decode %", "busy %", "peak GB"]
+    columns = ["precision", "images", "texts", "seconds", "check seconds"]
+    columns += ["images/s", "decode %", "busy %", "peak GB"]
     names = ["precision", "instances", "largest difference", "other verdicts", "ties", "ties on cpu"]
     return pd.DataFrame(took, columns=columns), pd.DataFrame(differ, columns=names)
 
 
 def compare_scores(rows: pd.DataFrame, reference: pd.DataFrame) -> list[float]:
-    """Return instances, the largest difference of a score, verdicts that differ, and ties of both."""
+    """Return instances, largest difference of a score, differing verdicts, and ties of both."""
     names = ["s_c0_i0", "s_c1_i0"]
     gap, right = (r["s_c0_i0"] - r["s_c1_i0"] for r in (rows, reference))
     largest = float(np.abs(rows[names].to_numpy() - reference[names].to_numpy()).max())
@@ -360,15 +360,17 @@ PARTS = ("train", "score", "repeat")
 
 
 @click.command(epilog="Example: python bench/gpu.py --parts train,score --images 5000")
-@click.option("--parts", default=",".join(PARTS), show_default=True, help="Of the benchmark.")
-@click.option("--model", default="ViT-B-32", show_default=True, help="open_clip architecture, of 224 pixels.")
-@click.option("--batch", default=400, show_default=True, help="Of the trainings.")
+@click.option("--parts", default=",".join(PARTS), show_default=True, help="Parts to run.")
 @click.option(
-    "--steps", default=60, show_default=True, help="Of a turn of training, beside ten that are not counted."
+    "--model", default="ViT-B-32", show_default=True, help="open_clip architecture with 224 pixels."
 )
-@click.option("--turns", default=2, show_default=True, help="Of each loop.")
-@click.option("--images", default=20_000, show_default=True, help="Pictures, and captions, that are scored.")
-@click.option("--checked", default=2000, show_default=True, help="Of these, how many on the processor too.")
+@click.option("--batch", default=400, show_default=True, help="Batch size of the trainings.")
+@click.option(
+    "--steps", default=60, show_default=True, help="Steps per turn of training, after ten warm-up steps."
+)
+@click.option("--turns", default=2, show_default=True, help="Turns of each loop.")
+@click.option("--images", default=20_000, show_default=True, help="Number of images and captions to score.")
+@click.option("--checked", default=2000, show_default=True, help="How many of these to score on the CPU too.")
 @click.option("--work", default="work/bench-gpu", type=click.Path(path_type=Path), help="Scratch folder.")
 def main(
     parts: str, model: str, batch_size: int, steps: int, turns: int, images: int, checked: int, work: Path
@@ -376,12 +378,10 @@ def main(
     """Measure training and scoring on this machine's GPU."""
     be_quiet()
     if not torch.cuda.is_available():
-        raise click.ClickException(
-            "There is no GPU that torch can use on this machine: nothing was measured."
-        )
+        raise click.ClickException("torch finds no GPU on this machine: nothing was measured.")
     if unknown := sorted({*parts.split(",")} - {*PARTS}):
         raise click.BadParameter(
-            f"{unknown[0]!r} is no part. Parts: {', '.join(PARTS)}.", param_hint="--parts"
+            f"{unknown[0]!r} is not a part. Parts: {', '.join(PARTS)}.", param_hint="--parts"
         )
     click.echo(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {model}")
     spec = save_random_checkpoint(work / "model", model)
@@ -393,7 +393,7 @@ def main(
         task = draw_task(images, work / "images")
         took, differ = score_part(spec, task, checked, work)
         print_table("Scoring", took)
-        print_table("Scores, beside those of the processor in fp32", differ)
+        print_table("Scores, compared with the CPU in fp32", differ)
     if "repeat" in parts:
         print_table(f"Training again, batch {batch_size}", repeat_part(spec, batch_size))
 

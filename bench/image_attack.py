@@ -1,7 +1,8 @@
-"""What pictures give away in a finished project's benchmark: `python bench/image_attack.py [PROJECT]`.
+"""Attack the images of a finished project's benchmark: `python bench/image_attack.py [PROJECT]`.
 
-Attackers that see the two pictures of an instance and no caption, and the joint one that sees texts as well but not
-which picture they belong to, on each form of the benchmark: accuracy and metrics with 95 % intervals, and the seconds.
+The image attackers see the two images of an instance and no caption. The joint attacker also sees the texts,
+but not which image they belong to. Printed for each form of the benchmark are accuracy and metrics with 95 %
+intervals, and the seconds.
 """
 
 from __future__ import annotations
@@ -23,13 +24,11 @@ from caramel.schemas.scores import SCORES
 
 @click.command()
 @click.argument("project", default=".", type=click.Path(exists=True, file_okay=False))
-@click.option("--folds", default=3, show_default=True, help="Of the cross-validation.")
-@click.option("--seed", default=10, show_default=True, help="Of folds, draws and weights.")
-@click.option(
-    "--split", default="test", show_default=True, help="Part of the instances that the figures are of."
-)
+@click.option("--folds", default=3, show_default=True, help="Folds of the cross-validation.")
+@click.option("--seed", default=10, show_default=True, help="Random seed for folds, sampling and weights.")
+@click.option("--split", default="test", show_default=True, help="Split of the instances to attack.")
 def main(project: str, folds: int, seed: int, split: str) -> None:
-    """Print what attackers reach on the benchmark of the finished PROJECT."""
+    """Print the attackers' results on the benchmark of the finished PROJECT."""
     data = Path(project, "data")
     paths = sorted((data / "assemble").glob("instances*.parquet"))
     forms = {path.stem: read_table(INSTANCES, path) for path in paths}
@@ -55,7 +54,7 @@ def main(project: str, folds: int, seed: int, split: str) -> None:
 
 
 def format_share(figure: Mapping[str, Any], name: str) -> str:
-    """Return a share with its interval, or that there is none."""
+    """Return a share with its interval, or a note that it is missing."""
     if not figure["n"]:
         return f"too few to attack ({figure['unscored']})"
     share, low, high = (100 * figure[key] for key in (name, "ci_low", "ci_high"))

@@ -1,8 +1,9 @@
-"""How fast images are written and read: `python bench/image_store.py [--images 100000]`.
+"""Measure how fast images are written and read: `python bench/image_store.py [--images 100000]`.
 
-JPEGs of 256 pixels, about 23 kB each, lie once in the shards of the image store and once, as tables of pictures used to,
-in one compressed Parquet file in row groups of 256. Printed are images a second, on the clock and of the processor, of
-writing, of reading at random and of reading all; and what memory a process of its own takes that reads.
+JPEGs of 256 pixels, about 23 kB each, are stored twice: in the shards of the image store, and in one
+compressed Parquet file with row groups of 256, the former form of image tables. Printed are images per second
+of wall time and CPU time for writing, random reading and sequential reading, and the memory of a separate
+reading process.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from caramel.io.image_store import ImageStore
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
 
-DISTINCT = 500  # pictures that are drawn; each file is made different from others by its number at its end
+DISTINCT = 500  # drawn images; each file is made unique by a number at its end
 SIDE = 256
 GROUP = 256
-OLD_READS = 300  # at random: each one reads a row group
+OLD_READS = 300  # random reads; each reads a row group
 CELL = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 
@@ -56,7 +57,7 @@ def iter_files(pictures: Sequence[bytes], count: int) -> Iterator[tuple[str, byt
 
 
 def write_store(folder: Path, images: Iterator[tuple[str, bytes]]) -> None:
-    """Write the images into shards, and their index."""
+    """Write the images into shards with their index."""
     with ShardWriter(folder / "images") as shards:
         for name, data in images:
             shards.add_image(
@@ -75,7 +76,7 @@ def write_old(folder: Path, images: Iterator[tuple[str, bytes]]) -> None:
 
 
 def read_store(folder: Path, numbers: Sequence[int]) -> None:
-    """Read images by their names in the index."""
+    """Read images by their ids in the index."""
     index = folder / "images.parquet"
     pictures = ImageStore(index, read_table(IMAGES, index))
     names = list(pictures)
@@ -84,7 +85,7 @@ def read_store(folder: Path, numbers: Sequence[int]) -> None:
 
 
 def read_old(folder: Path, numbers: Sequence[int]) -> None:
-    """Read images by their rows; the last row groups are kept."""
+    """Read images by their rows; the last row groups are cached."""
     with pq.ParquetFile(folder / "old.parquet") as file:
 
         @lru_cache(4)
@@ -105,7 +106,7 @@ LAYOUTS: dict[str, tuple[Callable[..., None], Callable[..., None]]] = {
 def _measure_read(
     layout: str, folder: Path, numbers: Sequence[int], answer: Callable[[object], None]
 ) -> None:
-    """Read in this process, and answer with (seconds, seconds of the processor, private MB)."""
+    """Read in this process and return (seconds, CPU seconds, private MB)."""
     clock, processor = time.perf_counter(), time.process_time()
     LAYOUTS[layout][1](folder, numbers)
     taken = time.perf_counter() - clock, time.process_time() - processor
@@ -113,7 +114,7 @@ def _measure_read(
 
 
 def measure_in_process(layout: str, folder: Path, numbers: Sequence[int]) -> tuple[float, float, float]:
-    """Return what ``_measured`` answers in a process of its own, which has read nothing else."""
+    """Return the result of ``_measure_read`` in a new process that has read nothing else."""
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
     child = context.Process(target=_measure_read, args=(layout, folder, numbers, send.send))
@@ -124,13 +125,13 @@ def measure_in_process(layout: str, folder: Path, numbers: Sequence[int]) -> tup
 
 
 @click.command(epilog="Example: python bench/image_store.py --images 100000 --work /data/tmp")
-@click.option("--images", default=10_000, show_default=True, help="JPEGs that are written.")
-@click.option("--reads", default=50_000, show_default=True, help="Images read at random from the store.")
+@click.option("--images", default=10_000, show_default=True, help="Number of JPEGs to write.")
+@click.option("--reads", default=50_000, show_default=True, help="Number of random reads from the store.")
 @click.option(
-    "--work", type=click.Path(path_type=Path), help="Folder for the files; they are removed at the end."
+    "--work", type=click.Path(path_type=Path), help="Folder for the files, which are removed at the end."
 )
 def main(images: int, reads: int, work: Path | None) -> None:
-    """Print how many images a second are written and read, and the memory that it takes."""
+    """Print images per second of writing and reading, and the memory."""
     rng, pictures = np.random.default_rng(1), draw_jpegs()
     rows: list[tuple[str, str, int, float, float, float | None]] = []
     with tempfile.TemporaryDirectory(dir=work) as scratch:

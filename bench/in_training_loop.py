@@ -1,8 +1,8 @@
-"""A small CLIP is trained here, and scored every few steps on a benchmark: `python bench/in_training_loop.py`.
+"""Train a small CLIP and score it every few steps on a benchmark: `python bench/in_training_loop.py`.
 
-The loop is anybody's own; of caramel it uses ``load_benchmark``, ``score`` and ``compare``. Captions and pictures are of
-the embedded world, so that nothing is downloaded, and the benchmark is made of those that the loop does not see.
-Beside other heavy work it took ten minutes on two cores, most of them for the steps.
+The loop is independent of caramel, which it uses for ``load_benchmark``, ``score`` and ``compare``. Captions
+and images come from the embedded world, so nothing is downloaded. The benchmark consists of scenes that are
+held out from training. Beside other heavy work it took ten minutes on two cores, most of it for the steps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SIZE = 48  # pixels
 
 
 def write_world_benchmark(train: int, test: int, folder: Path) -> tuple[list[str], list[Image.Image]]:
-    """Write a benchmark in SugarCrepe's format into the folder; return captions and pictures to train on."""
+    """Write a benchmark in SugarCrepe's format to the folder; return captions and images to train on."""
     counts = {"train": train, "val": 1, "test": test}
     files: dict[str, bytes] = {}
 
@@ -73,7 +73,7 @@ def write_world_benchmark(train: int, test: int, folder: Path) -> tuple[list[str
 def train_clip(
     captions: list[str], pictures: list[Image.Image], steps: int, every: int, score: Callable[..., Scores]
 ) -> list[Scores]:
-    """Train a small CLIP with a loop of one's own; return what it scored before it and every some steps."""
+    """Train a small CLIP with an independent loop; return its scores before training and every few steps."""
     torch.manual_seed(0)
     model = open_clip.CLIP(**CONFIG).train()
     tokenizer = open_clip.SimpleTokenizer(context_length=CONFIG["text_cfg"]["context_length"])
@@ -102,11 +102,11 @@ def train_clip(
 
 
 @click.command()
-@click.option("--steps", default=600, show_default=True, help="Of the training.")
-@click.option("--every", default=200, show_default=True, help="Steps between two scores.")
-@click.option("--pairs", default=1500, show_default=True, help="Pairs to train on.")
+@click.option("--steps", default=600, show_default=True, help="Training steps.")
+@click.option("--every", default=200, show_default=True, help="Steps between two evaluations.")
+@click.option("--pairs", default=1500, show_default=True, help="Training pairs.")
 def main(steps: int, every: int, pairs: int) -> None:
-    """Train, score every few steps, and say whether the last model is better than the first."""
+    """Train, score every few steps, and report whether the last model is better than the first."""
     with tempfile.TemporaryDirectory() as folder:
         captions, pictures = write_world_benchmark(pairs, 150, Path(folder))
         benchmark = caramel.load_benchmark("sugarcrepe", folder)
@@ -121,7 +121,7 @@ def main(steps: int, every: int, pairs: int) -> None:
     rows = caramel.compare(scores[-1].similarities, scores[0].similarities)
     overall: Any = rows.set_index("subset").loc["all"]
     click.echo(
-        f"step {steps} less step 0: {100 * overall['difference']:+.1f} points "
+        f"step {steps} minus step 0: {100 * overall['difference']:+.1f} points "
         f"[{100 * overall['ci_low']:.1f}, {100 * overall['ci_high']:.1f}], p {overall['p_holm']:.4f}"
     )
 

@@ -1,16 +1,18 @@
-"""How often the intervals hold the truth, and how often the tests are wrong: `python bench/intervals.py`.
+"""Measure the coverage of intervals and the error rates of tests: `python bench/intervals.py`.
 
-Hits of known probability are drawn, clustered on images, and given to the functions that judge models. Printed are
+Hits of known probability are drawn, clustered on images, and given to the functions that judge models.
+Printed are
 
-- of intervals of fractions, the share of trials in which the 95 % interval holds the true value, beside that of
-  the plain percentile interval. Goal: 93 to 97 %.
-- of comparisons of models that are alike, the share of trials with p < 5 % (goal: 5.5 % at most), and in which the
-  interval holds zero (goal: 93 % at least; more is no fault where the two disagree on few instances).
-- of `compare` as a whole, the share of comparisons with any claim after Holm's correction (goal: 5.5 % at most).
+- for intervals of fractions: the share of trials in which the 95 % interval holds the true value, beside the
+  plain percentile interval. Goal: 93 to 97 %.
+- for comparisons of equal models: the share of trials with p < 5 % (goal: 5.5 % at most), and in which the
+  interval holds zero (goal: 93 % at least; a higher share is no error if the two disagree on few instances).
+- for `compare` as a whole: the share of comparisons with any claim after Holm correction (goal: 5.5 % at most).
 - the share of trials in which a true difference of the size `detectable` is found. Goal: 75 to 85 %.
 
-A goal is missed where the share is further from it than two standard errors of the simulation; then the exit code
-is 1. It takes about two minutes on one core.
+A goal is missed if the share departs from it by more than two standard errors of the simulation; then the
+exit code is
+1. It takes about two minutes on one core.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class Result:
-    """A share of trials and the range that it should be in."""
+    """A share of trials and its goal range."""
 
     name: str
     share: float
@@ -53,7 +55,7 @@ class Result:
 
     @property
     def missed(self) -> bool:
-        """Whether the share is outside the range by more than the simulation's own error."""
+        """Return whether the share is outside the range by more than the simulation's own error."""
         slack = 2 * (max(self.share * (1 - self.share), 1e-9) / self.trials) ** 0.5
         return not self.low - slack <= self.share <= self.high + slack
 
@@ -79,14 +81,14 @@ def draw_hit_probabilities(
 
 
 def draw_hits(rng: np.random.Generator, chance: Floats) -> Floats:
-    """Return hits of the given probabilities."""
+    """Return hits with the given probabilities."""
     return (rng.random(chance.shape) < chance).astype(float)
 
 
 def measure_coverage(
     rng: np.random.Generator, count: int, largest: int, p: float, correlation: float, trials: int
 ) -> Result:
-    """Return how often the interval of a fraction holds the truth."""
+    """Return how often the interval of a fraction holds the true value."""
     clusters = draw_clusters(rng, count, largest)
     hits = draw_hits(rng, draw_hit_probabilities(rng, clusters, p, correlation, trials))
     samples = bootstrap_means(hits, clusters, resamples=RESAMPLES, seed=int(rng.integers(2**31)))
@@ -104,7 +106,7 @@ def measure_coverage(
 
 
 def compute_percentile_interval(samples: Floats) -> tuple[Floats, Floats]:
-    """Return the plain percentile interval of each column, to show what it would have been."""
+    """Return the plain percentile interval of each column, for comparison."""
     low, high = np.nanquantile(samples, [0.025, 0.975], axis=0)
     return low, high
 
@@ -119,7 +121,7 @@ def compare_trials(a: Floats, b: Floats, clusters: Clusters, seed: int) -> pd.Da
 def measure_null_errors(
     name: str, rng: np.random.Generator, a: Floats, b: Floats, clusters: Clusters
 ) -> Iterator[Result]:
-    """Yield how often models without a true difference are told apart."""
+    """Yield how often models without a true difference differ significantly."""
     draw = int(rng.integers(2**31))
     comparison = compare_trials(a, b, clusters, draw)
     trials = len(comparison)
@@ -142,7 +144,7 @@ def measure_null_errors(
 def measure_equal_models(
     rng: np.random.Generator, count: int, p: float, correlation: float, trials: int
 ) -> Iterator[Result]:
-    """Yield results of two models that find the same images hard, and decide on their own."""
+    """Yield results for two models that find the same images hard but err independently."""
     clusters = draw_clusters(rng, count, 8)
     chance = draw_hit_probabilities(rng, clusters, p, correlation, trials)
     a, b = draw_hits(rng, chance), draw_hits(rng, chance)
@@ -152,7 +154,7 @@ def measure_equal_models(
 
 
 def measure_unlike_models(rng: np.random.Generator, count: int, trials: int) -> Iterator[Result]:
-    """Yield results of models of equal accuracy, one of which agrees with itself within an image and one not."""
+    """Yield results for models of equal accuracy, only one of which is consistent within an image."""
     clusters = draw_clusters(rng, count, 8)
     a = draw_hits(rng, draw_hit_probabilities(rng, clusters, 0.7, 0.8, trials))
     b = draw_hits(rng, draw_hit_probabilities(rng, clusters, 0.7, 0.0, trials))
@@ -162,7 +164,7 @@ def measure_unlike_models(rng: np.random.Generator, count: int, trials: int) -> 
 def measure_sparse_models(
     rng: np.random.Generator, count: int, share: float, whole: bool, trials: int
 ) -> Iterator[Result]:
-    """Yield results of models that disagree on few instances, or on all instances of few images."""
+    """Yield results for models that disagree on few instances, or on all instances of few images."""
     clusters = draw_clusters(rng, count, 8)
     units = clusters if whole else np.arange(len(clusters))
     differs = rng.random((int(units.max()) + 1, trials)) < share
@@ -178,13 +180,13 @@ def measure_sparse_models(
 def measure_seeded_models(
     rng: np.random.Generator, count: int, seeds: tuple[int, int], spread: float, trials: int
 ) -> Iterator[Result]:
-    """Yield results of recipes of equal accuracy whose trainings differ by ``spread`` (sd) in accuracy."""
+    """Yield results for recipes of equal accuracy whose trainings differ by ``spread`` (sd) in accuracy."""
     clusters = draw_clusters(rng, count, 8)
     base = draw_hit_probabilities(rng, clusters, 0.7, 0.3, trials)
     sides = []
     for n in seeds:
         luck = rng.normal(0, spread if n > 1 else 0, size=(n, 1, trials))
-        # Bounded luck with mean zero keeps the recipe's accuracy what it is.
+        # Bounded training noise with mean zero keeps the recipe's accuracy.
         scale = np.minimum(base, 1 - base) / 0.3
         sides.append(draw_hits(rng, np.clip(base + luck * scale, 0, 1)))
     name = f"{count} images, {seeds[0]} and {seeds[1]} seeds, sd of training {100 * spread:g} points"
@@ -216,7 +218,7 @@ def measure_familywise_error(rng: np.random.Generator, trials: int) -> Result:
 def _draw_similarities(
     rng: np.random.Generator, clusters: Clusters, parts: Clusters, model: str
 ) -> pd.DataFrame:
-    """Return ``similarities`` of a model whose scores share a part within each image."""
+    """Return ``similarities`` of a model whose scores share a component within each image."""
     common = rng.normal(size=int(clusters.max()) + 1)[clusters]
     columns = {
         "s_c0_i0": common + rng.normal(0.8, 1, size=len(clusters)),
@@ -257,7 +259,7 @@ def iter_fraction_results(rng: np.random.Generator, trials: int) -> Iterator[Res
 
 
 def iter_comparison_results(rng: np.random.Generator, trials: int) -> Iterator[Result]:
-    """Yield the errors in all settings of two models."""
+    """Yield the error rates in all settings of two models."""
     for count, p, correlation in product((100, 300), (0.5, 0.95), (0.0, 0.8)):
         yield from measure_equal_models(rng, count, p, correlation, trials)
     yield from measure_unlike_models(rng, 300, trials)
@@ -271,9 +273,9 @@ def iter_comparison_results(rng: np.random.Generator, trials: int) -> Iterator[R
 
 @click.command()
 @click.option("--trials", default=2000, show_default=True, type=click.IntRange(50), help="Per setting.")
-@click.option("--seed", default=0, show_default=True, help="Of all draws.")
+@click.option("--seed", default=0, show_default=True, help="Random seed.")
 def main(trials: int, seed: int) -> None:
-    """Measure the intervals and tests of caramel on hits of known probability."""
+    """Measure caramel's intervals and tests on hits of known probability."""
     rng = np.random.default_rng(seed)
     results = []
     for title, section_results in (

@@ -1,11 +1,16 @@
-"""The graph on a hundred thousand images, measured: `python bench/large.py --images 100000 --work /data/large`.
+"""Measure the graph on a hundred thousand images: `python bench/large.py --images 100000 --work /data/large`.
 
-Makes the source (`large_world.py`), clones the project's last commit into the work folder, takes profile `large` and runs
-`dvc repro` there. Twice a second it looks at all processes of the run. Printed are for each stage: seconds by the clock and of
-processor, the memory of its largest process and what that is, and the memory of all its processes together. Pages that are
-shared are divided among those who share them (PSS). What DVC itself takes, to hash and to keep, is the row `dvc`.
+Builds the source (`large_world.py`), clones the project's last commit into the work folder, selects profile
+`large` and runs `dvc repro` there. All processes of the run are sampled twice a second. Printed for each
+stage are:
 
-A second call goes on where the first was stopped. It takes 20 GB of disk for 100,000 images.
+- wall seconds and CPU seconds;
+- the memory and name of its largest process;
+- the memory of all its processes together, with shared pages divided among their users (PSS).
+
+DVC's own work, hashing and caching, is the row `dvc`.
+
+A second call resumes a stopped one. It takes 20 GB of disk for 100,000 images.
 """
 
 from __future__ import annotations
@@ -26,24 +31,27 @@ import pandas as pd
 import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
-SAMPLE = 0.5  # seconds
+SAMPLE = 0.5  # seconds between samples
 SCRIPT = re.compile(r"pipelines/(\w+)\.py")
 
 
 @dataclass
 class StageUsage:
-    """What was seen of a stage; memory in bytes."""
+    """Observed usage of a stage; memory in bytes."""
 
     start: float = 0.0
     end: float = 0.0
     largest: int = 0
     what: str = ""
     peak_total: int = 0
-    processor: dict[int, float] = field(default_factory=dict)  # seconds by process
+    processor: dict[int, float] = field(default_factory=dict)  # CPU seconds by process
 
 
 def read_pss(process: psutil.Process) -> int:
-    """Return the memory of a process in bytes, shared pages divided among those who share them; 0 if it has ended."""
+    """Return the memory of a process in bytes, with shared pages divided among their users.
+
+    0 if it has ended.
+    """
     with suppress(OSError):
         text = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
         if match := re.search(r"^Pss:\s+(\d+) kB", text, re.M):
@@ -52,7 +60,7 @@ def read_pss(process: psutil.Process) -> int:
 
 
 def sample_processes(run: psutil.Process, usage: dict[str, StageUsage]) -> None:
-    """Add what the processes of the run are now."""
+    """Add the current usage of the run's processes."""
     memory: dict[str, int] = defaultdict(int)
 
     def visit_process(process: psutil.Process, stage: str) -> None:
@@ -76,7 +84,7 @@ def sample_processes(run: psutil.Process, usage: dict[str, StageUsage]) -> None:
 
 
 def prepare_project(images: int, work: Path) -> Path:
-    """Make the source and the project; return the project's folder."""
+    """Build the source and the project; return the project's folder."""
     source, project = work / "source", work / "project"
     if not (source / "captions.csv").exists():
         command = [
@@ -103,8 +111,8 @@ def build_environment(project: Path) -> dict[str, str]:
 @click.option(
     "--images", default=10_000, show_default=True, help="JPEGs of 256 to 640 pixels, with five captions each."
 )
-@click.option("--work", default="work/large", type=click.Path(path_type=Path), help="Folder for all of it.")
-@click.option("--stage", help="Up to this stage only.")
+@click.option("--work", default="work/large", type=click.Path(path_type=Path), help="Work folder.")
+@click.option("--stage", help="Last stage to run.")
 def main(images: int, work: Path, stage: str | None) -> None:
     """Run profile `large` and print seconds and memory of each stage."""
     work = work.resolve()

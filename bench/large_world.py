@@ -1,11 +1,13 @@
-"""A large source to try the graph on: `python bench/large_world.py --images 100000 FOLDER`.
+"""Write a large source for trying the graph: `python bench/large_world.py --images 100000 FOLDER`.
 
-Writes JPEGs of 256 to 640 pixels a side into FOLDER/images, and FOLDER/captions.csv with five true captions of each, as
-`scenes.source: files` reads them. The world is larger than the embedded one: pictures show four things of 66 nouns, 8 colours
-and 2 sizes in a grid of 4 × 3 cells, before a grainy background that compresses as photographs do. A caption says of a thing
-where it is to two others: the word lists find a negative of each of their seven subtypes in nearly all of them.
+Writes JPEGs of 256 to 640 pixels a side to FOLDER/images, and FOLDER/captions.csv with five true captions of
+each, as `scenes.source: files` reads them. The world is larger than the embedded one: images show four
+objects from 66 nouns, 8 colours and 2 sizes in a grid of 4 × 3 cells, on a grainy background that compresses
+like photographs. A caption relates one object to two others, so that the word lists find a negative of each
+of their seven subtypes in nearly all captions.
 
-What a picture shows depends on its number and the seed alone. A hundred thousand take 5 GB, and nine minutes on two cores.
+An image depends only on its number and the seed. A hundred thousand images take 5 GB, and nine minutes on two
+cores.
 """
 
 from __future__ import annotations
@@ -41,13 +43,13 @@ COLOURS = {
 SIZES = {"large": 0.48, "small": 0.3}  # radius, in cells
 COLUMNS, ROWS = 4, 3
 SIDES = (256, 640)  # pixels, both included
-GRAIN = 40  # different backgrounds
+GRAIN = 40  # number of backgrounds
 CAPTIONS = 5
 FORMS = ("A {a} is {ab} a {b} and {ac} a {c}.", "A {a} {ab} a {b} and {ac} a {c}.")
 
 
 class SceneObject(NamedTuple):
-    """Something in a picture."""
+    """An object in an image."""
 
     noun: str
     colour: str
@@ -57,7 +59,7 @@ class SceneObject(NamedTuple):
 
 
 def draw_objects(rng: np.random.Generator) -> list[SceneObject]:
-    """Return four things of different nouns in different cells."""
+    """Return four objects with different nouns in different cells."""
     nouns = rng.choice(len(OBJECT_NOUNS), 4, replace=False).tolist()
     cells = rng.choice(COLUMNS * ROWS, 4, replace=False).tolist()
     colours, sizes = list(COLOURS), list(SIZES)
@@ -74,16 +76,17 @@ def draw_objects(rng: np.random.Generator) -> list[SceneObject]:
 
 
 def describe_relation(a: SceneObject, b: SceneObject) -> str:
-    """Return where the first is to the second: by their columns, or by their rows within one column."""
+    """Return the relation of the first object to the second: by columns, or by rows within one column."""
     if a.column != b.column:
         return "to the left of" if a.column < b.column else "to the right of"
     return "above" if a.row < b.row else "below"
 
 
 def generate_captions(objects: Sequence[SceneObject], rng: np.random.Generator) -> list[str]:
-    """Return five different captions that are true of what is shown.
+    """Return five different captions that are true of the objects.
 
-    They look from left to right and from above, or all the other way, so that none says what would be false of another.
+    All relations read from left to right and from top to bottom, or all in reverse, so that no caption
+    contradicts another.
     """
     texts = []
     objects = sorted(objects, key=lambda item: (item.column, item.row), reverse=rng.random() < 0.5)
@@ -101,7 +104,7 @@ def generate_captions(objects: Sequence[SceneObject], rng: np.random.Generator) 
 
 @cache
 def generate_outline(noun: str) -> np.ndarray:
-    """Return the points of a noun's shape around (0, 0), at most 1 away."""
+    """Return the outline of a noun's shape around (0, 0), at most 1 away."""
     rng = np.random.default_rng(zlib.crc32(noun.encode()))
     angles = np.linspace(0, 2 * np.pi, 13)[:-1]
     return np.stack([np.cos(angles), np.sin(angles)], 1) * rng.uniform(0.35, 1, (12, 1))
@@ -118,7 +121,7 @@ def generate_background(number: int) -> Image.Image:
 
 
 def render_image(objects: Sequence[SceneObject], rng: np.random.Generator) -> Image.Image:
-    """Return the picture."""
+    """Return the image."""
     width, height = rng.integers(SIDES[0], SIDES[1] + 1, 2).tolist()
     image = generate_background(int(rng.integers(GRAIN))).crop((0, 0, width, height))
     layer, mask = image.copy(), Image.new("L", image.size)
@@ -128,13 +131,13 @@ def render_image(objects: Sequence[SceneObject], rng: np.random.Generator) -> Im
         middle = cell * (np.array([item.column, item.row]) + rng.uniform(0.45, 0.55, 2))
         points = (middle + generate_outline(item.noun) * SIZES[item.size] * cell.min()).ravel().tolist()
         pens[0].polygon(points, fill=COLOURS[item.colour])
-        pens[1].polygon(points, fill=225)  # some of the grain shows through
+        pens[1].polygon(points, fill=225)  # lets some of the grain show through
     grainy = ImageChops.overlay(layer, image)
     return Image.composite(Image.blend(layer, grainy, 0.3), image, mask)
 
 
 def write_image(number: int, seed: int, folder: Path) -> list[tuple[str, str]]:
-    """Write one picture and return its rows."""
+    """Write one image and return its rows."""
     rng = np.random.default_rng([seed, number])
     objects, name = draw_objects(rng), f"{number:07}.jpg"
     render_image(objects, rng).save(folder / "images" / name, quality=int(rng.integers(80, 93)))
@@ -143,10 +146,10 @@ def write_image(number: int, seed: int, folder: Path) -> list[tuple[str, str]]:
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--images", default=10_000, show_default=True, help="JPEGs, with five captions each.")
-@click.option("--seed", default=1, show_default=True, help="Of what they show.")
+@click.option("--images", default=10_000, show_default=True, help="Number of JPEGs, with five captions each.")
+@click.option("--seed", default=1, show_default=True, help="Random seed of the content.")
 def main(folder: Path, images: int, seed: int) -> None:
-    """Write pictures and captions into FOLDER."""
+    """Write images and captions to FOLDER."""
     (folder / "images").mkdir(parents=True, exist_ok=True)
     table, part = folder / "captions.csv", folder / "captions.part"
     with part.open("w", newline="", encoding="utf-8") as stream, multiprocessing.Pool() as pool:
@@ -155,7 +158,7 @@ def main(folder: Path, images: int, seed: int) -> None:
         work = partial(write_image, seed=seed, folder=folder)
         for image_rows in tqdm(pool.imap(work, range(images), chunksize=64), total=images, disable=None):
             rows.writerows(image_rows)
-    part.rename(table)  # it is there when all pictures are
+    part.rename(table)  # the table appears only after all images
 
 
 if __name__ == "__main__":

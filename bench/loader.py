@@ -1,14 +1,20 @@
-"""How fast a training gets its batches, and in how much memory: `python bench/loader.py [--images 100000]`.
+"""Measure speed and memory of batch loading in training: `python bench/loader.py [--images 100000]`.
 
-JPEGs of 256 pixels, about 23 kB each, lie in the shards of the image store, with five captions each. They are read at random,
-decoded and brought to the 224 pixels of a CLIP by the process that trains (0 workers: in its threads), by one or two others, or
-lie decoded in memory (of at most 10,000 images: a thousand take 150 MB). Each way has a process of its own. Printed are
+JPEGs of 256 pixels, about 23 kB each, lie in the shards of the image store, with five captions each. They are
+read at random, decoded and resized to the 224 pixels of a CLIP in one of these ways:
 
-- samples a second by the clock and per second of processor, of batches alone;
-- memory of the driver and of its workers: private to each, and resident in all with what they share counted once;
-- samples a second of a training of a small CLIP (`fit`), and the share of its time that it waited for batches.
+- by the training process (0 workers: in its threads);
+- by one or two worker processes;
+- decoded in memory beforehand (at most 10,000 images; a thousand take 150 MB).
 
-Whether all ways give equal weights is checked, too. It takes five minutes on two cores for 10,000 images.
+Each way runs in its own process. Printed are
+
+- samples per second of wall time and of CPU time, for batches alone;
+- memory of the driver and its workers: private to each, and resident in all with shared pages counted once;
+- samples per second of a training of a small CLIP (`train_clip`), and the share of its time spent waiting for
+  batches.
+
+It also checks that all ways give equal weights. It takes five minutes on two cores for 10,000 images.
 """
 
 from __future__ import annotations
@@ -42,9 +48,9 @@ from caramel.training.methods.infonce import METHOD as INFONCE
 from caramel.training.recipes.pretrain import FIXED
 from caramel.utils.typed_settings import build_settings
 
-CAPTIONS = 5  # of an image
-MOST_HELD = 10_000  # images that are decoded into memory
-WARM = 4  # batches that are not counted
+CAPTIONS = 5  # per image
+MOST_HELD = 10_000  # most images to hold decoded in memory
+WARM = 4  # warm-up batches, not counted
 CONFIG: dict[str, Any] = {
     "embed_dim": 128,
     "quick_gelu": False,
@@ -64,7 +70,7 @@ COLUMNS = {
 
 
 def build_small_clip() -> Clip:
-    """Return an untrained CLIP that takes 224 pixels and 77 tokens, as ViT-B/32 does."""
+    """Return an untrained CLIP with 224 pixels and 77 tokens, like ViT-B/32."""
     torch.manual_seed(0)
     config = {"model_cfg": CONFIG, "preprocess_cfg": {}}
     return assemble_clip(build_model(config, "benchmark"), config, None)
@@ -84,7 +90,7 @@ def generate_pairs(images: int) -> pd.DataFrame:
 
 
 def measure_cpu_time() -> float:
-    """Return the seconds of processor of this process and of its children, ended or not."""
+    """Return the CPU seconds of this process and its children, including ended ones."""
     processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
     times = [member.cpu_times() for member in processes]
     ended: float = times[0].children_user + times[0].children_system
@@ -105,7 +111,7 @@ def measure_memory() -> dict[str, float]:
 def measure_batches(
     clip: Clip, examples: Examples, workers: int, batch_size: int, steps: int
 ) -> dict[str, float]:
-    """Make batches for nothing, and measure."""
+    """Measure the building of batches without training."""
     steps += WARM
 
     def build_batch(step: int) -> Any:
@@ -125,7 +131,7 @@ def measure_batches(
 def measure_training(
     clip: Clip, examples: Examples, workers: int, batch_size: int, steps: int
 ) -> dict[str, Any]:
-    """Train, and measure."""
+    """Measure a training."""
     points: list[tuple[int, str, float]] = []
     with tempfile.TemporaryDirectory() as scratch:
         clock = time.perf_counter()
@@ -164,7 +170,7 @@ def _measure_loader(
 
 
 def measure_in_process(*args: Any) -> dict[str, Any]:
-    """Return what one way takes, measured in a process of its own."""
+    """Return the measurements of one way, in a process of its own."""
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
     child = context.Process(target=_measure_loader, args=(*args, send.send))
@@ -176,13 +182,13 @@ def measure_in_process(*args: Any) -> dict[str, Any]:
 
 @click.command(epilog="Example: python bench/loader.py --images 100000 --work /data/tmp")
 @click.option("--images", default=10_000, show_default=True, help="JPEGs of 256 pixels.")
-@click.option("--batch", default=256, show_default=True, help="Samples of a step.")
-@click.option("--steps", default=30, show_default=True, help="That are measured, of each way.")
+@click.option("--batch", default=256, show_default=True, help="Samples per step.")
+@click.option("--steps", default=30, show_default=True, help="Measured steps of each way.")
 @click.option(
-    "--work", type=click.Path(path_type=Path), help="Folder for the files; they are removed at the end."
+    "--work", type=click.Path(path_type=Path), help="Folder for the files, which are removed at the end."
 )
 def main(images: int, batch_size: int, steps: int, work: Path | None) -> None:
-    """Print speed and memory of each way to make batches."""
+    """Print speed and memory of each way to build batches."""
     rows: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(dir=work) as scratch:
         write_store(Path(scratch), iter_files(draw_jpegs(), images))

@@ -1,10 +1,14 @@
-"""The tables of methods in docs/results.md, from a run of profile `methods`: `python bench/methods.py` in the project's folder.
+"""Print the tables of methods in docs/results.md from a run of profile `methods`, in the project's folder.
 
-`python bench/methods.py cost` needs only the stages before `finetune`, and times some steps of each method on one core.
+`python bench/methods.py` prints two tables:
 
-What each method reached on the instances that are not *add*, and what it kept, with the change from the base and its 95 %
-interval over images and seeds; and its differences from the base and from plain in-batch training, on the same instances, with
-Holm's correction over all that are printed.
+- what each method reached on the instances except *add*, and its forgetting metrics, with the change from the
+  base and its 95 % interval over images and seeds;
+- its differences from the base and from plain in-batch training, on the same instances, with Holm correction
+  over all printed differences.
+
+`python bench/methods.py cost` needs only the stages before `finetune`, and times some steps of each method on
+one core.
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ SCORED = {"accuracy": "accuracy", "i2t": "I2T", "t2i": "T2I", "group": "Group"}
 MEASURES = ("i2t_1", "t2i_1", "classes", "weights")
 AGAINST = (BASE, "infonce")
 ROWS, IMAGES, CAPTIONS = "data/assemble/training.parquet", "data/assemble/images.parquet", 128
-FIRST, STEPS = 4, 8  # steps that are not timed, and those that are
+FIRST, STEPS = 4, 8  # warm-up steps, and timed steps
 
 
 def format_spread(mean: float, sd: float) -> str:
@@ -49,7 +53,7 @@ def format_spread(mean: float, sd: float) -> str:
 
 
 def build_scores_table() -> list[list[str]]:
-    """Return the first table: what each model reached and kept."""
+    """Return the first table: metrics and forgetting of each model."""
     variants = pd.read_csv(DATA / "variants.csv").set_index(["variant", "subset", "metric"])
     retained = pd.read_csv(DATA / "retained.csv")
     of = retained.groupby(["variant", "measure"])["value"].agg(["mean", "std"])
@@ -74,7 +78,7 @@ def build_scores_table() -> list[list[str]]:
 
 
 def build_differences_table() -> list[list[str]]:
-    """Return the second table: differences with their intervals, bold after Holm's correction over all that are there."""
+    """Return the second table: differences with intervals, bold if significant after Holm correction over all of them."""
     rows = pd.read_csv(DATA / "differences.csv")
     rows = rows[(rows["subset"] == SUBSET) & rows["metric"].isin(SCORED) & rows["b"].isin(AGAINST)]
     rows = rows.assign(shown=holm_correction(rows["p"].to_numpy(float)) < 0.05)
@@ -92,13 +96,13 @@ def build_differences_table() -> list[list[str]]:
 
 
 def format_markdown(rows: list[list[str]]) -> str:
-    """Return a table; the first row is its head."""
+    """Return a Markdown table; the first row is its head."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
 
 
 def measure_step_seconds() -> list[list[str]]:
-    """Return the processor seconds of a step of each method, of the default profile's batch, on one core."""
+    """Return the CPU seconds per step of each method with the default profile's batch, on one core."""
     torch.set_num_threads(1)
     train, _ = split_rows(ROWS)
     pictures = ImageStore(IMAGES, read_table(IMAGES_TABLE, IMAGES))

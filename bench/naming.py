@@ -1,11 +1,13 @@
 """Measures and checks how the code is named and laid out: `python bench/naming.py`.
 
-The script reads the syntax trees of `src/caramel` and imports nothing. It counts functions and methods (without dunder methods,
-properties and click commands): whether the name begins with a verb, whether it has more than one word, whether a function, an
-argument or a local has a banned name, and how many arguments there are. It also counts lines, files per room, `Any`, imports
-within functions, and the lines of the longest stage of `dvc.yaml`.
+The script reads the syntax trees of `src/caramel` and imports nothing. It counts functions and methods
+(without dunder methods, properties and click commands): whether the name begins with a verb, whether it has
+more than one word, whether a function, an argument or a local has a banned name, and how many arguments there
+are. It also counts lines, files per room, `Any`, imports within functions, and the lines of the longest stage
+of `dvc.yaml`.
 
-`--list verbs` (or words, banned, arguments, docstrings) prints what a number counts. `--check`, which `make check` runs, fails on
+`--list verbs` (or words, banned, arguments, docstrings) prints what a number counts. `--check`, which `make
+check` runs, fails on
 
 - a name that does not begin with a verb and is not in `EXCEPTIONS`,
 - more than a quarter of names with one word,
@@ -28,9 +30,9 @@ import click
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "caramel"
-ARGUMENTS = 12  # of a function, at most
+ARGUMENTS = 12  # most arguments of a function
 MOST_WORDS = 0.25  # share of names with one word
-# First words of names that say what is done.
+# Verbs that may begin a name.
 VERBS = frozenset(
     re.findall(
         r"\w+",
@@ -160,19 +162,19 @@ EXCUSED: Mapping[str, str] = {
 }
 ENTRY = re.compile(
     r"(\*{0,2}[A-Za-z_]\w*(?:, \*{0,2}[A-Za-z_]\w*)*)(?: \([^)]*\))?: "
-)  # of a docstring's section
+)  # an entry of a docstring's section
 
 
 @dataclass
 class Counts:
-    """What was counted, and where: `path:line name`."""
+    """Counts with their sources: `path:line name`."""
 
     functions: int = 0
-    verbs: list[str] = field(default_factory=list)  # not verb first
-    words: list[str] = field(default_factory=list)  # of one word
+    verbs: list[str] = field(default_factory=list)  # names without a verb first
+    words: list[str] = field(default_factory=list)  # names of one word
     banned: list[str] = field(default_factory=list)
-    arguments: list[str] = field(default_factory=list)  # more than ARGUMENTS
-    docstrings: list[str] = field(default_factory=list)  # entries of what does not exist
+    arguments: list[str] = field(default_factory=list)  # more than ARGUMENTS arguments
+    docstrings: list[str] = field(default_factory=list)  # docstring entries without a counterpart in the code
     lines: int = 0
     anys: int = 0
     inner_imports: int = 0
@@ -184,7 +186,7 @@ def split_name(name: str) -> list[str]:
 
 
 def count_file(path: Path, counts: Counts) -> None:
-    """Add what a source file holds."""
+    """Add the counts of a source file."""
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     counts.lines += text.count("\n")
@@ -233,7 +235,7 @@ def _is_property(decorator: ast.expr) -> bool:
 
 
 def _is_command(decorator: ast.expr) -> bool:
-    """Return whether a decorator makes a click command, which has the name that users type."""
+    """Return whether a decorator makes a click command, whose name is what users type."""
     return isinstance(decorator, ast.Call) and getattr(decorator.func, "attr", "") in ("command", "group")
 
 
@@ -262,7 +264,7 @@ def _list_attributes(node: ast.ClassDef) -> set[str]:
 def _count_entries(
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, known: set[str], where: str, counts: Counts
 ) -> None:
-    """Add the entries of a docstring's Args and Attributes that name nothing."""
+    """Add the docstring entries in Args and Attributes that match no argument or attribute."""
     inside: int | None = None
     for line in (ast.get_docstring(node) or "").splitlines():
         indent = len(line) - len(line.lstrip())
@@ -299,7 +301,7 @@ def iter_sources(folder: Path) -> Iterator[Path]:
 
 
 def count_rooms(package: Path) -> Mapping[str, int]:
-    """Return the number of files by room, `__init__.py` apart."""
+    """Return the number of files by room, without `__init__.py`."""
     files = (path for path in iter_sources(package) if path.name != "__init__.py")
     return Counter(path.parent.relative_to(package).as_posix() for path in files)
 
@@ -316,7 +318,7 @@ def measure_stages(graph: Path) -> Mapping[str, int]:
     "--list",
     "listed",
     type=click.Choice(["verbs", "words", "banned", "arguments", "docstrings"]),
-    help="Print what a number counts.",
+    help="Print the names behind a number.",
 )
 @click.option("--check", "checks", is_flag=True, help="Fail on a name that breaks a rule.")
 def main(listed: str | None, checks: bool) -> None:

@@ -1,8 +1,8 @@
-"""What bf16 gains in training on this processor: `python bench/precision.py`.
+"""Measure the speedup of bf16 training on this CPU: `python bench/precision.py`.
 
-Steps of the default profile's base CLIP on random pictures and captions, forward and backward, in fp32 and in bf16 in
-turn, so that what else the machine does strikes both. Printed are the least milliseconds per step of each, their
-ratio, and what ``run.precision: auto`` takes here. About a minute.
+Steps of the default profile's base CLIP on random images and captions, forward and backward, run in fp32 and
+bf16 in turn, so that other load affects both. Printed are the fewest milliseconds per step of each, their
+ratio, and the precision that ``run.precision: auto`` selects here. It takes about a minute.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import time
 from pathlib import Path
 
-os.environ.setdefault("GOMP_SPINCOUNT", "20000")  # as the stages set it
+os.environ.setdefault("GOMP_SPINCOUNT", "20000")  # as in the stages
 
 import torch
 from open_clip.loss import ClipLoss

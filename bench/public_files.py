@@ -1,7 +1,8 @@
-"""Seconds to read and to score the public files: `CARAMEL_DATA=FOLDER python bench/public_files.py`.
+"""Measure the seconds to read and score the public files: `CARAMEL_DATA=FOLDER python bench/public_files.py`.
 
-The folder holds ``sugarcrepe/``, ``sugarcrepe_pp/`` and ``sugarcrepe_unrefined/``. Processor time of this
-process, the least of a few runs; and the time of `caramel --help`, which is that of Python and click.
+The folder holds ``sugarcrepe/``, ``sugarcrepe_pp/`` and ``sugarcrepe_unrefined/``. Printed are the CPU time
+of this process, the least of a few runs, and the time of `caramel --help`, which is the start of Python and
+click.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def measure_least_seconds(
 
 
 def main() -> None:
-    """Print the figures, a line each."""
+    """Print one result per line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=os.environ.get("CARAMEL_DATA"), help="CARAMEL_DATA")
     parser.add_argument("--runs", type=int, default=3)

@@ -1,16 +1,16 @@
-"""What refinement costs on real captions: `python bench/refine_sugarcrepe.py FOLDER`.
+"""Measure refinement on real captions: `python bench/refine_sugarcrepe.py FOLDER`.
 
-FOLDER holds SugarCrepe before its refinement (17,478 pairs). Compared are
+FOLDER holds SugarCrepe before its refinement (17,478 pairs). It compares
 
-- `published`: the grid over two scorers, cells of 0.02, within each subtype. The published scorers are two large
-  models; two small ones stand in for them.
-- `six`: AFLite, then the grid over the signs of six scorers, at several levels; one of them, thinned to the rows
-  of `published`, beside it.
-- `ten`: the same over ten scorers, all that the best blind attacker here is made of.
+- `published`: the grid over two scorers, with cells of 0.02, within each subtype. The published scorers are
+  two large models; two small ones replace them here.
+- `six`: AFLite, then the grid over the signs of six scorers, at several levels, and one of these results
+  thinned to the number of rows of `published`.
+- `ten`: the same with ten scorers, all those of the best blind attacker here.
 
-Each result is judged by the best blind attacker with other folds: by four scorers that had no part in the first
-two, and by all ten, the mean of two dealings of folds. Prints one JSON object. On two busy cores it takes about
-twenty minutes; `--part` runs a part.
+The best blind attacker judges each result with other folds: with four scorers that had no part in the first
+two, and with all ten, as the mean over two assignments of folds. Prints one JSON object. On two busy cores it
+takes about twenty minutes; `--part` runs a part.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def attack_rows(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def judge_candidate(candidate: tradeoff.Candidate, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return what fresh attackers make of what a candidate keeps."""
+    """Return the results of fresh attackers on the rows that a candidate keeps."""
     click.echo(f"{candidate.method} {candidate.strength} {candidate.keep_mask.sum()}", err=True)
     strength = None if math.isnan(candidate.strength) else candidate.strength
     result = attack_rows(rows[candidate.keep_mask].reset_index(drop=True))
@@ -73,7 +73,7 @@ def refine_as_published(rows: pd.DataFrame) -> tradeoff.Candidate:
 
 
 def measure_six_scorers(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the curve over six scorers, and the one that is chosen at the published method's rows."""
+    """Return the curve over six scorers, and the result with the published method's number of rows."""
     methods = [tradeoff.ADVERSARIAL, tradeoff.AFLITE_ADVERSARIAL]
     levels = (0.7, 0.6, 0.5, 0.45)
     candidates = tradeoff.build_candidates(
@@ -83,7 +83,7 @@ def measure_six_scorers(rows: pd.DataFrame) -> dict[str, Any]:
     equal = [
         tradeoff.reduce_candidate(c, rows, number=number, within="subtype", seed=SEED) for c in candidates
     ]
-    # Chosen by the attacker that refinement knows, before any is judged.
+    # Selected with the attacker that refinement knows, before any is judged.
     known = tradeoff.compute_tradeoff_curve(
         rows, equal, tradeoff.build_attack(OURS, folds=FOLDS, seed=SEED + 2)
     )
@@ -95,7 +95,7 @@ def measure_six_scorers(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def measure_ten_scorers(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the curve over all ten scorers, and the most rows that are shown to be within the target."""
+    """Return the curve over all ten scorers, and the largest result that is shown to be within the target."""
     methods = [tradeoff.AFLITE_ADVERSARIAL]
     scorers = (*OURS, *NEW)
     candidates = tradeoff.build_candidates(
@@ -121,10 +121,10 @@ PARTS: dict[str, Callable[[pd.DataFrame], dict[str, Any]]] = {
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
-    "--part", "parts", multiple=True, type=click.Choice(list(PARTS)), help="Repeatable; all if left out."
+    "--part", "parts", multiple=True, type=click.Choice(list(PARTS)), help="Repeatable. Default: all."
 )
 def main(folder: Path, parts: tuple[str, ...]) -> None:
-    """Print the figures as JSON."""
+    """Print the results as JSON."""
     be_quiet()
     start = time.perf_counter()
     rows, rejects = repair_rows(read_rows(folder).rows)

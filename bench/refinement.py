@@ -1,13 +1,13 @@
-"""Refinement and selection at scale: `python bench/refinement.py`.
+"""Measure refinement and selection at scale: `python bench/refinement.py`.
 
 Pairs with random scores under two blind scorers are
 
-- refined on the grid of `balance.balanced`, beside the published procedure in plain Python: loops over pairs and
-  cells, written from its definition. Both get the same gaps, one after the other; per cell, both keep as many.
-- selected by `selection.select`: percentiles, cleaning rules, grid.
+- refined on the grid of `mirrored_grid`, and by the published procedure in plain Python: loops over pairs and
+  cells, written from its definition. Both get the same gaps, and both keep equal numbers per cell.
+- selected by `selection`: percentiles, cleaning rules, grid.
 
-Each runs in a process of its own. Prints one JSON object: seconds and peak memory, each with the input and without
-making it. Nothing is downloaded. On two cores it takes about two minutes.
+Each runs in its own process. Prints one JSON object: seconds and peak memory, each with and without building
+the input. Nothing is downloaded. On two cores it takes about two minutes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def draw_scores(pairs: int) -> npt.NDArray[np.float64]:
 
 
 def draw_gaps(pairs: int) -> Ints:
-    """Return gaps of pairs under two scorers in units of 1e-6; one of a hundred is zero. (n, 2)."""
+    """Return gaps of pairs under two scorers in units of 1e-6; one in a hundred is zero. (n, 2)."""
     positive, negative = draw_scores(pairs)
     gaps: Ints = np.rint((positive - negative) * UNIT).astype(np.int64)
     gaps[np.random.default_rng(SEED + 1).random(gaps.shape) < 0.01] = 0
@@ -77,7 +77,7 @@ def refine_in_python(gaps: list[list[int]], rng: random.Random) -> list[int]:
 
 
 def count_per_cell(gaps: Ints, selected: Any) -> Counter[tuple[int, ...]]:
-    """Return how many pairs are kept of each cell."""
+    """Return the number of kept pairs of each cell."""
     return Counter(map(tuple, compute_grid_cells(gaps, cell=CELL)[selected].tolist()))
 
 
@@ -162,7 +162,7 @@ def read_peak_gb() -> float:
 )
 @click.option("--only", type=click.Choice(["refine", "selection"]), help="Run one part, in this process.")
 def main(pairs: int, only: str | None) -> None:
-    """Print the figures as JSON; exit with code 1 where a goal is missed."""
+    """Print the results as JSON; exit with code 1 if a goal is missed."""
     if only:
         click.echo(json.dumps({"refine": measure_refinement, "selection": measure_selection}[only](pairs)))
         return

@@ -1,8 +1,8 @@
-"""What a release of many images takes: `python bench/release_of_many.py [--images 100000]`.
+"""Measure a release of many images: `python bench/release_of_many.py [--images 100000]`.
 
-JPEGs of 256 pixels, about 23 kB each, as in ``image_store.py``: a tenth of them in pairs are the instances of the test split,
-and the others training rows in pairs, each with a negative and its picture. Printed are seconds and peak memory of the release, in a
-process of its own, its files and their size.
+JPEGs of 256 pixels, about 23 kB each, as in ``image_store.py``. A tenth of them, in pairs, are the instances
+of the test split. The others, in pairs, are training rows with a negative and its image. Printed are seconds
+and peak memory of the release in its own process, the number of files and their size.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from caramel.schemas.training import TRAINING
 
 
 def write_project(root: Path, images: int) -> None:
-    """Write a project of so many images, pinned as v1."""
+    """Write a project with a number of images, pinned as v1."""
     data = root / "data" / "assemble"
     data.mkdir(parents=True)
     write_store(data, iter_files(draw_jpegs(), images))
-    tested = images // 20  # instances, of two images each
+    tested = images // 20  # instances with two images each
     names = [f"{n:08}" for n in range(images)]
     instances = [
         (
@@ -74,12 +74,12 @@ def _measure_release(
 
 
 @click.command(epilog="Example: python bench/release_of_many.py --images 100000 --work /data/tmp")
-@click.option("--images", default=10_000, show_default=True, help="JPEGs that are released.")
+@click.option("--images", default=10_000, show_default=True, help="Number of JPEGs.")
 @click.option(
-    "--work", type=click.Path(path_type=Path), help="Folder for the files; they are removed at the end."
+    "--work", type=click.Path(path_type=Path), help="Folder for the files, which are removed at the end."
 )
 def main(images: int, work: Path | None) -> None:
-    """Print what the release takes."""
+    """Print the cost of the release."""
     with tempfile.TemporaryDirectory(dir=work) as scratch:
         root = Path(scratch)
         write_project(root, images)

@@ -1,11 +1,12 @@
-"""How fast a language model behind a server is asked, how much memory that takes, and what a kill costs.
+"""Measure the request rate to a language model server, the memory, and the cost of a kill.
 
     python bench/replies.py --requests 100000 --slots 16
     python bench/replies.py --requests 10000 --kill
 
-A server of its own process takes ``--slots`` requests at a time and 50 ms for each: its limit is slots / 0.05 in a second. It is
-asked ``--at-once``, half as many more unless it is given: a slot that is free then finds a request that waits. With
-``--kill`` the asking process is killed (SIGKILL) half-way and started again; what was asked twice is counted by the server.
+A server in its own process handles ``--slots`` requests at a time and takes 50 ms for each, so its limit is
+slots / 0.05 per second. The client keeps ``--at-once`` requests open, by default 1.5 times the slots, so that
+a free slot always finds a waiting request. With ``--kill`` the client is killed (SIGKILL) half-way and
+restarted; the server counts the repeated requests.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %
 
 
 def serve_replies(slots: int, pipe: Connection) -> None:
-    """Answer every request after ``LATENCY``; send the port, and for each message the number of times each was asked."""
+    """Answer every request after ``LATENCY``; send the port, and the number of requests for each message."""
     request_counts: Counter[int] = Counter()
 
     async def run_server() -> None:
@@ -75,14 +76,17 @@ def serve_replies(slots: int, pipe: Connection) -> None:
 
 
 def ask_one_question(number: int) -> Script:
-    """Ask one question."""
+    """Send one request."""
     given = {"caption": f"A dog runs across beach number {number}.", "changed": "A cat runs across it."}
     answer = yield from ask_until_valid(PromptInput("validate_negative", given, 1, 0.0), 1)
     return Outcome(str(answer), 1, "", ())
 
 
 def ask_questions(port: int, number: int, workers: int, store: Path, pipe: Connection) -> None:
-    """Ask so many questions; send seconds, seconds of the processor, and the peak of the resident memory after a tenth of them and at the end, in MB."""
+    """Send all requests.
+
+    Report seconds, CPU seconds, and the peak resident memory in MB after a tenth and at the end.
+    """
     os.environ["NO_PROXY"] = "127.0.0.1"
     model = ChatLanguageModel(Endpoint("m", f"http://127.0.0.1:{port}/v1", workers=workers))
     peaks: list[float] = []
@@ -115,12 +119,10 @@ def ask_questions(port: int, number: int, workers: int, store: Path, pipe: Conne
 @click.command()
 @click.option("--requests", "number", default=10_000, show_default=True, type=click.IntRange(min=100))
 @click.option("--slots", default=16, show_default=True, type=click.IntRange(min=1))
-@click.option(
-    "--at-once", type=click.IntRange(min=1), help="Requests under way; 1.5 times the slots if not given."
-)
-@click.option("--kill", is_flag=True, help="Kill the asking process half-way, and go on.")
+@click.option("--at-once", type=click.IntRange(min=1), help="Open requests. Default: 1.5 times the slots.")
+@click.option("--kill", is_flag=True, help="Kill the client half-way and restart it.")
 def main(number: int, slots: int, max_connections: int | None, kill: bool) -> None:
-    """Measure and print; see the module."""
+    """Measure and print; see the module's docstring."""
     max_connections = max_connections or slots + slots // 2
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -148,15 +150,15 @@ def main(number: int, slots: int, max_connections: int | None, kill: bool) -> No
     different, all_of_them = ours.recv()
     server.terminate()
     print(
-        f"{different:,} requests, {all_of_them - different} of them asked twice; {slots} slots, {max_connections} asked at once"
+        f"{different:,} requests, {all_of_them - different} of them repeated; {slots} slots, {max_connections} open requests"
     )
     if not kill:
         print(
-            f"{seconds:.1f} s, {number / seconds:,.0f} in a second: {number / seconds * LATENCY / slots:.1%} of the server's limit"
+            f"{seconds:.1f} s, {number / seconds:,.0f} per second: {number / seconds * LATENCY / slots:.1%} of the server's limit"
         )
-        print(f"{busy / number * 1000:.2f} ms of the processor for each request")
+        print(f"{busy / number * 1000:.2f} ms of CPU time per request")
     print(
-        f"peak of resident memory: {early:.0f} MB after a tenth, {late:.0f} MB at the end; replies on disk: {size:.1f} MB"
+        f"peak of resident memory: {early:.0f} MB after a tenth, {late:.0f} MB at the end; responses on disk: {size:.1f} MB"
     )
 
 

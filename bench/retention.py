@@ -1,12 +1,16 @@
-"""What a fine-tuning gains and loses, by what of its weights is kept: the tables of docs/results.md on WiSE-FT and LoRA.
+"""Measure gain and loss of fine-tuning for WiSE-FT and LoRA: their tables in docs/results.md.
 
     python bench/retention.py wise     # mixtures of base and fine-tuned weights, of each variant and seed
-    python bench/retention.py lora     # trains corrections of low rank as well, and holds them against full training
+    python bench/retention.py lora     # trains low-rank updates too, and compares them with full training
 
-After a run of the default profile, whose base, pairs and fine-tuned models they take. Gained: Group on the test instances that
-are not *add*. Kept: R@1 of held-out retrieval, the mean of both directions. Changes from the base, the mean over seeds, in points
-of per cent; their 95 % intervals count the choice of images and that of seeds (``paired_hits``), paired on the instances. Of how far
-the weights went, which no image changes, it is a t interval over the seeds.
+It runs after the default profile, and uses that run's base, pairs and fine-tuned models.
+
+- Gain: Group on the test instances except *add*.
+- Loss: R@1 of held-out retrieval, the mean of both directions.
+
+Both are changes from the base in percentage points, the mean over seeds. Their 95 % intervals cover images
+and seeds (``paired_tests``), paired on the instances. The distance of the weights does not depend on images;
+its interval is a t interval over the seeds.
 """
 
 from __future__ import annotations
@@ -44,15 +48,15 @@ from caramel.utils.stats import summarise_seeds
 
 BASE, ASSEMBLED, SCENES = Path("data/base"), Path("data/assemble"), Path("data/scenes")
 MEASURES = {"group": "Group", "kept": "R@1"}
-# Of each: the metric that it is of, the subset of the table, and what that is the mean of, where it is a mean.
+# For each: its metric, the subset of the table, and what that averages, if anything.
 MEASURE_SPECS = {"group": ("group", "without_add", ()), "kept": ("recall@1", "macro", ("i2t", "t2i"))}
 TITLES = {**MEASURES, "weights": "weights moved, %"}
-FASTER = 10  # times the rate of full training, as FSC-CLIP takes for corrections
+FASTER = 10  # times the learning rate of full training, as FSC-CLIP uses for low-rank updates
 Rows = list[dict[str, Any]]
 
 
 def load_benchmarks(retrieval_images: int, seed: int) -> dict[str, LoadedBenchmark]:
-    """Return both benchmarks, their images looked at."""
+    """Return both benchmarks with checked images."""
     held_out = {"split": "test", "count": retrieval_images, "seed": seed}
     return {
         "group": load_checked_benchmark("instances", ASSEMBLED, None, None, {"split": "test"}),
@@ -71,7 +75,8 @@ def compute_change(a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], measure
 
     Args:
         a: tables ``similarities``, one per seed.
-        b: one, of the base; or one per seed of a, trained with it: then each pair of a seed is one difference.
+        b: one table, of the base; or one per seed of a, trained with the same seed: then each pair gives one
+        difference.
         measure: of ``MEASURES``.
     """
     metric, subset, parts = MEASURE_SPECS[measure]
@@ -86,12 +91,12 @@ def compute_change(a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], measure
 
 
 def format_change(comparison: pd.Series, sign: str = "+") -> str:
-    """Return a difference with its interval, in points of per cent."""
+    """Return a difference with its interval, in percentage points."""
     return f"{100 * comparison['difference']:{sign}.1f} ({100 * comparison['ci_low']:.1f} to {100 * comparison['ci_high']:.1f})"
 
 
 def format_table(rows: Rows, by: list[str], base: Mapping[str, pd.DataFrame]) -> str:
-    """Return a table in Markdown: a row for each group, its changes from the base over its seeds, and how far it went."""
+    """Return a Markdown table: a row for each group with its changes from the base over seeds, and its weight distance."""
     further = [name for name in ("weights",) if name in rows[0]]
     lines = [
         "| " + " | ".join([*by, *MEASURES.values(), *(TITLES[m] for m in further)]) + " |",
@@ -107,7 +112,7 @@ def format_table(rows: Rows, by: list[str], base: Mapping[str, pd.DataFrame]) ->
 
 
 def group_rows(rows: Rows, by: Sequence[str]) -> dict[tuple[Any, ...], Rows]:
-    """Return the rows by what they have in these columns, in their order."""
+    """Return the rows grouped by these columns, in order."""
     grouped: dict[tuple[Any, ...], Rows] = {}
     for row in rows:
         grouped.setdefault(tuple(row[name] for name in by), []).append(row)
@@ -123,7 +128,7 @@ def write_values(rows: Rows, path: Path) -> None:
 
 
 def plot_tradeoff(rows: Rows, base: Mapping[str, pd.DataFrame], path: Path) -> None:
-    """Draw a curve for each variant: what is gained against what is lost, a point for each mixture, bars of the interval."""
+    """Draw gain against loss: a curve for each variant, a point for each mixture, bars for the intervals."""
     figure = Figure(figsize=(6, 4.2), layout="constrained")
     axis = figure.subplots()
     for (variant,), of_variant in group_rows(rows, ["variant"]).items():
@@ -158,7 +163,7 @@ def evaluate_wise_ft(
     alphas: Sequence[float],
     out: Path,
 ) -> None:
-    """Print what mixtures gain and lose, and which is best on val; draw the curves."""
+    """Print gain and loss of mixtures and the best one on val; draw the curves."""
     before = load_checkpoint(BASE).model.state_dict()
     _, val = split_rows(ASSEMBLED / "training.parquet")
     rows: Rows = []
@@ -202,7 +207,7 @@ def evaluate_wise_ft(
 
 
 def load_images() -> ImageStore:
-    """Return the pictures of the pairs."""
+    """Return the images of the pairs."""
     return ImageStore(ASSEMBLED / "images.parquet", read_table(IMAGES, ASSEMBLED / "images.parquet"))
 
 
@@ -237,7 +242,7 @@ def evaluate_lora(
     base: Mapping[str, pd.DataFrame],
     variants: Sequence[str],
 ) -> None:
-    """Print what both ways of training gain and lose, how far they go, and their differences seed by seed."""
+    """Print gain, loss and weight distance of both ways of training, and their differences by seed."""
     rows: Rows = []
     for variant in variants:
         for seed in settings.seeds:
@@ -271,7 +276,7 @@ def evaluate_lora(
             )
     write_values(rows, Path("work/lora.csv"))
     click.echo(format_table(rows, ["variant", "trained"], base))
-    click.echo("\nLoRA less full, seed by seed:\n")
+    click.echo("\nLoRA minus full, by seed:\n")
     for (variant,), group in group_rows(rows, ["variant"]).items():
         by_lora, by_all = ([row for row in group if row["trained"] == way] for way in ("LoRA", "full"))
         changes = [
@@ -283,13 +288,15 @@ def evaluate_lora(
 
 @click.command()
 @click.argument("what", type=click.Choice(["wise", "lora"]))
-@click.option("--variant", multiple=True, help="Of finetune.variants; all.")
-@click.option("--points", default=11, show_default=True, help="Mixtures of `wise`, evenly from 0 to 1.")
+@click.option("--variant", multiple=True, help="Variants of finetune.variants. Default: all.")
 @click.option(
-    "--out", default="work/wise_ft.png", type=click.Path(path_type=Path), help="The picture of `wise`."
+    "--points", default=11, show_default=True, help="Number of mixtures of `wise`, evenly from 0 to 1."
+)
+@click.option(
+    "--out", default="work/wise_ft.png", type=click.Path(path_type=Path), help="Image file of `wise`."
 )
 def main(what: str, variant: tuple[str, ...], points: int, out: Path) -> None:
-    """Measure what fine-tuning gains and loses by what of its weights is kept."""
+    """Measure gain and loss of fine-tuning for WiSE-FT mixtures or LoRA."""
     be_quiet()
     torch.set_num_threads(1)
     config = load_config()

@@ -1,9 +1,10 @@
-"""The embedded language model behind a real server of OpenAI's form, `transformers serve`, against the same model in this process.
+"""Compare the embedded language model behind `transformers serve`, an OpenAI-style server, with the same model in-process.
 
-    pip install 'openai>=1.98' accelerate      # which that server needs, and caramel does not
+    pip install 'openai>=1.98' accelerate      # needed by that server, not by caramel
     python bench/served_writer.py data/writer --pairs 20
 
-Both write the negatives and paraphrases of the same pairs of the world, by the settings of profile ``language``.
+Both write the negatives and paraphrases of the same pairs of the world, with the settings of profile
+``language``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from caramel.interfaces.writer import WrittenCaption
 from caramel.runtime.environment import be_quiet
 from caramel.sources.captions.llm.writer import language_negatives
 
-START = 180  # seconds until the server listens
+START = 180  # seconds allowed for the server to start
 
 
 @contextmanager
@@ -68,7 +69,7 @@ def run_server(model: Path) -> Iterator[str]:
 
 
 def is_listening(port: int) -> bool:
-    """Return whether the server answers that it is there."""
+    """Return whether the server answers a health check."""
     try:
         return requests.get(f"http://127.0.0.1:{port}/health", timeout=2).ok
     except requests.RequestException:
@@ -78,7 +79,7 @@ def is_listening(port: int) -> bool:
 def generate_negatives(
     config: Config, pairs: pd.DataFrame, target: str, max_connections: int, store: Path
 ) -> tuple[WrittenCaption, pd.DataFrame, float]:
-    """Return what a model writes, its replies, and the seconds that it took."""
+    """Return a model's texts, its responses, and the seconds."""
     section, begun = config.negatives, time.monotonic()
     settings = {**section.language_model.model_dump(), "target": target, "max_connections": max_connections}
     written = language_negatives(
@@ -98,7 +99,7 @@ def generate_negatives(
 @click.argument("model", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--pairs", "number", default=20, show_default=True, type=click.IntRange(min=1))
 def main(model: Path, number: int) -> None:
-    """Measure and print; see the module."""
+    """Measure and print; see the module's docstring."""
     be_quiet()
     os.environ["NO_PROXY"] = "127.0.0.1"
     config = read_profile("language", {}, ROOT)[1]
@@ -113,12 +114,12 @@ def main(model: Path, number: int) -> None:
             texts_by_backend[name] = replies.set_index(["prompt", "input", "attempt", "parameters"])["text"]
             whole = judge_drafts(pairs, written)[1].set_index("subtype").loc["all"]
             print(
-                f"{name}: {len(replies):,} requests, {len(replies) / seconds:.1f} in a second; {dict(whole)}"
+                f"{name}: {len(replies):,} requests, {len(replies) / seconds:.1f} per second; {dict(whole)}"
             )
     both = pd.concat(texts_by_backend, axis=1, join="inner")
     cold = both[both.index.get_level_values("parameters").str.contains('"temperature": 0.0')]
     same = (cold["server"] == cold["local"]).sum()
-    print(f"of {len(cold):,} requests of both at temperature 0, {same:,} have the same reply")
+    print(f"of {len(cold):,} requests of both at temperature 0, {same:,} have the same response")
 
 
 if __name__ == "__main__":

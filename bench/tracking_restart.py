@@ -1,11 +1,16 @@
-"""What runs lose when the tracking server or its database starts again: `python bench/tracking_restart.py`.
+"""Measure what runs lose when the tracking server or its database restarts: `python bench/tracking_restart.py`.
 
-Starts PostgreSQL, an S3 server (moto, where that and boto3 are installed; else a folder) and MLflow with passwords, on the
-loopback interface, and lets eight runs log 60 points of a metric each, and an artifact. Three times: undisturbed; with
-PostgreSQL crashed in the middle (SIGQUIT) and away for ten seconds; with the MLflow server killed (SIGKILL) and started
-again at once. Printed are the runs, points and artifacts that are there afterwards (8, 480 and 8 if nothing is lost or
-doubled), the slowest call, and how long all took. Two to six minutes. Needs PostgreSQL's programs (`apt-get install
-postgresql`), psycopg2-binary and Flask-WTF.
+Starts PostgreSQL, an S3 server (moto if that and boto3 are installed; otherwise a folder) and MLflow with
+passwords on the loopback interface. Eight runs each log 60 points of a metric and an artifact, in three
+conditions:
+
+- undisturbed;
+- PostgreSQL crashes half-way (SIGQUIT) and is away for ten seconds;
+- the MLflow server is killed (SIGKILL) and restarted at once.
+
+Printed are the runs, points and artifacts that exist afterwards (8, 480 and 8 if nothing is lost or
+duplicated), the slowest call, and the total time. It takes two to six minutes. It needs PostgreSQL's programs
+(`apt-get install postgresql`), psycopg2-binary and Flask-WTF.
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ RUNS, POINTS, AWAY = 8, 60, 10.0
 
 
 def log_run(planned: tracking.PlannedRun, half: threading.Event) -> float:
-    """Log to a run, and say when half of it is; return the seconds of the slowest call."""
+    """Log to a run and signal when half is done; return the seconds of the slowest call."""
     import mlflow
 
     slowest = 0.0
@@ -50,7 +55,7 @@ def log_run(planned: tracking.PlannedRun, half: threading.Event) -> float:
 
 
 def measure_disturbance(name: str, disturb: Callable[[], None]) -> str:
-    """Run the eight, disturb them in the middle, and return the line of the table."""
+    """Run the eight runs, disturb them half-way, and return the line of the table."""
     import mlflow
 
     start = time.monotonic()
@@ -75,7 +80,7 @@ def measure_disturbance(name: str, disturb: Callable[[], None]) -> str:
 def main() -> None:
     """Print the table."""
     be_quiet()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # its servers are stopped with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that its servers are stopped too
     binaries = postgres_binaries()
     if binaries is None or not find_spec("psycopg2") or not find_spec("flask_wtf"):
         sys.exit("PostgreSQL, psycopg2-binary or Flask-WTF is not installed.")

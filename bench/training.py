@@ -1,18 +1,20 @@
-"""Training beside open_clip's own program: `python bench/training.py` (`make bench-train`).
+"""Compare training speed with open_clip's own program: `python bench/training.py` (`make bench-train`).
 
-The same model of random weights, JPEGs of 256 pixels and captions, batch, order of rows, number of steps, fp32, threads and
-processes that decode, by `python -m open_clip_train.main` (of the wheel of open_clip 3.3, as it is) and by
-`contrastive.fit`, by turns and each in a process of its own. Its random crops are told to take the whole picture, so that
-both train on the same pixels. Printed are
+Both sides use the same model with random weights, JPEGs of 256 pixels and captions, batch size, row order,
+number of steps, fp32, threads and decoding processes. One side is `python -m open_clip_train.main`
+(unchanged, from the wheel of open_clip 3.3), the other `contrastive.train_clip`. They run in turn, each in
+its own process. The random crops of open_clip are set to the whole image, so that both train on the same
+pixels. Printed are
 
-- samples a second of each turn, counted after the first steps, loading included, and of the ratio the geometric mean over the
-  turns with its 95 % interval (t, of its logarithm);
-- the largest difference of a step's loss; the program says five digits of it;
-- where our time goes: waiting for a batch, forward, backward, update; and what decoding a batch takes of one core;
-- ours again with the pictures held decoded in memory, as sets below 256 MB are.
+- samples per second of each turn after the warm-up steps, loading included, and the geometric mean of their
+  ratio over the turns with its 95 % interval (t, of the logarithm);
+- the largest difference of a step's loss; open_clip prints five digits;
+- our time by phase: waiting for a batch, forward, backward, update; and the time to decode a batch on one core;
+- our speed with decoded images in memory, as for sets below 256 MB.
 
-Captions of usual length are computed on as far as they go here, and on all 77 tokens there; captions that fill the context
-take both as many. With two threads or processes on one core nothing of this says much.
+For captions of usual length, caramel computes only as many tokens as they have, open_clip all 77. For
+captions that fill the context, both compute equally many. Two threads or processes on one core make the
+results meaningless.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ from caramel.training.methods.infonce import METHOD as INFONCE
 from caramel.training.recipes.pretrain import FIXED
 from caramel.utils.typed_settings import build_settings
 
-WARM = 4  # steps that are not counted
+WARM = 4  # warm-up steps, not counted
 SEED, LR, WARMUP, DECAY, BETAS, EPS = 0, 1e-4, 5, 0.1, (0.9, 0.98), 1e-6
 LINE = re.compile(r"Data \(t\): ([\d.]+) Batch \(t\): [\d.]+, ([\d.e+]+)/s.* Loss: ([\d.]+) \(")
 LENGTHS = {"usual": (8, 21), "full": (90, 91)}  # words of a caption
@@ -61,7 +63,7 @@ WORDS = ("the", "large", "red", "blue", "dog", "cat", "ball", "left", "of", "on"
 
 
 class Plan(NamedTuple):
-    """What both sides do: a folder with ``model``, ``pairs.tsv`` and a store of images; and how."""
+    """Settings of both sides: a folder with ``model``, ``pairs.tsv`` and an image store, and the training settings."""
 
     folder: Path
     batch_size: int
@@ -71,16 +73,16 @@ class Plan(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """One epoch of them is trained on."""
+        """Return the number of rows; training runs one epoch of them."""
         return self.batch_size * self.steps
 
 
 class Turn(NamedTuple):
-    """What one training took and gave."""
+    """Time and results of one training."""
 
     losses: list[float]  # of each step
-    speed: float  # samples a second
-    phases: dict[str, float]  # seconds of a step
+    speed: float  # samples per second
+    phases: dict[str, float]  # seconds per step
 
 
 def write_inputs(plan: Plan, model: str, words: tuple[int, int]) -> None:
@@ -132,7 +134,7 @@ def run_open_clip(plan: Plan) -> Turn:
     command += build_arguments(plan.folder / "model", plan.folder / "pairs.tsv", "turn", **given)
     with tempfile.TemporaryDirectory(
         dir=plan.folder
-    ) as log_folder:  # of its log: a second run of a name is refused
+    ) as log_folder:  # for its log: it refuses to reuse a run's name
         environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(plan.threads)}
         done = subprocess.run(
             command, cwd=log_folder, env=environment, capture_output=True, text=True, check=False
@@ -150,14 +152,14 @@ def run_open_clip(plan: Plan) -> Turn:
 
 
 class PhaseTimer:
-    """Adds up the seconds of each phase of the steps that count."""
+    """Adds up the seconds of each phase of the counted steps."""
 
     def __init__(self) -> None:
         self.steps, self.seconds = 0, defaultdict[str, float](float)
         self.ended: list[float] = []
 
     def time_function(self, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function, timed."""
+        """Return the function with timing."""
 
         def run_timed(*args: Any, **named: Any) -> Any:
             began = time.perf_counter()
@@ -172,7 +174,7 @@ class PhaseTimer:
 def watch_training(
     train: Callable[..., Any], clock: PhaseTimer, losses: list[torch.Tensor]
 ) -> Callable[..., Any]:
-    """Return the training loop, watched."""
+    """Return the training loop with timing."""
 
     def train_watched(training: Training[Any], **how: Any) -> Any:
         loss, after = clock.time_function("forward", training.loss), training.after_step
@@ -247,7 +249,7 @@ def _measure_decoding(plan: Plan, answer: Callable[[object], None]) -> None:
 
 
 def run_in_process(work: Callable[..., None], *given: Any) -> Any:
-    """Return what the work answers, in a process of its own."""
+    """Return the result of a function in a new process."""
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
     child = context.Process(target=work, args=(*given, send.send))
@@ -256,7 +258,7 @@ def run_in_process(work: Callable[..., None], *given: Any) -> Any:
     try:
         return receive.recv()
     except EOFError:
-        raise click.ClickException("A training of ours ended before it answered.") from None
+        raise click.ClickException("Our training process ended without a result.") from None
     finally:
         child.join()
 
@@ -272,7 +274,7 @@ def compute_ratio_interval(ratios: list[float]) -> tuple[float, float, float]:
 
 
 def compare_turns(plan: Plan, title: str, turns: int) -> None:
-    """Print what both sides take by turns."""
+    """Print the results of both sides in turn."""
     click.echo(
         f"\n{title}: batch {plan.batch_size}, {plan.steps} steps, {plan.threads} threads, {plan.num_workers} decode"
     )
@@ -300,7 +302,7 @@ def compare_turns(plan: Plan, title: str, turns: int) -> None:
     step = pd.DataFrame(phases).mean()
     click.echo("  ms of a step: " + ", ".join(f"{name} {1000 * value:.0f}" for name, value in step.items()))
     click.echo(f"  decoding a batch: {1000 * run_in_process(_measure_decoding, plan):.0f} ms of one core")
-    click.echo(f"  pictures held in memory: {held.speed:.1f}/s")
+    click.echo(f"  images in memory: {held.speed:.1f}/s")
 
 
 @click.command(epilog="Example: python bench/training.py --model ViT-B-32 --batch 32 --steps 14 --turns 3")
@@ -313,15 +315,15 @@ def compare_turns(plan: Plan, title: str, turns: int) -> None:
 @click.option(
     "--captions", default="usual", show_default=True, type=click.Choice([*LENGTHS]), help="Their length."
 )
-@click.option("--batch", default=64, show_default=True, help="Samples of a step.")
+@click.option("--batch", default=64, show_default=True, help="Samples per step.")
 @click.option(
-    "--steps", default=40, show_default=True, help=f"Of a training; the first {WARM} are not counted."
+    "--steps", default=40, show_default=True, help=f"Steps per training; the first {WARM} are not counted."
 )
-@click.option("--turns", default=5, show_default=True, help="Of each side.")
-@click.option("--workers", default=1, show_default=True, help="Processes that decode.")
-@click.option("--threads", default=1, show_default=True, help="Of the process that trains.")
+@click.option("--turns", default=5, show_default=True, help="Turns of each side.")
+@click.option("--workers", default=1, show_default=True, help="Decoding processes.")
+@click.option("--threads", default=1, show_default=True, help="Threads of the training process.")
 @click.option(
-    "--work", type=click.Path(path_type=Path), help="Folder for the files; they are removed at the end."
+    "--work", type=click.Path(path_type=Path), help="Folder for the files, which are removed at the end."
 )
 def main(
     model: str,
@@ -333,7 +335,7 @@ def main(
     threads: int,
     work: Path | None,
 ) -> None:
-    """Print speed and losses of both."""
+    """Print speed and losses of both sides."""
     be_quiet()
     with tempfile.TemporaryDirectory(dir=work) as scratch:
         plan = Plan(Path(scratch), batch_size, steps, num_workers, threads)

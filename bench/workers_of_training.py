@@ -1,11 +1,12 @@
-"""One training by one process and by two, one of which is killed in the middle: `python bench/workers_of_training.py`.
+"""Compare training by one process, by two, and by two with a kill: `python bench/workers_of_training.py`.
 
-A small CLIP learns pairs of the embedded world from nothing, with their hard negatives (`--method`). Drawn into one picture,
-`work/workers_of_training.png`, are the losses of one process, of two, and of two of which the second is killed by SIGKILL
-after half of the steps; below them, by how much they differ from those of one process. Rounding grows with the steps: how
-much, says one process that encodes its batches in four parts, the gradient being the same but for the order of a sum.
-Printed are the largest differences of the first steps and of all, whether the run that was killed ends with the weights of
-the undisturbed one bit for bit, and the seconds of each.
+A small CLIP learns pairs of the embedded world from scratch, with their hard negatives (`--method`). The
+image `work/workers_of_training.png` shows the losses of one process, of two, and of two whose second process
+is killed by SIGKILL after half of the steps. Below them it shows the differences from one process. Rounding
+errors grow with the steps. A fourth run measures them: one process that encodes its batches in four parts,
+which changes only the order of a sum in the gradient. Printed are the largest differences of the first steps
+and of all, whether the killed run ends with the same weights as the undisturbed one bit for bit, and the
+seconds of each.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ from caramel.training.loop.contrastive import train_clip
 from caramel.training.recipes.pretrain import FIXED
 from caramel.utils.typed_settings import build_settings
 
-EVERY = 5  # steps of a point of the curves
+EVERY = 5  # steps per point of the curves
 PAIRS = 2000
 
 
 def build_world() -> tuple[pd.DataFrame, dict[str, bytes]]:
-    """Return rows to train on, with their negatives, and their images; no negative has an image."""
+    """Return training rows with their negatives, and their images; negatives have no images."""
     images: dict[str, bytes] = {}
 
     def save_image(image_id: str, data: bytes, path: str, **known: Any) -> None:
@@ -77,7 +78,7 @@ def build_world() -> tuple[pd.DataFrame, dict[str, bytes]]:
 
 
 def build_clip(texts: list[str], folder: Path) -> Clip:
-    """Return the CLIP of `params/clip.json` with a vocabulary of the texts; the same in all processes."""
+    """Return the CLIP of `params/clip.json` with a vocabulary of the texts; it is the same in all processes."""
     from open_clip.tokenizer import SimpleTokenizer
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -99,7 +100,7 @@ def train_and_hash(
     steps: int,
     micro_batch_size: int | None,
 ) -> tuple[Curve, str]:
-    """Train, and return the losses and a hash of the weights."""
+    """Train; return the losses and a hash of the weights."""
     torch.set_num_threads(1)
     rows, images = build_world()
     clip = build_clip(rows["caption"].tolist(), Path(folder))
@@ -120,7 +121,7 @@ def train_and_hash(
 
 
 def build_killer(after: int) -> Tell:
-    """Return what kills the second process at a step, once."""
+    """Return a callback that kills the second process at a step, once."""
     killed: list[int] = []
 
     def kill_worker(points: Curve) -> None:
@@ -162,15 +163,15 @@ def plot_losses(losses: Mapping[str, np.ndarray], steps: np.ndarray, killed: int
 
 @click.command(epilog="Example: python bench/workers_of_training.py --method degla --steps 400")
 @click.option(
-    "--method", default="trohn_text", show_default=True, help="Of those that need no negative images."
+    "--method", default="trohn_text", show_default=True, help="A training method without negative images."
 )
-@click.option("--batch", default=128, show_default=True, help="Captions of a step, over all processes.")
-@click.option("--steps", default=200, show_default=True, help="Of each training.")
+@click.option("--batch", default=128, show_default=True, help="Captions per step, over all processes.")
+@click.option("--steps", default=200, show_default=True, help="Steps per training.")
 @click.option(
-    "--out", default="work/workers_of_training.png", type=click.Path(path_type=Path), help="The picture."
+    "--out", default="work/workers_of_training.png", type=click.Path(path_type=Path), help="Image file."
 )
 def main(method: str, batch_size: int, steps: int, out: Path) -> None:
-    """Train three times, print how the losses differ, and draw them."""
+    """Run all trainings, print how the losses differ, and draw them."""
     be_quiet()
     rows = batch_size // (1 + METHODS[method].negatives + METHODS[method].paraphrases)
     ways: dict[str, tuple[int, int | None, Tell]] = {

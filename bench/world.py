@@ -1,8 +1,12 @@
-"""What the benchmark of the embedded world holds out, shows and gives away: `python bench/world.py [PROJECT]`.
+"""Measure overlap and artifacts of the embedded world's benchmark: `python bench/world.py [PROJECT]`.
 
-Of a project whose default or smoke profile has run: how much of test stands in train, by letter, by meaning and by
-scene, rendered or planned; how many of the chosen pictures are pictures of the world; how often counting colours tells
-the negative picture from the positive one. It reads tables of any version, so that one before a change can be compared with one after.
+The project's default or smoke profile must have run. Printed are
+
+- the share of test that is in train, by exact text, by meaning and by scene, rendered or planned;
+- the share of chosen images that are valid images of the world;
+- how often the number of colours separates the negative image from the positive one.
+
+It reads tables of any version, so that versions before and after a change can be compared.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from caramel.sources.world.scenes import Scene, SceneObject
 @click.command()
 @click.argument("project", default=".", type=click.Path(exists=True, file_okay=False))
 def main(project: str) -> None:
-    """Print the figures of the finished PROJECT."""
+    """Print the results for the finished PROJECT."""
     data = Path(project, "data")
     rows = pd.read_parquet(data / "refine/negatives.parquet").merge(
         pd.read_parquet(data / "refine/pairs.parquet"), on="pair_id"
@@ -57,7 +61,7 @@ def load_files(index: Path) -> Mapping[str, bytes]:
 
 
 def print_text_overlap(rows: pd.DataFrame) -> None:
-    """Print how many rows of test have a text, or one of its meaning, that train has."""
+    """Print the number of test rows whose text, exactly or in meaning, is in train."""
     test, train = rows[rows["split"] == "test"], rows[rows["split"] == "train"]
     columns = ("caption", "negative_caption", "caption2")
     known = {text for column in columns for text in train[column].dropna()}
@@ -72,7 +76,7 @@ def print_text_overlap(rows: pd.DataFrame) -> None:
 
 
 def print_scene_overlap(source: pd.DataFrame) -> None:
-    """Print how many scenes of test are one of train on another background."""
+    """Print the number of test scenes that are in train on another background."""
     known = {parse_objects(text) for text in source.loc[source["split"] == "train", "scene"]}
     test = {parse_objects(text) for text in source.loc[source["split"] == "test", "scene"]}
     for objects in (1, 2, 3):
@@ -104,12 +108,12 @@ def print_planned_overlap(drawn: pd.DataFrame, source: pd.DataFrame) -> None:
 
 
 def parse_objects(scene: str) -> frozenset[SceneObject]:
-    """Return the objects of a scene in their cells, whatever is behind them."""
+    """Return the objects of a scene in their cells, without the background."""
     return frozenset(Scene.from_json(scene).things)
 
 
 def print_image_stats(form: str, rows: pd.DataFrame, images: Mapping[str, bytes]) -> None:
-    """Print what the pictures of the test instances hold, and what their colours give away."""
+    """Print statistics of the images of the test instances, and how far their colours reveal the negative."""
     sides = {
         side: np.stack([decode_center_crop(images[name], name, CANVAS) for name in rows[column]])
         for side, column in (("positive", "image_id"), ("negative", "negative_image_id"))
@@ -126,13 +130,13 @@ def print_image_stats(form: str, rows: pd.DataFrame, images: Mapping[str, bytes]
         colours[side] = np.array([len(np.unique(p.reshape(-1, 3), axis=0)) for p in stack])
         low, high = np.percentile(colours[side], [5, 95]).astype(int)
         print(
-            f"{form}, {side} pictures: a noun twice {100 * twice:.1f} %, a cell that cannot be read "
-            f"{100 * unreadable:.1f} %, more objects than are said {100 * more:.1f} %; {low} to {high} colours"
+            f"{form}, {side} images: repeated noun {100 * twice:.1f} %, unreadable cell "
+            f"{100 * unreadable:.1f} %, unmentioned objects {100 * more:.1f} %;  {low} to {high} colours"
         )
     difference = colours["negative"] - colours["positive"]
     accuracy = np.mean(difference > 0) + np.mean(difference == 0) / 2
     print(
-        f"{form}: the picture with more colours is the negative one in {100 * accuracy:.1f} % of {len(rows)} instances"
+        f"{form}: the image with more colours is the negative one in {100 * accuracy:.1f} % of {len(rows)} instances"
     )
 
 

@@ -1,11 +1,12 @@
-"""How often the embedded language model errs on the world, what each check is worth, and whose negatives are more hackable.
+"""Measure the error rates of the embedded language model, the checks, and how exploitable its negatives are.
 
     python bench/writer_noise.py work/writer_noise --seeds 3 --pairs 300
 
-For each seed a model is trained, by the settings of stage ``train_writer`` in params/default.yaml, and writes the negatives and
-paraphrases of the same pairs of the world by those of profile ``language``. Each draft is judged exactly (``sources.captions.error_rates``). Then
-`caramel audit`'s attackers are set on the negatives of pairs and subtypes that both the rules and the model have: all of them, and
-those of the model that are right.
+For each seed, a model is trained with the settings of stage ``train_writer`` in params/default.yaml. It
+writes the negatives and paraphrases of the same pairs of the world with the settings of profile ``language``.
+Each draft is judged exactly (``sources.captions.error_rates``). Then `caramel audit`'s attackers run on the
+negatives of pairs and subtypes that both the rules and the model have: on all of them, and on the model's
+right ones.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ SCORERS = ("length", "words", "ngram", "probe", "shrunk_probe", "edit_probe")
 
 
 def sample_world_pairs(config: Config, number: int) -> pd.DataFrame:
-    """Return so many pairs of the world; nothing is drawn."""
+    """Return a number of pairs of the world without drawing them."""
     how = config.scenes
     return sample_pairs(
         counts={"test": number},
@@ -63,7 +64,7 @@ def train_model(config: Config, seed: int, folder: Path) -> Path:
 
 
 def generate_negatives(config: Config, pairs: pd.DataFrame, model: Path, store: Path) -> WrittenCaption:
-    """Return what the model of a folder writes of the pairs, replies as one part."""
+    """Return the texts that the model of a folder writes for the pairs, with responses as one part."""
     section = config.negatives
     settings = {**section.language_model.model_dump(), "target": f"local:{model}"}
     begun = time.monotonic()
@@ -104,7 +105,7 @@ def attack_negatives(pairs: pd.DataFrame, negatives: pd.DataFrame) -> tuple[floa
 def compare_hackability(
     pairs: pd.DataFrame, rules: pd.DataFrame, written: WrittenCaption, rows: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return how hackable the negatives of rules and model are, where both wrote one: all of them, and the model's right ones."""
+    """Return the attackers' accuracy on negatives of rules and model where both wrote one: on all, and on right ones."""
     right = set(rows.loc[rows["right"], "id"])
     records = []
     for among, ids in (("all", set(written.negatives["negative_id"])), ("right", right)):
@@ -116,7 +117,7 @@ def compare_hackability(
 
 
 def summarise_seeds(frames: Sequence[pd.DataFrame], keys: list[str]) -> pd.DataFrame:
-    """Return the mean of each figure over the seeds, and its standard deviation."""
+    """Return the mean of each value over the seeds, and its standard deviation."""
     return pd.concat(frames).groupby(keys, sort=False).agg(["mean", "std"])
 
 
@@ -126,7 +127,7 @@ def summarise_seeds(frames: Sequence[pd.DataFrame], keys: list[str]) -> pd.DataF
 @click.option("--pairs", "number", default=300, show_default=True, type=click.IntRange(min=20))
 @click.option("--profile", default="language", show_default=True)
 def main(out: Path, seeds: int, number: int, profile: str) -> None:
-    """Measure and print; see the module. What was trained and asked before is not again."""
+    """Measure and print, reusing earlier trainings and responses; see the module's docstring."""
     be_quiet()
     config = read_profile(profile, {}, ROOT)[1]
     pairs = sample_world_pairs(config, number)

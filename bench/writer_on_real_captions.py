@@ -1,11 +1,15 @@
-"""Real captions through the whole chain to refined negatives: what language models behind a server make of them, and why texts fail.
+"""Run real captions through language models behind a server, up to refined negatives, and list why texts fail.
 
     python bench/writer_on_real_captions.py data/writer sugarcrepe/ work/real_captions
 
-Two writers answer on the loopback interface, by the settings of profile ``language``: the embedded model, which knows the world's words
-alone; and word lists in a good model's place, which answer every prompt in the asked form and know what they change (they are those of
-backend ``lexicon``). What was written is scored and refined as by the stages. Printed are, for each writer, what was asked and kept,
-why texts failed, and what refinement left.
+Two writers answer on the loopback interface, with the settings of profile ``language``:
+
+- the embedded model, which knows only the world's words;
+- word lists in place of a good model (the lists of backend ``lexicon``). They answer every prompt in the
+  requested form and know which words they change.
+
+Their texts are scored and refined as by the stages. Printed for each writer are the numbers of requests and
+kept texts, the reasons of failures, and what refinement left.
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ AT_ONCE = 8
 
 
 def build_behaviour(folder: Path) -> Callable[[Any, int], Any]:
-    """Return a server's behaviour that is the model of a folder, one request at a time."""
+    """Return a server behaviour that runs the model of a folder, one request at a time."""
     model, lock = load_causal_model(str(folder), max_connections=1), threading.Lock()
 
     def answer_request(request: Any, number: int) -> Any:
@@ -60,7 +64,7 @@ def build_behaviour(folder: Path) -> Callable[[Any, int], Any]:
 def generate_negatives(
     pairs: pd.DataFrame, behave: Callable[[Any, int], Any], store: Path
 ) -> tuple[WrittenCaption, int]:
-    """Return what a server writes that behaves so, and how many requests were answered."""
+    """Return the texts of a server with a behaviour, and the number of answered requests."""
     config = read_profile("language", {}, ROOT)[1].negatives
     server = ChatServer(behave)
     model = {"target": f"chat:{store.stem}@{server.url}", "name": store.stem, "max_connections": AT_ONCE}
@@ -80,7 +84,7 @@ def generate_negatives(
 
 
 def refine_negatives(pairs: pd.DataFrame, output: WrittenCaption) -> str:
-    """Return what formatting and refinement leave of the negatives, in words."""
+    """Return, in words, what formatting and refinement leave of the negatives."""
     config = read_profile("sugarcrepe", {}, ROOT)[1]
     scores = score_pairs(pairs, output.negatives, **config.scores.model_dump())
     left = refine_tables(
@@ -101,7 +105,7 @@ def refine_negatives(pairs: pd.DataFrame, output: WrittenCaption) -> str:
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--captions", "number", default=200, show_default=True, type=click.IntRange(min=1))
 def main(model: Path, files: Path, out: Path, number: int) -> None:
-    """Measure and print; see the module. What was asked before is not again."""
+    """Measure and print, reusing earlier responses; see the module's docstring."""
     be_quiet()
     os.environ["NO_PROXY"] = "127.0.0.1"
     pairs = read_pairs(data_dir=str(files), val_test_frac=(0.1, 0.2), seed=1, put=lambda *_, **__: None).pairs

@@ -1,12 +1,13 @@
-"""Writes the figures of README.md and docs/results.md from the tables of a run: `make figures`, after `dvc repro`.
+"""Write the figures of README.md and docs/results.md from the tables of a run: `make figures`, after `dvc repro`.
 
-Both pages hold blocks between `<!-- figures: NAME -->` and `<!-- end -->`; nothing in them is written by hand, and no figure
-of a run stands outside of them. What the blocks hold is kept in docs/figures.json, with the commit, the machine, and DVC's
-hashes of the outputs that they were read from; `tests/test_figures.py` compares it with the pages and with dvc.lock.
+Both pages hold blocks between `<!-- figures: NAME -->` and `<!-- end -->`. Nothing in a block is written by
+hand, and no figure of a run is outside of a block. docs/figures.json stores the content of the blocks with
+the commit, the machine, and DVC's hashes of the outputs behind them. `tests/test_figures.py` compares it with
+the pages and with dvc.lock.
 
-    python docs/figures.py                              # of the run in data/; its timings into docs/timings.json
-    python docs/figures.py --audit "SugarCrepe=FOLDER"  # also what text alone tells of other sets, a minute or more for each
-    python docs/figures.py --study study/study.json     # and what `caramel study` found, which docs/study.json then holds
+    python docs/figures.py                              # the run in data/; its timings go to docs/timings.json
+    python docs/figures.py --audit "SugarCrepe=FOLDER"  # also the text-only accuracy on other sets, a minute or more for each
+    python docs/figures.py --study study/study.json     # also the results of `caramel study`, copied to docs/study.json
     python docs/figures.py --pages                      # only the pages, from docs/figures.json
 """
 
@@ -59,7 +60,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/results.md")
 TIMINGS = ROOT / SHIPPED
 KEPT = ROOT / "docs" / "figures.json"
-STUDY = ROOT / "docs" / "study.json"  # what `caramel study` wrote last of plans/claim.yaml
+STUDY = ROOT / "docs" / "study.json"  # last result of `caramel study` for plans/claim.yaml
 READ = (
     "data/assemble",
     "data/evaluate",
@@ -73,13 +74,13 @@ TYPES = ("all", "replace", "swap", "only", "add")
 
 
 def format_cell(cell: Cell) -> str:
-    """Return a cell of the report as text, its smaller line behind it; one that the report marks is bold."""
+    """Return a cell of the report as text followed by its smaller line; a marked cell is bold."""
     text = f"**{cell.text}**" if cell.text and cell.mark not in ("", "muted") else cell.text
     return " ".join(filter(None, (text, cell.note)))
 
 
 def format_table(table: TableBlock) -> str:
-    """Return a table of the report as Markdown, without its caption; what is coloured there is bold."""
+    """Return a table of the report as Markdown, without its caption; coloured cells are bold."""
     rows = [[format_cell(cell) for cell in row] for row in table.rows]
     lines = [list(table.head), ["---"] * len(table.head), *rows]
     text = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
@@ -87,7 +88,7 @@ def format_table(table: TableBlock) -> str:
 
 
 def format_blocks(blocks: Sequence[Block]) -> str:
-    """Return the texts and tables of a section as Markdown; its images are in the report alone."""
+    """Return the texts and tables of a section as Markdown, without its images."""
     parts = []
     for block in blocks:
         if isinstance(block, NoteBlock):
@@ -100,7 +101,7 @@ def format_blocks(blocks: Sequence[Block]) -> str:
 
 
 def headline(data: Path, config: Config) -> str:
-    """Return the four metrics of base and variants on all types but *add*, with their spread over seeds."""
+    """Return the four metrics of base and variants on all types except *add*, with their spread over seeds."""
     rows = build_row_index(read_variants(data), "variant", "subset", "metric")
     lines = []
     for name in dict.fromkeys(key[0] for key in rows):
@@ -115,7 +116,7 @@ def headline(data: Path, config: Config) -> str:
 
 
 def format_contrast(data: Path, config: Config, registration: Registration) -> str:
-    """Return the comparison of the run in a few lines: its size, whether it is confirmatory, its largest parts, and the other form."""
+    """Return the run's primary comparison in a few lines: size, status, largest parts, and the other form."""
     contrast = config.report.primary_comparison.model_dump()
     found = claim_sections.compute_claim(data, contrast)
     parts = claim_parts.compute_parts(data, contrast).sort_values("part", ascending=False)
@@ -131,7 +132,7 @@ def format_contrast(data: Path, config: Config, registration: Registration) -> s
             f"p {format_p(found['p'], '.2g', least=found['p_least'], equals='= ')} ({claim_sections.format_verdict(found).lower()}).",
             f"- By subtype, as parts of that difference: {largest['subtype']} {format_signed(largest['part'])} "
             f"{format_interval(largest['part_low'], largest['part_high'], difference=True)}; {rest}. The runs differ on "
-            f"{int(parts['differ'].sum()):,} of {int(parts['n'].sum()):,} instances; the others are right in every run or in none.",
+            f"{int(parts['differ'].sum()):,} of {int(parts['n'].sum()):,} instances; the others are correct in every run or in none.",
             f"- With the positive images of the source instead of drawn ones: {format_signed(other['difference'])} points {between}, "
             f"p {format_p(other['p'], '.2g', least=other['p_least'], equals='= ')}.",
             f"- {registration.reason}",
@@ -140,7 +141,7 @@ def format_contrast(data: Path, config: Config, registration: Registration) -> s
 
 
 def format_claim(found: Mapping[str, Any]) -> str:
-    """Return what a study found of its contrast, in a few lines."""
+    """Return a study's primary comparison in a few lines."""
     one = found["contrast"]
     parts = sorted(found["parts"], key=lambda part: -part["part"])
     named = [
@@ -166,7 +167,7 @@ def format_claim(found: Mapping[str, Any]) -> str:
             f"generator and base with {found['seeds']} trainings of each model ({claim_sections.format_verdict(one).lower()}).",
             f"- By subtype, as parts of that difference: {'; '.join(named)}.",
             f"- By compounds: {', '.join(compounds)}.",
-            f"- Of the other {len(found['exploratory'])} comparisons {len(others)} remain significant after Holm's correction; on these "
+            f"- Of the other {len(found['exploratory'])} comparisons, {len(others)} remain significant after Holm correction; on these "
             f"instances by {claim_parts.METRIC_TITLES[one['metric']]}: {', '.join(alike) or 'none'}.",
             f"- {found['registration']['reason']}",
         ]
@@ -174,7 +175,7 @@ def format_claim(found: Mapping[str, Any]) -> str:
 
 
 def significant(data: Path, config: Config) -> str:
-    """Return which exploratory differences of each form are left after Holm correction, as the report colours them."""
+    """Return which exploratory differences of each form are significant after Holm correction, as in the report."""
     sections = claim_sections.build_differences_section(data, config.report.primary_comparison.model_dump())
     lines = []
     for table in (block for block in sections if isinstance(block, TableBlock)):
@@ -189,7 +190,7 @@ def significant(data: Path, config: Config) -> str:
 
 
 def made(config: Config) -> str:
-    """Return where and from what the figures were made."""
+    """Return the commit, profile and machine behind the figures."""
     model = next(
         (line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")),
         platform.processor() or platform.machine(),
@@ -203,7 +204,7 @@ def made(config: Config) -> str:
 
 
 def audit(data: Path) -> dict[str, Any]:
-    """Return what the best text-only attacker of `caramel audit` has on a set: accuracy and interval in [0, 1], by type."""
+    """Return the best text-only attacker's accuracy and interval in [0, 1] on a set, by type."""
     with tempfile.TemporaryDirectory() as out:
         command = [str(Path(sys.executable).with_name("caramel")), "audit", str(data), "--out", out]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -216,7 +217,7 @@ def audit(data: Path) -> dict[str, Any]:
 
 
 def audits_table(audits: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
-    """Return what text alone tells of each set, by type, in per cent."""
+    """Return the text-only accuracy on each set, by type, in per cent."""
     lines = [["negatives of", *TYPES], ["---"] * (1 + len(TYPES))]
     for name, found in audits.items():
         cells = [
@@ -226,12 +227,12 @@ def audits_table(audits: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str
             for t in TYPES
         ]
         lines.append([name, *cells])
-    note = "Per cent; chance is 50. Brackets: 95 % intervals. Refinement leaves *add* as it is, where the longer caption is the negative one."
+    note = "Per cent; chance is 50. Brackets: 95 % intervals. Refinement does not change *add*, where the longer caption is the negative."
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{note}"
 
 
 def blocks_of_run(config: Config) -> dict[str, str]:
-    """Return every block that is made from ``data/``."""
+    """Return every block that comes from ``data/``."""
     data, contrast = ROOT / "data", config.report.primary_comparison.model_dump()
     plan = ROOT / config.report.plan if config.report.plan else None
     registration = check_registration(
@@ -258,7 +259,7 @@ def blocks_of_run(config: Config) -> dict[str, str]:
 
 
 def build_study_blocks(found: Mapping[str, Any]) -> dict[str, str]:
-    """Return every block that is made from a study."""
+    """Return every block that comes from a study."""
     sections = {section.id: section for section in build_study_sections(found)}
     told = {
         name: format_blocks(sections[name].blocks)
@@ -271,12 +272,12 @@ def read_study_text(path: Path) -> str:
     """Return the text of a study's file.
 
     Raises:
-        DataError: it cannot be read, is not JSON, or lacks what the pages show of a study.
+        DataError: it cannot be read, is not JSON, or lacks values that the pages show.
     """
     advice = "Name the study.json that `caramel study` wrote."
     try:
         text = path.read_text(encoding="utf-8")
-        build_study_blocks(json.loads(text))  # what is no study does not take the place of one
+        build_study_blocks(json.loads(text))  # raises if it is not a study, before it replaces the old one
     except OSError as error:
         raise DataError(f"{str(path)!r} cannot be read: {error.strerror}. {advice}") from error
     except ValueError as error:
@@ -287,23 +288,23 @@ def read_study_text(path: Path) -> str:
 
 
 def fill(text: str, blocks: Mapping[str, str]) -> str:
-    """Return a page with its blocks.
+    """Return a page with its blocks filled.
 
     Raises:
-        KeyError: it has a block that nothing makes.
+        KeyError: no function makes one of its blocks.
     """
     return BLOCK.sub(lambda match: f"{match[1]}{blocks[match[2]]}\n{match[3]}", text)
 
 
 def write_pages(blocks: Mapping[str, str]) -> None:
-    """Put the blocks into the pages."""
+    """Write the blocks into the pages."""
     for name in PAGES:
         path = ROOT / name
         path.write_text(fill(path.read_text(encoding="utf-8"), blocks), encoding="utf-8")
 
 
 def write_timings(config: Config) -> None:
-    """Write how long each stage took in its last run here, which a clone that has run none yet tells from."""
+    """Write each stage's time in its last run here; a new clone uses these times for its progress."""
     seconds = get_last_seconds(config.profile)
     content = {"profile": config.profile, "made": made(config), "seconds": seconds}
     if set(seconds) >= set(load_stages(ROOT)):

@@ -1,4 +1,4 @@
-"""mkdocs' hook that writes the pages of ``reference/`` from the code, so that they cannot say what it does not do."""
+"""Write the pages of ``reference/`` from the code; a hook of mkdocs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def walked(
     command: click.Command, name: str, parent: click.Context | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield name and help of a command and of all below it."""
+    """Yield name and help of a command and of all its subcommands."""
     context = click.Context(command, info_name=name, parent=parent, max_content_width=100, terminal_width=100)
     yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group):
@@ -45,13 +45,13 @@ def walked(
 
 
 def commands() -> str:
-    """Return the page of all commands: what ``--help`` says of each."""
+    """Return the page of all commands with their ``--help``."""
     parts = [f"## {path}\n\n```text\n{text}\n```" for path, text in walked(cli, "caramel")]
-    return "\n\n".join(["# Commands", "What `--help` says of each.", *parts]) + "\n"
+    return "\n\n".join(["# Commands", "The output of `--help` for each command.", *parts]) + "\n"
 
 
 def params(text: str) -> str:
-    """Return the page of all knobs: ``params/default.yaml``, a heading for each section."""
+    """Return the page of all parameters: ``params/default.yaml`` with a heading for each section."""
     head, *sections = re.split(r"(?m)^(?=\w+:)", text)
     lines = [line.lstrip("# ").rstrip() for line in head.splitlines() if line.strip()]
     parts = [f"## {section.partition(':')[0]}\n\n```yaml\n{section.rstrip()}\n```" for section in sections]
@@ -59,7 +59,7 @@ def params(text: str) -> str:
 
 
 def _said(column: Column) -> str:
-    """Return what a column holds and may hold."""
+    """Return a column's meaning and its allowed values."""
     known = [
         column.doc,
         f"one of {', '.join(f'`{choice}`' for choice in column.choices)}" if column.choices else "",
@@ -72,14 +72,14 @@ def tables_page() -> str:
     """Return the page of all tables."""
     parts = [
         "# Tables",
-        "Parquet files; each is checked against this when it is written and when it is read.",
+        "Parquet files. Each is checked against these definitions when it is written and read.",
     ]
     for table in TABLES.values():
         rows = [f"| `{name}` | {column.type} | {_said(column)} |" for name, column in table.columns.items()]
         key = ", ".join(f"`{name}`" for name in table.key)
         parts.append(
             "\n".join(
-                [f"## {table.name}\n", f"Key: {key}\n", "| column | type | what |", "|---|---|---|", *rows]
+                [f"## {table.name}\n", f"Key: {key}\n", "| column | type | meaning |", "|---|---|---|", *rows]
             )
         )
     return "\n\n".join(parts) + "\n"
@@ -87,14 +87,18 @@ def tables_page() -> str:
 
 def formats() -> str:
     """Return the page of all benchmarks and backends."""
-    parts = ["# Formats and backends", "## Benchmarks", "What `caramel benchmarks NAME` says of each."]
+    parts = [
+        "# Formats and backends",
+        "## Benchmarks",
+        "The output of `caramel benchmarks NAME` for each benchmark.",
+    ]
     for name in registry.BENCHMARKS:
         found = registry.BENCHMARKS[name]
         parts.append(
             f"### {name}\n\n```text\n{found.layout}\n```\n\nMetrics: {', '.join(f'`{m}`' for m in found.metrics)}. "
             f"Checked against: {found.confirmed}"
         )
-    parts.append("## Backends\n\nWhat a knob or a spec may name; `registry.py` says where each is.")
+    parts.append("## Backends\n\nNames for parameters and specs; `registry.py` lists their modules.")
     kinds = [kind for kind in vars(registry).values() if isinstance(kind, registry.Registry)]
     parts += [
         f"- **{kind.name}**: {', '.join(f'`{name}`' for name in kind)}"

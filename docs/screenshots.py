@@ -1,13 +1,14 @@
-"""Takes the pictures of the documentation in a real browser: of MLflow's pages of a project in which the default profile ran,
+"""Take the documentation's screenshots of MLflow's pages of a project, after its default profile ran:
 
     uv run --no-project --with playwright --with pillow --with markdown python docs/screenshots.py PROJECT --tag pin.v1.0
 
-or, where one is named, of the page of differences of two versions, and of the datasheet of a release:
+or of the page with the differences of two versions, or of a release's datasheet:
 
     … docs/screenshots.py PROJECT --diff ONE TWO
     … docs/screenshots.py PROJECT --datasheet PIN
 
-Needs Chromium (`apt-get install chromium`) and a `caramel` on the PATH; nothing is fetched but playwright and markdown.
+Needs Chromium (`apt-get install chromium`) and a `caramel` on the PATH; only playwright and markdown are
+downloaded.
 """
 
 from __future__ import annotations
@@ -36,30 +37,30 @@ SIZE = {"width": 1500, "height": 900}
 
 
 def runs_url(filter_: str, **more: str) -> str:
-    """Return the address of the table of runs with a filter."""
+    """Return the URL of the table of runs with a filter."""
     asked = {"searchFilter": filter_, **more}
     return f"{UI}/#/experiments/1/runs?" + "&".join(f"{name}={quote(value)}" for name, value in asked.items())
 
 
 def taken(page: Page, name: str, url: str) -> None:
-    """Write a picture of a page, in few colours, so that the repository stays small."""
+    """Write a screenshot of a page in few colours, so that the repository stays small."""
     page.goto("about:blank")
     page.goto(url)
     page.wait_for_load_state("load")
     time.sleep(
         WAIT if url.startswith(UI) else 1
-    )  # MLflow's page goes on asking for new runs, so that no end of its requests can be waited for
+    )  # MLflow's page polls for new runs, so its requests never end
     saved(page, name)
 
 
 def saved(page: Page, name: str) -> None:
-    """Write a picture of what a page shows now."""
+    """Write a screenshot of the current page."""
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB").resize((1200, 720))
     picture.quantize(96).save(TO / f"{name}.png", optimize=True)
 
 
 def ids(filter_: str) -> list[str]:
-    """Return the runs of a filter, by MLflow's own interface."""
+    """Return the runs of a filter from MLflow's own interface."""
     asked = json.dumps({"experiment_ids": ["1"], "filter": filter_, "max_results": 100}).encode()
     request = Request(f"{UI}/ajax-api/2.0/mlflow/runs/search", asked, {"Content-Type": "application/json"})
     with urlopen(request) as answer:
@@ -67,7 +68,7 @@ def ids(filter_: str) -> list[str]:
 
 
 def pictures(page: Page, tag: str) -> None:
-    """Take all of them."""
+    """Take all screenshots."""
     page.goto(UI)
     page.evaluate("""() => { localStorage.setItem('mlflow.workflowType_v1', '"machine_learning"');
                              for (const key of ['mlflow.assistant.panelOpen', 'mlflow.assistant.fab.autoOpenedOnFirstLoad'])
@@ -93,7 +94,7 @@ def pictures(page: Page, tag: str) -> None:
 
 
 def difference(page: Page, project: Path, one: str, two: str) -> None:
-    """Take the page of the differences of two versions: its head, and pictures that came and went."""
+    """Take the page of the differences of two versions: its head, and added and removed images."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch, "difference.html")
         subprocess.run(["caramel", "diff", one, two, "--page", str(place)], cwd=project, check=True)
@@ -106,7 +107,7 @@ def difference(page: Page, project: Path, one: str, two: str) -> None:
 
 
 def datasheet(page: Page, project: Path, pin: str) -> None:
-    """Take the datasheet of a release, as pages that render Markdown show it."""
+    """Take the datasheet of a release, rendered from Markdown."""
     from markdown import markdown
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -119,7 +120,7 @@ def datasheet(page: Page, project: Path, pin: str) -> None:
 
 
 def main() -> None:
-    """Serve the pages for as long as the pictures are taken."""
+    """Serve the pages while the screenshots are taken."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -156,7 +157,7 @@ def main() -> None:
             pictures(browser.new_page(viewport=SIZE), asked.tag)
             browser.close()
     finally:
-        server.send_signal(signal.SIGINT)  # as Ctrl-C: it ends what it started
+        server.send_signal(signal.SIGINT)  # like Ctrl-C: it ends its child processes
         server.wait()
 
 

@@ -57,7 +57,7 @@ def test_of_many_rows_some_are_looked_at_and_all_are_counted(monkeypatch: pytest
     found = figures(ROWS)
     assert [found[ALL, "", "rows", name] for name in ("rows", "images", "looked at")] == [3, 2, 2]
     assert found[ALL, "P1", "rows", "texts"] == 3
-    assert "2 rows that were drawn" in build_statistics_blocks(compute_set_statistics(ROWS))[0].note
+    assert "a sample of 2 rows" in build_statistics_blocks(compute_set_statistics(ROWS))[0].note
 
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA names no folder with the public files")

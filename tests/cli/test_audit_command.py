@@ -151,7 +151,7 @@ def test_images_and_a_training_corpus_are_looked_at_where_they_are_given(call: C
     options = ("--scorer", "casing", "--folds", "2", "--images", "pictures", "--training", "corpus.txt")
     code, out, _ = call("data.csv", "--out", "audit", *options)
     assert code == 0
-    assert "Images alone tell the true one by features on 100.0 %" in out
+    assert "Images alone: features finds the true image on 100.0 %" in out
     assert "In the training corpus: 1 texts exactly, 0 nearly" in out
     found = json.loads(Path("audit", "audit.json").read_text())
     assert found["image_shortcuts"]["attackers"]["features"]["overall"]["micro"] == 1

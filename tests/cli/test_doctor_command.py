@@ -21,4 +21,4 @@ def test_doctor_mends_dvcs_files_where_it_is_asked_to(call: Call) -> None:
     assert Path("dvc.lock").exists()
     out = call("doctor", "--fix")[1]
     assert out.startswith("fixed dvc.lock was removed;")
-    assert "missing: nothing was made yet" in out
+    assert "missing: no stage has run yet" in out

@@ -142,7 +142,7 @@ def test_a_part_of_a_benchmark_says_so_and_stands_beside_no_published_row(
     code, out, _ = eval_call("table", "a", "--benchmark", "sugarcrepe", "--n-bootstrap", "100")
     assert "5 of 7,511" in out
     assert "76.56" not in out
-    assert "not measured whole: " in out
+    assert "not measured completely: " in out
     run_eval(eval_call, f"other=open_clip:{clip_folder}", "c", "--limit", "5")
     code, out, _ = eval_call("compare", "a", "c", "--n-bootstrap", "100")
     assert code == 0

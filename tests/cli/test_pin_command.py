@@ -21,7 +21,7 @@ def test_pin_prints_the_citation_and_verify_exits_by_what_it_finds(
     code, out, err = call("pin", "v1")
     assert code == 0
     assert "@misc{caramel-v1," in out
-    assert "Warning: the sources differ" in err
+    assert "Warning: The sources differ" in err
     monkeypatch.setattr("caramel.release.pin.verify_pin", lambda name, root: [])
     assert call("verify", "v1") == (0, "The data set on disk is version v1.\n", "")
     monkeypatch.setattr("caramel.release.pin.verify_pin", lambda name, root: ["a: missing"])

@@ -23,7 +23,7 @@ def test_a_release_says_what_is_open_and_one_error_with_strict(
     assert said.err == "No audit: no type has enough images to learn from.\n"
     (tmp_path / "release.yaml").unlink()
     assert run_cli(["release", "v1", "--out", "open", "--no-audit"]) == 0
-    assert "- licence: not said" in capsys.readouterr().err
+    assert "- licence: not stated" in capsys.readouterr().err
     assert run_cli(["release", "v1", "--out", "refused", "--strict"]) == 1
     error = capsys.readouterr().err
     assert error.startswith("Error: Version 'v1' is not ready")

@@ -4,7 +4,7 @@ from caramel.doctor.cluster import examine_cluster
 def test_without_a_cluster_there_is_nothing_to_look_at(monkeypatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     (found,) = examine_cluster()
-    assert str(found).startswith("FAIL  cluster    RAY_ADDRESS names none")
+    assert str(found).startswith("FAIL  cluster    RAY_ADDRESS names no cluster")
 
 
 def test_a_cluster_that_does_not_answer_is_one_finding(monkeypatch) -> None:

@@ -56,7 +56,7 @@ def test_packages_are_compared_with_the_lock(tmp_path: Path) -> None:
         f"# a comment\nclick=={version}\nclick=={version} \\\n    --hash=sha256:0a\nno_such==1 ; sys_platform == 'plan9'\n",
         encoding="utf-8",
     )
-    assert machine.check_packages(tmp_path) == Finding(OK, "packages", "all 2 as in requirements.lock")
+    assert machine.check_packages(tmp_path) == Finding(OK, "packages", "all 2 match requirements.lock")
     lock.write_text("click==0.1\n", encoding="utf-8")
     found = machine.check_packages(tmp_path)
     assert (found.state, found.text) == (
@@ -107,13 +107,13 @@ def test_data_that_a_method_lacks_is_told_before_it_trains(
     found = settings.check_methods(project, config(project))
     assert (found.state, found.text) == (
         OK,
-        "infonce, pairs_unpaired, shuffled, trohn_text, negative_images, trohn_img; pairs and model are not made yet",
+        "infonce, pairs_unpaired, shuffled, trohn_text, negative_images, trohn_img; pairs and model do not exist yet",
     )
     shutil.copytree(clip_folder, project / "data" / "base")
     (project / "data" / "assemble").mkdir()
     rows = training_rows(world, list(files), 8).assign(caption2=None)
     write_table(TRAINING, rows, project / "data" / "assemble" / "training.parquet")
-    assert settings.check_methods(project, config(project)).text.endswith("their data is there")
+    assert settings.check_methods(project, config(project)).text.endswith("their data is available")
     found = settings.check_methods(project, config(project, finetune__variants="[infonce, clic]"))
     assert found.state == FAIL
     assert "None of 8 rows has a caption2, a paraphrase, which method 'clic' trains on" in found.text
@@ -203,7 +203,7 @@ def test_a_remote_whose_objects_are_believed_is_a_failure_and_mended_where_it_is
     )
     found = versions.check_dvc_repository(tmp_path)
     assert (found.state, found.cure) == (FAIL, "caramel doctor --fix, and commit .dvc/config")
-    assert "mine, lab is not checked" in found.text
+    assert "mine, lab are not verified" in found.text
     assert list(examination.fix_project(tmp_path)) == ["what is pulled from mine, lab is checked from now on"]
     assert "verify = true" in committed.read_text(encoding="utf-8").lower()
     assert "/x" in local.read_text(encoding="utf-8")
@@ -284,7 +284,7 @@ def test_the_store_of_runs_is_counted_or_said_to_be_broken(tmp_path: Path) -> No
     connection.execute("INSERT INTO runs VALUES ('FINISHED'), ('RUNNING')")
     connection.commit()
     connection.close()
-    assert versions.check_mlflow(tmp_path) == Finding(OK, "mlflow", "2 runs, 1 of them running")
+    assert versions.check_mlflow(tmp_path) == Finding(OK, "mlflow", "2 runs, 1 still running")
     database.write_bytes(b"this is no database, whatever its name may be")
     assert versions.check_mlflow(tmp_path).state == FAIL
 
@@ -295,7 +295,7 @@ def test_a_read_only_store_that_is_healthy_is_no_failure(tmp_path: Path, mount: 
         store.execute("PRAGMA journal_mode=WAL")
         store.execute("CREATE TABLE runs (status TEXT)")
     subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
-    assert versions.check_mlflow(tmp_path) == Finding(OK, "mlflow", "0 runs, 0 of them running")
+    assert versions.check_mlflow(tmp_path) == Finding(OK, "mlflow", "0 runs, 0 still running")
     found = machine.check_disk(tmp_path)
     assert found.state == FAIL
     assert f"mlruns cannot be written: its volume {place} is read-only" in found.text
@@ -351,7 +351,7 @@ def test_a_fresh_clone_has_no_failure_whichever_profile_was_set(clone: Path) -> 
     assert code == 0, lines
     stages = len(read_yaml(clone / "dvc.yaml", "")["stages"])
     assert "stages to run, from 'scenes' on" in lines["dvc.lock"]
-    assert lines["dvc.lock"].endswith(f"; outputs of {stages} stages are not here  -> dvc repro")
+    assert lines["dvc.lock"].endswith(f"; outputs of {stages} stages are missing  -> dvc repro")
     assert not [line for line in lines.values() if line.startswith("FAIL")]
 
 
@@ -377,4 +377,4 @@ def test_what_the_profile_paper_lacks_is_named_file_by_file(project: Path) -> No
         (project / "inputs" / name).mkdir()
     (project / "inputs" / "coco" / "captions.json").touch()
     assert settings.check_inputs(project, asked).state == OK
-    assert settings.check_inputs(project, config(project)).text == "none are needed"
+    assert settings.check_inputs(project, config(project)).text == "none needed"

@@ -73,7 +73,7 @@ def test_no_server_that_the_graph_names_is_asked(
         server.setblocking(False)
         with pytest.raises(BlockingIOError):
             server.accept()
-    assert "nothing is asked of other machines" in found.text
+    assert "doctor contacts no other machine" in found.text
 
 
 def test_an_answer_of_dvc_that_is_none_is_a_failure(project: Path) -> None:
@@ -107,7 +107,7 @@ def test_the_doctor_ends_though_dvc_never_does_and_nothing_may_interrupt_it(name
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert "Traceback" not in done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line[6:].startswith("dvc.lock")]
-    assert ("not known: DVC took over 8 s" if name == "dvc.yaml" else "is not what DVC writes") in line
+    assert ("unknown: DVC took over 8 s" if name == "dvc.yaml" else "is not what DVC writes") in line
 
 
 def test_what_is_asked_to_end_is_killed_where_a_user_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,13 +122,13 @@ def test_what_is_wrong_in_a_remote_is_named_not_pulled_and_sent_again(
     *_, last = examine_remotes(made)
     assert last.state == FAIL
     assert f"1 of {FILES + 2} objects that dvc.lock needs are missing" in last.text
-    assert f"1 of {FILES + 2} objects that dvc.lock needs are not what their names say" in last.text
+    assert f"1 of {FILES + 2} objects that dvc.lock needs are damaged" in last.text
     assert flipped in last.text
     assert gone in last.text
     root = clone(made, tmp_path / "clone")
     done = dvc("pull", root=root, check=False)
     assert done.returncode, "verify: true is committed"
-    assert list(fix_remotes(made)) == ["remote store: 2 objects were sent"]
+    assert list(fix_remotes(made)) == ["remote store: 2 objects were uploaded"]
     assert [f.state for f in examine_remotes(made)] == [OK, OK, OK]
     dvc("pull", "-q", root=root)
 
@@ -139,7 +139,7 @@ def test_rights_and_addresses_that_do_not_do_are_told_apart(
     user(s3.reader)
     reached, written, _ = examine_remotes(made)
     assert (reached.state, written.state) == (OK, WARN)
-    assert "can be read, not written" in written.text
+    assert "readable, but not writable" in written.text
     user({})
     (found,) = examine_remotes(made)
     assert (found.state, "needs credentials" in found.text) == (FAIL, True)
@@ -258,8 +258,8 @@ def test_a_folder_is_a_remote_too(made: Path, tmp_path: Path) -> None:
     cut = next(p for p in (tmp_path / "store").rglob("*") if p.is_file() and p.stat().st_size > 100)
     cut.chmod(0o644)
     cut.write_bytes(b"cut")
-    assert "not what their names say" in [*examine_remotes(root)][-1].text
-    assert list(fix_remotes(root)) == ["remote store: 1 objects were sent"]
+    assert "damaged" in [*examine_remotes(root)][-1].text
+    assert list(fix_remotes(root)) == ["remote store: 1 objects were uploaded"]
     assert [f.state for f in examine_remotes(root)] == [OK, OK, OK]
 
 

@@ -60,7 +60,7 @@ def test_what_is_there_is_scored_and_every_table_says_of_how_much(folder: Path, 
     assert code == 0, err
     assert "sugarcrepe: 1 of 8 images are missing; 4 of 24 instances have no score." in err
     assert re.search(r"^all .* 20 +\d+ +4$", out, re.MULTILINE)
-    assert "Unscored: instances without a score, which count in no figure." in out
+    assert "Unscored: instances without a score, which are excluded from all figures." in out
     metrics = pd.read_csv(folder / "out/metrics.csv").set_index("subset")
     assert metrics["n"].to_dict() == {
         "all": 20,
@@ -78,7 +78,7 @@ def test_what_is_there_is_scored_and_every_table_says_of_how_much(folder: Path, 
     assert unscored["texts_hash"].nunique() == 2  # 3 and 11, in both subtypes
     table = run_command(folder, "table", "out", "--benchmark", "sugarcrepe", "--subset", "all")
     assert "| Instances | 20 of 7,511 |" in table.stdout
-    assert "Left out are published figures of what was not measured whole: all." in table.stdout
+    assert "Omitted: published figures of sets that were not measured completely: all." in table.stdout
     again = run_command(folder, "metrics", "--benchmark", "sugarcrepe", "out", "--out", "again")
     assert re.search(r"^all .* 20 +\d+ +4$", again.stdout, re.MULTILINE)
     (folder / f"images/{MISSING:012}.jpg").write_bytes(picture("blue", (8, 8), "JPEG"))

@@ -114,7 +114,7 @@ def test_a_stage_runs_with_the_sources_that_are_listed_and_with_no_others(made: 
         ):
             require_listed("scenes", made)
         assert (check_code(made).state, check_code(made).cure) == (FAIL, "caramel upgrade")
-        assert check_code(made).text.endswith("lists for scenes")
+        assert check_code(made).text.endswith("in code/ for scenes")
         sums.write_text("nonsense\n")
         with pytest.raises(CaramelError, match="no sum and name"):
             require_listed("scenes", made)

@@ -164,12 +164,12 @@ def test_no_project_and_broken_ones_are_refused(project: Path, tmp_path: Path) -
     with pytest.raises(ConfigError, match="has no stages"):
         upgrade_project(project)
     with pytest.raises(
-        ConfigError, match="is caramel's own repository: it is no project that `caramel new` made"
+        ConfigError, match="is caramel's own repository, so it is not a project made by `caramel new`"
     ):
         upgrade_project(ROOT)
     shutil.rmtree(project / "code")
     (project / "dvc.yaml").write_text("stages: {}\n")
-    with pytest.raises(ConfigError, match="no project that `caramel new` made"):
+    with pytest.raises(ConfigError, match="not a project made by `caramel new`"):
         upgrade_project(project)
 
 

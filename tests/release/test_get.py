@@ -330,9 +330,9 @@ def test_tables_and_splits_come_with_their_images_and_no_others(made: Path, tmp_
     ("source", "paths", "message"),
     [
         ("@v2", [], "has no pin 'v2'. Pins: v1"),
-        ("@v1", ["nothing"], "nothing that is called 'nothing'. Name one of"),
+        ("@v1", ["nothing"], "nothing named 'nothing'. Name one of"),
         ("@v1", ["images"], "several tables 'images'"),
-        ("@v1", ["../made"], "nothing that is called '../made'"),
+        ("@v1", ["../made"], "nothing named '../made'"),
     ],
 )
 def test_names_of_nothing_list_what_there_is(
@@ -389,7 +389,7 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(name: str, project: Path
         get_version(str(project), out=tmp_path / "out")
     assert contents(tmp_path) == before
     rewritten(project, lambda fields: fields["outs"].update({"../x": oid}))
-    with pytest.raises(DataError, match="not the plain path"):
+    with pytest.raises(DataError, match="not a plain path"):
         get_version(str(project), out=tmp_path / "out")
 
 

@@ -85,7 +85,7 @@ def test_a_listing_that_brings_a_repository_is_refused_by_the_command(out: str, 
     hostile = Hostile(tmp_path / "hostile", {"data/x": files})
     done = caramel("get", hostile.url, "--out", str(folder), root=tmp_path)
     assert done.returncode == 1
-    assert "files that are no data" in done.stderr
+    assert "files that are not data" in done.stderr
     assert "Nothing was written" in done.stderr
     assert files_of(folder) == before
     subprocess.run(["git", "status"], cwd=folder, capture_output=True, check=False)
@@ -94,7 +94,7 @@ def test_a_listing_that_brings_a_repository_is_refused_by_the_command(out: str, 
 
 def test_a_bare_repository_among_the_files_is_none(tmp_path: Path) -> None:
     files = GIT | {"config": git_settings(tmp_path / "ran")}
-    with pytest.raises(DataError, match="no suffix, which no file of data has"):
+    with pytest.raises(DataError, match="no suffix is not a suffix of data files"):
         get_version(Hostile(tmp_path / "hostile", {"data/x": files}).url, out=tmp_path / "out")
     assert files_of(tmp_path / "out") == {}
 
@@ -114,7 +114,7 @@ def test_a_pin_that_names_anything_but_data_is_refused(path: str, tmp_path: Path
 def test_a_listing_that_names_anything_but_files_of_data_is_refused(name: str, tmp_path: Path) -> None:
     hostile = Hostile(tmp_path / "hostile", {"data/x": {name: LISTED, "fine.json": LISTED}})
     with pytest.raises(
-        DataError, match=r"files that are no data|leads out of the folder or is not in its plain form"
+        DataError, match=r"files that are not data|leads out of the folder or is not in its plain form"
     ):
         get_version(hostile.url, out=tmp_path / "out")
     assert files_of(tmp_path / "out") == {}
@@ -156,7 +156,8 @@ def test_what_a_reader_could_not_get_is_not_pinned(tmp_path: Path) -> None:
     root = release_project(tmp_path / "project")
     (root / "data" / "evaluate" / "model.pkl").write_bytes(b"x")
     with pytest.raises(
-        DataError, match=r"(?s)cannot be pinned.*'data/evaluate/model.pkl': \.pkl, which no file"
+        DataError,
+        match=r"(?s)cannot be pinned.*'data/evaluate/model.pkl': \.pkl is not a suffix of data files",
     ):
         pinned_again(root)
 

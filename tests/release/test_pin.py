@@ -112,8 +112,8 @@ def test_other_rows_are_named_with_both_counts(root: Path) -> None:
     write_table(REJECTS, rejects(4), root / "data" / "images.parquet")
     write_table(REJECTS, rejects(5, "other"), root / "data" / "training" / "infonce.parquet")
     assert pins.verify_pin("v1", root) == [
-        "data/images.parquet: other rows; 4 on disk, 3 pinned",
-        "data/training/infonce.parquet: other rows; 5 on disk, 5 pinned",
+        "data/images.parquet: different rows; 4 on disk, 3 pinned",
+        "data/training/infonce.parquet: different rows; 5 on disk, 5 pinned",
     ]
 
 
@@ -218,7 +218,7 @@ def test_edited_sources_are_recorded_and_warned_of(root: Path) -> None:
 
 def test_data_that_are_not_those_of_the_lock_are_not_pinned(root: Path) -> None:
     write_table(REJECTS, rejects(4), root / "data" / "images.parquet")
-    with pytest.raises(DataError, match=r"(?s)not what dvc.lock records.*data/images.parquet.*dvc repro"):
+    with pytest.raises(DataError, match=r"(?s)differ from dvc.lock.*data/images.parquet.*dvc repro"):
         pins.create_pin("v1", root)
     (root / "data" / "images.parquet").unlink()
     with pytest.raises(DataError, match=r"(?s)missing.*data/images.parquet.*dvc repro"):
@@ -333,14 +333,16 @@ def test_a_pin_that_leaves_out_a_table_or_an_output_is_broken_whatever_its_hashe
 
     name = "data/training/infonce.parquet"
     forge(pinned.outs, {p: t for p, t in pinned.tables.items() if p != name})
-    with pytest.raises(DataError, match=f"(?s)is broken.*tables: {name}: not those of data/training"):
+    with pytest.raises(
+        DataError, match=f"(?s)is broken.*tables: {name}: differs from the table in data/training"
+    ):
         pins.verify_pin("v1", root)
     forge(pinned.outs, {p: t for p, t in pinned.tables.items() if p != "data/images.parquet"})
     with pytest.raises(DataError, match=r"(?s)is broken.*tables: data/images.parquet: missing"):
         pins.verify_pin("v1", root)
     forge({p: h for p, h in pinned.outs.items() if p != "data/model"}, pinned.tables)
     with pytest.raises(
-        DataError, match=r"(?s)is broken.*outs: data/model: missing, but dvc.lock of its commit"
+        DataError, match=r"(?s)is broken.*outs: data/model: missing in the pin, but in dvc.lock of its commit"
     ):
         pins.verify_pin("v1", root)
     forge(pinned.outs, pinned.tables)
@@ -393,7 +395,7 @@ def test_a_lock_that_dvc_would_not_write_is_an_error(root: Path, text: str) -> N
 @pytest.mark.parametrize("text", ["a: .nan\n", "a: 2026-11-21\n", "- a\n", "3\n"])
 def test_params_that_json_cannot_hold_are_an_error(root: Path, text: str) -> None:
     (root / "params.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"params.yaml holds what"):
+    with pytest.raises(ConfigError, match=r"params.yaml holds a value"):
         pins.create_pin("v1", root)
 
 

@@ -67,7 +67,7 @@ def test_figures_come_out_or_are_named(tmp_path: Path) -> None:
     assert all("ci_low" in line or "ci_high" in line for line in found)
     half = rows[rows["model"] == "a"]
     found = rescore_version("v1", project(tmp_path / "half", right, half, params)).differences
-    assert "accuracy of b on sugarcrepe, all: does not come out" in found
+    assert "accuracy of b on sugarcrepe, all: not recomputed" in found
     ofb = right[right["model"] == "b"]
     found = rescore_version("v1", project(tmp_path / "more", ofb, rows, params)).differences
     assert "accuracy of a on sugarcrepe, all: not pinned" in found

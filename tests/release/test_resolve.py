@@ -115,7 +115,9 @@ def test_a_shard_that_is_gone_or_damaged_is_named(project: Path) -> None:
 
 @pytest.mark.parametrize("name", ["v9", "HEAD~99", "--help", "", "a b", "origin/none"])
 def test_a_name_of_nothing_is_an_error_that_lists_the_pins(project: Path, name: str) -> None:
-    with pytest.raises(DataError, match=r"is no pin and no git revision. Pins: v1; '.' is the data on disk"):
+    with pytest.raises(
+        DataError, match=r"is neither a pin nor a git revision. Pins: v1; '.' is the data on disk"
+    ):
         resolve_version(name, project)
 
 

@@ -123,7 +123,7 @@ def test_giveaways_are_shown_with_counts_and_the_texts_of_five_examples(written:
             assert [lead, f"{pair_id} {row.image_id}", row.caption, row.negative_caption] in shown
         assert len(stop["examples"]) == 5
         term = found["terms"][0]
-        line = next(row for row in shown if row and row[0].startswith(f"{term['term']!r} speaks for"))
+        line = next(row for row in shown if row and row[0].startswith(f"{term['term']!r} indicates"))
         assert line[3] in {
             f"{t['terms'][0]['weight']:+.2f}".replace("-", "−") for t in audit["giveaways"].values()
         }
@@ -166,7 +166,7 @@ def test_equal_audits_give_equal_pages(written: Path, page: str) -> None:
 
 def test_similarity_is_there_where_paraphrases_are(written: Path, page: str, blank: None) -> None:
     audit, pairs, rows = read(written)
-    assert "Here is the lexical part alone" in page
+    assert "Only the lexical part is shown" in page
     whole = rows.assign(caption=rows["caption"] + ".")
     whole.loc[:, "negative_caption"] = whole["negative_caption"].str.rstrip(".") + "."
     parsed = render_audit_page(
@@ -174,7 +174,7 @@ def test_similarity_is_there_where_paraphrases_are(written: Path, page: str, bla
     )
     assert "SLS: median and quartiles" in parsed
     assert "SLS over characters" in parsed
-    assert "lexical part alone" not in parsed
+    assert "Only the lexical part" not in parsed
     alone = rows.assign(caption2=None)
     assert 'id="similarity"' not in render_audit_page(audit, pairs, alone, compute_set_statistics(alone))
 
@@ -184,7 +184,7 @@ def test_an_audit_that_found_nothing_says_so(written: Path, blank: None) -> None
     audit["giveaways"] = {"swap": {"terms": [], "properties": []}}
     page = render_audit_page(audit, pairs.iloc[:0], rows, compute_set_statistics(rows))
     assert "swap: nothing." in page
-    assert "No gaps were written." in page
+    assert "No gaps were recorded." in page
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -192,7 +192,7 @@ def test_a_missing_or_broken_file_is_an_error_that_names_it(written: Path, tmp_p
     for file in FILES:
         (tmp_path / file).write_bytes((written / file).read_bytes())
     (tmp_path / name).write_bytes(b"not it")
-    with pytest.raises(DataError, match=rf"{re.escape(name)}' cannot be read.* Run `caramel audit` again"):
+    with pytest.raises(DataError, match=rf"{re.escape(name)}' cannot be read.* Rerun `caramel audit`"):
         write_page(tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(DataError, match=rf"{re.escape(name)}' cannot be read"):

@@ -153,7 +153,7 @@ def test_without_calibration_the_page_says_what_was_asked(data: Path) -> None:
     metrics["threshold"] = {"faithfulness_threshold": 0.0, "faithful_from": 0.5, "calibration": None}
     put(data / "filter_images/metrics.json", metrics)
     shown = Page(build(data).html).sections["yield"]
-    assert "is at least 0.5. Kept is from 0 on." in shown
+    assert "is at least 0.5. Candidates are kept from a score of 0." in shown
     assert "Threshold of the deciding judge" not in shown
 
 
@@ -212,7 +212,7 @@ def test_the_example_is_the_first_that_most_runs_have_right_and_the_base_wrong(d
     )
     said = Page(build(data).html).sections["example"]
     assert "are right on 2 of" in said
-    assert "the other way round on 0." in said
+    assert "the reverse holds on 0." in said
     assert rows.at[second, "caption"] in said
     assert re.search(r"0.100\s*0.500\s*0.900\s*0.500", said)
 
@@ -459,7 +459,7 @@ def test_files_are_written_and_the_next_report_tells_what_changed(data: Path) ->
     numbers = json.loads((out / "summary.json").read_text())["numbers"]
     assert 0 < numbers["Group/base"] < 1
     assert 0 < numbers["I→T R@1/trohn_img"] < 1
-    assert "of the last report" in Page(build(data).html).sections["changes"]
+    assert "since the last report" in Page(build(data).html).sections["changes"]
     metrics = json.loads((data / "filter_images/metrics.json").read_text())
     metrics["negatives"]["kept"] += 7
     put(data / "filter_images/metrics.json", metrics)
@@ -473,7 +473,7 @@ def test_attackers_on_pictures_stand_in_both_forms_and_beside_the_models(data: P
     sections = Page(build(data).html).sections
     for text in ("the benchmark: network", "positives of the source: features", "too few to attack"):
         assert text in sections["picture-bias"], text
-    assert "Without the relation of text and picture" in sections["models"]
+    assert "Without the relation of text and image" in sections["models"]
     assert "texts × network" in sections["models"]
 
 
@@ -484,7 +484,7 @@ def test_settings_that_were_tried_stand_above_the_curves_with_what_is_not_repeat
         "50.0",
         "40.0, 60.0",
         "at checkpoint 1",
-        "Not repeatable",
+        "Not reproducible",
         "Settings that were tried",
         "Learning curves",
     ):
@@ -594,7 +594,7 @@ def _drop_key(path: Path) -> None:
     [
         ("refine/blind.json", lambda p: p.write_text("{"), "refine/blind.json is not valid JSON"),
         ("refine/blind.json", lambda p: p.unlink(), "refine/blind.json is missing. Run `dvc repro`"),
-        ("refine/blind.json", lambda p: put(p, {}), "holds no scorer"),
+        ("refine/blind.json", lambda p: put(p, {}), "has no scorer"),
         ("scores/blind.json", _drop_key, "scores/blind.json lacks the key 'ngram.all.ci_low'"),
         (
             "scores/positive_control.json",

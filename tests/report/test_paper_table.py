@@ -177,8 +177,9 @@ def test_published_rows_stand_only_in_columns_of_whole_sets() -> None:
     for name, row in found.items():
         if row[-1].startswith("SugarCrepe"):
             assert row[2:4] == ["–", "–"], name
-    assert "Left out are published figures of what was not measured whole: swap, macro." in text.replace(
-        "\\", ""
+    assert (
+        "Omitted: published figures of sets that were not measured completely: swap, macro."
+        in text.replace("\\", "")
     )
     part = run[~run["instance_id"].isin(["swap_obj/i7"])].reset_index(drop=True)
     found = cells(table([part], metrics=("itt",), subsets=("swap_obj",), published=True))
@@ -207,10 +208,10 @@ def test_published_rows_stand_only_beside_a_model_of_the_same_score() -> None:
     assert beside("cosine", "itm")[0] == by_itc | by_itm
     assert all(name.endswith(", VQAScore") for name in beside("vqascore")[0] - {"Human"})
     assert (
-        "scores that no measured model has: itm, itm_decision, joint_states, vgptscore, vgptscore_blind, v"
+        "score types that no measured model has: itm, itm_decision, joint_states, vgptscore, vgptscore_blind, v"
         in text
     )
-    assert "scores that no measured model has: cosine, itm_decision, " in of_heads
+    assert "score types that no measured model has: cosine, itm_decision, " in of_heads
 
 
 def test_who_answers_in_words_stands_beside_those_who_did() -> None:

@@ -46,7 +46,7 @@ def test_a_later_run_on_new_scenes_of_the_comparison_that_the_plan_names_is_conf
         (RunFacts([3, 2], LATER), "scenes.seed 2"),
         (RunFacts([3], datetime(2026, 11, 22, 14, 30, tzinfo=UTC)), "no later than the plan"),
         (RunFacts([3], datetime(2026, 11, 1, tzinfo=UTC)), "no later than the plan"),
-        (RunFacts([3], None), "nothing here says when the run began"),
+        (RunFacts([3], None), "the start time of the run is unknown"),
     ],
 )
 def test_known_scenes_an_early_run_and_one_without_a_time_are_exploratory(

@@ -264,7 +264,7 @@ def test_what_stands_where_the_link_to_the_inputs_belongs_is_kept(what: str, tmp
     own = folder / "inputs" / "mine.txt" if what == "folder" else folder / "inputs"
     own.parent.mkdir(exist_ok=True)
     own.write_text("mine")
-    with pytest.raises(ConfigError, match=rf"study/inputs' is a {what}.*Move it away"):
+    with pytest.raises(ConfigError, match=rf"study/inputs' is a {what}.*Move it"):
         prepare_folder(project, folder)
     assert own.read_text() == "mine"
 

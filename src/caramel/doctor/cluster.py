@@ -1,4 +1,4 @@
-"""What ``caramel doctor --cluster`` looks at: each node of the cluster at RAY_ADDRESS, beside this machine."""
+"""Check each node of the cluster at RAY_ADDRESS (``caramel doctor --cluster``)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from caramel.runtime.ray.cluster import SOURCES, get_cluster_address, open_ray_s
 from caramel.runtime.ray.file_transfer import CACHE
 from caramel.runtime.ray.node import format_version_differences, list_versions
 
-ANSWER = 90.0  # seconds that a node may take: caramel is sent to it
-CLOCK = 2.0  # seconds that a clock may be wrong
+ANSWER = 90.0  # seconds allowed for a node's answer, including the transfer of caramel
+CLOCK = 2.0  # allowed clock error in seconds
 
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """What a node says of itself."""
+    """Facts that a node reports about itself."""
 
     versions: dict[str, str]
-    sources: str  # hash of caramel's
+    sources: str  # hash of caramel's sources
     free: int  # bytes on the volume of ``CACHE``
     clock: float  # seconds since 1970
 
@@ -32,7 +32,9 @@ class NodeFacts:
 def examine_cluster() -> Iterator[Finding]:
     """Yield a finding on the cluster, and one on each of its nodes."""
     if not get_cluster_address():
-        yield Finding(FAIL, "cluster", "RAY_ADDRESS names none", "export RAY_ADDRESS=HOST:PORT of its head")
+        yield Finding(
+            FAIL, "cluster", "RAY_ADDRESS names no cluster", "export RAY_ADDRESS=HOST:PORT of its head"
+        )
         return
     try:
         with open_ray_session():
@@ -46,12 +48,15 @@ def _iter_node_findings() -> Iterator[Finding]:
 
     alive = [node for node in ray.nodes() if node["Alive"]]
     names = {node["NodeManagerHostname"] for node in alive}
-    gone = {node["NodeManagerHostname"] for node in ray.nodes()} - names  # not those that came back
+    gone = {node["NodeManagerHostname"] for node in ray.nodes()} - names  # without nodes that came back
     has = ray.cluster_resources()
     text = f"{len(alive)} nodes, {has.get('CPU', 0):g} processors, {has.get('GPU', 0):g} GPUs"
     lost = f"; gone: {', '.join(sorted(gone))}" if gone else ""
     yield Finding(
-        WARN if gone else OK, "cluster", text + lost, "caramel cluster worker HOST:PORT there" if gone else ""
+        WARN if gone else OK,
+        "cluster",
+        text + lost,
+        "run `caramel cluster worker HOST:PORT` there" if gone else "",
     )
     ours = collect_facts()
     for node in sorted(alive, key=lambda node: str(node["NodeManagerAddress"])):
@@ -70,13 +75,13 @@ def _examine_node(node: dict[str, Any], ours: NodeFacts) -> Finding:
     try:
         ray.get(
             remote_facts.remote(), timeout=ANSWER
-        )  # what it has to start and to import takes no part in the clock's look
+        )  # start and imports are done before the clock is compared
         sent = time.time()
         node_facts: NodeFacts = ray.get(remote_facts.remote(), timeout=ANSWER)
         came = time.time()
     except GetTimeoutError:
         return Finding(
-            FAIL, "node", f"{name} does not answer within {ANSWER:g} s", "look at it: is it busy, or cut off?"
+            FAIL, "node", f"{name} does not answer within {ANSWER:g} s", "check whether it is busy or cut off"
         )
     except RayError as error:
         message = str(error).strip().splitlines()[-1]
@@ -85,36 +90,36 @@ def _examine_node(node: dict[str, Any], ours: NodeFacts) -> Finding:
         return Finding(FAIL, "node", message)
     if node_facts.sources != ours.sources:
         return Finding(
-            FAIL, "node", f"{name} has other sources of caramel than this machine", "start Ray there again"
+            FAIL, "node", f"{name} has different caramel sources from this machine", "restart Ray there"
         )
     late = max(node_facts.clock - came, sent - node_facts.clock, 0.0)
     resources = node["Resources"]
     text = (
         f"{name}: {resources.get('CPU', 0):g} processors, {_format_gpus(resources)}, "
         f"{resources.get('memory', 0) / GIB:.0f} GiB memory, {resources.get('object_store_memory', 0) / GIB:.1f} GiB for "
-        f"what tasks send each other, {node_facts.free / GIB:.0f} GiB free in {CACHE}"
+        f"objects that tasks exchange, {node_facts.free / GIB:.0f} GiB free in {CACHE}"
     )
     if late > CLOCK:
         return Finding(
             WARN,
             "node",
-            f"{text}; its clock is {late:.0f} s off",
-            "set it, as by NTP: S3 refuses wrong clocks",
+            f"{text}; its clock is off by {late:.0f} s",
+            "set it, for example by NTP: S3 refuses wrong clocks",
         )
     if node_facts.free < 2 * GIB:
-        return Finding(FAIL, "node", text, "make room there")
+        return Finding(FAIL, "node", text, "free space there")
     return Finding(OK, "node", text)
 
 
 def _format_gpus(resources: dict[str, float]) -> str:
-    """Return the GPUs that Ray found on a node."""
+    """Return the GPUs that Ray reports for a node."""
     models = [name.partition(":")[2] for name in resources if name.startswith("accelerator_type:")]
     count = resources.get("GPU", 0)
     return f"{count:g} GPUs {' '.join(models)}".rstrip() if count else "no GPU"
 
 
 def collect_facts() -> NodeFacts:
-    """Return what this process's node has."""
+    """Return the facts about the node of this process."""
     folder = CACHE.expanduser()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     digest = hashlib.sha256()

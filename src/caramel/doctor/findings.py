@@ -1,4 +1,4 @@
-"""What a finding of ``caramel doctor`` is: one line, with what to do."""
+"""A finding of ``caramel doctor``: one line with a suggested action."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class Finding:
-    """One line."""
+    """One finding."""
 
     state: State
     name: str
@@ -22,6 +22,6 @@ class Finding:
     cure: str = ""
 
     def __str__(self) -> str:
-        """Return the line as it is printed."""
+        """Return the line as printed."""
         cure = f"  -> {self.cure}" if self.cure else ""
         return f"{self.state:4}  {self.name:10} {self.text}{cure}"

@@ -1,7 +1,7 @@
-"""``caramel doctor``: one line per finding, with what to do.
+"""Run the checks of ``caramel doctor``; each finding is one line with a suggested action.
 
-Nothing here reaches the network, but for a cluster that RAY_ADDRESS names and a tracking server that
-CARAMEL_TRACKING_URI does. The slow parts (DVC and torch) run side by side.
+No check uses the network, except for a cluster at RAY_ADDRESS and a tracking server at CARAMEL_TRACKING_URI.
+The slow checks (DVC and torch) run at the same time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from caramel.runtime.dvc import settings as dvc_settings
 
 def examine_project(root: Path) -> Iterator[Finding]:
     """Yield every finding on this machine and the project at ``root``."""
-    repository = versions.check_dvc_repository(root)  # before DVC runs: it writes what is looked at here
+    repository = versions.check_dvc_repository(
+        root
+    )  # before DVC runs, because DVC writes to the files checked here
     status = versions.start_dvc_status(root)
     try:
         yield machine.check_python()
@@ -50,12 +52,12 @@ def examine_project(root: Path) -> Iterator[Finding]:
 
 
 def fix_project(root: Path) -> Iterator[str]:
-    """Mend what a killed process left of DVC's files, where that loses no finished work, and have pulls checked.
+    """Repair what a killed process left in DVC's files without losing finished work, and make DVC verify pulls.
 
-    Yields what was done.
+    Yields the repairs.
 
     Raises:
-        ResourceError: DVC is at work in this project, or the system does not let ``dvc.lock`` be read.
+        ResourceError: DVC is at work in this project, or the system refuses to read ``dvc.lock``.
     """
     if state.find_rwlock_problem(root):
         yield state.mend_rwlock(root)

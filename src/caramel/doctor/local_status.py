@@ -1,6 +1,7 @@
-"""What ``dvc status`` says of a project, unless it would ask another machine: a program, started in the project's folder.
+"""Print ``dvc status`` of a project unless it would contact another machine; a program run in the project's folder.
 
-A graph may name files at addresses. DVC asks their servers, by this user's logins, while it only says what is current.
+A graph may name files at remote addresses. DVC contacts their servers with this user's logins even for a mere
+status.
 """
 
 from __future__ import annotations
@@ -11,17 +12,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-ELSEWHERE = 90  # exit code where something is at an address; none of DVC's
+ELSEWHERE = 90  # exit code for remote addresses; DVC does not use it
 
 
 def find_addresses(stages: Iterable[Any]) -> Iterator[str]:
-    """Yield what stages of DVC read or write that is no file of this machine."""
+    """Yield the dependencies and outputs of DVC stages that are not files on this machine."""
     from dvc.dependency import Dependency, ParamsDependency
     from dvc.output import Output
 
     for stage in stages:
         for item in (*stage.deps, *stage.outs):
-            # Other classes are files of git repositories, tables of databases, data sets of a service.
+            # Other classes are files of git repositories, database tables and data sets of a service.
             if type(item) not in (Dependency, ParamsDependency, Output) or item.protocol != "local":
                 yield str(item.def_path)
 
@@ -33,7 +34,7 @@ def main() -> int:
     from dvc.repo import Repo
 
     try:
-        with suppress(DvcException), Repo() as repo:  # what is broken DVC says itself, below
+        with suppress(DvcException), Repo() as repo:  # DVC reports broken files itself, below
             if addresses := sorted({*find_addresses(repo.index.stages)}):
                 print(", ".join(addresses), file=sys.stderr)
                 return ELSEWHERE
@@ -44,6 +45,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # A shell has it ignored by what it runs in the background.
+    # Background jobs of a shell ignore this signal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""What ``caramel doctor`` looks at on this machine: Python and its packages, disk, memory, processors, GPUs and Ray."""
+"""Check this machine for ``caramel doctor``: Python and packages, disk, memory, CPU cores, GPUs and Ray."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from caramel.runtime.ray.cluster import find_connection_problem, get_cluster_add
 
 
 def check_python() -> Finding:
-    """The Python that runs this."""
+    """Report the running Python."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     return Finding(OK, "python", f"{version} in {sys.prefix}")
 
 
 def check_packages(root: Path) -> Finding:
-    """Installed versions against ``requirements.lock``."""
+    """Compare the installed versions with ``requirements.lock``."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
@@ -36,13 +36,15 @@ def check_packages(root: Path) -> Finding:
         lines = [line.partition("#")[0].strip() for line in text.splitlines()]
         pins = [Requirement(line) for line in lines if line]
         required = [pin for pin in pins if pin.marker is None or pin.marker.evaluate()]
-    except (OSError, ValueError) as error:  # ValueError: no text, or no requirement
+    except (OSError, ValueError) as error:  # ValueError: not text, or not a requirement
         reason = " ".join(str(error).split())[:200]
         return Finding(
             FAIL, "packages", f"requirements.lock is broken: {reason}", "git checkout requirements.lock"
         )
     if not required:
-        return Finding(FAIL, "packages", "requirements.lock names none", "git checkout requirements.lock")
+        return Finding(
+            FAIL, "packages", "requirements.lock names no packages", "git checkout requirements.lock"
+        )
     names = [(d.metadata["Name"], d.version) for d in metadata.distributions()]
     installed = {canonicalize_name(name): version for name, version in names if name}
     missing, other = [], []
@@ -57,11 +59,11 @@ def check_packages(root: Path) -> Finding:
         return Finding(FAIL, "packages", f"{len(missing)} missing: {', '.join(missing[:5])}", cure)
     if other:
         return Finding(WARN, "packages", f"{len(other)} differ from the lock: {', '.join(other[:5])}", cure)
-    return Finding(OK, "packages", f"all {len(required)} as in requirements.lock")
+    return Finding(OK, "packages", f"all {len(required)} match requirements.lock")
 
 
 def check_disk(root: Path) -> Finding:
-    """Free space on each volume that data, cache, results and runs go to, and whether it can be written."""
+    """Check free space and write access on each volume for data, cache, results and runs."""
     written = [root / name for name in (".", "data", "work", "mlruns", ".dvc")]
     stuck = [problem for path in written if (problem := find_volume_problem(path))]
     if stuck:
@@ -71,7 +73,7 @@ def check_disk(root: Path) -> Finding:
     text = f"{free[least]:.0f} GiB free" + (
         f" on {least}, the fullest of {len(free)}" if len(free) > 1 else ""
     )
-    cure = suggest_cleanup(least) or "make room there"
+    cure = suggest_cleanup(least) or "free space there"
     if free[least] < 2:
         return Finding(FAIL, "disk", text, cure)
     if free[least] < 10:
@@ -80,7 +82,7 @@ def check_disk(root: Path) -> Finding:
 
 
 def check_memory() -> Finding:
-    """Memory of this machine."""
+    """Check the memory of this machine."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
     if total < 6:
         return Finding(
@@ -90,13 +92,13 @@ def check_memory() -> Finding:
 
 
 def check_cores() -> Finding:
-    """Processors that this process may use."""
+    """Report the CPU cores available to this process."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Finding(OK, "cores", str(usable))
 
 
 def check_gpu(config: Config | None) -> Finding:
-    """GPUs that torch can use."""
+    """Report the GPUs available to torch."""
     try:
         import torch
     except (ImportError, OSError) as error:
@@ -105,19 +107,19 @@ def check_gpu(config: Config | None) -> Finding:
         names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
         return Finding(OK, "gpu", names)
     if config is not None and config.run.device == "cuda":
-        cure = "run this where there is one, or set run.device to auto"
-        return Finding(FAIL, "gpu", "none, but run.device is cuda", cure)
-    return Finding(OK, "gpu", "none: models are trained on the processor")
+        cure = "use a machine with a GPU, or set run.device to auto"
+        return Finding(FAIL, "gpu", "no GPU, but run.device is cuda", cure)
+    return Finding(OK, "gpu", "no GPU: models are trained on the CPU")
 
 
 def check_ray(config: Config | None) -> Finding:
-    """Ray, and the cluster that RAY_ADDRESS names."""
+    """Check Ray and the cluster at RAY_ADDRESS."""
     if find_spec("ray") is None:
         inline = config is not None and config.run.executor == "inline"
         return Finding(WARN if inline else FAIL, "ray", "not installed", "pip install -r requirements.lock")
     address = get_cluster_address()
     if not address:
-        return Finding(OK, "ray", "this machine (RAY_ADDRESS names no other)")
+        return Finding(OK, "ray", "this machine only (RAY_ADDRESS names no cluster)")
     if problem := find_connection_problem(address):
         cure = "unset it, or start the cluster"
         return Finding(FAIL, "ray", f"RAY_ADDRESS={address!r} cannot be reached: {problem}", cure)

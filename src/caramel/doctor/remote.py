@@ -1,7 +1,8 @@
-"""What ``caramel doctor --remote`` looks at: whether DVC's remotes give back, whole, what ``dvc.lock`` needs.
+"""Check DVC's remotes for ``caramel doctor --remote``: whether they hold correct copies of what ``dvc.lock`` needs.
 
-DVC says that all is well where the list of a folder is in the remote, whatever became of the files in it, and it never
-sends an object anew whose name is there. So all names are looked for here, and what the remote says of each.
+DVC reports success if a remote has a folder's listing, even if files of the folder are missing. It also never
+replaces an object whose name exists. Therefore this module looks up every object and checks what the remote
+reports about it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MD5 = re.compile(r'"?([0-9a-f]{32})"?')
 
 
 def examine_remotes(root: Path) -> Iterator[Finding]:
-    """Yield what is found of every remote of the project: each is reached, written to, and listed."""
+    """Yield the findings on every remote of the project: each is contacted, written to, and listed."""
     try:
         config = load_settings(root)
         names = list(list_remotes(config))
@@ -38,7 +39,7 @@ def examine_remotes(root: Path) -> Iterator[Finding]:
         yield Finding(FAIL, "remote", str(error))
         return
     if not names:
-        yield Finding(FAIL, "remote", "there is none", "dvc remote add -d NAME URL; see docs/remote.md")
+        yield Finding(FAIL, "remote", "no remote", "dvc remote add -d NAME URL; see docs/remote.md")
     for name in names:
         try:
             yield from _examine_remote(open_remote(config, name), open_cache(root), root, name)
@@ -49,9 +50,9 @@ def examine_remotes(root: Path) -> Iterator[Finding]:
 def _examine_remote(store: Store, local_cache: Store, root: Path, name: str) -> Iterator[Finding]:
     remote_objects = store.list_objects()
     if folder := store.find_unmounted_folder():
-        yield Finding(WARN, name, f"there is no folder {folder}", "mount it, or make it if it is new")
+        yield Finding(WARN, name, f"no folder {folder}", "mount it, or create it if it is new")
     else:
-        yield Finding(OK, name, f"{redact_secrets(store.root)} is reached; {len(remote_objects)} objects")
+        yield Finding(OK, name, f"{redact_secrets(store.root)} is reachable; {len(remote_objects)} objects")
         yield _test_writable(store, name)
     wanted = list_needed_objects(store, local_cache, root)
     missing = [f"{path} ({oid})" for oid, path in wanted.items() if oid not in remote_objects]
@@ -59,16 +60,18 @@ def _examine_remote(store: Store, local_cache: Store, root: Path, name: str) -> 
     if missing or wrong:
         messages = [
             f"{len(lines)} of {len(wanted)} objects that dvc.lock needs are {what}:\n{format_items(lines)}"
-            for lines, what in ((missing, "missing"), (wrong, "not what their names say"))
+            for lines, what in ((missing, "missing"), (wrong, "damaged"))
             if lines
         ]
-        yield Finding(FAIL, name, "\n".join(messages), "caramel doctor --remote --fix, where the data is")
+        yield Finding(
+            FAIL, name, "\n".join(messages), "caramel doctor --remote --fix, on a machine with the data"
+        )
     else:
-        yield Finding(OK, name, f"all {len(wanted)} objects that dvc.lock needs are there")
+        yield Finding(OK, name, f"all {len(wanted)} objects that dvc.lock needs are available")
 
 
 def _test_writable(store: Store, name: str) -> Finding:
-    """Whether a file can be put beside the objects and removed again."""
+    """Check whether a file can be written beside the objects and removed again."""
     path = store.fs.join(store.fs.parent(store.root), f"caramel-doctor-{secrets.token_hex(8)}")
     try:
         with translate_errors(store.label):
@@ -76,17 +79,19 @@ def _test_writable(store: Store, name: str) -> Finding:
             store.fs.pipe_file(path, b"written by caramel doctor --remote; may be removed\n")
             store.fs.rm_file(path)
     except (CaramelError, OSError) as error:
-        return Finding(WARN, name, f"can be read, not written: {error}", "`dvc push` needs other credentials")
-    return Finding(OK, name, "can be written")
+        return Finding(
+            WARN, name, f"readable, but not writable: {error}", "`dvc push` needs other credentials"
+        )
+    return Finding(OK, name, "writable")
 
 
 def list_needed_objects(store: Store, local_cache: Store, root: Path) -> dict[str, str]:
-    """Return object -> path of all that ``dvc.lock`` names; the files of a folder whose list is nowhere are not known.
+    """Return object -> path of all that ``dvc.lock`` names; files of a folder whose listing is missing are unknown.
 
-    Lists are taken from the project's cache, or else from the remote.
+    Listings come from the project's cache, or else from the remote.
 
     Raises:
-        DataError: ``dvc.lock`` or a list is broken.
+        DataError: ``dvc.lock`` or a listing is broken.
         ResourceError: the remote fails.
     """
     outs = [out for stage in read_lock(root).get("stages", {}).values() for out in stage.get("outs", ())]
@@ -101,17 +106,18 @@ def list_needed_objects(store: Store, local_cache: Store, root: Path) -> dict[st
                     objects |= {digest: f"{objects[oid]}/{name}" for name, digest in inside.items()}
                     break
                 except DataError:
-                    continue  # it is told as missing, or wrong
+                    continue  # reported as missing or damaged
     return objects
 
 
 def find_wrong_objects(
     wanted: Mapping[str, str], remote_objects: Mapping[str, Mapping[str, Any]], local_cache: Store
 ) -> list[str]:
-    """Return the objects of which the remote says that they are not what their names say.
+    """Return the objects that do not match their names, according to the remote.
 
-    S3 tells the MD5 of an object that was sent in one piece, unless it encrypts with keys of its own: then none is
-    right, and none counts. Besides, an object has as many bytes as it has in the project's cache.
+    S3 reports the MD5 of an object that was uploaded in one part, unless it encrypts with custom keys. In
+    that case no MD5 matches, and none is used. In addition, an object must have as many bytes as in the
+    project's cache.
     """
     etags = {
         oid: match[1]
@@ -131,9 +137,9 @@ def find_wrong_objects(
 
 
 def fix_remotes(root: Path) -> Iterator[str]:
-    """Send what the remotes lack, or have wrong, of what ``dvc.lock`` needs and the project's cache has; yield what was done.
+    """Upload objects that ``dvc.lock`` needs and that remotes lack or have damaged, from the project's cache.
 
-    The folder of a remote is not made: where it is missing, the disk is likely not mounted.
+    Yields what was done. A remote's missing folder is not created, because the disk is probably not mounted.
 
     Raises:
         CaramelError: a remote cannot be reached or written.
@@ -143,7 +149,7 @@ def fix_remotes(root: Path) -> Iterator[str]:
     for name in list_remotes(config):
         store = open_remote(config, name)
         if store.find_unmounted_folder():
-            continue  # the examination tells
+            continue  # reported by the check
         remote_objects = store.list_objects()
         wanted = list_needed_objects(store, local_cache, root)
         sent = 0
@@ -155,7 +161,7 @@ def fix_remotes(root: Path) -> Iterator[str]:
             if path.is_file() and compute_md5(path) == oid.removesuffix(".dir"):
                 _send_object(store, path, oid)
                 sent += 1
-        yield f"remote {name}: {sent} objects were sent"
+        yield f"remote {name}: {sent} objects were uploaded"
 
 
 def _send_object(store: Store, path: Path, oid: str) -> None:

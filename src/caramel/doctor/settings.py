@@ -1,4 +1,4 @@
-"""What ``caramel doctor`` looks at in ``params.yaml``: whether all that it names is there, and code and data suit it."""
+"""Check ``params.yaml`` for ``caramel doctor``: everything that it names is available, and code and data match it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from caramel.runtime import code_manifest
 
 
 def check_params(root: Path) -> Finding:
-    """Whether ``params.yaml`` can be read, and its profile."""
+    """Check that ``params.yaml`` can be read, and report its profile."""
     try:
         config = load_config(root / "params.yaml")
     except CaramelError as error:
@@ -23,18 +23,16 @@ def check_params(root: Path) -> Finding:
 
 
 def check_backends(config: Config) -> Finding:
-    """Whether all backends, scorers, models and benchmarks that the params name are there."""
+    """Check that all backends, scorers, models and benchmarks in the params are available."""
     unmet_names = [line.replace("\n", " ") for line in iter_unmet_names(config)]
     if unmet_names:
-        cure = (
-            f"put there what is named, or set these keys: caramel config use {config.profile} --set KEY=VALUE"
-        )
-        return Finding(FAIL, "backends", f"not there:\n{format_items(unmet_names, 20)}", cure)
-    return Finding(OK, "backends", "all that the params name are there")
+        cure = f"add what is missing, or set these keys: caramel config use {config.profile} --set KEY=VALUE"
+        return Finding(FAIL, "backends", f"missing:\n{format_items(unmet_names, 20)}", cure)
+    return Finding(OK, "backends", "all in the params are available")
 
 
 def check_inputs(root: Path, config: Config) -> Finding:
-    """Whether the folders of the user's own that the params name are there; a hub name is none."""
+    """Check that the user's folders in the params exist; names on the hub are not folders."""
     named = {
         key: name
         for key, backend, name in (
@@ -51,17 +49,15 @@ def check_inputs(root: Path, config: Config) -> Finding:
         named = {"scenes.data_dir": config.scenes.data_dir, **named}
     lacking = [f"{key} = {name!r}" for key, name in named.items() if not (root / name).exists()]
     if "scenes.data_dir" in named and not lacking and not _has_captions(root / config.scenes.data_dir):
-        lacking.append(f"captions: scenes.data_dir = {config.scenes.data_dir!r} holds no file of captions")
+        lacking.append(f"captions: scenes.data_dir = {config.scenes.data_dir!r} has no captions file")
     if lacking:
         message = f"not there:\n{format_items(lacking)}"
-        return Finding(
-            FAIL, "inputs", message, "put them there, or set these keys; see the profile's comments"
-        )
-    return Finding(OK, "inputs", ", ".join(named.values()) or "none are needed")
+        return Finding(FAIL, "inputs", message, "add them, or set these keys; see the profile's comments")
+    return Finding(OK, "inputs", ", ".join(named.values()) or "none needed")
 
 
 def _has_captions(folder: Path) -> bool:
-    """Return whether a folder holds what stage ``scenes`` reads: a table of captions, or SugarCrepe's files."""
+    """Return whether a folder has the input of stage ``scenes``: a table of captions, or SugarCrepe's files."""
     from caramel.sources.folders import READERS
     from caramel.sources.sugarcrepe_files import list_subtype_files
 
@@ -69,7 +65,7 @@ def _has_captions(folder: Path) -> bool:
 
 
 def _is_path(root: Path, name: str) -> bool:
-    """Return whether a name is meant as a path here: its first folder is one of the project's."""
+    """Return whether a name is a path in this project: its first folder is one of the project's."""
     return Path(name).is_absolute() or (len(Path(name).parts) > 1 and (root / Path(name).parts[0]).is_dir())
 
 
@@ -80,7 +76,7 @@ def check_methods(root: Path, config: Config) -> Finding:
     rows, base = root / "data/assemble/training.parquet", root / "data/base"
     names = ", ".join(config.finetune.variants)
     if not (rows.exists() and base.exists()):
-        return Finding(OK, "methods", f"{names}; pairs and model are not made yet")
+        return Finding(OK, "methods", f"{names}; pairs and model do not exist yet")
     try:
         train_rows, _ = split_rows(rows)
         check_data(config.finetune.variants, train_rows, base)
@@ -92,25 +88,25 @@ def check_methods(root: Path, config: Config) -> Finding:
             check_variant(point, common, rows=len(train_rows), nproc=config.finetune.nproc)
     except CaramelError as error:
         return Finding(FAIL, "methods", str(error))
-    return Finding(OK, "methods", f"{names}; their data is there")
+    return Finding(OK, "methods", f"{names}; their data is available")
 
 
 def check_code(root: Path) -> Finding:
-    """Whether the files of ``code/`` list the sources of the installed caramel, or of this repository."""
+    """Check that ``code/`` lists the sources of the installed caramel, or of this repository."""
     version = metadata.version("caramel")
     try:
         other = code_manifest.find_outdated_sums(root)
     except CaramelError as error:
         return Finding(FAIL, "code", str(error))
     if other:
-        text = f"caramel {version} has other sources than code/ lists for {', '.join(other)}"
+        text = f"caramel {version} has different sources from those in code/ for {', '.join(other)}"
         cure = "make graph" if code_manifest.holds_sources(root) else "caramel upgrade"
         return Finding(FAIL, "code", text, cure)
-    return Finding(OK, "code", f"that of caramel {version}, as code/ lists it")
+    return Finding(OK, "code", f"caramel {version}, matching code/")
 
 
 def check_hub(config: Config | None) -> Finding:
-    """Whether models may be fetched, and whether the params ask for it."""
+    """Check whether models may be downloaded, and whether the params need it."""
     offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON")
     named = [p for p in _list_pretrained(config) if not (is_there(p) or _is_path(Path(), p))]
     if named and offline:
@@ -120,11 +116,11 @@ def check_hub(config: Config | None) -> Finding:
             f"params name {', '.join(map(repr, named))}, but HF_HUB_OFFLINE is set",
             "export HF_HUB_OFFLINE=0, unless the files are in the local cache",
         )
-    return Finding(OK, "hub", "offline: nothing is fetched" if offline else "models may be fetched")
+    return Finding(OK, "hub", "offline: no downloads" if offline else "downloads allowed")
 
 
 def _list_pretrained(config: Config | None) -> list[str]:
-    """Return the pretrained models that the params ask for."""
+    """Return the pretrained models in the params."""
     if config is None:
         return []
     stages = (config.train_generator, config.pretrain)

@@ -1,4 +1,4 @@
-"""``caramel new``: a project of one's own, a git repository that uses caramel as an installed package."""
+"""Create a project (``caramel new``): a git repository that uses caramel as an installed package."""
 
 from __future__ import annotations
 
@@ -14,27 +14,32 @@ from caramel.project.project_files import build_project_files
 from caramel.runtime.code_manifest import CODE, format_sums, hash_sources, load_stages
 from caramel.runtime.git import run_git
 
-SUMS = f"{CODE}/project.sums"  # what caramel wrote of what it will bring up to date
+SUMS = f"{CODE}/project.sums"  # hashes of the files that caramel wrote and will update
 INPUTS = "inputs/"
-OWN = ("params.yaml", "README.md", ".gitignore", ".dvc/", INPUTS, "mlruns/")  # the user's from then on
+OWN = (
+    "params.yaml",
+    "README.md",
+    ".gitignore",
+    ".dvc/",
+    INPUTS,
+    "mlruns/",
+)  # belong to the user after creation
 
 
 def create_project(folder: Path) -> None:
-    """Make a project in a folder that is new or empty, as a git repository without a commit yet.
+    """Create a project in a new or empty folder, as a git repository without a commit.
 
     Raises:
-        ConfigError: the folder holds something, or is a file.
-        ResourceError: git is missing or fails, or the disk is full; nothing stays.
+        ConfigError: the folder is not empty, or is a file.
+        ResourceError: git is missing or fails, or the disk is full; nothing remains.
         OSError: the folder cannot be written.
     """
     lacking = [path for path in (folder, *folder.parents) if not path.exists()]
     if not lacking and (not folder.is_dir() or any(folder.iterdir())):
         what = "holds files" if folder.is_dir() else "is a file"
-        raise ConfigError(
-            f"{str(folder)!r} {what}: a project is made in a new or an empty folder. Give another one."
-        )
+        raise ConfigError(f"{str(folder)!r} {what}. Give a new or an empty folder for the project.")
     if shutil.which("git") is None:
-        raise ResourceError("git is not installed, and a project is a git repository. Install git first.")
+        raise ResourceError("git is not installed. Install it first: a project is a git repository.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files = build_project_files()
@@ -53,13 +58,13 @@ def create_project(folder: Path) -> None:
 
 
 def write_files(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write files into a folder, each whole or not at all."""
+    """Write files into a folder, each completely or not at all."""
     for name, content in files.items():
         write_atomically(folder / name, lambda temporary, content=content: temporary.write_bytes(content))  # type: ignore[misc]
 
 
 def hash_managed_files(files: Mapping[str, bytes]) -> dict[str, str]:
-    """Return path -> SHA-256 of those files that an upgrade brings up to date."""
+    """Return path -> SHA-256 of the files that an upgrade updates."""
     return {
         name: hashlib.sha256(content).hexdigest()
         for name, content in files.items()
@@ -68,9 +73,9 @@ def hash_managed_files(files: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def _remove_created(folder: Path, new_folders: Iterable[Path]) -> None:
-    """Remove what was made in a folder that was empty before, then folders that were not there, the innermost first."""
+    """Remove the created files from the folder, then the created folders, innermost first."""
     for path in folder.iterdir() if folder.is_dir() else ():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     for path in new_folders:
-        with suppress(OSError):  # it was not made yet, or holds something of others by now
+        with suppress(OSError):  # not created yet, or it now has other content
             path.rmdir()

@@ -1,6 +1,6 @@
-"""A project's params and graph, rewritten from the keys of caramel 0.1 to those of today.
+"""Rename the keys of a project's params and graph from caramel 0.1's to today's.
 
-Only keys change: comments, order and layout of the files stay as they are, byte for byte.
+Only keys change. Comments, order and layout of the files stay byte for byte.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from caramel.io.files import write_text
 from caramel.io.regular_files import read_plain_text
 from caramel.io.safe_yaml import parse_yaml
 
-Edit = tuple[int, int, str]  # start and end in the text, what stands there from then on
+Edit = tuple[int, int, str]  # start and end in the text, replacement
 
 
 def rename_project_keys(root: Path) -> list[str]:
-    """Rewrite ``params.yaml``, ``params/*.yaml`` and ``dvc.yaml`` of a project; return the files that changed.
+    """Rewrite ``params.yaml``, ``params/*.yaml`` and ``dvc.yaml`` of a project; return the changed files.
 
     Raises:
         ConfigError: a file is not plain YAML.
@@ -28,7 +28,7 @@ def rename_project_keys(root: Path) -> list[str]:
         if not path.is_file():
             continue
         text = read_plain_text(path)
-        parse_yaml(text, str(path))  # says what is broken
+        parse_yaml(text, str(path))  # raises if it is broken
         renamed = rename_dotted(text) if path.name == "dvc.yaml" else rename_yaml_keys(text)
         if renamed != text:
             write_text(path, renamed)
@@ -37,7 +37,7 @@ def rename_project_keys(root: Path) -> list[str]:
 
 
 def rename_yaml_keys(text: str) -> str:
-    """Return a params file with the keys of today; ``text`` is plain YAML."""
+    """Return a params file with today's keys; ``text`` is plain YAML."""
     from ruamel.yaml import YAML
 
     document = YAML(typ="safe", pure=True).compose(text)
@@ -47,7 +47,7 @@ def rename_yaml_keys(text: str) -> str:
 
 
 def _iter_edits(node: Any, path: list[str]) -> Iterator[Edit]:
-    """Yield what changes below a node that stands at a path of keys."""
+    """Yield the edits below a node at a path of keys."""
     from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
     if isinstance(node, MappingNode):

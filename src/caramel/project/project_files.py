@@ -1,6 +1,6 @@
-"""What a project of one's own consists of: this repository's files, with a graph that needs no sources of caramel.
+"""Build the files of a project: this repository's files, with a graph that needs no sources of caramel.
 
-They lie at one place: in the repository, from where an editable install reads them and the build (``setup.py``) puts
+The files lie in the repository. An editable install reads them there, and the build (``setup.py``) copies
 them into the wheel.
 """
 
@@ -16,18 +16,18 @@ LATEST = "requirements.txt"
 
 
 def read_template() -> dict[str, bytes]:
-    """Return path -> content of the files that come from caramel's repository, as they are there."""
+    """Return path -> content of the files that come unchanged from caramel's repository."""
     folder = HERE / "template"
     if not folder.is_dir():
-        folder = HERE.parents[2]  # installed as editable: the repository itself
+        folder = HERE.parents[2]  # editable install: the repository itself
     patterns = (HERE / "template.txt").read_text(encoding="utf-8").split()
     files = sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
-    assert files, f"{folder} holds nothing of what a project consists of"
+    assert files, f"{folder} has no files of a project"
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def build_project_files() -> dict[str, bytes]:
-    """Return path -> content of all files of a new project but those of ``code/``, which depend on its scripts."""
+    """Return path -> content of all files of a new project except ``code/``, which depends on its scripts."""
     template_files = read_template()
     return {
         **template_files,

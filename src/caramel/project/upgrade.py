@@ -1,7 +1,8 @@
-"""``caramel upgrade``: a project of one's own after another caramel was installed.
+"""Upgrade a project after another caramel was installed (``caramel upgrade``).
 
-What caramel wrote and nobody changed since becomes what the installed version would write. Of a file that both
-changed the user's stays, and the new form is put beside the project's work, to be compared.
+A file that caramel wrote and nobody changed becomes what the installed version would write. If both the user
+and caramel changed a file, the user's stays, and the new form is written to the project's work folder for
+comparison.
 """
 
 from __future__ import annotations
@@ -32,43 +33,41 @@ from caramel.runtime.paths import WORK
 
 GRAPH = "dvc.yaml"
 ASIDE = WORK / "upgrade"
-BEFORE = WORK / "upgrade_from"  # the graph and code/ as they were, until an upgrade is done
+BEFORE = WORK / "upgrade_from"  # the previous graph and code/, until an upgrade is complete
 
 
 @dataclass(frozen=True)
 class UpgradeResult:
-    """What an upgrade did to a project."""
+    """Result of an upgrade."""
 
-    written: tuple[str, ...]  # files that were brought up to date
-    renamed: tuple[str, ...]  # files of the user in which keys got their new names
-    conflicts: tuple[
-        str, ...
-    ]  # files that the user changed and caramel did too; the new forms are in ``ASIDE``
-    dropped: tuple[str, ...]  # files that caramel wrote once and that are no longer part of it; they stay
-    rerun: Mapping[str, tuple[str, ...]]  # stage -> what it depends on that is not as it was
-    after: tuple[str, ...]  # stages that read what these make, directly or not
+    written: tuple[str, ...]  # updated files
+    renamed: tuple[str, ...]  # the user's files in which keys were renamed
+    conflicts: tuple[str, ...]  # files changed by both the user and caramel; the new forms are in ``ASIDE``
+    dropped: tuple[str, ...]  # files of an earlier caramel that are no longer part of it; they stay
+    rerun: Mapping[str, tuple[str, ...]]  # stage -> dependencies that changed
+    after: tuple[str, ...]  # stages that read the outputs of these, directly or not
 
 
 def upgrade_project(
     root: Path, package: Package = CARAMEL, files: Mapping[str, bytes] | None = None
 ) -> UpgradeResult:
-    """Bring a project up to date with the installed caramel, and say which stages `dvc repro` would run again.
+    """Update a project to the installed caramel and list the stages that `dvc repro` would run again.
 
-    Where an earlier upgrade was cut off, what it did counts as of this one.
+    The result includes the changes of an earlier interrupted upgrade.
 
     Args:
         root: the project.
         package: the installed caramel.
-        files: what it would write into a new project; None: as it is installed.
+        files: what it would write into a new project; None: the installed files.
 
     Raises:
-        ConfigError, DataError: it is no project, a file of it is broken, or a folder that is written to is a link.
+        ConfigError, DataError: it is not a project, a file of it is broken, or an output folder is a link.
         ResourceError: the disk is full.
     """
     load_stages(root)
     if not (root / CODE).is_dir() or holds_sources(root, package):
         what = f"has no folder {CODE}/" if not (root / CODE).is_dir() else "is caramel's own repository"
-        raise ConfigError(f"{root.resolve()} {what}: it is no project that `caramel new` made.")
+        raise ConfigError(f"{root.resolve()} {what}, so it is not a project made by `caramel new`.")
     files = build_project_files() if files is None else files
     _refuse_linked_folders(root, [f"{CODE}/STAGE.txt", *hash_managed_files(files)])
     old = _save_previous_graph(root)
@@ -94,24 +93,24 @@ def upgrade_project(
 
 
 def _refuse_linked_folders(root: Path, names: Iterable[str]) -> None:
-    """Raise a ConfigError if a folder of files that caramel writes into a project is a link: files would change elsewhere."""
+    """Raise a ConfigError if a folder that caramel writes to is a link, since files elsewhere would change."""
     folders = {folder for name in names for folder in PurePosixPath(name).parents if folder.parts}
-    # work/ itself may be a volume of its own.
+    # work/ may be a volume of its own.
     targets = [*folders, BEFORE, ASIDE, *(ASIDE / folder for folder in folders)]
     for path in sorted(root / target for target in targets):
         if path.is_symlink():
             raise ConfigError(
                 f"{str(path)!r} is a link to {os.path.realpath(path)!r}, and an upgrade writes into this folder. Nothing was "
-                f"written. Put the folder itself there in place of the link, and run `caramel upgrade` again."
+                f"written. Replace the link by the folder itself, and rerun `caramel upgrade`."
             )
 
 
 def _save_previous_graph(root: Path) -> Path:
-    """Return a copy of the graph and of ``code/`` as they were when this upgrade, or one that was cut off, began."""
+    """Return a copy of the graph and of ``code/`` from before this upgrade or an interrupted earlier one."""
     backup = root / BEFORE
     if not backup.is_dir():
         for path in (root / SUMS, *(root / CODE).glob("*.txt")):
-            read_sums(path)  # what is broken is said, not kept
+            read_sums(path)  # raises if it is broken, before it is copied
         scratch = create_empty_folder(backup.with_name(f"{backup.name}.new"))
         shutil.copy(root / GRAPH, scratch / GRAPH)
         shutil.copytree(root / CODE, scratch / CODE)
@@ -125,7 +124,7 @@ def _find_stale_stages(
     code: Mapping[str, Mapping[str, str]],
     old: Path,
 ) -> dict[str, tuple[str, ...]]:
-    """Return stage -> what it depends on that is not as it was."""
+    """Return stage -> its dependencies that changed."""
     before = load_stages(old)
     rerun = {}
     for name, stage in graph.items():
@@ -141,31 +140,34 @@ def _find_stale_stages(
 def _update_files(
     root: Path, files: Mapping[str, bytes], old: Mapping[str, str]
 ) -> tuple[list[str], list[str]]:
-    """Write what nobody changed since caramel wrote it; return what was written, and what both changed."""
+    """Write the files that nobody changed since caramel wrote them.
+
+    Return the written ones and the conflicts.
+    """
     written: list[str] = []
     conflicts: list[str] = []
     for name, digest in hash_managed_files(files).items():
         path = root / name
         here = compute_file_hash(path) if path.is_file() else None
         if digest == old.get(name):
-            continue  # only the user changed it, if anybody
+            continue  # at most the user changed it
         changed = here not in (old.get(name), digest)
         (conflicts if changed else written).append(name)
         if here != digest:
             write_files({name: files[name]}, root / ASIDE if changed else root)
     lacking = [name for name in files if name.startswith(INPUTS) and not (root / name).parent.is_dir()]
-    written += lacking  # a folder that stages read has to be there; what is in it is the user's
+    written += lacking  # stages need the folder to exist; its content is the user's
     write_files({name: files[name] for name in lacking}, root)
     return written, conflicts
 
 
 def _has_path(deps: Collection[str], path: str) -> bool:
-    """Return whether a file is one of the dependencies or lies in one."""
+    """Return whether a file is a dependency or lies in one."""
     return any(path == dep or path.startswith(f"{dep}/") for dep in deps)
 
 
 def _iter_downstream_stages(first: Collection[str], graph: Mapping[str, dict[str, Any]]) -> Iterator[str]:
-    """Yield the stages that read what some stages make, or what such a stage makes, in the graph's order."""
+    """Yield the stages that depend, directly or not, on the outputs of some stages, in the graph's order."""
     outputs = {path for name in first for path in iter_outputs(graph[name])}
     for name, stage in graph.items():
         read = any(

@@ -1,4 +1,4 @@
-"""What differs between two versions: parameters, code, rows of each table, figures."""
+"""Compare two versions: parameters, code, rows of each table, metrics."""
 
 from __future__ import annotations
 
@@ -41,43 +41,45 @@ METRIC_COLUMNS = [
 
 @dataclass(frozen=True)
 class TableDiff:
-    """How the rows of one table differ, by its key."""
+    """Differences between the rows of one table, matched by its key."""
 
     path: str
     added: int
     removed: int
     changed: int
-    columns: dict[str, int]  # column -> rows of both that have another value in it
-    by_subtype: dict[str, list[int]]  # subtype -> added, removed
-    reasons: dict[str, int]  # stage: reason of the new version's rejects -> removed rows
+    columns: dict[str, int]  # column -> number of common rows with another value in it
+    by_subtype: dict[str, list[int]]  # subtype -> [added, removed]
+    reasons: dict[str, int]  # "stage: reason" in the new version's rejects -> number of removed rows
 
 
 @dataclass(frozen=True)
 class VersionDiff:
-    """How the new version differs from the old one."""
+    """Differences of the new version from the old one."""
 
     old: str
     new: str
-    params: dict[str, list[Any]]  # dotted key -> old and new value
-    code: list[str] | None  # files that git has otherwise at the two commits; None: git does not know both
+    params: dict[str, list[Any]]  # dotted key -> [old value, new value]
+    code: list[str] | None  # files that differ between the two commits; None: git does not know both
     tables: list[TableDiff]
     only_old: list[str]  # tables
     only_new: list[str]
     metrics: list[
         dict[str, Any]
-    ]  # new (a) against old (b), paired on the instances, where both scored the same
-    unpaired: dict[str, str]  # model and benchmark -> why its figures are not compared
+    ]  # new (a) against old (b), paired by instance, where both scored the same instances
+    unpaired: dict[str, str]  # "model and benchmark" -> why its metrics are not compared
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON holds it."""
+        """Return the differences as plain data for JSON."""
         return asdict(self)
 
 
 def diff_versions(before: Pin, after: Pin, root: Path) -> VersionDiff:
-    """Return how version ``after`` differs from ``before``; the rows of both must be on disk or in DVC's cache.
+    """Return how version ``after`` differs from version ``before``.
+
+    The rows of both versions must be on disk or in DVC's cache.
 
     Raises:
-        DataError: rows are nowhere at hand.
+        DataError: rows are neither on disk nor in the cache.
     """
     both = [path for path in before.tables if path in after.tables]
     other = [path for path in both if before.tables[path].content != after.tables[path].content]
@@ -102,7 +104,7 @@ def _diff_params(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, li
 
 
 def _diff_code(old: str, new: str, root: Path) -> list[str] | None:
-    """Return the files of code and story that differ between two commits; None where git does not know both.
+    """Return the files of code and stages that differ between two commits; None if git does not know both.
 
     Raises:
         ResourceError: git fails.
@@ -111,14 +113,14 @@ def _diff_code(old: str, new: str, root: Path) -> list[str] | None:
     for commit in commits:
         if query_git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}", folder=root) is None:
             return None
-    # Plumbing: neither the repository's settings nor its attributes choose another program for the differences.
+    # A plumbing command: neither the repository's settings nor its attributes can run another diff program.
     command = ("diff-tree", "-r", "-z", "--name-only", "--relative", "--no-ext-diff", *commits, "--", *CODE)
     names = query_git(*command, folder=root) or b""
     return [name for name in names.decode(errors="replace").split("\0") if name]
 
 
 def _load_reject_reasons(pinned: Pin, root: Path) -> dict[str, str]:
-    """Return id -> stage and reason of all rejects of a version."""
+    """Return id -> "stage: reason" for all rejects of a version."""
     reasons: dict[str, str] = {}
     for path in (path for path in pinned.tables if path.endswith("/rejects.parquet")):
         rows = read_version_table(pinned, path, root)
@@ -127,7 +129,7 @@ def _load_reject_reasons(pinned: Pin, root: Path) -> dict[str, str]:
 
 
 def _diff_table(path: str, old: Pin, new: Pin, root: Path, rejects: Mapping[str, str]) -> TableDiff | None:
-    """Return how the rows of a table differ; None where it has no key that is known."""
+    """Return how the rows of a table differ; None if no known contract gives it a key."""
     before, after = (read_version_table(pinned, path, root) for pinned in (old, new))
     of = next((t for t in TABLES.values() if {*t.columns} == {*after.columns}), None)
     if of is None or not {*of.key} <= {*before.columns}:
@@ -165,9 +167,9 @@ def _count_by_subtype(added: pd.DataFrame, removed: pd.DataFrame) -> dict[str, l
 
 
 def _diff_metrics(old: Pin, new: Pin, root: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return the figures of each model that differ, new against old, and why those of others are not compared.
+    """Return the metrics that differ, new against old, and the reasons why others are not compared.
 
-    ``p_holm`` is corrected over all figures that both have, those that do not differ among them: ``tests`` of them.
+    ``p_holm`` is corrected over all ``tests`` metrics that both versions have, the unchanged ones included.
     """
     before, after = (read_version_table(pinned, RESULTS, root) for pinned in (old, new))
     compared, unpaired = compare_versions(after, before, bootstrap=get_scoring_settings(new))
@@ -180,12 +182,13 @@ def _diff_metrics(old: Pin, new: Pin, root: Path) -> tuple[list[dict[str, Any]],
 def diff_images(
     before: Pin, after: Pin, difference: VersionDiff, root: Path, most: int = 24
 ) -> dict[str, dict[str, list[tuple[str, bytes]]]]:
-    """Return of each index of images that differs some pictures that ``came`` and ``went``, with what is said of them.
+    """Return images that were added and removed, with captions, for each image index that differs.
 
-    One that has another content under its name did both. At most ``most`` each, evenly spread over those that there are.
+    ``came`` lists added images, ``went`` removed ones. An image whose content changed under the same name is in
+    both. Each list has at most ``most`` images, spread evenly over all of them.
 
     Raises:
-        DataError: a shard is nowhere at hand, or damaged.
+        DataError: a shard is neither on disk nor in the cache, or is damaged.
     """
     indices = [table.path for table in difference.tables if table.path.endswith("/images.parquet")]
     if not indices:
@@ -204,7 +207,7 @@ def diff_images(
 
 
 def _sample_changed(current: VersionImages, other: VersionImages, most: int) -> list[str]:
-    """Return the names of some pictures that the other version does not have so."""
+    """Return a sample of the names of images that the other version lacks or has with other content."""
     theirs = other.rows["sha256"].reindex(current.rows.index)
     names = current.rows.index[current.rows["sha256"] != theirs]
     picked = names[np.unique(np.linspace(0, len(names) - 1, min(most, len(names))).astype(int))]
@@ -212,7 +215,7 @@ def _sample_changed(current: VersionImages, other: VersionImages, most: int) -> 
 
 
 def _load_captions(pinned: Pin, root: Path) -> dict[str, str]:
-    """Return image -> a caption that is true of it, as far as pairs and instances say."""
+    """Return image -> a caption that is true of it, where pairs or instances have one."""
     captions: dict[str, str] = {}
     for path in (path for path in pinned.tables if path.endswith(("/pairs.parquet", "/instances.parquet"))):
         rows = read_version_table(pinned, path, root)
@@ -224,7 +227,7 @@ def _load_captions(pinned: Pin, root: Path) -> dict[str, str]:
 
 
 def format_diff(difference: VersionDiff) -> str:
-    """Return the differences as text; of figures those over all instances."""
+    """Return the differences as text; only metrics over all instances are listed."""
     lines = [f"{difference.new} against {difference.old}:"]
     lines += [f"  {key}: {before!r} -> {after!r}" for key, (before, after) in difference.params.items()]
     if difference.code is None:

@@ -1,11 +1,13 @@
-"""Get a pinned version back, without its project: what is fetched is checked, and appears when all of it is right.
+"""Get a pinned version without its project: check everything fetched, then move it into place.
 
-All is fetched into ``OUT/.caramel-get`` first. A file is there only if its MD5 is the one that the pin names; then tables
-are compared with the pin's SHA-256 of their rows, and images with that of their index. Only then are they put into their
-places, each by a rename. What was killed goes on with what is whole.
+1. Everything is fetched into ``OUT/.caramel-get``. A file appears there only if its MD5 is the one in the pin.
+2. Tables are compared with the pin's SHA-256 of their rows, images with the SHA-256 in their index.
+3. Each file is renamed into its place.
 
-Neither the version nor the folder is trusted: the version holds files of data below ``data/`` alone (``version_paths``), and no
-link in the folder is followed.
+An interrupted run resumes with the files that are complete.
+
+Neither the version nor the folder is trusted: a version may hold only data files below ``data/``
+(``version_paths``), and no link in the folder is followed.
 """
 
 from __future__ import annotations
@@ -40,12 +42,12 @@ from caramel.runtime.dvc.remote import compute_md5, read_listing
 from caramel.schemas.contracts import check_table
 from caramel.schemas.images import IMAGES
 
-STAGING = ".caramel-get"  # in the folder that is filled; gone when it is
-AT_ONCE = 8  # objects that are fetched at the same time
+STAGING = ".caramel-get"  # in the output folder; removed at the end
+AT_ONCE = 8  # objects fetched at the same time
 
 
 class FetchedVersion(NamedTuple):
-    """What was got: the version, and the paths in the folder of all files, of tables among them."""
+    """The version that was fetched, and the paths of all its files and of its tables in the folder."""
 
     pinned: Pin
     files: list[str]
@@ -60,21 +62,23 @@ def get_version(
     split: str | None = None,
     credentials: Sequence[str] = (),
 ) -> FetchedVersion:
-    """Put the files of a pinned version into a folder, all or some of them; see the module.
+    """Write all or some files of a pinned version to a folder.
 
     Args:
         source: ``SOURCE[@PIN]``: a git URL or a folder, and the name of a pin.
-        paths: folders and files of the version, or the ends of the paths of tables, ``instances``; none: all.
-            The images of an index come with it.
-        out: the folder. What lies there already and is right stays; nothing is written over.
-        split: only rows of train, val or test in tables that have a split, and the shards of those images.
-        credentials: addresses of remotes, such as ``https://s3.example.org`` or ``s3://BUCKET``, that may get a login of
-            this user; all others are opened with what the version's own settings hold.
+        paths: folders and files of the version, or the ends of tables' paths such as ``instances``. If empty,
+            all files. The images of a selected index are fetched with it.
+        out: the output folder. Existing files that are correct stay; nothing is overwritten.
+        split: keep only rows of train, val or test in tables with a split, and only the shards of their images.
+        credentials: addresses of remotes that may receive this user's login, such as
+            ``https://s3.example.org`` or ``s3://BUCKET``. All other remotes are opened with the version's own
+            settings.
 
     Raises:
-        ConfigError: several pins and none named, the folder is the source, or a remote's settings are wrong.
-        DataError: there is no such repository, pin or path, an object is missing, damaged or another one, or
-            something else lies in the folder, or a file is none that a version may have.
+        ConfigError: there are several pins and none is named, the folder is the source, or a remote's
+            settings are wrong.
+        DataError: there is no such repository, pin or path; an object is missing or damaged, or its content is
+            different; another file is in the way; or a version may not hold one of the files.
         ResourceError: a remote cannot be reached, the disk is full, or another get fills the folder.
     """
     with open_source(source, credentials) as origin, _open_staging(out, origin) as staging:
@@ -97,15 +101,15 @@ def get_version(
 
 @contextmanager
 def _open_staging(out: Path, origin: VersionSource) -> Iterator[Path]:
-    """Give the folder that is fetched into, to one get at a time; it is gone at the end, and stays after an error."""
+    """Give the staging folder to one get at a time; remove it at the end, keep it after an error."""
     forbid_overwriting_inputs([out], [origin.root])
     folder = out / STAGING
-    # What is there was perhaps not left by a get: whoever filled the folder may have put it there.
+    # Existing content may come from someone else who had access to the folder, not from an earlier get.
     for path in (folder, *folder.rglob("*")):
         if path.is_symlink() or (path.exists() and not (path.is_file() or path.is_dir())):
             what = "a link" if path.is_symlink() else "a device, a FIFO or a socket"
             raise DataError(
-                f"{str(path)!r} is {what}. Remove {str(folder)!r}: only files are fetched into, and nothing outside of {str(out)!r}."
+                f"{str(path)!r} is {what}. Remove {str(folder)!r}: caramel writes only to regular files inside {str(out)!r}."
             )
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -119,11 +123,11 @@ def _open_staging(out: Path, origin: VersionSource) -> Iterator[Path]:
 
 
 def _list_files(origin: VersionSource, staging: Path) -> dict[str, str]:
-    """Return path -> object of all files of the version.
+    """Return path -> object for all files of the version.
 
     Raises:
-        DataError: a list of files is missing or broken, or is not of the tables that the pin names, or names a file that no
-            version may have.
+        DataError: a listing is missing or broken, does not match the pin's tables, or names a file that no
+            version may hold.
     """
     all_files: dict[str, str] = {}
     for out, oid in origin.pinned.outs.items():
@@ -136,27 +140,27 @@ def _list_files(origin: VersionSource, staging: Path) -> dict[str, str]:
             files = {f"{out}/{name}": digest for name, digest in read_listing(to, oid).items()}
         if twice := sorted(files.keys() & all_files.keys()):
             raise DataError(
-                f"Pin {origin.pinned.name!r} has files in two of its outputs:\n{format_items(twice)}"
+                f"Pin {origin.pinned.name!r} lists files in two of its outputs:\n{format_items(twice)}"
             )
         all_files |= files
     if bad := list_bad_files(all_files):
         raise DataError(
-            f"Version {origin.pinned.name!r} of {redact_secrets(origin.source)!r} names {len(bad)} files that are no data, and "
+            f"Version {origin.pinned.name!r} of {redact_secrets(origin.source)!r} names {len(bad)} files that are not data and "
             f"might be run on this machine. Nothing was written:\n{format_items(bad)}"
         )
     unlike = [path for path, version in origin.pinned.tables.items() if all_files.get(path) != version.md5]
     if unlike:
         raise DataError(
-            f"Pin {origin.pinned.name!r} names tables that its outputs do not hold:\n{format_items(unlike)}"
+            f"Pin {origin.pinned.name!r} names tables that are missing from its outputs:\n{format_items(unlike)}"
         )
     return all_files
 
 
 def _select_files(paths: Sequence[str], files: Mapping[str, str], pinned: Pin) -> list[str]:
-    """Return the files that are asked for: by their path or that of a folder, or by the end of an output's or table's.
+    """Return the requested files: by path, by folder, or by the end of an output's or table's path.
 
     Raises:
-        DataError: nothing is called so, or several are.
+        DataError: a request matches nothing, or several tables.
     """
     if not paths:
         return list(files)
@@ -168,7 +172,7 @@ def _select_files(paths: Sequence[str], files: Mapping[str, str], pinned: Pin) -
             names = dict.fromkeys(p.removesuffix(".parquet") for p in (*pinned.outs, *pinned.tables))
             ends = [name for name in names if parts and PurePosixPath(name).parts[-len(parts) :] == parts]
             if len(ends) != 1:
-                what = f"several tables {requested!r}" if ends else f"nothing that is called {requested!r}"
+                what = f"several tables {requested!r}" if ends else f"nothing named {requested!r}"
                 raise DataError(
                     f"Pin {pinned.name!r} has {what}. Name one of:\n{format_items(ends or [*names], 100)}"
                 )
@@ -178,22 +182,22 @@ def _select_files(paths: Sequence[str], files: Mapping[str, str], pinned: Pin) -
 
 
 def _expand_path(plain: str, files: Iterable[str]) -> list[str]:
-    """Return a file, with or without its suffix, or the files of a folder."""
+    """Return a file, given with or without its suffix, or the files of a folder."""
     return [path for path in files if path in (plain, f"{plain}.parquet") or path.startswith(f"{plain}/")]
 
 
 class _StagedFiles:
-    """Files of a version that were fetched, each whole."""
+    """Files of a version that were fetched and are complete."""
 
     def __init__(self, origin: VersionSource, files: Mapping[str, str], folder: Path, out: Path) -> None:
         self.origin, self.files, self.folder, self._out = origin, files, folder, out
         self.paths: list[str] = []
 
     def fetch_files(self, paths: Sequence[str]) -> None:
-        """Fetch what is not here yet, several at a time; all errors are told together.
+        """Fetch missing files, several at a time, and report all errors together.
 
         Raises:
-            CaramelError: of the first kind of error that there was.
+            CaramelError: of the type of the first error.
         """
         new = [path for path in dict.fromkeys(paths) if path not in self.paths]
         _refuse_links(new, self._out)
@@ -208,7 +212,7 @@ class _StagedFiles:
         if errors:
             lines = list(dict.fromkeys(str(error) for error in errors))
             raise type(errors[0])(
-                f"{len(errors)} of {len(new)} files could not be got:\n{format_items(lines)}\nNothing was put into "
+                f"{len(errors)} of {len(new)} files could not be fetched:\n{format_items(lines)}\nNothing was put into "
                 f"{str(self._out)!r}. What is whole is kept in {STAGING} there: the same command goes on with it."
             )
         self.paths += new
@@ -227,10 +231,10 @@ class _StagedFiles:
         return None
 
     def read_image_index(self, path: str) -> pd.DataFrame | None:
-        """Return the rows of a table ``images``, None of any other file.
+        """Return the rows of a table ``images``; None for any other file.
 
         Raises:
-            ContractError: it has the columns of such a table, and does not keep its contract.
+            ContractError: the table has the columns of ``images`` but breaks its contract.
         """
         if path not in self.origin.pinned.tables:
             return None
@@ -243,7 +247,7 @@ class _StagedFiles:
 
 
 def _write_split(stage: _StagedFiles, wanted: Sequence[str], split: str, folder: Path) -> dict[str, Path]:
-    """Write the rows of one split of each table that has splits; return the files by path."""
+    """Write the rows of one split of each table that has splits; return path -> file."""
     split_files: dict[str, Path] = {}
     for path in (path for path in wanted if path in stage.origin.pinned.tables):
         with open_parquet(stage.folder / path) as file:
@@ -251,7 +255,7 @@ def _write_split(stage: _StagedFiles, wanted: Sequence[str], split: str, folder:
                 continue
             rows = file.read()
         if not pa.types.is_string(column_type := rows.schema.field("split").type):
-            raise DataError(f"{path}: column 'split' is of type {column_type}, and must be text.")
+            raise DataError(f"{path}: column 'split' has type {column_type}; it must be text.")
         selected = rows.filter(pc.equal(rows["split"], split))
         split_files[path] = folder / path
         write_atomically(split_files[path], partial(pq.write_table, selected, compression="zstd"))
@@ -259,7 +263,7 @@ def _write_split(stage: _StagedFiles, wanted: Sequence[str], split: str, folder:
 
 
 def _list_shards(stage: _StagedFiles, split_rows: Mapping[str, Path]) -> list[str]:
-    """Return the shards of all images of the indices that were fetched.
+    """Return the shards of all images in the fetched indices.
 
     Raises:
         DataError: an index names a shard that the version does not have.
@@ -273,15 +277,15 @@ def _list_shards(stage: _StagedFiles, split_rows: Mapping[str, Path]) -> list[st
         folder = PurePosixPath(path).parent
         named = {shard: os.path.normpath(folder / shard) for shard in rows["shard"].unique()}
         if lacking := [shard for shard, shard_path in named.items() if shard_path not in stage.files]:
-            raise DataError(f"{path} names shards that the version does not have:\n{format_items(lacking)}")
+            raise DataError(f"{path} names shards that the version lacks:\n{format_items(lacking)}")
         shards += named.values()
     return shards
 
 
 def _check_content(stage: _StagedFiles, split_rows: Mapping[str, Path]) -> None:
-    """Raise a DataError unless tables hold the rows of the pin, and images are what their index says.
+    """Check that tables hold the pin's rows and images match their index; raise a DataError otherwise.
 
-    MD5 tells damage, and would not tell what was made to have the same one.
+    MD5 detects damage, but not a file that was crafted to have the same MD5.
     """
     for path in stage.paths:
         version = stage.origin.pinned.tables.get(path)
@@ -299,7 +303,7 @@ def _move_files(files: Mapping[str, Path], out: Path) -> None:
     """Move files into their places below the folder.
 
     Raises:
-        DataError: as in ``_check_free``; then none is moved.
+        DataError: as in ``_check_free``; then no file is moved.
     """
     _check_free(files, out)
     for path, new in files.items():
@@ -309,7 +313,7 @@ def _move_files(files: Mapping[str, Path], out: Path) -> None:
 
 
 def _check_free(files: Mapping[str, Path], out: Path) -> None:
-    """Raise a DataError if something else lies at the place of a file, or a link on the way there."""
+    """Raise a DataError if a file's place is taken by other content, or the path to it has a link."""
     _refuse_links(files, out)
     taken = [
         path
@@ -324,7 +328,7 @@ def _check_free(files: Mapping[str, Path], out: Path) -> None:
 
 
 def _refuse_links(paths: Iterable[str], out: Path) -> None:
-    """Raise a DataError if a folder that a file would lie in is a link, wherever it leads, or no folder."""
+    """Raise a DataError if a folder on a file's path is a link or not a folder."""
     folders = {folder for path in paths for folder in PurePosixPath(path).parents if folder.parts}
     blocked = [str(f) for f in sorted(folders) if (out / f).is_symlink() or _is_other(out / f)]
     if blocked:
@@ -335,12 +339,12 @@ def _refuse_links(paths: Iterable[str], out: Path) -> None:
 
 
 def _is_other(folder: Path) -> bool:
-    """Return whether something that is no folder lies at a place."""
+    """Return whether a path exists and is not a folder."""
     return folder.exists() and not folder.is_dir()
 
 
 def _try_hard_link(old: Path, to: Path) -> bool:
-    """Give a file a second name; return whether the file system can."""
+    """Hard-link a file to a second name; return whether the file system supports it."""
     to.parent.mkdir(parents=True, exist_ok=True)
     to.unlink(missing_ok=True)
     try:

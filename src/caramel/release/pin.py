@@ -1,8 +1,13 @@
 """Pin the exact data set version that a paper cites, and check it later.
 
-A pin is ``pins/NAME.json``: the git commit, the params, DVC's hash of every output, and for
-every table its rows and a hash of their content, which holds whatever wrote the file. Images
-count by the SHA-256 in table ``images``. It is small, goes into git, and needs no remote to be checked.
+A pin is the file ``pins/NAME.json``. It holds:
+
+- the git commit and the params;
+- DVC's hash of every output;
+- for every table, its number of rows and a hash of their content that does not depend on the writing program.
+
+Images are identified by the SHA-256 in table ``images``. A pin is small, belongs into git, and can be checked
+without a remote.
 """
 
 from __future__ import annotations
@@ -39,16 +44,16 @@ from caramel.runtime.mlflow.tracking import get_git_commit
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import hash_content, read_table
 
-REPORT = "report"  # stage whose output is no data
+REPORT = "report"  # stage whose output is not data
 
 
 def create_pin(name: str, root: Path) -> Pin:
-    """Write ``pins/NAME.json`` for the data on disk and return it; an equal pin is left as it is.
+    """Write ``pins/NAME.json`` for the data on disk and return it; leave an equal pin as it is.
 
     Raises:
-        ConfigError: the name is not one, or is taken by other data.
-        DataError: an output is missing, or is not what ``dvc.lock`` records, or an image is not what its SHA-256 says, or a
-            file is none that a version may have (``version_paths``).
+        ConfigError: the name is invalid, or a pin of this name has other data.
+        DataError: an output is missing or differs from ``dvc.lock``, an image does not match its SHA-256, or a
+            version may not hold one of the files (``version_paths``).
         ResourceError: git fails.
     """
     path = get_pin_path(name, root)
@@ -56,8 +61,8 @@ def create_pin(name: str, root: Path) -> Pin:
     _check_disk(outs, root)
     if bad := list_bad_files(path for out in outs for path in _list_files(out, root)):
         raise DataError(
-            f"The data cannot be pinned: a version holds files of data alone, since `caramel get` writes them on the machine "
-            f"of a reader:\n{format_items(bad)}\nHave the stage write something else, or below work/."
+            f"The data cannot be pinned: a version may hold only data files, because `caramel get` "
+            f"writes them to readers' machines:\n{format_items(bad)}\nHave the stage write something else, or below work/."
         )
     tables = {p: compute_table_version(root / p) for out in outs for p in list_tables(out, root)}
     if damage := [line for path in tables if (line := _find_damaged_image(root / path))]:
@@ -76,7 +81,7 @@ def create_pin(name: str, root: Path) -> Pin:
         if (old.data, old.params) != (new_pin.data, new_pin.params):
             raise ConfigError(
                 f"Pin {name!r} exists with other content ({path}; data {old.data[:12]}, now {new_pin.data[:12]}). "
-                f"What was cited is never overwritten: choose another name."
+                f"Pins are never overwritten: choose another name."
             )
         return old
     write_pin(new_pin, path)
@@ -84,30 +89,33 @@ def create_pin(name: str, root: Path) -> Pin:
 
 
 def load_params(root: Path) -> dict[str, Any]:
-    """Return ``params.yaml`` as JSON holds it, by the names of today."""
+    """Return ``params.yaml`` as plain JSON data, with today's names."""
     path = root / "params.yaml"
     try:
         held: dict[str, Any] = json.loads(
             json.dumps(dict(read_yaml(path, "Run `caramel config use default`.")), allow_nan=False)
         )
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{path} holds what a pin cannot: {error}. Run `caramel doctor`.") from error
+        raise ConfigError(
+            f"{path} holds a value that a pin cannot store: {error}. Run `caramel doctor`."
+        ) from error
     refuse_secrets(held, str(path))
     return rename_params(held)
 
 
 def verify_pin(name: str, root: Path) -> list[str]:
-    """Return how the data on disk differs from the pinned version, one line each; none: it is that version.
+    """Return how the data on disk differs from the pinned version, one line for each difference.
 
-    The pin is checked first: by itself, against the outputs that ``dvc.lock`` had at its commit, where git
-    knows that, and against the tables of the outputs that are on disk as they were pinned.
+    An empty list means that the data is the pinned version. The pin itself is checked first: its own
+    consistency, the outputs in ``dvc.lock`` at its commit if git has that, and the tables of the outputs that
+    are on disk unchanged.
 
     Raises:
         DataError: there is no such pin, it is broken, or a table cannot be read.
     """
     pinned = read_pin(name, root)
     problems = [
-        f"outs: {out}: missing, but dvc.lock of its commit has it"
+        f"outs: {out}: missing in the pin, but in dvc.lock of its commit"
         for out in read_commit_outputs(pinned.commit, root)
         if out not in pinned.outs
     ]
@@ -115,7 +123,7 @@ def verify_pin(name: str, root: Path) -> list[str]:
     for out in pinned.outs:
         if (root / out).exists() and compute_dvc_hash(root / out) == pinned.outs[out]:
             unlike = set(list_tables(out, root)) ^ set(_select_tables(out, pinned))
-            problems += [f"tables: {path}: not those of {out}" for path in sorted(unlike)]
+            problems += [f"tables: {path}: differs from the table in {out}" for path in sorted(unlike)]
         else:
             lines += _list_differences(out, pinned, root)
     if problems:
@@ -129,7 +137,7 @@ def _select_tables(out: str, pinned: Pin) -> dict[str, TableVersion]:
 
 
 def _list_differences(out: str, pinned: Pin, root: Path) -> list[str]:
-    """Return how an output that is not as it was pinned differs, table by table where it holds tables."""
+    """Return how a changed output differs, table by table if it holds tables."""
     if not (root / out).exists():
         return [f"{out}: missing; run `dvc checkout` or `dvc repro`"]
     old = _select_tables(out, pinned)
@@ -148,16 +156,14 @@ def _compare_table(path: str, old: TableVersion, root: Path) -> str:
     if new == old:
         return ""
     if new.content == old.content:
-        return (
-            f"{path}: the same {new.rows} rows in other bytes (written in another order or by other software)"
-        )
-    return f"{path}: other rows; {new.rows} on disk, {old.rows} pinned"
+        return f"{path}: the same {new.rows} rows in other bytes (another order or another writing program)"
+    return f"{path}: different rows; {new.rows} on disk, {old.rows} pinned"
 
 
 def _find_damaged_image(path: Path) -> str:
-    """Return what is wrong with the first image of a table that is not what its SHA-256 says; "" if none is.
+    """Return what is wrong with the first image that does not match its SHA-256; "" if all match.
 
-    Images are read one at a time; a table that is not ``images`` has none.
+    Images are read one at a time. A table other than ``images`` has none.
     """
     try:
         with open_parquet(path) as file:
@@ -172,30 +178,30 @@ def _find_damaged_image(path: Path) -> str:
 
 
 def read_locked_outputs(root: Path) -> dict[str, str]:
-    """Return DVC's hash of every output in ``dvc.lock``, by path, but for the report's.
+    """Return path -> DVC's hash of every output in ``dvc.lock`` except the report's.
 
-    The report is a view of the data, and tells when and from what commit it was made.
+    The report is a view of the data and holds the time and commit of its making.
 
     Raises:
-        DataError: nothing was ever made, or the file is broken.
+        DataError: no output is recorded, or the file is broken.
     """
     lock = root / "dvc.lock"
     if outs := _read_recorded_outputs(lock):
         return outs
-    raise DataError(f"There is no data to pin: {lock} records no outputs. Run `dvc repro`.")
+    raise DataError(f"No data to pin: {lock} records no outputs. Run `dvc repro`.")
 
 
 def _read_recorded_outputs(lock: Path) -> dict[str, str]:
-    """Return what ``locked_outs`` does, or nothing where nothing is recorded."""
+    """Return the same as ``read_locked_outputs``, or nothing if no output is recorded."""
     return _parse_outputs(read_lock(lock.parent), str(lock))
 
 
 def read_commit_outputs(commit: str, root: Path) -> dict[str, str]:
-    """Return the outputs in ``dvc.lock`` of a commit; none where git does not have it, or it was edited.
+    """Return the outputs in ``dvc.lock`` of a commit; none if git lacks the commit or sources were edited.
 
     Raises:
-        DataError: it is broken.
-        ResourceError: git fails, which does not say that it does not have it.
+        DataError: the file is broken.
+        ResourceError: git fails for another reason than a missing commit.
     """
     if commit == "unknown" or commit.endswith("-dirty"):
         return {}
@@ -207,10 +213,10 @@ def read_commit_outputs(commit: str, root: Path) -> dict[str, str]:
 
 
 def _parse_outputs(lock: Mapping[str, Any], where: str) -> dict[str, str]:
-    """Return the outputs in what ``dvc.lock`` holds, by path.
+    """Return path -> hash of the outputs in the content of ``dvc.lock``.
 
     Raises:
-        DataError: a path is none below the project's folder.
+        DataError: a path lies outside the project's folder.
     """
     stages = lock.get("stages", {}).items()
     outs = {
@@ -223,23 +229,23 @@ def _parse_outputs(lock: Mapping[str, Any], where: str) -> dict[str, str]:
 
 
 def _check_disk(outs: Mapping[str, str], root: Path) -> None:
-    """Raise a DataError unless what is on disk is what ``dvc.lock`` records."""
+    """Raise a DataError unless the outputs on disk match ``dvc.lock``."""
     missing = [out for out in outs if not (root / out).exists()]
     if missing:
         raise DataError(
             f"{len(missing)} of {len(outs)} outputs in dvc.lock are missing:\n{format_items(missing)}\n"
-            f"Run `dvc repro` (or `dvc pull`, where there is a remote)."
+            f"Run `dvc repro`, or `dvc pull` if there is a remote."
         )
     changed = [out for out, digest in outs.items() if compute_dvc_hash(root / out) != digest]
     if changed:
         raise DataError(
-            f"{len(changed)} of {len(outs)} outputs are not what dvc.lock records:\n{format_items(changed)}\n"
-            f"Run `dvc repro`, so that the pin names data that these sources and params made."
+            f"{len(changed)} of {len(outs)} outputs differ from dvc.lock:\n{format_items(changed)}\n"
+            f"Run `dvc repro`, so that the pinned data is the result of these sources and params."
         )
 
 
 def compute_dvc_hash(path: Path) -> str:
-    """Return DVC's hash of a file, or of a folder: the MD5 of its sorted listing, and ``.dir``."""
+    """Return DVC's hash of a file, or of a folder: the MD5 of its sorted listing, with suffix ``.dir``."""
     if path.is_file():
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
@@ -249,14 +255,14 @@ def compute_dvc_hash(path: Path) -> str:
 
 
 def _list_files(out: str, root: Path) -> list[str]:
-    """Return the paths of the files of an output, which may be one or a folder of them."""
+    """Return the paths of the files of an output, which is a file or a folder."""
     if not (root / out).is_dir():
         return [out]
     return sorted(p.relative_to(root).as_posix() for p in (root / out).rglob("*") if p.is_file())
 
 
 def list_tables(out: str, root: Path) -> list[str]:
-    """Return the tables of an output, which may be one or a folder of them; shards of images are none."""
+    """Return the tables of an output, which is a file or a folder; shards of images are not tables."""
     if (root / out).is_dir():
         table_paths = (p for p in (root / out).rglob("*.parquet") if not is_shard(p))
         return sorted(p.relative_to(root).as_posix() for p in table_paths)
@@ -264,7 +270,7 @@ def list_tables(out: str, root: Path) -> list[str]:
 
 
 def compute_table_version(path: Path) -> TableVersion:
-    """Return what a table is now.
+    """Return the version of a table on disk: rows, hash of their content, MD5 of the file.
 
     Raises:
         DataError: the file is not Parquet.
@@ -273,7 +279,9 @@ def compute_table_version(path: Path) -> TableVersion:
     import pyarrow.parquet as pq
 
     try:
-        rows = pq.read_metadata(path.absolute()).num_rows  # a:b/c would be taken for a URL
+        rows = pq.read_metadata(
+            path.absolute()
+        ).num_rows  # pyarrow would take the relative path a:b/c for a URL
         return TableVersion(rows=rows, content=hash_content(path), md5=compute_dvc_hash(path))
     except (pa.ArrowException, OSError) as error:
         raise DataError(
@@ -282,11 +290,11 @@ def compute_table_version(path: Path) -> TableVersion:
 
 
 def list_warnings(pinned: Pin) -> list[str]:
-    """Return what a reader would stumble over when rebuilding this version."""
+    """Return what would hinder a reader who rebuilds this version."""
     if pinned.commit == "unknown":
-        return ["this is not a git repository: the pin names no sources. Run `git init` and commit."]
+        return ["This is not a git repository, so the pin names no sources. Run `git init` and commit."]
     if pinned.commit.endswith("-dirty"):
-        return ["the sources differ from the commit: commit, and pin under another name before you cite."]
+        return ["The sources differ from the commit. Commit, and pin under another name before you cite."]
     return []
 
 

@@ -1,7 +1,6 @@
-"""The file of a pin: its form, and what holds of it by itself, whatever is on disk.
+"""Read, check and write the file of a pin, without looking at the data on disk.
 
-``pins/NAME.json`` holds the fields of ``Pin`` and a hash of them, so that an edited pin is told
-from other data.
+``pins/NAME.json`` holds the fields of ``Pin`` and a hash of them, so that an edit is detected.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from caramel.release.version_paths import explain_bad_path
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 FROM_GIT = "Take the file back from git."
-CHECKSUM = "sha256"  # field of a pin's file: the hash of the others
+CHECKSUM = "sha256"  # field of the file: hash of the other fields
 
 
 def _validate_path(path: str) -> str:
@@ -36,7 +35,7 @@ def _validate_path(path: str) -> str:
 
 def _validate_date(text: str) -> str:
     if str(date.fromisoformat(text)) != text:
-        raise ValueError("not a day as in 2026-11-21")
+        raise ValueError("not a date such as 2026-11-21")
     return text
 
 
@@ -48,7 +47,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class TableVersion(BaseModel):
-    """One table: its rows, the hash of their content and the hash of the file's bytes."""
+    """One table: its number of rows, the hash of their content and the MD5 of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -58,7 +57,7 @@ class TableVersion(BaseModel):
 
 
 class Pin(BaseModel):
-    """One version of the data set. ``data`` is one hash over all that was made."""
+    """One version of the data set; ``data`` is one hash over all outputs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -72,10 +71,10 @@ class Pin(BaseModel):
 
 
 def get_pin_path(name: str, root: Path) -> Path:
-    """Return the file of a pin.
+    """Return the path of a pin's file.
 
     Raises:
-        ConfigError: the name holds other characters than letters, digits, ``.``, ``_`` and ``-``.
+        ConfigError: the name has characters other than letters, digits, ``.``, ``_`` and ``-``.
     """
     if not NAME.fullmatch(name):
         raise ConfigError(
@@ -85,20 +84,20 @@ def get_pin_path(name: str, root: Path) -> Path:
 
 
 def read_pin(name: str, root: Path, source: str | None = None) -> Pin:
-    """Return a pin that was written, checked against itself.
+    """Read a pin and check its internal consistency.
 
     Args:
         name: of the pin.
         root: the project's folder.
-        source: what messages call the project where the folder is a temporary copy of it.
+        source: name of the project in messages if the folder is a temporary copy of it.
 
     Raises:
-        DataError: there is none of that name, or the file is broken: no JSON, a field of another
-            form, a hash that is not that of what it names, or a table that belongs to no output.
+        DataError: there is no such pin, or the file is broken: it is not JSON, a field has the wrong form, a
+            hash does not match its content, or a table belongs to no output.
     """
     path = get_pin_path(name, root)
     label = f"{str(path)!r}" if source is None else f"'pins/{name}.json' of {source!r}"
-    cure = FROM_GIT if source is None else "Whoever made it has to say which is right. Nothing was written."
+    cure = FROM_GIT if source is None else "Ask its author for the correct file. Nothing was written."
     if not path.exists():
         names = sorted(p.stem for p in path.parent.glob("*.json"))
         raise DataError(
@@ -118,8 +117,8 @@ def read_pin(name: str, root: Path, source: str | None = None) -> Pin:
         raise build_pin_error(label, [str(error)], cure) from error
     if checksum is None and not problems:
         raise DataError(
-            f"Pin {label} has no {CHECKSUM}: an older caramel made it, and nothing tells whether it was edited "
-            f"since. Pin the data again under another name with `caramel pin`."
+            f"Pin {label} has no {CHECKSUM}: an older caramel made it, so edits cannot be "
+            f"detected. Pin the data again under another name with `caramel pin`."
         )
     if problems := [*problems, *_find_checksum_problems(raw, checksum)]:
         raise build_pin_error(label, problems, cure)
@@ -129,21 +128,21 @@ def read_pin(name: str, root: Path, source: str | None = None) -> Pin:
 def _reject_duplicate_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(fields)
     if len(values) < len(fields):
-        raise ValueError(f"a field stands twice among {[key for key, _ in fields][:5]!r}")
+        raise ValueError(f"duplicate field among {[key for key, _ in fields][:5]!r}")
     return values
 
 
 def _reject_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def build_pin_error(label: str, problems: Sequence[str], cure: str = FROM_GIT) -> DataError:
-    """Return the error that says what is wrong with a pin's file, which messages call ``label``, and what to do."""
+    """Return the error for a broken pin file; ``label`` names the pin, ``cure`` says what to do."""
     return DataError(f"Pin {label} is broken:\n{format_items(list(problems))}\n{cure}")
 
 
 def format_field_errors(error: ValidationError) -> list[str]:
-    """Return one line for each field that has not the right form."""
+    """Return one line for each field with the wrong form."""
     return [_format_field_error(dict(e)) for e in error.errors()]
 
 
@@ -165,7 +164,7 @@ def _shorten_value(value: object) -> str:
 
 
 def _find_checksum_problems(fields: Mapping[str, Any], checksum: object) -> list[str]:
-    """Return that the fields are not those that were written, if so."""
+    """Return a problem if the fields do not match the recorded hash."""
     if checksum == (right := _compute_checksum(fields)):
         return []
     return [
@@ -174,7 +173,7 @@ def _find_checksum_problems(fields: Mapping[str, Any], checksum: object) -> list
 
 
 def _find_contradictions(pinned: Pin, name: str) -> list[str]:
-    """Return what cannot be of a pin whose fields have the right form."""
+    """Return the contradictions between fields that have the right form."""
     problems = [] if pinned.name == name else [f"name: {pinned.name!r} in the file of {name!r}"]
     if pinned.data != (data := compute_data_hash(pinned.outs, pinned.tables)):
         problems.append(f"data: {pinned.data!r} is not the hash of outs and tables, {data!r}")
@@ -189,14 +188,14 @@ def _find_contradictions(pinned: Pin, name: str) -> list[str]:
 
 
 def write_pin(pinned: Pin, path: Path) -> None:
-    """Write a pin and the hash of its fields."""
+    """Write a pin with the hash of its fields."""
     fields = pinned.model_dump()
     text = json.dumps(fields | {CHECKSUM: _compute_checksum(fields)}, indent=1, ensure_ascii=False) + "\n"
     write_text(path, text)
 
 
 def compute_data_hash(outs: Mapping[str, str], tables: Mapping[str, TableVersion]) -> str:
-    """Return one SHA-256 over all: tables by content, everything else by DVC's hash."""
+    """Return one SHA-256 over everything: tables by content, other outputs by DVC's hash."""
     covered = {out for out in outs if out in tables}
     parts = {path: version.content for path, version in tables.items()}
     parts |= {out: digest for out, digest in outs.items() if out not in covered}

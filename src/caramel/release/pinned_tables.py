@@ -1,4 +1,4 @@
-"""Tables of a data set version that a pin cites: from the project's folder, DVC's cache, or where they were got."""
+"""Read tables of a pinned version from the project's folder, DVC's cache, or the folder that ``caramel get`` filled."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ from caramel.schemas.images import IMAGES
 
 
 def read_pinned(version: str, table: str, root: Path) -> pd.DataFrame:
-    """Return a table as it was when the version was pinned, whatever lies on disk now.
+    """Return a table as it was when the version was pinned, independent of the data on disk now.
 
-    The rows are those of the pin, by their hash; their columns are those that the table had then.
+    The rows match the pin's hash; the columns are those that the table had then.
 
     Args:
         version: name of the pin.
-        table: its path in the pin, such as ``data/assemble/instances.parquet``, or the end of it: ``instances``.
+        table: path in the pin, such as ``data/assemble/instances.parquet``, or the end of it: ``instances``.
         root: the project's folder.
 
     Raises:
-        DataError: there is no such pin or it is broken, it has no such table or several, or its rows are
-            neither on disk nor in DVC's cache of the project.
+        DataError: there is no such pin or it is broken, no table or several match, or the rows are neither on
+            disk nor in the project's DVC cache.
     """
     pinned = read_pin(version, root)
     return read_version_table(pinned, _find_table(table, pinned), root)
 
 
 def read_version_table(pinned: Pin, path: str, root: Path) -> pd.DataFrame:
-    """Return a table of a version by its path, a table of caramel 0.1 with the columns of today; otherwise as ``read_pinned``.
+    """Return a table of a version by its path, with today's column names; see ``read_pinned``.
+
+    Columns of caramel 0.1 are renamed.
 
     Raises:
-        DataError: its rows are neither on disk nor in DVC's cache of the project.
+        DataError: the rows are neither on disk nor in the project's DVC cache.
     """
     rows = load_frame(_find_file(root, path, pinned.tables[path], pinned))
     for table in TABLES.values():
@@ -49,20 +51,20 @@ def read_version_table(pinned: Pin, path: str, root: Path) -> pd.DataFrame:
 
 
 def find_local_file(path: str, md5: str, root: Path) -> Path | None:
-    """Return a file of a project that has this content: at its path, or in DVC's cache; None if neither does."""
+    """Return a project's file with this content, at its path or in DVC's cache; None if neither has it."""
     candidates = (root / path, root / OBJECTS / md5[:2] / md5[2:])
     return next((file for file in candidates if file.is_file() and compute_dvc_hash(file) == md5), None)
 
 
 def load_frame(path: Path) -> pd.DataFrame:
-    """Return a table that was got, with the columns that it had when it was pinned."""
+    """Return a fetched table with the columns that it had when it was pinned."""
     with open_parquet(path) as file:
         frame: pd.DataFrame = file.read().to_pandas()
     return frame
 
 
 def build_dataset(path: Path) -> Any:
-    """Return a table that was got as a ``datasets.Dataset``; an index of images has column ``image``, its pictures.
+    """Return a fetched table as a ``datasets.Dataset``; an image index gets a column ``image`` with the images.
 
     Raises:
         BackendError: the library is not installed.
@@ -85,7 +87,7 @@ def build_dataset(path: Path) -> Any:
 
 
 def _find_table(table: str, pinned: Pin) -> str:
-    """Return the path of the one table of a pin whose path ends so."""
+    """Return the only table of a pin whose path ends so."""
     wanted = PurePosixPath(table.removesuffix(".parquet")).parts
     ends = {path: PurePosixPath(path.removesuffix(".parquet")).parts for path in pinned.tables}
     matches = [path for path, parts in ends.items() if wanted and parts[-len(wanted) :] == wanted]
@@ -103,7 +105,7 @@ def _find_file(root: Path, path: str, version: TableVersion, pinned: Pin) -> Pat
     if file := find_local_file(path, version.md5, root):
         return file
     if (root / path).is_file() and compute_table_version(root / path).content == version.content:
-        return root / path  # the same rows, written by other software
+        return root / path  # the same rows, written by another program
     raise DataError(
         f"The {version.rows} rows of {path!r} that version {pinned.name!r} cites are neither on disk nor in DVC's cache "
         f"({root / OBJECTS / version.md5[:2] / version.md5[2:]}). Run `git checkout {pinned.commit} -- dvc.lock` and `dvc checkout` (`dvc pull`, where there is a "

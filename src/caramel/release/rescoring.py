@@ -1,4 +1,4 @@
-"""Whether the figures of a pinned version come out of what it says of each instance."""
+"""Check that the metrics of a pinned version follow from its per-instance results."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ FIGURES = ["value", "ci_low", "ci_high", "n", "ties", "unscored"]
 
 
 class RescoreResult(NamedTuple):
-    """What came of it: how many rows of figures were compared, and a line for each that is another one."""
+    """Number of compared rows of metrics, and one line for each that differs."""
 
     rows: int
     differences: list[str]
 
 
 def rescore_version(version: str, root: Path) -> RescoreResult:
-    """Compute the pin's table ``metrics`` from its similarities and answers, and compare them to the last digit.
+    """Recompute the pin's table ``metrics`` from its similarities and answers and compare it to the last digit.
 
-    The resamples and their seed are those of its params. Equal figures say that the table is what the rows give by the
-    definitions of this caramel; not that a model gives these rows.
+    The number of resamples and the seed come from the pin's params. Equality shows that the table follows
+    from the rows by this caramel's definitions. It does not show that a model produces these rows.
 
     Args:
         version: name of the pin.
         root: folder with ``pins/``, and with the tables on disk or in DVC's cache.
 
     Raises:
-        DataError: there is no such pin, it has no results, or their rows are not at hand.
-        BackendError: a benchmark is not known to this caramel.
+        DataError: there is no such pin, it has no results, or their rows are not available.
+        BackendError: this caramel does not know a benchmark.
     """
     bootstrap = get_scoring_settings(read_pin(version, root))
     similarities, answers, pinned = (
@@ -64,7 +64,7 @@ def get_scoring_settings(pinned: Pin) -> Bootstrap:
     """Return the bootstrap by which a version was scored.
 
     Raises:
-        DataError: its params do not say so.
+        DataError: the params lack them.
     """
     settings = pinned.params.get("evaluate", {})
     try:
@@ -75,16 +75,16 @@ def get_scoring_settings(pinned: Pin) -> Bootstrap:
 
 
 def _list_differences(pinned: pd.DataFrame, rescored: pd.DataFrame) -> list[str]:
-    """Return a line for each row of figures that is in one table alone, or not the same in both."""
+    """Return one line for each row of metrics that is in one table only or has different values."""
     joined = pinned.merge(rescored, on=KEY, how="outer", suffixes=("", "_again"), indicator=True, sort=True)
     lines = []
     for row in joined.to_dict("records"):
         what = f"{row['metric']} of {row['model']} on {row['benchmark']}, {row['subset']}"
         if row["_merge"] != "both":
-            lines.append(f"{what}: {'not pinned' if row['_merge'] == 'right_only' else 'does not come out'}")
+            lines.append(f"{what}: {'not pinned' if row['_merge'] == 'right_only' else 'not recomputed'}")
             continue
         for name in FIGURES:
             old, new = row[name], row[f"{name}_again"]
             if old != new and not (pd.isna(old) and pd.isna(new)):
-                lines.append(f"{what}: {name} {old!r} is pinned, {new!r} comes out")
+                lines.append(f"{what}: {name} is {old!r} in the pin and {new!r} recomputed")
     return lines

@@ -1,4 +1,4 @@
-"""Versions by name, and their files: a pin, a git revision whose ``dvc.lock`` says what was made, or ``.``, the data on disk."""
+"""Resolve a version's name to its files: a pin, a git revision with ``dvc.lock``, or ``.`` for the data on disk."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ HERE = "."
 
 
 def resolve_version(name: str, root: Path) -> Pin:
-    """Return a version as a pin would hold it.
+    """Return a version in the form of a pin.
 
     Args:
-        name: of a pin; or a git revision, such as ``HEAD~1``; or ``.``. A pin comes first where a branch is called like it.
+        name: a pin, a git revision such as ``HEAD~1``, or ``.``. A pin wins over a branch of the same name.
         root: the project's folder.
 
     Raises:
-        DataError: there is none of that name, or its tables are neither on disk nor in DVC's cache.
-        ResourceError: git fails, which does not say that there is none.
+        DataError: there is no such version, or its tables are neither on disk nor in DVC's cache.
+        ResourceError: git fails for another reason than an unknown revision.
     """
     if NAME.fullmatch(name) and get_pin_path(name, root).exists():
         return read_pin(name, root)
@@ -55,7 +55,11 @@ def resolve_version(name: str, root: Path) -> Pin:
     outs = read_commit_outputs(commit, root) if commit else {}
     if not outs:
         names = sorted(p.stem for p in (root / "pins").glob("*.json"))
-        what = "is a git revision without outputs in dvc.lock" if commit else "is no pin and no git revision"
+        what = (
+            "is a git revision without outputs in dvc.lock"
+            if commit
+            else "is neither a pin nor a git revision"
+        )
         raise DataError(f"{name!r} {what}. Pins: {', '.join(names) or 'none'}; '.' is the data on disk.")
     where = f"params.yaml of {name}"
     text = (read_git_file(commit, "params.yaml", root) or b"").decode(errors="replace")
@@ -64,11 +68,11 @@ def resolve_version(name: str, root: Path) -> Pin:
 
 
 class VersionImages:
-    """The encoded files of an index ``images`` of a version, by their place in it.
+    """The encoded image files of a version's image index, by image id.
 
     Args:
         pinned: the version.
-        index: path of the table in it.
+        index: path of the index in the version.
         root: the project's folder.
     """
 
@@ -78,13 +82,13 @@ class VersionImages:
         self.rows = rows.set_index("image_id")
         self._places = {str(row["image_id"]): row for row in self.rows.reset_index().to_dict("records")}
         self._pinned, self._index, self._root = pinned, index, root
-        self._shards: dict[str, Path] = {}  # as the index names them
+        self._shards: dict[str, Path] = {}  # by their names in the index
 
     def __getitem__(self, image_id: str) -> bytes:
-        """Return a picture's encoded file.
+        """Return the encoded file of an image.
 
         Raises:
-            DataError: its shard is not at hand, or does not hold it.
+            DataError: its shard is not available, or lacks the image.
         """
         row = self._places[image_id]
         named = str(row["shard"])
@@ -96,7 +100,7 @@ class VersionImages:
             data = stream.read(int(row["length"]))
         if hashlib.sha256(data).hexdigest() != row["sha256"]:
             raise DataError(
-                f"Image {image_id!r} in {str(file)!r} is not what its SHA-256 says. Run `caramel doctor --fix`."
+                f"Image {image_id!r} in {str(file)!r} does not match its SHA-256. Run `caramel doctor --fix`."
             )
         return data
 
@@ -113,10 +117,10 @@ class VersionImages:
 
 
 def list_output_files(out: str, digest: str, name: str, root: Path) -> dict[str, str]:
-    """Return path -> MD5 of the files of an output with this hash, by DVC's listing of it, or those on disk.
+    """Return path -> MD5 of the files of an output, from DVC's listing for this hash or from disk.
 
     Raises:
-        DataError: neither is at hand, or the listing is broken.
+        DataError: neither is available, or the listing is broken.
     """
     if not digest.endswith(".dir"):
         return {out: digest}
@@ -133,12 +137,12 @@ def list_output_files(out: str, digest: str, name: str, root: Path) -> dict[str,
 
 
 def is_listed_shard(path: str, files: Container[str]) -> bool:
-    """Return whether one of a version's files is a shard of images: the index of its folder's name is another."""
+    """Return whether a version's file is a shard of images, that is, its folder's name is also an index."""
     return path.endswith(".parquet") and f"{PurePosixPath(path).parent}.parquet" in files
 
 
 def _find_file(path: str, md5: str, name: str, root: Path) -> Path:
-    """Return a file with this content; a DataError where there is none."""
+    """Return a file with this content; raise a DataError if there is none."""
     if file := find_local_file(path, md5, root):
         return file
     raise _build_missing_error(path, name)
@@ -146,13 +150,13 @@ def _find_file(path: str, md5: str, name: str, root: Path) -> Path:
 
 def _build_missing_error(path: str, name: str) -> DataError:
     return DataError(
-        f"{path!r} of version {name!r} is neither on disk nor in DVC's cache. Run `dvc fetch --all-commits`, where there is a "
+        f"{path!r} of version {name!r} is neither on disk nor in DVC's cache. Run `dvc fetch --all-commits` if there is a "
         f"remote, or `dvc repro` at that version."
     )
 
 
 def _build_version(name: str, commit: str, outs: dict[str, str], params: dict[str, Any], root: Path) -> Pin:
-    """Return a version of these outputs, whose tables are read for their content."""
+    """Return a version of these outputs; read their tables for the content hashes."""
     tables: dict[str, TableVersion] = {}
     for out, digest in outs.items():
         files = list_output_files(out, digest, name, root)

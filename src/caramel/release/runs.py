@@ -1,4 +1,4 @@
-"""From a pinned version to the tracked runs that used it, and back."""
+"""Find the tracked runs that used a pinned version, and tag them with it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ COLUMNS = ("run", "name", "stage", "variant", "seed", "benchmark", "commit")
 
 
 def format_tag(pinned: Pin) -> str:
-    """Return the tag that runs of a version carry, with the start of the version's hash as its value."""
+    """Return the tag of a version's runs; its value is the start of the version's hash."""
     return f"pin.{pinned.name}"
 
 
 def list_runs(pinned: Pin, root: Path) -> pd.DataFrame:
-    """Return the tracked runs that read nothing but this version's data, as their inputs say: ``COLUMNS``, oldest first.
+    """Return the tracked runs whose recorded inputs are all this version's data, oldest first, as ``COLUMNS``.
 
     Raises:
         ConfigError, DataError, ResourceError: the store cannot be read; see ``tracking.plan``.
@@ -35,10 +35,10 @@ def list_runs(pinned: Pin, root: Path) -> pd.DataFrame:
 
 
 def tag_runs(pinned: Pin, root: Path) -> int:
-    """Give the version's runs its tag, so that MLflow's pages find them by it; return how many there are.
+    """Tag the version's runs, so that MLflow's pages find them; return their number.
 
     Raises:
-        ConfigError, DataError, ResourceError: as in ``runs_of``.
+        ConfigError, DataError, ResourceError: as in ``list_runs``.
     """
     if not (runs := find_tracked_runs(pinned, root)):
         return 0
@@ -49,7 +49,7 @@ def tag_runs(pinned: Pin, root: Path) -> int:
 
 
 def find_tracked_runs(pinned: Pin, root: Path) -> list[Run]:
-    """Return the runs all of whose inputs are outputs of the version; where none was ever tracked, no store is made."""
+    """Return the runs whose inputs are all outputs of the version; create no store if there is none."""
     if not os.environ.get(NAME) and not (root / "mlruns" / DATABASE).exists():
         return []
     digests = {path: digest[:DIGEST] for path, digest in pinned.outs.items()}
@@ -65,7 +65,7 @@ def find_tracked_runs(pinned: Pin, root: Path) -> list[Run]:
 
 
 def _build_row(run: Run) -> tuple[Any, ...]:
-    """Return what ``COLUMNS`` say of a run; what it does not have is empty."""
+    """Return the values of ``COLUMNS`` for a run; missing ones are empty."""
     tags, params = run.data.tags, run.data.params
     values = [tags.get(name) or params.get(name, "") for name in ("stage", "variant", "seed", "benchmark")]
     return (run.info.run_id, run.info.run_name, *values, tags.get("git.commit", "")[:12])

@@ -1,4 +1,4 @@
-"""Where a version is got from: a git repository or a folder, its pins, and the stores that its objects lie in."""
+"""Open the source of a version: a git repository or folder, its pins, and the stores of its objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GIT_FOLDER = "git"  # the clone, in a temporary folder
 
 
 class VersionSource:
-    """One pinned version where it is kept; a remote is looked for when something is not in a cache at hand."""
+    """One pinned version at its source; remotes are opened only if a local cache lacks an object."""
 
     def __init__(
         self, source: str, root: Path, pinned: Pin, *, at_hand: bool, credentials: Sequence[str] = ()
@@ -46,7 +46,7 @@ class VersionSource:
 
     @cached_property
     def _remotes(self) -> list[Store]:
-        """The remotes that can be opened, with logins of this user for those alone that he named."""
+        """Return the remotes that can be opened; only those that the user named receive the user's login."""
         logins = load_user_logins(self._credentials)
         opened, errors = [], []
         for name in list_remotes(self._remote_settings):
@@ -58,21 +58,21 @@ class VersionSource:
             raise type(errors[0])(" ".join(map(str, errors)))
         if not opened and not self._at_hand:
             raise DataError(
-                f"{redact_secrets(self.source)!r} names no DVC remote that keeps its data. Whoever made it has to add one, push, and "
+                f"{redact_secrets(self.source)!r} names no DVC remote with its data. Its author has to add one, push, and "
                 f"commit .dvc/config; see docs/remote.md."
             )
         return opened
 
     def fetch_object(self, oid: str, path: str, to: Path) -> None:
-        """Write one object of the version to a file; the file is there only if it is whole.
+        """Write one object of the version to a file; the file appears only if it is complete.
 
         Args:
             oid: its MD5, as DVC names it.
-            path: what it is in the version, for messages.
+            path: its path in the version, for messages.
             to: the file.
 
         Raises:
-            DataError: no store has it as it should be.
+            DataError: no store has a correct copy.
             ResourceError: a store cannot be reached or refuses, or the disk is full.
         """
         errors: list[CaramelError] = []
@@ -87,27 +87,28 @@ class VersionSource:
 
 
 class _PinFile(NamedTuple):
-    """The file of a pin in a repository."""
+    """The file of a pin in a git repository."""
 
     revision: str
-    folder: str  # of the project in the repository, with its slash; "" at its top
+    folder: str  # the project's folder in the repository, with a final slash; "" at the top
     blob: str  # git's hash of the file
 
 
 @contextmanager
 def open_source(source: str, credentials: Sequence[str] = ()) -> Iterator[VersionSource]:
-    """Give the version that ``SOURCE[@PIN]`` names; without ``@PIN`` the only one that is there.
+    """Open the version that ``SOURCE[@PIN]`` names; without ``@PIN``, the only version.
 
-    A project may lie in a subfolder of a repository. Where several have a pin of that name, ``FOLDER/PIN`` says which.
+    A project may lie in a subfolder of a repository. ``FOLDER/PIN`` names a pin if several projects have one of
+    that name.
 
     Args:
         source: a git URL or a folder, and the name of a pin.
-        credentials: addresses of remotes that may get a login of this user.
+        credentials: addresses of remotes that may receive this user's login.
 
     Raises:
         ConfigError: there are several pins and none is named.
-        DataError: there is no such repository or pin, or the pin is broken, or there are several of its name that differ.
-        ResourceError: git is not installed, or does not read a repository of another user.
+        DataError: there is no such repository or pin, the pin is broken, or several pins of this name differ.
+        ResourceError: git is not installed, or refuses to read another user's repository.
     """
     repository, name = _split_source(source)
     called = redact_secrets(repository)
@@ -124,8 +125,8 @@ def open_source(source: str, credentials: Sequence[str] = ()) -> Iterator[Versio
         first, *others = cloned[wanted]
         if others:
             raise DataError(
-                f"{called!r} has several pins {wanted!r}, of other data: on {first.revision} and {others[0].revision}. "
-                f"Whoever made it has to say which is meant."
+                f"{called!r} has several pins {wanted!r} with different data: on {first.revision} and {others[0].revision}. "
+                f"Ask its author which one to use."
             )
         name = wanted.rpartition("/")[2]
         get_pin_path(name, root).parent.mkdir()
@@ -142,7 +143,7 @@ def open_source(source: str, credentials: Sequence[str] = ()) -> Iterator[Versio
 
 
 def _choose_pin(pins: Mapping[str, object], name: str | None, called: str) -> str:
-    """Return the pin of this name, or the only one; in a subfolder its name alone suffices where no other has it."""
+    """Return the pin of this name, or the only pin; the folder can be left out if the name is unique."""
     names = [*pins]
     matches = [pin for pin in names if name is None or pin == name] or [
         pin for pin in names if name is not None and pin.endswith(f"/{name}")
@@ -158,7 +159,7 @@ def _choose_pin(pins: Mapping[str, object], name: str | None, called: str) -> st
 
 
 def _split_source(source: str) -> tuple[str, str | None]:
-    """Return the place and the pin's name; what stands after the last @ is a name if it can be one."""
+    """Split a source into address and pin name; the text after the last @ is the name if it is a valid one."""
     repository, sign, name = source.rpartition("@")
     login = "://" in repository and "/" not in repository.partition("://")[2]  # https://ME:SECRET@HOST
     if Path(source).exists() or login or not (sign and repository):
@@ -169,9 +170,9 @@ def _split_source(source: str) -> tuple[str, str | None]:
 
 
 def _fetch_pins(url: str, folder: Path, name: str | None) -> dict[str, list[_PinFile]]:
-    """Fetch the newest commit of a repository; return each pin in it -> its files, one for each that differs.
+    """Fetch the newest commit of a repository; return pin -> its files, one for each distinct content.
 
-    Where the default branch has no such pin, those of all branches and tags are fetched and named.
+    If the default branch lacks the pin, the pins of all branches and tags are fetched and listed.
     """
     address = str(Path(url).absolute()) if Path(url).exists() else url
     clone = ("clone", "--quiet", "--bare", "--depth", "1", "--", address, GIT_FOLDER)
@@ -191,7 +192,10 @@ def _fetch_pins(url: str, folder: Path, name: str | None) -> dict[str, list[_Pin
 
 
 def _list_pins(folder: Path, revision: str, url: str) -> dict[str, _PinFile]:
-    """Return the pins of a revision by name; in a subfolder, which is a project if it has DVC's settings, with that before it."""
+    """Return name -> file of the pins of a revision.
+
+    A pin in a subfolder with DVC's settings, which is a project, gets the subfolder as a prefix.
+    """
     files = _list_blobs(folder, revision, url)
     pins = {}
     for path, blob in sorted(files.items()):
@@ -204,19 +208,19 @@ def _list_pins(folder: Path, revision: str, url: str) -> dict[str, _PinFile]:
 
 
 def _list_blobs(folder: Path, revision: str, url: str) -> dict[str, str]:
-    """Return path -> git's hash of the plain files of a revision; links are none."""
+    """Return path -> git's hash for the regular files of a revision; links are left out."""
     listed = _read_git("ls-tree", "-r", "-z", revision, folder=folder, url=url)
     lines = [line.partition("\t") for line in listed.decode(errors="replace").split("\0") if line]
     return {path: about.split()[2] for about, _, path in lines if about.startswith("100")}
 
 
 def _read_git(*arguments: str, folder: Path, url: str) -> bytes:
-    """Return what git says of the repository that was cloned into a folder."""
+    """Return git's output for the cloned repository in a folder."""
     return _require_success(run_git(f"--git-dir={GIT_FOLDER}", *arguments, folder=folder), url)
 
 
 def _run_fetch(*arguments: str, folder: Path, url: str) -> bytes:
-    """Run what git fetches with, from the address that the user named, by the user's own settings and login."""
+    """Run a fetching git command on the user's address with the user's own settings and login."""
     return _require_success(run_git(*arguments, folder=folder, protocols=PROTOCOLS), url)
 
 
@@ -224,6 +228,6 @@ def _require_success(done: subprocess.CompletedProcess[bytes], url: str) -> byte
     if done.returncode:
         message = redact_secrets(" ".join(done.stderr.decode(errors="replace").split()))[-300:]
         raise DataError(
-            f"{redact_secrets(url)!r} is no project of caramel at hand, and git cannot fetch it: {message}"
+            f"{redact_secrets(url)!r} is not a local caramel project, and git cannot fetch it: {message}"
         )
     return done.stdout

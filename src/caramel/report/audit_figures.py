@@ -1,4 +1,4 @@
-"""Figures of the audit page: gaps in one and two dimensions, and box plots of similarity."""
+"""Plot the audit page's figures: gaps in one and two dimensions, and box plots of similarity."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BINS = 40  # over the width of a histogram; even, so that a bin ends at 0
-REACH = 99.5  # per cent of the rows that a histogram's width holds; the others are at its edge
+REACH = 99.5  # per cent of the rows within a histogram's width; the others are clipped to its edges
 
 
 def plot_gap_histograms(gaps: pd.DataFrame) -> ThemedFigure:
-    """Return a histogram of each scorer's gaps, right and wrong rows in two colours.
+    """Return a histogram of each scorer's gaps, with right and wrong rows in two colours.
 
-    Ties would hide the rest where there are many, so they are counted in the title and not drawn.
+    Many ties would hide the other rows, so they are counted in the title and not drawn.
 
     Args:
-        gaps: one column per scorer: gaps in [-1, 1], true caption less negative.
+        gaps: one column per scorer: gaps in [-1, 1], true caption minus negative.
     """
 
     def draw_figure(theme: Theme) -> Figure:
@@ -82,17 +82,18 @@ def plot_gap_planes(gaps: pd.DataFrame) -> ThemedFigure:
 
 
 def _compute_bin_edges(values: npt.NDArray[np.float64]) -> list[float]:
-    """Return the edges of bins about 0 that hold nearly all values."""
+    """Return the edges of bins around 0 that hold nearly all values."""
     reach = float(np.percentile(np.abs(values), REACH)) or 1.0
     edges: list[float] = (np.linspace(-1, 1, BINS + 1) * reach).tolist()
     return edges
 
 
 def plot_quantile_boxes(panels_of: Mapping[str, Mapping[str, Sequence[float]]]) -> ThemedFigure:
-    """Return box plots by their quantiles.
+    """Return box plots drawn from quantiles.
 
     Args:
-        panels_of: title -> pair of texts -> five similarities in [0, 1]: ends of the whiskers and of the box, the median third.
+        panels_of: title -> pair of texts -> five similarities in [0, 1]: ends of the whiskers and of the box,
+            with the median third.
     """
 
     def draw_figure(theme: Theme) -> Figure:
@@ -116,7 +117,7 @@ def plot_quantile_boxes(panels_of: Mapping[str, Mapping[str, Sequence[float]]]) 
 
 
 def _build_box_style(theme: Theme) -> Any:  # keywords of Axes.boxplot and bxp
-    """Return how the lines of a box plot look."""
+    """Return the line style of a box plot."""
     line = {"color": theme.ink, "linewidth": 1}
     return {
         "boxprops": {"edgecolor": theme.ink},
@@ -127,17 +128,13 @@ def _build_box_style(theme: Theme) -> Any:  # keywords of Axes.boxplot and bxp
 
 
 def _fill_boxes(boxes: Sequence[Any], theme: Theme) -> None:
-    """Give each box its colour."""
+    """Colour each box."""
     for box, colour in zip(boxes, theme.series[1:], strict=False):
         box.set_facecolor(colour)
 
 
 def plot_similarity_boxes(panels_of: Mapping[str, Mapping[str, Sequence[float]]]) -> ThemedFigure:
-    """Return box plots as Figure 6 of SugarCrepe++ (Dumpala et al. 2024); whiskers reach 1.5 × the box.
-
-    Args:
-        panels_of: title -> pair of texts -> similarities in [0, 1].
-    """
+    """Return box plots like Figure 6 of SugarCrepe++ (Dumpala et al. 2024); whiskers reach 1.5 × the box."""
 
     def draw_figure(theme: Theme) -> Figure:
         figure, panels = create_panel_grid(

@@ -1,4 +1,4 @@
-"""The audit as one HTML page that stands alone."""
+"""Render the audit as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from caramel.utils.stats import LEAST_GUESS_P, format_p
 PAGE, STATISTICS = "audit.html", "statistics.csv"  # written by ``write_page``
 PAIR_COLUMNS = ("pair_id", "scorer", "gap")
 ROW_COLUMNS = ("pair_id", "image_id", "subtype", "caption", "caption2", "negative_caption")
-AGAIN = "Run `caramel audit` again: it writes all three files."
+AGAIN = "Rerun `caramel audit`, which writes all three files."
 
 
 def write_page(
@@ -38,7 +38,7 @@ def write_page(
 ) -> Path:
     """Write ``audit.html`` and ``statistics.csv`` beside the audit's own files; return the page's path.
 
-    Other arguments as in ``audit_page``.
+    Other arguments as in ``render_audit_page``.
 
     Raises:
         DataError: one of the three files is missing or broken.
@@ -62,8 +62,8 @@ def write_page(
 
 def _read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     try:
-        table = pd.read_parquet(path.absolute())  # a:b/c would be taken for a URL
-    except (OSError, ValueError) as error:  # pyarrow's errors are of these two kinds
+        table = pd.read_parquet(path.absolute())  # pyarrow would take the relative path a:b/c for a URL
+    except (OSError, ValueError) as error:  # pyarrow raises these two
         raise DataError(f"{str(path)!r} cannot be read: {error}. {AGAIN}") from error
     lacking = [c for c in columns if c not in table.columns]
     if lacking:
@@ -84,56 +84,56 @@ def render_audit_page(
     """Return the page.
 
     Args:
-        audit: what ``audit.json`` holds; see ``audit.output.as_json``.
+        audit: content of ``audit.json``; see ``audit.output``.
         pairs: one row per pair and scorer: pair_id, scorer and gap.
         rows: audit rows, for the texts of examples.
-        statistics: of these; see ``set_statistics``.
-        beside: subtype, or ``all``, -> accuracy in [0, 1] of a model that does see the images.
-        beside_name: of that model.
-        parser: for the syntactic part of the similarity; without it there is the lexical part alone.
+        statistics: of these rows; see ``set_statistics``.
+        beside: subtype, or ``all``, -> accuracy in [0, 1] of a model that sees the images.
+        beside_name: name of that model.
+        parser: for the syntactic part of the similarity; without it only the lexical part is shown.
 
     Raises:
-        DataError: the audit lacks a figure; or the parser has no parse for a text.
+        DataError: the audit lacks a value, or the parser has no parse for a text.
     """
     by_pair = rows.drop_duplicates("pair_id").set_index("pair_id")
     sections = [
         Section(
             "scorers",
             "Blind accuracy",
-            "How often scorers that never see an image pick the true caption.",
+            "How often text-only scorers pick the true caption.",
             parts.build_scorers_section(audit, beside, beside_name),
         ),
         Section(
             "tasks",
             "Tasks and attackers",
-            "What is asked of a row, where attackers learned, and which hole is the largest.",
+            "The tasks, the attackers' training data, and the largest holes.",
             build_tasks_section(audit),
         ),
-        Section("gaps", "Gaps", "By how much they prefer it.", parts.build_gaps_section(audit, pairs)),
+        Section("gaps", "Gaps", "How strongly they prefer it.", parts.build_gaps_section(audit, pairs)),
         Section(
             "giveaways",
-            "What gives it away",
-            "Properties and words that tell the true caption from its negative, in all rows.",
+            "Artifacts",
+            "Properties and words that reveal the true caption, over all rows.",
             parts.build_artifacts_section(audit, by_pair),
         ),
         Section(
             "defects",
             "Defects",
-            "Rows that are broken as they stand.",
+            "Rows with errors of their own.",
             parts.build_defects_section(audit, by_pair),
         ),
         Section("statistics", "Statistics", STATISTICS_LEAD, build_statistics_blocks(statistics)),
     ]
     if audit.get("image_shortcuts"):
-        lead = "What the two images of a row give away without any caption."
+        lead = "How often attackers find the true image without any caption."
         sections.append(
             Section("images", "Images", lead, parts.build_images_section(audit["image_shortcuts"]))
         )
     if audit.get("leakage"):
-        lead = "Texts that stand in the training corpus."
+        lead = "Texts that are in the training corpus."
         sections.append(Section("leakage", "Leakage", lead, parts.build_leakage_section(audit["leakage"])))
     if rows["caption2"].notna().any():
-        lead = "How close paraphrase and negative are to the caption, and to each other."
+        lead = "Similarity of paraphrase and negative to the caption, and to each other."
         sections.append(
             Section("similarity", "Similarity", lead, parts.build_similarity_section(rows, parser))
         )
@@ -171,7 +171,7 @@ def _build_cards(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _format_about(audit: Mapping[str, Any]) -> str:
-    """Return how the figures were made."""
+    """Return a description of rows, folds and seed."""
     rows, attacked, groups, folds, seed = (
         get_number(audit, key, where=WHERE) for key in ("rows", "rows_attacked", "groups", "folds", "seed")
     )
@@ -179,5 +179,5 @@ def _format_about(audit: Mapping[str, Any]) -> str:
     by = get_value(audit, "grouped_by", where=WHERE)
     return (
         f"{format_count(rows)} rows,{some} {folds:.0f} folds of {format_count(groups)} groups by {by}, seed {seed:.0f}. "
-        f"Accuracies are on rows that the scorer had not learned from."
+        f"Accuracies are on held-out rows."
     )

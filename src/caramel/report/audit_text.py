@@ -1,4 +1,4 @@
-"""The audit as text for the terminal."""
+"""Format the audit as text for the terminal."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from caramel.utils.stats import LEAST_GUESS_P, format_p
 
 
 def format_audit(result: Audit, *, beside: Mapping[str, float] | None = None, beside_name: str = "") -> str:
-    """Return the audit for the terminal: per cent per scorer and subtype, what gives away, defects.
+    """Return the audit for the terminal: per cent by scorer and subtype, artifacts, defects.
 
     Args:
         result: of the audit.
-        beside: subtype, or ``all``, -> accuracy in [0, 1] of a model that does see the images.
-        beside_name: of that model.
+        beside: subtype, or ``all``, -> accuracy in [0, 1] of a model that sees the images.
+        beside_name: name of that model.
     """
     figures = result.attack.figures
     subtypes = list(figures[BEST]["by_subtype"])
@@ -52,7 +52,7 @@ def format_audit(result: Audit, *, beside: Mapping[str, float] | None = None, be
             "",
             *_format_artifacts(result.giveaways),
             "",
-            f"Defects: {result.faulty} rows (word_order_only is what a swap should be)",
+            f"Defects: {result.faulty} rows (word_order_only is the intended form of a swap)",
             *(f"  {name:28}{len(ids):>6}{_format_examples(ids)}" for name, ids in result.defects.items()),
             *_format_images_and_leaks(result),
         ]
@@ -60,7 +60,7 @@ def format_audit(result: Audit, *, beside: Mapping[str, float] | None = None, be
 
 
 def _format_tasks(result: Audit) -> list[str]:
-    """Return a table of who does what on each task, and which hole is the largest."""
+    """Return a table of the best attackers on each task, and the largest hole."""
     lines = [["task", "learned_from", "chance", "all", "interval", "excess", "strongest", "alone", "seconds"]]
     for attack in result.attacks:
         overall, first = attack.figures[BEST]["overall"], attack.strongest
@@ -79,8 +79,8 @@ def _format_tasks(result: Audit) -> list[str]:
         )
     largest = rank_exploitability(result)[0]
     return [
-        "The best blind attacker on each task, in per cent; excess: of the way from chance to always right; strongest: of all "
-        "attackers, chosen by the figure that is shown, which flatters it",
+        "The best blind attacker on each task, in per cent; excess: share of the way from chance to 100 %; strongest: of all "
+        "attackers, selected on the reported accuracy, so the figure is optimistic",
         "",
         align_columns(lines),
         "",
@@ -90,7 +90,7 @@ def _format_tasks(result: Audit) -> list[str]:
 
 
 def _format_images_and_leaks(result: Audit) -> list[str]:
-    """Return lines on images and on the training corpus, where they were looked at."""
+    """Return lines on images and on the training corpus, if these were audited."""
     lines = []
     if result.images is not None:
         lines += ["", *_format_image_shortcuts(result.images)]
@@ -101,24 +101,24 @@ def _format_images_and_leaks(result: Audit) -> list[str]:
 
 
 def _format_image_shortcuts(shortcuts: ImageShortcuts) -> list[str]:
-    """Return a line for each attacker that sees the images alone, and one on the most telling feature."""
+    """Return a line for each image-only attacker, and one on the strongest single feature."""
     if not shortcuts.figures:
-        return [f"Images alone: too few to attack (a type needs {FEWEST} groups of them)"]
+        return [f"Images alone: too few to attack (a type needs {FEWEST} groups of images)"]
     first = shortcuts.features.iloc[0]
     overall = {name: figures["overall"] for name, figures in shortcuts.figures.items()}
     return [
         *(
-            f"Images alone tell the true one by {name} on {format_percent(summary['micro'])} % [{format_percent(summary['ci_low'])}, "
+            f"Images alone: {name} finds the true image on {format_percent(summary['micro'])} % [{format_percent(summary['ci_low'])}, "
             f"{format_percent(summary['ci_high'])}] of {len(shortcuts.rows)} rows, p {format_p(summary['p_value'], '.4f', least=LEAST_GUESS_P)}"
             for name, summary in overall.items()
         ),
-        f"  the most telling feature is {first['feature']} ({format_percent(first['accuracy'])} %)",
+        f"  the strongest single feature is {first['feature']} ({format_percent(first['accuracy'])} %)",
     ]
 
 
 def _format_artifacts(artifacts: Artifacts) -> list[str]:
-    """Return a line for each type: the properties, and the first terms either way."""
-    lines = ["What gives the true caption away"]
+    """Return a line for each type: the properties, and the first terms for either side."""
+    lines = ["Artifacts that reveal the true caption"]
     for negative_type, parts in artifacts.items():
         ways = [p["true_caption_is"] for p in parts["properties"][:3]]
         terms = [f"{t['term']!r} {'+' if t['weight'] > 0 else '-'}" for t in parts["terms"][:6]]

@@ -1,4 +1,4 @@
-"""What a section of the report is made of; the template knows how each looks."""
+"""Define the blocks of a report section; the template renders each."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import ClassVar, Literal
 
 from caramel.io.image_codec import decode_image
 
-THUMBNAIL = 192  # pixels of the longer side; smaller pictures are kept as they are
-MISSING = "–"  # shown for a number that there is not
+THUMBNAIL = 192  # pixels of the longer side; smaller images are kept unchanged
+MISSING = "–"  # shown for a missing number
 Mark = Literal["", "best", "good", "bad", "up", "down", "muted"]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: its text, a smaller second line, how it is marked, and where its text leads."""
+    """One cell: its text, a smaller second line, its mark, and its link."""
 
     text: str
     note: str = ""
@@ -28,7 +28,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableBlock:
-    """A table; the first ``labels`` columns are text, the others numbers. ``folded``: closed at first."""
+    """A table; the first ``labels`` columns are text, the others numbers. ``folded``: initially closed."""
 
     block_type: ClassVar[str] = "table"
     caption: str
@@ -61,7 +61,7 @@ class FigureBlock:
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """A picture on a contact sheet: encoded file, a line of text, and its mark."""
+    """An image on a contact sheet: encoded file, a line of text, and its mark."""
 
     image: bytes
     text: str
@@ -71,7 +71,7 @@ class Thumbnail:
 
 @dataclass(frozen=True)
 class SheetRow:
-    """Pictures that belong together, under a heading."""
+    """Images that belong together, under a heading."""
 
     heading: str
     detail: str
@@ -91,7 +91,7 @@ class SheetBlock:
 
 @dataclass(frozen=True)
 class NoteBlock:
-    """A paragraph; ``skipped`` says that there is nothing to show and why."""
+    """A paragraph; ``skipped`` marks a reason for showing nothing."""
 
     block_type: ClassVar[str] = "note"
     text: str
@@ -112,12 +112,12 @@ class Section:
 
 
 def format_percent(value: float, digits: int = 1) -> str:
-    """Return a fraction in [0, 1] as a number of per cent, without the sign; a dash for NaN."""
+    """Return a fraction in [0, 1] as a number in per cent, without the % sign; a dash for NaN."""
     return MISSING if math.isnan(value) else f"{100 * value:.{digits}f}"
 
 
 def format_signed(value: float) -> str:
-    """Return a difference of fractions in points, with its sign unless it is 0.0; a dash for NaN."""
+    """Return a difference of fractions in percentage points, signed unless it is 0.0; a dash for NaN."""
     if math.isnan(value):
         return MISSING
     text = f"{100 * value:+.1f}".replace("-", "−")
@@ -125,7 +125,7 @@ def format_signed(value: float) -> str:
 
 
 def format_interval(low: float, high: float, *, difference: bool = False) -> str:
-    """Return "[low, high]" in per cent; nothing where either is NaN."""
+    """Return "[low, high]" in per cent; nothing if either is NaN."""
     if math.isnan(low) or math.isnan(high):
         return ""
     text = format_signed if difference else format_percent
@@ -138,13 +138,13 @@ def format_count(value: float) -> str:
 
 
 def encode_data_uri(image: bytes) -> str:
-    """Return an encoded picture as a data URI."""
+    """Return an encoded image as a data URI."""
     image_type = "png" if image.startswith(b"\x89PNG") else "jpeg"
     return f"data:image/{image_type};base64,{base64.b64encode(image).decode()}"
 
 
 def make_thumbnail(image: bytes, name: str) -> bytes:
-    """Return the picture as PNG, or as JPEG of at most ``THUMBNAIL`` pixels if it is larger.
+    """Return the image as PNG, or as JPEG of at most ``THUMBNAIL`` pixels if it is larger.
 
     Raises:
         DataError: it cannot be decoded.

@@ -1,4 +1,4 @@
-"""The report's key numbers, and what changed in them since the last report."""
+"""Collect the report's key numbers, and list their changes since the last report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from caramel.schemas.pairs import PAIRS
 
 
 def collect_key_numbers(data: Path) -> dict[str, float]:
-    """Return the figures that a reader would compare between two reports, by name.
+    """Return the numbers that a reader would compare between two reports, by name.
 
     Skipped stages have none. Shares are fractions in [0, 1], to six decimals.
 
@@ -110,14 +110,14 @@ def build_changes_blocks(
 ) -> list[Block]:
     """Return old → new for every key number that changed."""
     if last is None:
-        return [NoteBlock("This is the first report here: there is nothing to compare with.")]
+        return [NoteBlock("This is the first report here, so there is nothing to compare with.")]
     if last["profile"] != profile:
-        text = f"The last report was of profile {last['profile']!r}; its figures are of another experiment."
+        text = f"The last report was of profile {last['profile']!r}, which is another experiment."
         return [NoteBlock(text)]
     old: Mapping[str, float] = last["numbers"]
     names = [n for n in dict.fromkeys([*numbers, *old]) if old.get(n) != numbers.get(n)]
     if not names:
-        return [NoteBlock(f"All {len(numbers)} key figures are those of the last report.")]
+        return [NoteBlock(f"All {len(numbers)} key figures are unchanged since the last report.")]
     rows = [
         [
             Cell(name.replace("/", ": ")),
@@ -132,7 +132,7 @@ def build_changes_blocks(
 
 
 def _format_value(name: str, value: float | None) -> str:
-    """Return a count as it is, a share in per cent, and a dash for none."""
+    """Return a count unchanged, a share in per cent, and a dash for none."""
     if value is None:
         return "–"
     is_count = name.startswith("rows/") or name == "images/negatives kept"

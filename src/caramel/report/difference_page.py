@@ -1,4 +1,4 @@
-"""How two versions differ, as one HTML page that stands alone, with the pictures that came and went."""
+"""Render the differences of two versions as one self-contained HTML page with added and removed images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def render_difference_page(difference: Mapping[str, Any], images: parts.ShownIma
 
     Args:
         difference: of ``release.diff.VersionDiff.to_dict``.
-        images: index of images -> "came" and "went" -> text and encoded file of some of them.
+        images: image index -> "came" and "went" -> text and encoded file of some images.
     """
     new, old = difference["new"], difference["old"]
     sections = [
@@ -23,14 +23,14 @@ def render_difference_page(difference: Mapping[str, Any], images: parts.ShownIma
         Section(
             "code",
             "Code",
-            "Files that git has otherwise at the two commits.",
+            "Files that differ between the two commits.",
             parts.build_code_section(difference),
         ),
         Section("tables", "Tables", "Rows by their key.", parts.build_tables_section(difference)),
         Section(
             "pictures",
-            "Pictures",
-            "Some of those that came and went.",
+            "Images",
+            "A sample of the added and removed images.",
             parts.build_images_section(difference, images),
         ),
         Section(

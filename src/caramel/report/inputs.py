@@ -1,4 +1,4 @@
-"""Reading what the stages wrote, for the report: clear errors, and skipped stages as a state."""
+"""Read the stages' outputs for the report, with clear errors and with skipped stages as a state."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return a stage's JSON object.
 
     Raises:
-        Skipped: the stage did not apply.
-        DataError: the file is missing, or no JSON object.
+        StageSkipped: the stage did not apply.
+        DataError: the file is missing, or is not a JSON object.
     """
     try:
         data = json.loads(read_plain_text(path))
     except FileNotFoundError:
-        raise DataError(f"{path} is missing. Run `dvc repro` to make it.") from None
+        raise DataError(f"{path} is missing. Run `dvc repro` to build it.") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not valid JSON: {error}. Remove it and run `dvc repro`.") from error
     if not isinstance(data, dict):
@@ -44,16 +44,16 @@ def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """Return a stage's CSV file with these columns.
 
     Raises:
-        Skipped: the stage did not apply.
+        StageSkipped: the stage did not apply.
         DataError: the file is missing, not CSV, or lacks a column.
     """
-    for folder in (path, path.parent):  # a stage leaves the reason in each folder that it did not fill
+    for folder in (path, path.parent):  # a stage writes the reason into each folder that it did not fill
         if (folder / "SKIPPED.txt").is_file():
             raise StageSkipped((folder / "SKIPPED.txt").read_text(encoding="utf-8").strip())
     try:
-        rows = pd.read_csv(path, keep_default_na=False, na_values=[""])  # a model may be called NA
+        rows = pd.read_csv(path, keep_default_na=False, na_values=[""])  # a model may be named NA
     except FileNotFoundError:
-        raise DataError(f"{path} is missing. Run `dvc repro` to make it.") from None
+        raise DataError(f"{path} is missing. Run `dvc repro` to build it.") from None
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is not valid CSV: {error}. Remove it and run `dvc repro`.") from error
     if list(rows.columns) == ["skipped"]:
@@ -68,7 +68,7 @@ def read_images(path: Path, image_ids: Sequence[str]) -> dict[str, bytes]:
     """Return the encoded files of some images of an ``images`` table.
 
     Raises:
-        DataError: the table or a shard is missing or broken, or the table lacks one of them.
+        DataError: the table or a shard is missing or broken, or the table lacks an image.
     """
     pictures = ImageStore(path, read_table(IMAGES, path))
     if lacking := sorted(set(image_ids) - set(pictures)):
@@ -93,7 +93,7 @@ def get_number(data: Any, *keys: str, where: Path) -> float:
     """Return a number at a path of keys, NaN for null.
 
     Raises:
-        DataError: a key is missing, or its value is no number.
+        DataError: a key is missing, or its value is not a number.
     """
     entry = get_value(data, *keys, where=where)
     if entry is None:

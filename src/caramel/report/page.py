@@ -1,4 +1,4 @@
-"""The report: one HTML page that stands alone, with its figures and key numbers as files."""
+"""Build the report: one self-contained HTML page, with its figures and key numbers as files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from caramel.study.preregistration import Registration
 
 @dataclass(frozen=True)
 class Report:
-    """The rendered page, the figures (name -> PNG), the key numbers, the claim where it was tested, and the texts' statistics as CSV."""
+    """The rendered page, figures (name -> PNG), key numbers, the claim if it was tested, and the texts' statistics as CSV."""
 
     html: str
     plots: Mapping[str, bytes]
@@ -44,7 +44,7 @@ def build_report(
     primary_comparison: Mapping[str, str],
     registration: Registration,
 ) -> Report:
-    """Return the report on what the stages wrote under ``data``.
+    """Return the report on the stages' outputs under ``data``.
 
     Args:
         data: the folder of the stages' outputs.
@@ -52,13 +52,13 @@ def build_report(
         commit: git commit of the code.
         versions: DVC hash by path.
         last: key numbers of the last report, if the file exists.
-        examples: pictures on a contact sheet.
-        exempt: types that refinement left as they are.
-        primary_comparison: variant, against, metric and subset of the comparison that the page opens with.
+        examples: images on a contact sheet.
+        exempt: types that refinement did not change.
+        primary_comparison: variant, against, metric and subset of the comparison at the top of the page.
         registration: whether it is confirmatory, and why.
 
     Raises:
-        DataError: a file is missing or broken. A skipped stage is no error: its section says why.
+        DataError: a file is missing or broken. A skipped stage is no error: its section states the reason.
     """
     numbers = changes.collect_key_numbers(data)
     changed = changes.build_changes_blocks(changes.read_last(last), numbers, profile)
@@ -88,7 +88,7 @@ def build_report(
 
 
 def _build_section(name: str, title: str, lead: str, make: Make) -> Section:
-    """Return the section; a skipped stage's reason stands in place of its blocks."""
+    """Return the section; for a skipped stage, its reason replaces the blocks."""
     try:
         return Section(name, title, lead, make())
     except StageSkipped as reason:
@@ -98,7 +98,7 @@ def _build_section(name: str, title: str, lead: str, make: Make) -> Section:
 def _build_cards(
     numbers: Mapping[str, float], exempt: Sequence[str], claim: Mapping[str, Any] | None
 ) -> list[tuple[str, str]]:
-    """Return the headline figures that there are: (value, label)."""
+    """Return the available headline figures: (value, label)."""
     cards = []
     if instances := numbers.get("rows/instances test"):
         cards.append((f"{instances:,.0f}", "test instances"))
@@ -127,7 +127,10 @@ def _list_scorers(numbers: Mapping[str, float]) -> list[str]:
 
 
 def write_report(report: Report, folder: Path, *, last: Path, profile: str, commit: str) -> None:
-    """Write ``report.html``, ``summary.json``, ``statistics.csv`` and ``plots/``; remember the key numbers in ``last``."""
+    """Write ``report.html``, ``summary.json``, ``statistics.csv`` and ``plots/``.
+
+    Remember the key numbers in ``last``.
+    """
     plots = folder / "plots"
     plots.mkdir(parents=True, exist_ok=True)
     for stale in plots.glob("*.png"):

@@ -1,4 +1,4 @@
-"""The table of a paper: models down, metrics of one benchmark across, beside published figures."""
+"""Build the table of a paper: models down, metrics of one benchmark across, with published figures."""
 
 from __future__ import annotations
 
@@ -50,18 +50,20 @@ def format_paper_table(
 ) -> str:
     """Return the table, in per cent.
 
-    The best measured model of a column is bold only where it is better than every other measured one by
-    ``comparison.compare``, corrected by Holm over all these comparisons of the table. That keeps any false bold to 5 %: a
-    column's is false only if a model beats the truly best one, which is no more than one comparison per other model.
+    The best measured model of a column is bold only if it is significantly better than every other measured
+    one by ``comparison.compare``, with Holm correction over all these comparisons of the table. That limits
+    the chance of any false bold to 5 %. A column's bold is false only if a model beats the truly best one,
+    which is at most one comparison per other model.
 
     Args:
         similarities: table ``similarities`` of the measured models.
-        benchmark: of the table; rows of others are left out.
-        metrics: columns; none: the benchmark's, as far as anything was scored.
-        subsets: columns; none: all that occur.
-        published: whether the figures of ``published.csv`` stand beside them, those by the score of a measured model:
-            the same weights have other figures by their matching head than by the cosine of their projections. They
-            stand only in columns where all measured models were scored on the whole released set.
+        benchmark: of the table; rows of other benchmarks are dropped.
+        metrics: columns; if empty, all metrics of the benchmark with a score.
+        subsets: columns; if empty, all that occur.
+        published: whether to add the figures of ``published.csv``. Only figures with the score type of a
+            measured model are used: the same weights have other figures with their matching head than with
+            the cosine of their projections. They are shown only in columns where all measured models were
+            scored on the whole released set.
         style: markdown, latex (with booktabs) or csv.
         bootstrap: of the intervals; its seed is also that of the tests.
         further: table ``metrics`` of measured models without scores: those that answer in words, and others' files. Where
@@ -72,7 +74,7 @@ def format_paper_table(
         notes: further ones, below the table.
 
     Raises:
-        DataError: nothing was measured, a metric or subset is not known, or the models scored different
+        DataError: nothing was measured, a metric or subset is unknown, or the models scored different
             instances.
     """
     scores = similarities[similarities["benchmark"] == benchmark.name]
@@ -83,7 +85,7 @@ def format_paper_table(
         pd.concat([part for part in parts if len(part)], ignore_index=True) if any(map(len, parts)) else None
     )
     if measured is None:
-        raise DataError(f"Nothing was measured on benchmark {benchmark.name!r}: there is nothing to show.")
+        raise DataError(f"Nothing was measured on benchmark {benchmark.name!r}, so there is nothing to show.")
     _check_once(measured)
     columns = _select_columns(measured, metrics, subsets)
     rows = _group_seeds(list(dict.fromkeys(measured["model"].astype(str))), seeds)
@@ -134,9 +136,9 @@ def format_paper_table(
 
 
 def read_published_rows() -> pd.DataFrame:
-    """Return what the papers print, ``PUBLISHED_COLUMNS``: value is per cent as text, as printed.
+    """Return the papers' figures as ``PUBLISHED_COLUMNS``; value is per cent as text, as printed.
 
-    Score is the rule that the figure was measured by, named as in table ``similarities``, and empty for people.
+    Score is the score type behind the figure, named as in table ``similarities``; it is empty for people.
     """
     path = files("caramel.report") / "published.csv"
     with path.open("r", encoding="utf-8") as file:
@@ -145,11 +147,11 @@ def read_published_rows() -> pd.DataFrame:
 
 
 def _check_once(measured: pd.DataFrame) -> None:
-    """Raise a DataError where two runs hold a figure of one model."""
+    """Raise a DataError if two runs hold a value of the same model."""
     twice = measured[measured.duplicated(["model", "subset", "metric"])]
     if len(twice):
         raise DataError(
-            f"Several runs hold the model {twice['model'].iloc[0]!r}. Give each model once, and models a name of their own."
+            f"Several runs hold the model {twice['model'].iloc[0]!r}. Give each model once, and give different models different names."
         )
 
 
@@ -174,7 +176,7 @@ def _select_columns(measured: pd.DataFrame, metrics: Sequence[str], subsets: Seq
 
 
 def _group_seeds(models: Sequence[str], by_variant: bool) -> Seeds:
-    """Return the models of each row: those of one variant together, or each alone."""
+    """Return the models of each row: the seeds of one variant together, or each model alone."""
     groups: dict[str, list[str]] = {}
     for model in models:
         groups.setdefault(parse_variant(model) if by_variant else model, []).append(model)
@@ -186,7 +188,7 @@ def _format_title(name: str, models: Sequence[str]) -> str:
 
 
 def _select_values(measured: pd.DataFrame, models: Sequence[str], column: Column) -> pd.DataFrame:
-    """Return the row of table ``metrics`` of each model, without those that were not scored."""
+    """Return each model's rows of table ``metrics`` that were scored."""
     subset, metric = column
     chosen = (measured["subset"] == subset) & (measured["metric"] == metric) & measured["model"].isin(models)
     return measured[chosen].dropna(subset=["value"])
@@ -226,7 +228,7 @@ def _find_best_columns(
     *,
     bootstrap: Bootstrap,
 ) -> Mapping[str, list[Column]]:
-    """Return the columns in which a row is significantly better than every other one, by the row's name."""
+    """Return, by row name, the columns in which the row is significantly better than every other row."""
     runs = {
         name: [scores[scores["model"] == model].reset_index(drop=True) for model in models]
         for name, models in rows.items()
@@ -256,14 +258,14 @@ def _find_best_columns(
 
 
 def _count_instances(measured: pd.DataFrame, column: Column) -> set[int]:
-    """Return the numbers of instances that the measured figures of a column are of."""
+    """Return the numbers of instances behind a column's measured values."""
     subset, metric = column
     rows = measured[(measured["subset"] == subset) & (measured["metric"] == metric)]
     return {int(n) for n in rows.dropna(subset=["value"])["n"]}
 
 
 def _count_total_instances(measured: pd.DataFrame, column: Column) -> int:
-    """Return the most instances that a measured figure of a column is of, those without a score among them."""
+    """Return the largest number of instances behind a column's measured values, unscored ones included."""
     subset, metric = column
     rows = measured[(measured["subset"] == subset) & (measured["metric"] == metric)].dropna(subset=["value"])
     return int((rows["n"] + rows["unscored"]).max()) if len(rows) else 0
@@ -275,9 +277,10 @@ def _build_count_line(
     totals: Mapping[Column, int],
     sizes: Mapping[tuple[str, str], int],
 ) -> TableLine:
-    """Return the row of what was measured: the instances of each column, and of how many.
+    """Return the row of counts: the measured instances of each column, and their total.
 
-    That is the size of the release where it is known, else of what was to be scored, if some of it has no score.
+    The total is the size of the release if it is known, else the number of instances to score if some have no
+    score.
     """
     cells = []
     for column, ns in counts.items():
@@ -290,7 +293,7 @@ def _build_count_line(
 def _build_chance_line(
     scores: pd.DataFrame, benchmark: Benchmark, columns: Sequence[Column], digits: int
 ) -> list[TableLine]:
-    """Return the row of a model that guesses, if it is known for any column."""
+    """Return the row of a guessing model, if chance is known for any column."""
     values: dict[Column, float] = {c: METRICS[c[1]].chance for c in columns if c[1] in METRICS}
     recalls = [name for name in benchmark.metrics if name in RECALLS]
     if recalls and len(scores):
@@ -316,13 +319,13 @@ def _select_published(name: str, columns: Sequence[Column]) -> pd.DataFrame:
 
 
 def _list_score_types(scores: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
-    """Return the rules by which models were scored, as far as they are known; who answers in words has no scores."""
+    """Return the models' known score types; models that answer in words have none."""
     in_words = measured["metric"].str.startswith("choice_").any()
     return [*scores["score_type"].dropna().unique(), *(["choice"] if in_words else [])]
 
 
 def _build_published_lines(known: pd.DataFrame, columns: Sequence[Column]) -> list[TableLine]:
-    """Return a row per model, paper and score."""
+    """Return a row for each model, paper and score type."""
     lines = []
     for (model, paper, score), rows in known.groupby(["model", "paper", "score"], sort=False):
         cells = {(row.subset, row.metric): row.value for row in rows.itertuples()}
@@ -347,13 +350,13 @@ def _list_notes(
     if intervals:
         notes.append("In brackets: 95 % intervals, clustered on the image.")
     if len(known):
-        notes.append("Rows with a source are as printed there, not measured here.")
+        notes.append("Rows with a source are copied from there and were not measured here.")
     if len(left_out):
         names = ", ".join(sorted(left_out["score"].unique()))
-        notes.append(f"Left out are published rows by scores that no measured model has: {names}.")
+        notes.append(f"Omitted: published rows with score types that no measured model has: {names}.")
     if partial:
         subsets = ", ".join(dict.fromkeys(partial))
-        notes.append(f"Left out are published figures of what was not measured whole: {subsets}.")
+        notes.append(f"Omitted: published figures of sets that were not measured completely: {subsets}.")
     for (paper, note), group in known[known["note"] != ""].groupby(["paper", "note"], sort=False):
         locations = [*dict.fromkeys(group["table"]), *dict.fromkeys(group["subset"])]
         notes.append(f"{paper}, {', '.join(locations)}: {note}.")

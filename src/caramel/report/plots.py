@@ -1,4 +1,4 @@
-"""Figures: matplotlib without a display, drawn once for light and once for dark pages."""
+"""Draw figures with matplotlib without a display, once for light and once for dark pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Theme:
     series: tuple[str, ...]
 
 
-# The series' hues stay apart for colour-blind readers (after P. Tol's "bright" and "vibrant").
+# Hues that colour-blind readers can distinguish (after P. Tol's "bright" and "vibrant").
 LIGHT = Theme(
     "#ffffff", "#24292f", "#d5d9de", ("#6b7280", "#3568a8", "#d9622b", "#1d8a5f", "#a03d85", "#b8901c")
 )
@@ -39,7 +39,7 @@ DARK = Theme(
 
 
 def render_figure(draw: Callable[[Theme], Figure]) -> ThemedFigure:
-    """Return a figure in both themes, as PNG files whose bytes depend on nothing else."""
+    """Return a figure in both themes, as reproducible PNG files."""
     light = _render_png(draw, LIGHT)
     pixels = int.from_bytes(light[16:20])  # width in the header of a PNG file
     return ThemedFigure(light, _render_png(draw, DARK), width=pixels * 96 // DPI)
@@ -63,7 +63,7 @@ def _render_png(draw: Callable[[Theme], Figure], theme: Theme) -> bytes:
         "grid.color": theme.faint,
         "legend.frameon": False,
         "font.size": 9,
-        "text.parse_math": False,  # a name from data may have dollar signs
+        "text.parse_math": False,  # names in the data may have dollar signs
     }
     with mpl.rc_context(style):
         stream = io.BytesIO()
@@ -166,7 +166,7 @@ def plot_learning_curves(curves: pd.DataFrame, groups: Sequence[str]) -> ThemedF
     """Return learning curves, one panel per metric; runs of one group share a colour.
 
     Args:
-        curves: columns model, step, metric, value, group, and kept: a dot is drawn there.
+        curves: columns model, step, metric, value, group, and kept, which marks the step with a dot.
         groups: the groups, in the order of their colours.
     """
     metrics = list(dict.fromkeys(curves["metric"]))

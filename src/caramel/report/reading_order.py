@@ -1,4 +1,4 @@
-"""The sections of the report in reading order: first what a newcomer wants to see, then what is looked up."""
+"""List the sections of the report in reading order: first the results for newcomers, then reference tables."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def list_sections(
     changed: Sequence[Block],
     versions: Mapping[str, str],
 ) -> list[tuple[str, str, str, Make]]:
-    """Return (id, title, lead, function that makes the blocks) of every section, in reading order.
+    """Return (id, title, lead, function that builds the blocks) of every section, in reading order.
 
     Args:
         data, examples, exempt, primary_comparison, registration, versions: as in ``page.build_report``.
         statistics: of the texts.
-        changed: blocks of what changed since the last report.
+        changed: blocks on the changes since the last report.
     """
     d, i, m = data_sections, image_sections, model_sections
     return [
@@ -64,7 +64,7 @@ def list_sections(
         (
             "claim",
             "The claim",
-            "The comparison of report.primary_comparison; all others are explorations.",
+            "The comparison in report.primary_comparison; all others are exploratory.",
             partial(claim_sections.build_claim_section, data, primary_comparison, registration),
         ),
         (
@@ -76,25 +76,25 @@ def list_sections(
         (
             "probes",
             "Positions",
-            "Do the vectors say where objects are?",
+            "Do the vectors encode where objects are?",
             partial(bounds_sections.build_probes_section, data),
         ),
         ("models", "Models", "The base and its fine-tuned variants.", partial(m.build_models_section, data)),
         (
             "differences",
             "Differences",
-            "Which training data makes a difference, on the same instances.",
+            "Effect of the training data, on the same instances.",
             partial(claim_sections.build_differences_section, data, primary_comparison),
         ),
         (
             "retained",
             "Gain and loss",
-            "What fine-tuning lost of the base, beside what it gained.",
+            "What fine-tuning gained and lost against the base.",
             partial(retained_sections.build_retained_section, data),
         ),
         ("subtypes", "By subtype", "Where models differ.", partial(m.build_subtypes_section, data)),
         ("changes", "What changed", "Key figures against the last report.", lambda: changed),
-        ("counts", "Data", "What each stage handed on.", partial(d.build_counts_section, data)),
+        ("counts", "Data", "Output rows of each stage.", partial(d.build_counts_section, data)),
         (
             "statistics",
             "Statistics",
@@ -105,25 +105,25 @@ def list_sections(
         (
             "language-model",
             "Language model",
-            "How often the model that wrote the captions erred, and which check noticed.",
+            "Error rates of the model that wrote the captions, and which check noticed.",
             partial(noise_section.build_noise_section, data),
         ),
         (
             "failures",
             "Failures",
-            "Why texts of the language model failed, drafts and texts that never passed.",
+            "Why the language model's drafts failed, and texts that never passed.",
             partial(noise_section.build_failure_section, data),
         ),
         (
             "blind",
             "Text bias",
-            "Can the hard negatives be told apart without looking at the image?",
+            "Can an attacker find the hard negatives without the image?",
             partial(d.build_blind_section, data, exempt),
         ),
         (
             "gate-captions",
             "Gate on captions",
-            "Rules that every caption keeps before anything is trained on it.",
+            "Rules that every caption must pass before training.",
             partial(d.build_gates_section, data, "validate_captions"),
         ),
         (
@@ -132,7 +132,12 @@ def list_sections(
             "Images and captions of the source, test split.",
             partial(i.build_scenes_sheet, data, examples),
         ),
-        ("settings", "Generator settings", "Tried before drawing.", partial(i.build_settings_section, data)),
+        (
+            "settings",
+            "Generator settings",
+            "Settings tried before generation.",
+            partial(i.build_settings_section, data),
+        ),
         (
             "yield",
             "Yield and judges",
@@ -142,7 +147,7 @@ def list_sections(
         (
             "candidates",
             "Candidates",
-            "Pictures drawn for negative captions.",
+            "Images generated for negative captions.",
             partial(i.build_candidates_sheet, data, examples),
         ),
         (
@@ -153,20 +158,20 @@ def list_sections(
         ),
         (
             "picture-bias",
-            "Picture bias",
-            "Can the negative be told by the two pictures of an instance, without a caption?",
+            "Image bias",
+            "Can an attacker find the negative from the two images of an instance, without a caption?",
             partial(attacker_sections.build_image_attack_section, data),
         ),
         (
             "detectors",
             "Detectors",
-            "How much of a score could be had by telling what is synthetic?",
+            "How much of a score could a detector of synthetic items reach?",
             partial(detector_sections.build_detectors_section, data),
         ),
         (
             "gate-benchmark",
             "Gate on the benchmark",
-            "Rules that the benchmark keeps before any model is scored on it.",
+            "Rules that the benchmark must pass before any model is scored.",
             partial(d.build_gates_section, data, "validate_benchmark"),
         ),
         *(
@@ -186,9 +191,7 @@ def list_sections(
         (
             "versions",
             "Data versions",
-            format_markup(
-                "What DVC recorded for each output that this page was made from, in <code>dvc.lock</code>."
-            ),
+            format_markup("DVC's records in <code>dvc.lock</code> for the outputs behind this page."),
             partial(d.build_versions_section, versions),
         ),
     ]

@@ -1,4 +1,4 @@
-"""The one builder of pages: of a run, an audit, a study, and of how two versions differ."""
+"""Render all pages: of a run, an audit, a study, and a comparison of two versions."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from caramel.errors import escape_unprintable
 from caramel.report.blocks import Section, encode_data_uri
 
-LONGEST = 2000  # characters of one text on a page or in the tables beside it; what data may hold has no bound
+LONGEST = 2000  # characters of one text on a page or in the tables beside it; texts in data are unbounded
 
 
 def render_page(
     title: str, heading: str, lead: str, sections: Sequence[Section], cards: Sequence[tuple[str, str]] = ()
 ) -> str:
-    """Return the HTML page, which stands alone: a head, the navigation, the sections one after the other.
+    """Return a self-contained HTML page: a head, the navigation, and the sections in order.
 
     Args:
-        title: what a browser's tab shows.
+        title: text of the browser's tab.
         heading, lead: text at the top of the page; the lead may come from ``format_markup``.
         sections: in reading order.
         cards: headline figures, (value, label).
@@ -33,8 +33,10 @@ def render_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["data_uri"] = lambda image: Markup(encode_data_uri(image))  # whole: no text of data
-    # Long names may wrap after an underscore, and nowhere else.
+    environment.filters["data_uri"] = lambda image: Markup(
+        encode_data_uri(image)
+    )  # not shortened: it holds no text from data
+    # Long names may wrap only after an underscore.
     environment.filters["breakable"] = lambda text: Markup(
         str(escape(_format_value(text))).replace("_", "_<wbr>")
     )
@@ -43,28 +45,31 @@ def render_page(
 
 
 def format_markup(markup: str, *values: str) -> str:
-    """Return trusted markup, with values of data in place of its ``{}``: escaped, and of bounded length."""
+    """Return trusted markup with its ``{}`` replaced by escaped values of bounded length."""
     from markupsafe import Markup
 
     return Markup(markup).format(*map(_format_value, values))
 
 
 def _format_value(value: Any) -> Any:
-    """Return what is written of a value of a template: of a text at most ``LONGEST`` characters, markup as it is.
+    """Return a template value as it is written: at most ``LONGEST`` characters of a text, and markup unchanged.
 
-    Control characters are escapes: they would turn the direction of what follows, or be no HTML.
+    Control characters are escaped, because they could reverse the text direction or be invalid HTML.
     """
     return escape_unprintable(shorten_value(value)) if type(value) is str else value
 
 
 def shorten_value(value: Any) -> Any:
-    """Return a text with at most ``LONGEST`` of its characters, and how many more there are; other values as they are."""
+    """Return at most ``LONGEST`` characters of a text with the number of omitted ones.
+
+    Return other values unchanged.
+    """
     rest = len(value) - LONGEST if isinstance(value, str) else 0
     return value if rest <= 0 else f"{value[:LONGEST]}… ({rest:,} more characters)"
 
 
 def shorten_names(numbers: Mapping[str, float]) -> dict[str, float]:
-    """Return the numbers under shortened names; where one is taken, the next ends in `` (2)``, and so on."""
+    """Return the numbers under shortened names; a duplicate name gets the suffix `` (2)``, and so on."""
     shortened: dict[str, float] = {}
     for name, number in numbers.items():
         short = unique = shorten_value(name)

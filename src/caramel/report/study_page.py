@@ -1,4 +1,4 @@
-"""A study as one HTML page that stands alone."""
+"""Render a study as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from caramel.report.sections.study_sections import Row
 
 
 def build_study_sections(study: Row) -> list[Section]:
-    """Return what is told of ``study.json``, in the order of the page."""
+    """Return the sections on ``study.json``, in the order of the page."""
     return [
         Section("claim", "The claim", study["registration"]["reason"], parts.build_claim_section(study)),
         Section(
             "components",
-            "Where the spread comes from",
-            "Variance components of one run.",
+            "Variance components",
+            "Where the spread of one run comes from.",
             parts.build_components_section(study),
         ),
-        Section(
-            "power", "Power", "What a study of another size would see.", parts.build_power_section(study)
-        ),
+        Section("power", "Power", "Power of studies of other sizes.", parts.build_power_section(study)),
         Section(
             "models",
             "Models",
@@ -38,7 +36,7 @@ def build_study_sections(study: Row) -> list[Section]:
 
 
 def render_study_page(study: Row) -> str:
-    """Return the page of what ``study.json`` holds."""
+    """Return the page of the content of ``study.json``."""
     contrast, cells = study["contrast"], len(study["contrast"]["cells"])
     power = format_percent(contrast["power"]["power"], 0)
     return render_page(
@@ -48,7 +46,7 @@ def render_study_page(study: Row) -> str:
             "Study of profile <b>{}</b> at commit <code>{}</code>: {}",
             study["profile"],
             study["commit"],
-            f"{cells} cells in {len(study['draws'])} draws of the scenes, {study['seeds']} seeds of fine-tuning in each.",
+            f"{cells} cells in {len(study['draws'])} draws of the scenes, {study['seeds']} fine-tuning seeds in each.",
         ),
         sections=build_study_sections(study),
         cards=[

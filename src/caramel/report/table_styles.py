@@ -1,4 +1,4 @@
-"""A table of results as Markdown, LaTeX or CSV."""
+"""Render a table of results as Markdown, LaTeX or CSV."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TableCell:
 
 @dataclass(frozen=True)
 class TableLine:
-    """A row: its name, its cells and where they come from (empty: measured)."""
+    """A row: its name, its cells and their source (empty: measured here)."""
 
     name: str
     cells: tuple[TableCell, ...]
@@ -34,7 +34,7 @@ class TableLine:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: (subset, metric) of each column, parts of rows between which a rule stands, and notes."""
+    """A table: (subset, metric) of each column, groups of rows separated by rules, and notes."""
 
     columns: tuple[tuple[str, str], ...]
     parts: tuple[tuple[TableLine, ...], ...]
@@ -42,7 +42,7 @@ class Grid:
 
     @property
     def titles(self) -> list[str]:
-        """One title per column, without what all columns share."""
+        """Return one title per column, without the part that all columns share."""
         subsets, metrics = ({column[i] for column in self.columns} for i in (0, 1))
         if len(subsets) == 1:
             return [metric if subset == "all" else f"{subset} {metric}" for subset, metric in self.columns]
@@ -50,17 +50,17 @@ class Grid:
 
     @property
     def has_source(self) -> bool:
-        """Whether any row has a source."""
+        """Return whether any row has a source."""
         return any(line.source for part in self.parts for line in part)
 
     @property
     def head(self) -> list[str]:
-        """The titles of all columns."""
+        """Return the titles of all columns."""
         return ["Model", *self.titles, *(["Source"] if self.has_source else [])]
 
 
 def render_table(grid: Grid, style: Style) -> str:
-    """Return the table in a style, without a line break at its end."""
+    """Return the table in a style, without a final line break."""
     styles: Mapping[Style, Callable[[Grid], str]] = {
         "markdown": _render_markdown,
         "latex": _render_latex,
@@ -93,7 +93,7 @@ def _render_markdown(grid: Grid) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    """Return the text with every sign that Markdown would take for its own escaped."""
+    """Return the text with every special character of Markdown escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", " ".join(text.split()))
 
 
@@ -122,7 +122,7 @@ def _render_latex(grid: Grid) -> str:
 
 
 def _render_latex_head(grid: Grid) -> list[str]:
-    """Return the lines of the head: subsets over metrics, if there are several of both."""
+    """Return the lines of the head: subsets above metrics, if there are several of both."""
     subsets = [(subset, len(list(group))) for subset, group in groupby(subset for subset, _ in grid.columns)]
     if len(subsets) == 1 or all(size == 1 for _, size in subsets):
         return [" & ".join(_escape_latex(title) for title in grid.head) + " \\\\"]
@@ -156,8 +156,8 @@ _LATEX = {
     "<": "\\textless{}",
     ">": "\\textgreater{}",
     "|": "\\textbar{}",
-    '"': "''",  # \\textquotedbl is not in every font
-    "[": "{[}",  # after \\ it would be taken for a length
+    '"': "''",  # \\textquotedbl is missing in some fonts
+    "[": "{[}",  # after \\ LaTeX would take it for a length
     "]": "{]}",
     "±": "$\\pm$",
     "×": "$\\times$",
@@ -168,5 +168,5 @@ _LATEX = {
 
 
 def _escape_latex(text: str) -> str:
-    """Return the text with every sign that LaTeX would take for its own escaped."""
+    """Return the text with every special character of LaTeX escaped."""
     return "".join(_LATEX.get(sign, sign) for sign in " ".join(text.split()))

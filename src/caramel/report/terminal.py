@@ -1,4 +1,4 @@
-"""Tables for the terminal: metrics and comparisons, and how any is aligned."""
+"""Format tables for the terminal: metrics, comparisons, and aligned columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDEST = 40  # characters of a name
 def format_metrics(metrics: pd.DataFrame) -> str:
     """Return table ``metrics`` by model and benchmark: subsets down, metrics across, in per cent.
 
-    A cell is the value with its 95 % interval; a dash where nothing was scored.
+    A cell is the value with its 95 % interval; a dash if nothing was scored.
     """
     parts = []
     for (model, benchmark), rows in metrics.groupby(["model", "benchmark"], sort=False):
@@ -33,7 +33,7 @@ def format_metrics(metrics: pd.DataFrame) -> str:
     notes = [
         "In per cent; 95 % intervals clustered on the image; ties count as misses.",
         *(
-            ["Unscored: instances without a score, which count in no figure."]
+            ["Unscored: instances without a score, which are excluded from all figures."]
             if metrics["unscored"].any()
             else []
         ),
@@ -43,7 +43,7 @@ def format_metrics(metrics: pd.DataFrame) -> str:
 
 
 def format_comparison(rows: pd.DataFrame, a: str, b: str) -> str:
-    """Return what ``comparison.compare`` gives, one line per benchmark, subset and metric."""
+    """Return the result of ``comparison.compare``, one line per benchmark, subset and metric."""
     head = [
         "benchmark",
         "subset",
@@ -75,8 +75,8 @@ def format_comparison(rows: pd.DataFrame, a: str, b: str) -> str:
     notes = [
         f"A: {a}",
         f"B: {b}",
-        "In per cent. *: significant at 5 % after Holm's correction. Detectable: the smallest difference that",
-        "these instances would have shown in four of five samples.",
+        "In per cent. *: significant at 5 % after Holm correction. Detectable: the smallest difference that",
+        "these instances would detect in four of five samples.",
         *format_partial_subsets(find_partial_subsets(rows)),
         *(f"Note: {note}" for note in rows.attrs.get("notes", [])),
     ]
@@ -92,7 +92,7 @@ def _format_cell(row: pd.Series) -> str:
 
 
 def _format_number(value: float, form: str) -> str:
-    """Return a number, a dash for NaN."""
+    """Return a number, or a dash for NaN."""
     return "–" if math.isnan(value) else format(value, form)
 
 
@@ -102,7 +102,7 @@ def _format_range(values: list[int]) -> str:
 
 
 def align_columns(lines: Sequence[Sequence[str]]) -> str:
-    """Return the lines with columns aligned, the first to the left, the others to the right; long cells are cut."""
+    """Return the lines with aligned columns, the first left, the others right; long cells are cut."""
     cut = [[format_inline(cell) for cell in line] for line in lines]
     widths = [max(len(line[i]) for line in cut) for i in range(len(cut[0]))]
     return "\n".join(
@@ -115,6 +115,6 @@ def align_columns(lines: Sequence[Sequence[str]]) -> str:
 
 
 def format_inline(cell: str) -> str:
-    """Return a text, which may be a user's, as it can stand in a line: without signs that steer, and cut."""
+    """Return a text, possibly a user's, for one line: without control characters, and cut."""
     text = escape_unprintable(cell).replace("\n", "\\n")
     return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"

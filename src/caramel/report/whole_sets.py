@@ -1,4 +1,4 @@
-"""Whether figures are of a whole benchmark: published ones are, and stand only beside such."""
+"""Check whether figures cover a whole benchmark, because published figures do and can only be compared with such."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from importlib.resources import files
 import pandas as pd
 
 SIZE_COLUMNS = ("benchmark", "subset", "n", "source")
-Part = tuple[str, str, int, int]  # benchmark, subset, instances that were scored, instances of the release
-LISTED = 3  # subsets that a line names
+Part = tuple[str, str, int, int]  # benchmark, subset, scored instances, instances of the release
+LISTED = 3  # subsets listed in a line
 
 
 def read_published_sizes() -> Mapping[tuple[str, str], int]:
-    """Return the instances of each (benchmark, subset) that figures were published of, as far as they are released."""
+    """Return the number of instances of each (benchmark, subset) with published figures, if they are released."""
     path = files("caramel.report") / "published_sizes.csv"
     with path.open("r", encoding="utf-8") as file:
         rows = pd.read_csv(file)
@@ -21,7 +21,7 @@ def read_published_sizes() -> Mapping[tuple[str, str], int]:
 
 
 def find_partial_subsets(rows: pd.DataFrame) -> list[Part]:
-    """Return where the instances scored are not those of the release, in the order of the rows.
+    """Return the subsets whose scored instances are not those of the release, in the order of the rows.
 
     Args:
         rows: benchmark, subset and n of figures.
@@ -36,12 +36,12 @@ def find_partial_subsets(rows: pd.DataFrame) -> list[Part]:
 
 
 def format_partial_subsets(parts: Sequence[Part]) -> list[str]:
-    """Return a line for each benchmark of which a part was scored; nothing where all are whole."""
+    """Return a line for each benchmark that was scored in part; nothing if all are complete."""
     by_benchmark: dict[str, list[Part]] = {}
     for part in parts:
         by_benchmark.setdefault(part[0], []).append(part)
     return [
-        f"Not the released {benchmark}: {_list_sizes(of_it)}. Published figures are of the whole and cannot be "
+        f"Not the released {benchmark}: {_list_sizes(of_it)}. Published figures are of the whole set and cannot be "
         f"compared."
         for benchmark, of_it in by_benchmark.items()
     ]

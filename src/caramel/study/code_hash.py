@@ -1,4 +1,4 @@
-"""What a plan fixes beside its comparison: the sources and settings of the stages that a study runs, as one hash."""
+"""Hash the sources and settings of the stages that a study runs, so that a plan can fix them with its comparison."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from caramel.io.files import compute_file_hash
 from caramel.runtime.code_manifest import CODE, load_stages
 from caramel.study import workspace
 
-# Of the dependencies of a stage: its script, and the list of all sources that this reaches.
+# Dependencies of a stage: its script, and the list of all sources that the script reaches.
 SOURCES = ("pipelines/", f"{CODE}/")
 UNFIXED = {
     "run",
     "report",
     "study",
-}  # how it is run, and what is told of it; the draws are an entry of the plan
+}  # settings of execution and reporting; the plan lists the draws itself
 
 
 def hash_fixed(root: Path, config: Config) -> str:
     """Return the SHA-256 of names and hashes of all sources that a study's stages depend on, and of its settings.
 
-    Seeds are those of the profile, each of which a study moves on by the same step for each draw.
+    The settings hold the profile's seeds; a study adds the same increment to each of them for each draw.
 
     Raises:
         ConfigError: the graph is broken.

@@ -1,9 +1,10 @@
-"""How much of the spread of a figure each kind of luck gives: variance components by the method of moments.
+"""Estimate the variance components of a metric by the method of moments.
 
-The figure of a run is μ + an effect of its scenes + of its generator + of its base + … + of its fine-tuning, independent,
-each with a variance of its own. The uncorrected sums of squares over the levels of each factor are set equal to what they
-are expected to be (Henderson 1953, method I; Searle, Casella & McCulloch 1992, 5.3): unbiased for any layout, and the
-analysis of variance where the layout is balanced. An estimate may be negative: it is shown as zero, and said.
+Model: the metric of a run is μ + independent effects of its scenes, generator, base, … and fine-tuning, each
+with a variance of its own. The uncorrected sums of squares over the levels of each factor are equated to
+their expectations (Henderson 1953, method I; Searle, Casella & McCulloch 1992, 5.3). The estimates are
+unbiased for any layout. For a balanced layout they are those of the analysis of variance. A negative estimate
+is shown as zero and marked.
 """
 
 from __future__ import annotations
@@ -19,35 +20,35 @@ from caramel.utils.arrays import Floats, Ints
 from caramel.utils.stats import LEVEL
 
 SIMULATIONS, HALVINGS = 2000, 40
-INSTANCES = "instances"  # the part of the scenes' component that more test instances make smaller
+INSTANCES = "instances"  # the part of the scenes' component that shrinks with more test instances
 Factors = Mapping[str, Ints]
 
 
 class Component(NamedTuple):
-    """Variance of one kind of luck in a figure of one run, with what an interval says about it."""
+    """Variance component of the metric of one run, with its interval."""
 
     name: str
-    variance: float  # of the figure (a fraction), not below 0
-    share: float  # of the sum of all components, in [0, 1]; NaN where that is 0
-    low: float  # 95 % interval of the variance; NaN of the instances and of the scenes
+    variance: float  # of the metric (a fraction), at least 0
+    share: float  # of the sum of all components, in [0, 1]; NaN if that sum is 0
+    low: float  # 95 % interval of the variance; NaN for the instances and the scenes
     high: float
-    moment: float  # the estimate as it came, perhaps below 0
+    moment: float  # the raw estimate, possibly below 0
 
     @property
     def truncated(self) -> bool:
-        """Whether the estimate came out negative."""
+        """Return whether the raw estimate is negative."""
         return self.moment < 0
 
 
 def assign_levels(runs: Sequence[tuple[Cell, int]]) -> dict[str, Ints]:
-    """Return the level of each run in each factor, (n,) each, coarse to fine.
+    """Return the level of each run in each factor, (n,) each, from coarse to fine.
 
     Args:
-        runs: cell and seed of fine-tuning of each run.
+        runs: cell and fine-tuning seed of each run.
 
-    Factors that the layout cannot tell apart (one generator per draw: it changes with the scenes) are one, named
-    "a + b". The interaction of generator and base is a factor where some draw crosses several of both; elsewhere it
-    counts with these.
+    Factors that the layout cannot separate become one factor named "a + b". Example: with one generator per
+    draw, the generator changes with the scenes. The interaction of generator and base is a factor if a draw
+    crosses several of both. Otherwise it is part of these.
     """
     names: dict[str, list[tuple[int, ...]]] = {
         "scenes": [(cell.scenes,) for cell, _ in runs],
@@ -65,7 +66,7 @@ def assign_levels(runs: Sequence[tuple[Cell, int]]) -> dict[str, Ints]:
 
 
 def quadratic_forms(levels: Factors) -> Floats:
-    """Return the matrices Q with y'Q y the estimate of each component, (k, n, n)."""
+    """Return the matrices Q for which y'Q y estimates each component, (k, n, n)."""
     incidence = [_build_incidence(codes) for codes in levels.values()]
     n = len(incidence[0])
     sums = np.stack([z / z.sum(axis=0) @ z.T for z in incidence]) - 1 / n
@@ -75,7 +76,7 @@ def quadratic_forms(levels: Factors) -> Floats:
 
 
 def estimate_variances(values: Floats, levels: Factors) -> Floats:
-    """Return the estimate of each component, perhaps negative: (n,) -> (k,)."""
+    """Return the raw estimate of each component, possibly negative: (n,) -> (k,)."""
     estimates: Floats = np.einsum("i,kij,j->k", values, quadratic_forms(levels), values)
     return estimates
 
@@ -83,19 +84,21 @@ def estimate_variances(values: Floats, levels: Factors) -> Floats:
 def estimate_components(
     values: Floats, levels: Factors, *, of_instances: float, seed: int
 ) -> list[Component]:
-    """Return the components of a figure, that of the choice of test instances first.
+    """Return the components of a metric, the component of the test instances first.
 
     Args:
-        values: the figure of each run, (n,).
-        levels: of ``factors``.
-        of_instances: variance of the figure by the choice of instances, of ``instances_variance``. It is a part
-            of what differs between draws of the scenes, and is taken off there.
-        seed: of the simulations behind the intervals.
+        values: the metric of each run, (n,).
+        levels: from ``assign_levels``.
+        of_instances: variance of the metric from the choice of instances, from ``compute_instance_variance``.
+            It is part of the difference between draws of the scenes and is subtracted there.
+        seed: of the simulations for the intervals.
 
-    The interval holds the variances with which an estimate as low, or as high, as the one found comes in more than 2.5 % of
-    simulated studies with normal effects, the other components being as estimated. With two or three levels it is wide,
-    and that is what such an estimate is worth. The scenes have none: it would take the other components and that of the instances
-    for known, of draws of which there are a handful, and hold the truth less often than it says.
+    The interval holds the variances for which more than 2.5 % of simulated studies give an estimate at least
+    as low, and more than 2.5 % one at least as high, as the observed one. The simulations use normal effects
+    and the estimates of the other components. With two or three levels the interval is wide, which reflects
+    how little such an estimate is worth. The scenes have no interval: it would treat the other components and
+    the component of the instances, estimated from a handful of draws, as known, and would cover the truth
+    less often than claimed.
     """
     estimates = estimate_variances(values, levels)
     low, high = _compute_intervals(estimates, levels, seed)
@@ -117,22 +120,23 @@ def estimate_components(
 
 
 def compute_instance_variance(runs: Sequence[tuple[Cell, pd.Series]]) -> tuple[float, float]:
-    """Return (variance of a figure of one run by the choice of test instances, their mean number).
+    """Return (variance of one run's metric from the choice of test instances, their mean number).
 
-    Only what runs of the same scenes have in common counts: the mean covariance, over images, of the means of two runs
-    of different cells, or seeds where a draw has one cell. Where these have not all instances in common (each generator
-    fills some alone), it is smaller by that much: so much of it is in the spread of the scenes, from which it is taken off.
-    What is a run's own is in the components of its models. Not below 0.
+    Only the part that runs of the same scenes share counts: the mean covariance, over images, of the means of
+    two runs of different cells, or of different seeds if a draw has one cell. Runs may share only some
+    instances, because each generator fills some cells alone. The covariance is then smaller by that much,
+    which is also the part that is in the spread of the scenes, from which it is subtracted. A run's own part
+    belongs to the components of its models. The result is at least 0.
 
     Args:
-        runs: cell of each run, and its hits by instance: of the two models compared, their difference. The index
-            is (image_id, instance_id).
+        runs: cell of each run, and its hits by instance, or the difference of the hits of two compared
+            models. The index is (image_id, instance_id).
     """
     variances, sizes = [], []
     for draw in sorted({cell.scenes for cell, _ in runs}):
         those = [(cell, hits.dropna()) for cell, hits in runs if cell.scenes == draw]
         names = pd.concat([hits.index.to_frame(index=False) for _, hits in those])
-        # An instance's picture may be called differently where another generator drew it.
+        # Another generator may give an instance's image another id.
         image_of = names.drop_duplicates("instance_id").set_index("instance_id")["image_id"]
         table = pd.concat([hits.droplevel("image_id") for _, hits in those], axis=1)
         centred = ((table - table.mean()) / table.count()).fillna(0.0)
@@ -153,7 +157,7 @@ def _build_incidence(codes: Ints) -> Floats:
 
 
 def _compute_intervals(estimates: Floats, levels: Factors, seed: int) -> tuple[Floats, Floats]:
-    """Return the ends of the interval of each component, found by halving; NaN of the first. (k,), (k,)."""
+    """Return both ends of each component's interval by bisection; NaN for the first. (k,), (k,)."""
     rng = np.random.default_rng(seed)
     effects = np.stack(
         [rng.standard_normal((SIMULATIONS, codes.max() + 1))[:, codes] for codes in levels.values()]
@@ -164,7 +168,7 @@ def _compute_intervals(estimates: Floats, levels: Factors, seed: int) -> tuple[F
     low[0] = high[0] = np.nan
 
     def compute_lower_tail(which: int, variance: float) -> float:
-        """Return how often an estimate is no larger than the one found if a component had this variance."""
+        """Return the share of simulated estimates at most as large as the observed one, if a component had this variance."""
         sizes = np.sqrt(np.where(np.arange(len(clipped)) == which, variance, clipped))
         values = np.tensordot(sizes, effects, axes=1)
         return float((((values @ forms[which]) * values).sum(axis=1) <= estimates[which]).mean())

@@ -1,7 +1,7 @@
-"""How likely a study of some size shows an effect: the t test of the mean over draws of the scenes.
+"""Compute the power of a study: the t test of the mean over draws of the scenes.
 
-Draws of the scenes are independent of each other, all else is within them. So the mean over draws has a t interval with
-draws − 1 degrees of freedom, whatever the components are; how long it is to be expected follows from them.
+Draws of the scenes are independent, and everything else is nested within them. So the mean over draws has a t
+interval with draws − 1 degrees of freedom for any components. Its expected length follows from the components.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from caramel.utils.stats import LEVEL
 
 POWER = 0.8
 QUANTILES = 2000
-MOST = 1000  # levels of a kind up to which a number is looked for
+MOST = 1000  # largest number of levels that is searched
 FACTOR_NAMES = (INSTANCES, "scenes", "generator", "base", "fine-tuning")
 
 
 class Design(NamedTuple):
-    """The size of a study: generators and bases of each draw of the scenes, seeds of fine-tuning, test instances."""
+    """Size of a study: generators and bases of each draw of the scenes, fine-tuning seeds, test instances."""
 
     draws: tuple[tuple[int, int], ...]
     seeds: int
@@ -35,10 +35,10 @@ def variance_of_mean(components: Sequence[Component], design: Design, *, instanc
     """Return the variance of the mean over the draws of the scenes.
 
     Args:
-        components: components of a figure of one run; of factors that the layout could not tell apart, "a + b" counts
-            as a, the coarsest: more of b may then help more than is said.
-        design: of the study that is thought of.
-        instances: test instances of the study that the components are of.
+        components: components of one run's metric. A joint component "a + b" counts as a, the coarsest
+            factor, so that more levels of b may help more than computed.
+        design: of the planned study.
+        instances: number of test instances in the study that gave the components.
     """
     per_draw = np.array([_count_levels(generators, bases, design) for generators, bases in design.draws])
     weights = dict(zip((*FACTOR_NAMES, "generator × base"), (1 / per_draw).mean(axis=0), strict=True))
@@ -48,15 +48,15 @@ def variance_of_mean(components: Sequence[Component], design: Design, *, instanc
 
 
 def _count_levels(generators: int, bases: int, design: Design) -> tuple[int, ...]:
-    """Return how many levels of each kind the mean of one draw is over, in the order of ``KINDS``; the interaction last."""
+    """Return the number of levels of each kind in the mean of one draw, in the order of ``KINDS``, the interaction last."""
     return 1, 1, generators, bases, generators * bases * design.seeds, generators * bases
 
 
 def compute_power(variance: float, draws: int, effect: float) -> float:
-    """Return the chance that the two-sided t test over draws at 5 % finds an effect, in [0, 1].
+    """Return the power of the two-sided t test over draws at 5 %, in [0, 1].
 
-    It is the mean of the normal tails over the quantiles of the standard error that is found, which, unlike the library's
-    noncentral t, can be computed however far out the effect is.
+    It averages normal tails over the quantiles of the estimated standard error. Unlike the library's
+    noncentral t, this can be computed for arbitrarily large effects.
     """
     from scipy.stats import chi2, norm, t
 
@@ -69,7 +69,7 @@ def compute_power(variance: float, draws: int, effect: float) -> float:
 
 
 def compute_detectable_effect(variance: float, draws: int) -> float:
-    """Return the smallest effect that is found with a chance of 80 %."""
+    """Return the smallest effect with a power of 80 %."""
     low, high = 0.0, 100 * float(max(variance, 1e-12) ** 0.5)
     for _ in range(60):
         middle: float = (low + high) / 2
@@ -80,15 +80,15 @@ def compute_detectable_effect(variance: float, draws: int) -> float:
 def compute_required_sizes(
     components: Sequence[Component], design: Design, *, instances: float, effect: float
 ) -> Mapping[str, int | None]:
-    """Return how many of each kind find an effect with a chance of 80 %, all others being as in the design.
+    """Return the number of each kind that gives a power of 80 %, with all others as in the design.
 
-    Instances are in all, draws of the scenes in all, generators and bases per draw, seeds per generator and base. None: not
-    with ``MOST`` of them (of instances, not with ``MOST`` times as many). ``scenes, one of each``: draws of the scenes,
-    each with one generator, one base and one seed.
+    Instances and draws of the scenes are totals. Generators and bases are per draw, seeds per generator and
+    base. None means that ``MOST`` are not enough (for instances: ``MOST`` times as many). ``scenes, one of
+    each`` is the number of draws of the scenes with one generator, one base and one seed each.
     """
 
     def find_least(numbers: Sequence[int], sized: Callable[[int], Design]) -> int | None:
-        """Return the first number of a rising sequence that is enough."""
+        """Return the first number of an increasing sequence that is enough."""
 
         def has_power(number: int) -> bool:
             size = sized(number)

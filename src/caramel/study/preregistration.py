@@ -1,9 +1,14 @@
-"""A plan: which comparison is confirmatory, fixed in a file with a time before the runs that test it.
+"""Check a result against a plan: a file that fixes the confirmatory comparison before the runs that test it.
 
-A comparison is confirmatory if a plan names it, the run began after the plan's time, the run's scenes are those that the
-plan names and none whose figures were known by then, and its code and settings are the plan's. Anything else is
-exploratory, however it is called (Nosek et al. 2018, The preregistration revolution). The file's SHA-256 is shown beside
-the result.
+A comparison is confirmatory if all of these hold:
+
+- a plan names it;
+- the run began after the plan's time;
+- the run's scenes are those in the plan, and none had known metrics by then;
+- its code and settings are the plan's.
+
+Everything else is exploratory, whatever it is called (Nosek et al. 2018, The preregistration revolution). The
+file's SHA-256 is shown beside the result.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ CURE = "Set report.plan to the file of a plan, or to null."
 
 
 def _parse_time(value: Any) -> Any:
-    """Return a time (UTC) of text as in "2026-11-22 14:30", or "2026-11-22" for the end of that day."""
+    """Return the time (UTC) of "2026-11-22 14:30", or the end of the day of "2026-11-22"."""
     if not isinstance(value, str):
         return value
     parsed = datetime.fromisoformat(value)
@@ -35,34 +40,35 @@ def _parse_time(value: Any) -> Any:
 
 
 class Plan(BaseModel):
-    """What the file of a plan holds."""
+    """The content of a plan's file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     date: Annotated[datetime, BeforeValidator(_parse_time)]
     comparison: PrimaryComparison
     rule: str
-    used_seeds: tuple[int, ...]  # ``scenes.seed`` of runs whose figures were known before the date
+    used_seeds: tuple[int, ...]  # ``scenes.seed`` of runs whose metrics were known before the date
     draws: Annotated[tuple[int, ...], Field(min_length=1)] | None = (
-        None  # of the runs that test it; None: any others
+        None  # scene seeds of the runs that test it; None: any others
     )
-    code: str | None = None  # ``fixed.hash_fixed`` of sources and settings that test it; None: any
+    code: str | None = None  # ``code_hash.hash_fixed`` of the sources and settings that test it; None: any
 
 
 class Registration(NamedTuple):
-    """Whether a result is confirmatory by a plan, and why, in a sentence."""
+    """Whether a result is confirmatory under a plan, with the reason in one sentence."""
 
     confirmatory: bool
     reason: str
 
 
 class RunFacts(NamedTuple):
-    """What was run for a comparison.
+    """Facts about the runs behind a comparison.
 
     Attributes:
-        seeds: ``scenes.seed`` of the run, or of each draw of a study: what else is drawn is within these scenes.
-        began: time (UTC) at which the run began; None: not known.
-        code: ``fixed.hash_fixed`` of its sources and settings; None: not known.
+        seeds: ``scenes.seed`` of the run, or of each draw of a study; all other draws are nested in these
+        scenes.
+        began: start time (UTC) of the run; None: unknown.
+        code: ``code_hash.hash_fixed`` of its sources and settings; None: unknown.
     """
 
     seeds: Sequence[int]
@@ -71,7 +77,7 @@ class RunFacts(NamedTuple):
 
 
 def read_plan(path: Path) -> Plan:
-    """Return a plan.
+    """Read a plan.
 
     Raises:
         ConfigError: the file is missing, is not plain YAML, or has wrong entries.
@@ -95,15 +101,15 @@ def hash_plan(path: Path) -> str:
 def check_registration(
     path: Path | None, primary_comparison: PrimaryComparison, ran: RunFacts
 ) -> Registration:
-    """Return whether a result of a contrast is confirmatory.
+    """Return whether the result of a comparison is confirmatory.
 
     Args:
         path: file of the plan; None: there is none.
         primary_comparison: the comparison.
-        ran: what was run.
+        ran: the runs behind it.
 
     Raises:
-        ConfigError: the file is no plan.
+        ConfigError: the file is not a plan.
     """
     if path is None:
         return Registration(False, "Exploratory: no plan (report.plan) names this comparison.")
@@ -120,7 +126,7 @@ def check_registration(
 
 
 def _find_breach(plan: Plan, label: str, primary_comparison: PrimaryComparison, ran: RunFacts) -> str:
-    """Return in which way a result is not as the plan says; empty: in none."""
+    """Return how a result departs from the plan; "" if it does not."""
     if plan.comparison != primary_comparison:
         return f"{label} names another comparison than report.primary_comparison."
     if shared := sorted({*ran.seeds} & {*plan.used_seeds}):
@@ -133,7 +139,7 @@ def _find_breach(plan: Plan, label: str, primary_comparison: PrimaryComparison, 
             f"{label} tests this comparison on other scenes (scenes.seed {', '.join(map(str, plan.draws))})."
         )
     if ran.began is None:
-        return f"nothing here says when the run began, so not whether {label} came first."
+        return f"the start time of the run is unknown, so whether {label} came first is unknown too."
     if ran.began <= plan.date:
         return f"the run began on {ran.began:%Y-%m-%d %H:%M} UTC, no later than the plan {label}."
     if plan.code is not None and ran.code != plan.code:

@@ -1,4 +1,4 @@
-"""Runs of two variants of one cell and seed, side by side."""
+"""Pair the runs of two variants by cell and seed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from caramel.study.cells import Cell
 
 
 def pair_runs(rows: pd.DataFrame, variant: str, against: str) -> pd.DataFrame:
-    """Return the rows of ``variant`` with ``value_against``: of the same scenes, generator, base, metric, subset and seed.
+    """Return the rows of ``variant`` with ``value_against`` of the same scenes, generator, base, metric, subset and seed.
 
-    The base has no seed of fine-tuning, and stands against all of its cell. NaN where the other was not measured.
+    The base has no fine-tuning seed and is paired with all seeds of its cell. NaN: the other was not measured.
 
     Args:
         rows: of table ``study``.

@@ -1,4 +1,4 @@
-"""A study: the graph with other seeds of everything, and what is left of its comparisons then."""
+"""Run a study: repeat the graph with other seeds, and summarise how its comparisons hold up."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from caramel.utils.stats import SeedSummary, holm_correction, summarise_seeds
 
 BENCHMARK = "instances"
 METRICS = ("accuracy", "i2t", "t2i", "group")
-SEED = 0  # of the simulations behind the intervals of the components
+SEED = 0  # of the simulations for the intervals of the components
 
 
 class CellResults(NamedTuple):
-    """What the cells gave."""
+    """Results of the cells."""
 
     runs: pd.DataFrame  # table ``study``
     hits: Mapping[
         str, Sequence[tuple[cells.Cell, pd.Series]]
-    ]  # of the contrast by subset, for ``instances_variance``
+    ]  # differences of the primary comparison by subset, for ``compute_instance_variance``
 
 
 class Comparison(NamedTuple):
@@ -60,7 +60,7 @@ class Comparison(NamedTuple):
     metric: str
     subset: str
     values: pd.Series  # the difference in each run, by (scenes, generator, base, finetune)
-    over_draws: SeedSummary  # of the means of the draws of the scenes
+    over_draws: SeedSummary  # summary of the means of the draws of the scenes
     p: float  # of the t test over draws
 
 
@@ -70,7 +70,7 @@ def plan_study(
     """Return the config of a study, and its cells with their seeds by dotted key.
 
     Raises:
-        ConfigError: the profile or a value is wrong, or it cannot be studied.
+        ConfigError: the profile or a value is wrong, or the profile cannot be studied.
     """
     _, config = read_profile(profile, sets, root)
     cells.check_config(config)
@@ -80,11 +80,11 @@ def plan_study(
 
 
 def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -> CellResults:
-    """Run every cell in ``folder``, or take it from what was run there before; arguments as of ``plan``.
+    """Run every cell in ``folder`` or reuse its earlier run; arguments as of ``plan_study``.
 
     Raises:
         ResourceError: a stage failed.
-        DataError: the models did not score the contrast.
+        DataError: the models were not scored on the primary comparison.
     """
     config, todo = plan_study(profile, sets, root)
     workspace.prepare_folder(root, folder)
@@ -108,7 +108,7 @@ def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -
 
 
 def _select_cell_rows(metrics: pd.DataFrame, cell: cells.Cell, variants: Iterable[str]) -> pd.DataFrame:
-    """Return the rows of the base and the variants of one cell in table ``study``."""
+    """Return the rows of the base and the variants of one cell for table ``study``."""
     rows = metrics[metrics["benchmark"] == BENCHMARK]
     rows = rows.assign(variant=rows["model"].map(parse_variant), **cell._asdict())
     rows = rows[rows["variant"].isin([BASE, *variants])]
@@ -119,7 +119,7 @@ def _select_cell_rows(metrics: pd.DataFrame, cell: cells.Cell, variants: Iterabl
 def _iter_differences(
     scores: pd.DataFrame, primary_comparison: PrimaryComparison, subset: str
 ) -> Iterator[pd.Series]:
-    """Yield the differences of hits by (image_id, instance_id) of each seed of fine-tuning of one cell."""
+    """Yield the differences of hits by (image_id, instance_id) for each fine-tuning seed of one cell."""
     inside = scores["subsets"].map(lambda names: subset == "all" or subset in names)
     rows = scores[(scores["benchmark"] == BENCHMARK) & inside]
     hits = compute_outcomes(rows, [primary_comparison.metric]).hits[primary_comparison.metric]
@@ -136,7 +136,7 @@ def _iter_differences(
 
 
 def compare_variants(runs: pd.DataFrame, variant: str, against: str, metric: str, subset: str) -> Comparison:
-    """Return one comparison: variant and the other are of the same scenes, generator, base and seed.
+    """Return one comparison; both models have the same scenes, generator, base and seed.
 
     Raises:
         DataError: it was not measured in every cell.
@@ -147,7 +147,7 @@ def compare_variants(runs: pd.DataFrame, variant: str, against: str, metric: str
     values = both["value"] - both["value_against"]
     if values.empty or values.isna().any():
         raise DataError(
-            f"The study has no value of {metric} on {subset} of {variant} over {against} in some of its cells. "
+            f"The study has no value of {metric} on {subset} of {variant} over {against} in some cells. "
             f"Use more test scenes, or another report.primary_comparison."
         )
     of_draws = summarise_seeds(values.groupby(of_a_cell).mean().groupby("scenes").mean().to_numpy(float))
@@ -155,9 +155,10 @@ def compare_variants(runs: pd.DataFrame, variant: str, against: str, metric: str
 
 
 def _compute_p_value(of_draws: SeedSummary) -> float:
-    """Return the two-sided p-value of no difference, by the t test over draws of the scenes.
+    """Return the two-sided p-value of no difference by the t test over draws of the scenes.
 
-    Draws that do not differ at all are of so few instances that their spread is not known: nothing is shown, p is 1.
+    If all draws have equal differences, they rest on so few instances that their spread is unknown; p is then
+    1.
     """
     from scipy.stats import t
 
@@ -167,9 +168,9 @@ def _compute_p_value(of_draws: SeedSummary) -> float:
 
 
 def compare_all(runs: pd.DataFrame, primary_comparison: PrimaryComparison) -> list[Comparison]:
-    """Return the contrast, then every variant and the base against every other, by metric, and by compounds.
+    """Return the primary comparison, then all pairs of variants and base by metric, and by compounds.
 
-    Its two models are compared the way round that it names them everywhere.
+    The two models of the primary comparison keep its order everywhere.
     """
     first = (
         primary_comparison.variant,
@@ -188,10 +189,10 @@ def compare_all(runs: pd.DataFrame, primary_comparison: PrimaryComparison) -> li
 
 
 def check_plan(config: Config, root: Path, began: datetime) -> Registration:
-    """Return whether a study is confirmatory; ``began``: when its first cell was run.
+    """Return whether a study is confirmatory; ``began`` is the start time of its first cell.
 
     Raises:
-        ConfigError: the file of the plan is missing or broken, or the graph is.
+        ConfigError: the file of the plan is missing or broken, or the graph is broken.
         DataError: a source of a stage is missing.
     """
     drawn: list[int] = []
@@ -207,10 +208,12 @@ def check_plan(config: Config, root: Path, began: datetime) -> Registration:
 def summarise_study(
     ran: CellResults, config: Config, commit: str, registration: Registration
 ) -> dict[str, Any]:
-    """Return what ``study.json`` holds: the contrast with its components and power, seen and unseen, all other comparisons.
+    """Return the content of ``study.json``.
 
-    The contrast is one test: it is shown if p < 5 % and the difference is above 0; ``registration`` says whether it is
-    confirmatory. All others are corrected by Holm over all of them together; shown are differences, above 0 or below.
+    It has the primary comparison with its components and power, also for seen and unseen compounds, and all
+    other comparisons. The primary comparison is one test: it is shown if p < 5 % and the difference is above
+    0. ``registration`` says whether it is confirmatory. All others share one Holm correction; positive and
+    negative differences can be significant.
     """
     contrast = config.report.primary_comparison
     first, *others = compare_all(ran.runs, contrast)
@@ -250,7 +253,7 @@ def summarise_study(
 
 
 def _summarise_models(runs: pd.DataFrame, columns: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return each model's figures: mean of the draws of the scenes, their standard deviation and t interval."""
+    """Return each model's metrics: mean over draws of the scenes, their standard deviation and t interval."""
     rows = []
     for variant, metric, subset in [(v, *c) for v in runs["variant"].unique() for c in columns]:
         those = runs[(runs["variant"] == variant) & (runs["metric"] == metric) & (runs["subset"] == subset)]
@@ -262,7 +265,7 @@ def _summarise_models(runs: pd.DataFrame, columns: Iterable[tuple[str, str]]) ->
 
 
 def _explain_comparison(comparison: Comparison, ran: CellResults, config: Config) -> dict[str, Any]:
-    """Return where the spread of a figure comes from, its value by cell, and what a study of other size would see."""
+    """Return the variance components of a metric, its value by cell, and the power of studies of other sizes."""
     of_instances, instances = compute_instance_variance(ran.hits[comparison.subset])
     runs = [(cells.Cell(*key[:3]), int(key[3])) for key in comparison.values.index]
     parts = estimate_components(

@@ -1,4 +1,4 @@
-"""What each subtype adds to a study's contrast: its share of the instances times its difference, over draws of the scenes."""
+"""Split a study's primary comparison by subtype: share of the instances times difference, over draws of the scenes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from caramel.utils.stats import summarise_seeds
 
 
 def compute_parts(runs: pd.DataFrame, primary_comparison: PrimaryComparison) -> list[dict[str, Any]]:
-    """Return of each subtype: n (mean over cells), both values and the difference, and its part of the contrast with a t interval.
+    """Return for each subtype n (mean over cells), both values, the difference, and its part with a t interval.
 
-    The parts add up to the contrast, up to instances without a subtype. The intervals are not corrected. A contrast of seen or
-    unseen compounds has no parts: tables ``metrics`` have those by subtype in no run.
+    The parts add up to the comparison, except for instances without a subtype. The intervals are not
+    corrected. A comparison on seen or unseen compounds has no parts, because tables ``metrics`` never have
+    those by subtype.
 
     Args:
         runs: table ``study``.

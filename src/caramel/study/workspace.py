@@ -1,8 +1,8 @@
-"""Where a study runs the graph: a copy of the project under ``work/study`` with a DVC cache of its own.
+"""Run the graph for a study in a copy of the project under ``work/study`` with its own DVC cache.
 
-Each cell is ``caramel config use`` with the cell's seeds, then ``dvc repro evaluate``. DVC's run cache knows the outputs
-of every stage that ended here, so that a stage that cells share is run once, and a study that was killed, or that is
-asked for more cells, takes all that was finished from it.
+Each cell runs ``caramel config use`` with the cell's seeds, then ``dvc repro evaluate``. DVC's run cache
+holds the outputs of every stage that finished here. So a stage that cells share runs once, and an interrupted
+or extended study reuses all finished stages.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from caramel.runtime.dvc.state import refuse_beside
 from caramel.runtime.paths import WORK
 
 FOLDER = WORK / "study"
-LAST = "evaluate"  # the last stage that a study needs
+LAST = "evaluate"  # last stage that a study needs
 LOG = "study.log"
-BEGAN = "began.txt"  # when the first cell was run there
-POLL = 0.2  # seconds between looks at what DVC says
-LOG_TAIL = 25  # lines of it that are shown when a cell fails
+BEGAN = "began.txt"  # start time of the first cell
+POLL = 0.2  # seconds between reads of DVC's output
+LOG_TAIL = 25  # lines of it shown when a cell fails
 _COPIED = ("pipelines", "expectations", "params", "plans")
-_CODE = ("src", "code")  # caramel's own sources, or what a project of one's own lists of the installed ones
+_CODE = ("src", "code")  # caramel's own sources, or a project's list of the installed sources
 _FILES = ("dvc.yaml", ".dvcignore", ".dvc/config")
 _STAGE = re.compile(r"(?:Running stage|Stage) '(\w+)'(:| is cached| didn't change)")
 
@@ -60,19 +60,19 @@ def hold_study_lock(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(folder.parent / f"{folder.name}.lock", timeout=0):
-            refuse_beside(folder)  # of a study that was killed
+            refuse_beside(folder)  # left by a killed study
             yield
     except Timeout:
-        raise ResourceError(f"A study is running already in {folder}. Wait for it, or end it.") from None
+        raise ResourceError(f"A study is running already in {folder}. Wait for it, or stop it.") from None
 
 
 def read_begin(folder: Path) -> datetime:
-    """Return when a study began in the folder (UTC), which is now for a new one.
+    """Return the start time (UTC) of the study in the folder, which is now for a new study.
 
-    Cells that were run in the folder by an earlier study are taken up, so the time is that of the first of them.
+    A study reuses the cells of an earlier study in the folder, so the time is that of the first cell.
 
     Raises:
-        ConfigError: the file that holds it is broken.
+        ConfigError: the file with the time is broken.
     """
     path = folder / BEGAN
     if not path.exists():
@@ -82,17 +82,17 @@ def read_begin(folder: Path) -> datetime:
         began = datetime.fromisoformat(text)
     except ValueError as error:
         raise ConfigError(
-            f"{path} must hold a time as in 2026-11-22T14:30:00+00:00, not {text!r:.80}. Remove {folder}."
+            f"{path} must hold a time such as 2026-11-22T14:30:00+00:00, not {text!r:.80}. Remove {folder}."
         ) from error
     return began if began.tzinfo else began.replace(tzinfo=UTC)
 
 
 def prepare_folder(root: Path, folder: Path) -> None:
-    """Bring what the stages need into the study's folder: the sources as they are now, and DVC's settings.
+    """Copy what the stages need into the study's folder: the current sources and DVC's settings.
 
     Raises:
-        ConfigError: ``root`` is no project, what would be written is a link, or something else than a link stands
-            where that to its inputs belongs.
+        ConfigError: ``root`` is not a project, a file to write is a link, or the path for the link to the
+            inputs is taken.
     """
     for name in (*_COPIED, *_FILES):
         if not (root / name).exists():
@@ -110,26 +110,26 @@ def prepare_folder(root: Path, folder: Path) -> None:
 
 
 def _link_inputs(inputs: Path, link: Path) -> None:
-    """Have a link lead to the project's inputs, in place of one of a project that was moved since.
+    """Create the link to the project's inputs; replace a link of a project that was moved.
 
     Raises:
-        ConfigError: there is something else than a link, which stays.
+        ConfigError: something other than a link is at its path, and stays there.
     """
     if link.is_symlink():
         link.unlink()
     elif link.exists():
         what = "a folder" if link.is_dir() else "a file"
         raise ConfigError(
-            f"{str(link)!r} is {what}, where `caramel study` puts a link to {str(inputs)!r}. Move it away."
+            f"{str(link)!r} is {what}, where `caramel study` puts a link to {str(inputs)!r}. Move it."
         )
     link.symlink_to(os.path.realpath(inputs))
 
 
 def run_graph(folder: Path, profile: str, sets: Mapping[str, str], *, bar: tqdm[Never]) -> None:
-    """Run the graph for a profile and further values, or take it from what was run before.
+    """Run the graph for a profile and further values, or reuse earlier results.
 
     Raises:
-        ResourceError: a stage failed; the message ends with what it said.
+        ResourceError: a stage failed; the message ends with its output.
     """
     write_profile(profile, sets, folder)
     log, total = folder / LOG, bar.n + len(list_stages(folder))
@@ -156,13 +156,13 @@ def run_graph(folder: Path, profile: str, sets: Mapping[str, str], *, bar: tqdm[
         raise ResourceError(
             "A stage of the study failed:\n"
             + "\n".join(f"  {line}" for line in last)
-            + f"\nAll that was said is in {log}. What was finished is kept: mend the cause, and run `caramel study` again."
+            + f"\nThe full output is in {log}. Fix the cause and rerun `caramel study`. Finished work is reused."
         )
     bar.update(total - bar.n)
 
 
 def _stop_process(process: subprocess.Popen[bytes]) -> None:
-    """End DVC and the stage that it runs, which alone would go on and write beside the next study."""
+    """End DVC and its stage, which would otherwise continue and write beside the next study."""
     import psutil
 
     with suppress(psutil.NoSuchProcess):
@@ -175,16 +175,16 @@ def _stop_process(process: subprocess.Popen[bytes]) -> None:
 
 
 def _update_bar(text: str, bar: tqdm[Never]) -> None:
-    """Move the bar for each stage that DVC names."""
+    """Advance the progress bar for each stage that DVC names."""
     for name, what in _STAGE.findall(text):
-        bar.set_postfix_str(f"{name}{'' if what == ':' else ' (kept)'}")
+        bar.set_postfix_str(f"{name}{'' if what == ':' else ' (reused)'}")
         bar.update()
 
 
 def _build_environment(folder: Path) -> dict[str, str]:
-    """Return the environment in which `python` is the one that runs this, and its sources are the study's copy.
+    """Return an environment in which `python` is this interpreter and imports the study's copy of the sources.
 
-    So an edit of the project while a study runs does not change what runs.
+    An edit of the project during a study then does not change what runs.
     """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     sources = os.pathsep.join(filter(None, [os.path.realpath(folder / "src"), os.environ.get("PYTHONPATH")]))

@@ -223,10 +223,10 @@ def test_captions_are_no_markup_of_the_card(released: Path) -> None:
 def test_what_is_not_said_is_told_and_refused_when_strict(spoiled: Path, tmp_path: Path) -> None:
     (spoiled / "release.yaml").unlink()
     found = build_release("v1", spoiled, out=tmp_path / "open")
-    assert "licence: not said" in found.open
-    assert "sources.synthetic.licence: not said" in found.open
+    assert "licence: not stated" in found.open
+    assert "sources.synthetic.licence: not stated" in found.open
     assert "not finished" in (tmp_path / "open" / "README.md").read_text(encoding="utf-8")
-    with pytest.raises(DataError, match=r"(?s)points are open.*title: not said.*sources.x.licence"):
+    with pytest.raises(DataError, match=r"(?s)points are open.*title: not stated.*sources.x.licence"):
         build_release("v1", spoiled, out=tmp_path / "strict", strict=True)
     assert not (tmp_path / "strict").exists()
 
@@ -234,13 +234,13 @@ def test_what_is_not_said_is_told_and_refused_when_strict(spoiled: Path, tmp_pat
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"licence": "CC-BY-4"}, "licence: 'CC-BY-4' is no licence.*Did you mean 'CC-BY-4.0'"),
-        ({"licence": "ours"}, "licence: 'ours' is no licence.*Known: CC0-1.0"),
+        ({"licence": "CC-BY-4"}, "licence: 'CC-BY-4' is not the SPDX name.*Did you mean 'CC-BY-4.0'"),
+        ({"licence": "ours"}, "licence: 'ours' is not the SPDX name.*Known: CC0-1.0"),
         ({"sources": {"x": {"licence": "CC-BY-NC-4.0"}}}, "CC-BY-4.0 permits commercial use, and source 'x'"),
-        ({"sources": {"x": {"licence": "CC-BY-SA-4.0"}}}, "source 'x'.*asks for the same licence"),
+        ({"sources": {"x": {"licence": "CC-BY-SA-4.0"}}}, "source 'x'.*requires the same licence"),
         ({"sources": {"x": {"licence": "CC-BY-ND-4.0"}}}, "source 'x'.*permits no changed copies"),
-        ({"licence": "CC0-1.0"}, "CC0-1.0 asks for no attribution, and source 'x'"),
-        ({"sources": {"coco": {"licence": "MIT"}}}, "sources.coco: no source of this version"),
+        ({"licence": "CC0-1.0"}, "CC0-1.0 requires no attribution, and source 'x'"),
+        ({"sources": {"coco": {"licence": "MIT"}}}, "sources.coco: not a source of this version"),
     ],
 )
 def test_a_licence_that_is_unknown_or_permits_less_is_refused_when_strict(

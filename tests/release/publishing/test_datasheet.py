@@ -59,15 +59,15 @@ def test_what_only_people_can_say_is_marked_until_they_do(project: Path, tmp_pat
 def test_questions_about_people_fall_away_where_it_shows_none() -> None:
     people = [question for question in QUESTIONS if question.people]
     assert all(
-        format_answer(question, About(people=False), {}).startswith("Does not apply") for question in people
+        format_answer(question, About(people=False), {}).startswith("Not applicable") for question in people
     )
     assert all(
-        format_answer(question, About(), {17: "No. Cups."}).startswith("Does not apply")
+        format_answer(question, About(), {17: "No. Cups."}).startswith("Not applicable")
         for question in people
     )
     assert not any(format_answer(question, About(), {}) for question in people)
     assert any(
-        line.startswith("answers.q99: there is no such question")
+        line.startswith("answers.q99: unknown question")
         for line in list_unanswered(About(answers={"q99": "x"}), {})
     )
 
@@ -89,7 +89,7 @@ def test_whether_it_relates_to_people_is_said_by_people(
     text = sheet(project, {**released_projects.ABOUT, "people": said, "answers": {}}, tmp_path / "out")
     given = dict(re.findall(r"\*\*(\d+)\. [^\n]*\*\*\n\n(.*?)(?=\n\n(?:\*\*\d|##)|\Z)", text, re.DOTALL))
     assert given["17"] == told
-    assert given["18"] == (OPEN if said else "Does not apply: it does not relate to people.")
+    assert given["18"] == (OPEN if said else "Not applicable: the data does not relate to people.")
 
 
 @pytest.mark.parametrize(

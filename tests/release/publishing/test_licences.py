@@ -10,8 +10,8 @@ from caramel.release.publishing.licences import LICENCES, build_hub_fields, find
 @pytest.mark.parametrize(
     ("released", "source", "said"),
     [
-        ("CC0-1.0", "CC-BY-4.0", "CC0-1.0 asks for no attribution, and it (CC-BY-4.0) does"),
-        ("PDDL-1.0", "CC-BY-2.0", "PDDL-1.0 asks for no attribution, and it (CC-BY-2.0) does"),
+        ("CC0-1.0", "CC-BY-4.0", "CC0-1.0 requires no attribution, and it (CC-BY-4.0) does"),
+        ("PDDL-1.0", "CC-BY-2.0", "PDDL-1.0 requires no attribution, and it (CC-BY-2.0) does"),
         ("CC-BY-4.0", "CC-BY-2.0", None),
         ("CC-BY-4.0", "CC0-1.0", None),
     ],

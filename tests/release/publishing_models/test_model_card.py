@@ -44,31 +44,40 @@ def card(project: Path, params: dict[str, Any], said: dict[str, Any], out: Path)
         (
             TRAINED,
             None,
-            ["A CLIP trained with caramel on version `v2`", "test split were not seen", "`steps`"],
+            [
+                "A CLIP trained with caramel on version `v2`",
+                "test split were not in its training data",
+                "`steps`",
+            ],
             [],
         ),
         (
             TRAINED,
             "negclip",
-            ["A CLIP, fine-tuned with caramel on version `v2`", "test split were not seen"],
+            ["A CLIP, fine-tuned with caramel on version `v2`", "test split were not in its training data"],
             [],
         ),
         (
             ADOPTED,
             None,
-            ["`ViT-B-32:openai`, adopted as the base of version `v2`", "is not known"],
-            ["trained with caramel", "were not seen", "`steps`"],
+            ["`ViT-B-32:openai`, adopted as the base of version `v2`", "so it is unknown"],
+            ["trained with caramel", "were not in its training data", "`steps`"],
         ),
         (
             ADOPTED,
             "negclip",
             [
                 "fine-tuned with caramel from `ViT-B-32:openai` on version `v2`",
-                "Of what `ViT-B-32:openai` was trained on",
+                "the training data of `ViT-B-32:openai`",
             ],
-            ["were not seen"],
+            ["were not in its training data"],
         ),
-        ({}, "negclip", ["Of what its base was trained on", "is not known"], ["were not seen"]),
+        (
+            {},
+            "negclip",
+            ["the training data of its base", "so it is unknown"],
+            ["were not in its training data"],
+        ),
     ],
 )
 def test_the_test_split_is_said_to_be_unseen_only_by_what_was_trained_here(

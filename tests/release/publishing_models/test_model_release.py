@@ -119,7 +119,7 @@ def test_odd_texts_have_the_same_vectors_through_both_families(
 
 def test_what_transformers_has_not_is_released_for_open_clip_alone(project: Path, tmp_path: Path) -> None:
     for run, why in (
-        ("resnet-1", "its image tower is no vision transformer"),
+        ("resnet-1", "its image tower is not a vision transformer"),
         ("squash-1", "its preprocessing has resize_mode 'squash'"),
         ("longest-1", "its preprocessing has interpolation 'bilinear' and resize_mode 'longest'"),
     ):
@@ -146,7 +146,7 @@ def test_a_model_that_open_clip_loads_as_another_one_is_refused_and_no_folder_ap
     monkeypatch.setattr(
         model_release, "_compute_features", lambda clip: tuple(-vectors for vectors in own(clip))
     )
-    with pytest.raises(DataError, match="open_clip's model of the release is another one"):
+    with pytest.raises(DataError, match="open_clip loads another model from the release"):
         release_model("base", project, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -227,7 +227,7 @@ def test_a_gpu_that_is_not_there_is_an_error_that_names_the_devices(
 ) -> None:
     clip = load_checkpoint(clip_folder)
     examples = load_examples(clip, rows, files, method=METHODS["infonce"])
-    with pytest.raises(BackendError, match=r"'cuda' cannot be used: .*Say auto, cpu"):
+    with pytest.raises(BackendError, match=r"'cuda' cannot be used: .*Use auto, cpu"):
         train(clip, examples, [], **settings(tmp_path, device="cuda"))
 
 

@@ -1,7 +1,8 @@
-"""Release a pinned version: a folder that can be uploaded as it is.
+"""Write the release of a pinned version: a folder that can be uploaded as it is.
 
-All is made in a folder inside of the one that is filled, and put into its places at the end: what was cut off leaves nothing
-that looks finished. Equal pins, answers and versions of caramel give equal bytes.
+Everything is written to a staging folder inside the output folder and moved into place at the end, so an
+interrupted run leaves nothing that looks complete. Equal pins, answers and versions of caramel give equal
+bytes.
 """
 
 from __future__ import annotations
@@ -38,18 +39,18 @@ from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import build_frame, write_table
 from caramel.schemas.training import TRAINING
 
-STAGING = ".caramel-release"  # in the folder that is filled; gone when it is
+STAGING = ".caramel-release"  # in the output folder; removed at the end
 SUMS = "SHA256SUMS"
 RELEASED = {  # name in the release -> contract and path of the table
     "instances": (INSTANCES, "data/assemble/instances.parquet"),
     "instances_source": (INSTANCES, "data/assemble/instances_source.parquet"),
     "training": (TRAINING, "data/assemble/training.parquet"),
 }
-COPIED = ("data/evaluate/metrics.parquet",)  # as they are: small tables beside the data
+COPIED = ("data/evaluate/metrics.parquet",)  # copied unchanged: small tables beside the data
 
 
 class ReleaseResult(NamedTuple):
-    """What was released: the paths in the folder, and what it still lacks."""
+    """Paths of the released files, and the points that are still open."""
 
     files: list[str]
     bytes: int
@@ -66,27 +67,28 @@ def build_release(
     since: str | None = None,
     add: Callable[[pd.DataFrame, Path], None] | None = None,
 ) -> ReleaseResult:
-    """Write the release of a pinned version to a folder; see docs/release.md for what is in it.
+    """Write the release of a pinned version to a folder; docs/release.md describes the files.
 
     Args:
         name: of the pin.
         root: the project's folder, or one that ``caramel get`` filled.
-        out: the folder; there is none yet, or it is empty.
-        about: what people say of it; None: ``release.yaml`` of the project, where there is one.
-        strict: whether what is missing or contradicts itself is an error.
-        since: an earlier pin of the project, from which the changes are told; None: none are.
-        add: writes more: given the instances of the test split and the folder that holds the release so far.
+        out: the output folder; it must be new or empty.
+        about: file with the authors' metadata; None: the project's ``release.yaml``, if it has one.
+        strict: whether a missing or contradictory point is an error.
+        since: an earlier pin of the project to compare with in the list of changes; None: no such list.
+        add: writes further files, given the instances of the test split and the folder of the release so far.
 
     Raises:
-        ConfigError: the folder is not empty, is a link, or is the project; what people say is not in the right form.
-        ContractError: a table does not keep its contract.
-        DataError: there is no such pin, it is broken, its data is not at hand, or with ``strict`` something is open.
+        ConfigError: the folder is not empty, is a link, or is the project; or the metadata has the wrong form.
+        ContractError: a table breaks its contract.
+        DataError: there is no such pin, it is broken, its data is not available, or with ``strict`` a point
+            is open.
     """
     about_path = about or (root / "release.yaml")
     metadata = read_about(about_path) if about or about_path.exists() else About()
     contents = VersionContents(name, root)
     if since is not None:
-        read_pin(since, root)  # before hours of work
+        read_pin(since, root)  # fails early, before hours of work
     index = contents.load_image_index()
     frames = {
         key: rows
@@ -104,7 +106,7 @@ def build_release(
     index = index[index["image_id"].isin(names)]
     if lacking := sorted(names - set(index["image_id"])):
         raise DataError(
-            f"{len(lacking)} images that rows show are not in the table of images:\n{format_items(lacking)}"
+            f"{len(lacking)} images used by rows are missing from the table of images:\n{format_items(lacking)}"
         )
     sources = sorted({strip_source_settings(source) for source in index["source"]})
     parts = [_build_part(key, rows) for key, rows in frames.items()]
@@ -113,8 +115,8 @@ def build_release(
     lacks = [*list_open_points(metadata, sources), *list_unanswered(metadata, answers)]
     if strict and lacks:
         raise DataError(
-            f"Version {name!r} is not ready to be released, {len(lacks)} points are open:\n{format_items(lacks, 100)}\n"
-            f"Say it in {str(about_path)!r}; docs/release.md has all fields."
+            f"Version {name!r} is not ready for release; {len(lacks)} points are open:\n{format_items(lacks, 100)}\n"
+            f"Add them to {str(about_path)!r}; docs/release.md has all fields."
         )
     with open_staging(out, contents.root) as folder:
         _write_data(frames, contents.open_images(index), index, folder)
@@ -124,7 +126,7 @@ def build_release(
         tested = facts.instances[facts.instances["split"] == "test"] if facts.instances is not None else None
         if add is not None and tested is not None and len(tested):
             add(tested, folder)
-        write_croissant(  # of the files above
+        write_croissant(  # of the files written above
             facts,
             {q.number: text for q in QUESTIONS if (text := format_answer(q, metadata, answers))},
             format_bibtex(facts),
@@ -139,7 +141,7 @@ def build_release(
 
 
 def write_sums(folder: Path) -> list[str]:
-    """Write the SHA-256 of every file of a folder into it; return the paths of all, this one last."""
+    """Write the SHA-256 of every file of a folder to ``SHA256SUMS``; return all paths, this one last."""
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     lines = [f"{compute_file_hash(folder / file)}  {file}\n" for file in files]
     (folder / SUMS).write_text("".join(lines), encoding="utf-8")
@@ -154,7 +156,7 @@ def _build_part(key: str, rows: pd.DataFrame) -> ReleasedTable:
 def _write_data(
     frames: Mapping[str, pd.DataFrame], pictures: ImageStore, index: pd.DataFrame, folder: Path
 ) -> None:
-    """Write the tables with their pictures, the public formats, and WebDataset."""
+    """Write the tables with their images, the public formats, and WebDataset."""
     size = dict(zip(index["image_id"], index["length"], strict=True)).__getitem__
     for key, rows in frames.items():
         write_with_images(RELEASED[key][0], rows, pictures, size, folder / "data" / key)
@@ -169,7 +171,7 @@ def _write_data(
 
 
 def _copy_pinned(contents: VersionContents, folder: Path) -> None:
-    """Copy the pin, and small tables as they were pinned."""
+    """Copy the pin and the small tables unchanged."""
     name = contents.pinned.name
     shutil.copyfile(get_pin_path(name, contents.root), folder / "pin.json")
     for path in COPIED:
@@ -179,28 +181,28 @@ def _copy_pinned(contents: VersionContents, folder: Path) -> None:
 
 @contextmanager
 def open_staging(out: Path, root: Path) -> Iterator[Path]:
-    """Give the folder in which the release is made; at the end it is in its place, after an error it is gone."""
+    """Give the staging folder of a release; move it into place at the end, remove it after an error."""
     if out.is_symlink():
         raise ConfigError(
-            f"{str(out)!r} is a link. Give a folder with --out: nothing is written outside of it."
+            f"{str(out)!r} is a link. Give a real folder with --out: caramel does not write through links."
         )
     new = not out.exists()
     existing = [] if new else sorted(path.name for path in out.iterdir() if path.name != STAGING)
     if existing:
         raise ConfigError(
-            f"{str(out)!r} is not empty: it holds {format_items(existing)}\nGive a new folder with --out: a release is whole, "
-            f"and nothing is written over."
+            f"{str(out)!r} is not empty: it holds {format_items(existing)}\nGive a new folder with --out: a release is complete, "
+            f"and nothing is overwritten."
         )
     forbid_overwriting_inputs([out], [root / "data", root / "pins"])
     holder = out / STAGING
     if holder.is_symlink():
-        raise ConfigError(
-            f"{str(holder)!r} is a link. Remove it: nothing is written outside of {str(out)!r}."
-        )
+        raise ConfigError(f"{str(holder)!r} is a link. Remove it: caramel writes only inside {str(out)!r}.")
     holder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(holder / "lock", timeout=0):
-            folder = create_empty_folder((holder / "files").absolute())  # pyarrow takes a:b/c for a URL
+            folder = create_empty_folder(
+                (holder / "files").absolute()
+            )  # pyarrow would take the relative path a:b/c for a URL
             try:
                 yield folder
                 _move_files(folder, out)
@@ -215,9 +217,9 @@ def open_staging(out: Path, root: Path) -> Iterator[Path]:
 
 
 def _move_files(folder: Path, out: Path) -> None:
-    """Move all of a folder into another one, what says that it is whole at last."""
+    """Move all files of a folder into another one, the file that marks it as complete last."""
     mode = measure_fresh_mode(folder / ".mode")
     for path in (path for path in folder.rglob("*") if path.is_file()):
-        path.chmod(mode)  # some libraries write for one user alone
+        path.chmod(mode)  # some libraries write files that only one user can read
     for path in sorted(folder.iterdir(), key=lambda path: path.name == "README.md"):
         os.replace(path, out / path.name)

@@ -1,4 +1,4 @@
-"""``README.md`` of a release: the hub's header, what there is, how it is loaded, and under which licences it may be used."""
+"""Write ``README.md`` of a release: the hub's header, contents, loading instructions and licences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from caramel.release.publishing.licences import LICENCES, build_hub_fields
 from caramel.release.publishing.metadata import About, Source
 from caramel.schemas.contracts import Table
 
-EXAMPLES = 3  # instances that the card shows
+EXAMPLES = 3  # number of instances on the card
 _SIZES = (
     (10**3, "n<1K"),
     (10**4, "1K<n<10K"),
@@ -29,14 +29,14 @@ _SIZES = (
     (10**7, "1M<n<10M"),
 )
 _WHAT = {
-    "instances": "the benchmark: two captions, one or two pictures, and a paraphrase where there is one",
-    "instances_source": "the same instances with the positive pictures of the source",
-    "training": "what is trained on: a picture, its caption, and hard negatives with their pictures",
+    "instances": "the benchmark: two captions, one or two images, and a paraphrase if available",
+    "instances_source": "the same instances with the positive images of the source",
+    "training": "training data: an image, its caption, and hard negatives with their images",
 }
 
 
 class ReleasedTable(NamedTuple):
-    """A table that was released with its pictures."""
+    """A table that was released with its images."""
 
     name: str
     table: Table
@@ -44,7 +44,7 @@ class ReleasedTable(NamedTuple):
 
 
 class ReleaseFacts(NamedTuple):
-    """What the texts of a release are made of."""
+    """The inputs of a release's texts."""
 
     pinned: Pin
     about: About
@@ -55,24 +55,24 @@ class ReleaseFacts(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """Return the release's title."""
         return self.about.title or f"Data set {self.pinned.name}"
 
 
 def write_card(facts: ReleaseFacts, lacks: Sequence[str], folder: Path) -> None:
-    """Write ``README.md``, with the header by which ``datasets.load_dataset`` finds tables and splits.
+    """Write ``README.md`` with the header that tells ``datasets.load_dataset`` the tables and splits.
 
     Args:
-        facts: of the release.
-        lacks: what is open, a line each.
-        folder: to write to.
+        facts: about the release.
+        lacks: open points, one line each.
+        folder: output folder.
     """
     text = f"---\n{format_yaml(build_header(facts))}---\n\n{_format_body(facts, lacks)}"
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 def build_header(facts: ReleaseFacts) -> dict[str, Any]:
-    """Return the hub's metadata."""
+    """Return the metadata header for the hub."""
     total = max(sum(part.splits.values()) for part in facts.parts)
     configs = [
         {
@@ -100,23 +100,23 @@ def _format_body(facts: ReleaseFacts, lacks: Sequence[str]) -> str:
     sections = [
         f"# {escape_markdown(facts.title)}",
         escape_paragraphs(
-            about.description or "Images and captions with hard negatives, made and checked with caramel."
+            about.description or "Images and captions with hard negatives, built and audited with caramel."
         ),
         f"Version {format_code(pinned.name)} of {pinned.created}, git commit {format_code(pinned.commit)}, data SHA-256 "
         f"{format_code(pinned.data)}. `pin.json` is the pin; `sha256sum -c SHA256SUMS` checks the files.",
         _format_open_points(lacks),
-        "## What is in it",
+        "## Contents",
         format_table(
-            ("table", "what it is", "rows by split"),
+            ("table", "contents", "rows by split"),
             [
                 (format_code(p.name), _WHAT.get(p.name, ""), escape_markdown(_format_counts(p.splits)))
                 for p in facts.parts
             ],
         ),
         *([] if facts.instances is None else ["## Instances by subtype", format_statistics(facts.instances)]),
-        "`DATASHEET.md` says how it was made and what it is for, `croissant.json` the same to programs, `citation.bib` and "
-        "`CITATION.cff` how it is cited.",
-        "## How to load it",
+        "`DATASHEET.md` describes how it was made and its intended use; `croissant.json` holds the same for programs. "
+        "Cite it with `citation.bib` or `CITATION.cff`.",
+        "## Loading",
         _format_loading(facts),
         "## Licences",
         _format_licences(facts),
@@ -130,15 +130,15 @@ def _format_counts(splits: dict[str, int]) -> str:
 
 
 def _format_open_points(lacks: Sequence[str]) -> str:
-    """Return what the release lacks."""
+    """Return the open points of the release as a block of Markdown."""
     if not lacks:
         return ""
     points = "\n".join(f"- {escape_markdown(point)}" for point in lacks)
-    return f"> **This release is not finished.** What follows is open, and nothing should be cited before it is said.\n\n{points}"
+    return f"> **This release is not finished.** The points below are open. Do not cite it before they are answered.\n\n{points}"
 
 
 def format_statistics(instances: pd.DataFrame) -> str:
-    """Return the table of counts by subtype: instances of each split, and those with paraphrase and negative image."""
+    """Return the table of counts by subtype: instances of each split, and instances with paraphrase or negative image."""
     splits = list(dict.fromkeys(instances["split"]))
     lines = []
     for subtype in [*sorted(instances["subtype"].unique()), None]:
@@ -171,19 +171,19 @@ def _format_loading(facts: ReleaseFacts) -> str:
     if "instances" in names:
         paragraphs.append(
             "`formats/SPLIT/` has the instances in the files of SugarCrepe, SugarCrepe++, BiVLC and CREPE, and their images in "
-            "`images.tar`: `tar -xf images.tar -C images`. CREPE's are of captions of the embedded world alone, with mostly one "
-            "negative each: their figures do not compare with published ones."
+            "`images.tar`: `tar -xf images.tar -C images`. The CREPE files hold only captions of the embedded world, mostly with one "
+            "negative each, so their figures cannot be compared with published ones."
         )
     if "training" in names:
         paragraphs.append(
-            "`webdataset/` has the training rows as WebDataset, which open_clip's own program reads: a picture, `txt` "
-            "(its caption), `json` (paraphrase and hard negatives) and `negative0.…` (their pictures)."
+            "`webdataset/` has the training rows as WebDataset, which open_clip's training program reads: an image, `txt` "
+            "(its caption), `json` (paraphrase and hard negatives) and `negative0.…` (their images)."
         )
     return "\n\n".join(paragraphs)
 
 
 def _format_licences(facts: ReleaseFacts) -> str:
-    """Return the licence of the release and of each source, with what they permit."""
+    """Return the licences of the release and of each source, with what they permit."""
     about = facts.about
     lines = [("**this release**", *_format_licence(about.licence), "")]
     counts = facts.images["source"].str.partition(" (")[0].value_counts()
@@ -192,18 +192,18 @@ def _format_licences(facts: ReleaseFacts) -> str:
         note = "; ".join(escape_markdown(text) for text in (source.url, source.note) if text)
         images = f"{int(counts.get(name, 0)):,} images{': ' + note if note else ''}"
         lines.append((format_code(name), *_format_licence(source.licence), images))
-    return format_table(("source", "licence", "what it permits", "of it"), lines)
+    return format_table(("source", "licence", "permissions", "part"), lines)
 
 
 def _format_licence(name: str | None) -> tuple[str, str]:
     known = LICENCES.get(name or "")
     if known:
         return f"[{known.name}]({known.url})", known.permits
-    return ("**not said**" if name is None else f"**{escape_markdown(name)}, which is not known**", "")
+    return ("**not stated**" if name is None else f"**{escape_markdown(name)}, which is unknown**", "")
 
 
 def _format_examples(instances: pd.DataFrame) -> str:
-    """Return some instances, their texts as they are."""
+    """Return some instances with their texts unchanged."""
     return format_table(
         ("subtype", "caption", "hard negative"),
         [

@@ -1,4 +1,4 @@
-"""``CHANGES.md`` and ``changes.json`` of a release: how its version differs from an earlier one, as ``caramel diff`` has it."""
+"""Write ``CHANGES.md`` and ``changes.json`` of a release: the differences from an earlier version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from caramel.release.publishing.escaping import format_code
 
 
 def write_changes(since: str, name: str, root: Path, folder: Path) -> None:
-    """Write both files; errors as in ``apart``."""
+    """Write both files; errors as in ``diff_versions``."""
     difference = diff_versions(read_pin(since, root), read_pin(name, root), root)
     text = format_diff(difference)
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))

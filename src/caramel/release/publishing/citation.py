@@ -1,4 +1,4 @@
-"""How a release is cited: BibTeX, ``CITATION.cff`` (citation-file-format 1.2), and ``.zenodo.json`` for a deposit."""
+"""Write a release's citations: BibTeX, ``CITATION.cff`` (citation-file-format 1.2) and ``.zenodo.json`` for a deposit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from caramel.release.publishing.licences import LICENCES
 
 
 def format_bibtex(facts: ReleaseFacts) -> str:
-    """Return a BibTeX entry that names version, commit and data."""
+    """Return a BibTeX entry with version, commit and data hash."""
     pinned, about = facts.pinned, facts.about
     fields = {
         "title": f"{{{escape_tex(facts.title)}}}",
@@ -31,7 +31,7 @@ def format_bibtex(facts: ReleaseFacts) -> str:
 
 
 def _format_name_part(text: str) -> str:
-    """Return a part of a name; in braces where it has what parts names or authors of each other."""
+    """Return a part of a name, in braces if it contains BibTeX's separators of names or name parts."""
     part = escape_tex(text)
     return f"{{{part}}}" if "," in part or re.search(r"\band\b", part, re.IGNORECASE) else part
 
@@ -79,7 +79,7 @@ def _build_cff(facts: ReleaseFacts) -> dict[str, Any]:
 
 
 def _build_zenodo(facts: ReleaseFacts) -> dict[str, Any]:
-    """Return the metadata of a deposit, whose description is HTML."""
+    """Return the metadata of a deposit; its description is HTML."""
     pinned, about = facts.pinned, facts.about
     creators = [
         {

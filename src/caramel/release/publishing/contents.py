@@ -1,4 +1,4 @@
-"""What a release takes of a pinned version: tables, figures and images, each compared with the pin."""
+"""Load the tables, metrics and images that a release takes from a pinned version, and check them against the pin."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ IMAGES = "data/assemble/images.parquet"
 
 
 class VersionContents:
-    """A pinned version, whose images lie on disk."""
+    """A pinned version with its images on disk."""
 
     def __init__(self, name: str, root: Path) -> None:
         """Read the pin; errors as in ``read_pin``."""
         self.pinned, self.root = read_pin(name, root), root
 
     def load_table(self, table: Table, path: str) -> pd.DataFrame | None:
-        """Return the pinned rows of a table, None where the version has no such table.
+        """Return the pinned rows of a table; None if the version has no such table.
 
         Raises:
-            ContractError: its rows do not keep the contract that this caramel has for them.
+            ContractError: its rows break this caramel's contract for them.
             DataError: its rows are neither on disk nor in DVC's cache.
         """
         if path not in self.pinned.tables:
@@ -51,16 +51,19 @@ class VersionContents:
         return pd.concat(frames, ignore_index=True) if frames else build_frame(REJECTS, [])
 
     def load_json(self, path: str) -> dict[str, Any]:
-        """Return what a JSON file of the version holds, nothing where it has none; errors as in ``file``."""
+        """Return the content of a JSON file of the version, or nothing if it has none.
+
+        Errors as in ``find_file``.
+        """
         json_path = self.find_file(path)
         content: dict[str, Any] = json.loads(json_path.read_text(encoding="utf-8")) if json_path else {}
         return content
 
     def find_file(self, path: str) -> Path | None:
-        """Return where a file of the version lies, None where it has none.
+        """Return the path of a file of the version; None if the version has none.
 
         Raises:
-            DataError: the version has the output that it is of, and that is not on disk as it was pinned.
+            DataError: the version has the file's output, but the output on disk differs from the pin.
         """
         out = next((out for out in self.pinned.outs if path == out or path.startswith(f"{out}/")), None)
         local_path = self.root / path
@@ -71,10 +74,10 @@ class VersionContents:
         return local_path if local_path.is_file() else None
 
     def load_image_index(self) -> pd.DataFrame:
-        """Return the table of the images that instances and training rows show.
+        """Return the index of the images that instances and training rows use.
 
         Raises:
-            DataError: the version has none, or it is not the one on disk.
+            DataError: the version has none, or it differs from the one on disk.
         """
         version, index_path = self.pinned.tables.get(IMAGES), self.root / IMAGES
         if version is None:
@@ -84,7 +87,7 @@ class VersionContents:
         return read_table(IMAGES_TABLE, index_path)
 
     def _build_missing_error(self, path: str) -> DataError:
-        """Return the error that what the version has is not on disk."""
+        """Return the error for a file of the version that is missing on disk."""
         name = self.pinned.name
         return DataError(
             f"{path} of version {name!r} is not on disk as it was pinned. Get the version with `caramel get .@{name} "
@@ -97,7 +100,7 @@ class VersionContents:
 
 
 def list_image_ids(rows: pd.DataFrame) -> list[str]:
-    """Return the names of all images that rows show, each once, in the order in which they come."""
+    """Return the ids of all images that rows use, each once, in order of first use."""
     names: dict[str, None] = {}
     for column in ("image_id", "negative_image_id", "negative_image_ids"):
         for value in rows.get(column, ()):
@@ -106,9 +109,9 @@ def list_image_ids(rows: pd.DataFrame) -> list[str]:
 
 
 def list_names(value: str | Iterable[str | None] | None) -> list[str]:
-    """Return the names in a cell, which holds one, a list of some, or none."""
+    """Return the ids in a cell that holds one id, a list of ids, or none."""
     if isinstance(value, str):
         return [value]
-    if value is None or isinstance(value, float):  # pandas' way to say that a cell is empty
+    if value is None or isinstance(value, float):  # pandas' empty cell
         return []
     return [name for name in value if isinstance(name, str)]

@@ -1,7 +1,8 @@
-"""``croissant.json``: the release as Croissant 1.0 describes data sets (mlcommons.org/croissant), responsible-AI fields included.
+"""Write ``croissant.json``: the release in Croissant 1.0 (mlcommons.org/croissant) with responsible-AI fields.
 
-Every file of data, figures and changes (``_FORMATS``) stands in it with its SHA-256; pages and citations do not. Each table is a record set whose fields are its columns, with their meaning, and
-whose pictures are decoded by whoever reads it; ``splits`` names the splits.
+Every file of data, metrics and changes (``_FORMATS``) is listed with its SHA-256; pages and citations are
+not. Each table is a record set. Its fields are the table's columns with their meaning, and readers decode its
+images. ``splits`` names the splits.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _FORMATS = {
     ".json": "application/json",
     ".jsonl": "application/jsonlines",
 }
-_RAI = {  # responsible-AI field -> numbers of the datasheet's questions that it is answered by
+_RAI = {  # responsible-AI field -> numbers of the datasheet questions that answer it
     "dataCollection": (22,),
     "dataCollectionMissingData": (10,),
     "dataCollectionRawData": (36,),
@@ -44,7 +45,7 @@ _RAI = {  # responsible-AI field -> numbers of the datasheet's questions that it
     "personalSensitiveInformation": (17, 20),
     "dataReleaseMaintenancePlan": (55, 57),
 }
-_MANY = {  # those of which there may be several
+_MANY = {  # fields that may hold several values
     "dataPreprocessingProtocol",
     "dataAnnotationProtocol",
     "dataBiases",
@@ -77,7 +78,7 @@ CONTEXT = {
 
 
 def write_croissant(facts: ReleaseFacts, answers: Mapping[int, str], citation: str, folder: Path) -> None:
-    """Write ``croissant.json`` of the files that the folder holds so far."""
+    """Write ``croissant.json`` for the files that are in the folder so far."""
     text = json.dumps(build_description(facts, answers, citation, folder), indent=1, ensure_ascii=False)
     (folder / FILE).write_text(text.replace("<", "\\u003c") + "\n", encoding="utf-8")
 
@@ -85,13 +86,13 @@ def write_croissant(facts: ReleaseFacts, answers: Mapping[int, str], citation: s
 def build_description(
     facts: ReleaseFacts, answers: Mapping[int, str], citation: str, folder: Path
 ) -> dict[str, Any]:
-    """Return the description.
+    """Return the Croissant description.
 
     Args:
-        facts: of the release.
-        answers: number of a question of the datasheet -> answer.
+        facts: about the release.
+        answers: number of a datasheet question -> answer.
         citation: BibTeX.
-        folder: with the files that are listed.
+        folder: with the files to list.
     """
     about, pinned = facts.about, facts.pinned
     splits = list(dict.fromkeys(split for part in facts.parts for split in part.splits))
@@ -117,7 +118,7 @@ def build_description(
         "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": facts.title,
         "description": about.description
-        or "Images and captions with hard negatives, made and checked with caramel.",
+        or "Images and captions with hard negatives, built and audited with caramel.",
         **{name: value for name, value in known.items() if value},
         "citeAs": citation,
         "version": format_version(pinned.name, pinned.data),
@@ -130,7 +131,7 @@ def build_description(
 
 
 def format_version(name: str, data: str) -> str:
-    """Return the semantic version that Croissant asks for: ``v1.2`` is 1.2.0, a name that is no number 0.0.0, and the data's hash."""
+    """Return the semantic version for Croissant with the data's hash: ``v1.2`` is 1.2.0, other names are 0.0.0."""
     numbers = re.fullmatch(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?", name)
     plain = ".".join(str(int(number or 0)) for number in numbers.groups()) if numbers else "0.0.0"
     return f"{plain}+{data[:12]}"
@@ -147,7 +148,7 @@ def _build_rai_fields(answers: Mapping[int, str]) -> dict[str, Any]:
 
 
 def _build_file_objects(folder: Path) -> list[dict[str, Any]]:
-    """Return the files of the folder that hold data, with their hashes."""
+    """Return the data files of the folder with their hashes."""
     names = sorted(
         path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix in _FORMATS
     )
@@ -181,7 +182,7 @@ def _build_split_records(splits: list[str]) -> dict[str, Any]:
 
 
 def _build_record_set(name: str, table: Table, pattern: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the record set of a table, and the set of files that it is in."""
+    """Return the record set of a table and the file set that holds it."""
     files = {"@type": "cr:FileSet", "@id": f"files-{name}", "name": f"files-{name}", "includes": pattern}
     fields = []
     for column, about in table.columns.items():
@@ -212,6 +213,6 @@ def _build_field(table: str, column: str, doc: str, data_type: pa.DataType) -> d
 
 
 def _build_image_field(table: str, column: str, by: str, data_type: pa.DataType) -> dict[str, Any]:
-    field = _build_field(table, column, f"the picture that {by} names", data_type)
+    field = _build_field(table, column, f"the image that {by} names", data_type)
     field["source"]["transform"] = {"jsonPath": "bytes"}
     return {**field, "dataType": "sc:ImageObject"}

@@ -1,6 +1,6 @@
-"""``DATASHEET.md``: the questions of a datasheet, what is known of the version, and what people answered.
+"""Write ``DATASHEET.md``: the datasheet's questions with derived answers and the authors' answers.
 
-A question that neither answers is marked, and a release with such places says so.
+A question without an answer is marked, and the release lists it as an open point.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ OPEN = "**To be answered by the authors.**"
 
 
 def list_unanswered(about: About, known: Mapping[int, str]) -> list[str]:
-    """Return one line for each question that only people can answer and nobody did, or that is none."""
+    """Return one line for each unanswered question that only the authors can answer, and for each unknown question."""
     keys = {question.key for question in QUESTIONS}
     nothing = [
-        f"answers.{key}: there is no such question; they are q1 to {QUESTIONS[-1].key}"
+        f"answers.{key}: unknown question; they are q1 to {QUESTIONS[-1].key}"
         for key in about.answers
         if key not in keys
     ]
     return nothing + [
-        f"answers.{question.key}: not said{' (nor `people: false`)' if question.people else ''}: {question.text}"
+        f"answers.{question.key}: not answered{' (nor `people: false`)' if question.people else ''}: {question.text}"
         for question in QUESTIONS
         if not (question.optional or format_answer(question, about, known))
     ]
@@ -39,12 +39,15 @@ def format_answer(question: Question, about: About, known: Mapping[int, str]) ->
         if part
     ]
     if not parts and question.people and not _is_about_people(about, known):
-        return "Does not apply: it does not relate to people."
+        return "Not applicable: the data does not relate to people."
     return "\n\n".join(parts)
 
 
 def _is_about_people(about: About, known: Mapping[int, str]) -> bool:
-    """Return whether it relates to people, or nobody said that it does not; words of an answer say neither."""
+    """Return whether the data relates to people, or nobody stated that it does not.
+
+    The text of an answer does not count.
+    """
     return about.people is not False and not known.get(17, "").startswith("No.")
 
 

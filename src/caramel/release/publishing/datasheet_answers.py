@@ -1,4 +1,4 @@
-"""What is known of a version without asking anyone: answers to the datasheet's questions from its tables, params and figures."""
+"""Answer the datasheet's questions as far as a version's tables, params and metrics can."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from caramel.schemas.evaluation import METRICS
 from caramel.schemas.llm import REPLIES
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 
-DRAWN = {"world", "synthetic"}  # sources that show nothing but what a program drew
-NOBODY = "It shows drawn shapes on plain backgrounds, and nothing of people."
+DRAWN = {"world", "synthetic"}  # sources that show only what a program drew
+NOBODY = "It shows drawn shapes on plain backgrounds and no people."
 
 
 def get_param(params: Mapping[str, Any], key: str) -> Any:
-    """Return a value of the params by its dotted key, None where there is none."""
+    """Return a value of the params by its dotted key; None if there is none."""
     value: Any = params
     for part in key.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
@@ -32,7 +32,7 @@ def get_param(params: Mapping[str, Any], key: str) -> Any:
 
 
 def is_fully_synthetic(facts: ReleaseFacts) -> bool:
-    """Return whether nothing in it comes from outside of this program: the world's pictures, and models taught on them alone."""
+    """Return whether all data comes from this program: the world's images, and models trained only on them."""
     params = facts.pinned.params
     taught = get_param(params, "train_generator.backend") == "pixart" or "synthetic" not in facts.sources
     written = {get_param(params, "negatives.backend"), get_param(params, "negatives.paraphrases")} <= {
@@ -45,48 +45,48 @@ def is_fully_synthetic(facts: ReleaseFacts) -> bool:
 
 
 def build_answers(facts: ReleaseFacts, contents: VersionContents) -> dict[int, str]:
-    """Return number of a question -> answer in Markdown, of those that can be answered."""
+    """Return question number -> answer in Markdown for all questions that can be answered."""
     about, pinned = facts.about, facts.pinned
     rejects = contents.load_rejects()
     answers = {
-        1: "To measure whether models that match images and texts heed how things are composed, and not only which things "
-        "are there: each caption has a hard negative that differs by one change. "
+        1: "To measure whether vision-language models use the composition of a scene and not only its objects. "
+        "Each caption has a hard negative that differs by one change. "
         + escape_markdown(about.description or ""),
-        5: "An image with a caption that is true of it and a hard negative that is false of it; where there is one, a "
-        "second true caption, and an image of which the hard negative is true. Subtypes are those of SugarCrepe.",
+        5: "An image with a caption that is true of it and a hard negative that is false of it; if available, a "
+        "second true caption and an image of which the hard negative is true. Subtypes are those of SugarCrepe.",
         6: _answer_counts(facts),
         8: _answer_columns(facts),
         9: "`caption` and `caption2` are true of `image`, `negative_caption` is not; it is true of `negative_image`.",
         10: _answer_missing(facts),
-        11: "By names: rows of one `image_id` show one image; an `instance_id` begins with the name of its pair.",
-        12: "Those of column `split`: "
+        11: "By ids: rows with the same `image_id` show the same image; an `instance_id` begins with the name of its pair.",
+        12: "The splits in column `split`: "
         + "; ".join(f"{format_code(p.name)} {_format_counts(p.splits)}" for p in facts.parts)
-        + ". An image belongs to one of them.",
+        + ". An image belongs to exactly one split.",
         13: _answer_noise(facts, contents),
-        14: f"It stands alone: all pictures are in its files. Sources: {', '.join(map(format_code, facts.sources))}.",
+        14: f"It is self-contained: all images are in its files. Sources: {', '.join(map(format_code, facts.sources))}.",
         22: _answer_provenance(facts, contents),
         23: _answer_procedures(facts, contents),
         24: _answer_sampling(facts),
         35: _answer_filters(rejects),
-        36: f"The pin names every table that was made on the way, rejected rows with their reasons among them: "
-        f"{len(rejects):,} rows. `caramel get` brings them back from the project's remote.",
+        36: f"Yes. The pin names every intermediate table, including the rejected rows with their reasons: "
+        f"{len(rejects):,} rows. `caramel get` fetches them from the project's remote.",
         37: f"caramel {version('caramel')}, git commit {format_code(pinned.commit)} of the project; the params are in `pin.json`.",
         39: _answer_uses(contents),
-        41: "Training with hard negatives; measuring retrieval in both directions; studying what blind models learn from texts.",
-        42: "Whoever learns from the test split learns its shortcuts; question 13 has what noise is known.",
-        43: "The test split is not for training, nor for choosing between models that are then reported on it.",
-        57: "A version that was pinned is never overwritten; each release names its pin and its content hash.",
+        41: "Training with hard negatives; measuring retrieval in both directions; studying what text-only models learn.",
+        42: "A model trained on the test split learns its shortcuts. Question 13 lists the known noise.",
+        43: "Do not use the test split for training, or for selecting models that are then reported on it.",
+        57: "A pinned version is never overwritten; each release names its pin and its content hash.",
     }
     answers |= _answer_from_metadata(about, facts)
     if is_fully_synthetic(facts) and about.people is not True:
         answers |= dict.fromkeys((15, 16, 17, 28), f"No. {NOBODY}")
-        answers[25] = "Nobody: programs drew the pictures and wrote the captions."
-        answers[26] = f"It was made by programs, and pinned on {pinned.created}; it shows no time."
+        answers[25] = "Nobody: programs drew the images and wrote the captions."
+        answers[26] = f"Programs made it; it was pinned on {pinned.created}. Its content refers to no time."
     return answers
 
 
 def _answer_from_metadata(about: About, facts: ReleaseFacts) -> dict[int, str]:
-    """Return what follows from who and what people named."""
+    """Return the answers that follow from the authors' metadata."""
     answers = {}
     if about.authors:
         answers[2] = "; ".join(
@@ -118,7 +118,7 @@ def _answer_counts(facts: ReleaseFacts) -> str:
         f"{format_code(part.name)}: {sum(part.splits.values()):,} rows ({_format_counts(part.splits)})"
         for part in facts.parts
     ]
-    return "; ".join([*parts, f"{len(facts.images):,} images"]) + ". `README.md` has them by subtype."
+    return "; ".join([*parts, f"{len(facts.images):,} images"]) + ". `README.md` lists them by subtype."
 
 
 def _answer_columns(facts: ReleaseFacts) -> str:
@@ -128,7 +128,7 @@ def _answer_columns(facts: ReleaseFacts) -> str:
             f"{format_code(name)} ({escape_markdown(column.doc)})"
             for name, column in part.table.columns.items()
         )
-        lines.append(f"{format_code(part.name)}: {columns}, and the pictures themselves")
+        lines.append(f"{format_code(part.name)}: {columns}, and the images themselves")
     return ". ".join(lines) + "."
 
 
@@ -143,44 +143,44 @@ def _answer_missing(facts: ReleaseFacts) -> str:
         f"{format_code(name)} of {count:,}" for name, count in lacking.items() if count
     )
     return (
-        f"{missing_counts} instances: nothing that passed the checks came out, or it is not known."
+        f"{missing_counts} instances: no candidate passed the checks, or the value is unknown."
         if missing_counts
         else "Nothing."
     )
 
 
 def _answer_noise(facts: ReleaseFacts, contents: VersionContents) -> str:
-    """Return the measured errors of judges and the figures of blind attackers, as far as there are any."""
+    """Return the measured errors of judges and the accuracy of blind attackers, if available."""
     sentences, images = [], contents.load_json("data/filter_images/metrics.json")
     if drawn := images.get("candidates"):
         sentences.append(
-            f"Of {drawn['n']:,} negative captions' first pictures {_format_percent(drawn['faithful'])} were faithful to their caption by the judge "
-            f"{format_code(str(get_param(facts.pinned.params, 'filter_images.judge')))}; what was not is left out"
+            f"Of the first images of {drawn['n']:,} negative captions, {_format_percent(drawn['faithful'])} were faithful to their caption according to the judge "
+            f"{format_code(str(get_param(facts.pinned.params, 'filter_images.judge')))}; the others were dropped"
         )
     if (second := images.get("second_judge")) and "precision" in second:
         sentences.append(
-            f"A second judge, {format_code(str(second['name']))}, is right on {_format_percent(second['precision'])} of what it takes and "
-            f"takes {_format_percent(second['recall'])} of what is right, measured against the first"
+            f"A second judge, {format_code(str(second['name']))}, has a precision of {_format_percent(second['precision'])} and "
+            f"a recall of {_format_percent(second['recall'])} against the first"
         )
     blind = contents.load_json("data/refine/blind.json")
     best = max((f["all"]["accuracy"], n) for n, f in blind.items()) if blind else None
     if best:
         sentences.append(
-            f"Of the scorers that see no image, {format_code(best[1])} tells refined captions of all types from negatives best, in {best[0]:.1%}"
+            f"Of the text-only scorers, {format_code(best[1])} separates refined captions from negatives best, with an accuracy of {best[0]:.1%} over all types"
         )
     if facts.instances is not None:
         again = int(facts.instances.duplicated(["image_id", "caption", "negative_caption"]).sum())
-        sentences.append(f"{again:,} instances repeat image and both captions of another")
-    return ". ".join(sentences) + "." if sentences else "None was measured."
+        sentences.append(f"{again:,} instances are duplicates of another in image and both captions")
+    return ". ".join(sentences) + "." if sentences else "No noise was measured."
 
 
 def _format_percent(share: float | None) -> str:
-    """Return a share as text; of nothing there is none."""
+    """Return a share as a percentage; None becomes "none"."""
     return "none (there are none)" if share is None else f"{share:.1%}"
 
 
 def _answer_provenance(facts: ReleaseFacts, contents: VersionContents) -> str:
-    """Return where images, captions, negatives and paraphrases come from, by the names of what made them."""
+    """Return the sources of images, captions, negatives and paraphrases."""
     images = facts.images["source"].value_counts()
     sentences = ["Images: " + _format_counts({str(name): int(count) for name, count in images.items()})]
     for what, table, path in (
@@ -197,17 +197,17 @@ def _answer_provenance(facts: ReleaseFacts, contents: VersionContents) -> str:
 
 
 def _answer_procedures(facts: ReleaseFacts, contents: VersionContents) -> str:
-    """Return models with what determines them, prompts and judges."""
+    """Return models with their identifying settings, prompts and judges."""
     params, sentences = facts.pinned.params, []
     replies = contents.load_table(REPLIES, "data/negatives/replies.parquet")
     if replies is not None and len(replies):
         for (model, prompt), rows in replies.groupby(["model", "prompt"]):
             sentences.append(
-                f"Language model {format_code(str(model))} was asked by the prompt {format_code(str(prompt))}: {len(rows):,} replies"
+                f"Language model {format_code(str(model))} received the prompt {format_code(str(prompt))}: {len(rows):,} responses"
             )
     if generator := contents.load_json("data/generator/generator.json"):
         sentences.append(
-            f"Pictures were drawn by a diffusion pipeline of SHA-256 {format_code(str(generator.get('sha256')))}"
+            f"Images were generated by a diffusion pipeline with SHA-256 {format_code(str(generator.get('sha256')))}"
         )
     candidates = contents.load_table(CANDIDATES, "data/synthesize/candidates.parquet")
     if candidates is not None and len(candidates):
@@ -220,14 +220,14 @@ def _answer_procedures(facts: ReleaseFacts, contents: VersionContents) -> str:
     if choices is not None:
         counts = choices["chosen_by"].dropna().value_counts()
         sentences.append(
-            "Pictures were chosen by "
+            "Images were selected by "
             + _format_counts({str(name): int(count) for name, count in counts.items()})
         )
     sections = {
         key: params.get(key) for key in ("scenes", "negatives", "refine", "filter_images") if key in params
     }
     sentences.append(
-        f"All settings are in `pin.json`; of these stages they are {format_code(json.dumps(sections, sort_keys=True))}"
+        f"All settings are in `pin.json`; those of these stages are {format_code(json.dumps(sections, sort_keys=True))}"
     )
     return ". ".join(sentences) + "."
 
@@ -238,7 +238,7 @@ def _answer_sampling(facts: ReleaseFacts) -> str:
         for key in ("scenes", "negatives", "refine", "synthesize")
     }
     seeds_text = _format_counts({key: seed for key, seed in seeds.items() if isinstance(seed, int)})
-    return f"By draws with recorded seeds{f' ({seeds_text})' if seeds_text else ''}, and by the filters of question 35."
+    return f"By random draws with recorded seeds{f' ({seeds_text})' if seeds_text else ''}, and by the filters of question 35."
 
 
 def _answer_filters(rejects: pd.DataFrame) -> str:
@@ -249,12 +249,12 @@ def _answer_filters(rejects: pd.DataFrame) -> str:
     lines = []
     for (stage, reason), count in counts.items():  # type: ignore[misc]
         lines.append(f"{format_code(stage)}: {escape_markdown(reason)}: {count:,}")  # type: ignore[has-type]
-    return "Rows that were dropped, by stage and reason. " + "; ".join(lines) + "."
+    return "Dropped rows by stage and reason. " + "; ".join(lines) + "."
 
 
 def _answer_uses(contents: VersionContents) -> str:
     metrics = contents.load_table(METRICS, "data/evaluate/metrics.parquet")
     if metrics is None or metrics.empty:
-        return "For nothing that this project recorded."
+        return "This project recorded no use."
     models = sorted(metrics["model"].unique())
     return f"{len(models)} models were scored on it, in `tables/metrics.parquet`: {', '.join(map(format_code, models))}."

@@ -1,4 +1,4 @@
-"""Texts of others put into Markdown, YAML and BibTeX: as what they say, and never as markup."""
+"""Escape foreign texts for Markdown, YAML and BibTeX, so that they are never read as markup."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ruamel.yaml import YAML
 _MARKS = re.compile(r"([\\`*_{}\[\]|~$@^]|^[#+=-]|:(?=//)|(?<=^\d)[.)])")
 _MARKED = re.compile(r"\\([\W_])|(`+)(.*?)(?<!`)\2(?!`)", re.DOTALL)
 _BAR, _ESCAPED = re.compile(r"(?<!\\)\|"), r"\\|"
-# BibTeX counts a brace with a backslash before it, too.
+# BibTeX counts a brace even after a backslash.
 _TEX = {"\\": r"\textbackslash{}", "{": r"\textbraceleft{}", "}": r"\textbraceright{}"}
 _TEX |= {sign: f"\\{sign}" for sign in "#$%&_"}
 _TEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
 
 def flatten_text(text: str) -> str:
-    """Return a text without line breaks and signs that do not print."""
+    """Return a text without line breaks and non-printing characters."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text for a line or a table's cell of Markdown, as it is read there."""
+    """Return a text for a line or table cell of Markdown that displays as it is."""
     return html.escape(_MARKS.sub(r"\\\1", flatten_text(text)), quote=False)
 
 
@@ -35,7 +35,7 @@ def escape_paragraphs(text: str) -> str:
 
 
 def strip_markdown(text: str) -> str:
-    """Return what ``markdown``, ``paragraph`` and ``code`` made as it is read."""
+    """Return what a reader sees of text made by ``escape_markdown``, ``escape_paragraphs`` and ``format_code``."""
     parts, end = [], 0
     for mark in _MARKED.finditer(text):
         parts += [html.unescape(text[end : mark.start()]), mark[1] or _strip_code_padding(mark[3])]
@@ -44,12 +44,12 @@ def strip_markdown(text: str) -> str:
 
 
 def _strip_code_padding(inside: str) -> str:
-    """Return what stands in the letters of code, without the spaces that keep its own backticks from the fence."""
+    """Return the content of inline code without the padding that separates its own backticks from the fence."""
     return inside[1:-1] if inside.startswith(" `") or inside.endswith("` ") else inside
 
 
 def format_code(text: str) -> str:
-    """Return a name for Markdown in the letters of code."""
+    """Return a name as inline code for Markdown."""
     plain = flatten_text(text)
     fence = "`" * (1 + max(map(len, re.findall("`+", plain)), default=0))
     pad = " " if plain.startswith("`") or plain.endswith("`") else ""
@@ -71,6 +71,6 @@ def format_yaml(values: Mapping[str, Any]) -> str:
 
 
 def format_table(head: tuple[str, ...], lines: Sequence[tuple[str, ...]]) -> str:
-    """Return a table of Markdown; its cells are Markdown already, and no bar in them is a border."""
+    """Return a Markdown table; cells are Markdown already, and bars inside them are escaped."""
     lines = [head, tuple("---" for _ in head), *lines]
     return "\n".join(f"| {' | '.join(re.sub(_BAR, _ESCAPED, cell) for cell in cells)} |" for cells in lines)

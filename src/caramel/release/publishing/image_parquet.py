@@ -1,4 +1,4 @@
-"""Tables with their pictures in them, as Parquet that the library ``datasets`` reads: a few rows are in memory at a time."""
+"""Write tables with their images as Parquet for the library ``datasets``, with only a few rows in memory at a time."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from caramel.io.image_store import ImageStore
 from caramel.release.publishing.contents import list_names
 from caramel.schemas.contracts import BOOL, FLOAT, INT, TEXT, TEXTS, Table
 
-PART = 256 << 20  # bytes of pictures, from which on a file is full
-GROUP = 100  # rows of a row group, as the hub's viewer wants them
+PART = 256 << 20  # bytes of images after which a file is full
+GROUP = 100  # rows of a row group, as the hub's viewer expects
 IMAGE_STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 _VALUES = {TEXT: "string", FLOAT: "float64", INT: "int64", BOOL: "bool"}
 _IMAGE = {"_type": "Image"}
 
 
 class ImageColumn(NamedTuple):
-    """A column of pictures that is added behind the column that names them."""
+    """An image column that is added after the column with its ids."""
 
     column: str
     by: str
@@ -37,7 +37,7 @@ IMAGE_COLUMNS = (
 
 
 def build_features(table: Table) -> dict[str, Any]:
-    """Return the columns of a released table as ``datasets`` writes them down, pictures included."""
+    """Return the features of a released table in the form of ``datasets``, images included."""
     fields: dict[str, Any] = {}
     for name, column in table.columns.items():
         value = {"dtype": _VALUES.get(column.type, "string"), "_type": "Value"}
@@ -50,7 +50,7 @@ def build_features(table: Table) -> dict[str, Any]:
 
 
 def build_schema(table: Table) -> pa.Schema:
-    """Return the Arrow schema of a released table, with its features."""
+    """Return the Arrow schema of a released table with its features."""
     fields = []
     for name, column in table.columns.items():
         fields.append(pa.field(name, column.type))
@@ -68,19 +68,19 @@ def build_schema(table: Table) -> pa.Schema:
 def write_with_images(
     table: Table, rows: pd.DataFrame, pictures: ImageStore, sizes: Callable[[str], int], folder: Path
 ) -> list[Path]:
-    """Write rows and their pictures to ``SPLIT-00000-of-00002.parquet`` in a folder; return the files.
+    """Write rows and their images to ``SPLIT-00000-of-00002.parquet`` in a folder; return the files.
 
-    Equal rows and images give equal bytes. Each image is compared with its SHA-256.
+    Equal rows and images give equal bytes. Each image is checked against its SHA-256.
 
     Args:
         table: their contract.
         rows: with a column ``split``.
-        pictures: the images that they name.
+        pictures: the images that rows refer to.
         sizes: image_id -> bytes of its encoded file.
         folder: of the files.
 
     Raises:
-        DataError: an image is missing, or is not what the index says.
+        DataError: an image is missing, or does not match the index.
     """
     folder.mkdir(parents=True)
     form, written = build_schema(table), []
@@ -101,7 +101,7 @@ def write_with_images(
 
 
 def _plan_files(rows: pd.DataFrame, sizes: Callable[[str], int]) -> list[tuple[int, int]]:
-    """Return first and last row of each file."""
+    """Return the first and last row of each file."""
     ranges, start, held = [], 0, 0
     for number, names in enumerate(_iter_image_names(rows)):
         held += sum(map(sizes, names))
@@ -118,7 +118,7 @@ def _iter_image_names(rows: pd.DataFrame) -> Iterator[list[str]]:
 
 
 def _build_row_group(rows: pd.DataFrame, form: pa.Schema, pictures: ImageStore) -> pa.Table:
-    """Return some rows with their pictures."""
+    """Return a row group with its images."""
     by = {image_column.column: image_column.by for image_column in IMAGE_COLUMNS}
     columns = []
     for field in form:

@@ -1,6 +1,6 @@
-"""Licences by their SPDX names, what they permit, and whether data under some may be released under another.
+"""Look up licences by SPDX name: what they permit, and whether data under one may be released under another.
 
-What stands here is a summary for readers of a release and no legal advice; the texts are at spdx.org/licenses.
+This is a summary for readers of a release and not legal advice; the texts are at spdx.org/licenses.
 """
 
 from __future__ import annotations
@@ -11,34 +11,34 @@ from typing import NamedTuple
 
 
 class Licence(NamedTuple):
-    """What a licence says of data under it."""
+    """The terms of a licence for data."""
 
     name: str  # SPDX identifier
-    hub: str  # its name on the hub; "other" where the hub has none
-    commercial: bool = True  # use in trade
-    changes: bool = True  # passing on what was changed
+    hub: str  # name on the hub; "other" if it has none
+    commercial: bool = True  # commercial use
+    changes: bool = True  # distributing changed copies
     attribution: bool = True
-    alike: bool = False  # what is made of it must have the same licence
+    alike: bool = False  # derived works must have the same licence
 
     @property
     def url(self) -> str:
-        """Return where its text is."""
+        """Return the URL of its text."""
         return f"https://spdx.org/licenses/{self.name}.html"
 
     @property
     def permits(self) -> str:
-        """Return in words what it permits and asks for."""
+        """Return a description of what it permits and requires."""
         return "; ".join(
             (
                 "commercial use" if self.commercial else "no commercial use",
                 "changed copies" if self.changes else "no changed copies",
-                "attribution asked for" if self.attribution else "no attribution needed",
+                "attribution required" if self.attribution else "no attribution needed",
                 *(["copies under the same licence"] if self.alike else []),
             )
         )
 
 
-# Those of Creative Commons' names that the hub knows: huggingface.co/docs/hub/repositories-licenses
+# Creative Commons licences that the hub knows: huggingface.co/docs/hub/repositories-licenses
 _ON_HUB = {
     *("cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-by-nc-2.0"),
     *("cc-by-nc-3.0", "cc-by-nc-4.0", "cc-by-nd-4.0", "cc-by-nc-nd-3.0", "cc-by-nc-nd-4.0"),
@@ -78,7 +78,10 @@ LICENCES: Mapping[str, Licence] = {
 
 
 def build_hub_fields(name: str | None) -> dict[str, str]:
-    """Return the fields of a card's header that say a licence; what the hub has no name for is named with its text."""
+    """Return the licence fields of a card's header.
+
+    A licence without a name on the hub is given with its text's URL.
+    """
     licence = LICENCES.get(name or "")
     if licence is None:
         return {"license": "unknown"}
@@ -87,22 +90,22 @@ def build_hub_fields(name: str | None) -> dict[str, str]:
 
 
 def format_unknown_licence(name: str) -> str:
-    """Return what to say of a name that is no licence here."""
+    """Return a message about a name that is not a known licence."""
     near = difflib.get_close_matches(name.upper(), {known.upper(): known for known in LICENCES}, 1, 0.5)
     meant = next((known for known in LICENCES if near and known.upper() == near[0]), None)
     hint = f"Did you mean {meant!r}?" if meant else f"Known: {', '.join(LICENCES)}."
-    return f"{name!r} is no licence that is known by its SPDX name. {hint}"
+    return f"{name!r} is not the SPDX name of a known licence. {hint}"
 
 
 def find_conflicts(released: Licence, of: str, source: Licence) -> list[str]:
-    """Return why data of a source cannot be released under a licence."""
+    """Return the reasons why data of a source cannot be released under a licence."""
     reasons = []
     if released.commercial and not source.commercial:
         reasons.append(f"{released.name} permits commercial use, and {of} ({source.name}) does not")
     if source.attribution and not released.attribution:
-        reasons.append(f"{released.name} asks for no attribution, and {of} ({source.name}) does")
+        reasons.append(f"{released.name} requires no attribution, and {of} ({source.name}) does")
     if not source.changes:
         reasons.append(f"{of} ({source.name}) permits no changed copies, and a release is one")
     if source.alike and released.name != source.name:
-        reasons.append(f"{of} ({source.name}) asks for the same licence, and the release has {released.name}")
+        reasons.append(f"{of} ({source.name}) requires the same licence, and the release has {released.name}")
     return reasons

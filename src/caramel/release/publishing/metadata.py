@@ -1,6 +1,6 @@
-"""What only people can say of a release: who made it, under which licence, and answers to the datasheet's questions.
+"""Read what only the authors can state about a release: authors, licence and answers to the datasheet's questions.
 
-They say it in a YAML file, ``release.yaml`` beside ``dvc.yaml`` or another that is named. What is missing is told.
+They write it in a YAML file, ``release.yaml`` beside ``dvc.yaml`` or another file. Missing points are listed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Text = Annotated[str, Field(min_length=1, max_length=20_000)]
 
 
 class Author(BaseModel):
-    """One who is cited."""
+    """A cited author."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -31,12 +31,12 @@ class Author(BaseModel):
 
     @property
     def name(self) -> str:
-        """Return the whole name."""
+        """Return the full name."""
         return f"{self.given} {self.family}"
 
 
 class Source(BaseModel):
-    """Where images or captions come from, as the column ``source`` calls it."""
+    """A source of images or captions, named as in column ``source``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -46,7 +46,7 @@ class Source(BaseModel):
 
 
 class About(BaseModel):
-    """All that people said; what they did not is None or empty."""
+    """Everything that the authors stated; missing values are None or empty."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -54,48 +54,53 @@ class About(BaseModel):
     description: Text | None = None
     licence: Text | None = None
     authors: list[Author] = []
-    url: str | None = Field(None, max_length=2000, pattern=r"^[^\s{}]+$")  # a brace ends a field of BibTeX
+    url: str | None = Field(
+        None, max_length=2000, pattern=r"^[^\s{}]+$"
+    )  # a brace would end a field of BibTeX
     doi: str | None = Field(None, pattern=r"^10\.\d{4,9}/[^\s{}]+$")
     contact: Text | None = None
     languages: list[Text] = ["en"]
     keywords: list[Text] = []
-    people: bool | None = None  # whether it relates to people
+    people: bool | None = None  # whether the data relates to people
     sources: dict[str, Source] = {}
     answers: dict[str, Text] = {}
 
 
 def read_about(path: Path) -> About:
-    """Return what a file says.
+    """Read the authors' metadata from a file.
 
     Raises:
-        ConfigError: there is no such file, it is no YAML, a field is unknown or of another form, or an address holds a password.
+        ConfigError: the file is missing or not YAML, a field is unknown or has the wrong form, or an address
+            holds a password.
     """
     raw = read_yaml(path, "docs/release.md shows one.")
-    # A key in an address may be a part of it that every reader needs; a password never is.
+    # A key in an address may be needed by every reader; a password never is.
     if logins := [
         key for key, value in flatten_mapping(raw).items() if redact_logins(str(value)) != str(value)
     ]:
         raise ConfigError(
-            f"{path}: the address in {', '.join(logins)} holds a name or password, which a release would publish. Take it out."
+            f"{path}: the address in {', '.join(logins)} holds a name or password, which a release would publish. Remove it."
         )
     try:
         return About.model_validate({} if raw is None else raw)
     except ValidationError as error:
         raise ConfigError(
-            f"{path} does not say what a release needs in the right form:\n{format_items(format_field_errors(error))}\n"
-            f"docs/release.md has all fields."
+            f"{path} has fields in the wrong form:\n{format_items(format_field_errors(error))}\n"
+            f"docs/release.md describes all fields."
         ) from error
 
 
 def strip_source_settings(source: str) -> str:
-    """Return a source without the settings in brackets behind its name: ``synthetic (steps=6)`` is ``synthetic``."""
+    """Return a source without the settings in brackets after its name: ``synthetic (steps=6)`` is ``synthetic``."""
     return source.partition(" (")[0]
 
 
 def list_open_points(about: About, sources: Iterable[str]) -> list[str]:
-    """Return what a release still lacks, or what of its licences cannot be, one line each."""
+    """Return the missing points and licence conflicts of a release, one line each."""
     points = [
-        f"{name}: not said" for name in ("title", "licence", "authors", "contact") if not getattr(about, name)
+        f"{name}: not stated"
+        for name in ("title", "licence", "authors", "contact")
+        if not getattr(about, name)
     ]
     released = LICENCES.get(about.licence or "")
     if about.licence and released is None:
@@ -104,7 +109,7 @@ def list_open_points(about: About, sources: Iterable[str]) -> list[str]:
     for name in known:
         licence = about.sources.get(name, Source()).licence
         if licence is None:
-            points.append(f"sources.{name}.licence: not said")
+            points.append(f"sources.{name}.licence: not stated")
         elif licence not in LICENCES:
             points.append(f"sources.{name}.licence: {format_unknown_licence(licence)}")
         elif released is not None:
@@ -113,5 +118,5 @@ def list_open_points(about: About, sources: Iterable[str]) -> list[str]:
             ]
     others = [name for name in about.sources if name not in known]
     return points + [
-        f"sources.{name}: no source of this version, which has {', '.join(known)}" for name in others
+        f"sources.{name}: not a source of this version, which has {', '.join(known)}" for name in others
     ]

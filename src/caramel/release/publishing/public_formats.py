@@ -1,8 +1,8 @@
-"""Instances in the formats in which the field publishes: SugarCrepe, SugarCrepe++, BiVLC and CREPE, with the files of their images.
+"""Write instances in the formats of SugarCrepe, SugarCrepe++, BiVLC and CREPE, with their image files.
 
-``formats/SPLIT/sugarcrepe/replace_obj.json`` …, ``sugarcrepe_pp/``, ``bivlc/test.jsonl``, ``crepe_systematicity/``, and
-``images.tar`` with the files that they name. Rows have an ``instance_id`` of their own, which readers of these formats leave
-out; CREPE's have none, since a row is a caption with all its negatives.
+The files are ``formats/SPLIT/sugarcrepe/replace_obj.json`` …, ``sugarcrepe_pp/``, ``bivlc/test.jsonl``,
+``crepe_systematicity/``, and ``images.tar`` with the images. Rows carry an extra ``instance_id``, which
+readers of these formats ignore. CREPE's rows have none, because each is a caption with all its negatives.
 """
 
 from __future__ import annotations
@@ -36,18 +36,21 @@ def write_formats(
 ) -> list[Path]:
     """Write instances split by split; return the files.
 
-    A format takes the rows that have what it asks for: a paraphrase (SugarCrepe++), a negative image (BiVLC); one replaced
-    atom, and a caption of which it is known what training captions have of it (CREPE's systematicity).
+    A format takes only rows with the columns that it needs:
+
+    - SugarCrepe++: a paraphrase;
+    - BiVLC: a negative image;
+    - CREPE's systematicity: one replaced atom, and a caption whose overlap with the training captions is known.
 
     Args:
         rows: table ``instances``.
-        trained: the captions that are trained on.
+        trained: the training captions.
         pictures: its images.
         sizes: image_id -> width and height.
-        folder: to write to.
+        folder: output folder.
 
     Raises:
-        DataError: an image is missing, or is not what the index says.
+        DataError: an image is missing, or does not match the index.
     """
     written: list[Path] = []
     splits = assign_crepe_splits(dict.fromkeys(rows["caption"]), trained)
@@ -59,7 +62,7 @@ def write_formats(
         numbers = {name: str(n) for n, name in enumerate(dict.fromkeys(crepe["image_id"]))}
         also = {
             name: f"{FOLDERS[0]}/{n}.jpg" for name, n in numbers.items()
-        }  # as CREPE's readers look for them
+        }  # the names that CREPE's readers expect
         files = write_images(list_image_ids(of_split), pictures, split_folder / "images.tar", also)
         written.append(split_folder / "images.tar")
         written += _write_crepe(crepe, splits, numbers, sizes, split_folder / "crepe_systematicity")
@@ -91,10 +94,13 @@ def _iter_files(rows: Sequence[dict[str, Any]], files: dict[str, str]) -> Iterat
 
 
 def assign_crepe_splits(captions: Iterable[str], trained: Iterable[str]) -> dict[str, str]:
-    """Return caption -> split, as in CREPE (Ma et al. 2023, 3.2), of those of the embedded world that say a compound.
+    """Return caption -> split of CREPE (Ma et al. 2023, 3.2) for captions of the embedded world with a compound.
 
-    ``sc``: training captions say all its compounds; ``uc``: all its atoms, and not some compound; ``ua``: not some atom.
-    Where no training caption is of the world, nothing is known.
+    - ``sc``: training captions contain all its compounds;
+    - ``uc``: they contain all its atoms but lack a compound;
+    - ``ua``: they lack an atom.
+
+    If no training caption is of the world, nothing is returned.
     """
     known = [items for text in trained if (items := _read_items(text))]
     if not known:
@@ -111,7 +117,10 @@ def assign_crepe_splits(captions: Iterable[str], trained: Iterable[str]) -> dict
 
 
 def _read_items(caption: str) -> Items | None:
-    """Return what a caption of the embedded world says, in whatever words a relation is put; None of another caption."""
+    """Return atoms and compounds of a caption of the embedded world, for any wording of a relation.
+
+    None for others.
+    """
     reading = parse_caption(caption)
     if reading is None:
         return None
@@ -127,9 +136,9 @@ def _write_crepe(
     sizes: Mapping[str, tuple[int, int]],
     folder: Path,
 ) -> list[Path]:
-    """Write a file for each of CREPE's splits, a row for each picture and caption; return the files.
+    """Write a file for each of CREPE's splits, with a row for each image and caption; return the files.
 
-    Of the negatives of two compounds, which CREPE has in a second column, there are none.
+    CREPE's second column, negatives of two compounds, is left empty.
     """
     written = []
     for split, of in rows.groupby(rows["caption"].map(splits)):

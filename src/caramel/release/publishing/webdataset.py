@@ -1,4 +1,7 @@
-"""Tar files whose bytes depend on nothing but their members: the images that public formats name, and WebDataset's shards."""
+"""Write reproducible tar files: images for the public formats, and WebDataset shards.
+
+The bytes of a file depend only on its members.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from caramel.io.image_store import ImageStore
 from caramel.io.portable_names import is_portable_start
 from caramel.release.publishing.contents import list_names
 
-TAR = 256 << 20  # bytes of a shard of WebDataset, from which on it is full
+TAR = 256 << 20  # bytes after which a WebDataset shard is full
 _SUFFIXES = {
     "PNG": "png",
     "JPEG": "jpg",
@@ -32,10 +35,10 @@ _SUFFIXES = {
 
 
 class TarWriter:
-    """A tar file to which members are added, as if by nobody at no time."""
+    """A tar file whose members have no owner and no time."""
 
     def __init__(self, path: Path) -> None:
-        """Begin the file."""
+        """Open the file."""
         self._file = tarfile.open(path, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
         self.bytes = 0
 
@@ -47,19 +50,19 @@ class TarWriter:
         self.bytes += len(data)
 
     def add_link(self, name: str, to: str) -> None:
-        """Add another name of a member, which takes no room."""
+        """Add a link to a member under another name, which takes no space."""
         about = tarfile.TarInfo(name)
         about.type, about.linkname = tarfile.LNKTYPE, to
         self._file.addfile(about)
 
     def close(self) -> None:
-        """End the file."""
+        """Close the file."""
         self._file.close()
 
 
 @contextmanager
 def open_tar(path: Path) -> Iterator[TarWriter]:
-    """Give a tar file that is ended at the end."""
+    """Give a tar file and close it at the end."""
     path.parent.mkdir(parents=True, exist_ok=True)
     writer = TarWriter(path)
     try:
@@ -69,24 +72,24 @@ def open_tar(path: Path) -> Iterator[TarWriter]:
 
 
 def detect_suffix(data: bytes, name: str) -> str:
-    """Return the suffix of an encoded image by what it is, without a dot.
+    """Return the suffix, without a dot, for the format of an encoded image.
 
     Raises:
-        DataError: it is no image.
+        DataError: it is not an image.
     """
     with open_encoded_image(data, name) as image:
         return _SUFFIXES.get(image.format or "", (image.format or "img").lower())
 
 
 def build_file_name(image_id: str, ending: str, taken: Container[str] = ()) -> str:
-    """Return a name for an image's file that any system takes, another one for every image.
+    """Return a file name for an image that is valid on any system and unique for every image.
 
-    A name that is plain stays; of others signs are replaced, and a hash tells them apart.
+    A plain id stays. In others, special characters are replaced and a hash is added.
 
     Args:
-        image_id: the image's name.
-        ending: of the file, without a dot.
-        taken: names of other files in small letters, since some systems do not tell them from large ones.
+        image_id: the image's id.
+        ending: suffix of the file, without a dot.
+        taken: lower-case names of other files, because some systems ignore case.
     """
     stem = image_id.removesuffix(f".{ending}")
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", stem)[:100]
@@ -99,9 +102,9 @@ def build_file_name(image_id: str, ending: str, taken: Container[str] = ()) -> s
 def write_images(
     names: list[str], pictures: ImageStore, path: Path, also: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, str]:
-    """Write images to a tar file, each compared with its SHA-256; return image_id -> name of its file there.
+    """Write images to a tar file, each checked against its SHA-256; return image_id -> file name in it.
 
-    ``also``: image_id -> a further name of some.
+    ``also``: image_id -> an additional name for some images.
     """
     files: dict[str, str] = {}
     taken: set[str] = set()
@@ -117,13 +120,17 @@ def write_images(
 
 
 def write_webdataset(rows: pd.DataFrame, pictures: ImageStore, folder: Path) -> list[Path]:
-    """Write training rows as WebDataset: ``train-00000.tar``, which open_clip's own program trains on.
+    """Write training rows as WebDataset, ``train-00000.tar``, for open_clip's training program.
 
-    A sample has the picture, ``txt`` (its caption), ``json`` (pair_id, caption2, negative_captions, subtypes,
-    negative_image_ids, image_id) and ``negative0.png`` … (pictures of the first negatives).
+    A sample has:
+
+    - the image;
+    - ``txt``: its caption;
+    - ``json``: pair_id, caption2, negative_captions, subtypes, negative_image_ids, image_id;
+    - ``negative0.png`` …: images of the first negatives.
 
     Raises:
-        DataError: an image is missing, or is not what the index says.
+        DataError: an image is missing, or does not match the index.
     """
     written: list[Path] = []
     for split in dict.fromkeys(rows["split"]):
@@ -151,7 +158,7 @@ def _add_sample(to: TarWriter, key: str, row: Mapping[str, object], pictures: Im
 
 
 def _convert_cell(value: object) -> object:
-    """Return a cell as JSON has it."""
+    """Return a cell as JSON-compatible data."""
     if value is None or isinstance(value, str):
         return value
     return None if isinstance(value, float) else list(value)  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""How MLflow loads a registered checkpoint: the folder's own config and safetensors, nothing unpickled."""
+"""Load a registered checkpoint for MLflow from its config and safetensors, without unpickling."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Predictor:
-    """What ``mlflow.pyfunc.load_model`` hands on; ``unwrap_python_model().encoder`` is the model itself."""
+    """The model that ``mlflow.pyfunc.load_model`` wraps; ``unwrap_python_model().encoder`` is the encoder."""
 
     encoder: ClipEncoder
 
     def predict(self, frame: Any, params: Any = None) -> npt.NDArray[np.float32]:
-        """Return unit vectors, shape (rows, d), of a data frame's column ``caption`` (texts) or ``image`` (encoded files).
+        """Return unit vectors, shape (rows, d), of column ``caption`` (texts) or ``image`` (encoded files).
 
         Raises:
-            DataError: it has neither.
+            DataError: the data frame has neither column.
         """
         for column, encode in (("caption", self.encoder.encode_texts), ("image", self.encoder.encode_images)):
             if column in frame:
                 return encode(list(frame[column]), None)
-        raise DataError(f"Give a column 'caption' or 'image'; there are {', '.join(map(repr, frame))}.")
+        raise DataError(f"Give a column 'caption' or 'image'. The columns are {', '.join(map(repr, frame))}.")
 
 
 def _load_pyfunc(folder: str) -> Predictor:
-    """Return the model of a folder; MLflow calls this by its name."""
+    """Return the model of a folder; MLflow calls this function by its name."""
     return Predictor(load_encoder(folder, device="auto", precision="fp32", name=Path(folder).name))

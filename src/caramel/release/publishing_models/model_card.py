@@ -1,4 +1,4 @@
-"""``README.md`` of a released model: what it was trained on and how, its figures, what it lost, and how it is loaded."""
+"""Write ``README.md`` of a released model: training data and method, metrics, forgetting, and how to load it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LOST = {
 
 
 class ModelFacts(NamedTuple):
-    """What the card is made of."""
+    """The inputs of a model card."""
 
     run: str
     pinned: Pin
@@ -40,7 +40,7 @@ class ModelFacts(NamedTuple):
     card: Mapping[str, Any]  # of the checkpoint
     config: Mapping[str, Any]  # of open_clip
     about: About
-    why_not: str  # transformers does not load it; "" where it does
+    why_not: str  # reason why transformers cannot load it; "" if it can
 
 
 def write_model_card(facts: ModelFacts, folder: Path) -> None:
@@ -62,12 +62,12 @@ def _format_body(facts: ModelFacts) -> str:
         f"# {escape_markdown(facts.run)}",
         f"{_format_origin(facts)} version {format_code(pinned.name)} of {pinned.created}, git commit {format_code(pinned.commit)}, data "
         f"SHA-256 {format_code(pinned.data)}.",
-        "" if facts.about.licence in LICENCES else "> **Its licence is not said.**",
-        "## How to load it",
+        "" if facts.about.licence in LICENCES else "> **Its licence is not stated.**",
+        "## Loading",
         _format_loading(facts),
         "## Activation and preprocessing",
         _format_preprocessing(facts.config),
-        "## How it was trained",
+        "## Training",
         _format_training(facts),
         "## Figures",
         _format_metrics(facts),
@@ -78,13 +78,13 @@ def _format_body(facts: ModelFacts) -> str:
 
 
 def _get_adopted_base(facts: ModelFacts) -> str:
-    """Return the name of the model that the version took for its base, "" where it trained one or does not say."""
+    """Return the name of an adopted base model; "" if the version trained its own or does not name one."""
     section = facts.pinned.params.get("pretrain", {})
     return str(section.get("pretrained") or "") if section.get("backend") == "pretrained" else ""
 
 
 def _format_origin(facts: ModelFacts) -> str:
-    """Return what it is, as the beginning of a sentence that goes on with a version."""
+    """Return the model's origin, as the beginning of a sentence that continues with a version."""
     adopted = format_code(_get_adopted_base(facts)) if _get_adopted_base(facts) else ""
     if not facts.card.get("variant"):
         return f"{adopted}, adopted as the base of" if adopted else "A CLIP trained with caramel on"
@@ -92,11 +92,14 @@ def _format_origin(facts: ModelFacts) -> str:
 
 
 def _format_test_exposure(facts: ModelFacts) -> str:
-    """Return whether the test split was trained on, which is known only of models that were trained here from the start."""
+    """Return whether the test split was in the training data.
+
+    This is known only for models trained here from scratch.
+    """
     if facts.pinned.params.get("pretrain", {}).get("backend") == "open_clip":
-        return "The instances of the test split were not seen."
+        return "The instances of the test split were not in its training data."
     base = format_code(_get_adopted_base(facts)) if _get_adopted_base(facts) else "its base"
-    return f"Of what {base} was trained on the version says nothing: whether it saw images or texts of the test split is not known."
+    return f"The version does not record the training data of {base}, so it is unknown whether that contains images or texts of the test split."
 
 
 def _format_loading(facts: ModelFacts) -> str:
@@ -106,12 +109,12 @@ def _format_loading(facts: ModelFacts) -> str:
         'tokenizer = open_clip.get_tokenizer("local-dir:PATH")\n```'
     )
     if facts.why_not:
-        return f"{snippet}\n\ntransformers does not load it: {escape_markdown(facts.why_not)}."
+        return f"{snippet}\n\ntransformers cannot load it: {escape_markdown(facts.why_not)}."
     return f'{snippet}\n\n```python\nfrom transformers import CLIPModel, CLIPProcessor\n\nmodel = CLIPModel.from_pretrained("PATH")\nprocessor = CLIPProcessor.from_pretrained("PATH")\n```'
 
 
 def _format_preprocessing(config: Mapping[str, Any]) -> str:
-    """Return activation and preprocessing, which change figures without an error where they are others."""
+    """Return activation and preprocessing; wrong ones change metrics without an error."""
     quick = config["model_cfg"]["quick_gelu"]
     cells = [("activation", "QuickGELU" if quick else "GELU")]
     cells += [
@@ -121,7 +124,7 @@ def _format_preprocessing(config: Mapping[str, Any]) -> str:
 
 
 def _format_training(facts: ModelFacts) -> str:
-    """Return method and parameters, and what the checkpoint says of itself."""
+    """Return method, parameters and the checkpoint's own record."""
     params = facts.pinned.params
     variant = facts.card.get("variant")
     section = params.get("finetune" if variant else "pretrain", {})
@@ -144,20 +147,20 @@ def _format_training(facts: ModelFacts) -> str:
     return "\n\n".join(
         (
             method + _format_test_exposure(facts),
-            format_table(("of the checkpoint", "value"), known),
+            format_table(("checkpoint field", "value"), known),
             format_table(("parameter", "value"), settings),
         )
     )
 
 
 def _format_metrics(facts: ModelFacts) -> str:
-    """Return the model's figures over all instances of each benchmark, with intervals."""
+    """Return the model's metrics over all instances of each benchmark, with intervals."""
     metrics = facts.contents.load_table(METRICS_TABLE, METRICS)
     model_rows = (
         None if metrics is None else metrics[(metrics["model"] == facts.run) & (metrics["subset"] == "all")]
     )
     if model_rows is None or model_rows.empty:
-        return "The version has no figures of this model."
+        return "The version has no metrics of this model."
     lines = [
         (format_code(row["benchmark"]), format_code(row["metric"]), _format_share(row), f"{row['n']:,}")
         for row in model_rows.to_dict("records")
@@ -173,10 +176,10 @@ def _format_share(row: Mapping[Any, Any]) -> str:
 
 
 def _format_forgetting(facts: ModelFacts) -> str:
-    """Return what is measured of what the base could, beside the base's."""
+    """Return the forgetting metrics of the model beside the base's."""
     path = facts.contents.find_file(RETAINED)
     if path is None:
-        return "It was not measured."
+        return "Not measured."
     with path.open(encoding="utf-8", newline="") as stream:
         values = {(row["model"], row["measure"]): row["value"] for row in csv.DictReader(stream)}
     lines = [
@@ -188,4 +191,4 @@ def _format_forgetting(facts: ModelFacts) -> str:
         for key, text in _LOST.items()
         if (model_value := values.get((facts.run, key)))
     ]
-    return format_table(("measure", "this model", "base"), lines) if lines else "It was not measured."
+    return format_table(("measure", "this model", "base"), lines) if lines else "Not measured."

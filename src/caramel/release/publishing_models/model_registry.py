@@ -1,7 +1,7 @@
-"""A run's model in MLflow's registry: ``caramel register``, and ``models:/…`` as the spec of a model.
+"""Register a run's model in MLflow (``caramel register``) and resolve ``models:/…`` model specs.
 
-The registered model is the checkpoint as an artifact of the run that trained it, loaded by ``as_mlflow``. Its
-source is said by the run's id, so that a store that is moved finds it.
+The registered model is the checkpoint as an artifact of its training run, loaded by ``mlflow_format``. Its
+source is stored as the run's id, so that it is found after the store is moved.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 REGISTERED = "models:/"
-ARTIFACT = "model"  # folder of the run
+ARTIFACT = "model"  # artifact folder of the run
 CONTENT = "caramel.checkpoint"  # tag of a version: SHA-256 of the folder's files and their names
 _NAME = re.compile(r"[\w.-]{1,200}")
 _PARTS = re.compile(r"([/@])")
@@ -41,30 +41,33 @@ _LABELLED = re.compile(rf"(?:(?P<label>[\w.+ -]+)=)?{REGISTERED}(?P<rest>[\w.-]+
 
 
 class RegisteredVersion(NamedTuple):
-    """A version in the registry."""
+    """A version of a model in the registry."""
 
     name: str
     version: str
-    alias: str  # that of its pin
+    alias: str  # alias of its pin
     run: str  # id of the tracked run
 
 
 def register_model(run: str, root: Path, *, name: str, pin: str | None = None) -> RegisteredVersion:
-    """Register a run's model, with the pin of its data as an alias; what is registered already keeps its version.
+    """Register a run's model with the pin of its data as an alias; a registered model keeps its version.
 
     Args:
         run: name of the model, as in the tables of results (``trohn_img-11``, ``base``).
         root: the project's folder.
         name: of the model in the registry: letters, digits, ``._-``.
-        pin: version of the data; None: the one pin that names this model.
+        pin: version of the data; None: the only pin that names this model.
 
     Raises:
-        ConfigError: there is no such run, or the name will not do.
-        DataError: no pin names this model, or several do and none is given; or no tracked run made it, or several can have.
+        ConfigError: there is no such run, or the name is invalid.
+        DataError: no pin names this model, or several do and none is given; or no tracked run matches it, or
+            several do.
         ResourceError: the store or server cannot be reached.
     """
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"--name {name!r}: a registered model is named by letters, digits and . _ - alone.")
+        raise ConfigError(
+            f"--name {name!r}: the name of a registered model may contain only letters, digits and . _ -"
+        )
     folder, output = find_checkpoint(run, root)
     pinned = find_pin(output, pin, root)
     run_id = find_training_run(run, output, pinned, root)
@@ -79,12 +82,12 @@ def register_model(run: str, root: Path, *, name: str, pin: str | None = None) -
 
 
 def format_alias(pinned: Pin) -> str:
-    """Return the alias of a pin's model: MLflow allows letters, digits, dashes and underscores."""
+    """Return the alias of a pin's model; MLflow allows letters, digits, dashes and underscores."""
     return re.sub(r"[^\w-]", "_", f"pin-{pinned.name}")
 
 
 def _find_version(client: MlflowClient, name: str, content: str) -> str | None:
-    """Return the version of this checkpoint, if there is one."""
+    """Return the registered version of this checkpoint, if there is one."""
     versions = client.search_model_versions(f"name = '{name}'")
     return next(
         (str(candidate.version) for candidate in versions if candidate.tags.get(CONTENT) == content), None
@@ -92,12 +95,14 @@ def _find_version(client: MlflowClient, name: str, content: str) -> str | None:
 
 
 def _create_version(client: MlflowClient, name: str, run_id: str, folder: Path) -> str:
-    """Log the checkpoint to its run, and make a version of it."""
+    """Log the checkpoint to its run and create a version from it."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its own classes, when it is imported
+        warnings.simplefilter("ignore")  # MLflow warns about its own classes at import
         from mlflow.pyfunc import save_model
 
-    logging.getLogger("mlflow.models.model").setLevel(logging.ERROR)  # that there is no signature
+    logging.getLogger("mlflow.models.model").setLevel(
+        logging.ERROR
+    )  # hides the warning about a missing signature
     with TemporaryDirectory() as scratch:
         model = Path(scratch, ARTIFACT)
         needed = [get_requirement()]
@@ -111,12 +116,13 @@ def _create_version(client: MlflowClient, name: str, run_id: str, folder: Path) 
 
 
 def resolve_spec(spec: str) -> str:
-    """Return the spec of a model with the folder of a checkpoint in place of ``models:/NAME/VERSION`` or ``models:/NAME@ALIAS``.
+    """Return a model spec with ``models:/NAME/VERSION`` or ``models:/NAME@ALIAS`` replaced by the checkpoint's folder.
 
-    Other specs stay as they are. Without a label, the model's name in tables is what stands after ``models:/``.
+    Other specs are returned unchanged. Without a label, the model's name in tables is the part after
+    ``models:/``.
 
     Raises:
-        BackendError: there is no such version, or none that `caramel register` made.
+        BackendError: there is no such version, or `caramel register` did not make it.
         ConfigError, DataError, ResourceError: the store or server cannot be read.
     """
     named = _LABELLED.fullmatch(spec)
@@ -127,7 +133,7 @@ def resolve_spec(spec: str) -> str:
     import mlflow
 
     def build_error(error: Exception) -> BackendError:
-        return BackendError(f"Model {spec!r} cannot be had from the registry: {str(error)[:300]}")
+        return BackendError(f"Model {spec!r} cannot be loaded from the registry: {str(error)[:300]}")
 
     try:
         with translate_errors(build_error):
@@ -137,11 +143,11 @@ def resolve_spec(spec: str) -> str:
                 if mark == "@"
                 else client.get_model_version(name, which)
             )
-            if not str(version.version).isdecimal():  # it becomes the name of a folder that may be replaced
+            if not str(version.version).isdecimal():  # it names a folder that may be replaced
                 raise BackendError(
-                    f"Model {spec!r}: its server says that it is version {format_value(version.version)}, which is none."
+                    f"Model {spec!r}: its server names version {format_value(version.version)}, which is not a number."
                 )
-            # At a place of its own: what was scored before is found again.
+            # A fixed folder, so that results scored before are found again.
             target = root / WORK / "registered" / f"{name}-{version.version}"
             folder = _find_intact_checkpoint(target, version.tags)
             if folder is None:
@@ -156,7 +162,7 @@ def resolve_spec(spec: str) -> str:
         raise build_error(error) from error
     if folder is None:
         raise BackendError(
-            f"Model {spec!r} holds no checkpoint as `caramel register` put it there: its files are missing or others."
+            f"Model {spec!r} is not a checkpoint of `caramel register`: files are missing or differ."
         )
     return f"{named['label'] or f'{name} {which}'}=open_clip:{folder}"
 
@@ -176,13 +182,16 @@ def _find_files(client: MlflowClient, name: str, version: str) -> str:
         uri = str(client.get_run(run_id).info.artifact_uri)
     if reason := explain_foreign(uri, client.tracking_uri):
         raise BackendError(
-            f"Model '{REGISTERED}{name}/{version}': what its server says that its files are, {format_value(redact_secrets(uri))}, {reason}."
+            f"Model '{REGISTERED}{name}/{version}': its server names the files {format_value(redact_secrets(uri))}, which {reason}."
         )
     return str(append_to_uri_path(uri, path)) if path else uri
 
 
 def _move_checkpoint(downloaded: Path, target: Path, tags: Mapping[str, str]) -> Path | None:
-    """Move what was fetched to its place, unless it is broken or another process did so before; return the checkpoint there."""
+    """Move a fetched checkpoint into place unless it is broken or another process was faster.
+
+    Return its folder.
+    """
     with hold_lock(target.with_name(f"{target.name}.lock")):
         if _find_intact_checkpoint(downloaded, tags) and not _find_intact_checkpoint(target, tags):
             downloaded.rename(create_empty_folder(target))
@@ -190,7 +199,7 @@ def _move_checkpoint(downloaded: Path, target: Path, tags: Mapping[str, str]) ->
 
 
 def _find_intact_checkpoint(parent: Path, tags: Mapping[str, str]) -> Path | None:
-    """Return the folder of the one checkpoint below a place whose files are those that were registered."""
+    """Return the folder of the only checkpoint below a path if its files are the registered ones."""
     folders = [path.parent for path in sorted(parent.rglob(WEIGHTS))]
     matches = [folder for folder in folders if compute_file_hash(folder) == tags.get(CONTENT)]
     return matches[0] if len(matches) == 1 else None

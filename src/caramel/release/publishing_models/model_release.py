@@ -1,11 +1,11 @@
-"""Release a model of a run: a folder that open_clip loads as ``local-dir:FOLDER``, and transformers where it can.
+"""Release a run's model as a folder that open_clip loads as ``local-dir:FOLDER``, and transformers if possible.
 
     open_clip_config.json, open_clip_model.safetensors   architecture with its activation, preprocessing, weights
-    bpe.txt.gz, tokenizer.json …                          tokenizer, where the model has its own
-    config.json, model.safetensors …                      the same as transformers' CLIPModel, where it is one
-    caramel.json, README.md, SHA256SUMS                   what it was trained on, its figures
+    bpe.txt.gz, tokenizer.json …                          tokenizer, if the model has its own
+    config.json, model.safetensors …                      the same as transformers' CLIPModel, if possible
+    caramel.json, README.md, SHA256SUMS                   training data and metrics
 
-What is in the folder is loaded as others will load it, and compared with the run's own model, before it appears.
+Before the folder appears, it is loaded as users will load it and compared with the run's own model.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ TEXTS = (
     "Two cats",
     "a photo of a dog, and 3 more!",
     "Un “café” à l’aube: Zoë, naïve, 日本 \N{SNOWMAN}",
-    "A red box is left of a green cup, and " * 30,  # longer than any text tower takes
-)  # models are compared on them
+    "A red box is left of a green cup, and " * 30,  # longer than any text tower's context
+)  # texts on which models are compared
 QUOTES = {"[\u02bc\u2018-\u201b]": "'", "[\u201c-\u201f]": '"'}
 OURS = (CONFIG, WEIGHTS, CARD)  # files of a checkpoint that belong to no tokenizer
-MERGES = 49152 - 256 - 2  # of OpenAI's vocabulary
-CLOSE = 1e-4  # difference of unit vectors, by which two libraries may differ
+MERGES = 49152 - 256 - 2  # size of OpenAI's vocabulary
+CLOSE = 1e-4  # allowed difference of unit vectors between two libraries
 
 
 class ReleasedModel(NamedTuple):
-    """What was released: the files, whether transformers loads them, and if not, why."""
+    """The released files, whether transformers loads them, and if not, why."""
 
     files: list[str]
     transformers: bool
@@ -65,9 +65,9 @@ def release_model(
     Args:
         run: name of the model, as in the tables of results (``trohn_img-11``, ``base``).
         root: the project's folder.
-        out: the folder; there is none yet, or it is empty.
-        pin: version of the data that it was trained on; None: the one pin that names this model.
-        about: as of ``release``: authors and licence.
+        out: the output folder; it must be new or empty.
+        pin: version of its training data; None: the only pin that names this model.
+        about: file with authors and licence, as in ``build_release``.
 
     Raises:
         BackendError: the checkpoint is broken.
@@ -92,7 +92,7 @@ def release_model(
 
 
 def find_checkpoint(run: str, root: Path) -> tuple[Path, str]:
-    """Return the folder of a run's model, and the output that it belongs to."""
+    """Return the folder of a run's model and its output."""
     base, tuned = root / "data" / "base", root / "data" / "finetune"
     names = sorted(path.parent.name for path in tuned.glob(f"*/{WEIGHTS}"))
     if run == "base" and (base / WEIGHTS).is_file():
@@ -115,7 +115,7 @@ def _is_inside(path: Path, root: Path) -> bool:
 
 
 def find_pin(output: str, pin: str | None, root: Path) -> Pin:
-    """Return the pin whose models are those on disk."""
+    """Return the pin that names the models on disk."""
     names = sorted(path.stem for path in (root / "pins").glob("*.json")) if pin is None else [pin]
     digest = compute_dvc_hash(root / output)
     matches = [pinned for name in names if (pinned := read_pin(name, root)).outs.get(output) == digest]
@@ -126,14 +126,14 @@ def find_pin(output: str, pin: str | None, root: Path) -> Pin:
         raise DataError(f"Several pins name this model: {pin_names}. Choose one with --pin.")
     what = f"Pin {pin!r} names another {output} than" if pin else f"No pin names {output} as"
     raise DataError(
-        f"{what} it is on disk: nothing says what the model was trained on. Run `caramel pin NAME`."
+        f"{what} it is on disk, so the training data of the model is unknown. Run `caramel pin NAME`."
     )
 
 
 def _copy_checkpoint(folder: Path, clip: Clip, to: Path) -> None:
-    """Write what open_clip reads, and the tokenizer in the files of transformers.
+    """Write the files that open_clip reads, and the tokenizer in transformers' form.
 
-    Of a vocabulary of its own open_clip learns by the config, which then names the tokenizer of the folder.
+    open_clip learns of a custom vocabulary from the config, which then names the folder's tokenizer.
     """
     shutil.copyfile(folder / WEIGHTS, to / WEIGHTS)
     shutil.copyfile(folder / CARD, to / CARD)
@@ -143,7 +143,7 @@ def _copy_checkpoint(folder: Path, clip: Clip, to: Path) -> None:
     if (folder / VOCABULARY).is_file():
         shutil.copyfile(folder / VOCABULARY, to / VOCABULARY)
         _write_tokenizer(to / VOCABULARY, length, to)
-        text["hf_tokenizer_name"] = "."  # of local-dir: any name means the folder
+        text["hf_tokenizer_name"] = "."  # with local-dir, any name means the folder
     elif "hf_tokenizer_name" in text:
         for path in (path for path in folder.iterdir() if path.name not in OURS and path.is_file()):
             shutil.copyfile(path, to / path.name)
@@ -155,7 +155,10 @@ def _copy_checkpoint(folder: Path, clip: Clip, to: Path) -> None:
 
 
 def _write_tokenizer(vocabulary: Path, length: int, to: Path) -> None:
-    """Write the tokenizer, which takes curly quotes for straight ones as open_clip's does (``ftfy.fixes.uncurl_quotes``)."""
+    """Write the tokenizer.
+
+    It replaces curly quotes by straight ones like open_clip's (``ftfy.fixes.uncurl_quotes``).
+    """
     from tokenizers import Regex, normalizers
 
     tokenizer = make_tokenizer(vocabulary, to)
@@ -167,7 +170,7 @@ def _write_tokenizer(vocabulary: Path, length: int, to: Path) -> None:
 
 
 def _write_openai_vocabulary(folder: Path) -> Path:
-    """Write the merges that open_clip takes of the file that it comes with; return the file."""
+    """Write the merges that open_clip reads from its own vocabulary file; return the file."""
     from open_clip.tokenizer import default_bpe
 
     lines = gzip.decompress(Path(default_bpe()).read_bytes()).decode().split("\n")
@@ -175,13 +178,13 @@ def _write_openai_vocabulary(folder: Path) -> Path:
     merges = [
         "#version: 0.2",
         *lines[1 : MERGES + 1],
-    ]  # of the file's own first line transformers makes a merge
+    ]  # transformers would take the file's header for a merge
     path.write_bytes(gzip.compress("\n".join(merges).encode(), mtime=0))
     return path
 
 
 def _check_open_clip(clip: Clip, to: Path) -> None:
-    """Raise a DataError unless open_clip gives the same embeddings by the folder alone."""
+    """Raise a DataError unless open_clip, given only the folder, computes the same embeddings."""
     import open_clip
     import torch
 
@@ -193,11 +196,11 @@ def _check_open_clip(clip: Clip, to: Path) -> None:
             model.encode_text(tokenize(list(TEXTS))),
         )
     if far := _compute_max_difference(features, _compute_features(clip)):
-        raise DataError(f"open_clip's model of the release is another one: its vectors differ by {far:.2g}.")
+        raise DataError(f"open_clip loads another model from the release: its vectors differ by {far:.2g}.")
 
 
 def _add_transformers(clip: Clip, to: Path) -> str:
-    """Write the model as transformers has it, where that gives the same embeddings; return why not."""
+    """Write the model for transformers if that computes the same embeddings; otherwise return the reason."""
     if why := explain_incompatibility(clip.config):
         return why
     import torch
@@ -231,12 +234,12 @@ def _add_transformers(clip: Clip, to: Path) -> str:
 
 
 def _get_pooled(output: Any) -> Any:
-    """Return the vectors, which newer versions of transformers hand back with more."""
+    """Return the vectors; newer versions of transformers return them inside an output object."""
     return getattr(output, "pooler_output", output)
 
 
 def _compute_features(clip: Clip) -> tuple[Any, Any]:
-    """Return the run's own vectors of the picture and the texts."""
+    """Return the run's own vectors of the test image and texts."""
     import torch
     from torchvision.transforms.functional import normalize, to_tensor
 
@@ -246,7 +249,7 @@ def _compute_features(clip: Clip) -> tuple[Any, Any]:
 
 
 def _compute_max_difference(one: Sequence[Any], other: Sequence[Any]) -> float:
-    """Return the largest difference of unit vectors, 0 where they are close enough."""
+    """Return the largest difference of unit vectors; 0 if it is within the tolerance."""
     from torch.nn.functional import normalize
 
     largest = max(float((normalize(a) - normalize(b)).abs().max()) for a, b in zip(one, other, strict=True))
@@ -254,7 +257,7 @@ def _compute_max_difference(one: Sequence[Any], other: Sequence[Any]) -> float:
 
 
 def _build_test_image() -> Any:
-    """Return a picture of colours that change, wider than high and mostly larger than models take."""
+    """Return a test image with changing colours, wider than high and larger than most models' input."""
     import numpy as np
     from PIL import Image
 

@@ -1,4 +1,4 @@
-"""Which tracked run made a model on disk: one that finished, read its pin's data alone, and had its pin's params."""
+"""Find the tracked run that trained a model on disk: it finished, read only the pin's data, and had the pin's params."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from caramel.training.variants import Schedule, resolve_steps, set_up
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-OVERRIDES = "data/finetune/overrides.json"  # settings of single variants, those that a search chose included
+OVERRIDES = "data/finetune/overrides.json"  # settings of single variants, including those chosen by a search
 FORMER_OVERRIDES = "data/finetune/own.json"  # of caramel 0.1
 
 
 def find_training_run(run: str, output: str, pinned: Pin, root: Path) -> str:
-    """Return the id of the latest run that can have made a model; runs of equal params are equal.
+    """Return the id of the latest run that could have made a model; runs with equal params give equal models.
 
     Args:
         run: name of the model, as in the tables of results.
-        output: that it belongs to, ``data/base`` or ``data/finetune``, on disk as it was pinned.
+        output: the model's output, ``data/base`` or ``data/finetune``, unchanged on disk since it was pinned.
         pinned: version of the data.
         root: the project's folder.
 
     Raises:
-        DataError: there is none, or there are several of other params.
+        DataError: no run matches, or several with different params do.
         ConfigError, ResourceError: the store cannot be read.
     """
     name = "pretrain" if output == "data/base" else f"finetune {run}"
     named = [candidate for candidate in find_tracked_runs(pinned, root) if candidate.info.run_name == name]
     if not named:
         raise DataError(
-            f"No tracked run {name!r} read the data of version {pinned.name} alone, so that nothing says how this model was "
+            f"No tracked run {name!r} read only the data of version {pinned.name}, so it is unknown how this model was "
             f"trained. `caramel runs {pinned.name}` lists the runs that did."
         )
     why = {
@@ -59,18 +59,18 @@ def find_training_run(run: str, output: str, pinned: Pin, root: Path) -> str:
         }
     ):
         raise DataError(
-            f"Several tracked runs {name!r} can have made this model: {', '.join(candidate.info.run_id for candidate in matches)}. They differ in "
-            f"{', '.join(unlike)}. Delete those that did not: `mlflow runs delete --run-id ID`."
+            f"Several tracked runs {name!r} could have made this model: {', '.join(candidate.info.run_id for candidate in matches)}. They differ in "
+            f"{', '.join(unlike)}. Delete the wrong ones: `mlflow runs delete --run-id ID`."
         )
     return str(matches[-1].info.run_id)
 
 
 def _explain_mismatch(tried: Run, run: str, output: str, pinned: Pin, root: Path) -> str:
-    """Return what keeps a run from having made the model, "" where nothing does."""
+    """Return why a run cannot have made the model; "" if it can."""
     if tried.info.status != "FINISHED":
         return f"is {tried.info.status}"
     section = "pretrain" if output == "data/base" else "finetune"
-    params = rename_params({section: tried.data.params})[section]  # caramel 0.1 logged its own names
+    params = rename_params({section: tried.data.params})[section]  # caramel 0.1 logged its former names
     try:
         wanted = (
             pinned.params["pretrain"]
@@ -79,8 +79,8 @@ def _explain_mismatch(tried: Run, run: str, output: str, pinned: Pin, root: Path
         )
     except KeyError as error:
         raise DataError(
-            f"The params of version {pinned.name} lack {error}: they are not of this caramel, and nothing says by them which run "
-            f"made the model."
+            f"The params of version {pinned.name} lack {error}: another version of caramel wrote them, so the run that made "
+            f"the model cannot be found."
         ) from error
     other = [
         f"{key} {params[key]}, not {value}"
@@ -91,7 +91,7 @@ def _explain_mismatch(tried: Run, run: str, output: str, pinned: Pin, root: Path
 
 
 def _build_variant_params(run: str, section: Mapping[str, Any], rows: int, root: Path) -> dict[str, Any]:
-    """Return the params that the stage ``finetune`` tracks of a model, by those of its section."""
+    """Return the params that stage ``finetune`` tracks for a model, from those of its section."""
     variant = run.rpartition("-")[0]
     paths = [path for name in (OVERRIDES, FORMER_OVERRIDES) if (path := root / name).is_file()]
     overrides = json.loads(paths[0].read_text(encoding="utf-8")) if paths else section["overrides"]
@@ -107,10 +107,12 @@ def _build_variant_params(run: str, section: Mapping[str, Any], rows: int, root:
 
 
 def _is_logged_value(logged: str | None, value: object) -> bool:
-    """Return whether a param was logged as this value of JSON, or not at all."""
+    """Return whether a param was logged with this JSON value, or not at all."""
     if logged is None or logged == value:
         return True
     try:
-        return bool(json.loads(json.dumps(ast.literal_eval(logged))) == value)  # its tuples are JSON's lists
+        return bool(
+            json.loads(json.dumps(ast.literal_eval(logged))) == value
+        )  # Python's tuples are JSON's lists
     except (SyntaxError, TypeError, ValueError):
         return False

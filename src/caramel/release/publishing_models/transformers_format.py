@@ -1,4 +1,4 @@
-"""A CLIP of open_clip in the files of transformers, where both have the same architecture."""
+"""Convert an open_clip CLIP to transformers' files if both have the same architecture."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-# Keys of the two configs that are said here; a model with any other is not CLIP's architecture, or may not be.
+# Config keys that are handled here. A model with any other key may not have CLIP's architecture.
 _MODEL = {"embed_dim", "quick_gelu", "custom_text", "vision_cfg", "text_cfg"}
 _VISION = {"image_size", "layers", "width", "head_width", "patch_size", "mlp_ratio"}
 _TEXT = {"context_length", "vocab_size", "width", "heads", "layers", "mlp_ratio", "hf_tokenizer_name"}
-# What CLIPImageProcessor does, and a model of open_clip may do otherwise.
+# CLIPImageProcessor's behaviour, which open_clip models may not share.
 _PREPROCESS = {"interpolation": "bicubic", "resize_mode": "shortest"}
 _BLOCK = re.compile(r"transformer\.resblocks\.(\d+)\.(.+)")
 _PARTS = {"ln_1": "layer_norm1", "ln_2": "layer_norm2", "attn.out_proj": "self_attn.out_proj"}
@@ -33,7 +33,7 @@ _TEXTUAL = {
 
 
 def explain_incompatibility(config: Mapping[str, Any]) -> str:
-    """Return why a model of open_clip has no counterpart among transformers' CLIPs; "" where it has."""
+    """Return why an open_clip model has no counterpart among transformers' CLIPs; "" if it has one."""
     model = config["model_cfg"]
     further = {
         *(set(model) - _MODEL),
@@ -43,14 +43,14 @@ def explain_incompatibility(config: Mapping[str, Any]) -> str:
     if further:
         return f"its config has {', '.join(sorted(further))}"
     if not isinstance(model["vision_cfg"].get("layers"), int) or not model["vision_cfg"].get("patch_size"):
-        return "its image tower is no vision transformer"
+        return "its image tower is not a vision transformer"
     given = {name: config["preprocess_cfg"].get(name, value) for name, value in _PREPROCESS.items()}
     other = [f"{name} {value!r}" for name, value in given.items() if value != _PREPROCESS[name]]
     return f"its preprocessing has {' and '.join(other)}" if other else ""
 
 
 def build_clip_config(config: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
-    """Return the arguments of ``CLIPConfig`` for a config of which ``unlike`` says nothing.
+    """Return the arguments of ``CLIPConfig`` for a config that ``explain_incompatibility`` accepts.
 
     Args:
         config: of open_clip.
@@ -87,7 +87,7 @@ def build_clip_config(config: Mapping[str, Any], vocabulary: int) -> dict[str, A
 
 
 def convert_state_dict(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return open_clip's weights under the names that ``CLIPModel`` has for them.
+    """Return open_clip's weights under the names in ``CLIPModel``.
 
     Raises:
         KeyError: a weight has no counterpart.
@@ -117,7 +117,7 @@ def _rename_weight(plain: str, names: Mapping[str, str]) -> str:
 
 
 def _convert_block(start: str, part: str, value: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return the weights of one part of a layer; queries, keys and values are one matrix in open_clip."""
+    """Return the weights of one part of a layer; open_clip has queries, keys and values in one matrix."""
     if part.startswith("attn.in_proj_"):
         ending = part.removeprefix("attn.in_proj_")
         thirds = (third.contiguous() for third in value.chunk(3))

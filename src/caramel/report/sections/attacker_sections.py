@@ -1,4 +1,4 @@
-"""What attackers make of the benchmark's pictures: alone, and with the texts but not their relation."""
+"""Build the sections on attackers: images alone, and images and texts without their relation."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ TITLES = {"instances": "the benchmark", "instances_source": "positives of the so
 
 
 def build_image_attack_section(data: Path) -> list[Block]:
-    """Return how often attackers that see an instance's two pictures alone tell which is the negative's, form by form."""
+    """Return how often attackers that see only an instance's two images find the negative image, by form."""
     forms, path, raw = _read_forms(data)
     if not forms:
-        return [NoteBlock("There is no instance, so that nothing was attacked.", "skipped")]
+        return [NoteBlock("There are no instances, so no attack was run.", "skipped")]
     columns = {
         f"{TITLES.get(form, form)}: {attacker}": figures
         for form, of_form in forms.items()
@@ -38,18 +38,18 @@ def build_image_attack_section(data: Path) -> list[Block]:
         for subset in subsets
     ]
     note = (
-        "Per cent of instances whose negative picture the attacker names; chance is 50 and a tie counts half. Brackets: 95 % "
+        "Per cent of instances in which the attacker finds the negative image; chance is 50 and a tie counts half. Brackets: 95 % "
         "interval. Coloured: the interval is above 50, not corrected for the number of cells. "
-        "features: a learned combination of hand-made ones; network: a small one on pixels; siamese: one that compares the two "
-        "pictures; all judged on pictures that they have not learned from. Too few: a type of fewer than "
-        f"{format_count(get_number(raw, 'fewest', where=path))} groups of pictures is not attacked, and nothing is known of it. The "
-        "negative picture of add_obj shows an object more, which is what it is for."
+        "Attackers: features, a learned combination of hand-made features; network, a small network on pixels; siamese, a network "
+        "that compares the two images. All are tested on held-out images. Too few: a type with fewer than "
+        f"{format_count(get_number(raw, 'fewest', where=path))} groups of images is not attacked, so its bias is unknown. The "
+        "negative image of add_obj shows one more object by design."
     )
     return [TableBlock("", ("Subset", *columns), rows, note=note), _build_control_table(raw, path)]
 
 
 def _build_control_table(raw: dict[str, Any], path: Path) -> TableBlock:
-    """Return whether the attackers find a shortcut that was planted."""
+    """Return whether the attackers find a planted shortcut."""
     alone, joint = (get_value(raw, "planted", part, where=path) for part in ("pictures", "joint"))
     rows = [
         [
@@ -60,15 +60,15 @@ def _build_control_table(raw: dict[str, Any], path: Path) -> TableBlock:
         for name in alone
     ]
     note = (
-        "Positive control: the same attackers on a copy of some instances whose negative pictures were all made darker by "
-        f"{format_count(get_number(raw, 'planted', 'levels', where=path))} of 255 levels; GroupMatch with texts that tell. Chance is 50. "
-        "Of an attacker that does not find this (marked), what it does not find above says nothing."
+        "Positive control: the same attackers on a copy of some instances. All negative images of the copy are darker by "
+        f"{format_count(get_number(raw, 'planted', 'levels', where=path))} of 255 levels, and for GroupMatch the texts have a shortcut too. Chance is 50. "
+        "If an attacker misses this shortcut (marked), its failure to find one above means nothing."
     )
-    return TableBlock("A planted shortcut", ("Attacker", "Pictures", "GroupMatch"), rows, note=note)
+    return TableBlock("A planted shortcut", ("Attacker", "Images", "GroupMatch"), rows, note=note)
 
 
 def _build_control_cell(figure: Any, key: str, path: Path) -> Cell:
-    """Return a figure of the positive control, marked where it is not shown to be above chance."""
+    """Return a value of the positive control, marked if it is not significantly above chance."""
     if not get_number(figure, "n", where=path):
         return Cell("too few to attack", mark="muted")
     share, low, high, n = (get_number(figure, name, where=path) for name in (key, "ci_low", "ci_high", "n"))
@@ -80,7 +80,7 @@ def _build_control_cell(figure: Any, key: str, path: Path) -> Cell:
 
 
 def build_joint_tables(data: Path) -> list[Block]:
-    """Return what the joint attacker reaches by GroupMatch, in each form."""
+    """Return the GroupMatch of the joint attacker, in each form."""
     forms, path, _ = _read_forms(data)
     rows = [
         [
@@ -94,15 +94,15 @@ def build_joint_tables(data: Path) -> list[Block]:
         return []
     chance = [Cell(format_percent(METRICS[metric].chance), mark="muted") for _, metric, _ in JOINT]
     note = (
-        "An attacker that sees an instance's captions and pictures, but not which belong together: how much truer one caption "
-        "looks by itself (mean of the blind scorers after refinement) times how much truer one picture does. It matches them "
-        "right where it tells both or neither, by chance in 50. Of one who sees the whole instance, I2T, T2I and Group hold "
-        "exactly where GroupMatch does. What a model reaches in GroupMatch beyond this row takes a look at both."
+        "This attacker sees an instance's captions and images, but not which belong together. Its score is the gap between the "
+        "captions (mean of the blind scorers after refinement) times the gap between the images. It matches them "
+        "correctly if both gaps have the right sign or both the wrong one; chance is 50. For an attacker that sees the whole "
+        "instance, I2T, T2I and Group hold exactly when GroupMatch does. Exceeding this row in GroupMatch takes a look at both."
     )
     head = ("Attacker", *(title for title, _, _ in JOINT))
     return [
         TableBlock(
-            "Without the relation of text and picture",
+            "Without the relation of text and image",
             head,
             [[Cell("chance", mark="muted"), *chance], *rows],
             note=note,
@@ -111,14 +111,14 @@ def build_joint_tables(data: Path) -> list[Block]:
 
 
 def _read_forms(data: Path) -> tuple[dict[str, Any], Path, dict[str, Any]]:
-    """Return the figures of each form, where they stand, and all that stands there."""
+    """Return the values of each form, the file's path, and its whole content."""
     path = data / "image_scores/figures.json"
     raw = read_json(path)
     return get_value(raw, "forms", where=path), path, raw
 
 
 def _build_accuracy_cell(figure: Any, path: Path) -> Cell:
-    """Return an accuracy with its interval; that a subset was not attacked where it was not."""
+    """Return an accuracy with its interval, or a note that the subset was not attacked."""
     if figure is None:
         return Cell(MISSING)
     if not get_number(figure, "n", where=path):
@@ -134,7 +134,7 @@ def _build_accuracy_cell(figure: Any, path: Path) -> Cell:
 
 
 def _build_metric_cell(figures: Any, metric: str, subset: str, path: Path) -> Cell:
-    """Return the value of a metric on a subset with its interval."""
+    """Return a metric's value on a subset with its interval."""
     of_metric = get_value(figures, metric, where=path)
     if subset not in of_metric:
         return Cell(MISSING)

@@ -1,4 +1,4 @@
-"""Sections of the audit page: scorers, gaps, giveaways, defects, similarity."""
+"""Build the sections of the audit page: scorers, gaps, artifacts, defects, similarity."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from caramel.utils.stats import LEAST_GUESS_P, format_p
 BEST = "best_blind_attacker"
 WHERE = Path("audit.json")  # named in errors
 MAX_EXAMPLES = 5  # rows per defect and per finding
-TERMS = 10  # per type
+TERMS = 10  # shown per type
 NOTE_ON_TERMS = "Terms: words, pairs of words (<s> and </s>: begin and end of the text) and lengths in words."
-PLANES = 3  # strongest scorers whose gaps are shown against each other
+PLANES = 3  # strongest scorers whose gaps are plotted in pairs
 TEXTS = {"caption": "Caption", "caption2": "Paraphrase", "negative_caption": "Negative"}
 
 
@@ -49,8 +49,8 @@ def build_scorers_section(
     by_scorer = {BEST: best, **{name: audit["scorers"][name] for name in rank_scorers(audit)}}
     rows = [_build_scorer_row(name, figures, subtypes) for name, figures in by_scorer.items()]
     note = (
-        "Per cent; chance is 50 and a tie counts half. Small: 95 % interval. Coloured: surely better than chance. "
-        "Micro: over all rows; macro: mean over the subtypes. p: one-sided, of micro, by draws of which text is the "
+        "Per cent; chance is 50 and a tie counts half. Small: 95 % interval. Coloured: the interval is above chance. "
+        "Micro: over all rows; macro: mean over the subtypes. p: one-sided, for micro, by random swaps of caption and "
         "negative; not corrected for the number of scorers."
     )
     if beside:
@@ -75,7 +75,7 @@ def _build_scorer_row(name: str, figures: Mapping[str, Any], subtypes: Sequence[
 
 
 def build_share_cell(figures: Mapping[str, Any], key: str, prefix: str, chance: float = 0.5) -> Cell:
-    """Return a share with its interval, marked where that is above chance."""
+    """Return a share with its interval, marked if the interval is above chance."""
     share, low, high = (
         get_number(figures, k, where=WHERE) for k in (key, f"{prefix}ci_low", f"{prefix}ci_high")
     )
@@ -83,18 +83,18 @@ def build_share_cell(figures: Mapping[str, Any], key: str, prefix: str, chance: 
 
 
 def build_gaps_section(audit: Mapping[str, Any], pairs: pd.DataFrame) -> list[Block]:
-    """Return histograms of the gaps: of every scorer, and of the strongest against each other."""
+    """Return histograms of the gaps: one for each scorer, and pairs of the strongest."""
     gaps = pairs.pivot(index="pair_id", columns="scorer", values="gap")
     strongest = [name for name in rank_scorers(audit) if name in gaps.columns]
     order = [*([BEST] if BEST in gaps.columns else []), *strongest]
     if not order:
-        return [NoteBlock("No gaps were written.", "skipped")]
+        return [NoteBlock("No gaps were recorded.", "skipped")]
     blocks: list[Block] = [
         FigureBlock(
             "gaps",
             plot_gap_histograms(gaps[order]),
-            "Rows by gap: the score of the true caption less that of its negative. A set that cannot be solved "
-            "blind is even on both sides of 0.",
+            "Rows by gap: the score of the true caption minus the score of its negative. A set that cannot be solved "
+            "blind is symmetric around 0.",
             "Histograms of the gap of each scorer.",
         )
     ]
@@ -103,8 +103,8 @@ def build_gaps_section(audit: Mapping[str, Any], pairs: pd.DataFrame) -> list[Bl
             FigureBlock(
                 "planes",
                 plot_gap_planes(gaps[strongest[:PLANES]]),
-                "Rows by the gaps of two scorers each, on a logarithmic scale. Refinement keeps as many rows in a "
-                "cell as in the one opposite, through the middle.",
+                "Rows by the gaps of two scorers, on a logarithmic scale. Refinement keeps equal numbers of rows in a "
+                "cell and in its mirror image through the origin.",
                 "Histograms over the plane of the gaps of two scorers.",
             )
         )
@@ -112,10 +112,10 @@ def build_gaps_section(audit: Mapping[str, Any], pairs: pd.DataFrame) -> list[Bl
 
 
 def build_artifacts_section(audit: Mapping[str, Any], rows: pd.DataFrame) -> list[Block]:
-    """Return by type what gives the true caption away, with counts and examples.
+    """Return, by type, the artifacts that reveal the true caption, with counts and examples.
 
     Args:
-        audit: what ``audit.json`` holds.
+        audit: content of ``audit.json``.
         rows: audit rows by pair_id.
     """
     blocks: list[Block] = []
@@ -124,7 +124,7 @@ def build_artifacts_section(audit: Mapping[str, Any], rows: pd.DataFrame) -> lis
             (f"true caption is {p['true_caption_is']}", p["property"], p) for p in artifacts["properties"]
         ]
         findings += [
-            (repr(t["term"]), f"speaks for the {'true caption' if t['weight'] > 0 else 'negative'}", t)
+            (repr(t["term"]), f"indicates the {'true caption' if t['weight'] > 0 else 'negative'}", t)
             for t in artifacts["terms"][:TERMS]
         ]
         if not findings:
@@ -141,11 +141,11 @@ def build_artifacts_section(audit: Mapping[str, Any], rows: pd.DataFrame) -> lis
         ]
         head = ("Finding", "Pair", "Caption", "Negative")
         blocks.append(TableBlock(f"Examples of {negative_type}", head, examples, labels=4, folded=True))
-    return blocks or [NoteBlock("Nothing was found that gives the true caption away.", "good")]
+    return blocks or [NoteBlock("No artifact was found that reveals the true caption.", "good")]
 
 
 def _build_finding_row(title: str, what: str, finding: Mapping[str, Any]) -> list[Cell]:
-    """Return what was found, in how many rows either text has more of it, and its weight if it has one."""
+    """Return an artifact, the number of rows in which either text has more of it, and its weight if it has one."""
     counts = [
         Cell(format_count(get_number(finding, key, where=WHERE))) for key in ("true_captions", "negatives")
     ]
@@ -154,14 +154,17 @@ def _build_finding_row(title: str, what: str, finding: Mapping[str, Any]) -> lis
 
 
 def build_defects_section(audit: Mapping[str, Any], rows: pd.DataFrame) -> list[Block]:
-    """Return the count of each defect, and the first rows that have it; arguments as for the giveaways."""
+    """Return the count of each defect and the first rows with it.
+
+    Arguments as in ``build_artifacts_section``.
+    """
     defects = get_value(audit, "defects", where=WHERE)
     counts = {name: get_number(defects, name, "count", where=WHERE) for name in defects}
     table = [
         [Cell(n.replace("_", " ")), Cell(format_count(c), mark="" if c else "muted")]
         for n, c in counts.items()
     ]
-    note = "“word order only” is what a swap should be."
+    note = "“word order only” is the intended form of a swap."
     blocks: list[Block] = [TableBlock("", ("Defect", "rows"), table, note=note)]
     columns = [c for c in TEXTS if c != "caption2" or rows[c].notna().any()]
     for name in (name for name, n_rows in counts.items() if n_rows):
@@ -175,7 +178,7 @@ def build_defects_section(audit: Mapping[str, Any], rows: pd.DataFrame) -> list[
 def _build_example_rows(
     rows: pd.DataFrame, pair_ids: Sequence[str], columns: Sequence[str], name: str | None = None
 ) -> list[list[Cell]]:
-    """Return the first few of the named rows, with these texts of theirs; ``name`` leads the first of them."""
+    """Return the first few of the given rows with these texts; ``name`` heads the first of them."""
     lines = []
     for index, pair_id in enumerate(list(pair_ids)[:MAX_EXAMPLES]):
         is_known = pair_id in rows.index
@@ -188,11 +191,11 @@ def _build_example_rows(
 
 
 def build_images_section(shortcuts: Mapping[str, Any]) -> list[Block]:
-    """Return how often attackers that see images alone tell the true one, by type, and what each feature alone does."""
+    """Return how often image-only attackers find the true image, by type, and the accuracy of each single feature."""
     attackers = get_value(shortcuts, "attackers", where=WHERE)
     if not attackers:
         return [NoteBlock("Too few images of each type to attack.")]
-    note = f"Per cent of {format_count(get_number(shortcuts, 'rows', where=WHERE))} rows that have both images (chance 50)."
+    note = f"Per cent of {format_count(get_number(shortcuts, 'rows', where=WHERE))} rows with both images (chance 50)."
     accuracies = [
         [
             Cell(name),
@@ -226,8 +229,8 @@ def build_images_section(shortcuts: Mapping[str, Any]) -> list[Block]:
         for name, of_attacker in reached.items()
     ]
     joint_note = (
-        "How much truer one caption looks by itself (scorer probe) times how much truer one image does: the right match of "
-        "captions and images where it tells both or neither, by chance in 50."
+        "The gap between the captions (scorer probe) times the gap between the images. The match is correct if both gaps "
+        "have the right sign or both the wrong one; chance is 50."
     )
     return [
         TableBlock("", ("Attacker", "Rows", "Accuracy", "p", "n"), accuracies, note=note, labels=2),
@@ -237,7 +240,7 @@ def build_images_section(shortcuts: Mapping[str, Any]) -> list[Block]:
 
 
 def _group_by_subset(figures: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the figures over all rows, by type and by subtype, without a subset that is all rows by another name."""
+    """Return the results over all rows, by type and by subtype, without duplicates of the subset of all rows."""
     overall = get_value(figures, "overall", where=WHERE)
     subsets = {**get_value(figures, "by_type", where=WHERE), **get_value(figures, "by_subtype", where=WHERE)}
     several = {name: row for name, row in subsets.items() if row["n"] < overall["n"]}
@@ -245,7 +248,7 @@ def _group_by_subset(figures: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]
 
 
 def build_leakage_section(leakage: Mapping[str, Any]) -> list[Block]:
-    """Return how many texts stand in the training corpus, and the first of them."""
+    """Return how many texts are in the training corpus, and the first of them."""
     counts = [
         [Cell(match_type), Cell(format_count(get_number(leakage, match_type, where=WHERE)))]
         for match_type in ("exact", "near")
@@ -285,7 +288,7 @@ def build_similarity_section(rows: pd.DataFrame, parser: Parser | None) -> list[
     )
     caption += "most of P1-N above 0.75, of lexical × syntactic similarity (SLS)."
     if parser is None:
-        caption += " Here is the lexical part alone: no parser was given."
+        caption += " Only the lexical part is shown, because no parser was given."
     head = ("Similarity", "Pair", "lower quartile", "median", "upper quartile")
     return [
         FigureBlock("similarity", figure, caption, "Box plots of similarity."),

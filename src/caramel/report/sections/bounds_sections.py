@@ -1,4 +1,4 @@
-"""Sections on what a subtype can tell: base between a reader of words and an exact one, and what a linear probe reads of positions."""
+"""Build the sections on headroom: base between a bag-of-words and an exact reader, and linear probes of positions."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from caramel.schemas.columns import SUBTYPES
 
 TARGETS = {
     CELLS: "image: which two of the four cells are filled",
-    NOUN: "image: in which cell a noun is",
-    RELATION: "image: left, right, above or below, of two nouns in one row or column",
-    WORD: "text: which relation word the caption says",
+    NOUN: "image: the cell of a noun",
+    RELATION: "image: left, right, above or below, for two nouns in one row or column",
+    WORD: "text: the relation word of the caption",
 }
 
 
 def build_bounds_section(data: Path) -> list[Block]:
-    """Return by subtype Group of the base between its floor and its ceiling, and how many instances tell models apart."""
+    """Return, by subtype, the base's Group between floor and ceiling, and how many instances separate models."""
     rows = read_csv(data / "evaluate/bounds.csv", BOUND_COLUMNS)
     rows = rows[rows["benchmark"] == FORM]
     by_name = {str(row["subset"]): row for row in rows.to_dict("records")}
@@ -38,10 +38,10 @@ def build_bounds_section(data: Path) -> list[Block]:
     lines = [[Cell(name), *_build_cells(by_name[name])] for name in names]
     note = (
         "Group in per cent; chance is "
-        f"{format_percent(METRICS['group'].chance)}. Words without order: a reader that sees without an error which nouns, colours, sizes, positions and "
-        "relations an image shows, and not what belongs to what. Exact reading: one that sees that, too. Both break ties at random. "
-        "Base and a run differ: instances on which some fine-tuned run and the base disagree. Runs differ: on which two fine-tuned runs do. "
-        "All other instances tell no model from another."
+        f"{format_percent(METRICS['group'].chance)}. Words without order: a reader that knows exactly which nouns, colours, sizes, positions and "
+        "relations an image shows, but not which belong together. Exact reading: a reader that knows this too. Both break ties at random. "
+        "Base and a run differ: instances on which a fine-tuned run and the base disagree. Runs differ: instances on which two fine-tuned runs disagree. "
+        "All other instances separate no two models."
     )
     head = (
         "Subtype",
@@ -69,10 +69,10 @@ def _build_cells(row: Row) -> list[Cell]:
 
 
 def build_probes_section(data: Path) -> list[Block]:
-    """Return what linear probes read from the vectors of the base and of a run of each variant."""
+    """Return what linear probes decode from the vectors of the base and of one run of each variant."""
     rows = read_csv(data / "evaluate/probes.csv", PROBE_COLUMNS)
     if rows.empty:
-        return [NoteBlock("No scene is known, so that there is nothing to probe.", "skipped")]
+        return [NoteBlock("No scenes are known, so there is nothing to probe.", "skipped")]
     models = list(dict.fromkeys(rows["model"].astype(str)))
     rows_by_key = {(str(row["model"]), str(row["target"])): row for row in rows.to_dict("records")}
     lines = []
@@ -87,11 +87,11 @@ def build_probes_section(data: Path) -> list[Block]:
             lines.append([Cell(title), *sizes, *(_build_accuracy_cell(row) for row in target_rows)])
     note = (
         "Accuracy in per cent on test scenes of two objects; brackets: 95 % intervals. Coloured: the interval is above chance, which is "
-        "the most frequent class. A probe is a ridge regression, judged on scenes that it was not fitted on (5 folds), its penalty "
-        "chosen within the others. Each noun has a probe of its own; the relation follows from those of both nouns. Of each variant the "
-        "first run is probed. Pixels: the positive control, mean colours of patches of the image."
+        "the most frequent class. A probe is a ridge regression, tested on held-out scenes (5 folds) with its penalty "
+        "chosen on the training folds. Each noun has its own probe; the relation follows from the probes of both nouns. The "
+        "first run of each variant is probed. Pixels: the positive control, mean colours of image patches."
     )
-    head = ("What the probe reads", "Scenes", "chance", *(parse_variant(model) for model in models))
+    head = ("Probe target", "Scenes", "chance", *(parse_variant(model) for model in models))
     return [TableBlock("", head, lines, note=note)]
 
 

@@ -1,4 +1,4 @@
-"""What the claim is made of: its parts by subtype, what it is in the benchmark's other form, and by compounds."""
+"""Split the claim: its parts by subtype, its value in the benchmark's other form, and on seen and unseen compounds."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ METRIC_TITLES = {"accuracy": "SugarCrepe accuracy", "i2t": "I2T", "t2i": "T2I", 
 def select_comparison(
     data: Path, primary_comparison: Mapping[str, str], subset: str, benchmark: str
 ) -> dict[str, float]:
-    """Return the row of the contrast's two models on a subset, as variant minus the other.
+    """Return the comparison of the claim's two models on a subset, as variant minus the other.
 
     Raises:
-        Skipped: nothing was evaluated, or not this.
+        StageSkipped: nothing was evaluated, or not this comparison.
     """
     comparison = _find_comparison(read_differences(data, benchmark), {**primary_comparison, "subset": subset})
     if math.isnan(comparison["difference"]) or math.isnan(comparison["p"]):
@@ -59,7 +59,10 @@ def select_comparison(
 
 
 def _find_comparison(rows: pd.DataFrame, primary_comparison: Mapping[str, str]) -> dict[str, float]:
-    """Return difference (variant minus the other), ci_low, ci_high, p and p_least; NaN where the two were not compared."""
+    """Return difference (variant minus the other), ci_low, ci_high, p and p_least.
+
+    NaN if the two were not compared.
+    """
     those = rows[
         (rows["metric"] == primary_comparison["metric"]) & (rows["subset"] == primary_comparison["subset"])
     ]
@@ -70,7 +73,7 @@ def _find_comparison(rows: pd.DataFrame, primary_comparison: Mapping[str, str]) 
 
 
 def _align_difference(row: Mapping[Any, Any], variant: str) -> dict[str, float]:
-    """Return the difference with ``variant`` as the first of both."""
+    """Return the difference with ``variant`` first."""
     sign = 1 if row["a"] == variant else -1
     low, high = sorted((sign * row["ci_low"], sign * row["ci_high"]))
     p = {name: row[name] for name in ("p", "p_least")}
@@ -78,24 +81,30 @@ def _align_difference(row: Mapping[Any, Any], variant: str) -> dict[str, float]:
 
 
 def has_parts(primary_comparison: Mapping[str, str]) -> bool:
-    """Return whether the claim is of whole subtypes, which seen and unseen compounds are not."""
+    """Return whether the claim can be split by subtype; seen and unseen compounds cannot."""
     return primary_comparison["subset"] in ("all", "without_add")
 
 
 def compute_parts(data: Path, primary_comparison: Mapping[str, str]) -> pd.DataFrame:
-    """Return the claim by subtype: a row for each subtype of the contrast's subset.
+    """Return the claim by subtype: one row for each subtype of the claim's subset.
 
-    Columns: subtype, n, floor, ceiling, differ (instances; see ``separability``), base value and value of the variant in
-    [0, 1], difference with its interval, and ``part``, ``part_low``, ``part_high``: what the subtype adds to the
-    claim, its share of the instances times its difference. The parts add up to the claim where every instance has a
-    subtype and all models scored it.
+    Columns:
+
+    - subtype, n;
+    - floor, ceiling, differ: numbers of instances; see ``separability``;
+    - values of base and variant in [0, 1], and the difference with its interval;
+    - ``part``, ``part_low``, ``part_high``: the subtype's contribution, its share of the instances times its
+      difference.
+
+    The parts add up to the claim if every instance has a subtype and all models scored it.
 
     Raises:
-        Skipped: nothing was evaluated, or not this; or the claim is of seen or unseen compounds, which no table has by subtype.
+        StageSkipped: nothing was evaluated, or not this comparison; or the claim is on seen or unseen
+            compounds, which no table has by subtype.
     """
     if not has_parts(primary_comparison):
         raise StageSkipped(
-            f"models are compared by subtype on all compounds, not on {primary_comparison['subset']} ones"
+            f"models are compared by subtype only on all compounds, not on {primary_comparison['subset']} ones"
         )
     metric = primary_comparison["metric"]
     separable = read_csv(data / "evaluate/separability.csv", SEPARABILITY_COLUMNS)
@@ -169,14 +178,14 @@ def build_parts_block(data: Path, primary_comparison: Mapping[str, str]) -> Tabl
     over = " over all types but add" if primary_comparison["subset"] == "without_add" else ""
     note = (
         f"{METRIC_TITLES[primary_comparison['metric']]} in per cent, differences in points; brackets: 95 % intervals, not corrected. At the "
-        "floor: no run of any model of this page has the instance right; at the ceiling: every run has. Such instances tell no model from another. "
+        "floor: no run of any model on this page is correct; at the ceiling: every run is. Such instances separate no two models. "
         f"Part of the claim: the subtype's share of the instances times its difference; the parts add up to the claim{over}."
     )
     return TableBlock("The claim by subtype", head, lines, note=note)
 
 
 def build_forms_block(data: Path, primary_comparison: Mapping[str, str]) -> TableBlock:
-    """Return the claim's variant against every other model, in both forms of the benchmark, and how these differ."""
+    """Return the claim's variant against every other model, in both forms of the benchmark, with the difference of the forms."""
     columns = {form: read_differences(data, form) for form in FORM_TITLES}
     columns = {form: rows for form, rows in columns.items() if not rows.empty}
     variant = primary_comparison["variant"]
@@ -209,9 +218,9 @@ def build_forms_block(data: Path, primary_comparison: Mapping[str, str]) -> Tabl
     note = (
         f"{METRIC_TITLES[primary_comparison['metric']]} on {primary_comparison['subset']}, points; brackets: 95 % intervals; p after Holm's correction over "
         f"the {tests} tests of this table. "
-        "Drawn: both images of an instance come out of the generator. Of the source: the positive image is the one that the "
-        "caption was written for, so pixels alone tell the two images apart. Drawn − source: by how much the difference is larger "
-        "where both are drawn, instance by instance: the interaction of form and training."
+        "Drawn: the generator made both images of an instance. Of the source: the positive image is the one that the "
+        "caption was written for, so pixels alone can separate the two images. Drawn − source: how much larger the difference is "
+        "with both images drawn, paired by instance, which is the interaction of form and training."
     )
     return TableBlock("In both forms", head, lines, note=note)
 
@@ -224,15 +233,15 @@ def _build_form_cells(comparison: Mapping[str, float], corrected: float) -> tupl
 
 
 def build_compounds_blocks(data: Path) -> list[Block]:
-    """Return figures on seen and unseen compounds at equal shares of the subtypes, and the tests of their difference."""
+    """Return metrics on seen and unseen compounds at equal weights of the subtypes, and the tests of their difference."""
     rows = read_csv(data / "evaluate/compounds.csv", STANDARDISED_COLUMNS)
     rows = rows[rows["benchmark"] == FORM].fillna({"b": ""})
     if rows.empty:
         return []
     note = (
-        "Seen and unseen compounds have other shares of the subtypes, which differ far more: here each subtype weighs as much in both. "
+        "Seen and unseen compounds have different shares of the subtypes, and subtypes differ far more. Here each subtype has the same weight in both. "
         "Per cent, differences in points; brackets: 95 % intervals over images and training seeds. Seen − unseen: the interaction of "
-        f"training and compounds, with its own p, not corrected. {_count_significant(rows)}"
+        f"training and compounds, with an uncorrected p. {_count_significant(rows)}"
     )
     head = ("Group", "Seen", "Unseen", "Seen − unseen", "p")
     return [TableBlock("Seen and unseen compounds", head, _build_compound_lines(rows), note=note)]
@@ -245,7 +254,7 @@ def _count_significant(rows: pd.DataFrame) -> str:
 
 
 def _build_compound_lines(rows: pd.DataFrame) -> list[list[Cell]]:
-    """Return a line for each model and each pair, by Group."""
+    """Return the Group of each model and each pair, one line each."""
     lines = []
     of_group = rows[rows["metric"] == "group"]
     for (a, b), of in of_group.groupby(["a", "b"], sort=False):

@@ -1,4 +1,4 @@
-"""Sections on what is claimed: the comparison that the page opens with, and all others."""
+"""Build the sections on comparisons: the claim that opens the page, and all others."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ from caramel.utils.stats import format_p, holm_correction
 
 
 def build_differences_section(data: Path, primary_comparison: Mapping[str, str]) -> list[Block]:
-    """Return paired differences between the variants and the base in both forms; all but the contrast are explorations."""
+    """Return the paired differences of variants and base in both forms.
+
+    All except the claim are exploratory.
+    """
     if read_differences(data, FORM).empty:
-        return [NoteBlock("Only one model was scored: there is nothing to compare.")]
+        return [NoteBlock("Only one model was scored, so there is nothing to compare.")]
     blocks: list[Block] = [_build_differences_table(data, FORM, primary_comparison)]
     if not read_differences(data, SOURCE_FORM).empty:
         blocks.append(_build_differences_table(data, SOURCE_FORM, None))
@@ -35,7 +38,7 @@ def build_differences_section(data: Path, primary_comparison: Mapping[str, str])
 def _build_differences_table(
     data: Path, benchmark: str, primary_comparison: Mapping[str, str] | None
 ) -> TableBlock:
-    """Return the differences of one form; ``contrast`` is marked, and is not in the family that Holm corrects over."""
+    """Return the differences of one form; the claim is marked and excluded from the Holm correction."""
     rows = read_differences(data, benchmark)
     columns = [c for c in MAIN if c.subset in set(rows["subset"])]
     differences = build_row_index(rows, "a", "b", "subset", "metric")
@@ -56,11 +59,11 @@ def _build_differences_table(
         ]
         for a, b in pairs
     ]
-    but = "" if primary_comparison is None else " but for the one that the page opens with, which is marked"
+    but = "" if primary_comparison is None else " except the claim at the top of the page, which is marked"
     error_note = (
         ""
         if primary_comparison is None
-        else " That one is tested by itself at 5 %, so the chance of at least one false finding in the claim and this table is up to 10 %."
+        else " The claim is tested separately at 5 %, so the chance of at least one false finding in the claim and this table is up to 10 %."
     )
     note = (
         "Percentage points on the same instances. Brackets: 95 % interval of the paired difference, over images "
@@ -72,7 +75,7 @@ def _build_differences_table(
 
 
 def _is_contrast(key: tuple[str, str, str, str], primary_comparison: Mapping[str, str]) -> bool:
-    """Return whether a difference, or its opposite, is the one that the page opens with."""
+    """Return whether a difference, or its opposite, is the claim."""
     models = {primary_comparison["variant"], primary_comparison["against"]}
     return {key[0], key[1]} == models and key[2:] == (
         primary_comparison["subset"],
@@ -81,7 +84,7 @@ def _is_contrast(key: tuple[str, str, str, str], primary_comparison: Mapping[str
 
 
 def _build_difference_cell(row: Row, significant: bool | None) -> Cell:
-    """Return the difference with its interval; ``shown`` is None for the contrast."""
+    """Return the difference with its interval; ``shown`` is None for the claim."""
     if significant is None:
         return Cell(format_signed(row["difference"]) + " (the claim)", _format_interval(row), "muted")
     mark: Mark = ("up" if row["difference"] > 0 else "down") if significant else ""
@@ -93,14 +96,14 @@ def _format_interval(row: Mapping[Any, Any]) -> str:
 
 
 def compute_claim(data: Path, primary_comparison: Mapping[str, str]) -> dict[str, Any]:
-    """Return the claim: its names, difference, interval, p, whether it is shown to be above 0, and its parts by subtype.
+    """Return the claim: its names, difference, interval, p, whether it is significantly above 0, and its parts by subtype.
 
     Args:
         data: the folder of the stages' outputs.
         primary_comparison: variant, against, metric and subset.
 
     Raises:
-        Skipped: nothing was evaluated, or not this.
+        StageSkipped: nothing was evaluated, or not this comparison.
     """
     comparison = select_comparison(data, primary_comparison, primary_comparison["subset"], FORM)
     is_significant = bool(comparison["p"] < ALPHA and comparison["difference"] > 0)
@@ -108,7 +111,7 @@ def compute_claim(data: Path, primary_comparison: Mapping[str, str]) -> dict[str
 
 
 def format_verdict(claim: Mapping[str, Any]) -> str:
-    """Return what a test said of a claim that one model is better, in words; of its ``shown`` and its ``p``."""
+    """Return a test's verdict, from its ``shown`` and ``p``, on the claim that one model is better."""
     if claim["shown"]:
         return "Shown"
     return "The opposite is shown" if claim["p"] < ALPHA else "Not shown"
@@ -123,8 +126,8 @@ def build_claim_section(
         f"{format_verdict(claim)} of this run's models: {claim['variant']} over {claim['against']}, "
         f"{claim['metric']} on {claim['subset']}, {format_signed(claim['difference'])} points {_format_interval(claim)}, "
         f"p {format_p(claim['p'], '.3g', least=claim['p_least'], equals='= ')}. "
-        "The rule is p < 0.05 of this one test. Interval and test count images and fine-tuning; scenes, generator and base "
-        "have one seed each here. `caramel study` counts all of them."
+        "The rule is p < 0.05 of this one test. Interval and test cover the variation of images and fine-tuning; scenes, generator and base "
+        "have one seed each here. `caramel study` covers all of them."
     )
     blocks: list[Block] = [
         NoteBlock(text, "good" if claim["shown"] and registration.confirmatory else "plain"),

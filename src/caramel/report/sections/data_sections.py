@@ -1,4 +1,4 @@
-"""Sections on the data: versions, counts, rejects, blind accuracy and quality gates."""
+"""Build the sections on the data: versions, counts, rejects, blind accuracy and quality gates."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from caramel.utils.arrays import Ints, find_indices
 
 STAGES = ("scenes", "negatives", "refine", "synthesize", "filter_images", "assemble", "image_scores")
 PASSED, WARNING, FAILED, UNKNOWN = "passed", "warning", "failed", "unknown"
-DATA_DOCS = "../../work/data_docs/{}/index.html"  # of a suite, from where the page is written
-NOTE_ON_DOCS = "A suite leads to its data docs, which stay in work/ of the project that ran the gate."
+DATA_DOCS = "../../work/data_docs/{}/index.html"  # link to a suite's page from the report's folder
+NOTE_ON_DOCS = "Each suite links to its data docs in work/ of the project that ran the gate."
 
 
 def build_versions_section(versions: Mapping[str, str]) -> list[Block]:
@@ -51,7 +51,7 @@ def build_versions_section(versions: Mapping[str, str]) -> list[Block]:
 
 
 def build_counts_section(data: Path) -> list[Block]:
-    """Return rows per table and split, and negatives by subtype from writing to benchmark."""
+    """Return rows per table and split, and negatives by subtype from generation to benchmark."""
     known = _read_splits(data)
     rows = []
     for stage in STAGES:
@@ -60,7 +60,7 @@ def build_counts_section(data: Path) -> list[Block]:
                 continue
             table = TABLES.get(path.stem.removesuffix("_source"))
             if table is None:
-                raise DataError(f"{path} is no table of caramel. Known: {', '.join(TABLES)}.")
+                raise DataError(f"{path} is not a table of caramel. Known: {', '.join(TABLES)}.")
             split = _read_split_column(table, path, known)
             per_split = split.value_counts()
             numbers = [format_count(per_split.get(s, 0)) if split.notna().any() else "–" for s in SPLITS]
@@ -74,13 +74,13 @@ def build_counts_section(data: Path) -> list[Block]:
 
 
 class SplitLookup(NamedTuple):
-    """The split of what a table names."""
+    """The split of each id that tables refer to."""
 
     names: pd.Series[str]
-    splits: Ints  # place in ``SPLITS``
+    splits: Ints  # index in ``SPLITS``
 
     def look_up_splits(self, names: pd.Series[str]) -> pd.Series:
-        """Return the split of each name, null where it is not known."""
+        """Return the split of each id; null if unknown."""
         codes = np.append(self.splits, -1)[find_indices(names, self.names)]
         return pd.Series(pd.Categorical.from_codes(codes, pd.Index(SPLITS)))
 
@@ -99,7 +99,7 @@ def _read_splits(data: Path) -> dict[str, SplitLookup]:
 
 
 def _read_split_column(table: Table, path: Path, known: Mapping[str, SplitLookup]) -> pd.Series:
-    """Return the split of every row of a table, by its own column or through its pair or negative."""
+    """Return the split of every row of a table, from its own column or through its pair or negative."""
     if "split" in table.columns:
         return read_table(table, path, ["split"])["split"]
     for column, splits in known.items():
@@ -109,7 +109,7 @@ def _read_split_column(table: Table, path: Path, known: Mapping[str, SplitLookup
 
 
 def _build_subtype_table(data: Path) -> TableBlock:
-    """Return how many negatives of each subtype were written, refined and became instances."""
+    """Return how many negatives of each subtype were written, refined, and became instances."""
     written = read_table(NEGATIVES, data / "negatives/negatives.parquet", ["subtype"])
     refined = read_table(NEGATIVES, data / "refine/negatives.parquet", ["subtype"])
     built = read_table(INSTANCES, data / "assemble/instances.parquet", ["subtype", "split"])
@@ -127,10 +127,10 @@ def _build_subtype_table(data: Path) -> TableBlock:
 
 
 def build_rejects_section(data: Path) -> list[Block]:
-    """Return what was dropped, by stage and reason, with one example each."""
+    """Return the dropped rows by stage and reason, with one example each."""
     paths = [p for stage in STAGES if (p := data / stage / "rejects.parquet").exists()]
     rows = []
-    for path in paths:  # one by one: of millions of rejects all texts are not in memory at once
+    for path in paths:  # one at a time: the texts of millions of rejects do not fit into memory together
         rejects = read_table(REJECTS, path)
         numbers = rejects.groupby(["stage", "reason"], sort=False).size()
         for first in rejects.drop_duplicates(["stage", "reason"]).to_dict("records"):
@@ -143,7 +143,7 @@ def build_rejects_section(data: Path) -> list[Block]:
 
 
 def _format_example(first: Mapping[Any, Any]) -> str:
-    """Return a reject's text, or its id where it has none."""
+    """Return a reject's text, or its id if it has none."""
     return str(first["text"] if isinstance(first["text"], str) else first["id"])
 
 
@@ -155,7 +155,7 @@ def build_blind_section(data: Path, exempt: Sequence[str]) -> list[Block]:
     rows = []
     for subset, group in after.groupby("subset", sort=False):
         is_exempt = str(subset).partition("_")[0] in exempt
-        cells = [Cell(str(subset), "left as it is" if is_exempt else "")]
+        cells = [Cell(str(subset), "not refined" if is_exempt else "")]
         by_scorer = group.set_index("scorer")
         for scorer in scorers:
             key = (subset, scorer)
@@ -170,11 +170,11 @@ def build_blind_section(data: Path, exempt: Sequence[str]) -> list[Block]:
     rows.append([Cell("a planted shortcut", "positive control"), *cells])
     note = (
         "Per cent; chance is 50 and a tie counts half. Small: 95 % interval after refinement. Coloured: "
-        "surely better than chance. Last row: some negatives as they were written, all with the same odd end; of a scorer that "
-        "does not find this (coloured there), what it does not find above says nothing."
+        "the interval is above chance. Last row: unrefined negatives that all end in the same odd way. If a scorer "
+        "misses this shortcut (coloured there), its failure to find one above means nothing."
     )
     if exempt:
-        note += f" Refinement leaves {', '.join(exempt)} as it is; “all” and “macro” hold it too."
+        note += f" Refinement does not change {', '.join(exempt)}; “all” and “macro” include it."
     figure = FigureBlock(
         "blind",
         plot_blind_accuracy(before, after),
@@ -194,7 +194,7 @@ def _build_blind_cell(old: float, new: pd.Series | None, is_exempt: bool) -> Cel
 
 
 def _build_control_cell(figures: pd.Series) -> Cell:
-    """Return what a scorer finds of the planted shortcut, marked where it is not shown to be above chance."""
+    """Return a scorer's accuracy on the planted shortcut, marked if it is not significantly above chance."""
     low, high = float(figures["ci_low"]), float(figures["ci_high"])
     return Cell(
         format_percent(float(figures["accuracy"])), format_interval(low, high), "" if low > 0.5 else "bad"
@@ -205,8 +205,8 @@ def read_blind_rows(path: Path) -> pd.DataFrame:
     """Return a ``blind.json`` as rows: scorer, subset, accuracy, ci_low, ci_high, n, ties.
 
     Raises:
-        Skipped: the stage did not apply.
-        DataError: the file is missing, broken or empty, or a key is.
+        StageSkipped: the stage did not apply.
+        DataError: the file is missing, broken or empty, or a key is missing.
     """
     raw = read_json(path)
     keys = ("accuracy", "ci_low", "ci_high", "n", "ties")
@@ -217,16 +217,16 @@ def read_blind_rows(path: Path) -> pd.DataFrame:
         for subset in get_value(raw, scorer, where=path)
     ]
     if not rows:
-        raise DataError(f"{path} holds no scorer. Run `dvc repro` to make it again.")
+        raise DataError(f"{path} has no scorer. Run `dvc repro` to rebuild it.")
     return pd.DataFrame(rows)
 
 
 def build_gates_section(data: Path, stage: str) -> list[Block]:
-    """Return what the Great Expectations suites of a stage found."""
+    """Return the results of a stage's Great Expectations suites."""
     path = data / stage / "summary.json"
     suites = read_json(path)
     if not suites:
-        raise DataError(f"{path} holds no suite: the gate has checked nothing.")
+        raise DataError(f"{path} has no suite: the gate has checked nothing.")
     rows, checks = [], []
     for name, suite in suites.items():
         findings = get_value(suite, "findings", where=path)
@@ -254,7 +254,7 @@ def build_gates_section(data: Path, stage: str) -> list[Block]:
 
 
 def _get_verdict(finding: Mapping[str, Any]) -> str:
-    """Return the state of one finding; what does not say whether it passed is unknown, not passed."""
+    """Return the state of one finding; a finding without a verdict is unknown, not passed."""
     success = finding.get("success")
     if not isinstance(success, bool):
         return UNKNOWN

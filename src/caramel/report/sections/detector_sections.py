@@ -1,4 +1,4 @@
-"""How much of a score could be artefact: what detectors of what is synthetic reach, by the metrics of the models' table."""
+"""Build the section on detectors: what classifiers of synthetic items reach on the models' metrics."""
 
 from __future__ import annotations
 
@@ -24,24 +24,22 @@ COLUMNS = (
     ("negative captions", "text_synthetic"),
 )
 NOTE = (
-    "Per cent of instances; brackets: 95 % interval. A head on the base's frozen image encoder and one on its text encoder say of each "
-    "item alone whether it is a positive (natural) or a negative (synthetic); a query is answered only where its own class is known, "
-    "by what looks more natural. The last four columns: items of that source that are classed right (chance 50). A head at chance "
-    "has Group 6.25 or less. What a model reaches beyond these rows is no artefact that such a head can see; what attackers of the pixels see stands under "
-    "Picture bias. A planted shortcut: a copy of some instances whose negative captions all end alike and whose negative images all "
-    "have a black half; heads that do not find this say nothing by what they do not find above."
+    "Per cent of instances; brackets: 95 % interval. One head on the base's frozen image encoder and one on its text encoder classify each "
+    "item alone as a positive (natural) or a negative (synthetic). A query is answered only if its own class is known, "
+    "with the more natural candidate. The last four columns: items of that source that are classified correctly (chance 50). A head at chance "
+    "has Group 6.25 or less. A model's score beyond these rows is not an artifact that such a head can see. For attackers on pixels see "
+    "Image bias. A planted shortcut: a copy of some instances whose negative captions all end alike and whose negative images all "
+    "have a black half. If a head misses this shortcut, its failure to find one above means nothing."
 )
 
 
 def build_detectors_section(data: Path) -> list[Block]:
     """Return the table of detectors: each form of the benchmark on all instances, and by type."""
-    read_json(data / "evaluate/metrics.json")  # says why, if the stage was skipped
+    read_json(data / "evaluate/metrics.json")  # raises with the reason if the stage was skipped
     rows = read_table(METRICS, data / "evaluate/detectors.parquet")
     if rows.empty:
         return [
-            NoteBlock(
-                "No training pair has an image of its negative, so that no detector learned.", "skipped"
-            )
+            NoteBlock("No training pair has an image of its negative, so no detector was trained.", "skipped")
         ]
     rows_by_key = build_row_index(rows, "benchmark", "subset", "metric")
     lines = []

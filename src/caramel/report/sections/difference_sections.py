@@ -1,4 +1,4 @@
-"""Sections on how two versions differ: parameters, code, tables, images, metrics."""
+"""Build the sections on how two versions differ: parameters, code, tables, images, metrics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def build_params_section(difference: Mapping[str, Any]) -> list[Block]:
 
 
 def build_code_section(difference: Mapping[str, Any]) -> list[Block]:
-    """Return the files that git has otherwise at the two commits."""
+    """Return the files that differ between the two commits."""
     if difference["code"] is None:
         return [NoteBlock("git does not know both commits.", "skipped")]
     rows = [[Cell(path)] for path in difference["code"]]
@@ -77,7 +77,7 @@ def build_tables_section(difference: Mapping[str, Any]) -> list[Block]:
 
 
 def build_images_section(difference: Mapping[str, Any], images: ShownImages) -> list[Block]:
-    """Return some of the images that only one of both versions has."""
+    """Return some of the images that only one of the two versions has."""
     sides = {"came": f"only in {difference['new']}", "went": f"only in {difference['old']}"}
     blocks: list[Block] = []
     for index, both in images.items():
@@ -90,7 +90,7 @@ def build_images_section(difference: Mapping[str, Any], images: ShownImages) -> 
         ]
         if rows:
             blocks.append(SheetBlock(index, rows))
-    return blocks or [_build_empty_note("pictures")]
+    return blocks or [_build_empty_note("images")]
 
 
 def build_figures_section(difference: Mapping[str, Any]) -> list[Block]:
@@ -115,7 +115,7 @@ def build_figures_section(difference: Mapping[str, Any]) -> list[Block]:
         [cells for subset, cells in rows if (subset == "all") == whole] for whole in (True, False)
     )
     note = (
-        f"p (Holm): corrected over all {difference['metrics'][0]['tests']:,} figures that both versions have, of all models and benchmarks."
+        f"p (Holm): corrected over all {difference['metrics'][0]['tests']:,} figures that both versions have, over all models and benchmarks."
         if rows
         else ""
     )

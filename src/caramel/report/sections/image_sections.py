@@ -1,4 +1,4 @@
-"""Sections on images: the generator's settings, yield and judges, contact sheets."""
+"""Build the sections on images: generator settings, yield and judges, contact sheets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from caramel.schemas.pairs import PAIRS
 
 
 def build_settings_section(data: Path) -> list[Block]:
-    """Return the grid of generator settings that was tried, and the choice."""
+    """Return the grid of generator settings that was tried, and the chosen one."""
     path = data / "synthesize/settings.json"
     raw = read_json(path)
     grid, chosen = get_value(raw, "grid", where=path), get_value(raw, "chosen", where=path)
@@ -54,16 +54,16 @@ def build_settings_section(data: Path) -> list[Block]:
                 Cell(f"{fit:.3f}", mark="best" if is_chosen else ""),
             ]
         )
-    head = ("Guidance", "steps", "pictures", "mean fit")
+    head = ("Guidance", "steps", "images", "mean fit")
     note = (
-        "Fit: the deciding judge's, in [0, 1]; of the exact reading, the share of pictures that are true of their "
-        "caption. Marked: the setting that drew the candidates."
+        "Fit: the deciding judge's score, in [0, 1]; for the exact reader, the share of images that match their "
+        "caption. Marked: the setting that generated the candidates."
     )
     return [TableBlock("Settings tried on held-out captions", head, rows, note=note)]
 
 
 def build_yield_section(data: Path) -> list[Block]:
-    """Return how many candidates were faithful and negatives kept, and how the judges agree."""
+    """Return how many candidates were faithful, how many negatives were kept, and how far the judges agree."""
     path = data / "filter_images/metrics.json"
     raw = read_json(path)
     blocks: list[Block] = [_build_funnel(raw, path)]
@@ -74,7 +74,7 @@ def build_yield_section(data: Path) -> list[Block]:
             FigureBlock(
                 "yield",
                 plot_yield(pd.Series(shares).fillna(0.0)),
-                "First candidates that the deciding judge finds faithful to the negative caption, by subtype.",
+                "Share of first candidates that the deciding judge finds faithful to the negative caption, by subtype.",
                 "Bars of the share of faithful first candidates by subtype.",
             )
         )
@@ -86,7 +86,7 @@ def build_yield_section(data: Path) -> list[Block]:
 
 
 def _build_funnel(raw: dict[str, Any], path: Path) -> TableBlock:
-    """Return the way from candidates to kept negatives."""
+    """Return the steps from candidates to kept negatives."""
     rows = [
         [
             Cell("Candidates drawn"),
@@ -105,7 +105,7 @@ def _build_funnel(raw: dict[str, Any], path: Path) -> TableBlock:
     rows.append([Cell("Negative captions"), Cell(format_count(negatives)), Cell("")])
     for key, label in (
         ("with_faithful", "… with a faithful candidate"),
-        ("ambiguous", "… with faithful candidates of which the positive caption is true as well"),
+        ("ambiguous", "… with faithful candidates that also match the positive caption"),
     ):
         rows.append([Cell(label), Cell(""), _build_share_cell(raw, path, "negatives", key)])
     share = format_percent(n_kept / negatives) if negatives else MISSING
@@ -115,20 +115,20 @@ def _build_funnel(raw: dict[str, Any], path: Path) -> TableBlock:
     )
     note = f"Faithful: the deciding judge's score, in [0, 1], is at least {level:g}."
     if least != level:
-        note += f" Kept is from {least:g} on."
+        note += f" Candidates are kept from a score of {least:g}."
     return TableBlock("Yield", ("", "number", "%"), rows, note=note)
 
 
 def _build_calibration(raw: dict[str, Any], path: Path) -> TableBlock:
-    """Return how the threshold of the deciding judge was found, and what it reaches."""
+    """Return the calibrated threshold of the deciding judge and its accuracy."""
     keys = ("threshold", "calibration")
     shares = [_build_share_cell(raw, path, *keys, k) for k in ("precision", "recall", "balanced_accuracy")]
     least = Cell(f"{get_number(raw, *keys, 'threshold', where=path):g}")
     images = Cell(format_count(get_number(raw, *keys, "images", where=path)))
     head = ("least score", "images", "precision, %", "recall, %", "balanced accuracy, %")
     note = (
-        "Chosen for the best balanced accuracy on images of the val split, each with a caption of its own and with that "
-        "pair's hard negative. What it reaches is of images that had no part in choosing it (cross-fitted)."
+        "Chosen for the best balanced accuracy on images of the val split, each with one of its captions and with that "
+        "pair's hard negative. The results are cross-fitted: from images that had no part in the choice."
     )
     return TableBlock("Threshold of the deciding judge", head, [[least, images, *shares]], note=note)
 
@@ -147,24 +147,24 @@ def _build_judges_table(raw: dict[str, Any], path: Path) -> TableBlock:
         "Judge", "first candidates", "pass, %", "pass of the unfaithful, %", "precision, %", "recall, %", "agreement, %"
     )  # fmt: skip
     least = get_number(raw, "second_judge", "accepted_from", where=path)
-    note = f"A candidate passes from a score of {least:g} on, and is accepted where its negative caption beats the positive, too. "
+    note = f"A candidate passes from a score of {least:g}. It is accepted if its negative caption also beats the positive. "
     if get_value(raw, "second_judge", "calibration", where=path):
         reached = format_percent(
             get_number(raw, "second_judge", "calibration", "balanced_accuracy", where=path)
         )
         note += (
-            "That score was calibrated on images of the val split, each with a caption of its own and with that pair's hard "
-            f"negative, between which it tells with a balanced accuracy of {reached} (cross-fitted)."
+            "This score was calibrated on images of the val split, each with one of its captions and with that pair's hard "
+            f"negative. Its balanced accuracy is {reached} (cross-fitted)."
         )
     else:
-        note += "That score was not calibrated."
+        note += "This score was not calibrated."
     return TableBlock(
         "Second judge, measured against the deciding one", head, [[name, n, *shares]], note=note
     )
 
 
 def build_scenes_sheet(data: Path, examples: int) -> list[Block]:
-    """Return some pictures of the source with their captions."""
+    """Return some images of the source with their captions."""
     images = read_table(IMAGES, data / "scenes/images.parquet", ["image_id"])
     pairs = read_table(PAIRS, data / "scenes/pairs.parquet", ["image_id", "caption", "split"])
     pairs = pairs[(pairs["split"] == "test") & pairs["image_id"].isin(images["image_id"])]
@@ -183,7 +183,7 @@ def build_candidates_sheet(data: Path, examples: int) -> list[Block]:
     """Return some negative captions with all their candidates and the judge's verdicts."""
     choices = read_table(CHOICES, data / "filter_images/choices.parquet")
     if choices.empty:
-        read_json(data / "filter_images/metrics.json")  # says why, if the stage was skipped
+        read_json(data / "filter_images/metrics.json")  # raises with the reason if the stage was skipped
         raise StageSkipped("no candidate was drawn")
     names = choices["negative_id"].unique()
     path = data / "negatives/negatives.parquet"
@@ -197,7 +197,7 @@ def build_candidates_sheet(data: Path, examples: int) -> list[Block]:
         negative_rows = candidates[candidates["negative_id"] == negative.negative_id].sort_values("candidate")
         thumbs = [_build_judged_thumbnail(row, files) for row in negative_rows.to_dict("records")]
         rows.append(SheetRow(str(negative.subtype), str(negative.negative_caption), thumbs))
-    note = "Under each picture: the deciding judge's score of the negative caption, and its verdict."
+    note = "Under each image: the deciding judge's score of the negative caption, and its verdict."
     return [SheetBlock("", rows, note=note)]
 
 
@@ -217,7 +217,7 @@ def build_instances_sheet(data: Path, examples: int) -> list[Block]:
     """Return some instances: both images, each with its caption."""
     instances = read_table(INSTANCES, data / "assemble/instances.parquet")
     if instances.empty:
-        read_json(data / "filter_images/metrics.json")  # says why, if the stage was skipped
+        read_json(data / "filter_images/metrics.json")  # raises with the reason if the stage was skipped
         raise StageSkipped("no instance was assembled")
     test = instances[(instances["split"] == "test") & instances["negative_image_id"].notna()]
     if test.empty:
@@ -254,7 +254,7 @@ def _select_by_subtype(rows: pd.DataFrame, wanted: int) -> pd.DataFrame:
 
 
 def _spread_indices(length: int, wanted: int) -> list[int]:
-    """Return at most ``wanted`` places spread evenly over a list."""
+    """Return at most ``wanted`` indices spread evenly over a list."""
     wanted = min(wanted, length)
     return [(2 * i + 1) * length // (2 * wanted) for i in range(wanted)]
 

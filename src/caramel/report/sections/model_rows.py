@@ -1,4 +1,4 @@
-"""What stage ``evaluate`` wrote, as sections on models read it, and which metric and subset a column of theirs shows."""
+"""Read the outputs of stage ``evaluate`` for the sections on models, and define their columns."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ FINER = (
     Column("T_neg2I", "t_neg2i"),
 )
 FORM, SOURCE_FORM = "instances", "instances_source"  # benchmarks of evaluate
-BETWEEN_FORMS = f"{FORM} − {SOURCE_FORM}"  # the first less the second, in differences.csv
+BETWEEN_FORMS = f"{FORM} − {SOURCE_FORM}"  # the first minus the second, in differences.csv
 RETAINED = frozenset(
     measure.benchmark for measure in RETENTION_MEASURES.values()
-)  # that say what a variant lost
+)  # benchmarks that measure forgetting
 Row = dict[Any, Any]
 
 
 class _RowsByKey(dict[tuple[str, ...], Row]):
-    """Rows by their key; a key that is not there is a file that is not complete."""
+    """Rows by key; a missing key means an incomplete file."""
 
     def __missing__(self, key: tuple[str, ...]) -> Row:
         raise DataError(f"data/evaluate has no row for {', '.join(key)}. Run `dvc repro -f evaluate`.")
@@ -68,15 +68,15 @@ def read_variants(data: Path) -> pd.DataFrame:
     """Return ``variants.csv``.
 
     Raises:
-        Skipped: nothing was evaluated.
+        StageSkipped: nothing was evaluated.
         DataError: the file is missing, broken or empty.
     """
     variants = read_csv(data / "evaluate/variants.csv", VARIANT_COLUMNS)
     if variants.empty:
-        raise DataError(f"{data / 'evaluate/variants.csv'} holds no model. Run `dvc repro -f evaluate`.")
+        raise DataError(f"{data / 'evaluate/variants.csv'} has no model. Run `dvc repro -f evaluate`.")
     if (variants["subset"] == "without_add").any():
         return variants
-    # Where all instances are *add* there is no such subset: nothing is known of it.
+    # If all instances are *add*, this subset is empty and its metrics are unknown.
     empty = variants[variants["subset"] == "all"].assign(subset="without_add", seeds=0)
     empty[["mean", "sd", "ci_low", "ci_high"]] = float("nan")
     return pd.concat([variants, empty], ignore_index=True)
@@ -92,13 +92,13 @@ def read_metrics(data: Path) -> pd.DataFrame:
 
 
 def read_source_form(data: Path) -> pd.DataFrame:
-    """Return the same of the benchmark's other form; no row where there is none."""
+    """Return the same for the benchmark's other form; no row if there is none."""
     metrics = _read_all_metrics(data)
     return metrics[metrics["benchmark"] == SOURCE_FORM]
 
 
 def read_further(data: Path) -> pd.DataFrame:
-    """Return the same of what `evaluate.models` and `evaluate.benchmarks` add."""
+    """Return the same for `evaluate.models` and `evaluate.benchmarks`."""
     metrics, variants = _read_all_metrics(data), read_variants(data)
     retained = metrics["benchmark"].isin(RETAINED) & metrics["variant"].isin(variants["variant"])
     known = _is_ours(metrics, variants) | (metrics["benchmark"] == SOURCE_FORM) | retained
@@ -106,7 +106,7 @@ def read_further(data: Path) -> pd.DataFrame:
 
 
 def read_differences(data: Path, benchmark: str) -> pd.DataFrame:
-    """Return ``differences.csv`` of one form of the assembled instances; no row where there is none.
+    """Return ``differences.csv`` for one form of the assembled instances; no row if there is none.
 
     Errors as in ``read_variants``.
     """
@@ -116,7 +116,7 @@ def read_differences(data: Path, benchmark: str) -> pd.DataFrame:
 
 def _read_all_metrics(data: Path) -> pd.DataFrame:
     """Return table ``metrics`` with the variant of each model."""
-    read_json(data / "evaluate/metrics.json")  # says why, if the stage was skipped
+    read_json(data / "evaluate/metrics.json")  # raises with the reason if the stage was skipped
     metrics = read_table(METRICS, data / "evaluate/metrics.parquet")
     return metrics.assign(variant=metrics["model"].map(parse_variant))
 

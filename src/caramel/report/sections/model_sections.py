@@ -1,4 +1,4 @@
-"""Sections on models: the main table, differences, subtypes and learning curves."""
+"""Build the sections on models: the main table, subtypes and learning curves."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ from caramel.report.sections.retained_sections import NOTE, build_retained_colum
 from caramel.schemas.columns import SUBTYPES
 
 BY_SUBTYPE = {"SugarCrepe accuracy": "accuracy", "I2T": "i2t", "T2I": "t2i", "Group": "group"}
-Tests = Mapping[tuple[str, ...], float]  # two models in the order of their names, subset, metric -> p
+Tests = Mapping[tuple[str, ...], float]  # two models in order of their names, subset, metric -> p
 
 
 def build_models_section(data: Path) -> list[Block]:
-    """Return the base and each variant on every metric, best marked, and each run by itself."""
+    """Return base and variants on every metric with the best marked, and each run separately."""
     variants, metrics = read_variants(data), read_metrics(data)
     note = (
         "Per cent of instances. ± standard deviation over training seeds; brackets: 95 % interval, a t "
-        "interval over seeds or, for a single model, a bootstrap over images. Bold: better than every other of its "
-        "column, p < 0.05 by the paired tests of Differences after Holm's correction over the table. "
-        "Without add: an added detail leaves the positive caption true of the negative image, so "
+        "interval over seeds or, for a single model, a bootstrap over images. Bold: better than every other model in its "
+        "column, p < 0.05 by the paired tests of Differences after Holm correction over the table. "
+        "Without add: for an added detail, the positive caption is also true of the negative image, so "
         "those instances cannot be separated in both directions. GroupMatch: the right assignment of both "
-        "captions to both images beats the swapped one; its chance is 50, so it is not comparable with Group."
+        "captions to both images beats the swapped one; its chance is 50, so it cannot be compared with Group."
     )
     tests = _read_p_values(data, FORM)
     return [
@@ -72,7 +72,7 @@ def build_models_section(data: Path) -> list[Block]:
 
 
 def _read_p_values(data: Path, benchmark: str) -> Tests:
-    """Return the p-value of two models, in the order of their names, in a column; not corrected."""
+    """Return the uncorrected p-value of two models, in order of their names, in a column."""
     rows = read_differences(data, benchmark)
     keys = zip(rows["a"], rows["b"], rows["subset"], rows["metric"], strict=True)
     return {
@@ -82,13 +82,13 @@ def _read_p_values(data: Path, benchmark: str) -> Tests:
 
 
 def _build_source_form_table(data: Path) -> list[Block]:
-    """Return the main table for the benchmark's other form, where there is one."""
+    """Return the main table for the benchmark's other form, if there is one."""
     metrics = read_source_form(data)
     if metrics.empty:
         return []
     note = (
-        "The same instances, but for the positive images: here they are those of the source, while the negative ones are "
-        "drawn. So images alone tell which is which. Bold as above, by the tests of this form."
+        "The same instances with the positive images of the source; the negative images are "
+        "drawn. So images alone separate the two.  Bold as above, by the tests of this form."
     )
     variants, tests = summarise_variants(metrics), _read_p_values(data, SOURCE_FORM)
     return [
@@ -107,7 +107,10 @@ def _build_models_table(
     folded: bool = False,
     beside: tuple[Sequence[str], Mapping[str, Sequence[Cell]]] = ((), {}),
 ) -> TableBlock:
-    """Return chance, base and variants in rows; ``beside``: titles of further columns, and their cells by variant."""
+    """Return chance, base and variants in rows.
+
+    ``beside``: titles of additional columns, and their cells by variant.
+    """
     rows_by_key = build_row_index(variants, "variant", "subset", "metric")
     single = metrics[metrics.groupby("variant")["model"].transform("nunique") == 1]
     alone = build_row_index(single, "variant", "subset", "metric")
@@ -140,7 +143,7 @@ def _build_model_cell(row: Row, bounds: Row, leads: bool) -> Cell:
 
 
 def _build_runs_table(metrics: pd.DataFrame) -> TableBlock:
-    """Return every run by itself, with bootstrap intervals, instances and ties."""
+    """Return every run with bootstrap intervals, instances and ties."""
     rows_by_key = build_row_index(metrics[metrics["subset"] == "all"], "model", "metric")
     columns = [c for c in MAIN if c.subset == "all"]
     rows = []
@@ -184,14 +187,14 @@ def build_curves_section(path: Path, name: str) -> list[Block]:
     if curves.empty:
         raise StageSkipped("no step was recorded: the model was adopted, not trained")
     curves = curves.assign(group=curves["model"].astype(str).map(parse_variant))
-    # The base first even where it has no curve: a variant's colour is that of its bars.
+    # The base comes first even without a curve, so that variants have the same colours as their bars.
     figure = plot_learning_curves(curves, list(dict.fromkeys([BASE, *curves["group"]])))
     caption = "Learning curves; each line is one run. A dot is at the step whose weights were kept."
     return [FigureBlock(f"curves_{name}", figure, caption, f"Learning curves of stage {name}.")]
 
 
 def _build_further_tables(data: Path) -> list[Block]:
-    """Return what `evaluate.models` and `evaluate.benchmarks` add: all instances and the macro mean."""
+    """Return the results of `evaluate.models` and `evaluate.benchmarks`: all instances and the macro mean."""
     further = read_further(data)
     further = further[further["subset"].isin(["all", "macro"])]
     if further.empty:

@@ -1,4 +1,4 @@
-"""Section on a language model that wrote captions of the world: how often it erred, and which check noticed."""
+"""Build the section on a language model's captions of the world: its error rates, and which check noticed the errors."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from caramel.sources.captions.failures import FAILURE_COLUMNS
 from caramel.sources.captions.llm.checks import CLASSES
 
 NOISE_NOTE = (
-    "Counts of drafts; small: per cent of them. Malformed: no sentence of the world. Wrong: another change than the subtype's, "
-    "or a paraphrase that does not say the same. True: the negative is true of the scene. False: the paraphrase is not. Yield: "
-    "texts that were kept and right, per request; steps that several subtypes share are counted in “all” alone. "
+    "Counts of drafts; small: per cent of them. Malformed: not a sentence of the world. Wrong: not the change of the subtype, "
+    "or a paraphrase with another meaning. True: the negative is true of the scene. False: the paraphrase is not. Yield: "
+    "texts that were kept and right, per request; steps shared by several subtypes count only in “all”. "
     "Data: data/negatives/noise.csv."
 )
 CHECK_NOTE = (
-    "Precision: of the drafts that a check refuses, how many have a fault at all. Recall: of the drafts with a fault, how many "
-    "it refuses; of those whose fault is truth, how many. A check is on the drafts that it judges: the validator (meaning) is "
-    "asked of what passes the others. Data: data/negatives/checks.csv."
+    "Precision: share of a check's refused drafts that have any fault. Recall: share of the drafts with a fault that it "
+    "refuses; also for the fault truth alone. Each check is measured on the drafts that it judges; the validator (meaning) "
+    "judges only drafts that pass the others. Data: data/negatives/checks.csv."
 )
 FAILURE_NOTE = (
-    "Counts of drafts that were refused for a reason; small: texts that never passed, whose last draft failed so, or of which "
-    "none came. Of paraphrases the first five are the classes of failures of SugarCrepe++ (C.5). A text may fail several "
+    "Counts of refused drafts by reason; small: texts that never passed, by the reason of their last draft or because no "
+    "draft came. For paraphrases, the first five are the failure classes of SugarCrepe++ (C.5). A text may fail several "
     "times. Data: data/negatives/failures.csv."
 )
 
 
 def build_failure_section(data: Path) -> list[Block]:
-    """Return why texts failed, by what was asked for."""
+    """Return why texts failed, by the requested text."""
     path = data / "negatives" / "failures.csv"
     if not path.exists():
         raise StageSkipped("no language model wrote captions")
@@ -45,7 +45,7 @@ def build_failure_section(data: Path) -> list[Block]:
 
 
 def _build_failure_table(title: str, rows: pd.DataFrame, first: Sequence[str] = ()) -> TableBlock:
-    """Return the table of reasons and parts, some reasons first."""
+    """Return the table of reasons and parts, with given reasons first."""
     named = zip(rows["reason"], rows["part"], rows["drafts"], rows["rejects"], strict=True)
     counted = {
         (reason, part): Cell(format_count(float(drafts)), format_count(float(lost)))
@@ -60,7 +60,7 @@ def _build_failure_table(title: str, rows: pd.DataFrame, first: Sequence[str] = 
 
 
 def build_noise_section(data: Path) -> list[Block]:
-    """Return the noise table, and what each check is worth."""
+    """Return the noise table, and the precision and recall of each check."""
     folder = data / "negatives"
     if not (folder / "noise.csv").exists():
         raise StageSkipped("no language model wrote captions of scenes that are known")
@@ -76,8 +76,8 @@ def build_noise_section(data: Path) -> list[Block]:
         for _, row in checks.iterrows()
     ]
     return [
-        TableBlock("How often it erred", (*head, "kept", "kept and right", "yield"), rows, note=NOISE_NOTE),
-        TableBlock("What the checks are worth", titles, lines, labels=2, note=CHECK_NOTE),
+        TableBlock("Error rates", (*head, "kept", "kept and right", "yield"), rows, note=NOISE_NOTE),
+        TableBlock("Precision and recall of the checks", titles, lines, labels=2, note=CHECK_NOTE),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What fine-tuning lost beside what it gained: retrieval, classification, and the way from the base."""
+"""Build the section on forgetting: retrieval, classification, and the distance from the base."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ if TYPE_CHECKING:
 
 MAIN = ("i2t_1", "t2i_1", "classes", "zero_shot")  # beside the compositional metrics
 NOTE = (
-    "Small: change from the base with its 95 % interval, paired on the queries, over images and training seeds; not corrected. Retrieval: an image among all "
-    "captions of held-out pairs of the source (I→T), a caption among their images (T→I); a hit is any of an image's captions. "
-    "Classes of the world: noun and colour of pictures of one object, mean of both, prompts averaged."
+    "Small: change from the base with its 95 % interval, paired on the queries, over images and training seeds; not corrected. Retrieval: all "
+    "captions of held-out pairs of the source are ranked for an image (I→T), their images for a caption (T→I); any caption of an image is a hit. "
+    "Classes of the world: noun and colour in images of one object, mean of both, averaged prompts."
 )
 
 
 def build_retained_columns(data: Path) -> tuple[list[str], Mapping[str, list[Cell]]]:
-    """Return titles and, by variant, cells of what was kept, for the table of all models."""
+    """Return column titles and, by variant, cells of the forgetting metrics for the main table."""
     rows = _read_retained(data)
     measures = [name for name in MAIN if name in set(rows["measure"])]
     return [RETENTION_MEASURES[name].title for name in measures], _build_cells(rows, measures)
 
 
 def build_retained_section(data: Path) -> list[Block]:
-    """Return gain against loss as a figure, and all that was measured of what was kept."""
+    """Return gain against loss as a figure, and all forgetting metrics."""
     rows, metrics = _read_retained(data), read_metrics(data)
     words, points = compute_tradeoff(metrics, rows)
     measures = [name for name in (*RETENTION_MEASURES, *DISTANCE_MEASURES) if name in set(rows["measure"])]
     cells = _build_cells(rows, measures)
     titles = {name: measure.title for name, measure in RETENTION_MEASURES.items()} | dict(DISTANCE_MEASURES)
     note = (
-        f"{NOTE} Weights moved: ‖θ − θ0‖ / ‖θ0‖ over both towers without the temperature, in per cent. Cosine: mean of what "
-        "model and base make of the same held-out item; 1 is no change."
+        f"{NOTE} Weights moved: ‖θ − θ0‖ / ‖θ0‖ over both towers without the temperature, in per cent. Cosine: mean similarity of "
+        "the model's and the base's vectors of the same held-out item; 1 is no change."
     )
     table = TableBlock(
         "",
@@ -74,7 +74,7 @@ def _read_retained(data: Path) -> pd.DataFrame:
 
 
 def _build_cells(rows: pd.DataFrame, measures: Sequence[str]) -> dict[str, list[Cell]]:
-    """Return by variant a cell for each measure."""
+    """Return, by variant, a cell for each measure."""
     cells: dict[str, list[Cell]] = {}
     for variant, of in rows.groupby("variant", sort=False):
         by_measure = {str(name): part for name, part in of.groupby("measure")}
@@ -85,7 +85,7 @@ def _build_cells(rows: pd.DataFrame, measures: Sequence[str]) -> dict[str, list[
 
 
 def _build_cell(measure: str, rows: pd.DataFrame) -> Cell:
-    """Return mean and spread over seeds; of what is a share also the change from the base."""
+    """Return mean and spread over seeds, and for shares also the change from the base."""
     mean, sd, *_ = summarise_seeds(rows["value"].to_numpy(float))
     if measure in ("images", "texts"):
         return Cell(f"{mean:.3f}" + ("" if math.isnan(sd) else f" ± {sd:.3f}"))
@@ -107,9 +107,9 @@ def _build_figure(words: str, points: pd.DataFrame) -> FigureBlock:
         return figure
 
     caption = (
-        "Gain against loss from the base (star, at the origin): up is better, left is what was lost. A mark is the mean over "
-        "training seeds, its bars one standard deviation; faint dots are runs. Dashed: models that no other beats in both."
+        "Gain against loss from the base (star, at the origin): up is a gain, left is a loss. A mark is the mean over "
+        "training seeds, its bars one standard deviation; faint dots are runs. Dashed: models that no other model beats in both."
     )
     return FigureBlock(
-        "gain_against_loss", render_figure(draw_figure), caption, "Gain in composition against what was lost."
+        "gain_against_loss", render_figure(draw_figure), caption, "Gain in composition against forgetting."
     )

@@ -1,4 +1,4 @@
-"""Section on fine-tuning: which settings were tried and chosen, and the learning curves."""
+"""Build the section on fine-tuning: the settings that were tried and chosen, and the learning curves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = ("variant", "point", "setting", "seed", "metric", "value", "stopped", 
 
 
 def build_finetune_section(data: Path) -> list[Block]:
-    """Return what a search tried, where there was one, and the learning curves."""
+    """Return the points of a search, if there was one, and the learning curves."""
     rows = read_csv(data / "finetune/searched.csv", COLUMNS)
     return [
         *([_build_search_table(rows)] if len(rows) else []),
@@ -26,16 +26,16 @@ def build_finetune_section(data: Path) -> list[Block]:
 
 
 def _build_search_table(rows: pd.DataFrame) -> TableBlock:
-    """Return a row for each point, the chosen ones marked."""
+    """Return a row for each point, with the chosen ones marked."""
     note = (
-        "Per cent of the val rows, by the metric by which weights are kept: mean over the search's seeds, each of them beneath. "
-        "The best mean of a variant was taken (bold), of equal ones the first. So the figures of the chosen points are too "
-        "high by having been chosen; those of the other sections are of instances that nothing was chosen on."
+        "Per cent of the val rows, by the metric that selects the checkpoint: mean over the search's seeds, with each seed below. "
+        "The best mean of a variant was selected (bold), among equals the first. So the figures of the chosen points are "
+        "optimistic. The other sections use instances on which nothing was selected."
     )
     if not rows["repeatable"].all():
         note += (
-            " Not repeatable: which points ended early depended on the order in which trials arrived (ASHA). What ended early "
-            "shows its value there, and was not trained with the other seeds."
+            " Not reproducible: early stopping depended on the order in which trials arrived (ASHA). A stopped point "
+            "shows its value at that step and was not trained with the other seeds."
         )
     cells = []
     for (variant, _), of in rows.groupby(["variant", "point"], sort=False):

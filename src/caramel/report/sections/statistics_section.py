@@ -1,4 +1,4 @@
-"""Section on what a set's texts are like: counts, lengths, parts of speech, topics, similarity by subtype."""
+"""Build the section on a set's texts: counts, lengths, parts of speech, topics, similarity by subtype."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ LEAD = (
     "Counts, lengths, parts of speech and topics of the texts, all of which are in statistics.csv by subtype."
 )
 NOTE = "P1: caption; P2: paraphrase; N: negative."
-PANELS = 12  # subtypes of which each has a panel of the figure
-LEAST = 0.005  # share of the texts from which on a topic is shown
+PANELS = 12  # subtypes with a panel of their own in the figure
+LEAST = 0.005  # smallest share of the texts for which a topic is shown
 
 
 def compute_text_statistics(data: Path) -> pd.DataFrame:
-    """Return ``set_statistics`` of the instances; where there are none, of the refined negatives."""
+    """Return ``set_statistics`` of the instances; without instances, of the refined negatives."""
     columns = ["instance_id", "image_id", "subtype", "caption", "caption2", "negative_caption"]
     instances = read_table(INSTANCES, data / "assemble/instances.parquet", columns)
     if len(instances):
@@ -56,7 +56,7 @@ def build_statistics_blocks(statistics: pd.DataFrame) -> list[Block]:
     """Return the tables of ``set_statistics``.
 
     Raises:
-        Skipped: it is of no texts.
+        StageSkipped: there are no texts.
     """
     if statistics["text"].eq("").all():
         raise StageSkipped("there are no texts")
@@ -109,9 +109,13 @@ def _build_counts_table(figures: pd.Series, subtypes: list[str], sides: list[str
 
 
 def _format_sample_note(figures: pd.Series) -> str:
-    """Return that not all texts were looked at, where that is so."""
+    """Return a note on the sample size if only some rows were used."""
     whole, some = (figures[ALL, "", ROWS, name] for name in ("rows", "looked at"))
-    return "" if some == whole else f" All but the counts are of {format_count(some)} rows that were drawn."
+    return (
+        ""
+        if some == whole
+        else f" Everything except the counts is from a sample of {format_count(some)} rows."
+    )
 
 
 def _build_shares_table(figures: pd.Series, about: str, title: str, sides: list[str]) -> TableBlock:
@@ -140,7 +144,7 @@ def _format_nouns(statistics: pd.DataFrame, subtype: str, side: str) -> str:
 def _build_similarity_blocks(
     statistics: pd.DataFrame, figures: pd.Series, subtypes: list[str]
 ) -> list[Block]:
-    """Return box plots and quartiles of the similarity of two texts by subtype, SLS where a parser was given."""
+    """Return box plots and quartiles of the similarity of two texts by subtype, as SLS if a parser was given."""
     measure = "sls" if "sls" in set(statistics["about"]) else "lexical"
     title = "SLS" if measure == "sls" else "Lexical similarity over words, the first factor of SLS"
     pairs = [pair for pair in PAIRS if pair in set(statistics["text"])]

@@ -1,4 +1,4 @@
-"""Sections of a study: its outcome in words, where the spread comes from, power, models, comparisons."""
+"""Build the sections of a study: its outcome in words, variance components, power, models, comparisons."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from caramel.study.components import INSTANCES
 from caramel.study.power import MOST
 
 UNITS = {
-    INSTANCES: "test instances, in all",
-    "scenes": "draws of the scenes, in all",
+    INSTANCES: "test instances, total",
+    "scenes": "draws of the scenes, total",
     "generator": "generators per draw",
     "base": "bases per draw",
-    "fine-tuning": "seeds of fine-tuning per generator and base",
+    "fine-tuning": "fine-tuning seeds per generator and base",
     "scenes, one of each": "draws of the scenes, each with one generator, base and seed",
 }
 TITLES = {"accuracy": "SugarCrepe", "i2t": "I2T", "t2i": "T2I", "group": "Group"}
@@ -33,18 +33,18 @@ Row = Mapping[str, Any]
 
 
 def format_claim(study: Row) -> str:
-    """Return the outcome of the contrast in words."""
+    """Return the outcome of the primary comparison in words."""
     one = study["contrast"]
     return (
         f"{format_verdict(one)}: {one['variant']} over {one['against']}, {TITLES[one['metric']]} on {one['subset']}, "
-        f"{format_signed(one['mean'])} points {format_t_interval(one)}, p = {one['p']:.3g}. The interval counts scenes, instances, generator, "
-        f"base and fine-tuning, by {len(study['draws'])} draws of the scenes; the rule is p < 0.05 of this one test. "
+        f"{format_signed(one['mean'])} points {format_t_interval(one)}, p = {one['p']:.3g}. The interval covers scenes, instances, generator, "
+        f"base and fine-tuning, over {len(study['draws'])} draws of the scenes; the rule is p < 0.05 of this one test. "
         f"{study['registration']['reason']}"
     )
 
 
 def format_t_interval(row: Row) -> str:
-    """Return the interval of a difference; nothing where there is none."""
+    """Return the interval of a difference; nothing if there is none."""
     return format_interval(_replace_none(row["low"]), _replace_none(row["high"]), difference=True)
 
 
@@ -53,12 +53,12 @@ def _replace_none(value: float | None) -> float:
 
 
 def format_points(effect: float) -> str:
-    """Return a fraction in points."""
+    """Return a fraction in percentage points."""
     return f"{100 * effect:g}"
 
 
 def _collect_contrasts(study: Row) -> dict[str, Row]:
-    """Return what components there are: of the contrast, and of it by compounds."""
+    """Return the available components: of the primary comparison, and of its parts by compounds."""
     return {str(study["contrast"]["subset"]): study["contrast"], **study["compounds"]}
 
 
@@ -79,9 +79,7 @@ def build_claim_section(study: Row) -> list[Block]:
         ]
         rows.append([*labels, *values])
     head = ("Scenes", "Generator", "Base", *parts)
-    note = (
-        "Percentage points: mean over the seeds of fine-tuning, below it the least and the largest of them."
-    )
+    note = "Percentage points: mean over the fine-tuning seeds, with the smallest and largest below."
     return [
         NoteBlock(format_claim(study), "good" if study["contrast"]["shown"] else "plain"),
         *_build_subtype_table(study),
@@ -115,7 +113,7 @@ def _build_subtype_table(study: Row) -> list[Block]:
 
 
 def build_components_section(study: Row) -> list[Block]:
-    """Return the variance components of the contrast."""
+    """Return the variance components of the primary comparison."""
     blocks: list[Block] = [
         TableBlock(
             f"Of {TITLES[study['contrast']['metric']]} on {subset}",
@@ -125,9 +123,9 @@ def build_components_section(study: Row) -> list[Block]:
             note=""
             if number
             else (
-                "Percentage points; brackets: 95 % interval of the standard deviation, by simulated studies with normal effects; "
-                "there is none of the scenes, whose few draws give no interval that holds the truth so often. "
-                "Factors joined by + change together in this layout and cannot be told apart."
+                "Percentage points; brackets: 95 % interval of the standard deviation, by simulated studies with normal effects. "
+                "The scenes have no interval, because with few draws it would not reach its coverage. "
+                "Factors joined by + change together in this layout and cannot be separated."
             ),
         )
         for number, (subset, one) in enumerate(_collect_contrasts(study).items())
@@ -143,7 +141,7 @@ def _build_component_row(part: Row) -> list[Cell]:
 
 
 def build_power_section(study: Row) -> list[Block]:
-    """Return what a study of another size would see."""
+    """Return the power of studies of other sizes."""
     one = study["contrast"]
     generators, bases = ("/".join(str(pair[k]) for pair in study["draws"]) for k in (0, 1))
     now = (
@@ -164,14 +162,14 @@ def build_power_section(study: Row) -> list[Block]:
     ]
     points = format_points(study["effect"])
     note = (
-        f"This study finds {points} points with a chance of {format_percent(one['power']['power'], 0)} %, and with one of 80 % "
-        f"{format_percent(one['power']['detectable'])} points, if the components are as estimated. Each row changes one number alone."
+        f"This study has a power of {format_percent(one['power']['power'], 0)} % for {points} points, and a power of 80 % for "
+        f"{format_percent(one['power']['detectable'])} points, if the components are as estimated. Each row changes only one number."
     )
     return [TableBlock("", ("Of", "This study", f"Needed for {points} points at 80 %"), rows, note=note)]
 
 
 def _format_out_of_reach(unit: str) -> str:
-    """Return what is said where no number that was looked at is enough."""
+    """Return the text for a size that no searched number reaches."""
     return f"not with {format_count(MOST)}{' times as many' if unit == INSTANCES else ''}"
 
 
@@ -186,7 +184,7 @@ def build_models_section(rows: Sequence[Row]) -> list[Block]:
     head = ("Model", *(f"{TITLES[metric]}, {subset}" for metric, subset in columns))
     note = (
         "Per cent: mean ± standard deviation over draws of the scenes; brackets: 95 % t interval. Models of one cell share "
-        "its luck, so intervals that overlap say nothing of their difference, which is tested above and below."
+        "its random draws, so overlapping intervals say nothing about their difference, which is tested above and below."
     )
     return [TableBlock("", head, lines, note=note)]
 
@@ -197,7 +195,7 @@ def _build_cell(row: Row) -> Cell:
 
 
 def build_others_section(rows: Sequence[Row]) -> list[Block]:
-    """Return all comparisons but that of the claim."""
+    """Return all comparisons except the claim."""
     columns = list(dict.fromkeys((row["metric"], row["subset"]) for row in rows))
     lines: dict[str, dict[tuple[str, str], Cell]] = {}
     for row in rows:
@@ -207,7 +205,7 @@ def build_others_section(rows: Sequence[Row]) -> list[Block]:
         )
     head = ("Difference", *(f"{TITLES[metric]}, {subset}" for metric, subset in columns))
     note = (
-        f"Percentage points. Brackets: 95 % t interval over draws of the scenes, not corrected. Bold: p < 0.05 after Holm's "
+        f"Percentage points. Brackets: 95 % t interval over draws of the scenes, not corrected. Bold: p < 0.05 after Holm "
         f"correction over the {len(rows)} comparisons of this table."
     )
     body = [[Cell(name), *(line.get(c, Cell("")) for c in columns)] for name, line in lines.items()]

@@ -1,4 +1,4 @@
-"""Section of the audit page on its tasks: who attacks them, where they learned, and which hole is the largest."""
+"""Build the audit page's section on tasks: strongest attackers, training sources, and the most exploitable subsets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTE_ON_HOLES = "Excess: (accuracy − chance) / (1 − chance), the share of th
 
 
 def build_tasks_section(audit: Mapping[str, Any]) -> list[Block]:
-    """Return how the best blind attacker does on each task, from each source; who is strongest, and the largest holes."""
+    """Return the best blind attacker's accuracy on each task from each source, the strongest scorer, and the largest holes."""
     subtypes = list(get_value(audit, BEST, "by_subtype", where=WHERE))
     table = []
     for attack in get_value(audit, "attacks", where=WHERE):
@@ -48,8 +48,8 @@ def build_tasks_section(audit: Mapping[str, Any]) -> list[Block]:
         )
     head = ("Task", "Learned from", "chance", "all", *subtypes, "strongest", "seconds")
     note = (
-        "Per cent, of all scorers together, and of the strongest of them and all; texts that tie share a hit. The strongest is "
-        "chosen by the figure that is shown, which flatters it."
+        "Per cent, for all scorers combined and for the strongest single or combined scorer; tied texts share a hit. The strongest is "
+        "selected on the reported accuracy, so the figure is optimistic."
     )
     return [
         TableBlock("", head, table, labels=2, note=note),
