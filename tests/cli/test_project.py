@@ -411,7 +411,7 @@ def test_signs_that_a_terminal_obeys_are_shown_and_not_sent(call: Call) -> None:
 @pytest.mark.parametrize(
     ("number", "cure"),
     [
-        (errno.ENOSPC, "Make room"),
+        (errno.ENOSPC, "Free some space"),
         (errno.EACCES, "permissions"),
         (errno.EROFS, "another place"),
         (errno.EIO, ""),
@@ -429,7 +429,7 @@ def test_an_error_of_the_system_names_file_and_cure(
     assert (code, len(err.splitlines())) == (1, 1)
     assert err.startswith(f"Error: {os.strerror(number)}: 'some/file'.")
     assert cure in err
-    assert cure == "Make room" or "room" not in err
+    assert cure == "Free some space" or "room" not in err
 
 
 def test_doctor_mends_dvcs_files_where_it_is_asked_to(call: Call) -> None:
