@@ -1,4 +1,4 @@
-"""What a blind text scorer is, and how each is described."""
+"""Interface of a blind text scorer, and its description."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from caramel.utils.arrays import Bools, Floats
 
 
 class Scorer(Protocol):
-    """A blind scorer: it sees texts, never an image; a higher score looks more like a true caption."""
+    """A blind scorer. It sees only texts, never an image. A higher score looks more like a true caption."""
 
     def __call__(
         self,
@@ -24,33 +24,35 @@ class Scorer(Protocol):
     ) -> tuple[Floats, Floats]:
         """Return the scores in [0, 1] of the positives (n,) and of the negatives (n,).
 
+        The order of the rows has no effect.
+
         Args:
             positives: n true captions.
             negatives: n hard negatives, one for each.
-            groups: n image names. What is learned for one fold is learned on the others, and all
-                rows of an image are in one fold.
+            groups: n image names. The model for a fold is learned on the other folds, and all rows of an
+                image are in one fold.
             folds: number of folds.
-            seed: of folds and draws.
-            taught: (n,) which rows are learned from and not judged: their scores mean nothing, and the others are
-                judged and not learned from, see ``crossfit.lessons``. None: all are judged, and teach the other folds.
-
-        The order of the rows changes nothing.
+            seed: seed of folds and draws.
+            taught: (n,) which rows are only learned from: their scores have no meaning. The others are only
+                scored and not learned from, see ``crossfit``. None: all rows are scored, and each fold learns
+                from the others.
         """
         ...
 
 
 @dataclass(frozen=True)
 class ScorerSpec:
-    """What a blind scorer is called, how it is had, and what it needs.
+    """Name, loader and requirements of a blind scorer.
 
     Attributes:
-        name: as in a spec, ``NAME`` or ``NAME:TARGET``.
-        help: what it looks at, in a line of `caramel audit --help`.
-        load: target -> scorer; "" for one that needs no model.
-        missing: target -> what keeps its model from being loaded, without loading it; None: it needs no model.
-        cure: what to give where the model is missing.
-        sees_both: unlike a ``Scorer`` it scores each text of a pair by the other one too, as whoever takes the
-            test may: an attacker, and no scorer of texts.
+        name: name in a spec, ``NAME`` or ``NAME:TARGET``.
+        help: what it uses, in a line of `caramel audit --help`.
+        load: target -> scorer; "" for a scorer that needs no model.
+        missing: target -> reasons why its model cannot be loaded, without loading it; None: it needs no
+            model.
+        cure: what to provide if the model is missing.
+        sees_both: unlike a ``Scorer``, its score of a text also depends on the other text of the pair, as for
+            anyone who takes the test. It is an attacker, not a scorer of single texts.
     """
 
     name: str
@@ -62,5 +64,5 @@ class ScorerSpec:
 
 
 def create_model_free_spec(name: str, help: str, scorer: Scorer, *, sees_both: bool = False) -> ScorerSpec:
-    """Return the description of a scorer that is there without any model."""
+    """Return the description of a scorer that needs no model."""
     return ScorerSpec(name, help, lambda target: scorer, sees_both=sees_both)

@@ -1,6 +1,6 @@
-"""What makes a model that later stages need: the generator of images, or the base that is fine-tuned.
+"""Interface of trainers, which produce the image generator or the base for fine-tuning.
 
-Either is trained on the pairs, or adopted as it was published; who adopts takes and ignores what training needs.
+A model is either trained on the pairs, or used as published. The second kind ignores the training settings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Curve = list[tuple[int, str, float]]  # (step, metric, value)
 
 
 class Trainer(Protocol):
-    """Makes a text-to-image pipeline, or the base CLIP."""
+    """Produces a text-to-image pipeline or the base CLIP."""
 
     def __call__(
         self,
@@ -35,15 +35,17 @@ class Trainer(Protocol):
             pairs: table ``pairs``; train rows are trained on.
             images: encoded files by image_id.
             texts: captions to learn the vocabulary from.
-            pretrained: what is adopted: folder or hub name of a pipeline, or spec of an open_clip model.
-            scratch: where resumable state lies.
+            pretrained: model to use as published: folder or hub name of a pipeline, or spec of an open_clip
+                model.
+            scratch: folder of resumable state.
             out: folder of the pipeline and its card (``sources.images.diffusion``), or of the checkpoint
                 (``models.open_clip.checkpoints``).
-            on_points: called with the new points of the curve, for tracking.
-            settings: the other keys of the stage's section in the params, ``device``, ``precision`` and ``workers``, and
-                ``size`` of the pictures that are generated. Who trains takes them by name and says what they do.
+            on_points: called with new points of the curve, for tracking.
+            settings: the other keys of the stage's section in the params, ``device``, ``precision`` and
+                ``workers``, and ``size`` of the generated images. A trainer takes them by name and documents
+                them.
 
         Raises:
-            BackendError: the architecture, or the model to adopt, is missing or broken.
+            BackendError: the architecture, or the published model, is missing or broken.
         """
         ...
