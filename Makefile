@@ -107,6 +107,7 @@ lint: dev
 	ruff check .
 	ruff format --check .
 	lint-imports
+	python bench/naming.py --check
 
 check: lint
 	mypy

@@ -216,7 +216,7 @@ def score_models(out: Path, other: Path) -> None:
     command = ["caramel", "eval", "--data", str(out / "data"), "--images", str(out / "images")]
     for name, base in {"own": out / "base", "other": other / "base"}.items():
         command += ["--model", f"{name}=open_clip:{base}"]
-    command += ["--benchmark", "crepe_systematicity,crepe_productivity", "--bootstrap", "100"]
+    command += ["--benchmark", "crepe_systematicity,crepe_productivity", "--n-bootstrap", "100"]
     subprocess.run([*command, "--out", str(out / "scores")], check=True)
 
 

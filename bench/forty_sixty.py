@@ -81,9 +81,9 @@ def run(
             clip, scratch = open_target(model, device), out / f"{variant}-{seed}"
             shutil.rmtree(scratch, ignore_errors=True)  # of another run, of other settings
             train_model(
-                clip, task, chosen, seed=seed, epochs=epochs, rows=rows, scratch=scratch, trained=trained,
+                clip, task, chosen, seed=seed, epochs=epochs, rows=rows, scratch=scratch, trainable=trained,
                 lr=lora_lr if trained == "lora" else lr, warmup=epochs, weight_decay=0.1, device=device,
-                precision="auto", workers=2, lora={"rank": RANK, "alpha": float(RANK), "targets": TARGETS},
+                precision="auto", num_workers=2, lora={"rank": RANK, "alpha": float(RANK), "targets": TARGETS},
             )  # fmt: skip
             records += list_metric_values(score_clip(clip, on, device), ~chosen, seed, variant)
             shutil.rmtree(scratch)

@@ -137,7 +137,7 @@ def build_fit_settings(batch_size: int, steps: int, scratch: Path, **changes: An
         "weight_decay": 0.1,
         "checkpoint_every": 10**6,
     }
-    where = {"device": "cuda", "precision": "bf16", "workers": 0, "scratch": scratch, "title": "gpu"}
+    where = {"device": "cuda", "precision": "bf16", "num_workers": 0, "scratch": scratch, "title": "gpu"}
     return {**common, **where, "validation": [], "batch_size": batch_size, "steps": steps, **changes}
 
 

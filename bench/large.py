@@ -89,7 +89,7 @@ def prepare_project(images: int, work: Path) -> Path:
         subprocess.run(command, check=True, env=build_environment(ROOT))
     if not project.exists():
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(project)], check=True)
-        switch = ["caramel", "profile", "large", "--set", f"scenes.data_dir={source}"]
+        switch = ["caramel", "config", "use", "large", "--set", f"scenes.data_dir={source}"]
         subprocess.run(switch, check=True, cwd=project, env=build_environment(project))
     return project
 

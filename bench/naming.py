@@ -1,15 +1,24 @@
-"""Measures how the code is named and laid out: `python bench/naming.py`.
+"""Measures and checks how the code is named and laid out: `python bench/naming.py`.
 
-Counted are functions and methods of `src/caramel` (dunder methods and properties apart): whether a verb comes first, whether there is
-more than one word, and names of functions, arguments and locals that are banned. Beside them stand
-lines, arguments, files per room, `Any`, imports within functions, and the longest stage of `dvc.yaml`. Nothing is
-imported: only syntax trees are read. `--list verbs` (or words, banned, arguments) prints what a number counts.
+The script reads the syntax trees of `src/caramel` and imports nothing. It counts functions and methods (without dunder methods,
+properties and click commands): whether the name begins with a verb, whether it has more than one word, whether a function, an
+argument or a local has a banned name, and how many arguments there are. It also counts lines, files per room, `Any`, imports
+within functions, and the lines of the longest stage of `dvc.yaml`.
+
+`--list verbs` (or words, banned, arguments, docstrings) prints what a number counts. `--check`, which `make check` runs, fails on
+
+- a name that does not begin with a verb and is not in `EXCEPTIONS`,
+- more than a quarter of names with one word,
+- a banned name,
+- a function of more than 12 arguments,
+- a docstring that describes an argument or attribute that does not exist.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +29,7 @@ import click
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "caramel"
 ARGUMENTS = 12  # of a function, at most
+MOST_WORDS = 0.25  # share of names with one word
 # First words of names that say what is done.
 VERBS = frozenset(
     re.findall(
@@ -41,7 +51,7 @@ VERBS = frozenset(
     swap sync take tally teach tell test throw tie time tokenize track train translate trim truncate try tune turn undo unfreeze unify
     unlink unlock unpack update upgrade upload use validate verify visit wait walk warm warn watch weigh wrap write yield
     has can may should will was are
-    advance attack bind bootstrap calibrate canonicalise capitalise clamp compile darken diff echo edit examine factorize finetune from index
+    advance attack bind bootstrap calibrate canonicalise capitalise clamp compile darken decorate diff echo edit examine factorize finetune from index
     nest orient query reword replay share sign simulate tag to adopt
     """,
     )
@@ -56,6 +66,103 @@ BANNED = frozenset(
 )
 
 
+# Names that do not begin with a verb, with the reason.
+EXCEPTIONS: Mapping[str, frozenset[str]] = {
+    "a pure function with the name of the quantity that it returns, as in numpy and scikit-learn": frozenset(
+        [
+            "above_chance_p_value",
+            "best_step",
+            "calibrated_cross_entropy",
+            "clip_loss",
+            "contrastive_cross_entropy",
+            "cosine_lr",
+            "cross_entropy",
+            "cross_modal_rank_loss",
+            "distance",
+            "distinct_image_mask",
+            "effective_sample_size",
+            "ema_decay_at",
+            "exhaustive_p_value",
+            "any_text_mask",
+            "contradiction_mask",
+            "flow_matching_loss",
+            "fraction_intervals",
+            "hard_negative_clip_loss",
+            "holm_correction",
+            "intra_modal_loss",
+            "local_similarity",
+            "metrics",
+            "negative_softplus_loss",
+            "negclip_loss",
+            "per_row_cross_entropy",
+            "per_row_logits",
+            "quadratic_forms",
+            "required_sample_size",
+            "standard_errors",
+            "teacher_distance",
+            "variance_factor",
+            "variance_of_mean",
+            "wilson_interval",
+        ]
+    ),
+    "an entry of a registry, with the name of what it builds or is": frozenset(
+        [
+            "clip_judge",
+            "reading_judge",
+            "given_negatives",
+            "given_parser",
+            "language_negatives",
+            "lexicon_negatives",
+            "world_negatives",
+            "world_parser",
+            "missing_language_model",
+            "missing_of",
+            "missing_scorer",
+            "pretrain_base",
+            "wordnet_words",
+        ]
+    ),
+    "its qualified name is part of the keys of finished results, which a rename would discard": frozenset(
+        [
+            "counts",
+            "embedded",
+            "embedded_table",
+            "finetune_trial",
+            "grid_trial",
+            "names",
+            "ready",
+            "scored_table",
+            "tuned_table",
+        ]
+    ),
+    "the name by which a library calls it (Great Expectations, Ray, transformers' processors, torch)": frozenset(
+        [
+            "pandas",
+            "on_step_begin",
+            "on_trial_complete",
+            "on_trial_recover",
+            "on_trial_result",
+            "serialize",
+            "trainable",
+            "center_crop",
+            "all_reduce_gradients",
+        ]
+    ),
+    "the entry point of a program": frozenset({"main"}),
+    "a conversion or a relation between two things, which reads as a phrase": frozenset(
+        {"data_beside", "holds_sources", "leakage_to_dict", "shortcuts_to_dict"}
+    ),
+}
+# Banned names that stay, with the reason.
+EXCUSED: Mapping[str, str] = {
+    "src/caramel/sources/world/scenes.py things": "a field of the scenes in column `scene` of the table of pairs",
+    "src/caramel/training/methods/clic.py together": "a weight that finetune.overrides may set",
+}
+ENTRY = re.compile(
+    r"(\*{0,2}[A-Za-z_]\w*(?:, \*{0,2}[A-Za-z_]\w*)*)(?: \([^)]*\))?: "
+)  # of a docstring's section
+
+
 @dataclass
 class Counts:
     """What was counted, and where: `path:line name`."""
@@ -65,6 +172,7 @@ class Counts:
     words: list[str] = field(default_factory=list)  # of one word
     banned: list[str] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)  # more than ARGUMENTS
+    docstrings: list[str] = field(default_factory=list)  # entries of what does not exist
     lines: int = 0
     anys: int = 0
     inner_imports: int = 0
@@ -84,6 +192,8 @@ def count_file(path: Path, counts: Counts) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             _count_function(node, where, counts)
+        elif isinstance(node, ast.ClassDef):
+            _count_entries(node, _list_attributes(node), where, counts)
         elif isinstance(node, ast.Name) and node.id == "Any":
             counts.anys += 1
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in BANNED:
@@ -97,11 +207,16 @@ def _count_function(node: ast.FunctionDef | ast.AsyncFunctionDef, where: str, co
     counts.banned += [f"{where}:{a.lineno} {a.arg}" for a in given if a.arg in BANNED]
     if len(given) > ARGUMENTS:
         counts.arguments.append(f"{at} ({len(given)})")
+    variadic = [argument for argument in (node.args.vararg, node.args.kwarg) if argument is not None]
+    _count_entries(node, {argument.arg for argument in [*given, *variadic]}, where, counts)
     counts.inner_imports += sum(isinstance(inner, ast.Import | ast.ImportFrom) for inner in ast.walk(node))
     if node.name.startswith("__") and node.name.endswith("__"):
         return
     words = split_name(node.name)
-    if any(_is_property(decorator) for decorator in node.decorator_list) or not words:
+    if (
+        any(_is_property(decorator) or _is_command(decorator) for decorator in node.decorator_list)
+        or not words
+    ):
         return
     counts.functions += 1
     if words[0] not in VERBS:
@@ -115,6 +230,67 @@ def _count_function(node: ast.FunctionDef | ast.AsyncFunctionDef, where: str, co
 def _is_property(decorator: ast.expr) -> bool:
     name = decorator.id if isinstance(decorator, ast.Name) else getattr(decorator, "attr", "")
     return name in ("property", "cached_property", "setter")
+
+
+def _is_command(decorator: ast.expr) -> bool:
+    """Return whether a decorator makes a click command, which has the name that users type."""
+    return isinstance(decorator, ast.Call) and getattr(decorator.func, "attr", "") in ("command", "group")
+
+
+def _list_attributes(node: ast.ClassDef) -> set[str]:
+    """Return the names that a class's docstring may describe: fields, methods, what methods set, arguments of ``__init__``."""
+    names = {
+        item.target.id
+        for item in node.body
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+    }
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef):
+            names.add(item.name)
+            if item.name == "__init__":
+                names |= {argument.arg for argument in [*item.args.args, *item.args.kwonlyargs]}
+        names |= {
+            inner.attr
+            for inner in ast.walk(item)
+            if isinstance(inner, ast.Attribute)
+            and isinstance(inner.value, ast.Name)
+            and inner.value.id == "self"
+        }
+    return names
+
+
+def _count_entries(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, known: set[str], where: str, counts: Counts
+) -> None:
+    """Add the entries of a docstring's Args and Attributes that name nothing."""
+    inside: int | None = None
+    for line in (ast.get_docstring(node) or "").splitlines():
+        indent = len(line) - len(line.lstrip())
+        if line.strip() in ("Args:", "Attributes:"):
+            inside = indent
+        elif line.strip() and inside is not None and indent <= inside:
+            inside = None
+        elif inside is not None and indent == inside + 4 and (entry := ENTRY.match(line.strip())):
+            names = {name.strip().lstrip("*") for name in entry[1].split(",")}
+            counts.docstrings += [
+                f"{where}:{node.lineno} {node.name}: {name}" for name in sorted(names - known)
+            ]
+
+
+def find_violations(counts: Counts) -> list[str]:
+    """Return a line for each name that breaks a rule, and for each share that is too large."""
+    excused = frozenset[str]().union(*EXCEPTIONS.values())
+    lines = [
+        f"{at}: does not begin with a verb" for at in counts.verbs if at.split()[-1].strip("_") not in excused
+    ]
+    lines += [f"{at}: a banned name" for at in counts.banned if re.sub(r":\d+", "", at) not in EXCUSED]
+    lines += [f"{at}: more than {ARGUMENTS} arguments" for at in counts.arguments]
+    lines += [f"{at}: described in the docstring and no argument or attribute" for at in counts.docstrings]
+    if len(counts.words) > MOST_WORDS * counts.functions:
+        lines.append(
+            f"{len(counts.words)} of {counts.functions} names have one word: more than {MOST_WORDS:.0%}"
+        )
+    return lines
 
 
 def iter_sources(folder: Path) -> Iterator[Path]:
@@ -137,13 +313,26 @@ def measure_stages(graph: Path) -> Mapping[str, int]:
 
 @click.command()
 @click.option(
-    "--list", "listed", type=click.Choice(["verbs", "words", "banned", "arguments"]), help="Print these."
+    "--list",
+    "listed",
+    type=click.Choice(["verbs", "words", "banned", "arguments", "docstrings"]),
+    help="Print what a number counts.",
 )
-def main(listed: str | None) -> None:
-    """Print the table, or one list."""
+@click.option("--check", "checks", is_flag=True, help="Fail on a name that breaks a rule.")
+def main(listed: str | None, checks: bool) -> None:
+    """Print the table, one list, or the violations.
+
+    \b
+    Example:
+      python bench/naming.py --list banned
+    """
     counts = Counts()
     for path in iter_sources(PACKAGE):
         count_file(path, counts)
+    if checks:
+        violations = find_violations(counts)
+        click.echo("\n".join(violations or ["All names keep the rules."]))
+        sys.exit(bool(violations))
     if listed:
         click.echo("\n".join(getattr(counts, listed)))
         return
@@ -158,6 +347,7 @@ def main(listed: str | None) -> None:
         "one word": f"{len(counts.words) / counts.functions:.1%}",
         "banned names": f"{len(counts.banned):,}",
         f"functions of more than {ARGUMENTS} arguments": str(len(counts.arguments)),
+        "docstring entries of what does not exist": str(len(counts.docstrings)),
         "lines in src": f"{lines['src']:,}",
         "lines in tests": f"{lines['tests']:,}",
         "Any per 1,000 lines": f"{1000 * counts.anys / counts.lines:.1f}",

@@ -40,7 +40,8 @@ def walked(
         for each in command.list_commands(context):
             found = command.get_command(context, each)
             assert found is not None
-            yield from walked(found, each, context)
+            if not found.hidden:
+                yield from walked(found, each, context)
 
 
 def commands() -> str:

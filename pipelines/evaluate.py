@@ -1,7 +1,5 @@
 """Stage ``evaluate``: every model on the benchmark, as a Ray Tune grid."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +7,7 @@ from caramel.config.schema import Config
 from caramel.evaluation.grid import evaluate_models, list_checkpoints
 from caramel.evaluation.mlflow_logging import log_detectors, log_retained
 from caramel.evaluation.position_probe import probe_positions
-from caramel.evaluation.results.summary import select_overall_metrics
+from caramel.evaluation.results.summary import nest_overall_metrics
 from caramel.evaluation.synthetic_probe import evaluate_detectors
 from caramel.io.files import write_csv, write_json
 from caramel.runtime.stage_runner import run_stage
@@ -18,6 +16,8 @@ from caramel.schemas.io import write_table
 
 OUT, WORK = Path("data/evaluate"), Path("work/evaluate")
 ASSEMBLED, SCENES = Path("data/assemble"), Path("data/scenes")
+PARQUET = {"similarities": SIMILARITIES, "answers": ANSWERS, "metrics": METRICS, "detectors": METRICS}
+CSV = ("variants", "differences", "separability", "compounds", "retained", "bounds", "probes")
 
 
 def evaluate(config: Config) -> None:
@@ -31,56 +31,29 @@ def evaluate(config: Config) -> None:
         "batch_size": section.batch_size,
         "folder": WORK,
     }
-    results = evaluate_models(
+    tables = evaluate_models(
         tuned,
         **section.model_dump(exclude={*how}),
         **how,
         executor=config.run.executor,
         allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
         precision="fp32",  # figures do not depend on the processor
-    )
-    write_table(SIMILARITIES, results.similarities, OUT / "similarities.parquet")
-    write_table(ANSWERS, results.answers, OUT / "answers.parquet")
-    write_table(METRICS, results.metrics, OUT / "metrics.parquet")
-    small = {
-        str(benchmark): {
-            str(model): select_overall_metrics(of_model)
-            for model, of_model in rows.groupby("model", sort=False)
-        }
-        for benchmark, rows in results.metrics.groupby("benchmark", sort=False)
-    }
-    write_json(OUT / "metrics.json", small)
-    write_csv(OUT / "variants.csv", results.variants)
-    write_csv(OUT / "differences.csv", results.differences)
-    write_csv(OUT / "separability.csv", results.separability)
-    write_csv(OUT / "compounds.csv", results.compounds)
-    write_csv(OUT / "retained.csv", results.retained)
-    write_csv(OUT / "bounds.csv", results.bounds)
+    )._asdict()
     folders, _ = list_checkpoints(tuned)
-    write_csv(OUT / "probes.csv", probe_positions(folders, SCENES, executor=config.run.executor, **how))
-    log_retained(results.metrics, results.retained)
-    detected = evaluate_detectors(
+    tables["probes"] = probe_positions(folders, SCENES, executor=config.run.executor, **how)
+    log_retained(tables["metrics"], tables["retained"])
+    tables["detectors"] = evaluate_detectors(
         "data/base", ASSEMBLED, SCENES, n_bootstrap=section.n_bootstrap, seed=section.seed, **how
     )
-    write_table(METRICS, detected, OUT / "detectors.parquet")
-    log_detectors(detected)
+    log_detectors(tables["detectors"])
+    for name, contract in PARQUET.items():
+        write_table(contract, tables[name], OUT / f"{name}.parquet")
+    for name in CSV:
+        write_csv(OUT / f"{name}.csv", tables[name])
+    write_json(OUT / "metrics.json", nest_overall_metrics(tables["metrics"]))
 
 
 if __name__ == "__main__":
-    run_stage(
-        evaluate,
-        images_needed={
-            "data/evaluate/similarities.parquet": SIMILARITIES,
-            "data/evaluate/answers.parquet": ANSWERS,
-            "data/evaluate/metrics.parquet": METRICS,
-            "data/evaluate/metrics.json": None,
-            "data/evaluate/variants.csv": None,
-            "data/evaluate/differences.csv": None,
-            "data/evaluate/separability.csv": None,
-            "data/evaluate/compounds.csv": None,
-            "data/evaluate/retained.csv": None,
-            "data/evaluate/bounds.csv": None,
-            "data/evaluate/probes.csv": None,
-            "data/evaluate/detectors.parquet": METRICS,
-        },
-    )
+    outputs = {f"{OUT}/{name}.parquet": contract for name, contract in PARQUET.items()}
+    others = dict.fromkeys((f"{OUT}/metrics.json", *(f"{OUT}/{name}.csv" for name in CSV)))
+    run_stage(evaluate, images_needed={**outputs, **others})

@@ -1,11 +1,10 @@
 """Stage ``filter_images``: the best faithful candidate or none, and nothing ambiguous."""
 
+from functools import partial
 from pathlib import Path
-
-import pandas as pd
+from typing import Any
 
 from caramel.config.schema import Config
-from caramel.interfaces.judge import Judge
 from caramel.io.files import write_json
 from caramel.io.image_store import ImageStore, rewrite_shard_paths
 from caramel.registry import JUDGES
@@ -16,62 +15,45 @@ from caramel.schemas.io import read_table, write_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
-from caramel.sources.images.calibration import SPLIT, Calibration, calibrate_threshold, can_calibrate
-from caramel.sources.images.filters import filter_images as choose
+from caramel.sources.images.calibration import SPLIT
+from caramel.sources.images.filters import calibrate_and_filter
 
-
-def read_images(stage: str) -> tuple[Path, pd.DataFrame]:
-    """Return the path of a stage's table ``images``, and the table."""
-    path = Path("data", stage, "images.parquet")
-    return path, read_table(IMAGES, path)
+OUT, DRAWN, SOURCE = (Path("data", stage) for stage in ("filter_images", "synthesize", "scenes"))
 
 
 def filter_images(config: Config) -> None:
     """Write data/filter_images/{choices,images,rejects}.parquet and metrics.json."""
-    section, out = config.filter_images, Path("data/filter_images")
-
-    def load_judge(name: str) -> Judge:
-        return JUDGES[name](
-            checkpoint="data/base",
-            device=config.run.device,
-            allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
-        )
-
+    section = config.filter_images
+    settings: dict[str, Any] = {
+        "checkpoint": "data/base",
+        "device": config.run.device,
+        "allow_unmentioned_objects": config.scenes.allow_unmentioned_objects,
+    }
     pairs = read_table(PAIRS, "data/refine/pairs.parquet")
-    of_val = set(pairs.loc[pairs["split"] == SPLIT, "pair_id"])
-    negatives = read_table(NEGATIVES, "data/refine/negatives.parquet", only=("pair_id", of_val))
-
-    def calibrate_judge(judge: Judge) -> Calibration:
-        return calibrate_threshold(
-            judge, pairs, negatives, ImageStore(*read_images("scenes")), seed=config.synthesize.seed
-        )
-
-    decide, calibration, least = load_judge(section.judge), None, section.faithfulness_threshold
-    if least is None:
-        calibration = calibrate_judge(decide)
-        least = calibration.threshold
-    second = load_judge(section.second_judge) if section.second_judge else None
-    index, drawn = read_images("synthesize")
-    candidates = read_table(CANDIDATES, "data/synthesize/candidates.parquet")
-    with_candidates = ("negative_id", set(candidates["negative_id"]))
-    filtered = choose(
+    read_negatives = partial(read_table, NEGATIVES, "data/refine/negatives.parquet")
+    candidates = read_table(CANDIDATES, DRAWN / "candidates.parquet")
+    images = read_table(IMAGES, DRAWN / "images.parquet")
+    filtered = calibrate_and_filter(
         candidates,
-        drawn,
-        ImageStore(index, drawn),
-        read_table(NEGATIVES, "data/refine/negatives.parquet", only=with_candidates),
+        images,
+        ImageStore(DRAWN / "images.parquet", images),
+        read_negatives(only=("negative_id", set(candidates["negative_id"]))),
         pairs,
-        judge=decide,
-        second_judge=second,
-        faithfulness_threshold=least,
+        source_files=ImageStore(SOURCE / "images.parquet", read_table(IMAGES, SOURCE / "images.parquet")),
+        calibration_negatives=read_negatives(
+            only=("pair_id", set(pairs.loc[pairs["split"] == SPLIT, "pair_id"]))
+        ),
+        judge=JUDGES[section.judge](**settings),
+        second_judge=JUDGES[section.second_judge](**settings) if section.second_judge else None,
+        faithfulness_threshold=section.faithfulness_threshold,
+        seed=config.synthesize.seed,
         margin=section.margin,
         keep_ambiguous=section.keep_ambiguous,
-        calibration=calibration,
-        second_calibration=calibrate_judge(second) if second and can_calibrate(pairs, negatives) else None,
     )
-    write_table(CHOICES, filtered.choices, out / "choices.parquet")
-    write_table(IMAGES, rewrite_shard_paths(filtered.images, index.parent, out), out / "images.parquet")
-    write_table(REJECTS, filtered.rejects, out / "rejects.parquet")
-    write_json(out / "metrics.json", filtered.metrics)
+    write_table(CHOICES, filtered.choices, OUT / "choices.parquet")
+    write_table(IMAGES, rewrite_shard_paths(filtered.images, DRAWN, OUT), OUT / "images.parquet")
+    write_table(REJECTS, filtered.rejects, OUT / "rejects.parquet")
+    write_json(OUT / "metrics.json", filtered.metrics)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Stage ``synthesize``: candidate images of the negative captions, in resumable shards on Ray."""
 
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from caramel.config.schema import Config
 from caramel.io.files import write_json
@@ -15,13 +15,14 @@ from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.candidates import build_stop_rule
 from caramel.sources.images.generation import (
+    Drawing,
     build_prompts,
     build_rejects,
     choose_negatives,
     choose_settings,
+    generate_candidates,
     hold_out,
 )
-from caramel.sources.images.generation import generate_candidates as draw
 
 
 def synthesize(config: Config) -> None:
@@ -29,47 +30,49 @@ def synthesize(config: Config) -> None:
     section, out = config.synthesize, Path("data/synthesize")
     pairs = read_table(PAIRS, "data/refine/pairs.parquet")
     negatives = read_table(NEGATIVES, "data/refine/negatives.parquet")
-    common: dict[str, Any] = {
-        "generator": "data/generator",
-        "seed": section.seed,
-        "image_size": section.image_size,
-        "batch_size": section.batch_size,
-        "device": config.run.device,
-        "gpus": config.run.gpus.synthesize,
-        "executor": config.run.executor,
-        "folder": Path("work/synthesize"),
-    }
-    how: dict[str, Any] = {
-        "source": read_table(PAIRS, "data/scenes/pairs.parquet"),
-        "method": section.method,
-        "prompt_suffix": section.prompt_suffix,
-        "seed": section.seed,
-    }
-    held_out = hold_out(negatives, pairs, count=section.grid_captions, seed=section.seed)
+    drawing = Drawing(
+        generator="data/generator",
+        seed=section.seed,
+        image_size=section.image_size,
+        batch_size=section.batch_size,
+        device=config.run.device,
+        gpus=config.run.gpus.synthesize,
+        executor=config.run.executor,
+        folder=Path("work/synthesize"),
+    )
+    build = partial(
+        build_prompts,
+        pairs=pairs,
+        source=read_table(PAIRS, "data/scenes/pairs.parquet"),
+        method=section.method,
+        prompt_suffix=section.prompt_suffix,
+        seed=section.seed,
+    )
     settings = choose_settings(
-        build_prompts(held_out, pairs, **how),
+        build(hold_out(negatives, pairs, count=section.grid_captions, seed=section.seed)),
+        drawing,
         **section.grid.model_dump(),
         judge=config.filter_images.judge,
         judge_checkpoint="data/base",
         allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
-        **common,
     )
     chosen = choose_negatives(negatives, pairs, per_subtype=dict(section.per_subtype), seed=section.seed)
+    until = build_stop_rule(
+        config.filter_images.judge,
+        allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
+        faithfulness_threshold=config.filter_images.faithfulness_threshold,
+        keep_ambiguous=config.filter_images.keep_ambiguous,
+    )
     with ShardWriter(out / "images") as shards:
-        candidates = draw(
-            build_prompts(chosen, pairs, **how),
+        candidates = generate_candidates(
+            build(chosen),
             dict(zip(chosen["negative_id"], chosen["split"], strict=True)),
+            drawing,
             candidates=section.candidates,
-            until=build_stop_rule(
-                config.filter_images.judge,
-                allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
-                faithfulness_threshold=config.filter_images.faithfulness_threshold,
-                keep_ambiguous=config.filter_images.keep_ambiguous,
-            ),
+            until=until,
             shard_size=section.shard_size,
             put=shards.add_image,
             **settings["chosen"],
-            **common,
         )
     write_table(CANDIDATES, candidates, out / "candidates.parquet")
     write_table(IMAGES, build_frame(IMAGES, shards.build_index()), out / "images.parquet")

@@ -1,6 +1,5 @@
 """Stage ``train_generator``: the text-to-image pipeline that will draw negative images."""
 
-from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -15,26 +14,24 @@ from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
-from caramel.sources.world.drawing import CELL
-from caramel.sources.world.objects import BORDER, ObjectImages
+from caramel.sources.world.objects import select_examples
 from caramel.training.tracked import open_training_run
 
-INPUTS = [
-    "data/scenes/pairs.parquet",
-    "data/scenes/images.parquet",
-    "data/negatives/negatives.parquet",
-]
+INPUTS = ["data/scenes/pairs.parquet", "data/scenes/images.parquet", "data/negatives/negatives.parquet"]
 
 
 def train_generator(config: Config) -> None:
     """Write data/generator: the pipeline's folder and its curves.csv."""
     section = config.train_generator
     pairs = read_table(PAIRS, INPUTS[0])
-    images: Mapping[str, bytes] = ImageStore(INPUTS[1], read_table(IMAGES, INPUTS[1]))
-    captions, size, border = pairs["caption"], config.synthesize.image_size, 0
-    if config.synthesize.method == "edit":  # scenes are drawn object by object
-        images = objects = ObjectImages(config.scenes.train, seed=section.seed)
-        pairs, size, border = objects.build_pairs(), CELL, BORDER
+    drawn = select_examples(
+        pairs,
+        ImageStore(INPUTS[1], read_table(IMAGES, INPUTS[1])),
+        method=config.synthesize.method,
+        size=config.synthesize.image_size,
+        number=config.scenes.train,
+        seed=section.seed,
+    )
     negatives = read_table(NEGATIVES, INPUTS[2], ["negative_caption"])
     settings = section.model_dump(exclude={"backend"}) | resolve_compute(
         config.run.device, config.run.precision
@@ -43,18 +40,18 @@ def train_generator(config: Config) -> None:
         __name__,
         section.backend,
         settings,
-        [size, border, config.synthesize.method, config.scenes.train],
+        [drawn.size, drawn.border, config.synthesize.method, config.scenes.train],
         [compute_file_hash(p) for p in INPUTS],
     )
     with open_training_run("train_generator", key, settings, INPUTS, Path("data/generator")) as out:
         curve = GENERATORS[section.backend](
-            pairs,
-            images,
-            chain(captions, negatives.pop("negative_caption")),
+            drawn.pairs,
+            drawn.images,
+            chain(pairs["caption"], negatives.pop("negative_caption")),
             **settings,
-            workers=config.run.num_workers,
-            size=size,
-            border=border,
+            num_workers=config.run.num_workers,
+            image_size=drawn.size,
+            border=drawn.border,
             scratch=Path("work/train_generator", key),
             out=out.folder,
             on_points=out.log_points,

@@ -130,7 +130,7 @@ def test_defaults_are_those_of_the_commands() -> None:
         (
             api.refine_captions,
             "refine",
-            ("folds", "seed", "within", "target", "acceptance", ("rows", "number")),
+            ("folds", "seed", "within", "target", "acceptance", "rows"),
         ),
         (api.score, "eval", ("bootstrap", "seed", "precision")),
         (api.metrics, "metrics", ("bootstrap", "seed")),
@@ -148,7 +148,7 @@ def test_defaults_are_those_of_the_commands() -> None:
 def test_metrics_of_a_frame_are_those_of_the_command_on_its_file(tmp_path: Path) -> None:
     rows = similarities("m", 1)
     write_table(SIMILARITIES, rows, tmp_path / "similarities.parquet")
-    given = ["--benchmark", "sugarcrepe", str(tmp_path / "similarities.parquet"), "--bootstrap", "100"]
+    given = ["--benchmark", "sugarcrepe", str(tmp_path / "similarities.parquet"), "--n-bootstrap", "100"]
     command("metrics", *given, "--out", str(tmp_path / "out"))
     written = pd.read_parquet(tmp_path / "out" / "metrics.parquet")
     found = caramel.metrics(rows, n_bootstrap=100)
@@ -165,7 +165,7 @@ def test_metrics_of_others_columns_are_those_of_the_command_on_their_file(tmp_pa
     verdicts = rows[["instance_id", "image_id", "model"]].assign(correct=rows["s_c0_i0"] > rows["s_c1_i0"])
     for given in (rows, verdicts):
         given.to_csv(tmp_path / "rows.csv", index=False)
-        arguments = ["--benchmark", "sugarcrepe", str(tmp_path / "rows.csv"), "--bootstrap", "100"]
+        arguments = ["--benchmark", "sugarcrepe", str(tmp_path / "rows.csv"), "--n-bootstrap", "100"]
         command("metrics", *arguments, "--out", str(tmp_path / "out"))
         written = pd.read_parquet(tmp_path / "out" / "metrics.parquet")
         found = caramel.metrics(given, benchmark="sugarcrepe", n_bootstrap=100)
@@ -177,7 +177,7 @@ def test_compare_of_frames_is_that_of_the_command_on_their_files(tmp_path: Path)
     for name, rows in sides.items():
         write_table(SIMILARITIES, rows, tmp_path / name / "similarities.parquet")
     folders = [str(tmp_path / name) for name in sides]
-    command("compare", *folders, "--out", str(tmp_path / "c"), "--bootstrap", "100")
+    command("compare", *folders, "--out", str(tmp_path / "c"), "--n-bootstrap", "100")
     found = caramel.compare(sides["a"], sides["b"], n_bootstrap=100)
     pd.testing.assert_frame_equal(found, pd.read_csv(tmp_path / "c" / "comparison.csv"), check_dtype=False)
     seeds = caramel.compare([sides["a"], similarities("a", 7)], [sides["b"]], n_bootstrap=100)

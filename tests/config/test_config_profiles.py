@@ -75,7 +75,7 @@ def test_a_profile_keeps_the_comments_and_takes_further_values(project: Path) ->
     text = path.read_text(encoding="utf-8")
     for comment in (
         "# scenes per split (source world)",
-        "# Every knob of the pipeline",
+        "# Every setting of the pipeline",
         "# captions of a step",
     ):
         assert comment in text

@@ -56,10 +56,10 @@ def test_an_unknown_section_and_a_nested_key_are_named() -> None:
         ("scenes", "train", "many"),
         ("scenes", "train", 2.5),
         ("scenes", "train", -1),
-        ("scenes", "prior", 1.5),
+        ("scenes", "typical_color_prob", 1.5),
         ("scenes", "absolute_positions", 1.5),
         ("scenes", "group_size", 0),
-        ("scenes", "objects", [4]),
+        ("scenes", "num_objects", [4]),
         ("run", "device", "tpu"),
         ("refine", "scorers", "ngram"),
         ("pretrain", "lr", 0),
@@ -133,7 +133,7 @@ def test_bad_yaml_is_an_error_that_names_the_file(text: str, tmp_path: Path) -> 
 
 
 def test_a_missing_file_or_a_list_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="caramel profile default"):
+    with pytest.raises(ConfigError, match="caramel config use default"):
         load_config(tmp_path / "params.yaml")
     (tmp_path / "params.yaml").write_text("- 1\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="is a list, but must be a mapping"):
@@ -208,7 +208,7 @@ def test_what_a_search_tries_is_checked_as_what_a_method_has_of_its_own() -> Non
         ({"space": {"ce_clip": {"search": [None]}}}, "ce_clip: 'search' applies to all variants"),
         ({"space": {"clic": {"lr": [0.1]}}}, "clic is not among finetune.variants"),
         ({"space": {"clc": {"lr": [0.1]}}}, "Input should be 'infonce', 'siglip'"),
-        ({"space": drawn}, "ema is drawn, and draws = None"),
+        ({"space": drawn}, "ema_decay is drawn, and draws = None"),
         (
             {"space": {"ce_clip": {"steps": {"uniform": [5, 9]}}}, "draws": 2},
             "Input should be a valid integer",
@@ -237,7 +237,9 @@ def test_a_key_in_an_address_of_the_params_is_refused_and_not_repeated_by_any_co
 ) -> None:
     """Before it is in ``dvc.lock``, a pin, a tracked run, the replies or the report: every stage reads the params so."""
     shutil.copytree(ROOT / "params", tmp_path / "params")
-    done = run_command(tmp_path, "profile", "smoke", "--set", f"negatives.language_model.target={target}")
+    done = run_command(
+        tmp_path, "config", "use", "smoke", "--set", f"negatives.language_model.target={target}"
+    )
     assert (done.returncode, (tmp_path / "params.yaml").exists()) == (1, False)
     assert "the URL in negatives.language_model.target contains a password or key" in done.stderr
     assert "planted" not in done.stdout + done.stderr

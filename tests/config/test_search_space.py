@@ -19,10 +19,10 @@ def test_lists_give_all_their_combinations_and_later_keys_change_first() -> None
 def test_draws_are_within_their_ends_and_spread_as_their_distribution_says() -> None:
     space = {"lr": {"loguniform": [1e-6, 1e-2]}, "ema_decay": {"uniform": [0, 0.5]}}
     found = draw_points(space, 2000, seed=3, name="a")
-    assert all(1e-6 <= p["lr"] <= 1e-2 and 0 <= p["ema"] <= 0.5 for p in found)
+    assert all(1e-6 <= p["lr"] <= 1e-2 and 0 <= p["ema_decay"] <= 0.5 for p in found)
     for values, middle in (
         ([math.log10(p["lr"]) for p in found], -4),
-        ([p["ema"] for p in found], 0.25),
+        ([p["ema_decay"] for p in found], 0.25),
     ):
         assert sum(value < middle for value in values) / len(values) == pytest.approx(0.5, abs=0.05)
     assert all(p["lr"] == float(f"{p['lr']:.4g}") for p in found)
@@ -45,12 +45,12 @@ def test_what_is_drawn_depends_on_seed_variant_and_key_alone() -> None:
         {"ema_decay": {"uniform": [0, 1]}, **space, "batch_size": [8, 16]}, 5, seed=3, name="a"
     )
     assert [p["lr"] for p in more[:5]] == [p["lr"] for p in found]
-    assert more[0]["ema"] != more[0]["lr"]
+    assert more[0]["ema_decay"] != more[0]["lr"]
 
 
 def test_a_point_that_is_drawn_twice_is_tried_once() -> None:
     found = draw_points({"batch_size": {"choice": [8, 16]}}, 50, seed=3, name="a")
-    assert sorted(p["batch"] for p in found) == [8, 16]
+    assert sorted(p["batch_size"] for p in found) == [8, 16]
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,10 @@ def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path
             {"target": "chat:m@http://h/v1", "name": "m", "paraphraser": "chat:n@http://h/v1"},
             ["name is one name for two models"],
         ),
-        ({"target": "chat:m@http://h/v1", "max_cost": 5.0}, ["max_cost = 5 needs price_in or price_out"]),
+        (
+            {"target": "chat:m@http://h/v1", "max_cost": 5.0},
+            ["max_cost = 5 needs price_per_mtok_in or price_per_mtok_out"],
+        ),
         ({"target": "chat:gpt"}, ["negatives.language_model.target = 'chat:gpt': .*MODEL@URL"]),
         ({"target": "gpt"}, ["target = 'gpt': A language model is given as chat:MODEL@URL or local:FOLDER"]),
         ({"target": "local:nowhere/at/all"}, ["target = 'local:nowhere/at/all': "]),
@@ -138,7 +141,7 @@ def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path
         ),
         (
             {"target": "local:data/model", "response_schema": True},
-            ["structured = true needs a server, chat:MODEL@URL, but target is 'local:data/model'"],
+            ["response_schema = true needs a server, chat:MODEL@URL, but target is 'local:data/model'"],
         ),
         (
             {"target": "chat:m@http://127.0.0.1:9/v1", "workers": 2},

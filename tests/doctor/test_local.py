@@ -334,7 +334,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def doctor_of(folder: Path, profile: str) -> tuple[int, dict[str, str]]:
     """Return what `caramel doctor` exits with in a process of its own, and its lines by the name of their finding."""
     command = Path(sys.executable).with_name("caramel")
-    subprocess.run([command, "profile", profile], cwd=folder, check=True, capture_output=True)
+    subprocess.run([command, "config", "use", profile], cwd=folder, check=True, capture_output=True)
     # DVC may take its time on a machine that does other work beside.
     call = f"from caramel.doctor import versions; versions.SLOW = 300.0; from caramel.cli import main; main({['doctor']!r})"
     done = subprocess.run(

@@ -100,7 +100,7 @@ def transformers_parts(tmp_path: Path) -> tuple[Any, dict[str, Any], Path]:
 
 def on_disk(spec: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the similarities and metrics of `caramel eval`."""
-    given = f"--model model={spec} --benchmark sugarcrepe_pp --data data --out out --bootstrap 100"
+    given = f"--model model={spec} --benchmark sugarcrepe_pp --data data --out out --n-bootstrap 100"
     with pytest.raises(SystemExit) as ended:
         cli.main(["eval", *given.split(), "--device", "cpu", "--executor", "inline"])
     assert not ended.value.code

@@ -58,15 +58,15 @@ REFINE = (
     "refine data/mine.csv --out out --scorer length --attacker casing --method adversarial --folds 2 --cell 1"
 )
 SELECT = "select data/mine.csv --out out --scorer length --folds 2"
-EVAL = "eval --model {model} --benchmark {name} --data {data} --out out --bootstrap 100"
-METRICS = "metrics --benchmark sugarcrepe --out out --bootstrap 100"
-COMPARE = "compare data/a data/b --out out --bootstrap 100"
+EVAL = "eval --model {model} --benchmark {name} --data {data} --out out --n-bootstrap 100"
+METRICS = "metrics --benchmark sugarcrepe --out out --n-bootstrap 100"
+COMPARE = "compare data/a data/b --out out --n-bootstrap 100"
 RELEASE = "release v1 --out out --no-audit"
 RELEASE_MODEL = "release-model base --out out"
 RUNS = "runs v1 --out runs.csv"
 GET = "get project@v1 --out out"
 COPY = "tracking copy data/mlruns data/other"
-TABLE = "table data/a --benchmark sugarcrepe --out out.md --bootstrap 100"
+TABLE = "table data/a --benchmark sugarcrepe --out out.md --n-bootstrap 100"
 
 
 def _target(name: str, write: Callable[[], None], command: str, *oracles: Oracle, **more: object) -> Target:
@@ -233,11 +233,11 @@ def _projects() -> list[Target]:
     copied = {"rewrites": ("data/mlruns/", "data/other/")}
     named, believed = only_what_the_lock_names_is_pinned, a_changed_pin_is_refused
     return [
-        _target("profile", projects.params, "profile mine", params_stay_valid, files=params, **config),
+        _target("config use", projects.params, "config use mine", params_stay_valid, files=params, **config),
         _target(
-            "profile --set",
+            "config use --set",
             projects.params,
-            "profile default --set @SET@",
+            "config use default --set @SET@",
             params_stay_valid,
             files=NOTHING,
             **config,
@@ -269,13 +269,15 @@ def _projects() -> list[Target]:
         _target("doctor", projects.whole, "doctor", files=projects.LOOKED_AT, weight=3, codes=(0, 1)),
         _target("tracking copy", projects.tracked, COPY, files=("data/mlruns/**/*",), **copied),
         _target("tracking options", projects.tracked, COPY, files=NOTHING, options=True, **copied),
-        _target("budget", served.replies, "budget", files=REPLIES, rewrites=REPLIES[1:2], weight=2),
+        _target(
+            "estimate-cost", served.replies, "estimate-cost", files=REPLIES, rewrites=REPLIES[1:2], weight=2
+        ),
         _target("timings", projects.timings, "timings", files=("work/timings.jsonl",), weight=2),
         _target("timings options", projects.timings, "timings", files=NOTHING, options=True),
         _target(
-            "budget options",
+            "estimate-cost options",
             served.replies,
-            "budget --sample 2",
+            "estimate-cost --sample 2",
             files=NOTHING,
             options=True,
             rewrites=REPLIES[1:2],

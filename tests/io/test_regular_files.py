@@ -23,7 +23,7 @@ READERS = {  # file of a project -> commands that read it
     "dvc.yaml": (("doctor",),),
     ".dvc/config": (("doctor",),),
     "release.yaml": (("release", "v1", "--no-audit", "--out", "out"),),
-    "params/default.yaml": (("profile", "default"), ("doctor",)),
+    "params/default.yaml": (("config", "use", "default"), ("doctor",)),
     "requirements.lock": (("doctor",),),
     "work/timings.jsonl": (("timings",),),
 }

@@ -182,7 +182,7 @@ def finished(folder: Path) -> Path:
     folder.mkdir(parents=True)
     project = Project.create(folder)
     project.environment["PYTHONPATH"] = str(folder / "src")
-    project.run("caramel", "profile", "smoke")
+    project.run("caramel", "config", "use", "smoke")
     project.run("dvc", "repro")
     return folder
 

@@ -61,7 +61,7 @@ def outs(lock: str, names: tuple[str, ...] = STAGES) -> dict[str, str]:
 def made(folder: Path) -> Project:
     """Return a copy of the repository in which the smoke profile was run."""
     project = Project.create(folder)
-    project.run("caramel", "profile", "smoke")
+    project.run("caramel", "config", "use", "smoke")
     project.run("dvc", "repro")
     return project
 

@@ -17,8 +17,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The project after ``caramel profile smoke`` and ``dvc repro``."""
+    """The project after ``caramel config use smoke`` and ``dvc repro``."""
     project = Project.create(tmp_path_factory.mktemp("smoke"))
-    project.run("caramel", "profile", "smoke")
+    project.run("caramel", "config", "use", "smoke")
     project.run("dvc", "repro")
     return project

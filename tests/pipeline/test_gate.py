@@ -60,7 +60,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, str]:
     files = written(folder / "captions")
     (folder / "p").mkdir()
     project = Project.create(folder / "p", lock=False)
-    project.run("caramel", "profile", "sugarcrepe", "--set", f"scenes.data_dir={files}")
+    project.run("caramel", "config", "use", "sugarcrepe", "--set", f"scenes.data_dir={files}")
     done = project.run("dvc", "repro", check=False)
     assert done.returncode != 0
     return project, done.stdout + done.stderr

@@ -129,7 +129,7 @@ def opens_pictures(stage: str) -> bool:
     """Return whether a stage's script, or a module that it reaches, opens images by an index."""
     script = ROOT / "pipelines" / f"{stage}.py"
     files = [script, *filter(None, (CARAMEL.find_file(name) for name in modules_of(stage)))]
-    return any("Pictures(" in file.read_text() for file in files if file.name != "image_store.py")
+    return any("ImageStore(" in file.read_text() for file in files if file.name != "image_store.py")
 
 
 def without_shards(deps: list[str]) -> list[str]:

@@ -69,7 +69,7 @@ def go_on(project: Project, gate: str) -> None:
 
 def switch(project: Project, profile: str, **sets: str) -> None:
     options = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
-    project.run("caramel", "profile", profile, *options)
+    project.run("caramel", "config", "use", profile, *options)
 
 
 def photograph(path: Path, rng: np.random.Generator, colour: str) -> None:

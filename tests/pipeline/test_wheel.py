@@ -39,7 +39,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("sources")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in filter(None, listed.stdout.split("\0")):
-        if not name.startswith(("tests/", "docs/", "benchmarks/")):
+        if not name.startswith(("tests/", "docs/", "bench/")):
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, copy / name)
     out = tmp_path_factory.mktemp("wheel")
@@ -120,7 +120,7 @@ def test_a_project_of_ones_own_runs_on_the_wheel_alone(bin_folder: Path, tmp_pat
 
     called("caramel new mine", tmp_path)
     project = tmp_path / "mine"
-    called("caramel profile smoke", project)
+    called("caramel config use smoke", project)
     said = called("python -m dvc repro --single-item scenes", project)
     assert "Running stage 'scenes'" in said
     assert (project / "data" / "scenes" / "pairs.parquet").is_file()
@@ -132,7 +132,7 @@ def test_a_project_of_ones_own_runs_on_the_wheel_alone(bin_folder: Path, tmp_pat
         stream.write("\n")
     said = called("caramel upgrade", project)
     assert "will run again: scenes (caramel/sources/world/drawing.py)" in said
-    assert "where what these make has changed: " in said
+    assert "if their inputs changed: " in said
     assert "again: scores" not in said
     said = called("python -m dvc status scenes", project)
     assert "code/scenes.txt" in said

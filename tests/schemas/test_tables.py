@@ -185,12 +185,12 @@ def scored(**values: Any) -> pd.DataFrame:
         (scored(s_c0_i0=["0.1", "0.2", "0.3"]), {}, "'s_c0_i0' is of type .*string, and must be double"),
         (scored(s_c0_i0=[True, False, True]), {}, "'s_c0_i0' is of type bool, and must be double"),
         (
-            scored(above=pd.to_datetime(["2020-01-01"] * 3)),
+            scored(n_above=pd.to_datetime(["2020-01-01"] * 3)),
             {},
-            "'above' is of type timestamp.*, and must be int64",
+            "'n_above' is of type timestamp.*; it must be int64",
         ),
-        (scored(above=[-1, 2, 3]), {}, r"(?s)'above' has invalid values.*-1"),
-        (scored(above=[0.5, 2, 3]), {}, "0.5.* truncated"),
+        (scored(n_above=[-1, 2, 3]), {}, r"(?s)'n_above' has invalid values.*-1"),
+        (scored(n_above=[0.5, 2, 3]), {}, "0.5.* truncated"),
         (scored(), {"model": pa.binary()}, "'model' is of type binary, and must be string"),
         (scored(model=[1, 2, 3]), {}, "'model' is of type int64, and must be string"),
         (scored(image_id=["a", None, "b"]), {}, "1 empty values in column 'image_id'"),
@@ -209,7 +209,7 @@ def test_a_file_of_others_that_breaks_the_contract_is_named(
 
 
 def test_other_sizes_and_encodings_mean_the_same(tmp_path: Path) -> None:
-    rows = scored(above=[1.0, None, 3.0], s_c2_i0=None)  # as pandas makes them of integers and of nothing
+    rows = scored(n_above=[1.0, None, 3.0], s_c2_i0=None)  # as pandas makes them of integers and of nothing
     types = {
         "s_c0_i0": pa.float32(),
         "s_c1_i0": pa.int8(),
@@ -367,3 +367,19 @@ def test_a_folder_whose_name_looks_like_a_url_can_be_written_to(
     monkeypatch.chdir(tmp_path)
     path = write_table(NEGATIVES, example(NEGATIVES), "given:data/negatives.parquet")
     assert len(read_table(NEGATIVES, path)) == 3
+
+
+@pytest.mark.parametrize("table", [t for t in TABLES.values() if any(c.formerly for c in t.columns.values())])
+def test_a_table_of_0_1_is_read_by_the_columns_of_today(table: Table, tmp_path: Path) -> None:
+    rows = pa.table({name: pa.array([], column.type) for name, column in table.columns.items()})
+    today, before = tmp_path / "today.parquet", tmp_path / "before.parquet"
+    pq.write_table(rows, today)
+    pq.write_table(rows.rename_columns(list(table.former_names.values())), before)
+    assert list(read_table(table, before)) == list(read_table(table, today)) == list(table.columns)
+    some = [name for name, column in table.columns.items() if column.formerly]
+    assert list(read_table(table, before, some)) == some
+    assert list(read_table(table, before, some, only=(table.key[0], ["x"]))) == some
+    mixed = rows.rename_columns([*list(table.former_names.values())[:-1], "other"])
+    pq.write_table(mixed, before)
+    with pytest.raises(ContractError, match="the contract says"):
+        read_table(table, before)

@@ -48,7 +48,7 @@ def test_the_hash_is_of_sources_and_settings(project: Path) -> None:
         ("params/clip.json", True),
         ("src/caramel/report/page.py", False),
         ("pipelines/report.py", False),
-        ("src/caramel/cli/studying.py", False),
+        ("src/caramel/cli/study.py", False),
     ],
 )
 def test_an_edit_counts_where_a_stage_of_the_study_depends_on_the_file(

@@ -14,7 +14,8 @@ from scipy import stats
 from caramel.config.profiles import read_profile
 from caramel.config.schema import Config
 from caramel.errors import DataError
-from caramel.report.study_page import format_claim, render_study_page
+from caramel.report.sections.study_sections import format_claim
+from caramel.report.study_page import render_study_page
 from caramel.schemas.study import STUDY
 from caramel.study.cells import Cell, list_cells
 from caramel.study.preregistration import Registration

@@ -47,4 +47,4 @@ def find_stray_stores(folder: Path, store: Path) -> list[Path]:
 def run_eval(folder: Path, model: str, *more: str) -> subprocess.CompletedProcess[str]:
     """Run ``caramel eval`` of a model on the SugarCrepe files of ``folder/data`` and the images of ``folder/images``."""
     files = ("--benchmark", "sugarcrepe", "--data", "data", "--images", "images")
-    return run_command(folder, "eval", "--model", model, *files, "--bootstrap", "100", *more)
+    return run_command(folder, "eval", "--model", model, *files, "--n-bootstrap", "100", *more)

@@ -87,7 +87,7 @@ def ours(pairs: pd.DataFrame, files: Any, clip_folder: Path, tmp_path: Path, mon
         rows = load_examples(clip, pairs, files, method=METHODS["infonce"])
         how = {
             **HOW, "steps": STEPS, "batch_size": BATCH, "weight_decay": 0.1, "checkpoint_every": 1, "device": "cpu",
-            "precision": "fp32", "workers": 0, "scratch": tmp_path / str(changes), "title": "test", **changes,
+            "precision": "fp32", "num_workers": 0, "scratch": tmp_path / str(changes), "title": "test", **changes,
         }  # fmt: skip
         return [value for _, name, value in train_clip(clip, rows, [], **how) if name == "loss"]
 

@@ -27,7 +27,7 @@ from caramel.training.objective import add_logit_bias
 
 HOW = {
     "seed": 1, "steps": 4, "batch_size": 24, "lr": 0.003, "warmup_steps": 2, "weight_decay": 0.1, "checkpoint_every": 2,
-    "device": "cpu", "precision": "fp32", "workers": 0, "title": "test",
+    "device": "cpu", "precision": "fp32", "num_workers": 0, "title": "test",
 }  # fmt: skip
 LORA = {"rank": 2, "alpha": 2.0, "targets": ["*.attn.in_proj_weight"]}
 # What is trained, besides each method as it is.

@@ -151,7 +151,7 @@ def format_rejects(rejects: Sequence[Reject], name: str) -> str:
     """Return a line on the rejects of a benchmark: for each reason the count and the first occurrence."""
     first: dict[str, str] = {}
     for reject in rejects:
-        first.setdefault(reject.reason, reject.place)
+        first.setdefault(reject.reason, reject.location)
     counts = Counter(reject.reason for reject in rejects)
     parts = "; ".join(
         f"{count:,}: {reason}, first at {first[reason]}" for reason, count in counts.most_common()

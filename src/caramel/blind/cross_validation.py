@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from caramel.blind.scorers import compute_percentile_ranks
+from caramel.blind.scorers import compute_percentile_ranks, deduplicate_texts
 from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.utils.hashing import assign_folds, compute_stable_keys
 
@@ -91,6 +92,38 @@ def score_out_of_fold(
             np.searchsorted(scored, sides[:, here])
         ]
     return scores[0], scores[1]
+
+
+@dataclass(frozen=True)
+class LearnedScorer:
+    """A ``Scorer`` that learns on the other folds which text is the true one; see ``score_out_of_fold``.
+
+    Attributes:
+        build_learner: (distinct texts, seed) -> what learns from pairs of them and values them.
+        cap: pairs to learn from, per fold, at most.
+    """
+
+    build_learner: Callable[[Sequence[str], int], Learn]
+    cap: int
+
+    def __call__(
+        self,
+        positives: Sequence[str],
+        negatives: Sequence[str],
+        groups: Sequence[str],
+        *,
+        folds: int,
+        seed: int,
+        taught: Bools | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Return the scores in [0, 1] of both sides; errors are those of ``build_learner``."""
+        if not len(groups):
+            return np.zeros(0), np.zeros(0)
+        texts, sides = deduplicate_texts(positives, negatives)
+        learn = self.build_learner(texts, seed)
+        return score_out_of_fold(
+            texts, sides, groups, learn, folds=folds, seed=seed, cap=self.cap, taught=taught
+        )
 
 
 def fit_pair_weights(differences: Floats, *, cost: float, signs: Floats | None = None) -> Floats:

@@ -1,54 +1,122 @@
-"""All commands, and what becomes of errors.
+"""All commands by section, and how errors end: one message and an exit code.
 
 Heavy packages are imported inside the commands, so that ``caramel --help`` answers at once. An
-error that the user can mend is printed without a traceback, in one place: ``run``.
+error that the user can fix is printed without a traceback, in one place: ``run_cli``.
 """
 
 from __future__ import annotations
 
+import copy
 import errno
 import io
 import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
-from caramel.cli import auditing as quality
-from caramel.cli import (
-    budgeting,
-    comparing,
-    crepe_sets,
-    evaluation,
-    new_projects,
-    nodes,
-    project,
-    refinement,
-    releases,
-    studying,
-    tracked_runs,
-    versions,
-)
+from caramel.cli.audit import audit_path
+from caramel.cli.benchmarks import list_benchmarks
+from caramel.cli.cluster import cluster_group
+from caramel.cli.compare import compare_runs
+from caramel.cli.config import config_group, use_profile
+from caramel.cli.crepe import crepe_group
+from caramel.cli.diff import print_version_diff
+from caramel.cli.doctor import diagnose_project
+from caramel.cli.estimate_cost import estimate_caption_cost
+from caramel.cli.eval import evaluate_models
+from caramel.cli.get import get_pinned_version
+from caramel.cli.metrics import compute_metrics
+from caramel.cli.new import create_new_project
 from caramel.cli.output import echo
+from caramel.cli.pin import pin_version
+from caramel.cli.refine import refine_path
+from caramel.cli.register import register_trained_model
+from caramel.cli.release import release_version
+from caramel.cli.release_model import release_trained_model
+from caramel.cli.runs import list_version_runs
+from caramel.cli.select import select_best_negatives
+from caramel.cli.study import run_study
+from caramel.cli.table import write_results_table
+from caramel.cli.timings import print_timings
+from caramel.cli.tracking import tracking_group
+from caramel.cli.ui import serve_tracking_ui
+from caramel.cli.upgrade import upgrade_this_project
+from caramel.cli.verify import verify_version
 from caramel.errors import CaramelError, ConfigError
 
+SECTIONS: Mapping[str, Sequence[click.Command]] = {
+    "Evaluate": (
+        evaluate_models,
+        list_benchmarks,
+        compute_metrics,
+        compare_runs,
+        write_results_table,
+        run_study,
+    ),
+    "Data": (audit_path, refine_path, select_best_negatives, crepe_group, estimate_caption_cost),
+    "Versions": (
+        pin_version,
+        verify_version,
+        print_version_diff,
+        get_pinned_version,
+        list_version_runs,
+        release_version,
+        release_trained_model,
+        register_trained_model,
+    ),
+    "Project": (
+        create_new_project,
+        upgrade_this_project,
+        config_group,
+        diagnose_project,
+        print_timings,
+        serve_tracking_ui,
+        tracking_group,
+    ),
+    "Cluster": (cluster_group,),
+}
+# Old name -> new name and command; kept for one version.
+RENAMED: Mapping[str, tuple[str, click.Command]] = {
+    "profile": ("config use", use_profile),
+    "budget": ("estimate-cost", estimate_caption_cost),
+}
 CURES = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), " Make room there, or give another place."),
-    **dict.fromkeys((errno.EROFS, errno.ENOTDIR, errno.EEXIST), " Give another place."),
-    **dict.fromkeys((errno.EACCES, errno.EPERM), " Change its permissions, or give another place."),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), " Free some space there, or give another path."),
+    **dict.fromkeys((errno.EROFS, errno.ENOTDIR, errno.EEXIST), " Give another path."),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), " Change its permissions, or give another path."),
 }
 
 
+class SectionedGroup(click.Group):
+    """A group whose help lists its commands in titled sections."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a list of commands for each section."""
+        width = max(len(command.name or "") for commands in SECTIONS.values() for command in commands)
+        limit = formatter.width - 6 - width
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        ((command.name or "").ljust(width), command.get_short_help_str(limit))
+                        for command in commands
+                    ]
+                )
+
+
 def run_cli(arguments: list[str] | None = None) -> int:
-    """Run the command line; return its exit code: 1, and one message, for any error that the user can mend."""
+    """Run the command line; return its exit code: 1, with one message, for any error that the user can fix."""
     try:
         check_arguments(sys.argv[1:] if arguments is None else arguments)
         return cli(arguments, standalone_mode=False) or 0
     except click.ClickException as error:
-        buffer = io.StringIO()  # it names files as they are called
+        buffer = io.StringIO()  # it names files as they are spelled
         error.show(buffer)
         echo(buffer.getvalue().rstrip("\n"), err=True)
         return error.exit_code
     except click.Abort as stopped:
-        # Of Ctrl-C, and of a file that ends too soon, which is no wish of the user's.
+        # From Ctrl-C, or from a file that ends too soon, which the user did not ask for.
         raise stopped.__cause__ or KeyboardInterrupt from None
     except CaramelError as error:
         echo(f"Error: {error}", err=True)
@@ -59,23 +127,40 @@ def run_cli(arguments: list[str] | None = None) -> int:
 
 
 def check_arguments(arguments: list[str]) -> None:
-    """Raise ConfigError for an argument whose bytes are no UTF-8: what Python makes of them stands in no table or file."""
+    """Raise ConfigError for an argument that is not UTF-8: no table or file can hold what Python makes of its bytes."""
     for word in arguments:
         try:
-            # UTF-8 stays such in a locale that knows ASCII alone.
+            # UTF-8 stays UTF-8 in an ASCII locale.
             word.encode(errors="surrogateescape").decode()
         except UnicodeError as error:
             raise ConfigError(
-                f"The argument {word!r} is no UTF-8 text. Rename the file or folder, or write the value in UTF-8."
+                f"The argument {word!r} is not UTF-8 text. Rename the file or folder, or write the value in UTF-8."
             ) from error
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def build_alias(command: click.Command, old: str, new: str) -> click.Command:
+    """Return a hidden command ``old`` that prints one line with the new name and does the same."""
+    alias = copy.copy(command)
+    alias.name, alias.hidden = old, True
+
+    def call(**values: Any) -> Any:
+        echo(
+            f"`caramel {old}` is now `caramel {new}`. The old name will be removed in the next version.",
+            err=True,
+        )
+        assert command.callback
+        return command.callback(**values)
+
+    alias.callback = call
+    return alias
+
+
+@click.group(cls=SectionedGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="caramel")
 def cli() -> None:
-    """Dataset-versioned experiments on vision-language compositionality.
+    """Build, audit and use hard-negative benchmarks for vision-language models.
 
-    `dvc repro` rebuilds the data and all results; these commands are for what lies around it.
+    `dvc repro` rebuilds the data and all results of a project; these commands do the rest.
     """
     from caramel.runtime.environment import be_quiet, collect_seldom
 
@@ -83,33 +168,8 @@ def cli() -> None:
     collect_seldom()
 
 
-for _command in (
-    new_projects.new,
-    new_projects.upgrade,
-    project.profile,
-    project.doctor,
-    budgeting.budget,
-    quality.audit,
-    refinement.refine,
-    refinement.select,
-    crepe_sets.crepe,
-    evaluation.evaluate,
-    evaluation.benchmarks,
-    comparing.metrics,
-    comparing.compare,
-    comparing.table,
-    studying.study,
-    versions.pin,
-    versions.verify,
-    versions.runs,
-    versions.get,
-    versions.diff,
-    releases.release,
-    releases.release_model,
-    releases.register,
-    project.ui,
-    project.timings,
-    tracked_runs.tracking,
-    nodes.cluster,
-):
-    cli.add_command(_command)
+for _commands in SECTIONS.values():
+    for _command in _commands:
+        cli.add_command(_command)
+for _old, (_new, _renamed) in RENAMED.items():
+    cli.add_command(build_alias(_renamed, _old, _new))

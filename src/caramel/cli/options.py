@@ -1,52 +1,165 @@
-"""What several commands have: types of options, and help that lists backends."""
+"""What several commands share: types of options, groups of options as one object, and help that lists backends."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import click
 
-# What is drawn takes seeds of 32 bits, and some draws of a command take the next ones.
+from caramel.errors import ConfigError
+
+Command = Callable[..., Any]
+# Random generators take seeds of 32 bits, and some draws of a command take the next ones.
 SEED = click.IntRange(0, 2**32 - 100)
-MOST_RESAMPLES = 100_000  # as evaluate.n_bootstrap in params.yaml: more tell nothing, and take for ever
+MOST_RESAMPLES = 100_000  # as evaluate.n_bootstrap in params.yaml: more add no precision and take very long
 FOLDER = click.Path(file_okay=False, path_type=Path)
-bootstraps = click.option(
-    "--bootstrap",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(100, MOST_RESAMPLES),
-    help="Resamples of the intervals.",
-)
-folded = click.option(
-    "--folds", default=5, show_default=True, type=click.IntRange(2), help="Of the cross-validation."
-)
-gridded = click.option(
+FORMAT_HELP = "Format of the data set; needed if a folder holds several."
+LINES = "LINES"  # stands in a command's docstring where the lines go
+
+
+def collect_options(into: type, name: str) -> Callable[[Command], Command]:
+    """Return a decorator that hands a command the options named as the fields of a dataclass as one object, ``name``.
+
+    It stands below the options, so that ``--help`` and the command's parameters stay as they are.
+    """
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def call(*args: Any, **values: Any) -> Any:
+            options = into(**{field.name: values.pop(field.name) for field in fields(into)})
+            return command(*args, **values, **{name: options})
+
+        return call
+
+    return decorate
+
+
+@dataclass(frozen=True)
+class BootstrapOptions:
+    """How confidence intervals are computed."""
+
+    n_bootstrap: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class CrossValidationOptions:
+    """How rows are split into folds."""
+
+    folds: int
+    seed: int
+
+
+def add_bootstrap_options(command: Command) -> Command:
+    """Add ``--n-bootstrap`` and ``--seed``; the command gets them as ``resampling: BootstrapOptions``."""
+    command = collect_options(BootstrapOptions, "resampling")(command)
+    for option in (
+        click.option(
+            "--seed",
+            default=0,
+            show_default=True,
+            type=SEED,
+            help="Random seed for bootstrap resampling.",
+        ),
+        click.option(
+            "--n-bootstrap",
+            cls=RenamedOption,
+            old="--bootstrap",
+            default=1000,
+            show_default=True,
+            type=click.IntRange(100, MOST_RESAMPLES),
+            help="Number of bootstrap resamples for confidence intervals.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def add_cross_validation_options(*, seed: int) -> Callable[[Command], Command]:
+    """Return a decorator that adds ``--folds`` and ``--seed``; the command gets them as ``cross_validation``."""
+
+    def decorate(command: Command) -> Command:
+        command = collect_options(CrossValidationOptions, "cross_validation")(command)
+        command = click.option(
+            "--seed",
+            default=seed,
+            show_default=True,
+            type=SEED,
+            help="Random seed for folds and sampling.",
+        )(command)
+        return click.option(
+            "--folds",
+            default=5,
+            show_default=True,
+            type=click.IntRange(2),
+            help="Number of cross-validation folds.",
+        )(command)
+
+    return decorate
+
+
+add_within_option = click.option(
     "--within",
     default="subtype",
     show_default=True,
     type=click.Choice(["subtype", "all"]),
-    help="A grid per subtype, or one over all rows as published.",
+    help="Balance scores on one grid per subtype, or on one grid over all rows as published.",
 )
-seeded = click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the resamples.")
-acceptances = click.option(
+add_acceptance_option = click.option(
     "--acceptance",
     default="equivalence",
     show_default=True,
     type=click.Choice(["equivalence", "not_refuted"]),
-    help="Whether a low accuracy must be shown, or (for small sets) merely not refuted.",
+    help="equivalence: the interval must show that the accuracy is low enough; not_refuted: for small sets, "
+    "it must not show the opposite.",
 )
-LINES = "LINES"  # in a command's docstring: where they go
 
 
-def build_listing_command(lines: Callable[[], Sequence[str]]) -> type[click.Command]:
-    """Return the class of a command in whose help some lines stand, which are asked for only when it is shown."""
+class RenamedOption(click.Option):
+    """An option whose old spelling still works, and is not shown."""
+
+    def __init__(self, declarations: Sequence[str], *, old: str, **settings: Any) -> None:
+        super().__init__(declarations, **settings)
+        self.old = old
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Have the parser read both spellings."""
+        super().add_to_parser(parser, ctx)
+        parser.add_option(obj=self, opts=[self.old], dest=self.name, action="store", nargs=self.nargs)
+
+
+def build_listing_command(list_lines: Callable[[], Sequence[str]]) -> type[click.Command]:
+    """Return a command class that inserts lines into its help; they are computed only when it is shown."""
 
     class Listing(click.Command):
         def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
             assert self.help
-            self.help = inspect.cleandoc(self.help).replace(LINES, "\n  ".join(lines()))
+            self.help = inspect.cleandoc(self.help).replace(LINES, "\n  ".join(list_lines()))
             super().format_help_text(ctx, formatter)
 
     return Listing
+
+
+add_set_option = click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Value that differs from the profile, by dotted key; repeatable.",
+)
+
+
+def parse_set_options(values: tuple[str, ...]) -> dict[str, str]:
+    """Return ``key=value`` texts as a mapping."""
+    settings = {}
+    for value in values:
+        key, sign, text = value.partition("=")
+        if not sign or not key:
+            raise ConfigError(f"--set {value!r} is not key=value, as in --set scenes.train=2000.")
+        settings[key] = text
+    return settings

@@ -1,4 +1,4 @@
-"""What the commands print: all of it goes through ``say``."""
+"""Printing: every command prints through ``echo``."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from caramel.errors import escape_unprintable, redact_secrets
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print to stdout, or to stderr, without the passwords of addresses; signs that a terminal would obey, which data may hold, as escapes."""
+    """Print to stdout or stderr; passwords in addresses are hidden, and control characters from data are escaped."""
     click.echo(escape_unprintable(redact_secrets(text)), err=err)

@@ -598,7 +598,7 @@ def _format_problem(error: dict[str, Any]) -> str:
 
 def load_config(path: str | Path = "params.yaml") -> Config:
     """Return the config in a params file; errors as in ``parse_config``."""
-    return parse_config(read_mapping(Path(path), "Run `caramel profile default`."), str(path))
+    return parse_config(read_mapping(Path(path), "Run `caramel config use default`."), str(path))
 
 
 def read_mapping(path: Path, cure: str) -> dict[str, Any]:

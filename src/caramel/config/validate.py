@@ -48,7 +48,7 @@ def _raise_problems(config: Config, lacking: Iterator[str]) -> None:
     if problems:
         raise BackendError(
             f"The params have names that cannot be used:\n{format_items(problems, 20)}\nFix them with "
-            f"`caramel profile {config.profile} --set KEY=VALUE`, or in the profile."
+            f"`caramel config use {config.profile} --set KEY=VALUE`, or in the profile."
         )
 
 

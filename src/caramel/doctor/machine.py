@@ -84,7 +84,7 @@ def check_memory() -> Finding:
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
     if total < 6:
         return Finding(
-            WARN, "memory", f"{total:.0f} GiB", "use `caramel profile NAME --set run.executor=inline`"
+            WARN, "memory", f"{total:.0f} GiB", "use `caramel config use NAME --set run.executor=inline`"
         )
     return Finding(OK, "memory", f"{total:.0f} GiB")
 

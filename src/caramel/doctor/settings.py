@@ -26,7 +26,9 @@ def check_backends(config: Config) -> Finding:
     """Whether all backends, scorers, models and benchmarks that the params name are there."""
     unmet_names = [line.replace("\n", " ") for line in iter_unmet_names(config)]
     if unmet_names:
-        cure = f"put there what is named, or set these keys: caramel profile {config.profile} --set KEY=VALUE"
+        cure = (
+            f"put there what is named, or set these keys: caramel config use {config.profile} --set KEY=VALUE"
+        )
         return Finding(FAIL, "backends", f"not there:\n{format_items(unmet_names, 20)}", cure)
     return Finding(OK, "backends", "all that the params name are there")
 

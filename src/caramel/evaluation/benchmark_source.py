@@ -98,7 +98,7 @@ def check_instances(task: Task, source: BenchmarkSource) -> None:
 def build_rejects(task: Task, benchmark: str) -> pd.DataFrame:
     """Return table ``rejects`` of what of a benchmark's files asks nothing; its stage is the benchmark."""
     rows = [
-        {"id": reject.place, "stage": benchmark, "reason": reject.reason, "text": reject.text}
+        {"id": reject.location, "stage": benchmark, "reason": reject.reason, "text": reject.text}
         for reject in list_rejects(task)
     ]
     return build_frame(REJECTS, rows)

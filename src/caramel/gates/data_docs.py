@@ -32,7 +32,7 @@ td, th { border: 1px solid #ccc; padding: .3em .6em; vertical-align: top; text-a
 """
 SPECIAL_CHARACTERS = "&<>\"'$`["  # that HTML, templates or Markdown obey
 STAND_INS = {
-    ord(sign): 0xE000 + place for place, sign in enumerate(SPECIAL_CHARACTERS)
+    ord(character): 0xE000 + index for index, character in enumerate(SPECIAL_CHARACTERS)
 }  # for private use in Unicode
 OUTSIDE = ("<script.*?</script>", "<link[^>]*>", "<style.*?</style>", "<nav.*?</nav>", "<footer.*?</footer>")
 

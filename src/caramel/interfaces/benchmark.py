@@ -99,7 +99,7 @@ class Comparisons:
 class Reject(NamedTuple):
     """A row of a benchmark's files that defines no query."""
 
-    place: str  # file, row and column
+    location: str  # file, row and column
     reason: str  # from a small set
     text: str  # the content, shortened
 

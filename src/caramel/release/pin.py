@@ -88,7 +88,7 @@ def load_params(root: Path) -> dict[str, Any]:
     path = root / "params.yaml"
     try:
         held: dict[str, Any] = json.loads(
-            json.dumps(dict(read_yaml(path, "Run `caramel profile default`.")), allow_nan=False)
+            json.dumps(dict(read_yaml(path, "Run `caramel config use default`.")), allow_nan=False)
         )
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{path} holds what a pin cannot: {error}. Run `caramel doctor`.") from error

@@ -13,6 +13,7 @@ from caramel.io.readers import open_parquet
 from caramel.release.pin import compute_dvc_hash, compute_table_version
 from caramel.release.pin_file import Pin, TableVersion, read_pin
 from caramel.runtime.dvc.cache import OBJECTS
+from caramel.schemas.catalogue import TABLES
 from caramel.schemas.images import IMAGES
 
 
@@ -35,12 +36,16 @@ def read_pinned(version: str, table: str, root: Path) -> pd.DataFrame:
 
 
 def read_version_table(pinned: Pin, path: str, root: Path) -> pd.DataFrame:
-    """Return a table of a version by its path; otherwise as ``read_pinned``.
+    """Return a table of a version by its path, a table of caramel 0.1 with the columns of today; otherwise as ``read_pinned``.
 
     Raises:
         DataError: its rows are neither on disk nor in DVC's cache of the project.
     """
-    return load_frame(_find_file(root, path, pinned.tables[path], pinned))
+    rows = load_frame(_find_file(root, path, pinned.tables[path], pinned))
+    for table in TABLES.values():
+        if stored := table.map_stored_names(list(rows.columns)):
+            return rows.set_axis(list(stored), axis=1)
+    return rows
 
 
 def find_local_file(path: str, md5: str, root: Path) -> Path | None:

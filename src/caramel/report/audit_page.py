@@ -15,9 +15,10 @@ from caramel.interfaces.parser import Parser
 from caramel.io.files import write_csv, write_text
 from caramel.report.blocks import Section, format_count, format_percent
 from caramel.report.inputs import get_number, get_value
-from caramel.report.rendering import render_page, shorten_value
+from caramel.report.rendering import format_markup, render_page, shorten_value
 from caramel.report.sections import audit_sections as parts
 from caramel.report.sections.audit_sections import BEST, WHERE, rank_scorers
+from caramel.report.sections.statistics_section import LEAD as STATISTICS_LEAD
 from caramel.report.sections.statistics_section import build_statistics_blocks
 from caramel.report.sections.task_sections import build_tasks_section
 from caramel.utils.stats import LEAST_GUESS_P, format_p
@@ -121,9 +122,8 @@ def render_audit_page(
             "Rows that are broken as they stand.",
             parts.build_defects_section(audit, by_pair),
         ),
+        Section("statistics", "Statistics", STATISTICS_LEAD, build_statistics_blocks(statistics)),
     ]
-    lead = "Counts, lengths, parts of speech and topics of the texts, all of which are in statistics.csv by subtype."
-    sections.append(Section("statistics", "Statistics", lead, build_statistics_blocks(statistics)))
     if audit.get("image_shortcuts"):
         lead = "What the two images of a row give away without any caption."
         sections.append(
@@ -137,12 +137,13 @@ def render_audit_page(
         sections.append(
             Section("similarity", "Similarity", lead, parts.build_similarity_section(rows, parser))
         )
+    name = get_value(audit, "name", where=WHERE)
     return render_page(
-        "audit.html",
+        title=f"caramel audit: {name}",
+        heading="Can it be solved blind?",
+        lead=format_markup("Audit of <code>{}</code>: {}", name, _format_about(audit)),
         sections=sections,
         cards=_build_cards(audit),
-        name=get_value(audit, "name", where=WHERE),
-        about=_format_about(audit),
     )
 
 

@@ -30,7 +30,7 @@ class Cell:
 class TableBlock:
     """A table; the first ``labels`` columns are text, the others numbers. ``folded``: closed at first."""
 
-    kind: ClassVar[str] = "table"
+    block_type: ClassVar[str] = "table"
     caption: str
     head: Sequence[str]
     rows: Sequence[Sequence[Cell]]
@@ -52,7 +52,7 @@ class ThemedFigure:
 class FigureBlock:
     """A figure; ``name`` is its file name under ``plots/``."""
 
-    kind: ClassVar[str] = "figure"
+    block_type: ClassVar[str] = "figure"
     name: str
     picture: ThemedFigure
     caption: str
@@ -82,7 +82,7 @@ class SheetRow:
 class SheetBlock:
     """A contact sheet. ``layout``: rows under each other, or cards side by side."""
 
-    kind: ClassVar[str] = "sheet"
+    block_type: ClassVar[str] = "sheet"
     caption: str
     rows: Sequence[SheetRow]
     layout: Literal["rows", "cards"] = "rows"
@@ -93,7 +93,7 @@ class SheetBlock:
 class NoteBlock:
     """A paragraph; ``skipped`` says that there is nothing to show and why."""
 
-    kind: ClassVar[str] = "note"
+    block_type: ClassVar[str] = "note"
     text: str
     tone: Literal["plain", "skipped", "good", "bad"] = "plain"
 

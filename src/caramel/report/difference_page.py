@@ -2,156 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from caramel.report.blocks import (
-    Block,
-    Cell,
-    NoteBlock,
-    Section,
-    SheetBlock,
-    SheetRow,
-    TableBlock,
-    Thumbnail,
-    format_interval,
-    format_percent,
-    format_signed,
-)
-from caramel.report.rendering import render_page
-from caramel.utils.stats import format_p
-
-ShownImages = Mapping[str, Mapping[str, Sequence[tuple[str, bytes]]]]
+from caramel.report.blocks import Section
+from caramel.report.rendering import format_markup, render_page
+from caramel.report.sections import difference_sections as parts
 
 
-def render_difference_page(difference: Mapping[str, Any], images: ShownImages) -> str:
+def render_difference_page(difference: Mapping[str, Any], images: parts.ShownImages) -> str:
     """Return the page.
 
     Args:
-        difference: of ``release.diff.Apart.as_json``.
+        difference: of ``release.diff.VersionDiff.to_dict``.
         images: index of images -> "came" and "went" -> text and encoded file of some of them.
     """
+    new, old = difference["new"], difference["old"]
     sections = [
-        Section("params", "Parameters", "", [_build_params_block(difference)]),
-        Section("code", "Code", "Files that git has otherwise at the two commits.", [_build_code_block(difference)]),
-        Section("tables", "Tables", "Rows by their key.", _build_table_blocks(difference)),
-        Section("pictures", "Pictures", "Some of those that came and went.", _build_image_blocks(difference, images)),
-        Section("figures", "Figures", "Paired on the instances that both versions scored; per cent, differences in points.", _build_figure_blocks(difference)),
-    ]  # fmt: skip
+        Section("params", "Parameters", "", parts.build_params_section(difference)),
+        Section(
+            "code",
+            "Code",
+            "Files that git has otherwise at the two commits.",
+            parts.build_code_section(difference),
+        ),
+        Section("tables", "Tables", "Rows by their key.", parts.build_tables_section(difference)),
+        Section(
+            "pictures",
+            "Pictures",
+            "Some of those that came and went.",
+            parts.build_images_section(difference, images),
+        ),
+        Section(
+            "figures",
+            "Figures",
+            "Paired on the instances that both versions scored; per cent, differences in points.",
+            parts.build_figures_section(difference),
+        ),
+    ]
     cards = [
         (f"{sum(table[what] for table in difference['tables']):,}", f"rows {what}")
         for what in ("added", "removed", "changed")
     ]
     return render_page(
-        "difference.html", sections=sections, cards=cards, old=difference["old"], new=difference["new"]
+        title=f"{new} against {old}",
+        heading="What changed",
+        lead=format_markup("Version <code>{}</code> against <code>{}</code>.", new, old),
+        sections=sections,
+        cards=cards,
     )
-
-
-def _build_empty_note(what: str) -> NoteBlock:
-    return NoteBlock(f"No {what} differ.", "skipped")
-
-
-def _build_params_block(difference: Mapping[str, Any]) -> Block:
-    rows = [[Cell(key), Cell(str(old)), Cell(str(new))] for key, (old, new) in difference["params"].items()]
-    return (
-        TableBlock("", ["key", difference["old"], difference["new"]], rows, labels=3)
-        if rows
-        else _build_empty_note("parameters")
-    )
-
-
-def _build_code_block(difference: Mapping[str, Any]) -> Block:
-    if difference["code"] is None:
-        return NoteBlock("git does not know both commits.", "skipped")
-    rows = [[Cell(path)] for path in difference["code"]]
-    return (
-        TableBlock(f"{len(rows):,} files", ["file"], rows, folded=len(rows) > 20)
-        if rows
-        else _build_empty_note("files of code")
-    )
-
-
-def _build_table_blocks(difference: Mapping[str, Any]) -> list[Block]:
-    rows = [
-        [Cell(t["path"], note=", ".join(f"{name} in {count:,}" for name, count in t["columns"].items())),
-         *(Cell(f"{t[what]:,}") for what in ("added", "removed", "changed"))]
-        for t in difference["tables"]
-    ]  # fmt: skip
-    rows += [
-        [Cell(path, note=f"only in {difference[side]}"), *[Cell("")] * 3]
-        for side in ("old", "new")
-        for path in difference[f"only_{side}"]
-    ]
-    blocks: list[Block] = (
-        [TableBlock("", ["table", "added", "removed", "changed"], rows)]
-        if rows
-        else [_build_empty_note("tables")]
-    )
-    for table in difference["tables"]:
-        subtype_rows = [
-            [Cell(name), Cell(f"{more:,}"), Cell(f"{less:,}")]
-            for name, (more, less) in table["by_subtype"].items()
-        ]
-        why = [[Cell(reason), Cell(f"{count:,}")] for reason, count in table["reasons"].items()]
-        if subtype_rows:
-            blocks.append(
-                TableBlock(f"{table['path']}, by subtype", ["subtype", "added", "removed"], subtype_rows)
-            )
-        if why:
-            blocks.append(
-                TableBlock(f"{table['path']}, why rows are gone", ["stage and reason", "rows"], why)
-            )
-    return blocks
-
-
-def _build_image_blocks(difference: Mapping[str, Any], images: ShownImages) -> list[Block]:
-    sides = {"came": f"only in {difference['new']}", "went": f"only in {difference['old']}"}
-    blocks: list[Block] = []
-    for index, both in images.items():
-        rows = [
-            SheetRow(
-                heading, f"{len(both[side])} shown", [Thumbnail(image, text) for text, image in both[side]]
-            )
-            for side, heading in sides.items()
-            if both[side]
-        ]
-        if rows:
-            blocks.append(SheetBlock(index, rows))
-    return blocks or [_build_empty_note("pictures")]
-
-
-def _build_figure_blocks(difference: Mapping[str, Any]) -> list[Block]:
-    rows = [
-        (row["subset"], [Cell(row["model"]), Cell(row["benchmark"]), Cell(row["subset"]), Cell(row["metric"]), Cell(format_percent(row["value_b"])),
-         Cell(format_percent(row["value_a"])), Cell(format_signed(row["difference"]), note=format_interval(row["ci_low"], row["ci_high"], difference=True)),
-         Cell(format_p(row["p_holm"], ".4f", least=row["p_least"], uncorrected=row["p"]))])
-        for row in difference["metrics"]
-    ]  # fmt: skip
-    head = [
-        "model",
-        "benchmark",
-        "subset",
-        "metric",
-        difference["old"],
-        difference["new"],
-        "difference",
-        "p (Holm)",
-    ]
-    over_all, by_subset = (
-        [cells for subset, cells in rows if (subset == "all") == whole] for whole in (True, False)
-    )
-    note = (
-        f"p (Holm): corrected over all {difference['metrics'][0]['tests']:,} figures that both versions have, of all models and benchmarks."
-        if rows
-        else ""
-    )
-    blocks: list[Block] = (
-        [TableBlock("Over all instances", head, over_all, note=note, labels=4)] if over_all else []
-    )
-    if by_subset:
-        blocks.append(
-            TableBlock(
-                f"By subset ({len(by_subset):,} figures)", head, by_subset, note=note, labels=4, folded=True
-            )
-        )
-    return blocks or [_build_empty_note("figures of instances that both scored")]

@@ -14,7 +14,7 @@ from caramel.report import changes
 from caramel.report.blocks import FigureBlock, NoteBlock, Section, format_interval, format_signed
 from caramel.report.inputs import StageSkipped
 from caramel.report.reading_order import Make, list_sections
-from caramel.report.rendering import render_page, shorten_names, shorten_value
+from caramel.report.rendering import format_markup, render_page, shorten_names, shorten_value
 from caramel.report.sections import claim_sections
 from caramel.report.sections.statistics_section import compute_text_statistics
 from caramel.schemas.columns import TYPES
@@ -63,7 +63,9 @@ def build_report(
     numbers = changes.collect_key_numbers(data)
     changed = changes.build_changes_blocks(changes.read_last(last), numbers, profile)
     statistics = compute_text_statistics(data)
-    parts = list_sections(data, examples, exempt, primary_comparison, registration, statistics, changed)
+    parts = list_sections(
+        data, examples, exempt, primary_comparison, registration, statistics, changed, versions
+    )
     sections = [_build_section(*part) for part in parts]
     try:
         claim = claim_sections.compute_claim(data, primary_comparison)
@@ -72,11 +74,10 @@ def build_report(
     figures = [b for s in sections for b in s.blocks if isinstance(b, FigureBlock)]
     return Report(
         html=render_page(
-            "report.html",
+            title=f"caramel report: {profile}",
+            heading="caramel report",
+            lead=format_markup("Profile <b>{}</b> at commit <code>{}</code>", profile, commit),
             sections=sections,
-            profile=profile,
-            commit=commit,
-            versions=versions,
             cards=_build_cards(numbers, exempt, claim),
         ),
         plots={figure.name: figure.picture.light for figure in figures},

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from caramel.report.blocks import Block
+from caramel.report.rendering import format_markup
 from caramel.report.sections import (
     attacker_sections,
     bounds_sections,
@@ -22,6 +23,7 @@ from caramel.report.sections import (
     retained_sections,
     search_sections,
 )
+from caramel.report.sections.statistics_section import LEAD as STATISTICS_LEAD
 from caramel.report.sections.statistics_section import build_statistics_blocks
 from caramel.study.preregistration import Registration
 
@@ -36,11 +38,12 @@ def list_sections(
     registration: Registration,
     statistics: pd.DataFrame,
     changed: Sequence[Block],
+    versions: Mapping[str, str],
 ) -> list[tuple[str, str, str, Make]]:
     """Return (id, title, lead, function that makes the blocks) of every section, in reading order.
 
     Args:
-        data, examples, exempt, primary_comparison, registration: as in ``page.build_report``.
+        data, examples, exempt, primary_comparison, registration, versions: as in ``page.build_report``.
         statistics: of the texts.
         changed: blocks of what changed since the last report.
     """
@@ -95,7 +98,7 @@ def list_sections(
         (
             "statistics",
             "Statistics",
-            "Counts, lengths, parts of speech and topics of the texts, all of which are in statistics.csv by subtype.",
+            STATISTICS_LEAD,
             partial(build_statistics_blocks, statistics),
         ),
         ("rejects", "Rejects", "What was dropped, and why.", partial(d.build_rejects_section, data)),
@@ -179,5 +182,13 @@ def list_sections(
             "Fine-tuning",
             "",
             partial(search_sections.build_finetune_section, data),
+        ),
+        (
+            "versions",
+            "Data versions",
+            format_markup(
+                "What DVC recorded for each output that this page was made from, in <code>dvc.lock</code>."
+            ),
+            partial(d.build_versions_section, versions),
         ),
     ]

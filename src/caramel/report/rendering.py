@@ -1,20 +1,26 @@
-"""Pages from templates: ``base.html`` is what every page of caramel has, the others fill it in."""
+"""The one builder of pages: of a run, an audit, a study, and of how two versions differ."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from caramel.errors import escape_unprintable
-from caramel.report.blocks import encode_data_uri
+from caramel.report.blocks import Section, encode_data_uri
 
 LONGEST = 2000  # characters of one text on a page or in the tables beside it; what data may hold has no bound
 
 
-def render_page(template: str, **values: Any) -> str:
-    """Return the page of a template of this folder; a value that it lacks is an error.
+def render_page(
+    title: str, heading: str, lead: str, sections: Sequence[Section], cards: Sequence[tuple[str, str]] = ()
+) -> str:
+    """Return the HTML page, which stands alone: a head, the navigation, the sections one after the other.
 
-    ``base.html`` takes ``sections`` (of ``blocks.Section``) and ``cards`` (figure, label).
+    Args:
+        title: what a browser's tab shows.
+        heading, lead: text at the top of the page; the lead may come from ``format_markup``.
+        sections: in reading order.
+        cards: headline figures, (value, label).
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup, escape
@@ -32,7 +38,15 @@ def render_page(template: str, **values: Any) -> str:
     environment.filters["breakable"] = lambda text: Markup(
         str(escape(_format_value(text))).replace("_", "_<wbr>")
     )
-    return environment.get_template(template).render(**values)
+    template = environment.get_template("page.html")
+    return template.render(title=title, heading=heading, lead=lead, sections=sections, cards=cards)
+
+
+def format_markup(markup: str, *values: str) -> str:
+    """Return trusted markup, with values of data in place of its ``{}``: escaped, and of bounded length."""
+    from markupsafe import Markup
+
+    return Markup(markup).format(*map(_format_value, values))
 
 
 def _format_value(value: Any) -> Any:

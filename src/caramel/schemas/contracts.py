@@ -48,13 +48,17 @@ class Table:
         """The Arrow schema, columns in contract order."""
         return pa.schema([pa.field(n, c.type, nullable=c.null) for n, c in self.columns.items()])
 
+    @property
+    def former_names(self) -> dict[str, str]:
+        """The names that the columns had in caramel 0.1."""
+        return {name: column.formerly or name for name, column in self.columns.items()}
+
     def map_stored_names(self, names: Sequence[str]) -> dict[str, str] | None:
         """Return each column's name in a file with these columns: the current names, or those of caramel 0.1.
 
         Return None if the file has other columns.
         """
-        former = {name: column.formerly or name for name, column in self.columns.items()}
-        for stored in ({name: name for name in self.columns}, former):
+        for stored in ({name: name for name in self.columns}, self.former_names):
             if list(stored.values()) == list(names):
                 return stored
         return None

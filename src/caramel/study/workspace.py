@@ -1,6 +1,6 @@
 """Where a study runs the graph: a copy of the project under ``work/study`` with a DVC cache of its own.
 
-Each cell is ``caramel profile`` with the cell's seeds, then ``dvc repro evaluate``. DVC's run cache knows the outputs
+Each cell is ``caramel config use`` with the cell's seeds, then ``dvc repro evaluate``. DVC's run cache knows the outputs
 of every stage that ended here, so that a stage that cells share is run once, and a study that was killed, or that is
 asked for more cells, takes all that was finished from it.
 """

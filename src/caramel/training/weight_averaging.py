@@ -57,12 +57,12 @@ def interpolate_weights(before: State, after: State, alpha: float) -> dict[str, 
 
 
 class WiseFTPoint(NamedTuple):
-    """One metric of one mixture: ``kept`` of the one that is taken."""
+    """One metric of one mixture: ``selected`` for the one that is taken."""
 
     alpha: float
     metric: str
     value: float
-    kept: bool
+    selected: bool
 
 
 def select_alpha(

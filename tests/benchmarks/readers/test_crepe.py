@@ -312,7 +312,7 @@ def test_a_row_without_hard_negatives_is_a_reject_and_not_the_file(
     (reject,) = task.rejects
     assert reject.reason == reason
     assert re.search(
-        rf"{SYSTEMATICITY[0][0]}', row 3 .line 4., column 'valid_hard_negs_{column}'", reject.place
+        rf"{SYSTEMATICITY[0][0]}', row 3 .line 4., column 'valid_hard_negs_{column}'", reject.location
     )
     lost = {f"cc12m/sc/{kind}-2" for kind in (column, "both")}
     assert set(whole.rows["instance_id"]) - set(task.rows["instance_id"]) == lost

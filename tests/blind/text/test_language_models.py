@@ -100,7 +100,7 @@ def test_probabilities_are_those_of_the_published_code_one_text_at_a_time(kind, 
 @pytest.mark.parametrize(("kind", "oracle"), [("causal_lm", plain_causal), ("masked_lm", plain_masked)])
 def test_likelihoods_are_those_of_one_text_at_a_time(kind, oracle, folders):
     expected = np.array([oracle(folders[kind], text) for text in TEXTS])
-    found = open_model(kind=kind, target=str(folders[kind])).values(TEXTS)
+    found = open_model(model_type=kind, target=str(folders[kind])).values(TEXTS)
     assert found == pytest.approx(expected, abs=1e-5)
     assert np.ptp(expected[np.isfinite(expected)]) > 0.05
     # Rounded as where they are ranked: the oracle's last bits differ from a batch's.
@@ -109,7 +109,7 @@ def test_likelihoods_are_those_of_one_text_at_a_time(kind, oracle, folders):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_gives_what_one_by_one_gives(kind, folders):
-    values = open_model(kind=kind, target=str(folders[kind])).values
+    values = open_model(model_type=kind, target=str(folders[kind])).values
     alone = np.concatenate([values([text]) for text in TEXTS])
     assert values(TEXTS) == pytest.approx(alone, abs=1e-5)
 
@@ -255,8 +255,8 @@ def test_a_text_has_one_token_before_it_whatever_the_tokenizer_adds(settings, fo
     folder = small.gpt2_folder(tmp_path / "model", **settings)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert tokenizer.bos_token_id is None or tokenizer("runs")["input_ids"][0] == tokenizer.bos_token_id
-    expected = open_model(kind="causal_lm", target=str(folders["causal_lm"])).values(TEXTS)
-    assert open_model(kind="causal_lm", target=str(folder)).values(TEXTS).tolist() == expected.tolist()
+    expected = open_model(model_type="causal_lm", target=str(folders["causal_lm"])).values(TEXTS)
+    assert open_model(model_type="causal_lm", target=str(folder)).values(TEXTS).tolist() == expected.tolist()
 
 
 def test_a_causal_model_without_a_token_to_begin_with_is_refused(tmp_path):

@@ -96,7 +96,7 @@ def test_a_table_says_it_in_every_style(style: str, tmp_path: Path) -> None:
     ours = saved(tmp_path / "ours", scored("a", 1, hashed=True))
     unknown = saved(tmp_path / "unknown", scored("b", 2, hashed=False))
     known = saved(tmp_path / "known", scored("b", 2, hashed=True))
-    of_table = ["--benchmark", "sugarcrepe", "--bootstrap", "100", "--style", style]
+    of_table = ["--benchmark", "sugarcrepe", "--n-bootstrap", "100", "--style", style]
     assert printed("table", ours, unknown, *of_table).count(BY_ID) == 1
     assert BY_ID not in printed("table", ours, known, *of_table)
 

@@ -61,7 +61,9 @@ def sentence_folder(
     return folder
 
 
-def dense(folder: Path, outputs: int, activation: str, *, inputs: int = 32, **further: Any) -> np.ndarray:
+def dense(
+    folder: Path, outputs: int, activation: str | None, *, inputs: int = 32, **further: Any
+) -> np.ndarray:
     """Write a Dense module and return its matrix (outputs, inputs)."""
     from safetensors.torch import save_file
     from torch import randn
@@ -201,14 +203,18 @@ def test_dense_and_normalize_come_in_the_order_of_the_folder(bert: Path, tmp_pat
 @pytest.mark.parametrize(
     ("activation", "further", "message"),
     [
-        ("os.system", {}, "'system'"),
+        ("os.system", {}, "this one: 'os.system'"),
+        ("elsewhere.Tanh", {}, "this one: 'elsewhere.Tanh'"),
+        ("torch.nn.modules.activation.Hardtanh", {}, "this one: .*Hardtanh"),
+        (None, {}, "this one: None"),
         ("torch.nn.modules.linear.Identity", {"use_residual": True}, "residual"),
         ("torch.nn.modules.linear.Identity", {"module_input_name": "token_embeddings"}, "pooled vector"),
+        ("torch.nn.modules.linear.Identity", {"module_output_name": ["other"]}, "pooled vector"),
         ("torch.nn.modules.linear.Identity", {"out_features": 9}, "do not fit"),
     ],
 )
 def test_a_dense_module_of_another_kind_is_refused(
-    activation: str, further: dict[str, Any], message: str, bert: Path, tmp_path: Path
+    activation: str | None, further: dict[str, Any], message: str, bert: Path, tmp_path: Path
 ) -> None:
     folder = sentence_folder(bert, tmp_path / "st", {}, DENSE)
     dense(folder / "2_Dense", 8, activation, **further)
@@ -221,6 +227,86 @@ def test_modules_that_are_not_known_are_named(kinds: list[str], bert: Path, tmp_
     folder = sentence_folder(bert, tmp_path / "st", {})
     write(folder / "modules.json", [{"type": f"sentence_transformers.models.{k}", "path": ""} for k in kinds])
     with pytest.raises(BackendError, match=", ".join(kinds)):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    "kind", ["brought_along.Pooling", "os.system", "sentence_transformers_not.models.Pooling"]
+)
+def test_a_module_that_a_folder_brings_along_is_refused_and_not_imported(
+    kind: str, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = sentence_folder(bert, tmp_path / "st", {})
+    (folder / "brought_along.py").write_text("import pathlib\npathlib.Path('imported').touch()\n")
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[1]["type"] = kind
+    write(folder / "modules.json", modules)
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    with pytest.raises(BackendError, match=f"consists of Transformer, {kind}"):
+        load(folder)
+    assert len(list_text_encoder_problems(str(folder))) == 1
+    assert not Path("imported").exists()
+
+
+@pytest.mark.parametrize("prefix", ["models", "base.modules.dense", "sentence_transformer.modules"])
+def test_modules_are_known_by_the_name_that_any_version_gives_them(
+    prefix: str, bert: Path, tmp_path: Path
+) -> None:
+    folder = sentence_folder(bert, tmp_path / "st", {}, f"sentence_transformers.{prefix}.Dense")
+    weight = dense(folder / "2_Dense", 8, "torch.nn.Tanh")
+    (vector,) = load(folder).encode_texts(CAPTIONS[2:3], None)
+    np.testing.assert_allclose(vector, unit(np.tanh(weight @ hidden(bert, CAPTIONS[2]).mean(0))), atol=1e-5)
+
+
+def test_pickled_weights_of_a_dense_module_are_read_as_long_as_they_are_tensors(
+    bert: Path, tmp_path: Path
+) -> None:
+    import torch
+
+    folder = sentence_folder(bert, tmp_path / "st", {}, DENSE)
+    weight = torch.from_numpy(dense(folder / "2_Dense", 8, "torch.nn.modules.activation.Tanh"))
+    expected = load(folder).encode_texts(CAPTIONS, None)
+    (folder / "2_Dense/model.safetensors").unlink()
+    torch.save({"linear.weight": weight}, folder / "2_Dense/pytorch_model.bin")
+    np.testing.assert_array_equal(load(folder).encode_texts(CAPTIONS, None), expected)
+    torch.save({"linear.weight": weight, "code": Path("code")}, folder / "2_Dense/pytorch_model.bin")
+    with pytest.raises(BackendError, match="which is code and not weights"):
+        load(folder)
+    (folder / "2_Dense/pytorch_model.bin").unlink()
+    with pytest.raises(BackendError, match=r"2_Dense"):
+        load(folder)
+
+
+def test_a_repository_in_the_cache_is_read_offline_though_not_all_of_it_was_fetched(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    folder = sentence_folder(bert, tmp_path / "st", {"pooling_mode": "mean"}, DENSE, NORMALIZE)
+    dense(folder / "2_Dense", 8, "torch.nn.modules.activation.Tanh")
+    write(folder / "config_sentence_transformers.json", {})
+    expected = load(folder).encode_texts(CAPTIONS, None)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    repository = tmp_path / "cache/models--owner--repo"
+    shutil.copytree(folder, repository / "snapshots" / ("0" * 40))
+    (repository / "refs").mkdir()
+    (repository / "refs/main").write_text("0" * 40)
+    np.testing.assert_array_equal(load("owner/repo").encode_texts(CAPTIONS, None), expected)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["complex", "sparse", "meta"])
+def test_weights_of_a_dense_module_are_dense_and_real(kind: str, bert: Path, tmp_path: Path) -> None:
+    import torch
+
+    folder = sentence_folder(bert, tmp_path / "st", {}, DENSE)
+    weight = torch.from_numpy(dense(folder / "2_Dense", 8, "torch.nn.modules.activation.Tanh"))
+    (folder / "2_Dense/model.safetensors").unlink()
+    made = {"complex": weight + 1j, "sparse": weight.to_sparse(), "meta": weight.to("meta")}
+    torch.save({"linear.weight": made[kind]}, folder / "2_Dense/pytorch_model.bin")
+    with pytest.raises(BackendError, match=r"2_Dense"):
         load(folder)
 
 
@@ -484,6 +570,6 @@ def test_a_dense_layer_is_as_large_as_its_weights(
     changes: dict[str, object], bert: Path, tmp_path: Path
 ) -> None:
     folder = sentence_folder(bert, tmp_path / "st", {}, "Dense")
-    dense(folder / "2_Dense", 8, "Tanh", **changes)
-    with pytest.raises(BackendError, match=r"do not fit its config|'bias' is 1"):
+    dense(folder / "2_Dense", 8, "torch.nn.modules.activation.Tanh", **changes)
+    with pytest.raises(BackendError, match=r"2_Dense.*(do not fit together|weights can hold)|'bias' is 1"):
         load(folder)

@@ -8,11 +8,18 @@ from stored_images import indexed
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.contracts import check_table
 from caramel.schemas.images import IMAGES
+from caramel.schemas.io import build_frame
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
-from caramel.sources.images.calibration import Calibration
-from caramel.sources.images.filters import AMBIGUOUS, NO_FAITHFUL, FilterResult, filter_images
+from caramel.sources.images.calibration import LEAST, SPLIT, Calibration
+from caramel.sources.images.filters import (
+    AMBIGUOUS,
+    NO_FAITHFUL,
+    FilterResult,
+    calibrate_and_filter,
+    filter_images,
+)
 from caramel.sources.images.judges import ReadingJudge
 from caramel.sources.world.drawing import draw_scene, encode_png
 from caramel.sources.world.scenes import Scene, SceneObject
@@ -31,6 +38,7 @@ def filtered(drawn: dict[str, list[bytes]], **changes: Any) -> FilterResult:
     negative = changes.pop("negative", "There is a blue car.")
     subtype = changes.pop("subtype", "replace_att")
     pairs = pd.DataFrame([(n, n, positive, None, "test", "t") for n in drawn], columns=list(PAIRS.columns))
+    pairs = pd.concat([pairs, *([changes.pop("more_pairs")] if "more_pairs" in changes else [])])
     negatives = pd.DataFrame(
         [(n, n, subtype.split("_")[0], subtype, negative, "g", 0, 1, None) for n in drawn],
         columns=list(NEGATIVES.columns),
@@ -49,9 +57,10 @@ def filtered(drawn: dict[str, list[bytes]], **changes: Any) -> FilterResult:
         for i, data in enumerate(pictures)
     }
     images = indexed(files)
-    settings = {"min_faithful": 0.5, "margin": 0.0, "keep_ambiguous": ["add"], **changes}
+    settings = {"faithfulness_threshold": 0.5, "margin": 0.0, "keep_ambiguous": ["add"], **changes}
     judge = ReadingJudge(allow_unmentioned_objects=False)
-    return filter_images(
+    filter_candidates = calibrate_and_filter if "source_files" in changes else filter_images
+    return filter_candidates(
         candidates, images, files, negatives, pairs, judge=judge, second_judge=judge, **settings
     )
 
@@ -108,11 +117,11 @@ def test_every_negative_is_kept_or_rejected_and_tables_keep_their_contracts() ->
 
 def test_the_figures_say_from_which_fit_on_a_candidate_is_kept_and_counts_as_faithful() -> None:
     drawn = {"a": [picture(BLUE_CAR)], "b": [picture(TREE)]}
-    asked = filtered(drawn, min_faithful=0.0).metrics["threshold"]
-    assert asked == {"min_faithful": 0.0, "faithful_from": 0.5, "calibration": None}
+    asked = filtered(drawn, faithfulness_threshold=0.0).metrics["threshold"]
+    assert asked == {"faithfulness_threshold": 0.0, "faithful_from": 0.5, "calibration": None}
     found = Calibration(0.7, 60, 0.9, 0.8, 0.85)
-    asked = filtered(drawn, min_faithful=found.threshold, calibration=found).metrics["threshold"]
-    assert (asked["min_faithful"], asked["faithful_from"]) == (0.7, 0.7)
+    asked = filtered(drawn, faithfulness_threshold=found.threshold, calibration=found).metrics["threshold"]
+    assert (asked["faithfulness_threshold"], asked["faithful_from"]) == (0.7, 0.7)
     assert asked["calibration"]["precision"] == 0.9
     assert asked["calibration"]["images"] == 60
 
@@ -153,3 +162,26 @@ def test_shares_of_candidates_are_those_of_all_where_further_ones_are_drawn_only
     one, other = (filtered(drawn).metrics for drawn in (of_all, in_rounds))
     assert one["candidates"].pop("drawn") - other["candidates"].pop("drawn") == 1
     assert one == other
+
+
+def test_a_threshold_that_is_not_given_is_calibrated_on_the_source() -> None:
+    names = [f"v{number}" for number in range(LEAST)]
+    pairs = pd.DataFrame(
+        [(n, n, "There is a red car.", None, SPLIT, "t") for n in names], columns=list(PAIRS.columns)
+    )
+    source = {
+        "source_files": dict.fromkeys(names, picture(RED_CAR)),
+        "calibration_negatives": build_frame(
+            NEGATIVES,
+            [{"negative_id": n, "pair_id": n, "negative_caption": "There is a blue car."} for n in names],
+        ),
+        "more_pairs": pairs,
+        "seed": 1,
+    }
+    found = filtered({"n": [picture(TREE), picture(BLUE_CAR)]}, **source, faithfulness_threshold=None)
+    assert found.metrics["threshold"]["faithfulness_threshold"] == 0.5
+    assert found.metrics["threshold"]["calibration"]["images"] == LEAST
+    given = filtered({"n": [picture(TREE), picture(BLUE_CAR)]}, **source, faithfulness_threshold=0.25)
+    assert given.metrics["threshold"]["faithfulness_threshold"] == 0.25
+    assert given.metrics["threshold"]["calibration"] is None
+    assert found.choices["chosen_by"].notna().tolist() == [False, True]

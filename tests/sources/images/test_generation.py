@@ -15,6 +15,7 @@ from caramel.sources.images.candidates import StopRule
 from caramel.sources.images.diffusion import adopt_pipeline, draw_images, load_pipeline
 from caramel.sources.images.generation import (
     NOT_DRAWN,
+    Drawing,
     build_prompts,
     build_rejects,
     choose_negatives,
@@ -53,9 +54,11 @@ def draw(world, generator_folder, folder, **changes):
     asked = build_prompts(rows, world[0].pairs, world[0].pairs, method=method, prompt_suffix="", seed=3)
     splits = dict(zip(rows["negative_id"], rows["split"], strict=True))
     taken = Taken()
-    candidates = generate_candidates(
-        asked, splits, generator=str(generator_folder), folder=folder, put=taken, **settings
-    )
+    of_drawing = {
+        name: settings.pop(name) for name in ("seed", "size", "batch", "device", "gpus", "executor")
+    }
+    drawing = Drawing(generator=str(generator_folder), folder=folder, **of_drawing)
+    candidates = generate_candidates(asked, splits, drawing, put=taken, **settings)
     return candidates, taken
 
 
@@ -201,19 +204,21 @@ def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, cli
     )
     found = choose_settings(
         asked,
+        Drawing(
+            generator=str(generator_folder),
+            seed=1,
+            size=48,
+            batch=4,
+            device="cpu",
+            gpus=1,
+            executor="inline",
+            folder=tmp_path,
+        ),
         guidance=[1.5, 3.0],
         steps=[2],
-        generator=str(generator_folder),
         judge="clip",
         allow_unmentioned_objects=False,
         judge_checkpoint=str(clip_folder),
-        seed=1,
-        image_size=48,
-        batch_size=4,
-        device="cpu",
-        gpus=1,
-        executor="inline",
-        folder=tmp_path,
     )
     assert [point["guidance"] for point in found["grid"]] == [1.5, 3.0]
     best = max(found["grid"], key=lambda point: point["fit"])

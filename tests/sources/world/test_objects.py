@@ -10,7 +10,7 @@ from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.drawing import BACKGROUND_RGB, CANVAS, CELL, draw_icon_masks
 from caramel.sources.world.exact_reader import read_images
 from caramel.sources.world.grammar import parse_caption
-from caramel.sources.world.objects import BORDER, ObjectImages
+from caramel.sources.world.objects import BORDER, ObjectImages, select_examples
 from caramel.sources.world.scenes import COLOURS, NOUNS, SIZES, Scene, is_true_of_objects
 
 
@@ -60,3 +60,12 @@ def test_equal_seeds_give_equal_pictures_in_any_order() -> None:
     assert one.build_pairs().equals(two.build_pairs().head(5))
     assert not one.build_pairs().equals(other.build_pairs())
     assert Image.open(io.BytesIO(one["object-000000"])).size == (CELL, CELL)
+
+
+def test_a_generator_learns_scenes_or_single_objects() -> None:
+    pairs, images = ObjectImages(3, seed=1).build_pairs(), {"object-000000": b"file"}
+    settings: dict[str, Any] = {"size": 64, "number": 4, "seed": 5}
+    assert select_examples(pairs, images, method="draw", **settings) == (pairs, images, 64, 0)
+    objects = select_examples(pairs, images, method="edit", **settings)
+    assert (len(objects.pairs), objects.size, objects.border) == (4, CELL, BORDER)
+    assert dict(objects.images) == dict(ObjectImages(4, seed=5))

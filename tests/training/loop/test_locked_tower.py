@@ -22,7 +22,7 @@ HOW = {
     "weight_decay": 0.1,
     "checkpoint_every": 3,
 }
-HOW |= {"device": "cpu", "precision": "fp32", "workers": 0, "title": "t"}
+HOW |= {"device": "cpu", "precision": "fp32", "num_workers": 0, "title": "t"}
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def settings(tmp_path, **changes):
         "checkpoint_every": 6,
         "device": "cpu",
         "precision": "fp32",
-        "workers": 0,
+        "num_workers": 0,
         "scratch": tmp_path,
         "title": "test",
         **changes,
@@ -108,7 +108,7 @@ def test_a_training_is_equal_bit_for_bit_with_any_number_of_processes_killed_or_
     def trained(name: str, workers: int) -> tuple[Any, dict[str, torch.Tensor]]:
         clip = load_checkpoint(clip_folder)
         examples = load_examples(clip, rows, files, method=METHODS["trohn_img"])
-        curve = train_clip(clip, examples, [examples], **settings(tmp_path / name, workers=workers))
+        curve = train_clip(clip, examples, [examples], **settings(tmp_path / name, num_workers=workers))
         return curve, clip.model.state_dict()
 
     curve, weights = trained("held", 0)
@@ -247,16 +247,16 @@ def changed(clip_folder, model) -> set[str]:
 
 
 def test_what_is_not_trained_stays_as_it_was(rows, files, clip_folder, tmp_path) -> None:
-    _, model = trained(clip_folder, rows, files, tmp_path / "text", trained="text")
+    _, model = trained(clip_folder, rows, files, tmp_path / "text", trainable="text")
     assert changed(clip_folder, model)
     assert not any(name.startswith("visual.") for name in changed(clip_folder, model))
     lora = {"rank": 2, "alpha": 2.0, "targets": ["*.mlp.*.weight"]}
-    whole, model = trained(clip_folder, rows, files, tmp_path / "lora", trained="lora", lora=lora)
+    whole, model = trained(clip_folder, rows, files, tmp_path / "lora", trainable="lora", lora=lora)
     assert changed(clip_folder, model)
     assert all(".mlp." in name for name in changed(clip_folder, model))
     (tmp_path / "killed").mkdir()
     shutil.copy(next((tmp_path / "lora").glob("step-00000006.*")), tmp_path / "killed")
-    again, resumed = trained(clip_folder, rows, files, tmp_path / "killed", trained="lora", lora=lora)
+    again, resumed = trained(clip_folder, rows, files, tmp_path / "killed", trainable="lora", lora=lora)
     assert again == whole
     assert all(torch.equal(v, model.state_dict()[n]) for n, v in resumed.state_dict().items())
 

@@ -173,11 +173,11 @@ def test_the_best_mixture_with_the_base_is_kept_and_the_curve_is_told(
     rows: str, clip_folder: Path, tmp_path: Path
 ) -> None:
     mix = [0.0, 0.5, 1.0]
-    _, mixtures, *_ = tuned(["trohn_img"], rows, clip_folder, tmp_path, mix=mix)
-    assert list(mixtures) == ["model", "alpha", "metric", "value", "kept"]
+    _, mixtures, *_ = tuned(["trohn_img"], rows, clip_folder, tmp_path, wise_ft_alphas=mix)
+    assert list(mixtures) == ["model", "alpha", "metric", "value", "selected"]
     groups = mixtures[mixtures["metric"] == "group"]
     assert groups["alpha"].tolist() == mix
-    (kept,) = groups.loc[groups["kept"], "alpha"]
+    (kept,) = groups.loc[groups["selected"], "alpha"]
     assert kept == groups["alpha"].iloc[int(groups["value"].argmax())]
     card = json.loads((tmp_path / "out" / "trohn_img-3" / "caramel.json").read_text())
     assert card["mixed"] == kept
@@ -191,7 +191,7 @@ def test_a_variant_that_two_processes_train_has_the_curve_that_one_gives_it(
 ) -> None:
     one = tuned(["degla"], rows, clip_folder, tmp_path).curves
     shutil.rmtree(tmp_path / "out")
-    two = tuned(["degla"], rows, clip_folder, tmp_path, processes=2).curves
+    two = tuned(["degla"], rows, clip_folder, tmp_path, nproc=2).curves
     assert one["metric"].tolist() == two["metric"].tolist()
     assert two["value"].tolist() == pytest.approx(one["value"].tolist(), rel=1e-4)
 
@@ -216,7 +216,7 @@ def test_a_batch_that_processes_cannot_share_is_an_error_before_the_first_trial(
             rows,
             clip_folder,
             tmp_path,
-            processes=processes,
+            nproc=processes,
         )
     assert not (tmp_path / "trials").exists()
 

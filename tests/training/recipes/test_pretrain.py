@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {
     "checkpoint_every": 2,
     "device": "cpu",
     "precision": "fp32",
-    "workers": 0,
+    "num_workers": 0,
 }
 
 

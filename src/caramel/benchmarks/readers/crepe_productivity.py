@@ -40,9 +40,14 @@ ROWS = {  # rows of the released files, n = 4 to 12
     "swap": (27, 36, 262, 505, 991, 884, 1293, 1076, 1578),
     "negate": (1262, 1312, 1798, 2009, 2244, 1824, 2237, 1660, 1990),
 }
-FILES = {f"prod_vg_hard_negs_{kind}_complexity_{n}.csv": (kind, n) for kind in TYPES for n in COMPLEXITIES}
+FILES = {
+    f"prod_vg_hard_negs_{negative_type}_complexity_{n}.csv": (negative_type, n)
+    for negative_type in TYPES
+    for n in COMPLEXITIES
+}
 _COUNTS = "\n".join(
-    f"    {kind:7}{' '.join(f'{rows:5}' for rows in counts)}" for kind, counts in ROWS.items()
+    f"    {negative_type:7}{' '.join(f'{rows:5}' for rows in counts)}"
+    for negative_type, counts in ROWS.items()
 )
 LAYOUT = f"""\
   crepe_productivity/atom/prod_vg_hard_negs_atom_complexity_4.csv … 12, and swap/…, negate/…

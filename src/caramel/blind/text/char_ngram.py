@@ -1,41 +1,16 @@
-"""Blind scorer ``char_ngram``: how likely a text is as a true caption, by a language model of its signs."""
+"""Blind scorer ``char_ngram``: how likely a text is as a true caption, by a Kneser–Ney model of six characters.
+
+Case and spaces count.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 from caramel.blind.text.kneser_ney import score_by_likelihood
 from caramel.interfaces.scorer import create_model_free_spec
-from caramel.utils.arrays import Bools, Floats
 
 ORDER = 6
 
-
-def score_with_char_ngrams(
-    positives: Sequence[str],
-    negatives: Sequence[str],
-    groups: Sequence[str],
-    *,
-    folds: int,
-    seed: int,
-    corpus: Sequence[str] | None = None,
-    taught: Bools | None = None,
-) -> tuple[Floats, Floats]:
-    """Score texts by a modified Kneser–Ney model of six signs, case and space included.
-
-    See ``kneser_ney.likelihoods``.
-    """
-    return score_by_likelihood(
-        positives,
-        negatives,
-        groups,
-        folds=folds,
-        seed=seed,
-        split=list,
-        order=ORDER,
-        corpus=corpus,
-        taught=taught,
-    )
-
-
+score_with_char_ngrams = partial(score_by_likelihood, split=list, order=ORDER)
 CHAR_NGRAM = create_model_free_spec("char_ngram", "Kneser–Ney model of six signs", score_with_char_ngrams)

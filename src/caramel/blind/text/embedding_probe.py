@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from caramel.blind.cross_validation import fit_pair_weights, score_out_of_fold
-from caramel.blind.scorers import deduplicate_texts
+from caramel.blind.cross_validation import Learn, LearnedScorer, fit_pair_weights
 from caramel.blind.text.text_embedding_cache import compute_text_vectors
 from caramel.interfaces.scorer import ScorerSpec
 from caramel.io.keys import compute_text_key
 from caramel.models.embedding_cache import build_vector_table
 from caramel.models.transformers.text_encoders import SentenceEncoder, list_text_encoder_problems, load_text
 from caramel.runtime.last_result import keep_last, stamp_files
-from caramel.utils.arrays import Bools, Floats, Ints
+from caramel.utils.arrays import Floats, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,53 +26,39 @@ COST = 0.01  # inverse strength of the L2 penalty
 DEFAULT_POOLING = ("mean",)
 
 
-@dataclass(frozen=True)
-class EmbeddingProbe:
-    """A ``Scorer``: logistic regression on the difference of two texts' embeddings.
+def build_learner(texts: Sequence[str], seed: int, *, target: str) -> Learn:
+    """Return logistic regression on the difference of two texts' embeddings.
 
     P(the first is the true one) = σ(w·e₁ − w·e₂), learned on the pairs of the other folds; w·e orders the
-    texts of a fold. What may be learned from is as in ``crossfit.cross_fitted``.
+    texts of a fold. Nothing is drawn by the seed.
 
-    Attributes:
+    Args:
+        texts: the distinct ones.
+        seed: as of ``LearnedScorer``.
         target: of a text encoder, as after ``text:`` in a model's spec.
+
+    Raises:
+        BackendError: the encoder is broken.
     """
+    identity = open_encoder(target).identity
+    vectors = compute_text_vectors(
+        texts,
+        embedded_table,
+        settings={"target": target},
+        identity=identity,
+        title="embedding_probe",
+    ).astype(np.float64)
 
-    target: str
+    def fit_predict(learned: Ints, scored: Ints) -> Floats:
+        weights = fit_pair_weights(vectors[learned[0]] - vectors[learned[1]], cost=COST)
+        return np.asarray(vectors[scored] @ weights)
 
-    def __call__(
-        self,
-        positives: Sequence[str],
-        negatives: Sequence[str],
-        groups: Sequence[str],
-        *,
-        folds: int,
-        seed: int,
-        taught: Bools | None = None,
-    ) -> tuple[Floats, Floats]:
-        """Return the scores in [0, 1] of both sides; see ``Scorer``.
+    return fit_predict
 
-        Raises:
-            BackendError: the encoder is broken.
-        """
-        texts, sides = deduplicate_texts(positives, negatives)
-        if not texts:
-            return np.zeros(0), np.zeros(0)
-        identity = open_encoder(self.target).identity
-        vectors = compute_text_vectors(
-            texts,
-            embedded_table,
-            settings={"target": self.target},
-            identity=identity,
-            title="embedding_probe",
-        ).astype(np.float64)
 
-        def fit_predict(learned: Ints, scored: Ints) -> Floats:
-            weights = fit_pair_weights(vectors[learned[0]] - vectors[learned[1]], cost=COST)
-            return np.asarray(vectors[scored] @ weights)
-
-        return score_out_of_fold(
-            texts, sides, groups, fit_predict, folds=folds, seed=seed, cap=CAP, taught=taught
-        )
+def load_embedding_probe(target: str) -> LearnedScorer:
+    """Return the scorer of a text encoder."""
+    return LearnedScorer(partial(build_learner, target=target), CAP)
 
 
 def embedded_table(texts: Sequence[str], *, target: str) -> pa.Table:
@@ -94,7 +78,7 @@ def open_encoder(target: str) -> SentenceEncoder:
 EMBEDDING_PROBE = ScorerSpec(
     "embedding_probe",
     "learned on embeddings; takes what text: takes",
-    load=EmbeddingProbe,
+    load=load_embedding_probe,
     missing=partial(list_text_encoder_problems, default_pooling=DEFAULT_POOLING),
     cure="Give the folder of a sentence encoder, such as all-MiniLM-L6-v2, or OWNER/REPO on the hub.",
 )

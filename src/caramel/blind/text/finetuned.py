@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from caramel.blind.cross_validation import score_out_of_fold
-from caramel.blind.scorers import deduplicate_texts
+from caramel.blind.cross_validation import Learn, LearnedScorer
 from caramel.interfaces.model import Identity
 from caramel.interfaces.scorer import ScorerSpec
 from caramel.io.keys import compute_text_key
@@ -34,7 +33,7 @@ from caramel.models.transformers.transformers_files import (
 )
 from caramel.runtime.paths import SCORED
 from caramel.runtime.ray.sharded_map import compute_fingerprint, map_shards
-from caramel.utils.arrays import Bools, Floats, Ints
+from caramel.utils.arrays import Floats, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,65 +49,49 @@ LENGTH = 64  # tokens of a text at most
 Row = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class FineTunedScorer:
-    """A ``Scorer``: an encoder with a linear layer on the mean of its last hidden states.
+def build_learner(texts: Sequence[str], seed: int, *, target: str) -> Learn:
+    """Return an encoder with a linear layer on the mean of its last hidden states, which both learn.
 
-    Encoder and layer learn P(the first is the true one) = σ(f(t₁) − f(t₂)) on the pairs of the other
-    folds, which is the same whichever stands first; f orders the texts of a fold. What may be learned
-    from is as in ``crossfit.cross_fitted``.
+    They learn P(the first is the true one) = σ(f(t₁) − f(t₂)) on the pairs of the other folds, which is the
+    same whichever stands first; f orders the texts of a fold.
 
-    Attributes:
+    Args:
+        texts: the distinct ones.
+        seed: of the training.
         target: folder or OWNER/REPO of an encoder of transformers.
+
+    Raises:
+        BackendError: the encoder is broken.
+        ResourceError: it does not fit into memory.
     """
+    identity = _compute_identity(target)
 
-    target: str
-
-    def __call__(
-        self,
-        positives: Sequence[str],
-        negatives: Sequence[str],
-        groups: Sequence[str],
-        *,
-        folds: int,
-        seed: int,
-        taught: Bools | None = None,
-    ) -> tuple[Floats, Floats]:
-        """Return the scores in [0, 1] of both sides; see ``Scorer``.
-
-        Raises:
-            BackendError: the encoder is broken.
-            ResourceError: it does not fit into memory.
-        """
-        texts, sides = deduplicate_texts(positives, negatives)
-        if not texts:
-            return np.zeros(0), np.zeros(0)
-        identity = self._compute_identity()
-
-        def fit_predict(learned: Ints, scored: Ints) -> Floats:
-            true, false, scored_texts = ([texts[i] for i in part] for part in (*learned, scored))
-            (path,) = map_shards(
-                tuned_table,
-                [{"true": true, "false": false, "asked": scored_texts, "seed": seed}],
-                settings={"target": self.target},
-                folder=SCORED / compute_fingerprint(__name__, identity),
-                executor="inline",
-                title="finetuned",
-            )
-            values = pq.read_table(path)["vector"].combine_chunks().flatten()
-            return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
-
-        return score_out_of_fold(
-            texts, sides, groups, fit_predict, folds=folds, seed=seed, cap=PAIRS, taught=taught
+    def fit_predict(learned: Ints, scored: Ints) -> Floats:
+        true, false, scored_texts = ([texts[i] for i in part] for part in (*learned, scored))
+        (path,) = map_shards(
+            tuned_table,
+            [{"true": true, "false": false, "asked": scored_texts, "seed": seed}],
+            settings={"target": target},
+            folder=SCORED / compute_fingerprint(__name__, identity),
+            executor="inline",
+            title="finetuned",
         )
+        values = pq.read_table(path)["vector"].combine_chunks().flatten()
+        return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
 
-    def _compute_identity(self) -> Identity:
-        """Return what determines the encoder that is tuned."""
-        device = resolve_device("auto")
-        parts = [load_tokenizer(self.target)]
-        return build_identity(
-            "finetuned", _load_encoder(self.target, "cpu"), parts, precision="fp32", device=device
-        )
+    return fit_predict
+
+
+def load_finetuned_scorer(target: str) -> LearnedScorer:
+    """Return the scorer that fine-tunes an encoder."""
+    return LearnedScorer(partial(build_learner, target=target), PAIRS)
+
+
+def _compute_identity(target: str) -> Identity:
+    """Return what determines the encoder that is tuned."""
+    device = resolve_device("auto")
+    parts = [load_tokenizer(target)]
+    return build_identity("finetuned", _load_encoder(target, "cpu"), parts, precision="fp32", device=device)
 
 
 def tuned_table(shard: Mapping[str, Any], *, target: str) -> pa.Table:
@@ -213,7 +196,7 @@ def _load_encoder(target: str, device: str) -> Any:
 FINETUNED = ScorerSpec(
     "finetuned",
     "an encoder, fine-tuned on the pairs; slow",
-    load=FineTunedScorer,
+    load=load_finetuned_scorer,
     missing=partial(list_checkpoint_problems, images=False),
     cure="Give the folder of a small encoder of transformers, or OWNER/REPO on the hub.",
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -26,30 +27,6 @@ ORDER = 3
 CAP = 100_000  # captions to learn from, per fold; more make it slower and hardly stronger
 
 Discounts = tuple[float, float, float]  # of counts 1, 2, and 3 or more
-
-
-def score_with_kneser_ney(
-    positives: Sequence[str],
-    negatives: Sequence[str],
-    groups: Sequence[str],
-    *,
-    folds: int,
-    seed: int,
-    corpus: Sequence[str] | None = None,
-    taught: Bools | None = None,
-) -> tuple[Floats, Floats]:
-    """Score texts by a modified Kneser–Ney trigram model of words; see ``Scorer``, ``likelihoods``."""
-    return score_by_likelihood(
-        positives,
-        negatives,
-        groups,
-        folds=folds,
-        seed=seed,
-        split=tokenize_text,
-        order=ORDER,
-        corpus=corpus,
-        taught=taught,
-    )
 
 
 def score_by_likelihood(
@@ -277,6 +254,7 @@ class Model:
         return np.asarray(np.add.reduceat(logs, corpus.compute_starts(which)) / corpus.lengths[which])
 
 
+score_with_kneser_ney = partial(score_by_likelihood, split=tokenize_text, order=ORDER)
 KNESER_NEY = create_model_free_spec(
     "kneser_ney", "modified Kneser–Ney trigram model of words", score_with_kneser_ney
 )

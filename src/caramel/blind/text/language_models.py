@@ -73,7 +73,7 @@ class ModelScorer:
         texts, sides = deduplicate_texts(positives, negatives)
         if not texts:
             return np.zeros(0), np.zeros(0)
-        settings = {"kind": self.model_type, "target": self.target}
+        settings = {"model_type": self.model_type, "target": self.target}
         identity = open_model(**settings).identity
         vectors = compute_text_vectors(
             texts, scored_table, settings=settings, identity=identity, title=self.model_type
@@ -85,9 +85,9 @@ class ModelScorer:
         return scores[sides[0]], scores[sides[1]]
 
 
-def scored_table(texts: Sequence[str], *, kind: str, target: str) -> pa.Table:
+def scored_table(texts: Sequence[str], *, model_type: str, target: str) -> pa.Table:
     """Return the ``vector_table`` of the texts' values."""
-    values = open_model(kind=kind, target=target).values(texts)
+    values = open_model(model_type=model_type, target=target).values(texts)
     return build_vector_table([compute_text_key(text) for text in texts], values[:, None])
 
 

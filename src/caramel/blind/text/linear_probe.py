@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,70 +35,27 @@ TOLERANCE = 1e-3
 START, END = "<s>", "</s>"
 
 
-def score_with_probe(
+def score_with_terms(
     positives: Sequence[str],
     negatives: Sequence[str],
     groups: Sequence[str],
     *,
+    terms: Callable[[str], list[str]],
+    cost: float,
     folds: int,
     seed: int,
     taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
-    """Score texts by their words, pairs of neighbouring words and length; see ``Scorer``."""
+    """Score texts by how often each of their terms stands in them; see ``Scorer``.
+
+    Args:
+        positives, negatives, groups, folds, seed, taught: as of a ``Scorer``.
+        terms: returns the terms of a text.
+        cost: inverse strength of the L2 penalty.
+    """
     texts, sides = deduplicate_texts(positives, negatives)
-    return _attack_items(
-        Items.from_values(texts, texts, sides),
-        extract_words,
-        COST,
-        groups,
-        folds=folds,
-        seed=seed,
-        taught=taught,
-    )
-
-
-def score_with_shrunk_probe(
-    positives: Sequence[str],
-    negatives: Sequence[str],
-    groups: Sequence[str],
-    *,
-    folds: int,
-    seed: int,
-    taught: Bools | None = None,
-) -> tuple[Floats, Floats]:
-    """Score texts as ``probe`` does, with a stronger penalty: the better attacker of small sets."""
-    texts, sides = deduplicate_texts(positives, negatives)
-    return _attack_items(
-        Items.from_values(texts, texts, sides),
-        extract_words,
-        SHRUNK_COST,
-        groups,
-        folds=folds,
-        seed=seed,
-        taught=taught,
-    )
-
-
-def score_with_char_probe(
-    positives: Sequence[str],
-    negatives: Sequence[str],
-    groups: Sequence[str],
-    *,
-    folds: int,
-    seed: int,
-    taught: Bools | None = None,
-) -> tuple[Floats, Floats]:
-    """Score texts by their runs of three to five signs, case and space included; see ``Scorer``."""
-    texts, sides = deduplicate_texts(positives, negatives)
-    return _attack_items(
-        Items.from_values(texts, texts, sides),
-        extract_char_ngrams,
-        CHAR_COST,
-        groups,
-        folds=folds,
-        seed=seed,
-        taught=taught,
-    )
+    items = Items.from_values(texts, texts, sides)
+    return _attack_items(items, terms, cost, groups, folds=folds, seed=seed, taught=taught)
 
 
 def score_with_edit_probe(
@@ -225,6 +183,10 @@ def fit_weights(features: Any, sides: Ints, cost: float, seed: int) -> Floats:
     differences = features[sides[0]] - features[sides[1]]
     return fit_sparse_pair_weights(differences, cost=cost, tolerance=TOLERANCE, seed=seed)
 
+
+score_with_probe = partial(score_with_terms, terms=extract_words, cost=COST)
+score_with_shrunk_probe = partial(score_with_terms, terms=extract_words, cost=SHRUNK_COST)
+score_with_char_probe = partial(score_with_terms, terms=extract_char_ngrams, cost=CHAR_COST)
 
 PROBE = create_model_free_spec("probe", "learned on words and pairs of neighbouring words", score_with_probe)
 SHRUNK_PROBE = create_model_free_spec(

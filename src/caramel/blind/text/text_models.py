@@ -39,8 +39,8 @@ class LoadedTextModel(NamedTuple):
     values: Callable[[Sequence[str]], Embeddings]  # texts -> (n,)
 
 
-@keep_last(lambda *, kind, target: stamp_files(target))
-def open_model(*, kind: str, target: str) -> LoadedTextModel:
+@keep_last(lambda *, model_type, target: stamp_files(target))
+def open_model(*, model_type: str, target: str) -> LoadedTextModel:
     """Return the model on the GPU where there is one, else on the processor; the last one is kept while its files are as they were.
 
     Raises:
@@ -48,9 +48,11 @@ def open_model(*, kind: str, target: str) -> LoadedTextModel:
         ResourceError: it does not fit into memory.
     """
     with translate_load_errors(target):
-        model = OPEN[kind](target, resolve_device("auto"))
+        model = OPEN[model_type](target, resolve_device("auto"))
         if np.isnan(model.values([TEXT])).any():
-            raise BackendError(f"{kind}:{target} gives no number (NaN) for a text: its weights are broken.")
+            raise BackendError(
+                f"{model_type}:{target} gives no number (NaN) for a text: its weights are broken."
+            )
         return model
 
 

@@ -113,6 +113,17 @@ def select_overall_metrics(metrics: pd.DataFrame) -> dict[str, float]:
     return {str(name): round(float(value), 6) for name, value in values if not math.isnan(value)}
 
 
+def nest_overall_metrics(metrics: pd.DataFrame) -> dict[str, dict[str, dict[str, float]]]:
+    """Return ``select_overall_metrics`` by benchmark and model, in the order of the rows."""
+    return {
+        str(benchmark): {
+            str(model): select_overall_metrics(of_model)
+            for model, of_model in rows.groupby("model", sort=False)
+        }
+        for benchmark, rows in metrics.groupby("benchmark", sort=False)
+    }
+
+
 def parse_variant(model: str) -> str:
     """Return the variant of a model named ``<variant>-<seed>``; any other name is its own."""
     variant, dash, seed = model.rpartition("-")

@@ -6,17 +6,24 @@
     1_Pooling/config.json              how the vectors of a text's tokens become one
     2_Dense/                           a linear layer with its activation
 
+The package's modules compute; its loader is not used. That imports the classes that files name by dotted paths, takes
+``"false"`` for true, fills missing weights with random numbers, and reads a tokenizer of any other folder.
 Transformers' own folders have none of these: their pooling is not known.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
+from posixpath import join
 from typing import TYPE_CHECKING, Any
 
 from caramel.errors import BackendError
+from caramel.io.validators import is_inside_folder
+from caramel.models.loading.files import limit_model_size, translate_load_errors
 from caramel.models.loading.state_dicts import read_state
 from caramel.models.transformers.transformers_files import find_file, read_config, read_json
 
@@ -24,14 +31,12 @@ if TYPE_CHECKING:
     import torch
 
 POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
-# Keys of older folders, in the order in which several are joined.
-_OLDER = {name: f"pooling_mode_{name}" for name in ("mean_sqrt_len_tokens", "lasttoken")} | {
-    "cls": "pooling_mode_cls_token",
-    "max": "pooling_mode_max_tokens",
-    "mean": "pooling_mode_mean_tokens",
-    "weightedmean": "pooling_mode_weightedmean_tokens",
-}
-_ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
+# Of these, the keys of older folders after "pooling_mode_"; several are joined in this order.
+_OLD = ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
+ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
+# A folder names classes by dotted paths, by which they are known, and never imported; each version has its own.
+_ACTIVATION = re.compile(rf"torch\.nn\.(modules\.(activation|linear)\.)?(?P<name>{'|'.join(ACTIVATIONS)})")
+_OWN = re.compile(r"\Asentence_transformers\.(\w+\.)*")
 
 
 @dataclass(frozen=True)
@@ -63,20 +68,19 @@ def read_layout(target: str) -> Layout:
     Raises:
         BackendError: a file is broken, or it has a module that is not one of the four.
     """
-    path = find_file(target, "modules.json")
-    if path is None:
+    if find_file(target, "modules.json") is None:
         return Layout(target, prefix=_read_default_prompt(target))
-    modules = [(m["type"].rpartition(".")[2], m["path"]) for m in _read_modules(target)]
+    modules = [(_OWN.sub("", m["type"]), m["path"]) for m in _read_modules(target)]
     module_types = [module_type for module_type, _ in modules]
     if module_types[:2] != ["Transformer", "Pooling"] or not set(module_types[2:]) <= {"Dense", "Normalize"}:
         raise BackendError(
             f"{target!r} consists of {', '.join(module_types)}. text: takes a Transformer and a Pooling, followed "
             f"by Dense and Normalize; models of images and texts are another family, such as dual:."
         )
-    pooling = read_config(target, f"{modules[1][1]}/config.json")
+    pooling = read_config(target, join(modules[1][1], "config.json"))
     inner = _resolve_subfolder(target, modules[0][1])
     settings = find_file(inner, "sentence_bert_config.json")
-    stated = read_config(inner, "sentence_bert_config.json") if settings else {}
+    stated = read_config(inner, settings.name) if settings else {}
     length = stated.get("max_seq_length")
     if length is not None and (type(length) is not int or length < 1):
         raise _build_setting_error(target, "max_seq_length", length, "a whole number above 0")
@@ -113,7 +117,7 @@ def _read_modules(target: str) -> list[dict[str, Any]]:
         module_type, path = module.get("type"), module.get("path")
         if not isinstance(module_type, str):
             raise _build_setting_error(target, "type", module_type, "the name of a module")
-        if not isinstance(path, str) or path.startswith("/") or ".." in path.split("/") or "\0" in path:
+        if path != "" and not (isinstance(path, str) and is_inside_folder(path)):
             raise _build_setting_error(target, "path", path, "a folder within it")
     return modules
 
@@ -137,7 +141,8 @@ def _read_poolings(config: dict[str, Any], target: str) -> tuple[str, ...]:
     """Return the poolings of a config.json of the present or the older form."""
     stated = config.get("pooling_mode")
     if stated is None:
-        stated = [name for name in POOLINGS if _read_flag(target, config, _OLDER[name], False)] or ["mean"]
+        flags = [_read_flag(target, config, f"pooling_mode_{key}", False) for key in _OLD]
+        stated = list(compress(POOLINGS, flags)) or ["mean"]
     names = [stated] if isinstance(stated, str) else stated
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise _build_setting_error(target, "pooling_mode", stated, "a name or a list of names")
@@ -175,8 +180,7 @@ def _read_default_prompt(target: str) -> str:
     """Return the prompt that is put before texts where no other is asked for."""
     name = "config_sentence_transformers.json"
     config = read_config(target, name) if find_file(target, name) else {}
-    default = config.get("default_prompt_name")
-    prompts = config.get("prompts") or {}
+    default, prompts = config.get("default_prompt_name"), config.get("prompts") or {}
     if default is None:
         return ""
     if not isinstance(prompts, dict) or not isinstance(default, str) or default not in prompts:
@@ -200,43 +204,29 @@ def build_modules(target: str, layout: Layout) -> torch.nn.Sequential:
 
     # Of a width it is only told for those who ask it: that of its input is what counts.
     pooling = Pooling(0, layout.pooling, include_prompt=layout.include_prompt)
-    then = [
-        _load_dense(target, folder) if module_type == "Dense" else Normalize()
-        for module_type, folder in layout.then
-    ]
+    then = (_load_dense(target, path) if name == "Dense" else Normalize() for name, path in layout.then)
     return torch.nn.Sequential(pooling, *then).eval()
 
 
 def _load_dense(target: str, folder: str) -> torch.nn.Module:
-    """Return a linear layer with its activation; its file is read here, where its size is compared first."""
+    """Return a linear layer with its activation, as large as its file of weights; nothing that it names is imported."""
     import torch
     from sentence_transformers.sentence_transformer.modules import Dense
 
     where = f"{target!r}, module {folder!r}"
-    config = read_config(target, f"{folder}/config.json")
-    weights = find_file(target, f"{folder}/model.safetensors") or find_file(
-        target, f"{folder}/pytorch_model.bin"
-    )
-    activation = str(config.get("activation_function", "")).rpartition(".")[2]
-    plain = config.get("module_input_name", "sentence_embedding") == "sentence_embedding"
-    if weights is None or activation not in _ACTIVATIONS or not plain or config.get("use_residual"):
+    config = read_config(target, join(folder, "config.json"))
+    files = (find_file(target, join(folder, name)) for name in ("model.safetensors", "pytorch_model.bin"))
+    weights = next(filter(None, files), None)
+    activation = _ACTIVATION.fullmatch(str(config.get("activation_function")))
+    names = [config.get(key) or "sentence_embedding" for key in ("module_input_name", "module_output_name")]
+    plain = names == ["sentence_embedding"] * 2 and not config.get("use_residual")
+    if weights is None or activation is None or not plain:
         raise BackendError(
-            f"{where}: a Dense module must have weights, an activation of {', '.join(_ACTIVATIONS)} "
-            f"(this one: {activation!r}) and one input, the pooled vector, without a residual."
+            f"{where}: a Dense module must have weights, an activation of torch.nn's {', '.join(ACTIVATIONS)} (this one: "
+            f"{config.get('activation_function')!r}) and one input, the pooled vector, without a residual."
         )
-    state = {key.removeprefix("linear."): value for key, value in read_state(weights).items()}
-    ins, outs = config.get("in_features"), config.get("out_features")
-    shapes = {"weight": (outs, ins)} | ({"bias": (outs,)} if _read_flag(target, config, "bias", True) else {})
-    weight_shapes = {key: tuple(value.shape) for key, value in state.items()}
-    if weight_shapes != shapes:
-        raise BackendError(
-            f"{where}: its weights, {weight_shapes}, do not fit its config, {shapes}. Fetch it again."
-        )
-    layer: torch.nn.Module = Dense(
-        *reversed(weight_shapes["weight"]),
-        bias="bias" in weight_shapes,
-        activation_function=getattr(torch.nn, activation)(),
-        init_weight=state["weight"].float(),
-        init_bias=state["bias"].float() if "bias" in state else None,
-    )
+    sizes = config.get("in_features"), config.get("out_features"), _read_flag(target, config, "bias", True)
+    with limit_model_size([weights], where), translate_load_errors(where):
+        layer: torch.nn.Module = Dense(*sizes, activation_function=getattr(torch.nn, activation["name"])())
+        layer.load_state_dict(read_state(weights))
     return layer

@@ -24,6 +24,7 @@ from caramel.report.blocks import (
 )
 from caramel.report.inputs import get_number, get_value, read_json
 from caramel.report.plots import plot_blind_accuracy
+from caramel.report.rendering import format_markup
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.columns import SPLITS, SUBTYPES
 from caramel.schemas.contracts import Table
@@ -38,6 +39,15 @@ STAGES = ("scenes", "negatives", "refine", "synthesize", "filter_images", "assem
 PASSED, WARNING, FAILED, UNKNOWN = "passed", "warning", "failed", "unknown"
 DATA_DOCS = "../../work/data_docs/{}/index.html"  # of a suite, from where the page is written
 NOTE_ON_DOCS = "A suite leads to its data docs, which stay in work/ of the project that ran the gate."
+
+
+def build_versions_section(versions: Mapping[str, str]) -> list[Block]:
+    """Return DVC's hash by path."""
+    if not versions:
+        text = "There is no <code>dvc.lock</code> with these outputs: the stages were run by hand, so this report cannot be cited."
+        return [NoteBlock(format_markup(text))]
+    rows = [[Cell(path), Cell(format_markup("<code>{}</code>", digest))] for path, digest in versions.items()]
+    return [TableBlock("", ("Path", "DVC hash"), rows, labels=2)]
 
 
 def build_counts_section(data: Path) -> list[Block]:

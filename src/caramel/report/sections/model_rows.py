@@ -46,7 +46,9 @@ FINER = (
 )
 FORM, SOURCE_FORM = "instances", "instances_source"  # benchmarks of evaluate
 BETWEEN_FORMS = f"{FORM} − {SOURCE_FORM}"  # the first less the second, in differences.csv
-RETAINED = frozenset(kept.benchmark for kept in RETENTION_MEASURES.values())  # that say what a variant lost
+RETAINED = frozenset(
+    measure.benchmark for measure in RETENTION_MEASURES.values()
+)  # that say what a variant lost
 Row = dict[Any, Any]
 
 

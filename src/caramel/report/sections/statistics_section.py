@@ -27,6 +27,9 @@ from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS as PAIRS_TABLE
 
+LEAD = (
+    "Counts, lengths, parts of speech and topics of the texts, all of which are in statistics.csv by subtype."
+)
 NOTE = "P1: caption; P2: paraphrase; N: negative."
 PANELS = 12  # subtypes of which each has a panel of the figure
 LEAST = 0.005  # share of the texts from which on a topic is shown

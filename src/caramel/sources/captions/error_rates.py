@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from caramel.interfaces.writer import WrittenCaption
 from caramel.sources.captions.llm.checks import JUDGES, REASONS
 from caramel.sources.captions.rules import ATTRIBUTES
 from caramel.sources.world.grammar import Reading, format_sentence, parse_caption
@@ -23,6 +24,27 @@ PARAPHRASE = "paraphrase"
 ERRORS = ("malformed", "wrong_subtype", "still_true", "not_true")
 NOISE_COLUMNS = ("subtype", "texts", "requests", "kept", "drafts", *ERRORS, "right", "kept_right")
 CHECK_COLUMNS = ("part", "check", "judged", "refused", "precision", "recall", "recall_of_true")
+
+
+def build_error_tables(
+    pairs: pd.DataFrame, llm_output: WrittenCaption, prompts: pd.Series, allow_unmentioned_objects: bool
+) -> dict[str, pd.DataFrame]:
+    """Return how often a language model erred, ``noise`` and ``checks``; nothing where no pair's scene is known.
+
+    Args:
+        pairs: table ``pairs``.
+        llm_output: what the model wrote, with its verdicts.
+        prompts: of its replies.
+        allow_unmentioned_objects: a caption may leave out objects that its picture shows.
+    """
+    if pairs["scene"].isna().all():
+        return {}
+    assert llm_output.verdicts is not None
+    rows = label_drafts(pairs, llm_output.verdicts, allow_unmentioned_objects=allow_unmentioned_objects)
+    paraphrase_ids = llm_output.paraphrases["pair_id"] + ":paraphrase"
+    accepted_ids = [*llm_output.negatives["negative_id"], *paraphrase_ids]
+    noise = compute_error_rates(rows, accepted_ids, llm_output.rejects["id"].tolist(), prompts)
+    return {"noise": noise, "checks": evaluate_checks(rows)}
 
 
 def label_drafts(

@@ -7,6 +7,7 @@ instance is dropped if the negative image fits the positive caption too. The exa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -14,7 +15,7 @@ import pandas as pd
 from caramel.interfaces.judge import Judge
 from caramel.io.image_store import LazySequence
 from caramel.schemas.rejects import REJECTS
-from caramel.sources.images.calibration import Calibration
+from caramel.sources.images.calibration import Calibration, calibrate_threshold, can_calibrate
 
 FAITHFUL = (
     0.5  # a judge's least fit for a picture to count as faithful, however little is asked of what is kept
@@ -30,6 +31,60 @@ class FilterResult(NamedTuple):
     images: pd.DataFrame
     rejects: pd.DataFrame
     metrics: dict[str, Any]
+
+
+def calibrate_and_filter(
+    candidates: pd.DataFrame,
+    images: pd.DataFrame,
+    files: Mapping[str, bytes],
+    negatives: pd.DataFrame,
+    pairs: pd.DataFrame,
+    *,
+    source_files: Mapping[str, bytes],
+    calibration_negatives: pd.DataFrame,
+    judge: Judge,
+    second_judge: Judge | None,
+    faithfulness_threshold: float | None,
+    seed: int,
+    margin: float,
+    keep_ambiguous: Sequence[str],
+) -> FilterResult:
+    """Return what is kept of the candidates, by thresholds that are calibrated where none is given.
+
+    Args:
+        source_files: encoded files of the source's images, by image_id.
+        calibration_negatives: table ``negatives``, of the pairs of the split ``calibration.SPLIT``.
+        faithfulness_threshold: a candidate's least fit to its caption; None: what ``calibration.calibrate_threshold`` returns.
+        seed: of the calibration.
+        candidates, images, files, negatives, pairs, judge, second_judge, margin, keep_ambiguous: as in ``filter_images``.
+
+    Raises:
+        DataError: a threshold is to be calibrated on too few images.
+    """
+    calibrate = partial(
+        calibrate_threshold, pairs=pairs, negatives=calibration_negatives, images=source_files, seed=seed
+    )
+    calibration, threshold = None, faithfulness_threshold
+    if threshold is None:
+        calibration = calibrate(judge)
+        threshold = calibration.threshold
+    second_calibration = None
+    if second_judge is not None and can_calibrate(pairs, calibration_negatives):
+        second_calibration = calibrate(second_judge)
+    return filter_images(
+        candidates,
+        images,
+        files,
+        negatives,
+        pairs,
+        judge=judge,
+        second_judge=second_judge,
+        faithfulness_threshold=threshold,
+        margin=margin,
+        keep_ambiguous=keep_ambiguous,
+        calibration=calibration,
+        second_calibration=second_calibration,
+    )
 
 
 def filter_images(

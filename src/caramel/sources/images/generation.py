@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +30,46 @@ from caramel.sources.images.candidates import StopRule, draw_shard
 NOT_DRAWN = "not chosen to be drawn: its image or its subtype has its number"
 
 Method = Literal["draw", "edit"]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """By which generator images are drawn, and where.
+
+    Attributes:
+        generator: generator folder.
+        seed: of the draws.
+        image_size: pixels of a side.
+        batch_size: images per call of the pipeline.
+        device: auto, cpu or cuda.
+        gpus: of one worker, where the device is a GPU.
+        executor: ray or inline.
+        folder: where finished shards and trials lie.
+    """
+
+    generator: str
+    seed: int
+    image_size: int
+    batch_size: int
+    device: str
+    gpus: float
+    executor: Executor
+    folder: Path
+
+    def build_settings(self) -> dict[str, Any]:
+        """Return what is the same of all shards and trials."""
+        return {
+            "generator": LocalFile(self.generator),
+            "seed": self.seed,
+            "size": self.image_size,
+            "batch_size": self.batch_size,
+            "device": resolve_device(self.device),
+        }
+
+    def get_run_options(self) -> dict[str, Any]:
+        """Return how shards and trials run."""
+        gpus = get_gpus_per_worker(self.gpus, self.device)
+        return {"folder": self.folder, "executor": self.executor, "gpus": gpus}
 
 
 def choose_negatives(
@@ -133,20 +174,13 @@ def build_prompts(
 def generate_candidates(
     prompt_rows: Sequence[Mapping[str, str]],
     splits: Mapping[str, str],
+    drawing: Drawing,
     *,
-    generator: str,
     candidates: int,
     until: StopRule | None,
-    seed: int,
     shard_size: int,
     guidance: float,
     steps: int,
-    image_size: int,
-    batch_size: int,
-    device: str,
-    gpus: float,
-    executor: Executor,
-    folder: Path,
     put: SaveImage,
 ) -> pd.DataFrame:
     """Return table ``candidates``: up to ``candidates`` pictures of each negative caption, or pairs of them.
@@ -154,35 +188,20 @@ def generate_candidates(
     Args:
         prompt_rows: of ``prompts``, for the rows of ``choose_negatives``.
         splits: negative_id -> split.
-        generator: generator folder.
+        drawing: by which generator, and where.
+        candidates: images of each negative caption, at most.
         until: of ``drawn_until``; None: all candidates are drawn.
         shard_size: captions per shard, the unit of resuming.
-        guidance, steps, image_size, device: how the pipeline is called.
-        gpus: of one worker, where the device is a GPU.
-        batch_size: pictures per call of the pipeline.
-        folder: where finished shards lie.
+        guidance, steps: how the pipeline is called.
         put: called with each picture in turn; a pair of them stands together, the negative first.
-        candidates, seed, executor: as their names say.
     """
-    settings = {
-        "generator": LocalFile(generator),
-        "candidates": candidates,
-        "until": until,
-        "seed": seed,
-        "guidance": guidance,
-        "steps": steps,
-        "size": image_size,
-        "batch_size": batch_size,
-        "device": resolve_device(device),
-    }
+    how_called = {"candidates": candidates, "until": until, "guidance": guidance, "steps": steps}
     parts = map_shards(
         draw_shard,
         [list(prompt_rows[start : start + shard_size]) for start in range(0, len(prompt_rows), shard_size)],
-        settings=settings,
-        folder=folder,
-        executor=executor,
+        settings={**drawing.build_settings(), **how_called},
         title="synthesize",
-        gpus=get_gpus_per_worker(gpus, device),
+        **drawing.get_run_options(),
     )
     how = f"guidance={guidance:g} steps={steps}"
     rows = []
@@ -194,7 +213,14 @@ def generate_candidates(
             for image_id, data in ((row["image_id"], png), (row["positive_image_id"], positive)):
                 if data is not None:
                     known = {"source": f"synthetic ({how})", "split": splits[name]}
-                    put(image_id, data, f"{image_id}.png", width=image_size, height=image_size, **known)
+                    put(
+                        image_id,
+                        data,
+                        f"{image_id}.png",
+                        width=drawing.image_size,
+                        height=drawing.image_size,
+                        **known,
+                    )
             rows.append(row)
     assert len(prompt_rows) <= len(rows) <= len(prompt_rows) * candidates
     by_name = pd.DataFrame(prompt_rows).set_index("negative_id").reindex(columns=["prompt", "planned"])
@@ -229,20 +255,13 @@ def grid_trial(
 
 def choose_settings(
     prompt_rows: Sequence[Mapping[str, str]],
+    drawing: Drawing,
     *,
     guidance: Sequence[float],
     steps: Sequence[int],
-    generator: str,
     judge: str,
     judge_checkpoint: str,
     allow_unmentioned_objects: bool,
-    seed: int,
-    image_size: int,
-    batch_size: int,
-    device: str,
-    gpus: float,
-    executor: Executor,
-    folder: Path,
 ) -> dict[str, Any]:
     """Return {"chosen": setting, "grid": all settings with their mean fit}.
 
@@ -251,11 +270,11 @@ def choose_settings(
 
     Args:
         prompt_rows: of ``prompts``, for negatives of the val split: drawn once per setting.
+        drawing: by which generator, and where.
         guidance, steps: the grid.
         judge: name of the judge's backend.
         judge_checkpoint: checkpoint folder, for a judge that is a model.
         allow_unmentioned_objects: a caption may leave out objects that its picture shows.
-        generator, seed, image_size, batch_size, device, gpus, executor, folder: as in ``synthesize``.
     """
     points = [{"guidance": g, "steps": s} for g, s in product(guidance, steps)]
     trials = tune_grid(
@@ -263,19 +282,13 @@ def choose_settings(
         points,
         settings={
             "captions": prompt_rows,
-            "generator": LocalFile(generator),
+            **drawing.build_settings(),
             "judge": judge,
             "judge_checkpoint": LocalFile(judge_checkpoint),
             "allow_unmentioned_objects": allow_unmentioned_objects,
-            "seed": seed,
-            "size": image_size,
-            "batch_size": batch_size,
-            "device": resolve_device(device),
         },
-        folder=folder,
-        executor=executor,
         title="generation settings",
-        gpus=get_gpus_per_worker(gpus, device),
+        **drawing.get_run_options(),
     )
     results = [trial.result for trial in trials]
     best = max(results, key=lambda r: r["fit"])

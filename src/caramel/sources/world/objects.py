@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,40 @@ from caramel.sources.world.grammar import format_mention, format_sentence
 from caramel.sources.world.scenes import Scene, sample_scene
 
 BORDER = (CELL - max(ICON.values())) // 2 - JITTER  # pixels at each side of a cell that no icon reaches
+
+
+class DrawnExamples(NamedTuple):
+    """What a generator learns to draw: table ``pairs``, encoded files by image_id, and their size and border in pixels."""
+
+    pairs: pd.DataFrame
+    images: Mapping[str, bytes]
+    size: int
+    border: int
+
+
+def select_examples(
+    pairs: pd.DataFrame,
+    images: Mapping[str, bytes],
+    *,
+    method: Literal["draw", "edit"],
+    size: int,
+    number: int,
+    seed: int,
+) -> DrawnExamples:
+    """Return the images of the pairs; where scenes are drawn object by object, those of single objects.
+
+    Args:
+        pairs: table ``pairs``.
+        images: encoded files by image_id.
+        method: draw: scenes as a whole; edit: object by object.
+        size: pixels of a side of a whole scene.
+        number: of images of objects.
+        seed: of these.
+    """
+    if method == "draw":
+        return DrawnExamples(pairs, images, size, 0)
+    objects = ObjectImages(number, seed=seed)
+    return DrawnExamples(objects.build_pairs(), objects, CELL, BORDER)
 
 
 class ObjectImages(Mapping[str, bytes]):

@@ -173,7 +173,7 @@ def train_variant(
         "base": compute_file_hash(base),
         "step": best_step(curve, select),
         "kept": f"best {select} on val" if select and len(val_rows) else "last step",
-        "mixed": next((mixture.alpha for mixture in mixtures if mixture.kept), None),
+        "mixed": next((mixture.alpha for mixture in mixtures if mixture.selected), None),
     }
     vocabulary_bytes = vocabulary.read_bytes() if vocabulary.exists() else None
     if out.exists():  # of a trial that is run again

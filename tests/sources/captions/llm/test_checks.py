@@ -91,16 +91,16 @@ def test_what_is_not_as_asked_is_told_by_its_check(change: Change, text: str, wr
 def test_a_swap_may_take_any_of_the_places_where_a_word_stands_twice(text: str) -> None:
     caption, said = "A cat by a dog and a cup by a cat.", frozenset(["cat", "dog", "cup"])
     found = evaluate_negative(caption, text, Change("swap_obj", "cat", "dog"), said, BOUNDS)
-    assert found.place is True
+    assert found.edit_location is True
     wrong = evaluate_negative(
         caption, "A cat by a cup and a dog by a cat.", Change("swap_obj", "cat", "dog"), said, BOUNDS
     )
-    assert wrong.place is False
+    assert wrong.edit_location is False
 
 
 def test_an_object_that_is_named_far_from_what_it_stands_beside_is_no_verdict() -> None:
     change = Change("add_obj", "cat", "drum")
-    assert negative("A white cat sits in front of an old red car with a drum.", change).place is None
+    assert negative("A white cat sits in front of an old red car with a drum.", change).edit_location is None
 
 
 def test_what_no_list_knows_is_no_verdict_and_does_not_reject() -> None:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from caramel.errors import DataError, ResourceError
@@ -170,3 +171,15 @@ def test_a_killed_process_loses_no_reply_that_it_had_put(tmp_path: Path) -> None
     assert subprocess.run(command, check=False).returncode == -9
     with open_replies(tmp_path / "r.sqlite") as store:
         assert all(store.get_reply(key) == (SAID, False) for key in KEYS)
+
+
+def test_a_table_of_replies_of_0_1_is_taken_over(tmp_path: Path) -> None:
+    with open_replies(tmp_path / "r.sqlite") as store:
+        for key in KEYS:
+            store.put_reply(key, SAID)
+        table(store, tmp_path / "today.parquet")
+    rows = pq.read_table(tmp_path / "today.parquet")
+    pq.write_table(rows.rename_columns(list(REPLIES.former_names.values())), tmp_path / "before.parquet")
+    with open_replies(tmp_path / "other.sqlite") as store:
+        assert store.import_table(tmp_path / "before.parquet") == len(KEYS)
+        assert store.get_reply(KEYS[3]) == (SAID, False), "not used by this run yet"

@@ -128,9 +128,12 @@ class ReplyStore:
             DataError: it is no table of replies.
         """
         number = 0
-        with open_parquet(path, COLUMNS) as file:
-            for batch in file.iter_batches(ROWS, columns=list(COLUMNS)):
-                rows = [tuple(row[name] for name in COLUMNS) for row in batch.to_pylist()]
+        with open_parquet(path) as file:
+            former = list(REPLIES.former_names.values())
+            stored = former if {*former} <= {*file.schema_arrow.names} else list(COLUMNS)
+        with open_parquet(path, stored) as file:
+            for batch in file.iter_batches(ROWS, columns=stored):
+                rows = [tuple(row[name] for name in stored) for row in batch.to_pylist()]
                 check_table(REPLIES, pd.DataFrame(rows, columns=list(COLUMNS)), str(path))
                 wrong = next((row[0] for row in rows if ReplyKey(*row[1:6]).reply_id != row[0]), None)
                 if wrong is not None:

@@ -1,0 +1,55 @@
+"""The command crepe index: what a training corpus contains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from caramel.cli.crepe.inputs import add_graphs_option, add_out_option, iter_regions, list_input_files
+from caramel.cli.output import echo
+from caramel.errors import ConfigError
+
+
+@click.command("index")
+@click.argument("corpus", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@add_graphs_option
+@add_out_option
+@click.option(
+    "--column", default="caption", show_default=True, help="Column of CORPUS that holds the captions."
+)
+@click.option(
+    "--parser",
+    default="phrases",
+    show_default=True,
+    help="Parser of the captions: phrases, spacy:MODEL (a package or folder) or seq2seq:FOLDER, such as FACTUAL's "
+    "flan-T5.",
+)
+def index_corpus(corpus: Path, graphs: Path, out: Path, column: str, parser: str) -> None:
+    """Count the atoms and compounds of a training corpus.
+
+    CORPUS is a file of captions: .txt (one per line), .csv, .jsonl or .parquet. Only words that occur in a region of
+    --graphs are counted. Runs on all cores, or on the cluster at RAY_ADDRESS; finished parts are not computed again.
+
+    \b
+    Example:
+      caramel crepe index cc3m.csv --graphs vg/ --out cc3m_index/
+    """
+    from caramel.crepe.corpus_index import FOLDERS, NAME, SHARDS, VOCABULARY, build_index
+    from caramel.io.files import forbid_overwriting_inputs
+    from caramel.io.output_paths import check_folder
+
+    for name in FOLDERS:
+        check_folder(out / name)
+    forbid_overwriting_inputs(
+        [out / NAME, out / VOCABULARY, *(out / SHARDS).glob("*.parquet")], [corpus, *list_input_files(graphs)]
+    )
+    atoms = {
+        atom
+        for region in iter_regions(graphs, lambda reject: None)
+        for atom in region.captioned.graph.list_atoms()
+    }
+    if not atoms:
+        raise ConfigError(f"--graphs {str(graphs)!r} has no region of one compound.")
+    path = build_index(corpus, atoms, column=column, folder=out, parser=parser)
+    echo(f"Looked for {len(atoms):,} words. Written to {path}.")

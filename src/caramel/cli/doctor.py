@@ -1,0 +1,54 @@
+"""The command doctor: checks machine and project."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from caramel.cli.output import echo
+from caramel.errors import ConfigError
+
+
+@click.command("doctor")
+@click.option("--fix", is_flag=True, help="First repair DVC's files after a killed process.")
+@click.option("--cluster", is_flag=True, help="Check each node of the cluster at RAY_ADDRESS instead.")
+@click.option(
+    "--remote",
+    is_flag=True,
+    help="Check DVC's remotes instead: whether they can be reached and written, and are complete; --fix sends what "
+    "they lack.",
+)
+def diagnose_project(fix: bool, cluster: bool, remote: bool) -> None:
+    """Check this machine and this project, and say what to fix.
+
+    Prints one line per finding. Makes no network call, except to the cluster at RAY_ADDRESS and the tracking server at
+    CARAMEL_TRACKING_URI if those are set, and to the remotes with --remote. Exits with code 1 if something must be
+    fixed first.
+
+    \b
+    Example:
+      caramel doctor
+      caramel doctor --fix
+      caramel doctor --remote
+      RAY_ADDRESS=10.0.0.1:6379 caramel doctor --cluster
+    """
+    from caramel.doctor.cluster import examine_cluster
+    from caramel.doctor.findings import FAIL
+    from caramel.doctor.local import examine_project, fix_project
+    from caramel.doctor.remote import examine_remotes, fix_remotes
+
+    if cluster and remote:
+        raise ConfigError(
+            "--cluster and --remote are two different checks: run `caramel doctor` once for each."
+        )
+    for done in (fix_remotes if remote else fix_project)(Path()) if fix else ():
+        echo(f"fixed {done}.")
+    findings = examine_cluster() if cluster else (examine_remotes if remote else examine_project)(Path())
+    failed = False
+    for finding in findings:
+        echo(str(finding))
+        failed |= finding.state == FAIL
+    if failed:
+        sys.exit(1)

@@ -1,0 +1,231 @@
+"""The command eval: scores models on benchmarks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from caramel.cli.options import (
+    FOLDER,
+    BootstrapOptions,
+    add_bootstrap_options,
+    build_listing_command,
+    collect_options,
+)
+from caramel.cli.output import echo
+from caramel.errors import ConfigError, redact_secrets
+
+if TYPE_CHECKING:
+    from caramel.evaluation.benchmark_source import BenchmarkSource
+
+STORE, TRIALS = "work/embeddings", "work/eval"
+
+
+@dataclass(frozen=True)
+class ComputeOptions:
+    """Where and how models are run."""
+
+    device: str
+    batch_size: int | None
+    precision: str
+    executor: str
+    store: Path
+
+
+class _BatchSize(click.ParamType):  # type: ignore[type-arg]
+    """A whole number from 1, or ``auto``."""
+
+    name = "N|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if value is None or value == "auto":
+            return None
+        return int(click.IntRange(1).convert(value, param, ctx))
+
+
+def _list_family_help() -> list[str]:
+    from caramel.models.specs import format_families_help
+
+    return format_families_help()
+
+
+@click.command("eval", cls=build_listing_command(_list_family_help))
+@click.option(
+    "--model",
+    "models",
+    required=True,
+    multiple=True,
+    metavar="SPEC",
+    help="Model, repeatable; the forms of SPEC are below.",
+)
+@click.option(
+    "--benchmark",
+    "benchmarks",
+    required=True,
+    metavar="NAME[,NAME…]",
+    help="Benchmarks; `caramel benchmarks` lists them.",
+)
+@click.option("--data", required=True, type=FOLDER, help="Folder that holds one folder per benchmark.")
+@click.option(
+    "--images",
+    type=FOLDER,
+    help="Folder of the images, or of one folder of images per benchmark.  [default: the benchmark's own folder]",
+)
+@click.option("--out", required=True, type=FOLDER, help="Folder to write to.")
+@click.option(
+    "--device", default="auto", show_default=True, help="Device to run on: auto, cpu, cuda or cuda:N."
+)
+@click.option(
+    "--batch-size",
+    default="auto",
+    show_default=True,
+    type=_BatchSize(),
+    help="Items per forward pass; auto takes the largest size that fits and still pays off.",
+)
+@click.option(
+    "--precision",
+    default="fp32",
+    show_default=True,
+    type=click.Choice(["fp32", "bf16", "fp16"]),
+    help="Precision of forward passes.",
+)
+@click.option("--limit", type=click.IntRange(1), help="Score only the first instances of each benchmark.")
+@click.option(
+    "--missing",
+    type=click.Choice(["fail", "skip"]),
+    default="fail",
+    show_default=True,
+    help="If an image is missing: fail with an error, or skip, which leaves its instances without a score.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Only list what is missing; exit with code 1 if anything is.",
+)
+@click.option(
+    "--store",
+    default=STORE,
+    show_default=True,
+    type=FOLDER,
+    help="Folder of the embedding cache.",
+)
+@click.option(
+    "--executor",
+    type=click.Choice(["auto", "inline", "ray"]),
+    default="auto",
+    show_default=True,
+    help="How work is run; auto uses Ray if there are several GPUs or RAY_ADDRESS is set.",
+)
+@add_bootstrap_options
+@collect_options(ComputeOptions, "compute")
+def evaluate_models(
+    models: tuple[str, ...],
+    benchmarks: str,
+    data: Path,
+    images: Path | None,
+    out: Path,
+    limit: int | None,
+    missing: Literal["fail", "skip"],
+    dry_run: bool,
+    compute: ComputeOptions,
+    resampling: BootstrapOptions,
+) -> None:
+    """Score models on benchmarks, with confidence intervals.
+
+    Writes similarities.parquet (one row per instance), metrics.parquet and metrics.csv to --out, and left_out.parquet
+    if a benchmark's files hold rows that define no query. Prints a table, and logs one MLflow run per model and
+    benchmark. Embeddings are cached, and an interrupted run continues where it stopped.
+
+    \b
+    SPEC is FAMILY:TARGET, or LABEL=FAMILY:TARGET to name the model in tables; models:/NAME/VERSION or models:/NAME@ALIAS
+    is a model that `caramel register` put into MLflow's registry:
+      LINES
+
+    \b
+    Example:
+      caramel eval --model ViT-B-32-quickgelu:openai --benchmark sugarcrepe,sugarcrepe_pp \\
+        --data benchmarks/ --images coco/val2017 --out results/vit-b-32
+      caramel eval --model blind:probe --benchmark sugarcrepe --data benchmarks/ --out results/blind
+    """
+    from caramel.evaluation import evaluate as library
+    from caramel.evaluation.external import run_files
+    from caramel.evaluation.preflight import find_problems
+    from caramel.release.publishing_models.model_registry import resolve_spec
+    from caramel.report.terminal import format_metrics
+
+    _check_addresses(models)
+    models = tuple(map(resolve_spec, models))
+    sources = _locate_sources(benchmarks, data, images, missing)
+    if dry_run:
+        lines = find_problems(models, sources, limit)
+        echo("\n".join(lines) if lines else "Nothing is missing.")
+        sys.exit(1 if lines else 0)
+    run_files.prepare_folder(out, [(source.benchmark, source.data) for source in sources])
+    result = library.run_evaluation(
+        models,
+        sources,
+        device=compute.device,
+        precision=compute.precision,
+        batch_size=compute.batch_size,
+        n_bootstrap=resampling.n_bootstrap,
+        seed=resampling.seed,
+        executor=library.select_executor() if compute.executor == "auto" else compute.executor,  # type: ignore[arg-type]
+        store=compute.store,
+        folder=TRIALS,
+        limit=limit,
+    )
+    run_files.write_run(out, *result)
+    echo(format_metrics(result.metrics))
+    if limit is not None:
+        echo(f"Only the first {limit} instances of each benchmark were scored (--limit).")
+    echo(f"\nWritten to {out}.")
+
+
+def _check_addresses(models: Sequence[str]) -> None:
+    """Check the models' addresses before anything is written: runs and tables would keep a password or key in them.
+
+    Raises:
+        ConfigError: an address holds a password or key.
+        BackendError: what stands behind its # is no setting; it may be a key, too.
+    """
+    from caramel.models.chat.settings import parse_settings
+
+    for model in models:
+        if (redacted := redact_secrets(model)) != model:
+            raise ConfigError(
+                f"Model {redacted!r}: its address holds a password or key, which runs and tables would store. Leave it out, and set "
+                f"CARAMEL_CHAT_KEY."
+            )
+        address, _, fragment = model.partition("#")
+        if "://" in address:
+            parse_settings(fragment)
+
+
+def _locate_sources(
+    benchmarks: str, data: Path, images: Path | None, missing: Literal["fail", "skip"]
+) -> list[BenchmarkSource]:
+    """Return where each benchmark's files are; see ``locate_benchmark``.
+
+    Raises:
+        ConfigError: a benchmark is named twice, or none is.
+        BackendError: there is no benchmark of that name.
+    """
+    from caramel.evaluation.benchmark_source import locate_benchmark
+    from caramel.registry import BENCHMARKS
+
+    names = [name.strip() for name in benchmarks.split(",") if name.strip()]
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(
+            f"--benchmark {benchmarks!r} must name benchmarks, joined by commas, each only once."
+        )
+    for name in names:
+        BENCHMARKS.get_target(name)
+    folder = Path(os.path.realpath(data))  # a circle of links, too
+    image_folder = Path(os.path.realpath(images)) if images else None
+    return [locate_benchmark(name, folder, image_folder, missing) for name in names]

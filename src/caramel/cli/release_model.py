@@ -1,0 +1,40 @@
+"""The command release-model: a trained model as a folder to upload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from caramel.cli.options import FOLDER
+from caramel.cli.output import echo
+
+
+@click.command("release-model")
+@click.argument("run")
+@click.option("--out", required=True, type=FOLDER, help="Folder to write to: a new or empty one.")
+@click.option(
+    "--pin", help="Version that the model was trained on; needed if several pins contain its weights."
+)
+@click.option(
+    "--about",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="YAML file with the licence.  [default: release.yaml, if it exists]",
+)
+def release_trained_model(run: str, out: Path, pin: str | None, about: Path | None) -> None:
+    """Write a trained model as a folder that open_clip loads.
+
+    RUN is the model's name in the tables of results. The folder has weights, config, tokenizer and a model card: the
+    pinned data that the model was trained on, method and parameters, its results with intervals, and what fine-tuning
+    lost. transformers also loads it, if it has the same architecture. Before the folder appears, the embeddings of both
+    libraries are compared with the run's own.
+
+    \b
+    Example:
+      caramel release-model trohn_img-11 --out release/trohn_img
+    """
+    from caramel.release.publishing_models.model_release import release_model
+
+    result = release_model(run, Path(), out=out, pin=pin, about=about)
+    also = "and transformers" if result.transformers else f"; not transformers: {result.why_not}"
+    echo(f"Model {run}: {len(result.files)} files in {str(out)!r}, for open_clip {also}.".replace(" ;", ";"))

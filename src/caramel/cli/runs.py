@@ -1,0 +1,42 @@
+"""The command runs: which tracked runs read a version's data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from caramel.cli.output import echo
+
+
+@click.command("runs")
+@click.argument("name", metavar="PIN")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="CSV file to write.  [default: the terminal]",
+)
+def list_version_runs(name: str, out: Path | None) -> None:
+    """List the tracked runs that read a pinned version's data.
+
+    A run counts if its logged inputs are those of version PIN.
+
+    \b
+    Example:
+      caramel runs v1.0
+      caramel runs v1.0 --out runs.csv
+    """
+    from caramel.io.files import forbid_overwriting_inputs, write_csv
+    from caramel.release.pin_file import read_pin
+    from caramel.release.runs import list_runs
+
+    if out is not None:
+        forbid_overwriting_inputs([out], [Path("pins"), Path("mlruns")])
+    matches = list_runs(read_pin(name, Path()), Path())
+    if out is not None:
+        write_csv(out, matches)
+        echo(f"{len(matches)} runs of version {name}: {str(out)!r}.")
+    elif len(matches):
+        echo(matches.to_string(index=False))
+    else:
+        echo(f"No tracked run read the data of version {name} alone.")

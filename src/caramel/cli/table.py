@@ -1,0 +1,100 @@
+"""The command table: results beside the published rows, as a paper prints them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from caramel.cli.options import BootstrapOptions, add_bootstrap_options
+from caramel.cli.output import echo
+from caramel.io.files import forbid_overwriting_inputs, write_text
+
+
+@click.command("table")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--benchmark", required=True, metavar="NAME", help="Benchmark of the table.")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    help="Metric to show, repeatable.  [default: the benchmark's own metrics]",
+)
+@click.option(
+    "--subset", "subsets", multiple=True, help="Subset to show, repeatable.  [default: all subsets]"
+)
+@click.option(
+    "--style",
+    default="markdown",
+    show_default=True,
+    type=click.Choice(["markdown", "latex", "csv"]),
+    help="Format of the table.",
+)
+@click.option(
+    "--published/--no-published", default=True, show_default=True, help="Add the rows of the papers."
+)
+@click.option(
+    "--seeds",
+    is_flag=True,
+    help="Treat models NAME-1, NAME-2 … as training seeds of NAME, in one row.",
+)
+@click.option("--intervals", is_flag=True, help="Show 95 % intervals.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write.  [default: the terminal]"
+)
+@add_bootstrap_options
+def write_results_table(
+    runs: tuple[Path, ...],
+    benchmark: str,
+    metrics: tuple[str, ...],
+    subsets: tuple[str, ...],
+    style: str,
+    published: bool,
+    seeds: bool,
+    intervals: bool,
+    out: Path | None,
+    resampling: BootstrapOptions,
+) -> None:
+    """Write a paper's results table beside the published rows.
+
+    RUNS are folders of `caramel eval` or `caramel metrics`. Published rows are shown if a measured model has the same
+    type of score: cosine, matching head, VQAScore … The best model is bold only if it is significantly better than
+    every other measured model.
+
+    \b
+    Example:
+      caramel table results/vit-b-32 results/tuned --benchmark sugarcrepe --style latex --out table.tex
+    """
+    from caramel.evaluation.external import run_files
+    from caramel.evaluation.external.runs import ANSWERS, run_file
+    from caramel.registry import BENCHMARKS
+    from caramel.report.paper_table import format_paper_table
+
+    if out is not None:
+        read = [
+            file for run in runs for file in (run_file(str(run)), run / ANSWERS, run / run_files.METRICS[0])
+        ]
+        forbid_overwriting_inputs([out], read)
+    similarities = run_files.read_similarities(runs)
+    notes = run_files.check_releases(runs, benchmark)
+    text = format_paper_table(
+        similarities,
+        BENCHMARKS[benchmark],
+        metrics=metrics,
+        subsets=subsets,
+        published=published,
+        style=style,  # type: ignore[arg-type]
+        resamples=resampling.n_bootstrap,
+        seed=resampling.seed,
+        further=run_files.read_unscored_metrics(runs),
+        seeds=seeds,
+        intervals=intervals,
+        notes=notes,
+    )
+    for note in notes if style == "csv" else ():  # the other styles have it below the table
+        echo(f"Note: {note}", err=True)
+    if out is None:
+        echo(text)
+        return
+    write_text(out, text + "\n")
+    echo(f"Wrote {out}.")

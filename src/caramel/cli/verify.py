@@ -1,0 +1,57 @@
+"""The command verify: compares the data set on disk with a pin."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from caramel.cli.output import echo
+from caramel.errors import format_items
+
+
+@click.command("verify")
+@click.argument("name")
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Also recompute the version's table of results from its similarities.",
+)
+def verify_version(name: str, deep: bool) -> None:
+    """Check that the data set on disk is a pinned version.
+
+    NAME is that of the version. Exits with code 1 if the data differ.
+
+    \b
+    Example:
+      caramel verify v1.0
+      caramel verify v1.0 --deep
+    """
+    from caramel.release import pin as pins
+
+    differences = pins.verify_pin(name, Path())
+    echo(
+        f"The data set on disk is {'not ' if differences else ''}version {name}{':' if differences else '.'}"
+    )
+    for difference in differences:
+        echo(f"  - {difference}")
+    if deep:
+        differences += _verify_rescoring(name)
+    if differences:
+        sys.exit(1)
+
+
+def _verify_rescoring(name: str) -> list[str]:
+    """Recompute the version's results from its similarities and print whether they agree; return the differences."""
+    from caramel.release.rescoring import rescore_version
+
+    again = rescore_version(name, Path())
+    if not again.differences:
+        echo(
+            f"Its table of results, {again.rows:,} rows, equals what its similarities give, to the last digit."
+        )
+        return []
+    echo(f"{len(again.differences):,} values of its table of results differ from what its similarities give:")
+    echo(format_items(again.differences, 20))
+    return again.differences

@@ -1,0 +1,53 @@
+"""`caramel table` writes results beside the published rows."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from eval_calls import run_eval
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+def test_table_shows_models_beside_published_rows(eval_call: Call, clip_folder: Path) -> None:
+    run_eval(eval_call, f"tiny=open_clip:{clip_folder}", "a")
+    run_eval(eval_call, "blind:length", "b")
+    code, out, _ = eval_call("table", "a", "b", "--benchmark", "sugarcrepe", "--n-bootstrap", "100")
+    assert code == 0
+    assert "tiny" in out
+    assert "blind:length" in out
+    code, out, _ = eval_call("table", "a", "--benchmark", "sugarcrepe", "--style", "latex", "--out", "t.tex")
+    assert code == 0
+    assert "\\toprule" in Path("t.tex").read_text()
+
+
+def test_one_model_in_two_runs_is_not_counted_twice_in_a_table(eval_call: Call) -> None:
+    run_eval(eval_call, "blind:length", "a")
+    shutil.copytree("a", "b")
+    code, _, err = eval_call("table", "a", "b", "--benchmark", "sugarcrepe")
+    assert code == 1
+    assert "Several runs hold the model 'blind:length' on 'sugarcrepe'" in err
+
+
+def test_table_takes_what_metrics_wrote(tmp_path: Path) -> None:
+    """Others' verdicts have no rule of a score: no published row by one stands beside them."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [str(Path(sys.executable).with_name("caramel")), *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+
+    rows = "".join(f"{n}.jpg,swap_obj,{n % 4 != 0}\n" for n in range(8))
+    (tmp_path / "theirs.csv").write_text("filename,subtype,correct\n" + rows)
+    assert run("metrics", "--benchmark", "sugarcrepe", "theirs.csv", "--out", "theirs").returncode == 0
+    found = run("table", "theirs", "--benchmark", "sugarcrepe", "--subset", "all")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert re.search(r"\| theirs +\| 75\.0", found.stdout)
+    assert "CLIP ViT-B/32" not in found.stdout
+    shutil.copytree(tmp_path / "theirs", tmp_path / "again")
+    twice = run("table", "theirs", "again", "--benchmark", "sugarcrepe")
+    assert (twice.returncode, "Several runs hold the model 'theirs'" in twice.stderr) == (1, True)
