@@ -170,7 +170,7 @@ def test_what_a_method_has_of_its_own_is_checked_as_what_all_have() -> None:
         ({"ce_clip": {"weights": None}}, "ce_clip: weights = None: Input should be"),
         (
             {"ce_clip": {"wise_ft_alphas": [0.5, 0.1]}},
-            "ce_clip: wise_ft_alphas = [0.5, 0.1]: mixing weights that ascend",
+            "ce_clip: wise_ft_alphas = [0.5, 0.1]: mixing weights must ascend",
         ),
         ({"clic": {"lr": 0.001}}, "clic is not among finetune.variants"),
     ):
@@ -208,7 +208,7 @@ def test_what_a_search_tries_is_checked_as_what_a_method_has_of_its_own() -> Non
         ({"space": {"ce_clip": {"search": [None]}}}, "ce_clip: 'search' applies to all variants"),
         ({"space": {"clic": {"lr": [0.1]}}}, "clic is not among finetune.variants"),
         ({"space": {"clc": {"lr": [0.1]}}}, "Input should be 'infonce', 'siglip'"),
-        ({"space": drawn}, "ema_decay is drawn, and draws = None"),
+        ({"space": drawn}, "ema_decay is drawn, but draws = None"),
         (
             {"space": {"ce_clip": {"steps": {"uniform": [5, 9]}}}, "draws": 2},
             "Input should be a valid integer",
@@ -248,7 +248,7 @@ def test_a_key_in_an_address_of_the_params_is_refused_and_not_repeated_by_any_co
     (tmp_path / "params.yaml").write_text(json.dumps(values))
     for read in (load_config, lambda path: load_params(path.parent)):
         with pytest.raises(
-            ConfigError, match=r"the address in negatives\.language_model\.target holds"
+            ConfigError, match=r"the URL in negatives\.language_model\.target contains"
         ) as caught:
             read(tmp_path / "params.yaml")
         assert "planted" not in str(caught.value)

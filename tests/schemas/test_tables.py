@@ -381,5 +381,5 @@ def test_a_table_of_0_1_is_read_by_the_columns_of_today(table: Table, tmp_path: 
     assert list(read_table(table, before, some, only=(table.key[0], ["x"]))) == some
     mixed = rows.rename_columns([*list(table.former_names.values())[:-1], "other"])
     pq.write_table(mixed, before)
-    with pytest.raises(ContractError, match="the contract says"):
+    with pytest.raises(ContractError, match="the contract requires"):
         read_table(table, before)

@@ -1,8 +1,8 @@
-"""How a stage script runs: quiet, locked, timed, and with clear errors.
+"""Run a stage script: quiet, locked, timed, and with clear errors.
 
-A stage script is ``run(main)``: it parses ``params.yaml``, holds the stage's own file lock,
-calls ``main(config)`` and prints one clear message instead of a traceback when the user can
-mend the cause. Wall time and peak memory of each run are appended to ``work/timings.jsonl``.
+A stage script is ``run(main)``. It parses ``params.yaml``, holds the stage's file lock and calls
+``main(config)``. If the user can fix an error, it prints one clear message instead of a traceback. Wall time
+and peak memory of each run are appended to ``work/timings.jsonl``.
 """
 
 from __future__ import annotations
@@ -129,7 +129,10 @@ def run_stage(main: Callable[[Config], None], *, images_needed: Outputs | None =
 
 
 def _remove_leftovers(name: str) -> None:
-    """Remove what an earlier run of the stage, killed as it wrote, left beside its outputs: DVC empties folders alone."""
+    """Remove what an earlier run of the stage, killed as it wrote, left beside its outputs.
+
+    DVC empties folders alone.
+    """
     graph = code_manifest.load_stages(Path()) if Path("dvc.yaml").exists() else {}
     for out in code_manifest.iter_outputs(graph.get(name, {})):
         remove_temporaries(Path(out))
