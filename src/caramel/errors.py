@@ -15,7 +15,8 @@ the stages print the message without a traceback and exit with code 1. What they
 
 import re
 
-# Characters that control a terminal (C0 and C1 except tab and newline), turn the text direction, or are not text.
+# Characters that control a terminal (C0 and C1 except tab and newline), turn the text direction, or are not
+# text.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )

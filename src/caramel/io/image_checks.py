@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import zlib
 
-# Prefixes of libjpeg's warnings about lost pixels. Its other warnings concern headers and occur in real files:
-# an unknown JFIF revision, a bad ICC profile, a scan that states no range of coefficients.
+# Prefixes of libjpeg's warnings about lost pixels. Its other warnings concern headers and occur in real
+# files: an unknown JFIF revision, a bad ICC profile, a scan that states no range of coefficients.
 _LOST_PIXELS = ("Corrupt JPEG data", "Premature end of JPEG file")
 _SCAN, _COMMENT, _PROGRESSIVE = 0xDA, 0xFE, 0xC2
 _APPLICATION = range(0xE0, 0xF0)

@@ -54,7 +54,7 @@ class Package:
     tables: Tables
     infrastructure: frozenset[str] = field(
         default=frozenset()
-    )  # modules and packages, without the package's name
+    )  # modules and packages, relative
 
     def find_file(self, module: str) -> Path | None:
         """Return the file of a module of the package, or None if it does not exist."""
@@ -170,7 +170,7 @@ def _split_dotted_name(node: ast.expr) -> list[str]:
 
 
 def _iter_imports(file: Path, package: Package, only: Mapping[str, str]) -> Iterator[str]:
-    """Yield the modules that one file imports, their parent packages, and backends of tables that it mentions."""
+    """Yield the modules that a file imports, their parent packages, and backends of tables it mentions."""
     for mention in _parse_mentions(file):
         whole = _resolve_module(mention, file, package)
         yield from iter_parents(whole)
@@ -225,7 +225,7 @@ def _resolve_module(module: str, file: Path, package: Package) -> str:
 
 @functools.cache
 def is_bare(file: Path | None) -> bool:
-    """Return whether a file is a package's ``__init__`` without code: only docstrings and lazily re-exported names.
+    """Return whether a file is a package's ``__init__`` with only docstrings and lazy re-exports.
 
     It imports only for type checkers, or modules that look up a module by name. Its functions are ``LAZY``.
     """
@@ -248,7 +248,7 @@ def _is_idle(node: ast.stmt) -> bool:
 
 @functools.cache
 def _list_lazy_exports(file: Path | None, name: str) -> tuple[str, ...]:
-    """Return the modules that a package's bare ``__init__`` imports for type checkers as ``name``; "*" means any name."""
+    """Return the modules that a bare ``__init__`` imports for type checkers as ``name``, or as "*" for any name."""
     if file is None or not is_bare(file):
         return ()
     exports: dict[str, str] = {}

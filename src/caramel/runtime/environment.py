@@ -23,14 +23,16 @@ QUIET = {
     "AWS_EC2_METADATA_DISABLED": "true",
     "GX_ANALYTICS_ENABLED": "false",
     "TOKENIZERS_PARALLELISM": "false",
-    # Threads wait for each other by spinning, but only briefly. With long spinning, a machine that others use too
-    # makes a training step many times slower. Without any, a step on an idle machine is nearly twice as slow.
+    # Threads wait for each other by spinning, but only briefly. With long spinning, a machine that others use
+    # too makes a training step many times slower. Without any, a step on an idle machine is nearly twice as
+    # slow.
     "GOMP_SPINCOUNT": "20000",
 }
 
 
-# Number of new objects before a garbage collection, and of young collections before an older one. With Python's own values
-# (700, 10, 10) the collections take an eighth of the import time of PyTorch and open_clip.
+# Number of new objects before a garbage collection, and of young collections before an older one. With
+# Python's own values (700, 10, 10) the collections take an eighth of the import time of PyTorch and
+# open_clip.
 SELDOM = (20_000, 20, 20)
 
 

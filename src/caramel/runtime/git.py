@@ -38,7 +38,7 @@ _TRUST = re.compile(r"git config --global --add safe\.directory \S.*")
 
 
 def query_git(*arguments: str, folder: Path) -> bytes | None:
-    """Return git's output on the repository of a folder; None if there is no repository, or nothing of that name.
+    """Return git's output on a folder's repository; None without a repository, or if nothing has that name.
 
     Nothing is fetched from elsewhere, whatever the repository's remotes are.
 
@@ -85,7 +85,7 @@ def read_git_file(revision: str, path: str, folder: Path) -> bytes | None:
 
 
 def list_changed_files(folder: Path, *pathspecs: str) -> list[str]:
-    """Return the lines of ``git status`` on tracked files that differ from the commit, in the repository of a folder.
+    """Return the lines of ``git status`` on tracked files that differ from the commit.
 
     Clean filters that the repository's own settings define are not run. A file that such a filter rewrites
     counts as changed if git has to read it. For a submodule only another commit counts.

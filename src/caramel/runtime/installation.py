@@ -10,11 +10,11 @@ from caramel.errors import redact_secrets
 HERE = (
     "caramel @ file:",
     "caramel @ git+file:",
-)  # prefixes of requirements that only this machine can install
+)  # prefixes that only this machine can install
 
 
 def get_requirement() -> str:
-    """Return the line by which pip installs this caramel again: its version, or the URL that it was installed from.
+    """Return the line by which pip installs this caramel again: its version, or the URL of its source.
 
     An installer stores that URL in ``direct_url.json`` (PEP 610). For a git repository it also stores the
     commit and the folder of the project.

@@ -17,7 +17,7 @@ T = TypeVar("T")
 _READ = (
     "CARAMEL_",
     "HF_",
-)  # prefixes of variables that loaders read: keys, folders, whether the hub may be used
+)  # prefixes of variables that loaders read: keys, folders, hub access
 
 
 class LastResult(Generic[P, T]):
@@ -32,7 +32,7 @@ class LastResult(Generic[P, T]):
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the last result if arguments, stamp and variables are unchanged; otherwise compute a new one."""
+        """Return the last result if arguments, stamp and variables are unchanged, else a new one."""
         variables = sorted((name, value) for name, value in os.environ.items() if name.startswith(_READ))
         key = (args, sorted(kwargs.items()), self._stamp(*args, **kwargs), variables)
         if self._last is None or self._last[0] != key:

@@ -1,4 +1,4 @@
-"""Show the graph with expected times (`python -m caramel.runtime.progress`), and write each stage's first line.
+"""Show the graph with expected times (`python -m caramel.runtime.progress`), and format each stage's first line.
 
 Times are those of the last run here. For a stage that has never run here they come from
 ``docs/timings.json``, which `make figures` writes. DVC skips a stage whose inputs have not changed, and says
@@ -38,7 +38,7 @@ def estimate_seconds(profile: str) -> tuple[dict[str, float], str]:
 
 
 def format_start(stage: str, profile: str) -> str | None:
-    """Return the first line of a stage: its number, its time and the remaining time; None if no graph has the stage."""
+    """Return a stage's first line: its number, time and remaining time; None if no graph has the stage."""
     with suppress(CaramelError):  # no readable graph: DVC did not start this
         names = list(load_stages(Path()))
         if stage in names:
@@ -62,7 +62,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def draw_graph(graph: Mapping[str, Mapping[str, Any]], seconds: Mapping[str, float], source: str) -> str:
-    """Return the stages in the order in which DVC runs them, each with its time and the stages that it depends on.
+    """Return the stages in DVC's order, each with its time and the stages that it depends on.
 
     A stage is left out of this list if another one in the list depends on it.
 

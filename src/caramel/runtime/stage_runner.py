@@ -89,7 +89,7 @@ def run_stage(main: Callable[[Config], None], *, images_needed: Outputs | None =
         require_writable(list_output_folders(config))
         require_server()
         if config.run.executor == "ray":
-            require_cluster()  # also for a stage that does not use it: otherwise a later stage would fail after hours
+            require_cluster()  # for every stage: otherwise a later one would fail after hours
     except CaramelError as error:
         _stop_with_error(error)
     if line := format_start(name, config.profile):
@@ -156,7 +156,7 @@ def _stop_with_error(error: CaramelError) -> NoReturn:
 
 @contextmanager
 def _record_timing(name: str, profile: str) -> Iterator[None]:
-    """Append the stage's wall time and peak memory to ``work/timings.jsonl`` when the block ends without error.
+    """Append the stage's wall time and peak memory to ``work/timings.jsonl`` if the block succeeds.
 
     The time counts from the start of the process, including imports. The memory is the resident
     memory of the process and all its descendants (Ray's workers) at one moment. Shared pages

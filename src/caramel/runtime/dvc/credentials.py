@@ -18,16 +18,18 @@ from urllib.request import getproxies, proxy_bypass
 from caramel.errors import ConfigError, redact_secrets
 from caramel.runtime.dvc.settings import USER, load_settings
 
-# Settings by others that are used: the location of a remote, and a login that was published with it. Their other settings
-# name files of this machine, choose a login of its user, run a command (``bearer_token_command``) or disable encryption.
+# Settings by others that are used: the location of a remote, and a login that was published with it. Their
+# other settings name files of this machine, choose a login of its user, run a command
+# (``bearer_token_command``) or disable encryption.
 _USED = {
     "url", "endpointurl", "oss_endpoint", "region", "account_name", "projectname", "port", "verify",
     "allow_anonymous_login", "auth", "user", "password", "access_key_id", "secret_access_key", "session_token", "sas_token",
     "version_aware", "worktree",
 }  # fmt: skip
 _PORTS = {"http": 80, "https": 443, "ssh": 22, "webdav": 80, "webdavs": 443}
-# Schemes of remotes that can be opened without their library looking for a login; a folder has none. SSH offers all keys of
-# the user, Azure and OSS always take logins from the environment, and Google Drive and HDFS do not work without one.
+# Schemes of remotes that can be opened without their library looking for a login; a folder has none. SSH
+# offers all keys of the user, Azure and OSS always take logins from the environment, and Google Drive and
+# HDFS do not work without one.
 PUBLIC = ("", "file", "s3", "gs", "http", "https", "webdav", "webdavs")
 
 
@@ -37,7 +39,9 @@ def select_allowed_settings(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def get_login_address(options: Mapping[str, Any]) -> str | None:
-    """Return the address that receives a remote's login: ``SCHEME://HOST[:PORT]``, or ``s3://BUCKET`` without an endpoint.
+    """Return the address that receives a remote's login.
+
+    It is ``SCHEME://HOST[:PORT]``, or ``s3://BUCKET`` if no endpoint is set.
 
     Args:
         options: settings of the remote, with ``remote://`` resolved.
@@ -121,7 +125,7 @@ def open_file_system(fs_class: Any, options: Mapping[str, Any], url: str, *, pub
 
 
 def _disable_netrc(url: str) -> dict[str, Any]:
-    """Return the settings of an HTTP client that ignores ``~/.netrc`` but uses the proxy that it would find itself."""
+    """Return the settings of an HTTP client that ignores ``~/.netrc`` but keeps its usual proxy."""
     parts = urlsplit(url)
     proxy = None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
     return {"trust_env": False} | ({"proxy": proxy} if proxy else {})

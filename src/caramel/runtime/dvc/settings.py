@@ -75,7 +75,7 @@ def find_site_cache(folder: Path) -> Path:
 
 
 def is_writable_by_others(site_cache: Path) -> bool:
-    """Return whether other users can write into DVC's folder of the machine, or could once DVC has created it.
+    """Return whether other users can write into DVC's folder of the machine, or could once it exists.
 
     DVC makes ``repo/`` in it writable for all users. Nobody can reach it in a folder that only its owner may
     enter.

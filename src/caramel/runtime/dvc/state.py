@@ -136,7 +136,10 @@ def mend_lock(root: Path) -> str:
 
 
 def _describe_dropped(root: Path, last: str) -> str:
-    """Return which results of an unfinished merge's other side are missing in ``last``, the last commit's lock; "" without a merge."""
+    """Return which results of an unfinished merge's other side are missing in the last commit's lock.
+
+    ``last`` is that lock. Without a merge the text is empty.
+    """
     other_side = lock_in_git(root, OTHER_SIDE)
     if other_side is None:
         return ""

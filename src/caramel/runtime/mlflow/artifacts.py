@@ -112,7 +112,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def list_local_files(root: Path, allowed: Path | None) -> tuple[dict[str, int], list[str]]:
-    """Return the length of each copyable file below a folder by its relative path, and the other files with the reason.
+    """Return the length of each copyable file in a folder by path, and the other files with the reason.
 
     Args:
         root: the folder.

@@ -1,4 +1,7 @@
-"""Read replies of an MLflow server, or of another server at its address, and check their form before MLflow uses them."""
+"""Read replies of an MLflow server, and check their form before MLflow uses them.
+
+Another server may be at its address.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ def is_search_answer(text: str) -> bool:
 
 
 def is_empty_answer(text: str) -> bool:
-    """Return whether a text is MLflow's answer to a search without results, which other servers may also give."""
+    """Return whether a text is MLflow's answer to a search without results; other servers may give it too."""
     return try_parse_json(text) in ({}, {"experiments": []})
 
 

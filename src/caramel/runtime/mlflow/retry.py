@@ -142,7 +142,7 @@ def _is_truncated_reply(error: Exception) -> bool:
 
 
 def enable_retries() -> None:
-    """Make MLflow retry after truncated replies, as it does when there is no reply, and limit the size of replies.
+    """Make MLflow also retry after truncated replies, and limit the size of replies.
 
     A server that is killed has often sent a part of a reply. Requests that create a new thing each time are
     not retried here. Their callers look first whether the thing exists (``retry_on_race``).
@@ -155,7 +155,7 @@ def enable_retries() -> None:
 
 
 def _retry_truncated(ask: Callable[..., Response]) -> Callable[..., Response]:
-    """Return a function that retries after a truncated reply, and limits the size of all replies except files."""
+    """Return a function that retries after a truncated reply and limits the size of replies except files."""
     from requests.exceptions import ChunkedEncodingError
 
     from caramel.runtime.mlflow.http import read_reply

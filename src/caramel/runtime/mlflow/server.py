@@ -62,7 +62,7 @@ def parse_server_address(address: str) -> str:
 
 
 def _require_driver(address: str) -> None:
-    """Check that SQLAlchemy can parse a database's address and has its driver; MLflow's errors repeat the password."""
+    """Check that SQLAlchemy can open a database's address; MLflow's own errors repeat the password."""
     from sqlalchemy import make_url
     from sqlalchemy.exc import SQLAlchemyError
 

@@ -50,7 +50,7 @@ def get_tracking_uri(root: Path) -> str:
 
 
 def open_client(uri: str) -> MlflowClient:
-    """Return a client of the store at a URI, and make the store MLflow's default for runs and registered models.
+    """Return a client of the store at a URI, and make it MLflow's default for runs and models.
 
     Every client is opened here. Otherwise the default registry is the one of an earlier call in the process,
     or ``mlflow.db`` in the working folder, which MLflow then creates. Some of MLflow's functions use both
@@ -89,7 +89,7 @@ def format_database_uri(database: Path) -> str:
 
 
 def get_store_uri(folder: Path) -> str:
-    """Return the URI of a folder's store, creating it on first use, and fixing its paths if the folder was moved.
+    """Return the URI of a folder's store, creating it on first use and fixing its paths after a move.
 
     Raises:
         ConfigError: MLflow cannot open a database at that path.
@@ -163,7 +163,7 @@ def count_runs(database: Path) -> tuple[int, int]:
 
 
 def explain_broken_store(error: Exception, folder: Path) -> DataError | None:
-    """Return an error if the store in a folder is damaged, or lacks a table or column of MLflow; None for other errors."""
+    """Return an error if a folder's store is damaged or lacks a table or column of MLflow, else None."""
     database = Path(os.path.realpath(folder), DATABASE)
     if lacking := re.search(r"no such (?:table|column): \S+", str(error)):
         return DataError(
@@ -198,7 +198,7 @@ def _make_store(database: Path) -> None:
     for rest in (
         "-wal",
         "-shm",
-    ):  # files of a store that was moved away: SQLite would apply them to the new one
+    ):  # of a store that was moved away: SQLite would apply them
         with suppress(FileNotFoundError):
             os.replace(f"{database}{rest}", f"{database}.broken{rest}")  # name beside the moved database
     os.replace(new, database)

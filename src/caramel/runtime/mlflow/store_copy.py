@@ -51,7 +51,7 @@ class CopySummary(NamedTuple):
 
 
 def copy_history(source: str, target: str) -> CopySummary:
-    """Copy experiments and their runs, with parameters, metrics, tags, inputs and artifacts, to a target that lacks them.
+    """Copy the experiments and runs that the target lacks: parameters, metrics, tags, inputs, artifacts.
 
     Deleted runs and experiments, registered models, traces and other data of MLflow are not copied. A run has
     another id in the target. It keeps its key, so that a resumed run continues there. Nothing is ever removed
@@ -221,7 +221,7 @@ def _ensure_experiment(client: MlflowClient, experiment: Experiment) -> str:
 
 
 def _get_artifact_location(client: MlflowClient) -> str | None:
-    """Return the location of a new experiment's artifacts: beside the others in a folder; a server chooses itself."""
+    """Return where a new experiment's artifacts go: beside the others in a folder; a server chooses itself."""
     ours = client.get_experiment_by_name(EXPERIMENT)
     return ours.artifact_location if ours and ours.artifact_location.startswith("file:") else None
 

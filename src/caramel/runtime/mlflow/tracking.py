@@ -47,7 +47,8 @@ Asked = ParamSpec("Asked")  # the arguments of ``plan_run``
 KEY = "caramel.key"  # tag: hash of everything that determines a run
 PARENT = "mlflow.parentRunId"  # tag: the parent run in MLflow's pages
 PARENT_OF = "parent_of"  # tag of a parent run: the stage whose runs belong to it
-# MLflow's pages compare trainings and evaluations of an experiment of this kind. Without a kind they show traces of chats.
+# MLflow's pages compare trainings and evaluations of an experiment of this kind. Without a kind they show
+# traces of chats.
 KIND = ("mlflow.experimentKind", "custom_model_development")
 
 
@@ -106,7 +107,7 @@ def plan_run(
     root: str | Path | None = None,
     workspace: str | Path = ".",
 ) -> PlannedRun:
-    """Create the MLflow run of ``key`` with everything known before it begins, or find that of an earlier process.
+    """Create the MLflow run of ``key`` with everything known so far, or find that of an earlier process.
 
     Args:
         name: readable name of the run.
@@ -163,7 +164,7 @@ def plan_run(
 
 @contextmanager
 def open_store(root: Path) -> Iterator[tuple[mlflow.MlflowClient, str]]:
-    """Open a client of the project's tracking store for the block, and yield it with the id of the experiment.
+    """Open a client of the project's tracking store, and yield it with the id of the experiment.
 
     Raises:
         ConfigError: the server refuses this user, or the experiment was deleted there.
@@ -195,7 +196,7 @@ def _ensure_experiment(client: mlflow.MlflowClient) -> str:
 def _ensure_parent_run(
     client: mlflow.MlflowClient, experiment: str, stage: str, known: Mapping[str, str], workspace: Path
 ) -> str:
-    """Return the id of the parent run of a stage in one experiment of DVC, or at one commit, creating it if needed."""
+    """Return the id of a stage's parent run for an experiment of DVC or a commit, creating it if needed."""
     name, commit = known.get("dvc.experiment", ""), known["git.commit"]
     short = f"{commit[:12]}-dirty" if commit.endswith("-dirty") else commit[:12]
     key = hashlib.sha256(f"{stage} {name or commit}".encode()).hexdigest()
@@ -261,7 +262,8 @@ def open_run(planned: PlannedRun, params: Mapping[str, Any] | None = None) -> It
                 mlflow.log_params(dict(params))
             yield active
         except BaseException as error:
-            # A server that was given up is not waited for again. The error that ended the run is reported, not this one.
+            # A server that was given up is not waited for again. The error that ended the run is reported,
+            # not this one.
             given_up = isinstance(error, Exception) and explain_error(error, planned.uri) is not None
             with (
                 disable_retries() if given_up else nullcontext(),
@@ -307,5 +309,6 @@ def _build_run_opener(
     return plan_and_open
 
 
-# Create and open the run of ``key``, or reopen it if an earlier process was killed; same arguments as ``plan_run``.
+# Create and open the run of ``key``, or reopen it if an earlier process was killed; same arguments as
+# ``plan_run``.
 run = _build_run_opener(plan_run)

@@ -1,4 +1,4 @@
-"""Open a Ray session for a block: the cluster at ``RAY_ADDRESS``, or one on this machine that no other can reach.
+"""Open a Ray session for a block: the cluster at ``RAY_ADDRESS``, or a private one on this machine.
 
 A cluster on this machine listens only on the loopback interface. All of Ray's servers require the token in
 ``~/.ray/auth_token``, which only its owner can read.
@@ -33,12 +33,13 @@ LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 RETRIES = 3  # for a task whose worker or node died; a Python exception is not retried
 # Ray counts tasks ended by its memory monitor separately, and would retry them without limit.
 BOUNDED = {"RAY_task_oom_retries": str(RETRIES)}
-# A worker without a GPU request sees none. Otherwise models of several workers would not fit, and scores depend on the node.
+# A worker without a GPU request sees none. Otherwise models of several workers would not fit, and scores
+# depend on the node.
 UNSEEN = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
 
 
 def get_cluster_address() -> str:
-    """Return the address of the cluster that ``RAY_ADDRESS`` names; empty if Ray should run on this machine."""
+    """Return the cluster's address in ``RAY_ADDRESS``; empty if Ray should run on this machine."""
     address = os.environ.get("RAY_ADDRESS", "")
     return "" if address == "local" else address
 
@@ -84,7 +85,7 @@ _OPEN: list[ExitStack] = []  # of ``share_session``
 
 @contextmanager
 def share_session() -> Iterator[None]:
-    """Share one Ray session, from the first in the block to the block's end, because starting Ray takes seconds."""
+    """Share one Ray session within the block, because starting Ray takes seconds."""
     with ExitStack() as stack:
         _OPEN.append(stack)
         try:
@@ -100,7 +101,7 @@ def is_session_shared() -> bool:
 
 @contextmanager
 def open_ray_session() -> Iterator[Callable[[], None]]:
-    """Join or start a cluster for the block, or for ``share_session``, or use the one that this process is in.
+    """Join or start a cluster for the block, or for ``share_session``, or use this process's one.
 
     Yields a function that raises ResourceError if Ray's own processes, sockets or folders on this machine are
     gone. Ray itself would wait for them, in some calls without end.

@@ -32,7 +32,8 @@ from caramel.runtime.ray.startup import (
 from caramel.runtime.ray.temp_dirs import clear_session_folder, create_session_folder
 
 WORKERS = 100  # ports for worker processes, from the fifth after the head's
-# Seconds after which a node that does not answer is given up: 3 checks of 4 s, 2 s apart. Ray's own value: 64 s.
+# Seconds after which a node that does not answer is given up: 3 checks of 4 s, 2 s apart. Ray's own value: 64
+# s.
 HEALTH = {
     "RAY_health_check_period_ms": "2000",
     "RAY_health_check_timeout_ms": "4000",
@@ -68,7 +69,7 @@ def start_head(host: str | None, port: int, resources: Mapping[str, int | None])
 
 
 def start_worker(head: str, host: str | None, resources: Mapping[str, int | None]) -> None:
-    """Run a further node of the cluster whose head is at HOST:PORT until it is interrupted; see ``_keep_running``.
+    """Run a node of the cluster with its head at HOST:PORT until it is interrupted; see ``_keep_running``.
 
     Raises:
         ConfigError: this machine has no token, or an address is invalid.
@@ -174,7 +175,7 @@ def _keep_running(options: Sequence[str], environment: Mapping[str, str]) -> Non
 
 
 def _run_ray(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, bool, str]:
-    """Run ``ray start`` and print its output without tracebacks; return (exit code, whether it started, last line)."""
+    """Run ``ray start``, print its output without tracebacks; return (code, whether it started, last line)."""
     started, quiet, last = False, False, ""
     with subprocess.Popen(
         command,

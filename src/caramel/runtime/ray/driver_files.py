@@ -48,7 +48,7 @@ class Disk:
             return stream.read(CHUNK)
 
     def names(self, folder: str) -> dict[str, int]:
-        """Return the size of each file below a folder by its relative name; empty if the folder does not exist."""
+        """Return the size of each file below a folder by relative name; empty if the folder is missing."""
         return {str(p.relative_to(folder)): p.stat().st_size for p in Path(folder).rglob("*") if p.is_file()}
 
     def write(self, part: str, start: int, chunk: bytes) -> None:

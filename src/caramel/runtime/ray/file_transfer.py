@@ -144,7 +144,7 @@ def unpack_parcel(parcel: Parcel, read: Callable[[str, int], bytes]) -> str:
 
 
 def _fetch_file(blob: Path, path: str, size: int, read: Callable[[str, int], bytes]) -> Path:
-    """Return the node's file with a given SHA-256 as its name, fetched once by one of the node's processes."""
+    """Return the node's file named by its SHA-256, fetched once by one of the node's processes."""
 
     def write_blob(temporary: Path) -> None:
         digest = hashlib.sha256()

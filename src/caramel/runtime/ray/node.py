@@ -27,7 +27,7 @@ PACKAGES = (
 
 
 def list_versions() -> dict[str, str]:
-    """Return the version of Python and of each of ``PACKAGES`` in this process; "none" if it is not installed."""
+    """Return the versions of Python and ``PACKAGES`` in this process; "none" if not installed."""
     installed = {"Python": platform.python_version()}
     for name in PACKAGES:
         try:

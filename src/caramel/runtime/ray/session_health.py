@@ -19,7 +19,7 @@ LOOK = 2.0  # seconds between checks
 
 
 def build_session_check() -> Callable[[], None]:
-    """Return a function that raises ResourceError if the Ray session of this process has broken on this machine.
+    """Return a function that raises ResourceError if this process's Ray session has broken here.
 
     It may be called at any rate, and checks at most every ``LOOK`` seconds. The first call checks.
     """

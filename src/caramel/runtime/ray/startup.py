@@ -133,8 +133,8 @@ def _init_here(folder: Path, options: Mapping[str, Any], seconds: int) -> None:
     """
     from ray._private import services
 
-    # Clients of a failed start's head are in reference cycles. One that queries a head that is gone ends the process
-    # when it has had no answer for ``gcs_rpc_server_reconnect_timeout_s``.
+    # Clients of a failed start's head are in reference cycles. One that queries a head that is gone ends the
+    # process when it has had no answer for ``gcs_rpc_server_reconnect_timeout_s``.
     gc.collect()
     look, until = services.get_node, time.monotonic() + seconds
 
@@ -166,7 +166,7 @@ def _init_here(folder: Path, options: Mapping[str, Any], seconds: int) -> None:
 
 
 def has_plain_python() -> bool:
-    """Return whether the path to this Python is one shell word, because Ray starts workers with ``bash -c``."""
+    """Return whether the path to this Python is one shell word: Ray starts workers with ``bash -c``."""
     return re.search(r"[^\w@%+=:,./-]", sys.executable) is None
 
 

@@ -1,4 +1,4 @@
-"""Create private folders for Ray's temporary files: its sockets, its logs, and objects that do not fit into memory.
+"""Create private folders for Ray's temporary files: sockets, logs, and objects that do not fit into memory.
 
 Ray itself uses ``/tmp/ray``, which every user of the machine can read and change. Here each session has its
 own folder, ``ROOT/caramel-UID/N``, and only its owner can enter ``caramel-UID``. A session's folder is
@@ -42,7 +42,7 @@ def get_temporary_root() -> Path:
 
 @contextmanager
 def create_session_folder() -> Iterator[Path]:
-    """Yield an empty folder for one session of Ray that no other user can enter, and remove it after the block.
+    """Yield an empty, private folder for one session of Ray, and remove it after the block.
 
     Raises:
         ResourceError: this user's folder is another user's, a link or open to others, or its path is too
@@ -72,7 +72,7 @@ def create_session_folder() -> Iterator[Path]:
 
 
 def clear_session_folder(folder: Path) -> None:
-    """End the processes that work in a session's folder and all their descendants, by number; then empty the folder.
+    """End the processes in a session's folder and their descendants, by number; then empty the folder.
 
     Raises:
         ResourceError: this user's folder was removed, and is no longer private.
@@ -96,7 +96,7 @@ def _end_processes(folder: Path) -> None:
 
 
 def _remove_replacement(private: Path, folder: Path, held: int) -> None:
-    """Remove this user's folder if Ray's processes created it again after its removal; the next session would refuse it.
+    """Remove this user's folder if Ray created it again after its removal; the next session would refuse it.
 
     Args:
         private: path of the user's folder; Ray creates it open to others.
@@ -190,7 +190,7 @@ def _claim_folder(private: Path) -> tuple[Path, FileLock]:
 
 
 def _remove_abandoned(private: Path) -> None:
-    """Remove folders of ended sessions that did not remove them: no process holds their lock or works in them."""
+    """Remove abandoned session folders: no process holds their lock or works in them."""
     for folder in (path for path in private.iterdir() if path.name.isdecimal()):
         try:
             with FileLock(private / f"{folder.name}.lock", timeout=0):
@@ -201,7 +201,7 @@ def _remove_abandoned(private: Path) -> None:
 
 
 def _find_processes(folder: Path) -> list[psutil.Process]:
-    """Return the processes whose command line names a path in the folder: all Ray processes started for it."""
+    """Return the processes whose command line names a path in the folder: all of Ray's for it."""
     return [
         process
         for process in psutil.process_iter(["cmdline"])

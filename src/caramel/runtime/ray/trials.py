@@ -134,7 +134,7 @@ def tune_grid(
 
 
 def select_executors(executor: Executor, trials: int) -> tuple[Executor, Executor]:
-    """Return where trials run, and where the shards inside a trial do: both on Ray would wait for each other's cores.
+    """Return where trials and the shards inside them run: both on Ray would wait for each other's cores.
 
     Several trials share this machine. A single trial, or each of several on a cluster without a shared disk,
     distributes its own shards.
@@ -196,7 +196,7 @@ def _run_trial(
 
 
 def _save_result(folder: Path, content: Mapping[str, Any], suffix: str = ".json") -> None:
-    """Save the output of ``_run_trial``, or the last report of a trial that was stopped early, beside its folder."""
+    """Save the output of ``_run_trial``, or the last report of a stopped trial, beside its folder."""
     text = json.dumps(content, sort_keys=True)
     save_hashed(folder.with_suffix(suffix), lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
@@ -211,7 +211,7 @@ def _run_on_tune(
     halving: Halving | None,
     grid_key: str,
 ) -> None:
-    """Run the points as one Ray Tune experiment, each with its settings, and save each result when it is finished.
+    """Run the points as one Ray Tune experiment, each with its settings, and save each finished result.
 
     The first error is raised after all trials have ended, or at once if nothing more can be written in the
     folder.
@@ -244,8 +244,8 @@ def _run_on_tune(
         tuner = tune.Tuner(
             tune.with_resources(trainable, dict(needs)),
             param_space=tune.grid_search([{"name": name, "point": point} for name, point in points.items()]),
-            # A trial depends only on its arguments, so the next one can reuse the process, which would otherwise
-            # import torch again.
+            # A trial depends only on its arguments, so the next one can reuse the process, which would
+            # otherwise import torch again.
             tune_config=tune.TuneConfig(
                 reuse_actors=True, scheduler=halving.build_scheduler() if halving else None
             ),
@@ -326,7 +326,7 @@ def _require_tracking() -> None:
 def _build_callback(
     folder: Path, check_session: Callable[[], None], halving: Halving | None, grid_key: str
 ) -> tuple[Any, list[ResourceError]]:
-    """Return a Tune callback that saves what trials report, and the list of errors with which it ended the experiment.
+    """Return a Tune callback that saves reports, and the list of errors with which it ended the experiment.
 
     In each step of Tune's loop it checks whether Ray is still running.
     """

@@ -52,7 +52,7 @@ AHEAD = 2  # jobs per worker, so that the next one is there when one ends
 STILL = 60.0  # seconds without any worker after which a message says what is missing
 Job = tuple[
     str, Callable[[], tuple[Any, ...]]
-]  # name, and a function that returns its arguments when it is sent
+]  # name, and a function that returns its arguments
 
 
 class ShardWorker:
@@ -281,5 +281,5 @@ def end_workers() -> None:
 
 
 def prepare_files(value: Any) -> Any:
-    """Return a JSON-like value with each ``LocalFile`` replaced by what is sent for it: on this machine, its path."""
+    """Return a JSON-like value with each ``LocalFile`` replaced by what is sent: on this machine, its path."""
     return map_instances(value, LocalFile, pack_file if get_cluster_address() else format_absolute)
