@@ -1,7 +1,7 @@
-"""caramel from Python: score a model that is in memory, audit and refine captions, read what was pinned.
+"""caramel's Python interface: score a model in memory, audit and refine captions, read pinned data sets.
 
-``import caramel`` hands these functions on, and loads this module at the first use of one. What they need is
-imported when they are called.
+``import caramel`` re-exports these functions and loads this module when one is first used. The functions
+import what they need when they are called.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from caramel.refine.refining import RefinedDataset
     from caramel.utils.acceptance import Acceptance
 
-RESAMPLES = (100, 100_000)  # fewer give no interval, more tell nothing
+RESAMPLES = (100, 100_000)  # fewer give no interval, more add nothing
 
 
 def load_benchmark(
@@ -34,19 +34,20 @@ def load_benchmark(
     missing: Literal["fail", "skip"] = "fail",
     **options: Any,
 ) -> LoadedBenchmark:
-    """Return a benchmark for ``score``, read once: its captions, and its images looked at, all of them.
+    """Return a benchmark for ``score``. Its captions are read, and all its images are checked.
 
     Args:
-        name: as ``caramel benchmarks`` lists them.
-        data: folder of the benchmark, or one that holds a folder of its name.
-        images: folder of the images; None: that of the benchmark.
-        limit: only the first instances; None: all.
-        missing: whether a missing image is an error, or the instances that need it have no score ("skip").
-        options: of the benchmark's reader, such as ``split="val"`` of ``instances``.
+        name: name, as in ``caramel benchmarks``.
+        data: folder of the benchmark, or a folder that holds a folder of that name.
+        images: folder of the images; None: the folder of the benchmark.
+        limit: use only the first instances; None: all.
+        missing: "fail": a missing image is an error; "skip": instances that need a missing image get no
+            score.
+        options: options of the benchmark's reader, such as ``split="val"`` for ``instances``.
 
     Raises:
-        BackendError: there is no benchmark of that name.
-        ConfigError: an option or the limit is none.
+        BackendError: no benchmark has that name.
+        ConfigError: an option or the limit is invalid.
         DataError: a file is missing or broken, or images are; the message lists them.
 
     Example:
@@ -76,35 +77,37 @@ def score(
     seed: int = 0,
     out: str | Path | None = None,
 ) -> Scores:
-    """Return what a model in memory does on a benchmark; the scores are those of ``caramel eval``.
+    """Return the scores of a model in memory on a benchmark. They equal those of ``caramel eval``.
 
-    Nothing is written unless ``out`` is given, and no run is tracked. The model stays on its device and is as it was
-    afterwards: the mode of each of its modules, its gradients, and the states of all random generators.
-    Each distinct image and text is encoded once.
+    Nothing is written unless ``out`` is given, and no run is tracked. The model stays on its device.
+    Afterwards it is
+    unchanged: the mode of each module, its gradients, and the states of all random generators. Each distinct
+    image and text is encoded once.
 
     Args:
-        model: of open_clip, with ``tokenizer`` and ``preprocess``; a dual encoder of transformers, with
-            ``processor``; or a pair of functions (encode_images, encode_texts): a list of RGB pictures (Pillow), or of
-            texts, -> vectors (n, d) of any length, a tensor or array. Functions see to their model's mode themselves.
-        benchmark: from ``load_benchmark``.
-        tokenizer: list of texts -> tokens, as of ``open_clip.get_tokenizer``.
-        preprocess: the one for evaluation, as the last of ``open_clip.create_model_and_transforms``.
-        processor: as of ``AutoProcessor.from_pretrained``. With ``backend="pil"`` its pixels are those of
-            ``caramel eval``; the one that computes with torchvision differs in the last bit of many.
-        name: what the tables call the model.
-        batch_size: items per forward pass; None: the largest that is worth it and fits.
-        precision: of the forward passes.
+        model: a model of open_clip, with ``tokenizer`` and ``preprocess``; a dual encoder of transformers,
+            with ``processor``; or a pair of functions (encode_images, encode_texts). Each function maps a
+            list of RGB images (Pillow), or of texts, to vectors (n, d) of any length, as a tensor or array.
+            Functions must set their model's mode themselves.
+        benchmark: result of ``load_benchmark``.
+        tokenizer: maps a list of texts to tokens, as ``open_clip.get_tokenizer`` returns it.
+        preprocess: the transform for evaluation, the last of ``open_clip.create_model_and_transforms``.
+        processor: result of ``AutoProcessor.from_pretrained``. With ``backend="pil"`` its pixels equal those
+            of ``caramel eval``. The torchvision backend differs in the last bit of many pixels.
+        name: the model's name in the tables.
+        batch_size: items per forward pass; None: the largest useful size that fits.
+        precision: precision of the forward passes.
         n_bootstrap: resamples of the intervals, from 100 to 100,000.
-        seed: of the resamples.
-        out: folder to write similarities.parquet, metrics.parquet and metrics.csv to, as ``caramel eval`` does.
+        seed: seed of the resamples.
+        out: folder for similarities.parquet, metrics.parquet and metrics.csv, as written by ``caramel eval``.
 
     Returns:
-        ``metrics`` (value, 95 % interval, n, ties by subset and metric), ``similarities`` (every score by instance),
-        and ``overall``, metric -> value in [0, 1] over all instances.
+        ``metrics`` (value, 95 % interval, n, ties by subset and metric), ``similarities`` (every score by
+        instance), and ``overall``, metric -> value in [0, 1] over all instances.
 
     Raises:
-        BackendError: it is no model of these, or gives what are no vectors.
-        ConfigError: a part of it is missing or of no use, or an argument is out of range.
+        BackendError: the model is not one of these, or does not return vectors.
+        ConfigError: a part of the model is missing or unusable, or an argument is out of range.
 
     Example:
         >>> model, _, preprocess = open_clip.create_model_and_transforms("ViT-B-32-quickgelu", "openai")
@@ -146,22 +149,23 @@ def score(
 def metrics(
     frame: pd.DataFrame, *, benchmark: str | None = None, n_bootstrap: int = 1000, seed: int = 0
 ) -> pd.DataFrame:
-    """Return all metrics, with intervals, of per-instance results; the function behind ``caramel metrics``.
+    """Return all metrics, with intervals, of per-instance results, as ``caramel metrics`` does.
 
     Args:
-        frame: ``similarities`` of ``score``, or a row per instance with scores or true/false columns of others,
-            named as ``caramel metrics --help`` says.
-        benchmark: that it is of; a table of similarities names its own.
+        frame: ``similarities`` of ``score``, or a row per instance with scores or true/false columns of other
+            programs, named as in ``caramel metrics --help``.
+        benchmark: benchmark of the frame; a table of similarities names its own.
         n_bootstrap: resamples of the intervals, from 100 to 100,000.
-        seed: of the resamples.
+        seed: seed of the resamples.
 
     Returns:
-        Table ``metrics``: fractions in [0, 1]. ``.attrs["notes"]`` lists what the frame lacks.
+        Table ``metrics``: fractions in [0, 1]. ``.attrs["notes"]`` lists what is missing in the frame.
 
     Raises:
-        DataError: a column is missing or holds what it must not, an instance stands twice, or there is no row.
+        DataError: a column is missing or has invalid values, an instance is a duplicate, or there are no
+            rows.
         ConfigError: the frame names no benchmark and none is given, or an argument is out of range.
-        BackendError: there is no benchmark of that name.
+        BackendError: no benchmark has that name.
 
     Example:
         >>> caramel.metrics(pd.read_csv("winoground_by_others.csv"), benchmark="winoground")
@@ -180,21 +184,21 @@ def compare(
     n_bootstrap: int = 1000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Return model a against model b on the same instances: paired, clustered on the image, Holm-corrected.
+    """Compare model a with model b on the same instances: paired, clustered by image, Holm-corrected.
 
     Args:
-        a: ``similarities`` of ``score``, of one model; several are training seeds of one recipe.
-        b: likewise.
+        a: ``similarities`` of ``score`` for one model; several frames are training seeds of one recipe.
+        b: the same for the other model.
         n_bootstrap: resamples of the intervals, from 100 to 100,000.
-        seed: of the resamples.
+        seed: seed of the resamples.
 
     Returns:
-        A row per benchmark, subset and metric: the columns of ``comparison.csv``. ``.attrs["notes"]`` says where it is
-        not known whether both sides were asked the same.
+        A row per benchmark, subset and metric, with the columns of ``comparison.csv``. ``.attrs["notes"]``
+        says where it is unknown whether both sides scored the same content.
 
     Raises:
-        DataError: a frame is no table of similarities or holds several models, or the two sides did not score the
-            same instances.
+        DataError: a frame is not a table of similarities or holds several models, or the two sides did not
+            score the same instances.
         ConfigError: an argument is out of range.
 
     Example:
@@ -221,30 +225,32 @@ def audit_captions(
     training: str | Path | None = None,
     training_column: str = "caption",
 ) -> Audit:
-    """Return what blind models, that see no image, make of captions and hard negatives, as ``caramel audit`` does.
+    """Audit captions and hard negatives with blind models, which see no image, as ``caramel audit`` does.
 
     Args:
         frame: ``caption`` and ``negative_caption``; optional ``caption2``, ``id``, ``image_id``, ``type``,
             ``subtype`` and others, as ``caramel audit`` reads them from a file.
         scorers: blind scorers; none: all that need no model.
-        folds: of the cross-validation, at least 2.
-        seed: of folds and draws.
-        name: of the data set.
-        images: folder of the images, where rows have a negative image: what do they give away?
-        encoder: language-model encoder that is at hand, which the default scorers then probe and fine-tune too.
+        folds: number of folds of the cross-validation, at least 2.
+        seed: seed of folds and draws.
+        name: name of the data set.
+        images: folder of the images, if rows have a negative image, to measure what the images give away.
+        encoder: an available language-model encoder, which the default scorers then also probe and fine-tune.
         corpus: texts that n-gram models learn from, instead of the other folds.
-        learn_from: name -> frame of rows that attackers learn from as well, such as those that refinement rejected.
-        training: file of a training corpus's captions: which texts stand in it?
-        training_column: of the captions in that file.
+        learn_from: name -> frame of further rows that attackers learn from, such as rows rejected by
+            refinement.
+        training: file of a training corpus's captions, in which the texts are searched.
+        training_column: column of the captions in that file.
 
     Returns:
-        The audit: ``best`` (micro, ci_low, ci_high in [0, 1] …), ``attacks`` on each task and from each source,
-        ``defects``, ``giveaways`` and the rest; as text, what ``caramel.report.audit_text.audit_text`` makes of it.
+        The audit: ``best`` (micro, ci_low, ci_high in [0, 1] …), ``attacks`` on each task and from each
+            source,
+        ``defects``, ``giveaways`` and the rest. ``caramel.report.audit_text.audit_text`` formats it as text.
 
     Raises:
-        DataError: a column is missing, a value is not text, an id stands twice, there is too little to attack, or the
-            folder holds none of the images.
-        BackendError: there is no scorer of that name.
+        DataError: a column is missing, a value is not text, an id is a duplicate, there are too few rows to
+            attack, or the folder holds none of the images.
+        BackendError: no scorer has that name.
         ConfigError: an argument is out of range.
 
     Example:
@@ -289,31 +295,33 @@ def refine_captions(
     folds: int = 5,
     seed: int = 4,
 ) -> RefinedDataset:
-    """Return a data set of which blind models can no longer tell right from wrong, as ``caramel refine`` does.
+    """Refine a data set until blind models can no longer tell right from wrong, as ``caramel refine`` does.
 
     Args:
-        frame: as of ``audit_captions``.
-        target: highest accuracy of the blind attacker, in [0.5, 1]; None: the lowest that is reached.
-        acceptance: ``equivalence``, where the target must be shown to be reached: the whole interval is no higher;
-            ``not_refuted``, for small sets, where what was measured must be no higher.
-        rows: rows to keep, or one fewer; None: as many as can be.
+        frame: as for ``audit_captions``.
+        target: highest accuracy of the blind attacker, in [0.5, 1]; None: the lowest that can be reached.
+        acceptance: ``equivalence``: the target must be shown to be reached, so the whole interval must be no
+            higher; ``not_refuted``, for small sets: the measured accuracy must be no higher.
+        rows: rows to keep, or one fewer; None: as many as possible.
         methods: length, adversarial, aflite, aflite+adversarial; none: all.
-        scorers: blind scorers to refine and choose by; none: those of the command.
-        attackers: further ones that judge the result; none: those of the command.
+        scorers: blind scorers for refining and choosing; none: the command's defaults.
+        attackers: further scorers that judge the result; none: the command's defaults.
         cells: sides of a grid cell, in (0, 1]; none: 1, 0.25, 0.1, 0.02.
         within: a grid per subtype, or one over all rows as published.
-        folds: of the cross-validation, at least 2.
-        seed: of folds and draws.
+        folds: number of folds of the cross-validation, at least 2.
+        seed: seed of folds and draws.
 
     Returns:
-        ``rows`` that are kept, ``rejects`` with the reason, ``chosen`` (method, strength), ``curve`` of what each
-        setting keeps, ``judged``: accuracy and interval before and after, by scorers that had no part in it, and
-        ``verdicts``: what these say about the target (``state`` accepted, undecided or refused; rows ``needed``).
+        ``rows``: the kept rows; ``rejects``: the others, with the reason; ``chosen``: method and strength;
+            ``curve``:
+        what each setting keeps; ``judged``: accuracy and interval before and after, by scorers that took no
+        part in the refinement; ``verdicts``: their verdicts on the target (``state`` accepted, undecided or
+        refused; rows ``needed``).
 
     Raises:
-        DataError: as of ``audit_captions``, or no setting reaches the target.
-        BackendError: there is no scorer of that name.
-        ConfigError: an argument is out of range, or nobody is left to judge.
+        DataError: as for ``audit_captions``, or no setting reaches the target.
+        BackendError: no scorer has that name.
+        ConfigError: an argument is out of range, or no scorer is left to judge.
 
     Example:
         >>> found = caramel.refine_captions(pd.read_csv("captions.csv"), target=0.55)
@@ -352,7 +360,7 @@ def refine_captions(
 
 
 def read_pinned(version: str, table: str, *, root: str | Path = ".") -> pd.DataFrame:
-    """Return a table of the data set version that a pin cites, whatever lies on disk now.
+    """Return a table of the data set version that a pin refers to, whatever is on disk now.
 
     Args:
         version: name of the pin.
@@ -360,7 +368,7 @@ def read_pinned(version: str, table: str, *, root: str | Path = ".") -> pd.DataF
         root: the project's folder, with ``pins/``.
 
     Raises:
-        DataError: there is no such pin or table, or its rows are neither on disk nor in DVC's cache.
+        DataError: the pin or table does not exist, or its rows are neither on disk nor in DVC's cache.
 
     Example:
         >>> caramel.read_pinned("v1.0", "assemble/instances")
@@ -379,26 +387,29 @@ def get(
     form: Literal["pandas", "datasets"] = "pandas",
     credentials: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Get a data set version that a paper cites into a folder, checked against its pin; return its tables.
+    """Fetch a data set version into a folder, check it against its pin, and return its tables.
 
-    What ``caramel get`` does, with the same errors. What is in the folder already is not fetched again.
+    This does what ``caramel get`` does, with the same errors. Files that are already in the folder are not
+    fetched again.
 
     Args:
         source: ``SOURCE[@PIN]``: a git URL or a project's folder, and the name of a pin.
-        paths: folders, files or the ends of the paths of tables; none: all of the version.
-        out: folder that the files are put into.
-        split: only rows of this split, of tables that have one.
-        form: ``pandas``: data frames; ``datasets``: of Hugging Face's library, where an index of images has the
-            pictures in column ``image``.
-        credentials: addresses of remotes that may get your login, ``https://s3.example.org`` or ``s3://BUCKET``.
+        paths: folders, files or the ends of the paths of tables; none: the whole version.
+        out: folder for the files.
+        split: only rows of this split, for tables that have one.
+        form: ``pandas``: data frames; ``datasets``: data sets of Hugging Face's library, in which an index of
+            images has the images in column ``image``.
+        credentials: addresses of remotes that may receive your login, ``https://s3.example.org`` or
+            ``s3://BUCKET``.
 
     Returns:
-        path of the table in the version, ``data/assemble/instances.parquet`` -> its rows.
+        Path of each table in the version, such as ``data/assemble/instances.parquet``, -> its rows.
 
     Raises:
-        ConfigError: several pins and none named, the folder is the source, or an argument is none of the choices.
-        DataError: there is no such repository, pin or path, an object is damaged or missing, or other files lie in
-            the folder.
+        ConfigError: several pins exist and none is named, the folder is the source, or an argument is
+            invalid.
+        DataError: the repository, pin or path does not exist, an object is damaged or missing, or the folder
+            has other files.
         ResourceError: a remote cannot be reached, or the disk is full.
         BackendError: ``datasets`` is not installed.
 
@@ -417,7 +428,7 @@ def get(
 
 
 def _check_number(name: str, value: object, low: float, high: float | None) -> None:
-    """Raise a ConfigError if a number is none, is out of its range, or is a fraction where its ends are not."""
+    """Raise a ConfigError if a value is not a number, is out of range, or is not whole where it must be."""
     if value is None and name not in ("folds", "seed", "n_bootstrap"):
         return
     types = (int, float) if isinstance(low, float) else (int,)
@@ -432,13 +443,13 @@ def _check_number(name: str, value: object, low: float, high: float | None) -> N
 
 
 def _check_names(what: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return several names; one text is none of them."""
+    """Return several names. A single text is refused."""
     if isinstance(names, str):
         raise ConfigError(f"{what}={names!r} must be a list of names: [{names!r}].")
     return tuple(names)
 
 
 def _check_choices(what: str, given: Sequence[str], choices: Sequence[str]) -> None:
-    """Raise a ConfigError if a value is none of the choices."""
+    """Raise a ConfigError if a value is not one of the choices."""
     if wrong := [value for value in given if value not in choices]:
-        raise ConfigError(f"{what}={wrong[0]!r} is none of the choices: {', '.join(choices)}.")
+        raise ConfigError(f"{what}={wrong[0]!r} is not one of the choices: {', '.join(choices)}.")

@@ -1,7 +1,7 @@
-"""Backends by kind and name, each imported only when it is asked for.
+"""Look up backends by type and name. Each is imported only when it is used.
 
-A kind is one table, whose type says what its entries are: ``JUDGES["clip"]`` is a ``JudgeMaker``. Who mentions a table
-reaches all that it names (``runtime.code_deps``).
+Each type of backend is one table, whose type says what its entries are: ``JUDGES["clip"]`` is a
+``JudgeFactory``. Code that mentions a table depends on all backends in it (``runtime.code_deps``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from caramel.errors import BackendError
 
-if TYPE_CHECKING:  # a listing of names needs no types, and so not what these import
+if TYPE_CHECKING:  # listing names needs no types, and so none of their imports
     from caramel.interfaces.benchmark import Benchmark
     from caramel.interfaces.judge import JudgeFactory
     from caramel.interfaces.language_model import LanguageModelSpec
@@ -34,13 +34,13 @@ Entry_co = TypeVar("Entry_co", covariant=True)
 
 @dataclass(frozen=True)
 class Registry(Generic[Entry_co]):
-    """The backends of one kind: a container of their names, from which each is imported by its name.
+    """The backends of one type: a container of names. Indexing by a name imports that backend.
 
     Attributes:
-        name: of the kind, in messages.
-        targets: name -> "module:object". Only this table knows where a backend lives.
-        check: "module:function" that says what keeps the backend of a spec, ``NAME:TARGET``, from being loaded,
-            without loading it; "" of a kind that is named without a target.
+        name: the type, for messages.
+        targets: name -> "module:object". Only this table knows the location of a backend.
+        check: "module:function" that returns the reasons why the backend of a spec, ``NAME:TARGET``, cannot
+            be loaded, without loading it; "" for a type that is named without a target.
     """
 
     name: str
@@ -48,28 +48,28 @@ class Registry(Generic[Entry_co]):
     check: str = ""
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names, in their order; nothing is imported."""
+        """Yield the names in order. Nothing is imported."""
         return iter(self.targets)
 
     def __contains__(self, name: object) -> bool:
-        """Return whether there is a backend of that name; nothing is imported."""
+        """Return whether a backend of that name exists. Nothing is imported."""
         return name in self.targets
 
     def __getitem__(self, name: str) -> Entry_co:
-        """Return the backend of that name; errors as in ``place``."""
+        """Return the backend of that name; errors as in ``get_target``."""
         backend: Entry_co = _import_object(self.get_target(name))
         return backend
 
     def list_missing(self, spec: str) -> list[str]:
-        """Return what keeps the backend of a spec from being loaded, without loading it; see ``check``."""
+        """Return why the backend of a spec cannot be loaded, without loading it; see ``check``."""
         check: Callable[[str], list[str]] = _import_object(self.check)
         return check(spec)
 
     def get_target(self, name: str) -> str:
-        """Return where a backend lives, as ``module:object``; nothing is imported.
+        """Return the location of a backend as ``module:object``. Nothing is imported.
 
         Raises:
-            BackendError: there is no backend of that name; the message lists the choices.
+            BackendError: no backend has that name; the message lists the choices.
         """
         if name not in self.targets:
             near = difflib.get_close_matches(name, self.targets, n=1)
@@ -79,7 +79,7 @@ class Registry(Generic[Entry_co]):
 
 
 def _import_object(target: str) -> Any:
-    """Return what lies at a place, ``module:object``."""
+    """Import and return the object at a location, ``module:object``."""
     module, _, entry = target.partition(":")
     return getattr(import_module(module), entry)
 

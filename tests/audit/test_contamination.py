@@ -152,7 +152,7 @@ def test_the_column_of_a_corpus_can_be_named(tmp_path: Path):
         ("corpus.jsonl", b'{"caption": null}\n{"caption": " "}\n', "holds no text in column 'caption'"),
         ("corpus.csv", b"caption,text\n,a cat\n", "holds no text in column 'caption'"),
         ("corpus.jsonl", b"{nothing\n", "not valid JSON"),
-        ("corpus.parquet", b"nothing", "no Parquet file"),
+        ("corpus.parquet", b"nothing", "not a Parquet file"),
         ("corpus.doc", b"", "no known format"),
         ("corpus.txt", None, "is not there"),
     ],

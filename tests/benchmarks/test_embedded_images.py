@@ -36,6 +36,6 @@ def test_what_is_no_encoded_image_stays_as_it_is() -> None:
 @pytest.mark.parametrize("value", [{}, {"src": "u"}, {"bytes": "text"}, {"bytes": b"x", "path": 3}])
 def test_an_object_of_something_else_is_an_error(value: Any) -> None:
     with pytest.raises(
-        DataError, match="x: column 'image' must hold names of images, encoded images, or structs"
+        DataError, match="x: column 'image' must hold image names, encoded images, or structs"
     ):
         embed_values([value], "image", "x")

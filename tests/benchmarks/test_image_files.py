@@ -146,7 +146,7 @@ def test_images_of_a_store_are_found_by_their_names(tmp_path: Path, fresh: None)
     other = [ImageFile(str(index), name="d"), ImageFile(str(tmp_path / "none.parquet"), name="a")]
     with pytest.raises(DataError) as stopped:
         check_images(other, "test")
-    assert "images.parquet, image 'd': corrupt (there is no such image)" in str(stopped.value)
+    assert "images.parquet, image 'd': corrupt (the table has no such image)" in str(stopped.value)
     assert "none.parquet, image 'a': missing" in str(stopped.value)
     stored(index, [{"image_id": "a", "data": picture(9), **size}])
     assert read_encoded_images(images[-1:]) == [picture(9)], "what was read of an older table is forgotten"
@@ -202,7 +202,7 @@ def test_a_box_that_is_no_part_of_the_image_is_named(
     box: tuple[int, int, int, int], kind: str, tmp_path: Path
 ) -> None:
     image = ImageFile(file(tmp_path, "a.png", picture(7, kind)).path, box=box)
-    with pytest.raises(DataError, match=r"a.png, box \(.*outside the image, which is 40 × 30 pixels"):
+    with pytest.raises(DataError, match=r"a.png, box \(.*outside the image, which has 40 × 30 pixels"):
         check_images([image], "test")
 
 
@@ -212,7 +212,7 @@ def test_a_box_is_of_the_upright_image(tmp_path: Path) -> None:
     data = picture(8, "JPEG", exif=exif)
     path = file(tmp_path, "a.jpg", data).path
     check_images([ImageFile(path, box=(25, 35, 50, 50))], "test")
-    with pytest.raises(DataError, match="which is 30 × 40 pixels"):
+    with pytest.raises(DataError, match="which has 30 × 40 pixels"):
         check_images([ImageFile(path, box=(32, 0, 40, 30))], "test")
 
 

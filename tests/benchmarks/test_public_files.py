@@ -35,5 +35,7 @@ def test_one_name_in_two_folders_is_an_error_unless_both_are_one_image(tmp_path:
         write(tmp_path / folder / "2.jpg", folder)
     (tmp_path / "VG_100K_2/3.jpg").symlink_to(write(tmp_path / "VG_100K/3.jpg", "3"))
     assert locate_images(tmp_path, ["1.jpg", "3.jpg"], FOLDERS)[0] == tmp_path / "VG_100K/1.jpg"
-    with pytest.raises(DataError, match=r"1 images have one name.*\n.*'2\.jpg': .*VG_100K/2.*VG_100K_2/2"):
+    with pytest.raises(
+        DataError, match=r"1 images have the same name.*\n.*'2\.jpg': .*VG_100K/2.*VG_100K_2/2"
+    ):
         locate_images(tmp_path, ["1.jpg", "2.jpg"], FOLDERS)

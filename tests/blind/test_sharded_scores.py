@@ -101,7 +101,7 @@ def test_what_is_broken_in_the_text_store_is_said_before_workers_whom_nobody_hea
         audit_rows(9), ["length"], folds=3, seed=3, folder=tmp_path / "out", executor="ray"
     )
     assert not path.exists()
-    assert capsys.readouterr().err.count("made again") == 1
+    assert capsys.readouterr().err.count("computed again") == 1
 
 
 def test_scorers_are_called_as_they_were_given_wherever_their_models_lie(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_nothing_is_written_over_an_input(
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
     said = capsys.readouterr().err
-    assert (ended.value.code, "nothing is written over an input" in said) == (1, True), said
+    assert (ended.value.code, "inputs are never overwritten" in said) == (1, True), said
     assert Path(arguments[place]).name in said
     assert compute_file_hash(inputs) == before
     assert not list(inputs.rglob(".*"))

@@ -57,7 +57,7 @@ def test_an_old_key_is_one_error_that_names_the_new_one_and_what_to_do(old: str,
         parse_config(values, "params.yaml")
     text = str(error.value)
     assert f"{old}: the key is now {new}; `caramel upgrade`" in text
-    assert "has 1 wrong entries" in text
+    assert "has 1 invalid entries" in text
 
 
 def test_an_old_key_among_a_variant_s_own_settings_is_named_as_well() -> None:

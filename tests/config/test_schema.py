@@ -108,14 +108,14 @@ def test_a_number_that_is_negative_huge_or_not_finite_is_an_error(place: tuple[s
         for key in place[:-1]:
             at = at[key]
         at[place[-1]] = value
-        with pytest.raises(ConfigError, match=r"params\.yaml has \d wrong entries"):
+        with pytest.raises(ConfigError, match=r"params\.yaml has \d invalid entries"):
             parse_config(values, "params.yaml")
 
 
 def test_all_mistakes_are_named_at_once() -> None:
     values = raw()
     values["scenes"]["train"] = values["scenes"]["val"] = "many"
-    with pytest.raises(ConfigError, match="2 wrong entries"):
+    with pytest.raises(ConfigError, match="2 invalid entries"):
         parse_config(values, "params.yaml")
 
 
@@ -161,7 +161,7 @@ def test_what_a_method_has_of_its_own_is_checked_as_what_all_have() -> None:
         ({"ce_clip": {"weights": {"imc": -1.0}}}, "ce_clip: imc = -1.0: Input should be greater than"),
         ({"ce_clip": {"learning": 1.0}}, "ce_clip: learning = 1.0: Extra inputs are not permitted"),
         ({"ce_clip": {"steps": 0}}, "ce_clip: steps = 0: Input should be greater than 0"),
-        ({"ce_clip": {"seeds": [1]}}, "ce_clip: 'seeds' is of all variants"),
+        ({"ce_clip": {"seeds": [1]}}, "ce_clip: 'seeds' applies to all variants"),
         ({"ceclip": {"lr": 1.0}}, "Input should be 'infonce', 'siglip'"),
         (
             {"ce_clip": {"weights": 0.5}},
@@ -170,7 +170,7 @@ def test_what_a_method_has_of_its_own_is_checked_as_what_all_have() -> None:
         ({"ce_clip": {"weights": None}}, "ce_clip: weights = None: Input should be"),
         (
             {"ce_clip": {"wise_ft_alphas": [0.5, 0.1]}},
-            "ce_clip: wise_ft_alphas = [0.5, 0.1]: mixing weights that ascend",
+            "ce_clip: wise_ft_alphas = [0.5, 0.1]: mixing weights must ascend",
         ),
         ({"clic": {"lr": 0.001}}, "clic is not among finetune.variants"),
     ):
@@ -195,7 +195,7 @@ def test_what_a_search_tries_is_checked_as_what_a_method_has_of_its_own() -> Non
             {"space": {"ce_clip": {"lr": [0.1, 2.0]}}},
             "ce_clip: lr = 2.0: Input should be less than or equal to 1",
         ),
-        ({"space": {"ce_clip": {"lr": []}}}, "ce_clip: lr = []: an empty list"),
+        ({"space": {"ce_clip": {"lr": []}}}, "ce_clip: lr = []: the list is empty"),
         ({"space": {"ce_clip": {}}}, "ce_clip: there is nothing to try"),
         ({"space": {}}, "finetune.search.space = {}"),
         (
@@ -204,11 +204,11 @@ def test_what_a_search_tries_is_checked_as_what_a_method_has_of_its_own() -> Non
         ),
         ({"space": {"ce_clip": {"lora.rnk": [1]}}}, "ce_clip: lora.rnk = 1: Extra inputs are not permitted"),
         ({"space": {"ce_clip": {"weights.icm": [0.5]}}}, "ce_clip has no weight 'icm'"),
-        ({"space": {"ce_clip": {"seeds": [[1]]}}}, "ce_clip: 'seeds' is of all variants"),
-        ({"space": {"ce_clip": {"search": [None]}}}, "ce_clip: 'search' is of all variants"),
+        ({"space": {"ce_clip": {"seeds": [[1]]}}}, "ce_clip: 'seeds' applies to all variants"),
+        ({"space": {"ce_clip": {"search": [None]}}}, "ce_clip: 'search' applies to all variants"),
         ({"space": {"clic": {"lr": [0.1]}}}, "clic is not among finetune.variants"),
         ({"space": {"clc": {"lr": [0.1]}}}, "Input should be 'infonce', 'siglip'"),
-        ({"space": drawn}, "ema_decay is drawn, and draws = None"),
+        ({"space": drawn}, "ema_decay is drawn, but draws = None"),
         (
             {"space": {"ce_clip": {"steps": {"uniform": [5, 9]}}}, "draws": 2},
             "Input should be a valid integer",
@@ -241,14 +241,14 @@ def test_a_key_in_an_address_of_the_params_is_refused_and_not_repeated_by_any_co
         tmp_path, "config", "use", "smoke", "--set", f"negatives.language_model.target={target}"
     )
     assert (done.returncode, (tmp_path / "params.yaml").exists()) == (1, False)
-    assert "the address in negatives.language_model.target holds a password or key" in done.stderr
+    assert "the URL in negatives.language_model.target contains a password or key" in done.stderr
     assert "planted" not in done.stdout + done.stderr
     values = raw()
     values["negatives"]["language_model"]["target"] = target
     (tmp_path / "params.yaml").write_text(json.dumps(values))
     for read in (load_config, lambda path: load_params(path.parent)):
         with pytest.raises(
-            ConfigError, match=r"the address in negatives\.language_model\.target holds"
+            ConfigError, match=r"the URL in negatives\.language_model\.target contains"
         ) as caught:
             read(tmp_path / "params.yaml")
         assert "planted" not in str(caught.value)

@@ -56,9 +56,9 @@ def test_a_point_that_is_drawn_twice_is_tried_once() -> None:
 @pytest.mark.parametrize(
     ("space", "draws", "said"),
     [
-        ({"lr": []}, None, r"lr = \[\]: an empty list"),
-        ({"lr": {"choice": []}}, 2, "an empty list"),
-        ({"lr": {"choice": 3}}, 2, "an empty list, or none"),
+        ({"lr": []}, None, r"lr = \[\]: the list is empty"),
+        ({"lr": {"choice": []}}, 2, "the list is empty"),
+        ({"lr": {"choice": 3}}, 2, "the list is empty, or none"),
         ({"lr": 0.1}, None, "lr = 0.1: a list of values, or one of uniform, loguniform, choice"),
         ({"lr": {"normal": [0, 1]}}, 2, "one of uniform, loguniform, choice"),
         ({"lr": {"uniform": [0, 1], "choice": [1]}}, 2, "one of uniform"),
@@ -67,8 +67,8 @@ def test_a_point_that_is_drawn_twice_is_tried_once() -> None:
         ({"lr": {"uniform": [0, True]}}, 2, "two numbers"),
         ({"lr": {"uniform": [0, 10**400]}}, 2, "two numbers"),
         ({"lr": {"loguniform": [0, 1]}}, 2, "numbers above 0"),
-        ({"lr": [1, 2, 1]}, None, "a value stands twice"),
-        ({"betas": {"choice": [[1, 0.5], [1.0, 0.5]]}}, 2, "a value stands twice"),
+        ({"lr": [1, 2, 1]}, None, "duplicate value"),
+        ({"betas": {"choice": [[1, 0.5], [1.0, 0.5]]}}, 2, "duplicate value"),
         ({"lr": {"uniform": [0, 1]}}, None, "lr is drawn, and draws = None"),
         ({"lr": {"uniform": [0, 1]}}, MOST + 1, "these are 10,001 points"),
         ({name: [*range(100)] for name in "abc"}, None, "these are 1,000,000 points"),

@@ -139,16 +139,16 @@ def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path
             {"target": "chat:m@http://127.0.0.1:9/v1", "replies": "gone.parquet", "paraphraser": "lokal:x"},
             [
                 "paraphraser = 'lokal:x': .*Did you mean 'local'",
-                "replies = 'gone.parquet': there is no such file",
+                "replies = 'gone.parquet': no such file",
             ],
         ),
         (
             {"target": "local:data/model", "response_schema": True},
-            ["response_schema = true needs a server, chat:MODEL@URL, and target is 'local:data/model'"],
+            ["response_schema = true needs a server, chat:MODEL@URL, but target is 'local:data/model'"],
         ),
         (
             {"target": "chat:m@http://127.0.0.1:9/v1", "workers": 2},
-            ["workers = 2 is of a model of a folder, local:FOLDER, and target is 'chat:m@"],
+            ["workers = 2 needs a model in a folder, local:FOLDER, but target is 'chat:m@"],
         ),
         ({"target": "chat:m@http://127.0.0.1:9/v1"}, []),
         (
@@ -183,7 +183,7 @@ def test_whoever_has_the_replies_needs_no_model(folders: Path) -> None:
     (folders / "known.csv").touch()
     said = lacks("known.csv")
     assert said[0] == (
-        "negatives.language_model.replies: 'known.csv' is no table: tables are files of Parquet, called .parquet."
+        "negatives.language_model.replies: 'known.csv' is not a table: tables are Parquet files with the suffix .parquet."
     )
     assert any("'local:gone'" in line for line in said), "it is looked for, as nothing is known"
 

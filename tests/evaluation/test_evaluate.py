@@ -85,7 +85,7 @@ def test_a_trial_of_which_one_file_is_broken_is_run_again_as_a_whole(
     again = run(source, "a=counting:16")
     pd.testing.assert_frame_equal(again.similarities, found.similarities)
     pd.testing.assert_frame_equal(again.metrics, found.metrics)
-    assert capsys.readouterr().err.count("made again") == 1
+    assert capsys.readouterr().err.count("computed again") == 1
     run(source, "a=counting:16")
     assert capsys.readouterr().err == ""
 
@@ -110,7 +110,7 @@ def test_what_is_broken_in_a_store_is_said_before_workers_whom_nobody_hears_use_
     with pytest.raises(KeyboardInterrupt):
         run(source, "a=counting:16", "b=counting:8", execution=RAY)
     said = capsys.readouterr().err
-    assert len(broken) == said.count("made again") == 2
+    assert len(broken) == said.count("computed again") == 2
     assert all(str(path) in said and not path.exists() for path in broken)
     assert of_other_code.exists()
 

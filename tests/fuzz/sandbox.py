@@ -68,7 +68,7 @@ def fresh(root: Path, template: Path, secret: bytes, name: str = "box") -> Path:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a folder with all that lies in it, also what is no plain file."""
+    """Copy a folder with all that lies in it, also what is not a plain file."""
     shutil.copytree(source, target, symlinks=True, copy_function=copy_node)
 
 

@@ -1,4 +1,4 @@
-"""What is no plain file: devices, FIFOs, sockets and links in a sandbox, as outputs and as inputs."""
+"""What is not a plain file: devices, FIFOs, sockets and links in a sandbox, as outputs and as inputs."""
 
 from __future__ import annotations
 

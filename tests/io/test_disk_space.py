@@ -135,11 +135,11 @@ def test_only_what_lies_on_the_full_volume_is_said_to_make_room_there(
     for name in ("work", "mlruns"):
         fill(mount(tmp_path / name, 20))
     assert (disk_space.find_volume_problem("work") or "").endswith(
-        "Make room there: what work/ keeps of finished stages may be deleted."
+        "Free some space there: the files of finished stages in work/ may be deleted."
     )
-    assert (disk_space.find_volume_problem("mlruns") or "").endswith("Make room there.")
+    assert (disk_space.find_volume_problem("mlruns") or "").endswith("Free some space there.")
     fill(mount(tmp_path / ".dvc" / "cache", 20))
-    assert "Make room there: `dvc gc -w` drops old" in (
+    assert "Free some space there: `dvc gc -w` drops old" in (
         disk_space.find_volume_problem(".dvc/cache/files") or ""
     )
 
@@ -152,7 +152,7 @@ def test_a_link_to_a_volume_that_is_not_mounted_is_named(
         Path("work").unlink(missing_ok=True)
         Path("work").symlink_to(target)
         for place in ("work", "work/shards"):
-            with pytest.raises(ResourceError, match=f"work is a link to {target}, which is not there"):
+            with pytest.raises(ResourceError, match=f"work is a link to {target}, which does not exist"):
                 disk_space.require_writable([place])
 
 

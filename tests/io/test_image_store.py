@@ -153,7 +153,7 @@ def test_another_file_of_the_same_length_is_seen_where_a_claim_rests_on_it(tmp_p
     pictures = ImageStore(path, rows)
     assert pictures["i1"] == values[1][::-1]
     assert pictures.read_verified("i0") == values[0]
-    with pytest.raises(DataError, match=r"Image 'i1' .* SHA-256 is not the index's\. Run `dvc checkout`"):
+    with pytest.raises(DataError, match=r"Image 'i1' .* SHA-256 differs from the index\. Run `dvc checkout`"):
         pictures.read_verified("i1")
 
 

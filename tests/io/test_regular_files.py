@@ -68,7 +68,7 @@ def test_what_takes_a_files_place_after_the_check_is_not_written_into(
             (tmp_path / "fifo").rename(path)
 
     monkeypatch.setattr(regular_files, "require_plain", check_too_early)
-    with pytest.raises(ConfigError, match="is no plain file"):
+    with pytest.raises(ConfigError, match="is not a plain file"):
         append_plain(path, "x")
     assert other.read_text() == "other's"
     assert not os.read(reader, 1)

@@ -32,7 +32,7 @@ def test_a_missing_file_is_explained_by_one_of_nearly_its_name(
     (tmp_path / present).parent.mkdir(exist_ok=True)
     (tmp_path / present).touch()
     explanation = NearNames().explain_missing(tmp_path / wanted)
-    assert explanation.startswith(f"missing; {str(tmp_path / present)!r} is there, ")
+    assert explanation.startswith(f"missing; {str(tmp_path / present)!r} exists, ")
     assert difference in explanation
     assert explanation.endswith("rename it, or link it to this name")
 

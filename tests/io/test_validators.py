@@ -23,7 +23,7 @@ from caramel.io.validators import (
         ({"a": " \n"}, "field 'a' must be text that is not empty"),
         ({"a": 5}, "field 'a' must be text that is not empty, not 5"),
         ({"a": "x\ud800"}, "half a surrogate pair"),
-        ({"a": "x\0y"}, "holds a NUL"),
+        ({"a": "x\0y"}, "contains a NUL"),
     ],
 )
 def test_a_field_that_is_no_text_is_an_error(row: Any, message: str) -> None:

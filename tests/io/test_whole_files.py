@@ -176,7 +176,7 @@ def test_whatever_happened_to_a_kept_file_is_noticed_said_in_a_line_and_removed(
         said = capsys.readouterr().err.strip()
         assert said.count("\n") == 0
         assert str(folder) in said
-        assert "made again" in said
+        assert "computed again" in said
 
 
 def test_what_another_process_has_just_found_broken_is_not_whole_and_no_error(

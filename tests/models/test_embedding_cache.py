@@ -210,7 +210,7 @@ def test_a_broken_file_is_said_and_what_it_held_is_made_again(damage: Any, tmp_p
     assert right(ask(store, texts(0, 6)).vectors, texts(0, 6))
     assert len(MADE) == 3
     said = capsys.readouterr().err
-    assert said.count("made again") == 1
+    assert said.count("computed again") == 1
     assert str(path) in said
 
 

@@ -90,7 +90,7 @@ def test_on_a_full_volume_nothing_is_made_and_the_message_does_not_say_that_some
     )
     assert (done.returncode, done.stdout) == (1, "")
     said = (
-        "has 0 MiB free. Make room there"
+        "has 0 MiB free. Free some space there"
         if inodes is None
         else "but no inodes for new files. Remove files there"
     )

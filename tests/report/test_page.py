@@ -611,7 +611,7 @@ def _drop_key(path: Path) -> None:
             lambda p: p.write_text("\n".join(p.read_text().splitlines()[:3]) + "\n"),
             "no row for infonce, base, all, i2t",
         ),
-        ("scenes/pairs.parquet", lambda p: p.write_bytes(b"no table"), "is no Parquet file"),
+        ("scenes/pairs.parquet", lambda p: p.write_bytes(b"no table"), "is not a Parquet file"),
         (
             "filter_images/metrics.json",
             lambda p: put(p, {"candidates": {"faithful": "many"}}),

@@ -279,7 +279,7 @@ def test_why_an_image_cannot_be_used_is_said_with_its_cure(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("name", "text", "parts"),
     [
-        ("captions.csv", "filename,caption\na.png\n", ["row 1", "1 fields, and the header 2"]),
+        ("captions.csv", "filename,caption\na.png\n", ["row 1", "1 fields, but the header has 2"]),
         ("captions.csv", "file,caption\na.png,x\n", ["lacks the columns", "'filename'"]),
         ("captions.csv", "filename,caption\n1.png,A dog, brown and big\n", ["row 1", "3 fields", "quotes"]),
         ("captions.csv", "filename,caption,caption\n1.png,a,b\n", ["twice", "'caption'"]),

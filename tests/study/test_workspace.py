@@ -281,6 +281,6 @@ def test_a_study_is_prepared_through_no_link(name: str, tmp_path: Path) -> None:
         prepare_folder(project, folder)
         assert (folder / name / "stage.py").is_file()
     else:
-        with pytest.raises(ConfigError, match="nothing is written through a link"):
+        with pytest.raises(ConfigError, match="caramel does not write through links"):
             prepare_folder(project, folder)
     assert not list(mine.iterdir()) if inside else mine.read_text() == "mine"

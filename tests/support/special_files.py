@@ -1,4 +1,4 @@
-"""What is no plain file: devices, FIFOs, sockets and links, made in a folder of the test."""
+"""What is not a plain file: devices, FIFOs, sockets and links, made in a folder of the test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 REFUSED = {
     "link": "link",
-    "dangling link": "not there",
+    "dangling link": "does not exist",
     "link to itself": "link",
     "link to a device": "link",
     "link to a folder": "link",

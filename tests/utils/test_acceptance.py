@@ -91,7 +91,7 @@ def test_a_set_whose_attacker_is_at_the_limit_is_seldom_accepted() -> None:
 
 def test_the_message_says_whether_more_rows_would_help() -> None:
     assert str(of_hits(55, 100, 0.6)).endswith("from about 445 rows like these on, and there are 100")
-    assert "mend the rows before adding more" in str(of_hits(1080, 2000, 0.56))
+    assert "fix the rows before adding more" in str(of_hits(1080, 2000, 0.56))
     assert "no number of rows" in str(of_hits(50, 100, 0.5))
 
 

@@ -1,4 +1,4 @@
-"""Hashes of what an instance asks: instances of equal names are the same only if these are."""
+"""Hash the content of each instance, so that instances of the same name can be checked to be the same."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ TEXTS_HASH, IMAGES_HASH = "texts_hash", "images_hash"  # columns of ``similariti
 
 
 def hash_captions(caption: str | None, negative_caption: str | None, caption2: str | None) -> str:
-    """Return the hash of an instance's captions, each in its part, as 32 hexadecimal digits."""
+    """Return the hash of an instance's captions and the role of each, as 32 hexadecimal digits."""
     return _hash_parts([caption, negative_caption, caption2])
 
 
 def hash_texts(task: Task) -> list[str]:
-    """Return the hash of each instance's texts; of a ranking the query or the candidates, whatever their order."""
+    """Return the hash of each instance's texts.
+
+    For rankings this covers the query or the candidates, in any order.
+    """
     if isinstance(task, Comparisons):
         columns = (task.rows[name] for name in ("caption", "negative_caption", "caption2"))
         return [hash_captions(*captions) for captions in zip(*columns, strict=True)]
@@ -27,11 +30,11 @@ def hash_texts(task: Task) -> list[str]:
 
 
 def hash_images(task: Task, image_keys: Sequence[bytes]) -> list[str]:
-    """Return the hash of the content of each instance's images; of a ranking the query or the candidates.
+    """Return the hash of the content of each instance's images. For rankings: of the query or the candidates.
 
     Args:
-        task: what is asked.
-        image_keys: content key of each of the task's images.
+        task: the task.
+        image_keys: content key of each image of the task.
     """
     keys = [key.hex() for key in image_keys]
     if isinstance(task, Comparisons):
@@ -41,7 +44,7 @@ def hash_images(task: Task, image_keys: Sequence[bytes]) -> list[str]:
 
 
 def _hash_rankings(task: Rankings, candidates_in: str, items: Sequence[object]) -> list[str]:
-    """Return the hash of each row's items: true ones and pool where these are the candidates, else the query."""
+    """Return the hash of each row's candidates (true and pool) if these are the items, else of its query."""
 
     @cache
     def hash_pool(index: int) -> str:

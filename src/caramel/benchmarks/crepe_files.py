@@ -1,4 +1,4 @@
-"""What the parts of CREPE (Ma et al. 2023) share: its CSV files, and retrieval among hard negatives."""
+"""Read the CSV files of CREPE (Ma et al. 2023) and build rankings of a caption among its hard negatives."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ EMPTY, BROKEN = "no hard negative", "hard negatives that are no captions"
 
 
 class Region(NamedTuple):
-    """One row of a file: a region of an image, its caption, and hard negatives by their type, each one at least."""
+    """A row of a file: a region of an image, its caption, and one or more hard negatives of each type."""
 
     image_id: str
     box: Box
     caption: str
     negatives: Mapping[str, tuple[str, ...]]
-    number: int = 0  # of the row in its file, from 0
+    number: int = 0  # number of the row in its file, from 0
 
 
 class ParsedRegions(NamedTuple):
-    """The rows of a file, and what of them is of no use."""
+    """The rows of a file, and the cells that cannot be used."""
 
     regions: list[Region]
     rejects: list[Reject]
 
 
 class Query(NamedTuple):
-    """A retrieval of a region's caption among it and the region's negatives of some types."""
+    """A query that ranks a region's caption against the region's negatives of some types."""
 
     instance_id: str
     subsets: list[str]
@@ -52,32 +52,35 @@ class Query(NamedTuple):
 def list_release_files(
     data: Path, parse_name: Callable[[str], T | None], layout: str
 ) -> list[tuple[T, TextFile]]:
-    """Return the CSV files of a release, each with what its name says, by their names.
+    """Return the CSV files of a release, each with the value that was parsed from its name, sorted by name.
 
-    The authors publish zip archives. A file lies in the folder, in a folder in it, or in an archive in either; one that is
-    unpacked is taken before the same one in an archive.
+    The authors publish zip archives. Files are searched in the folder, in its subfolders, and in the zip
+    archives of either. An unpacked file takes precedence over the same file in an archive.
 
     Args:
         data: folder of the release.
+        parse_name: maps a file name without folders to a value; returns None if the file is not part of the
+            release.
+        data: folder of the release.
         parse_name: name of a file, without folders -> what it says; None: it is no file of the release.
-        layout: for messages.
+        layout: expected layout, for messages.
 
     Raises:
-        DataError: there is no file, an archive cannot be read, or two files have one name.
+        DataError: no file was found, an archive cannot be read, or two files have the same name.
     """
     unpacked: dict[str, TextFile] = {}
     for path in sorted([*data.glob("*.csv"), *data.glob("*/*.csv")]):
         if path.name in unpacked and parse_name(path.name) is not None:
             raise DataError(
-                f"{str(path)!r} and {str(unpacked[path.name])!r} have one name. Leave one of them there."
+                f"{str(path)!r} and {str(unpacked[path.name])!r} have the same name. Keep only one of them."
             )
         unpacked[path.name] = path
     files = sorted((list_zipped_files(data) | unpacked).items())
     matches = [(what, file) for name, file in files if (what := parse_name(name)) is not None]
     if not matches:
         raise DataError(
-            f"{str(data)!r} holds no file of the release, and neither do zip archives in it. Expected layout:\n{layout}\n"
-            f"Give the folder that holds it with --data."
+            f"{str(data)!r} holds no file of the release, also not in zip archives. Expected layout:\n{layout}\n"
+            f"Give the folder that holds the release with --data."
         )
     return matches
 
@@ -85,19 +88,22 @@ def list_release_files(
 def read_regions(
     path: TextFile, negatives: Mapping[str, str], optional: Mapping[str, str] | None = None
 ) -> ParsedRegions:
-    """Return the rows of a file; a cell of negatives that is empty or broken is a reject, and the row's others stay.
+    """Return the rows of a file.
+
+    An empty or broken cell of negatives is a reject; the row's other cells are used.
 
     Args:
-        path: of the CSV file, which may lie in a zip archive.
-        negatives: type of hard negative -> its column: a Python list, tuple or set of texts, as released.
-        optional: the same of columns that files need not have.
+        path: the CSV file, which may be in a zip archive.
+        negatives: maps a type of hard negative to its column. A cell is a Python list, tuple or set of texts,
+            as released.
+        optional: the same for columns that a file may lack.
 
     Raises:
-        DataError: the file is broken or has no row, a box is no box, or none of its rows has a hard negative.
+        DataError: the file is broken or has no row, a box is invalid, or no row has a hard negative.
     """
     rows = list(iter_csv_rows(path, [*COLUMNS, *negatives.values()]))
     if not rows:
-        raise DataError(f"{str(path)!r} holds no row. Download it again.")
+        raise DataError(f"{str(path)!r} has no rows. Download it again.")
     columns = {**negatives, **{k: c for k, c in (optional or {}).items() if c in rows[0][1]}}
     parsed = ParsedRegions([], [])
     for number, (where, row) in enumerate(rows):
@@ -118,12 +124,12 @@ def read_regions(
         if lists or not columns:
             parsed.regions.append(parsed_region)
     if not parsed.regions:
-        raise DataError(f"{str(path)!r} holds no row with hard negatives. The first: {parsed.rejects[0]}.")
+        raise DataError(f"{str(path)!r} has no row with hard negatives. First problem: {parsed.rejects[0]}.")
     return parsed
 
 
 def _parse_negatives(text: str, where: str) -> tuple[str, ...] | Reject:
-    """Return the captions in a cell; those of a set, which has no order, by name."""
+    """Return the captions in a cell. A set has no order, so its captions are sorted."""
     try:
         value = parse_literal(text, where)
         if not isinstance(value, list | tuple | set):
@@ -139,14 +145,14 @@ def _parse_negatives(text: str, where: str) -> tuple[str, ...] | Reject:
 def build_negative_rankings(
     retrievals: Iterable[tuple[Region, Sequence[Query]]], images: Path, rejects: Sequence[Reject]
 ) -> Rankings:
-    """Return the task in which each region, an image, is the query and has a pool of its own.
+    """Return the task in which each region (an image) is a query with its own pool of candidates.
 
-    Every caption is a candidate of its own: a hard negative that equals the caption ties with it.
+    Each caption is a separate candidate. A hard negative that equals the caption therefore ties with it.
 
     Args:
         retrievals: regions, each with its queries.
         images: folder of the Visual Genome images.
-        rejects: what of the files is no query.
+        rejects: cells of the files that yield no query.
     """
     rows: list[tuple[object, ...]] = []
     texts: list[tuple[str, ...]] = []

@@ -1,4 +1,4 @@
-"""Encoded images in the cells of a table: bytes, or structs with a field ``bytes``, as the Hugging Face hub has them."""
+"""Read encoded images in table cells: bytes, or structs with a field ``bytes`` as on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EMPTY = frozenset(("", "nan", "none", "null"))
 
 
 class ImageCell(NamedTuple):
-    """What a cell says of its image: key of its content and its path, None where it has none."""
+    """The content key and the path in a cell of images; None where the cell has none."""
 
     key: str | None
     path: str | None
@@ -29,8 +29,8 @@ class ImageReference(NamedTuple):
     """An image that a cell names or holds.
 
     Attributes:
-        name: equal names mean equal images.
-        file: of its bytes; a text is the name of a file in the folder of the images; None: it is in no file.
+        name: name of the image; equal names mean equal images.
+        file: the file of its bytes. A text is the name of a file in the image folder. None: no file has it.
     """
 
     name: str
@@ -38,10 +38,10 @@ class ImageReference(NamedTuple):
 
 
 def read_embedded_images(path: Path, columns: Sequence[str]) -> dict[str, list[ImageReference | None]]:
-    """Return the images in those of the columns of a Parquet file that hold encoded images, by column and row.
+    """Return the encoded images of a Parquet file, by column and row, for the columns that hold such images.
 
     Raises:
-        DataError: the file is broken, or a path in it is no text.
+        DataError: the file is broken, or a path in it is not text.
     """
     with open_parquet(path) as file:
         schema = file.schema_arrow
@@ -59,10 +59,10 @@ def read_embedded_images(path: Path, columns: Sequence[str]) -> dict[str, list[I
 
 
 def embed_values(values: Sequence[Any], column: str, where: str) -> list[Any]:
-    """Return the values of a column of images, encoded images as ``ImageReference``, others as they are.
+    """Return the values of a column of images: encoded images as ``ImageReference``, all others unchanged.
 
     Raises:
-        DataError: a value is an object of something else.
+        DataError: a value is an object of another form.
     """
     cells = [_parse_cell(value, column, where) for value in values]
     if not any(cells):
@@ -75,12 +75,12 @@ def embed_values(values: Sequence[Any], column: str, where: str) -> list[Any]:
 
 
 def check_no_verdicts(names: Sequence[object], column: str, where: str) -> None:
-    """Raise DataError where a column ``image`` holds true and false alone: the verdict on the images, of others' results."""
+    """Raise DataError if column ``image`` holds only true and false, as verdicts of other programs do."""
     words = {str(name).strip().lower() for name in names} - _EMPTY
     if column == "image" and words and words <= _VERDICTS:
         raise DataError(
-            f"{where}: column {column!r} holds verdicts, such as {min(words)!r}, and no names of images. Call it "
-            f"'image_score' if it is the verdict on the images, 'image_id' if it names them."
+            f"{where}: column {column!r} holds verdicts, such as {min(words)!r}, not names of images. Rename it to "
+            f"'image_score' if it is the verdict on the images, or to 'image_id' if it names them."
         )
 
 
@@ -96,7 +96,7 @@ def check_image_type(data_type: pa.DataType, column: str, where: str) -> None:
         fields = {field.name: field.type for field in data_type}
         data_type, path = fields["bytes"], fields.get("path", pa.null())
         if not any(is_so(path) for is_so in (pa.types.is_string, pa.types.is_large_string, pa.types.is_null)):
-            raise DataError(f"{where}: column {column!r} has a field 'path' that is {path}, no text.")
+            raise DataError(f"{where}: column {column!r} has a field 'path' of type {path}; it must be text.")
     if not (pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type)):
         raise DataError(
             f"{where}: column {column!r} must hold encoded images, as bytes or as a struct with a "
@@ -105,7 +105,7 @@ def check_image_type(data_type: pa.DataType, column: str, where: str) -> None:
 
 
 def read_image_cells(path: Path, column: str) -> list[ImageCell]:
-    """Return what each cell of a column of encoded images says; it is read one row group at a time."""
+    """Return the key and path of each cell of a column of encoded images, reading one row group at a time."""
     cells: list[ImageCell] = []
     with open_parquet(path, [column]) as file:
         for group in range(file.metadata.num_row_groups):
@@ -114,19 +114,20 @@ def read_image_cells(path: Path, column: str) -> list[ImageCell]:
                 data = chunk.field("bytes") if structs else chunk
                 has_path = structs and chunk.type.get_field_index("path") >= 0
                 paths = chunk.field("path").to_pylist() if has_path else [None] * len(chunk)
-                buffers = (cell.as_buffer() for cell in data)  # None of a cell that is null
+                buffers = (cell.as_buffer() for cell in data)  # None for a null cell
                 keys = (hash_image(buffer) if buffer and buffer.size else None for buffer in buffers)
                 cells += map(ImageCell, keys, paths)
     return cells
 
 
 def name_cells(cells: Sequence[ImageCell], column: str, where: str) -> list[str | None]:
-    """Return the name of the image of each cell, None where it has neither content nor path.
+    """Return the image name of each cell, or None if the cell has neither content nor path.
 
-    It is the path where every image has its own, else the key of its content; the path of one that has no content.
+    If every image has its own path, the name is the path. Otherwise it is the key of the content. A cell
+    without content is named by its path.
 
     Raises:
-        DataError: a path is no Unicode text.
+        DataError: a path is not Unicode text.
     """
     images = {cell for cell in cells if cell.key or cell.path}
     paths = {cell.path for cell in images}
@@ -146,7 +147,7 @@ def _name_cell(cell: ImageCell, distinct: bool, column: str, where: str) -> str 
 
 
 def _parse_cell(value: Any, column: str, where: str) -> ImageCell | None:
-    """Return what an encoded image says, None of any other value."""
+    """Return the key and path of an encoded image, or None for any other value."""
     if isinstance(value, bytes):
         return ImageCell(hash_image(value), None) if value else ImageCell(None, None)
     if not isinstance(value, Mapping):
@@ -155,14 +156,14 @@ def _parse_cell(value: Any, column: str, where: str) -> ImageCell | None:
     known = "bytes" in value or "path" in value
     if not known or not isinstance(data, bytes | None) or not isinstance(path, str | None):
         raise DataError(
-            f"{where}: column {column!r} must hold names of images, encoded images, or structs of 'bytes' and "
+            f"{where}: column {column!r} must hold image names, encoded images, or structs of 'bytes' and "
             f"'path', not {format_value(value)}. Write one of these, or rename the column."
         )
     return ImageCell(hash_image(data) if data else None, path)
 
 
 def _build_reference(name: str | None, cell: ImageCell, file: ImageFile | None) -> ImageReference | None:
-    """Return an image by its name; ``file`` holds its bytes, if any."""
+    """Return the reference to an image by its name. ``file`` holds its bytes, if any."""
     if name is None:
         return None
     if file is not None and cell.key is not None:

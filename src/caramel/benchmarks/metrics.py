@@ -1,18 +1,24 @@
 """Metrics: what counts as a hit, given the similarities of an instance.
 
-Every metric is a set of strict inequalities that must all hold, of ``group_match`` one of sums; equality is a
-tie and counts as a miss. Where a similarity is missing or NaN the instance is unscored: neither right nor wrong.
+Every metric is a set of strict inequalities, and all of them must hold. ``group_match`` has one inequality,
+of sums. Equality is a tie and counts as a miss. If a similarity is missing or NaN, the instance is unscored:
+neither right nor wrong.
 
-Sources: ``accuracy`` SugarCrepe (Hsieh et al. 2023); ``itt``, ``tot`` SugarCrepe++ (Dumpala et
-al. 2024); ``i2t``, ``t2i``, ``group`` Winoground (Thrush et al. 2022, as text, image and group
-score) and, with the four finer ones, BiVLC (Miranda et al. 2024), ``t2i`` MMVP-VLM (Tong et al. 2024) as
-well; ``image_accuracy`` SVO-Probes (Hendricks & Nematzadeh 2021), by choice of the image; ``recall@k``
-retrieval, and with ``avg_recall`` CREPE (Ma et al. 2023).
+Sources:
 
-``group_match`` is GroupMatch of Zhu et al. 2025 (arXiv 2510.07632, "Test-Time Matching"): the right assignment of two
-captions to two images has a greater sum of similarities than the swapped one. Who has Group has GroupMatch, but the
-two are not comparable: by chance one is right in 1 of 2 instances, the other in 1 of 6, and the assignment gives away
-that each caption belongs to one image. Their test-time matching itself, training on what was matched, is not done here.
+- ``accuracy``: SugarCrepe (Hsieh et al. 2023)
+- ``itt``, ``tot``: SugarCrepe++ (Dumpala et al. 2024)
+- ``i2t``, ``t2i``, ``group``: Winoground (Thrush et al. 2022), there called text, image and group score. With
+  the four finer metrics they are also BiVLC's (Miranda et al. 2024). ``t2i`` is also MMVP-VLM's (Tong et al.
+  2024).
+- ``image_accuracy``: SVO-Probes (Hendricks & Nematzadeh 2021), as a choice of the image
+- ``recall@k``: retrieval and, with ``avg_recall``, CREPE (Ma et al. 2023)
+
+``group_match`` is GroupMatch of Zhu et al. 2025 (arXiv 2510.07632, "Test-Time Matching"): the right
+assignment of two captions to two images has a greater sum of similarities than the swapped assignment. A hit
+in Group implies a hit in GroupMatch. The two cannot be compared: by chance GroupMatch is right in 1 of 2
+instances and Group in 1 of 6, and the assignment gives away that each caption belongs to one image. The
+paper's test-time matching, which trains on the matches, is not implemented.
 """
 
 from __future__ import annotations
@@ -32,14 +38,14 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of comparisons.
+    """A metric for comparisons.
 
     Attributes:
         doc: what a hit is.
         greater: pairs of similarity columns (greater, smaller).
-        chance: its value by chance.
+        chance: value of the metric by chance.
         needs: further similarities that an instance must have to be scored.
-        summed: of two pairs: the sum of the greater ones must be greater, not each of them.
+        summed: with two pairs, compare the sum of the greater columns with the sum of the smaller ones.
     """
 
     doc: str
@@ -51,7 +57,7 @@ class Metric:
 
 _I0, _I1 = ("s_c0_i0", "s_c1_i0"), ("s_c1_i1", "s_c0_i1")  # image to text
 _C0, _C1 = ("s_c0_i0", "s_c0_i1"), ("s_c1_i1", "s_c1_i0")  # text to image
-# The finer metrics of BiVLC speak of the instances that have both images.
+# The finer metrics of BiVLC count only instances that have both images.
 _BOTH = ("s_c0_i0", "s_c1_i0", "s_c0_i1", "s_c1_i1")
 
 METRICS: Mapping[str, Metric] = {
@@ -82,9 +88,9 @@ METRICS: Mapping[str, Metric] = {
 
 @dataclass(frozen=True)
 class Recall:
-    """A metric of rankings: the share of ``ks`` for which a true candidate is among the first k.
+    """A metric for rankings: the share of ``ks`` for which a true candidate is among the first k.
 
-    Every false candidate that scores as the best true one stands before it, so a tie that decides is a
+    A false candidate that ties with the best true one is ranked before it. A tie that decides is therefore a
     miss.
     """
 
@@ -99,17 +105,17 @@ RECALLS: Mapping[str, Recall] = {
 
 
 class Outcomes(NamedTuple):
-    """Per row of ``similarities`` (the same index) and per metric (a column each)."""
+    """Hits and ties per row of ``similarities`` (same index) and per metric (one column each)."""
 
-    hits: pd.DataFrame  # float in [0, 1], NaN where unscored; the share of hits of ``avg_recall``
-    ties: pd.DataFrame  # bool: scored, and an equality decides (of comparisons: there is one)
+    hits: pd.DataFrame  # float in [0, 1], NaN where unscored; for ``avg_recall`` the share of its hits
+    ties: pd.DataFrame  # bool: the row is scored and an equality decides; for comparisons: an equality occurs
 
 
 def compute_outcomes(similarities: pd.DataFrame, metrics: Sequence[str]) -> Outcomes:
-    """Return hit and tie of each metric for every row of table ``similarities``.
+    """Return the hit and the tie of each metric for every row of table ``similarities``.
 
     Raises:
-        DataError: there is no metric of that name.
+        DataError: a metric is unknown.
     """
     hits, ties = {}, {}
     for name in metrics:
@@ -125,13 +131,13 @@ def compute_outcomes(similarities: pd.DataFrame, metrics: Sequence[str]) -> Outc
 
 
 def _score_comparisons(metric: Metric, similarities: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return (hit, tie) of a metric of comparisons."""
+    """Return (hit, tie) of a metric for comparisons."""
     columns = sorted({c for pair in metric.greater for c in pair} | set(metric.needs))
     scored: npt.NDArray[np.bool_] = similarities[columns].notna().all(axis=1).to_numpy()
     hit, tie = scored.copy(), np.zeros(len(similarities), bool)
     contests = [(similarities[a].to_numpy(float), similarities[b].to_numpy(float)) for a, b in metric.greater]
     if metric.summed:
-        # a + c > b + d; of differences, so that no rounding makes a tie of a > b and c > d.
+        # a + c > b + d, computed from differences, so that rounding cannot make a tie of a > b and c > d.
         (a, b), (c, d) = contests
         with np.errstate(over="ignore"):
             contests = [(a - b, d - c)]
@@ -142,7 +148,7 @@ def _score_comparisons(metric: Metric, similarities: pd.DataFrame) -> tuple[Floa
 
 
 def _score_rankings(metric: Recall, similarities: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return (hit, tie) of a metric of rankings."""
+    """Return (hit, tie) of a metric for rankings."""
     above = similarities["n_above"].to_numpy(float)
     equal = similarities["n_tied"].to_numpy(float)
     scored = ~(np.isnan(above) | np.isnan(equal))

@@ -1,7 +1,7 @@
-"""What the readers of benchmarks in Winoground's form share (Thrush et al. 2022): two images and two captions,
-each caption true of one image alone.
+"""Read benchmarks of Winoground's form (Thrush et al. 2022): two images and two captions.
 
-Such a release is a set of Parquet files that hold the images, or a list of rows beside a folder of images.
+Each caption is true of only one image. A release is a set of Parquet files that hold the images, or a list of
+rows and a folder of images.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Row(NamedTuple):
 
     Attributes:
         where: file and row, for messages.
-        fields: its captions, tags and numbers.
-        images: I0, of which the first caption is true, and I1.
+        fields: captions, tags and numbers of the row.
+        images: I0, for which the first caption is true, and I1.
         image_id: name of I0.
     """
 
@@ -40,17 +40,17 @@ class Row(NamedTuple):
 
 
 def find_release_folder(data: Path, patterns: Sequence[str], folders: Sequence[str], layout: str) -> Path:
-    """Return ``data`` or the first of these folders below it that holds a file of one of the patterns.
+    """Return ``data``, or the first of these subfolders, that holds a file matching one of the patterns.
 
     Raises:
-        DataError: there is none; the message says how the folder should look.
+        DataError: no folder does; the message shows the expected layout.
     """
     for folder in (data, *(data / name for name in folders)):
         if any(next(folder.glob(pattern), None) for pattern in patterns):
             return folder
     raise DataError(
         f"{str(data)!r} holds none of {', '.join(patterns)}. Expected layout:\n{layout}\n"
-        f"Give the folder that holds it with --data."
+        f"Give the folder that holds the release with --data."
     )
 
 
@@ -62,18 +62,18 @@ def read_embedded_rows(
     optional: Sequence[str] = (),
     pattern: str = "test-*.parquet",
 ) -> list[Row]:
-    """Return the rows of the files of a pattern, in order. The images stay where they are.
+    """Return the rows of the files that match a pattern, in order. The images stay in the files.
 
     Args:
-        folder: of the files.
+        folder: folder of the files.
         images: columns of I0 and I1.
-        fields: further columns that are read.
-        layout: for messages.
-        optional: columns that are read where there are such.
-        pattern: of the names of the files.
+        fields: further columns to read.
+        layout: expected layout, for messages.
+        optional: columns to read if the files have them.
+        pattern: pattern of the file names.
 
     Raises:
-        DataError: there is no file, one is broken, or a column is missing or of the wrong type.
+        DataError: no file matches, a file is broken, or a column is missing or of the wrong type.
     """
     files = list_parquet_files(folder, pattern, [*images, *fields], layout)
     schemas = [_read_schema(path, images) for path in files]
@@ -90,9 +90,9 @@ def read_embedded_rows(
 
 
 def list_image_names(files: Sequence[Path], column: str) -> list[str]:
-    """Return the name of each row's image over all files: equal names mean equal images.
+    """Return the image name of each row over all files. Equal names mean equal images.
 
-    See ``name_cells``. An image that is missing is named by its row.
+    See ``name_cells``. A missing image is named by its row.
     """
     cells = [cell for path in files for cell in read_image_cells(path, column)]
     names = name_cells(cells, column, repr(str(files[0].parent)))
@@ -100,7 +100,7 @@ def list_image_names(files: Sequence[Path], column: str) -> list[str]:
 
 
 def list_image_folders(release: Path, images: Path, folders: Sequence[str]) -> list[Path]:
-    """Return where images may lie: in the user's folder or the release's, or in one of these below them."""
+    """Return the folders that may hold images: the user's, the release's, and these subfolders of both."""
     return [root / name for root in (images, release) for name in ("", *folders)]
 
 
@@ -113,10 +113,10 @@ def build_file_rows(
     """Return rows whose images are files.
 
     Args:
-        rows: where, fields, name of the file of I0 and of I1.
+        rows: for each row: where it is, its fields, and the file names of I0 and I1.
         release: folder of the release, which may hold its images.
-        images: folder that the user gave for images.
-        folders: names that the folder of the images may have in either.
+        images: image folder that the user gave.
+        folders: possible names of the image folder in either of them.
     """
     listed = list(rows)
     names = [name for *_, first, second in listed for name in (first, second)]
@@ -136,20 +136,20 @@ def build_pair_task(
     subsets: Callable[[Row], list[str]],
     where: Path,
 ) -> Comparisons:
-    """Return the task of the rows.
+    """Return the task made of the rows.
 
     Args:
-        rows: of the release.
+        rows: rows of the release.
         captions: fields of C0 and C1.
-        name: (number of the row, row) -> name of the instance.
-        subsets: that a row belongs to.
+        name: maps (row number, row) to the name of the instance.
+        subsets: maps a row to its subsets.
         where: folder of the release, for messages.
 
     Raises:
-        DataError: there is no row, or a field is missing or wrong.
+        DataError: there are no rows, or a field is missing or invalid.
     """
     if not rows:
-        raise DataError(f"The release in {str(where)!r} holds no row. Download it again.")
+        raise DataError(f"The release in {str(where)!r} has no rows. Download it again.")
     image_indices: dict[ImageFile, int] = {}
     instances = [
         {
@@ -167,7 +167,7 @@ def build_pair_task(
 
 
 def _read_schema(path: Path, images: Sequence[str]) -> pa.Schema:
-    """Return the columns of a file, after checking that those of the images can hold encoded images."""
+    """Return the columns of a file after checking that the image columns can hold encoded images."""
     with open_parquet(path, images) as file:
         schema = file.schema_arrow
     for name in images:

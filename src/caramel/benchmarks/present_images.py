@@ -1,4 +1,4 @@
-"""A benchmark some of whose images are missing: the instances that can be scored, and those that cannot."""
+"""Exclude the instances of a benchmark whose images are missing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from caramel.utils.arrays import Bools
 
 
 def exclude_missing(task: Task) -> Task:
-    """Return the task of the instances whose images are all there; the others are its ``left_out``.
+    """Return the task with only the instances whose images are all present.
 
-    A query among images is left out if any candidate is missing: the ones that stay are as hard as they were. Where no
-    instance is complete, the task stays as it is, so that the check of the images can list what is missing.
+    The others become its ``left_out``.
+
+    A query among images is excluded if any candidate is missing, so that the remaining queries stay as hard
+    as they were. If no instance is complete, the task is returned unchanged, so that the image check can list
+    what is missing.
     """
     present = _find_present(task.images)
     complete = _is_complete(task, present)
@@ -32,7 +35,7 @@ def exclude_missing(task: Task) -> Task:
 
 
 def format_exclusion(left_out: Exclusion, name: str, scored: int) -> str:
-    """Return a line on the images of a benchmark that are missing, and on what has no score for it."""
+    """Return a line on a benchmark's missing images and the instances that get no score for them."""
     instances = len(left_out.rows)
     return (
         f"{name}: {left_out.missing_images:,} of {left_out.images:,} images are missing; {instances:,} of "
@@ -41,13 +44,13 @@ def format_exclusion(left_out: Exclusion, name: str, scored: int) -> str:
 
 
 def _find_present(images: Sequence[ImageFile]) -> Bools:
-    """Return whether the file of each image is there, (n,)."""
+    """Return whether the file of each image is present, (n,)."""
     files = {path: Path(path).is_file() for path in dict.fromkeys(image.path for image in images)}
     return np.array([files[image.path] for image in images], bool)
 
 
 def _is_complete(task: Task, present: Bools) -> Bools:
-    """Return whether all images that an instance needs are there, (n,)."""
+    """Return whether all images of each instance are present, (n,)."""
     if isinstance(task, Rankings):
         pools: dict[int, bool] = {}
         complete = []
@@ -58,7 +61,7 @@ def _is_complete(task: Task, present: Bools) -> Bools:
             complete.append(pools[pool] if direction == "t2i" else present[query])
         return np.array(complete, bool)
     positions = task.rows[["image", "negative_image"]].to_numpy(np.int64)
-    extended = np.append(present, True)  # for ABSENT
+    extended = np.append(present, True)  # last entry for ABSENT
     assert ABSENT == -1
     whole: Bools = extended[positions].all(axis=1)
     return whole

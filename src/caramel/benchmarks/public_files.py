@@ -1,4 +1,4 @@
-"""What the readers of public release formats share: which files and folders a release has."""
+"""Find the files and image folders of public releases."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from caramel.io.validators import format_value
 
 
 def find_release_files(folder: Path, names: Iterable[str], layout: str) -> list[Path]:
-    """Return those of the named files that the folder holds.
+    """Return those of the named files that exist in the folder.
 
     Raises:
-        DataError: it holds none; the message says what was looked for and how the folder should look.
+        DataError: none exists; the message lists the names and shows the expected layout.
     """
     names = list(names)
     files = [folder / name for name in names if (folder / name).is_file()]
     if not files:
         raise DataError(
             f"{str(folder)!r} holds none of {', '.join(names)}. Expected layout:\n{layout}\n"
-            f"Give the folder that holds it with --data."
+            f"Give the folder that holds the release with --data."
         )
     return files
 
 
 def list_parquet_files(folder: Path, pattern: str, columns: Sequence[str], layout: str) -> list[Path]:
-    """Return the Parquet files of a pattern, in order of their names; each has at least these columns.
+    """Return the Parquet files that match a pattern, sorted by name. Each has at least these columns.
 
     Raises:
-        DataError: there is none, one is broken, or lacks a column.
+        DataError: no file matches, or a file is broken or lacks a column.
     """
     files = sorted(folder.glob(pattern))
     if not files:
@@ -43,9 +43,9 @@ def list_parquet_files(folder: Path, pattern: str, columns: Sequence[str], layou
 
 
 def locate_images(images: Path, names: Sequence[str], folders: Sequence[str]) -> list[Path]:
-    """Return the path of each named image, in ``images`` itself or in one of these folders below it.
+    """Return the path of each named image, in ``images`` itself or in one of these subfolders.
 
-    Errors and missing images as in ``locate_files``.
+    Handles errors and missing images as ``locate_files`` does.
     """
     return locate_files([images, *(images / name for name in folders)], names) or [
         images / name for name in names
@@ -53,13 +53,14 @@ def locate_images(images: Path, names: Sequence[str], folders: Sequence[str]) ->
 
 
 def locate_files(folders: Sequence[Path], names: Sequence[str]) -> list[Path] | None:
-    """Return the path of each named file in the first of the folders that holds it; None if none holds any.
+    """Return the path of each named file in the first folder that holds it, or None if no folder holds any.
 
-    A release may be spread over several folders, as Visual Genome is over VG_100K and VG_100K_2. A file that no folder
-    holds is sought where the first of the others lies, so that the check of the images can list it.
+    A release may be spread over several folders, as Visual Genome is over VG_100K and VG_100K_2. A file that
+    no folder holds gets a path in the folder of the first file that exists, so that the image check can list
+    it.
 
     Raises:
-        DataError: a name stands for different files in two of the folders; the message lists all such names.
+        DataError: a name refers to different files in two of the folders; the message lists all such names.
     """
     present = [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
     copies = {
@@ -74,8 +75,8 @@ def locate_files(folders: Sequence[Path], names: Sequence[str]) -> list[Path] | 
     ]
     if clashes:
         raise DataError(
-            f"{len(clashes)} images have one name and different content in two folders:\n{format_items(clashes)}\n"
-            f"Leave in these folders only the image that the benchmark means."
+            f"{len(clashes)} images have the same name but different content in two folders:\n{format_items(clashes)}\n"
+            f"Keep in these folders only the images that belong to the benchmark."
         )
     default = next((folder for name in copies for folder in present if folder / name in copies[name]), None)
     if default is None:
@@ -84,5 +85,5 @@ def locate_files(folders: Sequence[Path], names: Sequence[str]) -> list[Path] | 
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Return whether two paths are one file, or files of equal content."""
+    """Return whether two paths are the same file, or files of equal content."""
     return one.samefile(other) or filecmp.cmp(one, other, shallow=False)

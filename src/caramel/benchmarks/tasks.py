@@ -1,4 +1,4 @@
-"""Tasks of benchmarks: made of rows or of questions with options, and cut to their first instances."""
+"""Build tasks from rows or from questions with options, select rows of them, and describe rejects."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from caramel.interfaces.benchmark import (
 
 
 class Choice(NamedTuple):
-    """A query with a few options of its own, one of them true; images by their names.
+    """A query with its own few options, exactly one of them true. Images are given by name.
 
     Attributes:
-        instance_id: unique.
+        instance_id: unique id.
         image_id: name of the image that is the query or the true option.
-        subsets: that it belongs to.
-        direction: ``i2t``: the query is an image, the options are texts; ``t2i``: the other way round.
+        subsets: subsets that the query belongs to.
+        direction: ``i2t``: the query is an image and the options are texts; ``t2i``: the reverse.
         query: name of the image, or text.
         options: texts, or names of images.
-        true: place of the true option.
+        true: index of the true option.
     """
 
     instance_id: str
@@ -46,22 +46,22 @@ class Choice(NamedTuple):
 
 
 def build_comparisons(rows: Sequence[dict[str, object]], images: Sequence[ImageFile]) -> Comparisons:
-    """Return the task of the rows; columns that a row leaves out are absent."""
+    """Return the task made of the rows. A column that a row omits is absent for it."""
     absent = {"negative_image": ABSENT, "image": ABSENT, "caption2": None, "negative_caption": None}
-    # Columns of type str would turn None into NaN, which is no text and no absence.
+    # Columns of type str would turn None into NaN, which is neither text nor a missing value.
     frame = pd.DataFrame([{**absent, **row} for row in rows], columns=list(COMPARISON_COLUMNS), dtype=object)
     frame = frame.where(frame.notna(), None)
     return Comparisons(frame.astype({"image": np.int64, "negative_image": np.int64}), images)
 
 
 def build_choices(rows: Sequence[Choice], files: Sequence[tuple[str, ImageFile]]) -> Rankings:
-    """Return the task of queries with options.
+    """Return the task made of queries with options.
 
-    Every text of an option is a candidate of its own: one that equals the true option ties with it.
+    Each text option is a separate candidate. An option that equals the true one ties with it.
 
     Args:
         rows: queries.
-        files: distinct names of images, each with its file.
+        files: distinct image names, each with its file.
     """
     images = {name: index for index, (name, _) in enumerate(files)}
     texts: list[tuple[str, ...]] = []
@@ -84,9 +84,11 @@ def build_choices(rows: Sequence[Choice], files: Sequence[tuple[str, ImageFile]]
 
 
 def limit_instances(task: Task, limit: int | None) -> Task:
-    """Return the task's first ``limit`` instances and the images and texts that they need; None: all.
+    """Return the task's first ``limit`` instances and the images and texts that they need.
 
-    The candidates of a query stay: it is as hard as it was.
+    With None, return all instances.
+
+    Each query keeps all its candidates, so it stays as hard as it was.
     """
     if limit is None or limit >= len(task.rows):
         return task
@@ -94,7 +96,10 @@ def limit_instances(task: Task, limit: int | None) -> Task:
 
 
 def select_rows(task: Task, rows: pd.DataFrame) -> Task:
-    """Return the task of some of its rows, with the images and texts that they need; candidates stay."""
+    """Return the task of some of its rows, with the images and texts that they need.
+
+    Queries keep all candidates.
+    """
     if isinstance(task, Rankings):
         return _select_ranked_rows(rows, task)
     used = np.unique(rows[["image", "negative_image"]].to_numpy())
@@ -105,8 +110,8 @@ def select_rows(task: Task, rows: pd.DataFrame) -> Task:
 
 
 def _select_ranked_rows(rows: pd.DataFrame, task: Rankings) -> Rankings:
-    """Return the task of some of its rows, without images, texts and pools that none of them needs."""
-    # Queries of both directions may share a pool, which then holds places of texts and of images.
+    """Return the task of some of its rows, without the images, texts and pools that no row needs."""
+    # Queries of both directions may share a pool. The pool then holds indices of texts and of images.
     keys = list(zip(rows["direction"], rows["pool"], strict=True))
     pools = {key: task.pools[key[1]] for key in keys}
     to_text = (rows["direction"] == "i2t").to_numpy()
@@ -138,17 +143,17 @@ def _select_ranked_rows(rows: pd.DataFrame, task: Rankings) -> Rankings:
 
 
 def list_rejects(task: Task) -> Sequence[Reject]:
-    """Return what of a task's files asks nothing."""
+    """Return the parts of a task's files that define no query."""
     return task.rejects if isinstance(task, Rankings) else ()
 
 
 def format_rejects(rejects: Sequence[Reject], name: str) -> str:
-    """Return a line on what is left out of a benchmark, by reason, with the first place of each."""
+    """Return a line on the rejects of a benchmark: for each reason the count and the first occurrence."""
     first: dict[str, str] = {}
     for reject in rejects:
         first.setdefault(reject.reason, reject.location)
     counts = Counter(reject.reason for reject in rejects)
     parts = "; ".join(
-        f"{count:,}: {reason}, the first {first[reason]}" for reason, count in counts.most_common()
+        f"{count:,}: {reason}, first at {first[reason]}" for reason, count in counts.most_common()
     )
-    return f"Left out of {name}: {parts}."
+    return f"Excluded from {name}: {parts}."

@@ -1,4 +1,4 @@
-"""Profiles in ``params/``: what differs from ``params/default.yaml``; ``caramel config use NAME`` writes the result."""
+"""Apply a profile: a file in ``params/`` with the differences from ``params/default.yaml``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from caramel.io.safe_yaml import parse_yaml
 def write_profile(name: str, sets: Mapping[str, str], root: Path) -> Path:
     """Write ``params.yaml`` for a profile, keeping the comments of ``params/default.yaml``.
 
-    Arguments and errors as of ``read_profile``; on an error the old file stays.
+    Arguments and errors are those of ``read_profile``. On an error the old file is kept.
     """
     target = root / "params.yaml"
     text, _ = read_profile(name, sets, root)
@@ -26,7 +26,7 @@ def write_profile(name: str, sets: Mapping[str, str], root: Path) -> Path:
 
 
 def read_profile(name: str, sets: Mapping[str, str], root: Path) -> tuple[str, Config]:
-    """Return what ``params.yaml`` is to hold for a profile, and the same as config.
+    """Return the content of ``params.yaml`` for a profile, as text and as config.
 
     Args:
         name: a file ``params/NAME.yaml``.
@@ -34,18 +34,18 @@ def read_profile(name: str, sets: Mapping[str, str], root: Path) -> tuple[str, C
         root: the project's folder.
 
     Raises:
-        ConfigError: ``root`` is no project, there is no such profile, or a key or value is wrong.
+        ConfigError: ``root`` is not a project, the profile does not exist, or a key or value is invalid.
     """
     choices = sorted(p.stem for p in (root / "params").glob("*.yaml"))
     if not choices:
         raise ConfigError(
-            f"{root.resolve()} holds no profile (params/*.yaml): it is no caramel project. "
-            f"Run this in the project's folder, or make one: `caramel new DIR`."
+            f"{root.resolve()} holds no profile (params/*.yaml): it is not a caramel project. "
+            f"Run this in the project's folder, or create one: `caramel new DIR`."
         )
     if name not in choices:
         raise ConfigError(f"Unknown profile {name!r}. Choices: {', '.join(choices)}.")
     default = root / "params" / "default.yaml"
-    values = read_mapping(default, "Take it back from git.")
+    values = read_mapping(default, "Restore it from git.")
     text = read_plain_text(default)
     if name != "default" or sets:
         text = _merge_profile(text, read_mapping(root / "params" / f"{name}.yaml", ""), sets)
@@ -54,7 +54,7 @@ def read_profile(name: str, sets: Mapping[str, str], root: Path) -> tuple[str, C
 
 
 def _merge_profile(default: str, profile: Mapping[str, Any], sets: Mapping[str, str]) -> str:
-    """Return the text of the default with a profile and further values in it, comments kept."""
+    """Return the text of the default with the changes of a profile and further values. Comments are kept."""
     from ruamel.yaml import YAML
 
     yaml = YAML()
@@ -72,7 +72,7 @@ def _merge_profile(default: str, profile: Mapping[str, Any], sets: Mapping[str, 
 
 
 def _merge_changes(base: Any, changes: Mapping[str, Any]) -> None:
-    """Merge nested changes into ``base`` in place, key by key."""
+    """Merge nested changes into ``base`` in place."""
     for key, value in changes.items():
         if isinstance(value, Mapping) and isinstance(base.get(key), Mapping):
             _merge_changes(base[key], value)

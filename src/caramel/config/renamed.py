@@ -1,7 +1,10 @@
-"""Keys of ``params.yaml`` by the names that caramel 0.1 had for them.
+"""Map keys of ``params.yaml`` from their names in caramel 0.1 to the current names.
 
-``RENAMED`` serves three readers: an old key in a params file is an error that says the new one, ``caramel upgrade``
-rewrites the files of a project, and the params in an old pin are read by their new names.
+``RENAMED`` has three uses:
+
+- An old key in a params file is an error that gives the new one.
+- ``caramel upgrade`` rewrites the files of a project.
+- The params in an old pin are read by their new names.
 """
 
 from __future__ import annotations
@@ -63,7 +66,7 @@ _BY_SECTION: Mapping[str, Mapping[str, str]] = {
     "evaluate": {"retrieval": "retrieval_images", "batch": "batch_size", "bootstrap": "n_bootstrap"},
     "report": {"contrast": "primary_comparison"},
 }
-# Checks of a text that ``negatives.language_model.required`` names.
+# Text checks for ``negatives.language_model.required``.
 CHECKS: Mapping[str, str] = {
     "finished": "complete",
     "plain": "single_sentence",
@@ -81,10 +84,10 @@ _FORMER = {new: old for old, new in _BY_SECTION["finetune"].items()}
 
 
 def rename_key(path: Sequence[str], key: str) -> str:
-    """Return the name today of a key below a path of keys, whose names may be old or new.
+    """Return the current name of a key below a path of keys, whose names may be old or new.
 
-    ``finetune.overrides`` and ``finetune.search.space`` hold keys of ``finetune`` for each variant, which may be dotted
-    (``lora.rank``).
+    ``finetune.overrides`` and ``finetune.search.space`` hold keys of ``finetune`` for each variant, which may
+    be dotted (``lora.rank``).
     """
     section = ".".join(path)
     of_variant = len(path) == 3 and path[:2] in (["finetune", "own"], ["finetune", "overrides"])
@@ -95,7 +98,7 @@ def rename_key(path: Sequence[str], key: str) -> str:
 
 
 def rename_params(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return params, of whatever version, with the names of today."""
+    """Return params of any version with the current names."""
     return {key: _rename_value([key], value) for key, value in params.items()}
 
 
@@ -108,12 +111,15 @@ def _rename_value(path: list[str], value: Any) -> Any:
 
 
 def rename_dotted(text: str) -> str:
-    """Return a text in which each old dotted key has its new name; ``dvc.yaml`` names keys so."""
+    """Return a text with each old dotted key replaced by its new name, as in ``dvc.yaml``."""
     return _DOTTED.sub(lambda match: RENAMED[match[0]], text)
 
 
 def get_former_key(key: str) -> str:
-    """Return the name that caramel 0.1 had for a key of ``finetune``; a search draws by it, so that its points stay."""
+    """Return the name of a ``finetune`` key in caramel 0.1.
+
+    A search draws by it, so that its points stay the same.
+    """
     head, dot, rest = key.partition(".")
     return _FORMER.get(head, head) + dot + rest
 

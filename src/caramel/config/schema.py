@@ -1,6 +1,6 @@
-"""``params.yaml`` -> one frozen, typed object; one class per stage.
+"""Read ``params.yaml`` into one frozen, typed object, with one class per stage.
 
-The file is complete: defaults live there and nowhere else.
+The file is complete. Defaults are there and nowhere else.
 """
 
 from __future__ import annotations
@@ -56,24 +56,24 @@ Check = Literal[
     "entailment",
     "meaning",
 ]
-MOST = 2**31 - 1  # of whole numbers
+MOST = 2**31 - 1  # largest integer
 
 
 def _check_gpu_count(number: float) -> float:
-    """Refuse what Ray does not give: a GPU and a part of another one."""
+    """Refuse a number that Ray cannot assign: more than one GPU with a fraction."""
     if number > 1 and number != int(number):
         raise PydanticCustomError(
-            "gpus", "a number of GPUs is whole, or less than one where several workers share one"
+            "gpus", "a number of GPUs is whole, or less than one if several workers share a GPU"
         )
     return number
 
 
-# Scikit-learn takes 32 bits, and some stages add a little to theirs.
+# scikit-learn accepts 32 bits, and some stages add a small number to their seed.
 Seed = Annotated[int, Field(ge=0, le=MOST)]
 Count = Annotated[int, Field(ge=0, le=MOST)]
 Positive = Annotated[int, Field(gt=0, le=MOST)]
 Several = Annotated[int, Field(ge=2, le=MOST)]
-Nested = Annotated[int, Field(ge=1, le=9)]  # seeds of a kind within one draw of the scenes
+Nested = Annotated[int, Field(ge=1, le=9)]  # seeds of one type within one draw of the scenes
 Share = Annotated[float, Field(ge=0, le=1)]
 GpuShare = Annotated[float, Field(gt=0, le=MOST), AfterValidator(_check_gpu_count)]
 LearningRate = Annotated[float, Field(gt=0, le=1)]
@@ -87,7 +87,7 @@ Item = TypeVar("Item")
 
 def _check_distinct(items: tuple[Item, ...]) -> tuple[Item, ...]:
     if len(set(items)) < len(items):
-        raise ValueError("an entry stands twice")
+        raise ValueError("duplicate entry")
     return items
 
 
@@ -95,7 +95,7 @@ Distinct = AfterValidator(_check_distinct)
 
 
 def _check_method(name: str) -> str:
-    """Return the name of a training method, refused in the words of a ``Literal`` if there is none."""
+    """Return the name of a training method; an unknown name raises the same error as a ``Literal``."""
     if name not in METHODS:
         *others, last = map(repr, METHODS)
         choices = f"{', '.join(others)} or {last}"
@@ -115,7 +115,7 @@ class Section(BaseModel):
 
 
 class Gpus(Section):
-    """GPUs of one worker of each stage, where it runs on any."""
+    """GPUs of one worker of each stage, if it runs on GPUs."""
 
     synthesize: GpuShare
     finetune: GpuShare
@@ -123,7 +123,10 @@ class Gpus(Section):
 
 
 class Run(Section):
-    """How to run. Device and precision change trained weights in the last bits, executor, workers and GPUs nothing."""
+    """How to run.
+
+    Device and precision change trained weights in the last bits. Executor, workers and GPUs do not.
+    """
 
     executor: Literal["ray", "inline"]
     num_workers: Count
@@ -153,12 +156,12 @@ class Scenes(Section):
     @classmethod
     def _check_held_out(cls, shares: tuple[float, float]) -> tuple[float, float]:
         if sum(shares) >= 1:
-            raise ValueError("two shares that leave some images to train on")
+            raise ValueError("two shares that leave some images for training")
         return shares
 
 
 class LanguageModel(Section):
-    """How a language model is asked for captions, and when a text of it will do."""
+    """How a language model is queried for captions, and when its text is accepted."""
 
     target: str | None
     paraphraser: str | None
@@ -274,7 +277,7 @@ class Pretrain(Section):
 
 
 class GenerationGrid(Section):
-    """Settings of the generator that are tried."""
+    """Settings of the generator to try."""
 
     guidance: Annotated[tuple[Guidance, ...], Distinct] = Field(min_length=1)
     steps: Annotated[tuple[Positive, ...], Distinct] = Field(min_length=1)
@@ -312,7 +315,7 @@ class Assemble(Section):
 
 
 class ImageScores(Section):
-    """Stage ``image_scores``: attackers that see the benchmark's pictures and no caption."""
+    """Stage ``image_scores``: attackers that see the benchmark's images and no caption."""
 
     folds: Several
     seed: Seed
@@ -330,7 +333,7 @@ class ValidateBenchmark(Section):
 
 
 class Lora(Section):
-    """Corrections of low rank."""
+    """Low-rank adaptation."""
 
     rank: Positive
     alpha: Annotated[float, Field(gt=0, le=1000)]
@@ -338,14 +341,17 @@ class Lora(Section):
 
 
 class Halving(Section):
-    """Asynchronous successive halving: after ``first`` checkpoints, and each time ``factor`` times as many, the worse ones stop."""
+    """Asynchronous successive halving.
+
+    After ``first`` checkpoints, and each time after ``factor`` times as many, the worse trials stop.
+    """
 
     first: Positive
     factor: Several
 
 
 class Search(Section):
-    """What is tried of variants before they are trained."""
+    """What is tried for variants before they are trained."""
 
     space: Mapping[Variant, Mapping[str, Any]] = Field(min_length=1)
     draws: Positive | None
@@ -369,7 +375,9 @@ class Search(Section):
             and spaces
             and all(isinstance(v, list) for s in spaces.values() for v in s.values())
         ):
-            raise ValueError("null where all is lists: their combinations are tried, and nothing is drawn")
+            raise ValueError(
+                "must be null if all are lists: their combinations are tried, and nothing is drawn"
+            )
         return draws
 
 
@@ -400,14 +408,14 @@ class Finetune(Section):
     checkpoint_every: Positive
     patience: Positive | None
     keep: Literal["best", "last"]
-    overrides: Mapping[Variant, Mapping[str, Any]]  # it is checked beside all before it
-    search: Search | None  # the last: as ``overrides``, and beside it
+    overrides: Mapping[Variant, Mapping[str, Any]]  # checked against all fields before it
+    search: Search | None  # last, because it is checked like ``overrides`` and against it
 
     @field_validator("wise_ft_alphas")
     @classmethod
     def _check_ascending(cls, mix: tuple[float, ...]) -> tuple[float, ...]:
         if list(mix) != sorted(mix):
-            raise ValueError("mixing weights that ascend")
+            raise ValueError("mixing weights must ascend")
         return mix
 
     @field_validator("overrides")
@@ -416,7 +424,7 @@ class Finetune(Section):
         cls, overrides: Mapping[str, Mapping[str, Any]], info: ValidationInfo
     ) -> Mapping[str, Mapping[str, Any]]:
         if len(info.data) + 2 < len(cls.model_fields):
-            return overrides  # what all have is wrong, which is said
+            return overrides  # a common setting is invalid, which is reported anyway
         if idle := sorted(set(overrides) - set(info.data["variants"])):
             raise ValueError(f"{idle[0]} is not among finetune.variants")
         for variant, settings in overrides.items():
@@ -425,10 +433,10 @@ class Finetune(Section):
 
     @classmethod
     def _check_own(cls, variant: str, settings: dict[str, Any], common: Mapping[str, Any]) -> None:
-        """Raise a ValueError if a variant's own settings are none, or its weights not those of the method."""
+        """Raise a ValueError if a variant's overrides are invalid, or its weights are not the method's."""
         weights, known = settings.pop("weights", {}), METHODS[variant].weights
         if shared := sorted({"variants", "seeds", "overrides", "nproc", "search"} & set(settings)):
-            raise ValueError(f"{variant}: {shared[0]!r} is of all variants, and none has one of its own")
+            raise ValueError(f"{variant}: {shared[0]!r} applies to all variants and cannot be overridden")
         try:
             TypeAdapter(Mapping[str, Weight]).validate_json(json.dumps(weights), strict=True)
             cls.model_validate_json(to_json({**common, **settings, "overrides": {}, "search": None}))
@@ -479,7 +487,7 @@ class Evaluate(Section):
 
 
 class PrimaryComparison(Section):
-    """The one comparison that is named before it is measured; all others are explorations."""
+    """The one pre-registered comparison; all others are exploratory."""
 
     variant: Variant
     against: str
@@ -492,7 +500,7 @@ class PrimaryComparison(Section):
         if against != "base":
             _check_method(against)
         if against == info.data.get("variant"):
-            raise ValueError("another variant than the one that is compared, or base")
+            raise ValueError("must be another variant than the compared one, or base")
         return against
 
 
@@ -505,7 +513,7 @@ class Report(Section):
 
 
 class Study(Section):
-    """``caramel study``: no stage; how often what is left to chance is drawn anew."""
+    """``caramel study``, which is not a stage: how often each source of randomness is drawn anew."""
 
     draws: tuple[tuple[Nested, Nested], ...] = Field(min_length=2, max_length=1000)
     effect: Annotated[float, Field(gt=0, le=1)]
@@ -539,7 +547,8 @@ def parse_config(raw: Mapping[str, Any], where: str) -> Config:
     """Return the typed config.
 
     Raises:
-        ConfigError: unknown or missing keys, wrong types or values; all of them in one message. Or the password of an address.
+        ConfigError: keys are unknown or missing, or types or values are wrong (one message lists all of
+            them), or a URL contains a password.
     """
     refuse_secrets(raw, where)
     try:
@@ -547,13 +556,16 @@ def parse_config(raw: Mapping[str, Any], where: str) -> Config:
     except ValidationError as error:
         problems = _list_problems([dict(e) for e in error.errors()])
     raise ConfigError(
-        f"{where} has {len(problems)} wrong entries:\n{format_items(problems, 20)}\n"
+        f"{where} has {len(problems)} invalid entries:\n{format_items(problems, 20)}\n"
         f"Every key is explained in params/default.yaml."
     )
 
 
 def _list_problems(errors: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a line for each error; a key that is missing because the old one is there is told by that alone."""
+    """Return a line for each error.
+
+    If a key is missing because its old name is present, only the old one is reported.
+    """
     keys = [".".join(map(str, error["loc"])) for error in errors]
     renamed = {RENAMED[key] for key in keys if key in RENAMED}
     return [
@@ -585,15 +597,15 @@ def _format_problem(error: dict[str, Any]) -> str:
 
 
 def load_config(path: str | Path = "params.yaml") -> Config:
-    """Return the config in a params file; see ``parse`` for errors."""
+    """Return the config in a params file; errors as in ``parse_config``."""
     return parse_config(read_mapping(Path(path), "Run `caramel config use default`."), str(path))
 
 
 def read_mapping(path: Path, cure: str) -> dict[str, Any]:
-    """Return a YAML file that holds sections.
+    """Return the content of a YAML file of sections.
 
     Raises:
-        ConfigError: it is missing (``cure`` says what to do) or not a mapping.
+        ConfigError: the file is missing (``cure`` says what to do) or not a mapping.
     """
     raw = read_yaml(path, cure)
     if not isinstance(raw, dict):

@@ -1,7 +1,7 @@
-"""What the params name: backends, scorers, models and benchmarks, looked up before anything runs.
+"""Check the names in the params before anything runs: backends, scorers, models and benchmarks.
 
-Every stage asks before it starts, so that a name that only the last one needs ends the first one; `caramel doctor`
-asks the same.
+Every stage does this before it starts, so that a wrong name that only the last stage needs already stops the
+first one. `caramel doctor` does the same check.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from caramel.registry import (
 )
 
 _CHAT = re.compile(r"([^=]*=)?chat:")
-# Benchmarks of stage ``evaluate`` that nobody names.
+# Benchmarks that stage ``evaluate`` adds itself.
 BUILT_IN = ("instances", "instances_source", "held_out_retrieval", "world_classes", "zero_shot")
-_MADE = re.compile(r"(^|[:=])(\./)?data/")  # a folder that a stage makes
+_MADE = re.compile(r"(^|[:=])(\./)?data/")  # a folder that a stage creates
 
 
 def check_names(config: Config) -> None:
-    """Raise a BackendError if the params name what there is not; the message lists all of it."""
+    """Raise a BackendError if the params name anything that does not exist; the message lists everything."""
     _raise_problems(config, iter_unmet_names(config))
 
 
 def check_language_model(config: Config) -> None:
-    """Raise a BackendError if a language model that is to write captions cannot be asked; the message lists all of it."""
+    """Raise a BackendError with all problems if a language model for captions cannot be used."""
     _raise_problems(config, _iter_model_problems(config))
 
 
@@ -47,13 +47,13 @@ def _raise_problems(config: Config, lacking: Iterator[str]) -> None:
     problems = list(lacking)
     if problems:
         raise BackendError(
-            f"The params name what is not there:\n{format_items(problems, 20)}\nMend them with "
+            f"The params have names that cannot be used:\n{format_items(problems, 20)}\nFix them with "
             f"`caramel config use {config.profile} --set KEY=VALUE`, or in the profile."
         )
 
 
 def iter_unmet_names(config: Config) -> Iterator[str]:
-    """Yield one line for each name in the params that cannot be used: its key, and why."""
+    """Yield one line for each name in the params that cannot be used, with its key and the reason."""
     images, evaluate = config.filter_images, config.evaluate
     for key, registry, name in (
         ("scenes.source", SOURCES, config.scenes.source),
@@ -68,7 +68,7 @@ def iter_unmet_names(config: Config) -> Iterator[str]:
             yield from _iter_unknown(key, registry, name)
     for key, stage in (("train_generator", config.train_generator), ("pretrain", config.pretrain)):
         if stage.backend == "pretrained" and not stage.pretrained:
-            yield f"{key}.pretrained is not set, and {key}.backend is 'pretrained'"
+            yield f"{key}.pretrained is not set, but {key}.backend is 'pretrained'"
     yield from _iter_model_problems(config)
     yield from _iter_conflicts(config)
     for key, scorers in (
@@ -82,26 +82,26 @@ def iter_unmet_names(config: Config) -> Iterator[str]:
     for name in evaluate.benchmarks:
         yield from _iter_unknown("evaluate.benchmarks", BENCHMARKS, name)
         if name in BUILT_IN:
-            why = "evaluate.zero_shot names its folder" if name == "zero_shot" else "it is always measured"
-            yield f"evaluate.benchmarks names {name!r}, and {why}: leave it out here"
+            why = "evaluate.zero_shot names its folder" if name == "zero_shot" else "it is always evaluated"
+            yield f"evaluate.benchmarks names {name!r}, but {why}: leave it out here"
     if evaluate.benchmarks and evaluate.data is None:
-        yield "evaluate.data is not set, and evaluate.benchmarks names some: it is the folder that holds theirs"
+        yield "evaluate.data is not set, but evaluate.benchmarks needs it: it is the folder of the benchmarks' files"
     folders = [("evaluate.data", evaluate.data), ("evaluate.images", evaluate.images)]
     folders = [("evaluate.zero_shot", evaluate.zero_shot), *(folders if evaluate.benchmarks else [])]
     for key, folder in folders:
         if folder is not None and not (is_there(folder) and Path(folder).is_dir()):
-            yield f"{key} = {folder!r}: there is no such folder"
+            yield f"{key} = {folder!r}: no such folder"
 
 
 def _iter_model_problems(config: Config) -> Iterator[str]:
-    """Yield what a language model that writes captions lacks."""
+    """Yield the problems of a language model that writes captions."""
     section, key = config.negatives, "negatives.language_model"
     if "language_model" not in (section.backend, section.paraphrases):
         return
     model = section.language_model
     if model.target is None:
-        yield f"{key}.target is not set, and negatives asks for a language model: chat:MODEL@URL or local:FOLDER"
-    known = False  # replies; if they are, no model need be at hand
+        yield f"{key}.target is not set, but negatives needs a language model: chat:MODEL@URL or local:FOLDER"
+    known = False  # whether replies are stored; then no model needs to be available
     try:
         known = is_there(model.replies) and bool(list_parquet_files(Path(model.replies)))
     except DataError as error:
@@ -111,15 +111,15 @@ def _iter_model_problems(config: Config) -> Iterator[str]:
             if not known:
                 yield from _iter_missing(f"{key}.{name}", LANGUAGE_MODELS, spec)
             if model.response_schema and not spec.startswith("chat:"):
-                yield f"{key}.response_schema = true needs a server, chat:MODEL@URL, and {name} is {spec!r}"
+                yield f"{key}.response_schema = true needs a server, chat:MODEL@URL, but {name} is {spec!r}"
             if model.workers and not spec.startswith("local:"):
-                yield f"{key}.workers = {model.workers} is of a model of a folder, local:FOLDER, and {name} is {spec!r}"
+                yield f"{key}.workers = {model.workers} needs a model in a folder, local:FOLDER, but {name} is {spec!r}"
     if model.name is not None and model.paraphraser not in (None, model.target):
-        yield f"{key}.name is one name for two models, target and paraphraser: leave one of both out"
+        yield f"{key}.name is one name for two models, target and paraphraser: leave one of them out"
     if model.max_cost is not None and not (model.price_per_mtok_in or model.price_per_mtok_out):
         yield f"{key}.max_cost = {model.max_cost:g} needs price_per_mtok_in or price_per_mtok_out: at a price of 0 it is never reached"
     if not is_there(model.replies):
-        yield f"{key}.replies = {model.replies!r}: there is no such file or folder"
+        yield f"{key}.replies = {model.replies!r}: no such file or folder"
     for name, folder in (("entailment", model.entailment), ("grammar", model.grammar)):
         if folder is not None and not known:
             for missing in TEXT_JUDGES[name].missing(folder):
@@ -127,18 +127,18 @@ def _iter_model_problems(config: Config) -> Iterator[str]:
 
 
 def _iter_conflicts(config: Config) -> Iterator[str]:
-    """Yield what one key asks for and another does not give."""
+    """Yield the contradictions between keys."""
     if config.synthesize.method == "edit":
         for key, value, needed in (
             ("scenes.source", config.scenes.source, "world"),
             ("train_generator.backend", config.train_generator.backend, "pixart"),
-            ("synthesize.image_size", config.synthesize.image_size, 48),  # pixels of the world's pictures
+            ("synthesize.image_size", config.synthesize.image_size, 48),  # pixels of the world's images
         ):
             if value != needed:
                 yield f"synthesize.method = 'edit' needs {key} = {needed!r}, not {value!r}; 'draw' does not"
         if 24 % config.train_generator.patch_size:  # pixels of the world's cells
             yield (
-                f"synthesize.method = 'edit' needs train_generator.patch_size to divide 24, the side of a cell, and "
+                f"synthesize.method = 'edit' needs a train_generator.patch_size that divides 24, the side of a cell, but "
                 f"{config.train_generator.patch_size} does not"
             )
     elif config.assemble.positives == "drawn":
@@ -146,10 +146,10 @@ def _iter_conflicts(config: Config) -> Iterator[str]:
 
 
 def is_there(name: str) -> bool:
-    """Return whether there is a file or folder of that name, readable or not; of a name that none can have there is none."""
+    """Return whether a file or folder of that name exists, readable or not; False for an invalid name."""
     try:
         return Path(name).exists()
-    except PermissionError:  # reading it says so
+    except PermissionError:  # reported when it is read
         return True
     except OSError:
         return False
@@ -163,14 +163,14 @@ def _iter_unknown(key: str, registry: Registry[object], name: str) -> Iterator[s
 
 
 def _iter_missing(key: str, registry: Registry[object], spec: str) -> Iterator[str]:
-    """Yield what keeps the model of a spec from being loaded, without loading it.
+    """Yield the reasons why the model of a spec cannot be loaded, without loading it.
 
-    A server need not listen yet, and what a stage makes need not be there yet.
+    A server need not be running yet, and outputs of stages need not exist yet.
     """
     if (registry is FAMILIES and _CHAT.match(spec)) or _MADE.search(spec):
         return
     try:
         for missing in registry.list_missing(spec):
             yield f"{key} = {spec!r}: {missing}"
-    except (CaramelError, OSError) as error:  # OSError: a text too long for a name of a file
+    except (CaramelError, OSError) as error:  # OSError: the text is too long for a file name
         yield f"{key} = {spec!r:.200}: {error}"

@@ -1,8 +1,11 @@
-"""What a benchmark is, and what it asks of a model, read from its public files.
+"""Interface of a benchmark: the tasks that it poses to a model, read from its public files.
 
-There are two forms. ``Comparisons``: one or two images and two or three captions, every pair of which
-has a score (SugarCrepe, SugarCrepe++, BiVLC, Winoground …). ``Rankings``: one query, an image or a text,
-and candidates of the other kind, some of which are true (CREPE, retrieval, classification …).
+There are two forms:
+
+- ``Comparisons``: one or two images and two or three captions, with a score for every pair (SugarCrepe,
+  SugarCrepe++, BiVLC, Winoground …).
+- ``Rankings``: one query, an image or a text, and candidates of the other modality, some of them true (CREPE,
+  retrieval, classification …).
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from caramel.errors import DataError, format_items
 from caramel.io.validators import format_value, is_inside_folder
 
 Index = npt.NDArray[np.int64]
-ABSENT = -1  # place of an item that the instance does not have
+ABSENT = -1  # index of an item that the instance does not have
 Direction = Literal["i2t", "t2i"]
 COMPARISON_COLUMNS = (
     "instance_id",
@@ -37,14 +40,14 @@ RANKING_COLUMNS = ("instance_id", "image_id", "subsets", "direction", "query", "
 
 @dataclass(frozen=True)
 class ImageFile:
-    """One image: a file, a cell of a Parquet table, or one that table ``images`` names; perhaps a part of it.
+    """One image: a file, a cell of a Parquet table, or an entry of a table ``images``; possibly a crop of it.
 
     Attributes:
-        path: of the image file, of the Parquet file, or of the table ``images``.
+        path: path of the image file, of the Parquet file, or of the table ``images``.
         row: row of the Parquet file; None: ``path`` is the image file itself.
-        column: of the Parquet file: encoded bytes, or a struct with a field ``bytes``.
-        box: part of the image that is meant, (left, top, right, bottom) in pixels.
-        name: ``image_id`` of the table ``images``; None: ``path`` is no such table.
+        column: column of the Parquet file: encoded bytes, or a struct with a field ``bytes``.
+        box: region of the image to use, (left, top, right, bottom) in pixels.
+        name: ``image_id`` in the table ``images``; None: ``path`` is not such a table.
     """
 
     path: str
@@ -60,11 +63,11 @@ class ImageFile:
 
 
 class Exclusion(NamedTuple):
-    """Instances of a task that cannot be scored, since images of theirs are missing.
+    """Instances of a task that cannot be scored because their images are missing.
 
     Attributes:
-        rows: columns as of the task's rows; places of images mean nothing.
-        texts_hash: of each, see ``content.hash_texts``.
+        rows: same columns as the task's rows; indices of images have no meaning.
+        texts_hash: hash of each row's texts, see ``content.hash_texts``.
         missing_images: number of images that are missing.
         images: number of images of the whole task.
     """
@@ -77,13 +80,13 @@ class Exclusion(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparisons:
-    """Instances of one or two images and two or three captions.
+    """Instances with one or two images and two or three captions.
 
     Attributes:
         rows: ``COMPARISON_COLUMNS``. instance_id: unique; image_id: name of the positive image, the
             cluster of the intervals; subsets: list of names, without ``all``; image, negative_image:
-            places in ``images`` of I0 and I1, or ``ABSENT``; caption C0, negative_caption C1 and
-            caption2 P2: text, or None where the instance has none.
+            indices in ``images`` of I0 and I1, or ``ABSENT``; caption C0, negative_caption C1 and
+            caption2 P2: text, or None if the instance has none.
         images: distinct images.
         left_out: instances without a score; None: there are none.
     """
@@ -94,27 +97,27 @@ class Comparisons:
 
 
 class Reject(NamedTuple):
-    """A row of a benchmark's files that asks nothing."""
+    """A row of a benchmark's files that defines no query."""
 
     location: str  # file, row and column
-    reason: str  # of a small set
-    text: str  # what stands there, cut
+    reason: str  # from a small set
+    text: str  # the content, shortened
 
 
 @dataclass(frozen=True)
 class Rankings:
-    """Queries, each with candidates of which some are true.
+    """Queries, each with candidates, some of which are true.
 
     Attributes:
         rows: ``RANKING_COLUMNS``. instance_id, image_id, subsets as in ``Comparisons``; direction:
-            ``i2t`` (the query is an image, candidates are texts) or ``t2i``; query: place of the query in
-            ``images`` or ``texts``; pool: place in ``pools``; true: list of places of the true candidates
+            ``i2t`` (the query is an image, candidates are texts) or ``t2i``; query: index of the query in
+            ``images`` or ``texts``; pool: index in ``pools``; true: list of indices of the true candidates
             in ``images`` or ``texts``, each of them in the pool.
         images: distinct images.
         texts: distinct texts; each is one prompt, or several whose embeddings are averaged (the templates
             of a class).
-        pools: places of the candidates of a query; rows may share one.
-        rejects: what of the files is no query, and why.
+        pools: indices of the candidates of a query; rows may share a pool.
+        rejects: parts of the files that define no query, and the reasons.
         left_out: instances without a score; None: there are none.
     """
 
@@ -135,18 +138,18 @@ def _select_none(subset: str) -> bool:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark: how to read it, and how it is judged.
+    """A benchmark: how to read it and how to score it.
 
     Attributes:
-        name: as on the command line, and of its folder in ``--data``.
-        layout: for the user: where it is published and what to put where, in a few lines.
-        reader: (folder of the benchmark, folder of images) -> task. Reads captions and names images; does
-            not open images (but for what names them) and raises DataError on any broken file.
+        name: name on the command line, and of its folder in ``--data``.
+        layout: for the user: where it is published and where to put its files, in a few lines.
+        reader: (folder of the benchmark, folder of images) -> task. It reads captions and names of images,
+            opens images only if these name other images, and raises DataError on any broken file.
         metrics: names in ``metrics.METRICS``, in the order of the paper.
-        macro: which subsets the subset ``macro`` is the mean of; none: there is no macro mean.
-        means: further means by name, each over subsets and means that stand before it; members that do not occur are left out.
-        confirmed: what the layout was checked against.
-        any_folder: every folder in the benchmark's folder counts, whatever it is called.
+        macro: selects the subsets over which the subset ``macro`` averages; none: there is no macro mean.
+        means: further means by name, each over subsets and earlier means; missing members are left out.
+        confirmed: sources against which the layout was checked.
+        any_folder: every subfolder of the benchmark's folder counts, with any name.
     """
 
     name: str
@@ -159,10 +162,10 @@ class Benchmark:
     means: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def load_rows(self, data: Path, images: Path, **options: Any) -> Task:
-        """Return the task of the files in ``data``; ``options`` are the reader's own.
+        """Return the task of the files in ``data``. ``options`` are passed to the reader.
 
         Raises:
-            DataError: a file is missing or broken, or names an image outside of both folders.
+            DataError: a file is missing or broken, or names an image outside both folders.
         """
         task = self.reader(data, images, **options)
         outside = [
@@ -172,14 +175,14 @@ class Benchmark:
         ]
         if outside:
             raise DataError(
-                f"Benchmark {self.name!r} names {len(outside)} images outside of {str(data)!r} and {str(images)!r}, "
-                f"which are not read:\n{format_items(sorted(map(format_value, outside)))}\nCorrect these names in its files."
+                f"Benchmark {self.name!r} names {len(outside)} images outside of {str(data)!r} and {str(images)!r}. They "
+                f"are not read:\n{format_items(sorted(map(format_value, outside)))}\nCorrect these names in its files."
             )
         return task
 
 
 def _is_inside_folders(path: str, folders: Sequence[Path]) -> bool:
-    """Return whether a path is one of the folders followed by the name of a file inside of it."""
+    """Return whether a path is one of the folders followed by the name of a file inside it."""
     whole = PurePath(path)
     return any(
         whole.is_relative_to(folder) and is_inside_folder(str(whole.relative_to(folder)))

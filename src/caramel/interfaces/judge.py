@@ -1,4 +1,4 @@
-"""What a judge of a picture against a caption is, and what makes one."""
+"""Interface of a judge, which scores how well an image matches a caption, and of its factory."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ MatchScores = npt.NDArray[np.float64]
 
 
 class Judge(Protocol):
-    """Says how well a picture fits a caption. Deterministic."""
+    """Scores how well an image matches a caption. Deterministic."""
 
     name: str
 
     def score_match(self, images: Sequence[bytes], captions: Sequence[str]) -> MatchScores:
-        """Return the fit of picture i and caption i, shape (n,); 1 is perfect, below 0.5 is no fit.
+        """Return the match of image i and caption i, shape (n,): 1 is perfect, below 0.5 is no match.
 
-        Pictures may be more than fit into memory: each is read when it is asked for.
+        The images may not fit into memory together. Each is read on access.
         """
         ...
 
     def is_ambiguous(
         self, negative: MatchScores, positive: MatchScores, margin: float
     ) -> npt.NDArray[np.bool_]:
-        """Return whether the positive caption is true of the picture as well, from both fits."""
+        """Return whether the positive caption is also true of the image, given both scores."""
         ...
 
 
 class JudgeFactory(Protocol):
-    """Makes a judge; one that is no model takes and ignores the settings."""
+    """Builds a judge. A judge that is not a model accepts and ignores the settings."""
 
     def __call__(self, *, checkpoint: str, device: str, allow_unmentioned_objects: bool) -> Judge:
-        """Return the judge over a checkpoint folder, on a device: auto, cpu, cuda or cuda:N.
+        """Return the judge for a checkpoint folder, on a device: auto, cpu, cuda or cuda:N.
 
-        With ``further_objects`` a caption may leave out objects that its picture shows.
+        With ``allow_unmentioned_objects`` a caption may omit objects of its image.
 
         Raises:
             BackendError: the checkpoint is missing or broken.

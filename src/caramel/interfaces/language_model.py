@@ -1,4 +1,4 @@
-"""What a language model that writes is: it gets messages and answers in words."""
+"""Interface of a generative language model: it receives messages and responds with text."""
 
 from __future__ import annotations
 
@@ -13,49 +13,50 @@ Message = tuple[Role, str]
 
 
 class Request(NamedTuple):
-    """What a model is asked, and all that its answer depends on beside the model itself."""
+    """A request to a model: everything that the response depends on except the model itself."""
 
     messages: tuple[Message, ...]  # the last one is the user's
-    temperature: float  # 0: the likeliest words
-    seed: int  # of the draw of words, where the temperature is not 0
-    max_tokens: int  # of the answer
-    schema: str | None  # JSON schema, as text, that the answer must keep, where the server sees to it
+    temperature: float  # 0: greedy decoding
+    seed: int  # seed of sampling, if the temperature is not 0
+    max_tokens: int  # limit for the response
+    schema: str | None  # JSON schema, as text, that the server enforces on the response
 
 
 class ModelOutput(NamedTuple):
-    """What a model said to a request, as it came; None if no reply came, and why."""
+    """The response of a model as received; None, with the problem, if there was no response."""
 
     text: str | None
-    finish_reason: str  # why it ended: stop, length, …; failed where no reply came
-    input_tokens: int | None = None  # that were read; None: nobody counted
-    output_tokens: int | None = None  # that were written
-    seconds: float = 0.0  # from the request to the reply
+    finish_reason: str  # why it ended: stop, length, …; failed if there was no response
+    input_tokens: int | None = None  # tokens read; None: not counted
+    output_tokens: int | None = None  # tokens written
+    seconds: float = 0.0  # from request to response
     problem: str = ""
 
 
 NextRequests = Callable[[int], list[tuple[str, Request]]]
 OnResponse = Callable[[str, ModelOutput], None]
-FAILED = "failed"  # the finish of a request without a reply
+FAILED = "failed"  # finish reason of a request without a response
 
 
 class LanguageModel(Protocol):
-    """A model that writes what it is asked for."""
+    """A model that writes text on request."""
 
     @property
     def identity(self) -> Identity:
-        """All that determines its replies beside the request, JSON-like."""
+        """Everything that determines its responses besides the request, JSON-like."""
         ...
 
     def answer_requests(self, next_requests: NextRequests, on_response: OnResponse) -> None:
-        """Answer requests until none is waiting and none is under way.
+        """Process requests until none is waiting and none is in progress.
 
         Args:
-            next_requests: gives at most so many requests with their names, and none where none is there yet.
-            on_response: called with name and reply of each, one at a time and always by the caller's thread, in any order; after
-                it more may be waiting.
+            next_requests: returns at most the given number of requests with their names; none if none is
+                ready.
+            on_response: called with the name and response of each request, one at a time, in any order and
+                always in the caller's thread. Afterwards more requests may be waiting.
 
         Raises:
-            BackendError: the model refuses the request as such; what was under way is still heard.
+            BackendError: the model rejects the request as such. Responses in progress are still delivered.
         """
         ...
 
@@ -67,25 +68,26 @@ class LanguageModelLoader(Protocol):
         """Return the model.
 
         Args:
-            target: what stands behind the kind in a spec: MODEL@URL, or a folder.
-            max_connections: requests under way at a time, or in one batch.
-            workers: processes on Ray that have the model, where it is loaded here; 0: this process.
+            target: part of a spec after the type: MODEL@URL, or a folder.
+            max_connections: requests in progress at a time, or per batch.
+            workers: number of Ray processes that hold the model, if it is loaded locally; 0: this process.
 
         Raises:
-            BackendError: it is unknown, missing or broken.
+            BackendError: the model is unknown, missing or broken.
         """
         ...
 
 
 @dataclass(frozen=True)
 class LanguageModelSpec:
-    """Language models that are loaded alike.
+    """A type of language models that share one loader.
 
     Attributes:
-        name: as in a spec, ``NAME:TARGET``.
-        target: how a target looks.
+        name: name in a spec, ``NAME:TARGET``.
+        target: form of a target.
         load: target -> model.
-        missing: target -> what keeps the model from being loaded, without loading it; nothing if it is there.
+        missing: target -> reasons why the model cannot be loaded, without loading it; empty if it is
+            available.
     """
 
     name: str

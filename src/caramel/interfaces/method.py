@@ -1,4 +1,4 @@
-"""What a way to train a CLIP contrastively is, and what its loss is given."""
+"""Interface of a contrastive training method and the inputs of its loss."""
 
 from __future__ import annotations
 
@@ -18,28 +18,32 @@ Pairing = Literal["own", "other", "apart"]
 
 @dataclass(frozen=True)
 class Features:
-    """What a step encodes, once: n rows with up to K negatives each, in d dimensions; vectors are of unit length.
+    """Encoded inputs of a step, computed once: n rows, up to K negatives each, d dimensions, unit vectors.
 
-    What a method does not ask for is None. Rows are the first dimension of all but ``logit_scale``, ``logit_bias`` and ``state``.
+    What a method does not use is None. Rows are the first dimension of all but ``logit_scale``,
+    ``logit_bias`` and ``state``.
 
     Attributes:
         image_features: (n, d), the positive images x.
         text_features: (n, d), their captions y.
-        image_ids: (n,) whole numbers, equal where rows show one image: their captions are no negatives of each other.
+        image_ids: (n,) integers, equal for rows of one image: its captions are never negatives for each
+            other.
         logit_scale: inverse temperature s, a scalar.
-        logit_bias: of the logits, a scalar (SigLIP).
+        logit_bias: bias of the logits, a scalar (SigLIP).
         negative_texts: (n, K, d), the hard negatives h.
-        negative_mask: (n, K) truth values: which of the negatives a row has; the others hold anything finite.
-        negative_types: (n, K) whole numbers from 0: the subtype of each negative.
-        negative_images: (n, K, d), images x' of which the negatives are true.
-        negative_image_ids: (n, K), as ``image_ids`` and in the same numbers.
+        negative_mask: (n, K) booleans: which negatives a row has; the other entries may hold any finite
+            values.
+        negative_types: (n, K) integers from 0: the subtype of each negative.
+        negative_images: (n, K, d), images x' for which the negatives are true.
+        negative_image_ids: (n, K), numbered like ``image_ids``.
         paraphrases: (n, d), second captions p.
-        paraphrased: (n,) truth values: which rows have one.
-        patches: (n, P, d), patches of the positive images, projected and of any length.
-        words: (n, 1 + K, L, d), tokens of the captions and of their negatives behind them, as ``patches``.
-        is_word: (n, 1 + K, L) truth values: neither start nor padding.
-        teacher: the same of the teacher, without gradient.
-        state: what the method carries from step to step.
+        paraphrased: (n,) booleans: which rows have a paraphrase.
+        patches: (n, P, d), patches of the positive images, projected, not normalised.
+        words: (n, 1 + K, L, d), tokens of the captions, followed by those of their negatives, like
+            ``patches``.
+        is_word: (n, 1 + K, L) booleans: neither start token nor padding.
+        teacher: the same features of the teacher, without gradient.
+        state: tensor that the method carries from step to step.
     """
 
     image_features: torch.Tensor
@@ -63,11 +67,11 @@ class Features:
 
 @dataclass(frozen=True)
 class State:
-    """What a method carries from step to step: one tensor.
+    """The tensor that a method carries from step to step.
 
     Attributes:
-        start: number of kinds of negatives -> the tensor before the first step.
-        after: (what a step encoded, the method's weights) -> the tensor for the next step; no gradient flows through it.
+        start: number of negative types -> the tensor before the first step.
+        after: (features of a step, weights of the method) -> the tensor for the next step; without gradient.
     """
 
     start: Callable[[int], torch.Tensor]
@@ -76,28 +80,31 @@ class State:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to train.
+    """A training method.
 
     Attributes:
-        name: as in ``finetune.variants``.
-        help: what it does with the negatives, in words, as docs/graph.md says it.
-        source: who published it, and the settings there.
-        loss: (encoded, the step's number from 0, **weights) -> scalar.
+        name: name in ``finetune.variants``.
+        help: how it uses the negatives, as in docs/graph.md.
+        source: publication, and its settings.
+        loss: (features, step number from 0, **weights) -> scalar.
         weights: keyword arguments of the loss, as published.
-        negatives: hard negative texts of a row that it takes, as published; 0: none.
-        images: whether each negative must have its image.
-        captions: whether it takes the negatives' captions; else their images alone.
-        pairing: whose negatives stand beside a row: its own; those of another row, one drawn for the whole training; or none,
-            each negative being a row apart with its caption and its image, drawn by itself.
-        drawn: whether a row's negatives are drawn anew at each visit, where it has more than are taken; else the first are.
-        neighbours: nearest images of a row, one of which is drawn as a further row of its batch; 0: none.
-        paraphrases: whether it takes second captions.
-        joins: where every other step joins each row with one of another image, their pictures, and their captions both ways as
-            caption and paraphrase: gives the negative of two captions in that order, or None if there is none.
-        parts: whether it takes patches and words.
+        negatives: number of hard negative texts per row, as published; 0: none.
+        images: whether each negative needs its image.
+        captions: whether it uses the negatives' captions; otherwise only their images.
+        pairing: source of a row's negatives: the row itself; another row, drawn once for the whole training;
+            or none, so that each negative is a separate row with its caption and image, drawn on its own.
+        drawn: whether a row's negatives are drawn again at each visit if it has more than are used; otherwise
+            the first ones are used.
+        neighbours: number of nearest images of a row, one of which is drawn as a further row of its batch; 0:
+            none.
+        paraphrases: whether it uses second captions.
+        joins: if every other step joins each row with one of another image (their images side by side, and
+            their captions in both orders as caption and paraphrase): returns the negative of two captions in
+            that order, or None if there is none.
+        parts: whether it uses patches and words.
         bias: whether its logits have a bias.
-        teacher: decay of the weights' average by which a teacher follows, in [0, 1]; None: there is none.
-        state: what it carries from step to step.
+        teacher: decay of the moving average of weights that is the teacher, in [0, 1]; None: no teacher.
+        state: tensor that it carries from step to step.
     """
 
     name: str

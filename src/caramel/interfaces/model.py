@@ -1,16 +1,16 @@
-"""What a model is to the rest of caramel: a few narrow forms, each with its own scoring rule.
+"""Interfaces of models: a few narrow forms, each with its own scoring rule.
 
-    DualEncoder    images and texts into one space; the score of a pair is their cosine
-    TextEncoder    texts alone; scores pairs of texts
+    DualEncoder    images and texts in one space; the score of a pair is their cosine
+    TextEncoder    only texts; scores pairs of texts
     Matcher        one score per (image, text), by a matching head or a generative model
     Chooser        picks one of several captions for an image, in words
     BlindModel     scores captions without any image
 
-All carry ``name``, what a table calls the model. All but the last carry ``identity`` as well: JSON-like,
-with all that determines their scores (hash of the weights, preprocessing, precision, scoring rule), so
-that what was computed once can be kept.
+All have ``name``, the model's name in tables. All but the last have ``identity``: JSON-like, with everything
+that determines their scores (hash of the weights, preprocessing, precision, scoring rule), so that results
+can be cached.
 
-Models that are loaded and scored alike are a ``Family``.
+A ``Family`` is a set of models with the same loader and scoring rule.
 """
 
 from __future__ import annotations
@@ -52,11 +52,14 @@ class DualEncoder(Protocol):
     def identity(self) -> Identity: ...  # noqa: D102
 
     def encode_images(self, images: Sequence[bytes], batch_size: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d), for encoded image files; ``batch_size`` None: found automatically."""
+        """Return unit vectors, shape (n, d), for encoded image files.
+
+        ``batch_size`` None: chosen automatically.
+        """
         ...
 
     def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d); ``batch_size`` None: found automatically."""
+        """Return unit vectors, shape (n, d). ``batch_size`` None: chosen automatically."""
         ...
 
 
@@ -82,46 +85,46 @@ class Matcher(Protocol):
         Args:
             images: distinct encoded image files.
             texts: distinct captions.
-            image_of: (n,) image of each pair; equal images stand together.
+            image_of: (n,) image of each pair; equal images are adjacent.
             text_of: (n,) text of each pair.
-            batch_size: pairs per forward pass; None: found automatically.
+            batch_size: pairs per forward pass; None: chosen automatically.
         """
         ...
 
 
 @runtime_checkable
 class BlindModel(Protocol):
-    """A scorer that sees texts, never an image; it may learn across folds of the benchmark itself."""
+    """A scorer that sees only texts, never an image. It may learn across folds of the benchmark itself."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
     @property
     def sees_both(self) -> bool:
-        """Whether it scores each text of a pair by the other one too: then only the pair's difference means anything."""
+        """Whether a text's score depends on the other text of its pair; only their difference then has a meaning."""
         ...
 
     def score_texts(
         self, positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str]
     ) -> tuple[Floats, Floats]:
-        """Return the scores of n true captions and of n false ones, (n,) each.
+        """Return the scores of n true captions and of n false captions, (n,) each.
 
-        Unless it sees both, a text has the same score wherever it stands beside the same group (image).
+        Unless it sees both, a text has the same score wherever it occurs with the same group (image).
         """
         ...
 
 
-CUT = "length"  # the finish of a reply that was as long as it may be
+CUT = "length"  # finish reason of a response that reached its maximum length
 
 
 class Question(NamedTuple):
     """A question on an image."""
 
     prompt: str
-    image: Callable[[], bytes]  # gives the encoded file, when it is needed
+    image: Callable[[], bytes]  # returns the encoded file when it is needed
 
 
 class Reply(NamedTuple):
-    """What a model said, as it came; None if no reply came, and why."""
+    """The response of a model as received; None, with the problem, if there was no response."""
 
     text: str | None
     problem: str = ""
@@ -129,13 +132,13 @@ class Reply(NamedTuple):
 
     @property
     def is_cut(self) -> bool:
-        """Whether it ended because it was as long as it may be: what it would have said is not known."""
+        """Whether it reached its maximum length: the rest of the response is unknown."""
         return self.finish_reason == CUT
 
 
 @runtime_checkable
 class Chooser(Protocol):
-    """A model that is asked in words and answers in words, such as a chat endpoint."""
+    """A model that is prompted and responds in words, such as a chat endpoint."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -143,11 +146,14 @@ class Chooser(Protocol):
     def identity(self) -> Identity: ...  # noqa: D102
 
     def answer_questions(self, questions: Sequence[Question], on_reply: Callable[[int, Reply], None]) -> None:
-        """Ask all questions; ``heard`` is called with place and reply of each, one at a time, in any order."""
+        """Send all questions.
+
+        ``on_reply`` is called with the index and response of each, one at a time, in any order.
+        """
         ...
 
 
-Encodable = DualEncoder | TextEncoder | Matcher | Chooser  # what is kept by its identity
+Encodable = DualEncoder | TextEncoder | Matcher | Chooser  # models whose results are cached by identity
 Model = Encodable | BlindModel
 Form = Literal[
     "dual", "text", "matcher", "chooser", "blind"
@@ -158,32 +164,33 @@ class Loader(Protocol):
     """Loads the models of a family."""
 
     def __call__(self, target: str, *, device: str, precision: str, name: str) -> Model:
-        """Return the model, on its device and tried once.
+        """Return the model on its device, after a test call.
 
         Args:
-            target: what stands behind the family in a spec.
+            target: part of a spec after the family.
             device: auto, cpu, cuda or cuda:N.
             precision: fp32, bf16, fp16 or auto.
-            name: what tables call it.
+            name: name in tables.
 
         Raises:
-            BackendError: it is unknown, missing, broken, or not what the target says.
-            ResourceError: it does not fit onto the device.
+            BackendError: the model is unknown, missing, broken, or not what the target says.
+            ResourceError: the model does not fit on the device.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Family:
-    """Models that are loaded alike and scored by one rule.
+    """Models with the same loader and scoring rule.
 
     Attributes:
-        name: as in a spec, ``NAME:TARGET``.
-        form: which of the forms above its models have.
-        target: how a target looks, for `caramel eval --help`.
-        help: what belongs to it, in a line of that help.
+        name: name in a spec, ``NAME:TARGET``.
+        form: form of its models, see above.
+        target: form of a target, for `caramel eval --help`.
+        help: its models, in a line of that help.
         load: target -> model.
-        missing: target -> what keeps the model from being loaded, without loading it; nothing if it is there.
+        missing: target -> reasons why the model cannot be loaded, without loading it; empty if it is
+            available.
     """
 
     name: str
@@ -195,10 +202,10 @@ class Family:
 
     @property
     def score(self) -> str:
-        """The rule by which its models are scored; figures by different rules are not compared."""
+        """The scoring rule of its models. Figures by different rules are not compared."""
         return {"dual": "cosine", "text": "cosine", "chooser": "choice"}.get(self.form, self.name)
 
     @property
     def looks_at_images(self) -> bool:
-        """Whether its models are shown images; blind models and text encoders are not."""
+        """Whether its models receive images. Blind models and text encoders do not."""
         return self.form not in ("blind", "text")

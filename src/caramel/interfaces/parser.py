@@ -1,4 +1,4 @@
-"""What a parser is, and the constituency trees that it returns."""
+"""Interface of a constituency parser, and the trees that it returns."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Tree:
         )
 
 
-Parse = tuple[Tree, ...]  # of one text: a tree for each of its sentences, at least one
+Parse = tuple[Tree, ...]  # one text: a tree for each sentence, at least one
 
 
 class Parser(Protocol):
     """Constituency parser."""
 
     def __call__(self, texts: Sequence[str]) -> list[Parse]:
-        """Return the parse of each text, in their order; equal texts have equal parses.
+        """Return the parse of each text in order. Equal texts have equal parses.
 
         Raises:
-            DataError: it cannot parse one of them.
+            DataError: a text cannot be parsed.
         """
         ...

@@ -1,7 +1,9 @@
-"""What a scene graph is, what reads it out of a caption, and what knows which words exclude each other.
+"""Scene graphs, and interfaces of their parsers and of thesauri.
 
-The compositional language of CREPE (Ma et al. 2023, 3.1): an atom is one object, attribute or relation; a compound is an
-attribute with its object, or two objects with the relation between them.
+A thesaurus knows which words exclude each other.
+
+The compositional language is that of CREPE (Ma et al. 2023, 3.1). An atom is one object, attribute or
+relation. A compound is an attribute with its object, or two objects with the relation between them.
 """
 
 from __future__ import annotations
@@ -17,16 +19,16 @@ Box = tuple[float, float, float, float]  # left, top, width and height, in pixel
 
 
 class GraphPosition(NamedTuple):
-    """Where an atom stands in a graph: a node, an edge, or one of a node's attributes."""
+    """Position of an atom in a graph: a node, an edge, or an attribute of a node."""
 
     atom_type: AtomType
-    owner: int  # of ``nodes``; of a relation, of ``edges``
-    rank: int = 0  # of the attribute within its node
+    owner: int  # index in ``nodes``; for a relation, in ``edges``
+    rank: int = 0  # index of the attribute within its node
 
 
 @dataclass(frozen=True)
 class Node:
-    """An object: its name, its attributes, and where in the picture it is."""
+    """An object: its name, its attributes, and its position in the image."""
 
     name: str
     attributes: tuple[str, ...] = ()
@@ -35,7 +37,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """``nodes[subject]`` stands in the relation ``name`` to ``nodes[object]``."""
+    """The relation ``name`` from ``nodes[subject]`` to ``nodes[object]``."""
 
     subject: int
     name: str
@@ -44,13 +46,13 @@ class Edge:
 
 @dataclass(frozen=True)
 class SceneGraph:
-    """Objects with attributes, and relations between them: of a picture, or of what a caption says."""
+    """Objects with attributes, and relations between them, in an image or a caption."""
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...] = ()
 
     def list_positions(self) -> dict[GraphPosition, str]:
-        """Return where each atom stands -> its word; there are as many as the graph is complex."""
+        """Return the word of each atom by position. Their number is the complexity of the graph."""
         words = {GraphPosition("obj", i): node.name for i, node in enumerate(self.nodes)}
         words |= {
             GraphPosition("att", i, k): word
@@ -60,54 +62,55 @@ class SceneGraph:
         return words | {GraphPosition("rel", i): edge.name for i, edge in enumerate(self.edges)}
 
     def list_atoms(self) -> frozenset[Atom]:
-        """Return the different atoms."""
+        """Return the distinct atoms."""
         return frozenset((position.atom_type, word) for position, word in self.list_positions().items())
 
     def list_compounds(self) -> frozenset[Compound]:
-        """Return the different compounds."""
+        """Return the distinct compounds."""
         compounds: set[Compound] = {(word, node.name) for node in self.nodes for word in node.attributes}
         compounds |= {(self.nodes[e.subject].name, e.name, self.nodes[e.object].name) for e in self.edges}
         return frozenset(compounds)
 
     def canonicalise(self) -> tuple[object, ...]:
-        """Return a form that is equal for graphs that say the same of objects of different names."""
+        """Return a canonical form, which does not depend on the numbering of the objects."""
         nodes = sorted((node.name, tuple(sorted(node.attributes))) for node in self.nodes)
         return tuple(nodes), tuple(sorted(c for c in self.list_compounds() if len(c) == 3))
 
 
 class GraphParser(Protocol):
-    """Reads scene graphs out of captions."""
+    """Parses scene graphs from captions."""
 
     def __call__(self, texts: Sequence[str]) -> list[SceneGraph]:
-        """Return what each text says; a text of which nothing is understood has an empty graph."""
+        """Return the graph of each text; an empty graph if nothing in the text is understood."""
         ...
 
 
 class GraphParserFactory(Protocol):
-    """Makes a parser."""
+    """Builds a parser."""
 
     def __call__(self, target: str, atoms: frozenset[Atom]) -> GraphParser:
         """Return the parser.
 
         Args:
-            target: of a spec, NAME:TARGET.
-            atoms: words that are looked for.
+            target: target of a spec, NAME:TARGET.
+            atoms: words to look for.
 
         Raises:
-            BackendError: its model is missing or broken.
+            BackendError: the parser's model is missing or broken.
         """
         ...
 
 
 @dataclass(frozen=True)
 class GraphParserSpec:
-    """Parsers that are made alike.
+    """A type of parsers that share one factory.
 
     Attributes:
-        name: of its table.
-        load: makes one.
-        versions: target -> package -> its version: what decides the graphs beside this project's code and a target's files.
-        gpu: whether it computes on a GPU, where there is one.
+        name: name in its table.
+        load: factory.
+        versions: target -> package -> version: besides this project's code and the target's files, these
+            determine the graphs.
+        gpu: whether it computes on a GPU, if one exists.
     """
 
     name: str
@@ -117,10 +120,10 @@ class GraphParserSpec:
 
 
 class Thesaurus(Protocol):
-    """Knows which words exclude each other, and which mean the same or more."""
+    """Knows which words exclude each other, and which have the same or a more general meaning."""
 
     def list_foils(self, atom_type: AtomType, word: str) -> list[str]:
-        """Return words that can stand for a word and are false where it is true, in a fixed order; there may be none."""
+        """Return the words that can replace a word and are false where it is true, in a fixed order."""
         ...
 
     def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
@@ -128,4 +131,4 @@ class Thesaurus(Protocol):
         ...
 
 
-ThesaurusFactory = Callable[[str], Thesaurus]  # of the target of a spec, NAME:TARGET
+ThesaurusFactory = Callable[[str], Thesaurus]  # argument: target of a spec, NAME:TARGET

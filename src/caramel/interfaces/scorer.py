@@ -1,4 +1,4 @@
-"""What a blind text scorer is, and how each is described."""
+"""Interface of a blind text scorer, and its description."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from caramel.utils.resampling import CrossValidation
 
 
 class Scorer(Protocol):
-    """A blind scorer: it sees texts, never an image; a higher score looks more like a true caption."""
+    """A blind scorer. It sees only texts, never an image. A higher score looks more like a true caption."""
 
     def __call__(
         self,
@@ -20,6 +20,8 @@ class Scorer(Protocol):
         cv: CrossValidation,
     ) -> tuple[Floats, Floats]:
         """Return the scores in [0, 1] of the positives (n,) and of the negatives (n,).
+
+        The order of the rows has no effect.
 
         Args:
             positives: n true captions.
@@ -33,16 +35,17 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class ScorerSpec:
-    """What a blind scorer is called, how it is had, and what it needs.
+    """Name, loader and requirements of a blind scorer.
 
     Attributes:
-        name: as in a spec, ``NAME`` or ``NAME:TARGET``.
-        help: what it looks at, in a line of `caramel audit --help`.
-        load: target -> scorer; "" for one that needs no model.
-        missing: target -> what keeps its model from being loaded, without loading it; None: it needs no model.
-        cure: what to give where the model is missing.
-        sees_both: unlike a ``Scorer`` it scores each text of a pair by the other one too, as whoever takes the
-            test may: an attacker, and no scorer of texts.
+        name: name in a spec, ``NAME`` or ``NAME:TARGET``.
+        help: what it uses, in a line of `caramel audit --help`.
+        load: target -> scorer; "" for a scorer that needs no model.
+        missing: target -> reasons why its model cannot be loaded, without loading it; None: it needs no
+            model.
+        cure: what to provide if the model is missing.
+        sees_both: unlike a ``Scorer``, its score of a text also depends on the other text of the pair, as for
+            anyone who takes the test. It is an attacker, not a scorer of single texts.
     """
 
     name: str
@@ -54,5 +57,5 @@ class ScorerSpec:
 
 
 def create_model_free_spec(name: str, help: str, scorer: Scorer, *, sees_both: bool = False) -> ScorerSpec:
-    """Return the description of a scorer that is there without any model."""
+    """Return the description of a scorer that needs no model."""
     return ScorerSpec(name, help, lambda target: scorer, sees_both=sees_both)

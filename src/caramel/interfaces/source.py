@@ -1,4 +1,4 @@
-"""What a source of pairs is, and what it returns."""
+"""Interface of a source of pairs, and its result."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import pandas as pd
 
 
 class Source(NamedTuple):
-    """Pairs, and what had to be left out, each keeping its contract."""
+    """Pairs and rejects, each of which keeps its contract."""
 
     pairs: pd.DataFrame
     rejects: pd.DataFrame
 
 
 class SaveImage(Protocol):
-    """Takes the images of a source, one at a time: ``add`` of a ``ShardWriter``."""
+    """Receives the images of a source, one at a time: ``add_image`` of a ``ShardWriter``."""
 
     def __call__(
         self, image_id: str, data: bytes, path: str, *, width: int, height: int, source: str, split: str
     ) -> None:
-        """Take the encoded file of an image, the name of that file, and the image's row of table ``images``."""
+        """Store the encoded file of an image, the file's name, and the image's row of table ``images``."""
         ...
 
 
 class SourceReader(Protocol):
-    """A source of pairs, of whatever kind: of the settings it takes what it needs."""
+    """A source of pairs of any type. It uses the settings that it needs."""
 
     def __call__(
         self,
@@ -43,17 +43,20 @@ class SourceReader(Protocol):
         seed: int,
         put: SaveImage,
     ) -> Source:
-        """Return the pairs, split by image, after handing over the images; equal settings give equal ones.
+        """Return the pairs, split by image, after passing the images to ``put``.
+
+        Equal settings give equal pairs.
 
         Args:
-            counts, num_objects, allow_unmentioned_objects, unseen_frac, typical_color_prob, absolute_positions, group_size: of a source that samples; see
-                ``world.sampling.sample_pairs``.
-            data_dir, val_test_frac: of a source that reads a folder; see ``folders.read_pairs``.
-            seed: of what is drawn, the split included.
-            put: called with each image in turn, so that none has to be kept.
+            counts, num_objects, allow_unmentioned_objects, unseen_frac, typical_color_prob,
+            absolute_positions, group_size:
+                for a source that samples; see ``world.sampling.sample_pairs``.
+            data_dir, val_test_frac: for a source that reads a folder; see ``folders.read_pairs``.
+            seed: seed of all draws, including the split.
+            put: called with each image in turn, so that images need not stay in memory.
 
         Raises:
-            ConfigError: the settings do not go together.
-            DataError: what is read is missing or broken.
+            ConfigError: the settings contradict each other.
+            DataError: the input is missing or broken.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a model that judges texts is: it reads one text, or two, and says how sure it is that something holds of them."""
+"""Interface of a text judge, which reads one or two texts and returns the probability of a property."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ class TextJudge(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """All that determines its probabilities, JSON-like."""
+        """Everything that determines its probabilities, JSON-like."""
         ...
 
     def predict_probabilities(self, rows: Sequence[tuple[str, ...]]) -> list[float]:
-        """Return the probability in [0, 1] of each row, which has as many texts as this judge reads."""
+        """Return the probability in [0, 1] of each row. A row has as many texts as this judge reads."""
         ...
 
 
 @dataclass(frozen=True)
 class TextJudgeSpec:
-    """Judges of texts that are loaded alike.
+    """A type of text judges that share one loader.
 
     Attributes:
-        name: of what they judge.
-        load: folder -> judge; raises BackendError where it is broken or of another kind.
-        missing: folder -> what keeps the judge from being loaded, without loading it; nothing if it is there.
+        name: name of the property that they judge.
+        load: folder -> judge; raises BackendError if the judge is broken or of another type.
+        missing: folder -> reasons why the judge cannot be loaded, without loading it; empty if it is
+            available.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What makes a model that later stages need: the generator of images, or the base that is fine-tuned.
+"""Interface of trainers, which produce the image generator or the base for fine-tuning.
 
 Either is trained on the pairs, or adopted as it was published; an adopting backend ignores the settings of the training.
 """
@@ -44,6 +44,6 @@ class Trainer(Protocol[Config_contra]):
             on_points: called with the new points of the curve, for tracking.
 
         Raises:
-            BackendError: the architecture, or the model to adopt, is missing or broken.
+            BackendError: the architecture, or the published model, is missing or broken.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a backend that writes captions is, and what it returns."""
+"""Interface of a backend that writes captions, and its result."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ Part = Literal["negatives", "paraphrases"]
 
 
 class WrittenCaption(NamedTuple):
-    """Hard negatives, paraphrases, and what could not be made, each keeping its contract.
+    """Hard negatives, paraphrases and rejects, each of which keeps its contract.
 
-    Writers that ask a model give its replies, too, in parts that are taken once, and what was thought of each draft.
+    Writers that query a model also return its replies, in parts that can be consumed once, and the verdicts
+    on each draft.
     """
 
     negatives: pd.DataFrame
@@ -24,7 +25,7 @@ class WrittenCaption(NamedTuple):
 
 
 class Writer(Protocol):
-    """Writes hard negatives of all subtypes and one paraphrase for each pair, where they can be made."""
+    """Writes hard negatives of all subtypes and one paraphrase for each pair, where possible."""
 
     def __call__(
         self,
@@ -37,18 +38,18 @@ class Writer(Protocol):
         parts: Collection[Part],
         model: Mapping[str, Any],
     ) -> WrittenCaption:
-        """Return what was written of the pairs; equal arguments give equal tables.
+        """Return the captions written for the pairs. Equal arguments give equal tables.
 
         Args:
             pairs: table ``pairs``.
-            data_dir: folder of the user's that the pairs were read from.
-            seed: a draw depends on this, the pair's name and the subtype alone.
-            max_attempts: draws of a negative at most.
-            allow_unmentioned_objects: a caption may leave out objects that its picture shows.
-            parts: what is wanted; a writer to which it makes no difference may write both.
-            model: how a language model is asked: ``negatives.language_model`` of the params.
+            data_dir: the user's folder from which the pairs were read.
+            seed: a draw depends only on this, the pair's name and the subtype.
+            max_attempts: maximum number of draws per negative.
+            allow_unmentioned_objects: a caption may omit objects of its image.
+            parts: requested parts; a writer may write both if that costs nothing extra.
+            model: settings of the language model: ``negatives.language_model`` of the params.
 
         Raises:
-            DataError: the pairs are of another source than this writer knows, or the files are broken.
+            DataError: the writer does not support the source of the pairs, or the files are broken.
         """
         ...

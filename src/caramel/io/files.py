@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, named by their content, and checked before they are used again."""
+"""Write files atomically, name results by their content, and verify them before they are used again."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from caramel.io.output_paths import (
 if TYPE_CHECKING:
     import pandas as pd
 
-RANDOM = 6  # bytes drawn for a temporary name, written in hex
-DIGITS = 32  # of a kept file's SHA-256 that stand in its name
+RANDOM = 6  # random bytes in a temporary name, written in hex
+DIGITS = 32  # hex digits of a hashed file's SHA-256 in its name
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Call ``write`` with a temporary name beside ``path``, then rename: all or nothing.
 
-    File and folder are synced, so that after a power cut there is the old file or the whole new one.
-    The temporary name is drawn at random: processes of two machines that share a folder can have
-    the same number. It is absolute: libraries take a relative one such as ``a:b/c`` for a URL.
+    File and folder are synced, so that a power cut leaves either the old file or the complete new one. The
+    temporary name is random, because processes of two machines that share a folder can have the same process
+    number. It is absolute, because libraries take a relative name such as ``a:b/c`` for a URL.
 
-    A file that was there is replaced and keeps its permissions. A device such as ``/dev/null``, a FIFO and
-    ``/dev/stdout`` are written into, when all is written; see ``targets``.
+    An existing file is replaced, and the new file gets its permissions. A device such as ``/dev/null``, a
+    FIFO and ``/dev/stdout`` are written into once everything is written; see ``output_paths``.
 
     Raises:
         ConfigError: the path is a link, a folder, a block device or a socket.
@@ -53,36 +53,36 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text in UTF-8; as ``write_atomically`` does, with its errors."""
+    """Write a text in UTF-8, as ``write_atomically`` does and with its errors."""
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a JSON file; as ``write_atomically`` does, with its errors."""
+    """Write a JSON file, as ``write_atomically`` does and with its errors."""
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
 def write_csv(path: Path, rows: pd.DataFrame) -> None:
-    """Write a CSV file without the index; as ``write_atomically`` does, with its errors."""
+    """Write a CSV file without the index, as ``write_atomically`` does and with its errors."""
     write_text(path, format_csv(rows))
 
 
 def format_csv(rows: pd.DataFrame) -> str:
-    """Return a table as CSV, without the index: a carriage return in a cell ends no row."""
+    """Return a table as CSV without the index. A carriage return in a cell does not end a row."""
     text = rows.to_csv(index=False)
-    if "\r" in text:  # Python quotes it only where lines end in it
+    if "\r" in text:  # Python quotes it only if lines end with it
         text = rows.to_csv(index=False, lineterminator="\r\n")
     return text
 
 
 def save_hashed(path: Path, write: Callable[[Path], object]) -> Path:
-    """Write a result that will be used again, as ``write_atomically`` does; return where it lies.
+    """Write a result for later reuse, as ``write_atomically`` does, and return its path.
 
-    ``folder/name.suffix`` becomes ``folder/name.HASH.suffix``. Content and checksum come into being by one
-    rename, so nothing that is killed can part them.
+    ``folder/name.suffix`` becomes ``folder/name.HASH.suffix``. One rename creates content and checksum
+    together, so that a kill cannot separate them.
 
     Raises:
-        ConfigError: at that place is something else than a plain file.
+        ConfigError: the path exists and is not a plain file.
         ResourceError: the volume is full or read-only.
     """
     return _write_and_rename(
@@ -91,12 +91,12 @@ def save_hashed(path: Path, write: Callable[[Path], object]) -> Path:
 
 
 def load_hashed(folder: Path, suffix: str, names: Container[str] | None = None) -> dict[str, Path]:
-    """Return name -> file of what ``keep`` wrote into a folder and is whole; see ``is_whole``.
+    """Return the intact files that ``save_hashed`` wrote into a folder, by name; see ``verify_hash``.
 
     Args:
-        folder: there may be no such folder.
-        suffix: of the files, with its dot.
-        names: those that are wanted; None: all.
+        folder: folder of the files; it need not exist.
+        suffix: suffix of the files, with its dot.
+        names: names to return; None: all.
     """
     files: dict[str, Path] = {}
     for path in sorted(folder.glob(f"*{suffix}")):
@@ -107,39 +107,39 @@ def load_hashed(folder: Path, suffix: str, names: Container[str] | None = None) 
 
 
 def verify_hash(path: Path) -> bool:
-    """Return whether a kept file is as it was written; if not, say so in a line and remove it."""
+    """Return whether a hashed file is unchanged. If it is not, print a line and remove it."""
     try:
         if path.is_file() and compute_file_hash(path)[:DIGITS] == path.stem.rpartition(".")[2]:
             return True
-    except (DataError, FileNotFoundError):  # another process has just found it broken
+    except (DataError, FileNotFoundError):  # another process has just removed it
         return False
     if path.exists():
-        discard_results(path, "it is not as it was written")
+        discard_results(path, "its content has changed since it was written")
     return False
 
 
 def remove_damaged(folder: Path) -> None:
-    """Remove what ``keep`` wrote into a folder and is not whole; see ``is_whole``."""
+    """Remove damaged files that ``save_hashed`` wrote into a folder; see ``verify_hash``."""
     for path in sorted(folder.glob("*")):
         if has_hashed_name(path):
             verify_hash(path)
 
 
 def discard_results(path: Path, reason: str) -> None:
-    """Remove a file or folder of results, and say in a line why.
+    """Remove a file or folder of results, and print the reason.
 
     Raises:
-        ConfigError: it is a device, a FIFO or a socket, which stays.
+        ConfigError: the path is a device, a FIFO or a socket, which is not removed.
     """
     remove_results(path)
-    print(f"\nRemoved {str(path)!r}: {reason}. What it held is made again.", file=sys.stderr)
+    print(f"\nRemoved {str(path)!r}: {reason}. Its content is computed again.", file=sys.stderr)
 
 
 def create_empty_folder(folder: Path) -> Path:
-    """Make the folder, empty, whatever an earlier run left at its place; return it.
+    """Create the folder, remove whatever an earlier run left in it, and return it.
 
     Raises:
-        ConfigError: at its place is a device, a FIFO or a socket.
+        ConfigError: the path is a device, a FIFO or a socket.
     """
     remove_results(folder)
     folder.mkdir(parents=True)
@@ -147,34 +147,34 @@ def create_empty_folder(folder: Path) -> Path:
 
 
 def hash_files(folder: Path) -> dict[str, str]:
-    """Return path in the folder -> SHA-256 of all files in it but those that ``keep`` wrote."""
+    """Return the SHA-256 of each file in a folder by relative path, except files of ``save_hashed``."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not has_hashed_name(path))
     return {str(path.relative_to(folder)): compute_file_hash(path) for path in files}
 
 
 def list_parquet_files(source: Path) -> list[Path]:
-    """Return a file that is called .parquet, or those of a folder, in order; none where there is nothing.
+    """Return a .parquet file itself, or the sorted .parquet files of a folder, or nothing if it is missing.
 
     Raises:
-        DataError: it is a file that is called otherwise.
+        DataError: the path is a file without the suffix .parquet.
     """
     if source.is_dir():
         return sorted(path for path in source.glob("*") if path.suffix.lower() == ".parquet")
     if source.suffix.lower() == ".parquet":
         return [source]
     if source.exists():
-        raise DataError(f"{str(source)!r} is no table: tables are files of Parquet, called .parquet.")
+        raise DataError(f"{str(source)!r} is not a table: tables are Parquet files with the suffix .parquet.")
     return []
 
 
 def has_hashed_name(path: Path) -> bool:
-    """Return whether a file has a name that ``keep`` gives."""
+    """Return whether a file has a name that ``save_hashed`` gives."""
     digits = path.stem.rpartition(".")[2]
     return len(digits) == DIGITS and set(digits) <= set("0123456789abcdef")
 
 
 def remove_temporaries(path: Path) -> None:
-    """Remove what writers that were killed left beside a file; only for who knows that none is at work."""
+    """Remove what killed writers left beside a file. The caller must know that no writer is running."""
     name = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{{2 * RANDOM}}}")
     for other in path.parent.glob(".*") if path.parent.is_dir() else ():
         if name.fullmatch(other.name) and other.is_file() and not other.is_symlink():
@@ -188,7 +188,7 @@ def _name_temporary(path: Path) -> Path:
 def _write_and_rename(
     path: Path, write: Callable[[Path], object], choose_target: Callable[[Path], Path]
 ) -> Path:
-    """Write under a temporary name beside ``path``, then rename to the place that the file is given."""
+    """Write under a temporary name beside ``path``, then rename to the chosen target."""
     path.parent.mkdir(parents=True, exist_ok=True)
     check_target(path)
     temporary = _name_temporary(path)
@@ -203,7 +203,7 @@ def _write_and_rename(
         _sync_path(path.parent)
     except Exception as error:
         _name_file(error, temporary, path)
-        # Asked while what is half written is still there: without it the volume has room again.
+        # Checked while the partial file still exists: without it the volume would have space again.
         if message := explain_disk_error(error, [path.parent]):
             raise ResourceError(
                 f"{str(path)!r} was not written: {message} Then run the same command again."
@@ -215,7 +215,7 @@ def _write_and_rename(
 
 
 def _write_stream(path: Path, write: Callable[[Path], object]) -> None:
-    """Write to a folder of temporary files, then copy into a stream: libraries write only what they can seek in."""
+    """Write to a temporary file, then copy it into a stream: libraries can write only to seekable files."""
     with tempfile.TemporaryDirectory() as folder:
         temporary = _name_temporary(Path(folder, path.name))
         try:
@@ -230,7 +230,10 @@ def _write_stream(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _name_file(error: Exception, temporary: Path, path: Path) -> None:
-    """Have an error of the system name the file that was meant: of a write that fails it says none, or the temporary name."""
+    """Make a system error name the intended file.
+
+    After a failed write it names no file, or the temporary one.
+    """
     if isinstance(error, OSError) and error.errno:
         if error.filename in (None, str(temporary)):
             error.filename = str(path)
@@ -239,31 +242,31 @@ def _name_file(error: Exception, temporary: Path, path: Path) -> None:
 
 
 def forbid_overwriting_inputs(written: Iterable[Path], read: Iterable[Path]) -> None:
-    """Raise if something that will be written is a file that is read, or lies in a folder that is.
+    """Raise if a file to be written is an input, or lies in a folder that is an input.
 
-    A folder further inside is free where it is new, or holds nothing but what is written: no reader looks there.
-    However the paths are spelled: links are followed, and the system says what is the same file. What cannot be written
-    at all, such as a file through a link, is said here, too: before any work.
+    A subfolder is allowed if it is new or holds only output files, because no reader looks there. Links are
+    followed, and the system decides which paths are the same file. A path that cannot be written at all, such
+    as a file through a link, is also reported here, before any work is done.
 
     Raises:
-        ConfigError: nothing is written over what was read; see also ``check_target``.
+        ConfigError: an output would overwrite an input; see also ``check_target``.
     """
     sources = [path for path in read if path.exists()]
     written = [*written]
-    targets = {Path(os.path.realpath(target)): target for target in written}  # a circle of links, too
+    targets = {Path(os.path.realpath(target)): target for target in written}  # also handles a cycle of links
     for whole, target in targets.items():
         for source in sources:
             if whole.exists() and whole.samefile(source):
-                what = "is read"
+                what = "is an input"
             elif _is_inside(whole, source) and not _is_room(whole.parent, source, targets):
-                what = f"lies in {str(source)!r}, which is read"
+                what = f"lies in {str(source)!r}, which is an input"
             else:
                 continue
             raise ConfigError(
-                f"{str(target)!r} {what}: nothing is written over an input. Give another place with --out."
+                f"{str(target)!r} {what}, and inputs are never overwritten. Give another path with --out."
             )
     for target in written:
-        if not target.is_dir():  # it may be the folder of what is written
+        if not target.is_dir():  # the target may be an output folder
             check_target(target)
 
 
@@ -272,7 +275,7 @@ def _is_inside(path: Path, folder: Path) -> bool:
 
 
 def _is_room(folder: Path, source: Path, targets: Container[Path]) -> bool:
-    """Return whether a folder inside of a source is new, or holds nothing but targets."""
+    """Return whether a folder inside a source is new or holds only targets."""
     if not folder.exists():
         return True
     return (
@@ -281,7 +284,7 @@ def _is_room(folder: Path, source: Path, targets: Container[Path]) -> bool:
 
 
 def _sync_path(path: Path) -> None:
-    """Have the system write a file or the names of a folder to the disk."""
+    """Make the system write a file, or a folder's entries, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -293,17 +296,17 @@ def _sync_path(path: Path) -> None:
 
 
 def compute_file_hash(path: str | Path) -> str:
-    """Return the SHA-256 of a file, or of all files of a folder with their names.
+    """Return the SHA-256 of a file, or of all files of a folder and their names.
 
     Raises:
-        DataError: there is nothing of that name.
+        DataError: the path does not exist.
     """
     path = Path(path)
     if path.is_file():
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     if not path.is_dir():
-        raise DataError(f"{str(path)!r} is missing. Run `dvc repro` to make it.")
+        raise DataError(f"{str(path)!r} is missing. Run `dvc repro` to create it.")
     names = sorted(p for p in path.rglob("*") if p.is_file())
     listing = "".join(f"{p.relative_to(path)} {compute_file_hash(p)}\n" for p in names)
     return hashlib.sha256(listing.encode()).hexdigest()

@@ -1,18 +1,19 @@
-"""Damage of encoded images that Pillow decodes without an error: part of the pixels is wrong then.
+"""Find damage in encoded images that Pillow decodes without an error, so that part of the pixels is wrong.
 
-    JPEG   libjpeg fills what it cannot decode with grey, or goes on elsewhere, and warns; Pillow drops the warnings.
-           simplejpeg, which decodes by the same library, raises them.
-    PNG    Pillow does not compare the checksums of the pixels.
+    JPEG   libjpeg fills what it cannot decode with grey, or resumes elsewhere, and warns. Pillow drops the
+           warnings. simplejpeg, which decodes with the same library, raises them.
+    PNG    Pillow does not check the checksums of the pixels.
 
-WebP, GIF, BMP, TIFF and PPM hold no checksum that a decoder reports. Files of them that are cut are errors in Pillow.
+WebP, GIF, BMP, TIFF and PPM have no checksum that a decoder reports. If they are truncated, Pillow raises an
+error.
 """
 
 from __future__ import annotations
 
 import zlib
 
-# How libjpeg's warnings of lost pixels begin. Its others concern headers, and real files have them: an unknown JFIF
-# revision, a bad ICC profile, a scan that states no range of coefficients.
+# Prefixes of libjpeg's warnings about lost pixels. Its other warnings concern headers and occur in real
+# files: an unknown JFIF revision, a bad ICC profile, a scan that states no range of coefficients.
 _LOST_PIXELS = ("Corrupt JPEG data", "Premature end of JPEG file")
 _SCAN, _COMMENT, _PROGRESSIVE = 0xDA, 0xFE, 0xC2
 _APPLICATION = range(0xE0, 0xF0)
@@ -20,9 +21,9 @@ _WITHOUT_LENGTH = (0x00, 0xFF, *range(0xD0, 0xD9))  # stuffing, fill bytes, rest
 
 
 def check_jpeg(data: bytes) -> bool:
-    """Return whether simplejpeg can decode the JPEG; False: an odd one, which is left to Pillow.
+    """Return whether simplejpeg can decode the JPEG. An unusual JPEG returns False and is left to Pillow.
 
-    The pixels are decoded to an eighth of their size, which reads all of the file.
+    The pixels are decoded at an eighth of their size, which reads the whole file.
 
     Raises:
         ValueError: libjpeg warns that pixels are lost.
@@ -30,7 +31,7 @@ def check_jpeg(data: bytes) -> bool:
     try:
         _decode_strictly(data)
     except ValueError:
-        # Only a file's first warning is reported: a harmless one must not hide one of the pixels.
+        # Only a file's first warning is reported. A harmless one must not hide one about lost pixels.
         try:
             _decode_strictly(_drop_harmless_bytes(data))
         except ValueError as error:
@@ -41,7 +42,7 @@ def check_jpeg(data: bytes) -> bool:
 
 
 def check_png(data: bytes) -> None:
-    """Raise ValueError where a part of the pixels does not match its checksum; Pillow checks all else."""
+    """Raise ValueError if a part of the pixels does not match its checksum. Pillow checks everything else."""
     view, start = memoryview(data), 8
     while start + 12 <= len(data):
         end = start + 8 + int.from_bytes(view[start : start + 4])
@@ -58,10 +59,11 @@ def _decode_strictly(data: bytes) -> None:
 
 
 def _drop_harmless_bytes(data: bytes) -> bytes:
-    """Return a JPEG with the same pixel data, whose header has tables and frame alone, without padding.
+    """Return a JPEG with the same pixel data and a header of only tables and frame, without padding.
 
-    Profiles, comments and what stands between the segments are dropped; the first scan of a file that is not
-    progressive states the only range of coefficients that it can have. Colours may be taken for others.
+    Profiles, comments and bytes between the segments are dropped. The first scan of a file that is not
+    progressive gets the only range of coefficients that it can have. The result may be decoded with wrong
+    colours.
     """
     header, start, progressive = bytearray(b"\xff\xd8"), 2, False
     while (start := data.find(b"\xff", start)) >= 0:
@@ -82,9 +84,10 @@ def _drop_harmless_bytes(data: bytes) -> bytes:
 
 
 def _drop_padding(scans: bytes) -> bytes:
-    """Return scans without the zeros that some cameras write before the end of the image; one may be of the pixels.
+    """Return scans without the zeros that some cameras write before the end of the image.
 
-    Other bytes there stay: nothing tells them from pixels that lie behind a damage.
+    One of these zeros may belong to the pixels. Other bytes stay there, because they cannot be told from
+    pixels that follow a damaged part.
     """
     end = scans.find(b"\xff\xd9")
     pixels = scans[: max(end, 0)].rstrip(b"\0")

@@ -1,18 +1,19 @@
-"""Encoded image files -> pictures and pixels: the one place where images are opened.
+"""Decode encoded image files into images and pixels. Images are opened only here.
 
-A picture is read as this field reads it, with two differences that are named here.
+Images are decoded as is usual in the field, with two differences (16-bit grey and EXIF):
 
-    formats        JPEG, PNG, WebP, GIF, BMP, TIFF and PPM; of several frames or pages the first
-    8 bits         grey, palette, CMYK and YCbCr become RGB as Pillow's ``convert("RGB")`` has it, which open_clip uses;
-                   alpha is dropped, so that what was transparent has the colour that is stored beneath it
+    formats        JPEG, PNG, WebP, GIF, BMP, TIFF and PPM; only the first frame or page
+    8 bits         grey, palette, CMYK and YCbCr become RGB by Pillow's ``convert("RGB")``, as in open_clip;
+                   alpha is dropped, so that transparent parts get the colour stored beneath them
     16-bit colour  the upper byte, as Pillow reads it
-    16-bit grey    value / 257, so that the whole range is kept (``convert("RGB")`` would cut at 255: nearly all white)
-    others         32-bit, signed and floating-point numbers state no range, and are refused
-    EXIF           a picture is turned upright, as ``datasets`` and every viewer do: so it was seen by those who wrote
-                   its captions, and so are boxes in it. open_clip and torchvision would leave it as it is stored.
+    16-bit grey    value / 257, which keeps the whole range (``convert("RGB")`` would clip at 255: nearly all white)
+    others         32-bit, signed and floating-point values state no range, and are refused
+    EXIF           an image is turned upright, as in ``datasets`` and every viewer. The authors of its captions
+                   saw it so, and boxes refer to the upright image. open_clip and torchvision would leave it
+                   as stored.
 
-A file that is damaged is an error, and never a picture of which a part is grey; see ``image_damage``.
-Pictures of more pixels than ``CARAMEL_MAX_PIXELS`` are refused before they are decoded: a file of a few kilobytes
+A damaged file is an error. It never yields an image that is partly grey; see ``image_checks``. Images with
+more pixels than ``CARAMEL_MAX_PIXELS`` are refused before they are decoded, because a file of a few kilobytes
 can hold gigabytes.
 """
 
@@ -35,12 +36,12 @@ from caramel.io.image_checks import check_jpeg, check_png
 if TYPE_CHECKING:
     from PIL import Image
 
-JPEGS = ("JPEG", "MPO")  # what Pillow calls them; MPO is a JPEG with further ones behind it
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # no other decoder is ever started
+JPEGS = ("JPEG", "MPO")  # Pillow's names; MPO is a JPEG followed by further ones
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # no other decoder is ever used
 LIMIT = "CARAMEL_MAX_PIXELS"
-MAX_PIXELS = 89_478_485  # unless the environment says otherwise; from here on Pillow warns
-MOST_PIXELS = 2 * MAX_PIXELS  # above, Pillow itself refuses
-# What Pillow raises on broken files of its various formats.
+MAX_PIXELS = 89_478_485  # default; above it Pillow warns
+MOST_PIXELS = 2 * MAX_PIXELS  # above it Pillow itself refuses
+# Exceptions that Pillow raises for broken files of its various formats.
 _BROKEN = (
     OSError,
     SyntaxError,
@@ -53,15 +54,15 @@ _BROKEN = (
     zlib.error,
 )
 _TURNED = (5, 6, 7, 8)  # values of the EXIF orientation that swap width and height
-ORIENTATION = 0x0112  # EXIF: how the camera was held
+ORIENTATION = 0x0112  # EXIF: orientation of the camera
 _BITS, _PHOTOMETRIC = 258, 262  # tags of TIFF; a photometric value of 0: white is zero
 
 
 def get_max_pixels() -> int:
-    """Return how many pixels a picture has at most.
+    """Return the largest allowed number of pixels of an image.
 
     Raises:
-        ConfigError: ``CARAMEL_MAX_PIXELS`` is not a number of them.
+        ConfigError: ``CARAMEL_MAX_PIXELS`` is not a valid number of pixels.
     """
     stated = os.environ.get(LIMIT, str(MAX_PIXELS))
     number = int(stated) if stated.isascii() and stated.isdigit() and len(stated) < 12 else 0
@@ -72,11 +73,13 @@ def get_max_pixels() -> int:
 
 @contextmanager
 def open_encoded_image(data: bytes, name: str) -> Iterator[Image.Image]:
-    """Give the file as Pillow opens it, not decoded yet; what is raised within on a broken file is explained.
+    """Yield the file as Pillow opens it, before decoding.
+
+    Errors of a broken file that occur inside are explained.
 
     Raises:
-        DataError: the file is of another format, broken, empty or too large; the message names it.
-        ConfigError: ``CARAMEL_MAX_PIXELS`` is no number of pixels.
+        DataError: the file has another format, or is broken, empty or too large; the message names it.
+        ConfigError: ``CARAMEL_MAX_PIXELS`` is not a number of pixels.
     """
     from PIL import Image, UnidentifiedImageError
 
@@ -90,11 +93,11 @@ def open_encoded_image(data: bytes, name: str) -> Iterator[Image.Image]:
             yield image
     except UnidentifiedImageError as error:
         raise DataError(
-            f"Image {name!r} does not decode ({len(data)} bytes): it is none of {', '.join(FORMATS)}, or cut off."
+            f"Image {name!r} does not decode ({len(data)} bytes): it is not one of {', '.join(FORMATS)}, or is truncated."
         ) from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise DataError(
-            f"Image {name!r} is too large: {error}, and no more than {limit:,} are decoded. Scale it down, or "
+            f"Image {name!r} is too large: {error}, and at most {limit:,} are decoded. Scale it down, or "
             f"set {LIMIT} to at most {MOST_PIXELS:,}."
         ) from error
     except _BROKEN as error:
@@ -104,7 +107,10 @@ def open_encoded_image(data: bytes, name: str) -> Iterator[Image.Image]:
 
 
 def decode_image(data: bytes, name: str) -> Image.Image:
-    """Return the picture as RGB, upright; see the module. Errors as in ``opened``."""
+    """Return the image as upright RGB; see the module's docstring.
+
+    Raises the errors of ``open_encoded_image``.
+    """
     from PIL import ImageOps
 
     with open_encoded_image(data, name) as image:
@@ -117,9 +123,10 @@ def decode_image(data: bytes, name: str) -> Image.Image:
 
 
 def check_image(data: bytes, name: str) -> tuple[int, int]:
-    """Return width and height of the upright picture, after decoding it; errors as in ``opened``.
+    """Decode the image and return the width and height of the upright image.
 
-    A JPEG is decoded whole, but to an eighth of its size: it shows damage in a third of the time.
+    Raises the errors of ``open_encoded_image``.
+    The whole JPEG is decoded, but at an eighth of its size. This finds damage in a third of the time.
     """
     with open_encoded_image(data, name) as image:
         if image.format in JPEGS and check_jpeg(data):
@@ -128,7 +135,7 @@ def check_image(data: bytes, name: str) -> tuple[int, int]:
 
 
 def decode_center_crop(data: bytes, name: str, size: int) -> npt.NDArray[np.uint8]:
-    """Return the picture's centre square, shape (size, size, 3); errors as in ``opened``."""
+    """Return the image's centre square, shape (size, size, 3); errors as in ``open_encoded_image``."""
     from PIL import Image, ImageOps
 
     picture = decode_image(data, name)
@@ -138,25 +145,25 @@ def decode_center_crop(data: bytes, name: str, size: int) -> npt.NDArray[np.uint
 
 
 def _is_deep(image: Image.Image) -> bool:
-    """Return whether the picture is grey in more than 8 bits; of colours Pillow itself takes the upper 8.
+    """Return whether the image is grey with more than 8 bits. For colours, Pillow itself takes the upper 8.
 
     Raises:
-        ValueError: nothing says which of its numbers is black and which is white.
+        ValueError: the file does not state which values are black and white.
     """
-    if image.mode == "I" and image.format == "PPM":  # Pillow brings all of them to 16 bits
+    if image.mode == "I" and image.format == "PPM":  # Pillow scales all of them to 16 bits
         return True
     if image.mode in ("I", "F"):
-        raise ValueError(f"its numbers (mode {image.mode!r}) state no range from black to white")
+        raise ValueError(f"its values (mode {image.mode!r}) state no range from black to white")
     return image.mode.startswith("I;16")
 
 
 def _convert_to_eight_bits(upright: Image.Image, image: Image.Image) -> Image.Image:
-    """Return the upright picture, of 16 bits, as grey of 8; ``image`` is what was opened."""
+    """Return the upright 16-bit image as 8-bit grey. ``image`` is the image as opened."""
     from PIL import Image
 
     tags = getattr(image, "tag_v2", {}) if image.format == "TIFF" else {}
     if tags.get(_BITS, (16,)) != (16,):
-        raise ValueError(f"grey of {tags[_BITS]} bits is not read, only of 8 and of 16")
+        raise ValueError(f"grey with {tags[_BITS]} bits is not supported, only with 8 or 16")
     values = np.asarray(upright, np.uint32)
     if tags.get(_PHOTOMETRIC) == 0:
         values = 65535 - values

@@ -1,8 +1,9 @@
-"""Shards of images: plain Parquet that other software reads, in which each encoded file stands in one piece.
+"""Write shards of images: plain Parquet, in which each encoded file is one contiguous block of bytes.
 
-A shard has the columns ``image_id`` and ``image``, a struct of bytes and path, which the library ``datasets`` loads as
-pictures. Nothing in it is compressed or dictionary-encoded: the values of a column follow each other, each behind its length
-in four bytes (PLAIN, in Apache Parquet's Encodings.md). ``image_store`` reads them by their places.
+Other software can read the shards. A shard has the columns ``image_id`` and ``image``, a struct of bytes and
+path, which the library ``datasets`` loads as images. Nothing in it is compressed or dictionary-encoded: the
+values of a column follow each other, each after its length in four bytes (PLAIN, in Apache Parquet's
+Encodings.md). ``image_store`` reads them by their offsets.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 from caramel.io.files import create_empty_folder, write_atomically
 from caramel.io.image_store import PREFIX
 
-SHARD_BYTES = 64 << 20  # of encoded files, from which on a shard is full
+SHARD_BYTES = 64 << 20  # bytes of encoded files at which a shard is full
 GROUP = 256  # images in a row group
 
 _FEATURES = {"image_id": {"dtype": "string", "_type": "Value"}, "image": {"_type": "Image"}}  # for `datasets`
@@ -28,19 +29,19 @@ _SCHEMA = pa.schema(
     [("image_id", pa.string()), ("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())]))],
     metadata={"huggingface": json.dumps({"info": {"features": _FEATURES}})},
 )
-_BYTES = "image.bytes"  # the column of a shard that holds the encoded files, as Parquet names it
+_BYTES = "image.bytes"  # Parquet's name of the column of a shard that holds the encoded files
 
 
 class ShardWriter:
-    """Writes images into the shards of a folder, one image at a time; what is in memory is one shard.
+    """Writes images one at a time into the shards of a folder. At most one shard is in memory.
 
-    A context manager: what it holds is written when it is left. There is always one shard, which may be empty. Equal
-    images in equal order give equal bytes. What lay in the folder before is removed.
+    It is a context manager and writes the remaining images on exit. At least one shard is written, which may
+    be empty. Equal images in equal order give equal bytes. Earlier contents of the folder are removed.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
-        self._columns: dict[str, list[Any]] = {}  # of the index, but for ``offset``
+        self._columns: dict[str, list[Any]] = {}  # of the index, without ``offset``
         self._offsets: list[int] = []
         self._waiting: list[tuple[str, bytes, str]] = []
         self._bytes = self._shards = 0
@@ -57,10 +58,10 @@ class ShardWriter:
         """Add the encoded file of an image.
 
         Args:
-            image_id: its name.
+            image_id: name of the image.
             data: the encoded file.
-            path: file name that it is given outside of the shard.
-            known: further columns of its row in the index, the same of every image.
+            path: file name of the image outside the shard.
+            known: further columns of its row in the index; every image must have the same columns.
 
         Raises:
             ResourceError: the volume is full or read-only.
@@ -80,11 +81,11 @@ class ShardWriter:
             self._write_shard()
 
     def build_index(self) -> pd.DataFrame:
-        """Return the rows of all images that were written, in their order, for an index beside the folder."""
+        """Return the rows of all written images in order, for an index beside the folder."""
         return pd.DataFrame({**self._columns, "offset": self._offsets})
 
     def _write_shard(self) -> None:
-        """Write what is waiting as one shard, and note where each file stands in it."""
+        """Write the waiting images as one shard, and record the offset of each file in it."""
 
         def write_parquet(temporary: Path) -> None:
             with pq.ParquetWriter(
@@ -109,7 +110,7 @@ def _build_table(rows: Sequence[tuple[str, bytes, str]]) -> pa.Table:
 
 
 def _find_image_offsets(shard: Path, values: Sequence[bytes]) -> list[int]:
-    """Return the byte of a shard at which each encoded file begins, in the order of its rows."""
+    """Return the byte offset of each encoded file in a shard, in row order."""
     offsets: list[int] = []
     metadata = pq.read_metadata(shard)
     with shard.open("rb") as stream:
@@ -124,10 +125,10 @@ def _find_image_offsets(shard: Path, values: Sequence[bytes]) -> list[int]:
 
 
 def find_value_offsets(chunk: bytes, values: Sequence[bytes]) -> list[int]:
-    """Return where each value begins in a column chunk of PLAIN values, which stand in their order between page headers.
+    """Return the offset of each value in a column chunk of PLAIN values, in order between page headers.
 
-    Each is looked for from the end of the last one on. Bytes that look like it before it stands there would do as well:
-    they are equal to it, and end no later than it does, so that all others are still to come.
+    Each value is searched from the end of the previous one. An earlier occurrence of the same bytes is also
+    correct: it is equal to the value and ends no later, so all further values still follow it.
     """
     offsets, at = [], 0
     for value in values:

@@ -1,10 +1,11 @@
-"""Images in shards and an index that finds each of them: read one at a time, never all together.
+"""Read images from shards by an index, one at a time, so that they are never all in memory.
 
-In a shard (``image_shards``) each encoded file stands in one piece, behind its length, and is read by its place. The places
-are the index: table ``images`` of ``schemas``.
+In a shard (``image_shards``) each encoded file is one contiguous block after its length, and is read by its
+offset. The index, table ``images`` of ``schemas``, holds the offsets.
 
-Shards lie beside the index of the stage that makes the images, ``images/00000.parquet`` beside ``images.parquet``. The
-index of a stage that drops or joins images points to the same shards; see ``referred``.
+Shards are beside the index of the stage that creates the images: ``images/00000.parquet`` beside
+``images.parquet``. The index of a stage that drops or joins images refers to the same shards; see
+``rewrite_shard_paths``.
 """
 
 from __future__ import annotations
@@ -22,34 +23,34 @@ from caramel.errors import DataError, format_items
 from caramel.io.validators import format_value, is_inside_folder
 
 PREFIX = 4  # bytes before each value: its length, little-endian
-MOST_OPEN = 128  # shards that are held open; most systems allow a process 1,024 files
-CURE = "Run `dvc checkout` to get the shard back as it was, or `dvc repro` to make it again."
+MOST_OPEN = 128  # shards that are open at a time; most systems allow a process 1,024 files
+CURE = "Run `dvc checkout` to restore the shard, or `dvc repro` to create it again."
 
 Key = TypeVar("Key")
 
 
 class ImageStore(Mapping[str, bytes]):
-    """image_id -> encoded file of the images of an index, each read from its shard when it is asked for.
+    """A mapping from image_id to the encoded file of each image of an index, read from its shard on access.
 
-    It can be used in threads, after a fork, and pickled: then shards are opened anew.
+    It can be used in threads and after a fork, and can be pickled: the shards are then opened again.
     """
 
     def __init__(self, index: str | Path, rows: pd.DataFrame) -> None:
-        """Know the places of the images; no shard is opened yet.
+        """Store the locations of the images. No shard is opened yet.
 
         Args:
-            index: path of the table ``images``: shards are looked for from its folder.
+            index: path of the table ``images``; shard paths are relative to its folder.
             rows: the table.
 
         Raises:
-            DataError: a shard would lie elsewhere than below the index's folder or the folder around that.
+            DataError: a shard path leads outside the index's folder and the folder around it.
         """
         self._index = str(index)
         shard, names = pd.factorize(rows["shard"])
         if outside := [format_value(name) for name in names if not _is_near(name)]:
             raise DataError(
-                f"{self._index!r} names {len(outside)} shards that are no Parquet files below its folder or the folder "
-                f"around it, and are not read:\n{format_items(outside)}\nRun `dvc repro` to make it again."
+                f"{self._index!r} names {len(outside)} shards that are not Parquet files below its folder or the folder "
+                f"around it. They are not read:\n{format_items(outside)}\nRun `dvc repro` to create it again."
             )
         self._shards = _list_shard_paths(index, names)
         self._number = {name: number for number, name in enumerate(rows["image_id"])}
@@ -72,7 +73,8 @@ class ImageStore(Mapping[str, bytes]):
 
         Raises:
             KeyError: the index does not have it.
-            DataError: its shard is missing, shorter than the index says, or holds something else at its place.
+            DataError: its shard is missing, shorter than the index says, or holds other content at the
+                offset.
         """
         number = self._number[image_id]
         offset, length = int(self._offset[number]), int(self._length[number])
@@ -93,15 +95,15 @@ class ImageStore(Mapping[str, bytes]):
         return data[PREFIX:]
 
     def read_verified(self, image_id: str) -> bytes:
-        """Return the encoded file of an image after comparing it with its SHA-256; errors as in ``[image_id]``.
+        """Return the encoded file of an image after checking its SHA-256; errors as in ``[image_id]``.
 
         Raises:
-            DataError: it is another file.
+            DataError: the file is a different one.
         """
         data = self[image_id]
         if hashlib.sha256(data).hexdigest() != self._sha256[self._number[image_id]]:
             raise self._build_error(
-                image_id, "holds another file in its place: its SHA-256 is not the index's"
+                image_id, "holds another file at its offset: the SHA-256 differs from the index"
             )
         return data
 
@@ -109,9 +111,12 @@ class ImageStore(Mapping[str, bytes]):
         return {**self.__dict__, "_open": {}}
 
     def _open_shard(self, shard_number: int) -> _Shard:
-        """Open a shard, and let go of the oldest ones. Without a lock, which a fork could leave locked.
+        """Open a shard, and drop the oldest open ones.
 
-        Two threads may open one shard: the one that is forgotten is closed when nobody reads from it.
+        There is no lock, because a fork could leave it locked.
+
+        Two threads may open the same shard. The one that is dropped is closed when nobody reads from it any
+        more.
         """
         shard = _Shard(os.open(self._shards[shard_number], os.O_RDONLY))
         for old in list(self._open)[: -(MOST_OPEN - 1)]:
@@ -137,13 +142,13 @@ class _Shard:
 
 
 def _is_near(shard: str) -> bool:
-    """Return whether a path, put after a folder, is that of a Parquet file below it or below the folder around it."""
+    """Return whether a relative path is a Parquet file below a folder, or below the folder around it."""
     inner = shard.removeprefix("../")
     return is_inside_folder(inner) and inner.endswith(".parquet")
 
 
 def rewrite_shard_paths(rows: pd.DataFrame, of: str | Path, by: str | Path) -> pd.DataFrame:
-    """Return rows of the index in folder ``of`` for an index in folder ``by``: the same places in the same shards."""
+    """Return rows of an index in folder ``of`` for an index in folder ``by`` that uses the same shards."""
     moved = {shard: Path(os.path.relpath(Path(of, shard), by)).as_posix() for shard in rows["shard"].unique()}
     return rows.assign(shard=rows["shard"].map(moved))
 
@@ -159,12 +164,12 @@ def _list_shard_paths(index: str | Path, names: Iterable[str]) -> list[str]:
 
 
 def is_shard(path: Path) -> bool:
-    """Return whether a Parquet file is a shard and no table: the folder that it is in has an index of its name beside it."""
+    """Return whether a Parquet file is a shard, not a table: its folder has an index of the same name beside it."""
     return path.parent.with_name(f"{path.parent.name}.parquet").is_file()
 
 
 class LazySequence(Sequence[bytes], Generic[Key]):
-    """Encoded files in an order of their own, each read when it is asked for; a slice reads none."""
+    """Encoded files in a given order, each read on access. A slice reads none."""
 
     def __init__(self, read: Callable[[Key], bytes], keys: Sequence[Key]) -> None:
         self._read, self._keys = read, keys

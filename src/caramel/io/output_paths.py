@@ -1,8 +1,9 @@
-"""What a file is written to, and what is removed: decided here for all writers.
+"""Decide which paths may be written and which removed. All writers use these checks.
 
-A file is new, or takes the place of a plain one. A character device, a FIFO and an open descriptor of this process
-(``/dev/stdout``) are written into. Links, folders, block devices and sockets are refused: only a plain file is replaced
-or removed. Links among the folders above a file are followed: ``data/`` and ``work/`` may be volumes of their own.
+- A file is new, or replaces a plain file.
+- A character device, a FIFO and an open descriptor of this process (``/dev/stdout``) are written into.
+- Links, folders, block devices and sockets are refused: only a plain file is replaced or removed.
+- Links among the folders above a file are followed, because ``data/`` and ``work/`` may be separate volumes.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from pathlib import Path
 
 from caramel.errors import ConfigError
 
-DESCRIPTORS = Path("/proc/self/fd")  # where /dev/stdout and /dev/fd lead on Linux
-_MOST_LINKS = 40  # in a row, as Linux has it: more are a circle
+DESCRIPTORS = Path("/proc/self/fd")  # target of /dev/stdout and /dev/fd on Linux
+_MOST_LINKS = 40  # consecutive links, as on Linux; more count as a cycle
 _NAMES = {
     stat.S_IFDIR: "a folder",
     stat.S_IFBLK: "a block device",
@@ -28,40 +29,40 @@ _NAMES = {
 
 
 def check_target(path: Path) -> None:
-    """Raise unless a file can be written at a path without harm to what is there.
+    """Raise unless a file can be written at a path without damage to what exists there.
 
     Raises:
-        ConfigError: there is a folder, a link, a block device or a socket.
+        ConfigError: the path is a folder, a link, a block device or a socket.
     """
     if (mode := _read_mode(path)) is None or stat.S_ISREG(mode) or is_stream(path):
         return
     if stat.S_ISLNK(mode):
-        # A dangling link and one that leads to itself have no path at their end.
-        end = f"{os.path.realpath(path)!r}" + ("" if path.exists() else ", which is not there")
+        # A dangling link and a link to itself have no target.
+        end = f"{os.path.realpath(path)!r}" + ("" if path.exists() else ", which does not exist")
         raise ConfigError(
-            f"{str(path)!r} is a link to {end}: nothing is written through a link. Give the file itself, or remove "
+            f"{str(path)!r} is a link to {end}: caramel does not write through links. Give the file itself, or remove "
             f"the link."
         )
     raise ConfigError(
-        f"{str(path)!r} is {_NAMES[stat.S_IFMT(mode)]}: a file cannot take its place. Give another path."
+        f"{str(path)!r} is {_NAMES[stat.S_IFMT(mode)]} and cannot be replaced by a file. Give another path."
     )
 
 
 def check_folder(path: Path) -> None:
-    """Raise if a folder inside of the one that a user named is a link, which could lead out of it.
+    """Raise if a folder inside the one that a user gave is a link, which could lead out of it.
 
     Raises:
-        ConfigError: it is a link.
+        ConfigError: the folder is a link.
     """
     if path.is_symlink():
         raise ConfigError(
-            f"{str(path)!r} is a link to {os.path.realpath(path)!r}: nothing is written through a link. Remove it, or "
+            f"{str(path)!r} is a link to {os.path.realpath(path)!r}: caramel does not write through links. Remove it, or "
             f"name another folder."
         )
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether a path is written into and not replaced: a character device, a FIFO, a descriptor of this process."""
+    """Return whether a path is written into, not replaced: a device, FIFO or descriptor of this process."""
     mode = _read_mode(path)
     return mode is not None and (
         stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or _find_descriptor(path) is not None
@@ -69,14 +70,14 @@ def is_stream(path: Path) -> bool:
 
 
 def copy_into_stream(source: Path, path: Path) -> None:
-    """Write the bytes of a file into a stream; a FIFO waits for its reader, as it does for every program.
+    """Write the bytes of a file into a stream. A FIFO waits for its reader, as with any program.
 
     Raises:
         ConfigError: the descriptor is not open for writing.
-        OSError: the device is full, or the reader has gone.
+        OSError: the device is full, or the reader has closed it.
     """
     number = _find_descriptor(path)
-    # A descriptor is used as it is: a file that the shell opened for it is written on where its offset stands.
+    # A descriptor is used as it is: writing continues at the offset of the file that the shell opened.
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_NOCTTY) if number is None else os.dup(number)
         with source.open("rb") as stream, os.fdopen(descriptor, "wb") as to:
@@ -89,10 +90,10 @@ def copy_into_stream(source: Path, path: Path) -> None:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a plain file that an earlier run wrote; a stream stays, and what is not there is no error.
+    """Remove a plain file that an earlier run wrote. Streams are kept, and a missing file is not an error.
 
     Raises:
-        ConfigError: as of ``check_target``.
+        ConfigError: as in ``check_target``.
     """
     check_target(path)
     if not is_stream(path):
@@ -100,33 +101,35 @@ def remove_file(path: Path) -> None:
 
 
 def remove_results(path: Path) -> None:
-    """Remove a file, a link or a whole folder of results; what is not there is no error, and no link is followed.
+    """Remove a file, a link or a whole folder of results.
+
+    A missing path is not an error, and no link is followed.
 
     Raises:
-        ConfigError: there is a device, a FIFO or a socket.
+        ConfigError: the path is a device, a FIFO or a socket.
     """
     if (mode := _read_mode(path)) is None:
         return
     if stat.S_ISDIR(mode):
-        with suppress(FileNotFoundError):  # another process removes it too
+        with suppress(FileNotFoundError):  # another process may remove it too
             shutil.rmtree(path)
     elif stat.S_ISREG(mode) or stat.S_ISLNK(mode):
         path.unlink(missing_ok=True)
     else:
         raise ConfigError(
-            f"{str(path)!r} is {_NAMES[stat.S_IFMT(mode)]}, where a file or folder of results belongs. Move it away."
+            f"{str(path)!r} is {_NAMES[stat.S_IFMT(mode)]}, but a file or folder of results is expected. Move it away."
         )
 
 
 def apply_mode(new: Path, old: Path, fresh_mode: int) -> None:
-    """Give a file the permissions of the plain file that it will replace; those of a fresh file where there is none.
+    """Give a file the permissions of the plain file that it will replace, or of a new file if none exists.
 
-    What root writes stays with its owner. A file with several names keeps its permissions: they are those of its other
-    names, too.
+    A file that root writes stays with the old file's owner. If the new file has several names, its
+    permissions do not change, because they also apply to its other names.
 
     Args:
-        new: the file, under its temporary name.
-        old: the path that it will have.
+        new: the file under its temporary name.
+        old: its final path.
         fresh_mode: permissions that ``open`` gives a new file in that folder.
     """
     status = new.stat()
@@ -144,13 +147,16 @@ def apply_mode(new: Path, old: Path, fresh_mode: int) -> None:
 def _give_to(path: Path, user: int, group: int) -> None:
     try:
         os.chown(path, user, group)
-    except OSError as error:  # root of a container, which does not know that owner
+    except OSError as error:  # root of a container that does not know the owner
         if error.errno not in (errno.EPERM, errno.EINVAL):
             raise
 
 
 def measure_fresh_mode(path: Path) -> int:
-    """Return the permissions that ``open`` gives a new file: by making one, since a folder can have defaults of its own."""
+    """Return the permissions that ``open`` gives a new file.
+
+    One is created, since a folder can have its own defaults.
+    """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         return stat.S_IMODE(os.fstat(descriptor).st_mode)
@@ -160,7 +166,7 @@ def measure_fresh_mode(path: Path) -> int:
 
 
 def _read_mode(path: Path) -> int | None:
-    """Return type and permissions of what a path names, a link not followed; None where there is nothing."""
+    """Return the type and permissions of a path without following links, or None if it does not exist."""
     try:
         return path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -168,11 +174,11 @@ def _read_mode(path: Path) -> int | None:
 
 
 def _find_descriptor(path: Path) -> int | None:
-    """Return the descriptor of this process that a link leads to, None of all other paths."""
+    """Return the descriptor of this process that a link leads to, or None for any other path."""
     for _ in range(_MOST_LINKS):
         if not path.is_symlink():
             return None
-        folder = Path(os.path.realpath(path.parent))  # which takes a circle of links as it is
+        folder = Path(os.path.realpath(path.parent))  # accepts a cycle of links
         if folder == DESCRIPTORS.resolve():
             return int(path.name)
         path = folder / path.readlink()

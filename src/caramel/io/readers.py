@@ -1,7 +1,7 @@
-"""Rows of data files, read strictly: CSV, JSON, JSON Lines, Python literals and Parquet.
+"""Read rows of data files strictly: CSV, JSON, JSON Lines, Python literals and Parquet.
 
-What cannot be read as it was meant is an error that names file and row; nothing is repaired or left out in silence.
-``where`` names file and row in messages.
+Input that cannot be read as intended is an error that names file and row. Nothing is repaired or left out
+silently. ``where`` is the file and row for messages.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ def read_text(path: TextFile) -> str:
     """Return a UTF-8 file as text, without a byte-order mark.
 
     Raises:
-        DataError: it cannot be read, is not UTF-8, or holds a NUL.
+        DataError: the file cannot be read, is not UTF-8, or contains a NUL.
     """
     return "".join(iter_lines(path))
 
 
 def iter_lines(path: TextFile) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, each with its line end as ``\\n``; errors as in ``read_text``."""
+    """Yield the lines of a UTF-8 file, each ending in ``\\n``; errors as in ``read_text``."""
     try:
         with path.open(encoding="utf-8-sig") as file:
             for line in file:
                 if "\0" in line:
-                    raise DataError(f"{str(path)!r} holds a NUL: it is damaged, or no UTF-8 text.")
+                    raise DataError(f"{str(path)!r} contains a NUL: it is damaged, or not UTF-8 text.")
                 yield line
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{str(path)!r} cannot be read as UTF-8 text: {error}. Save it as UTF-8: a spreadsheet calls it CSV UTF-8."
+            f"{str(path)!r} cannot be read as UTF-8 text: {error}. Save it as UTF-8 (in spreadsheets: CSV UTF-8)."
         ) from error
     except OSError as error:
         raise DataError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
@@ -57,13 +57,14 @@ def iter_lines(path: TextFile) -> Iterator[str]:
 
 
 def iter_csv_rows(path: TextFile, columns: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield (where, row) of a CSV file that has at least these columns; the file is read as rows are asked for.
+    """Yield (where, row) of a CSV file that has at least these columns. The file is read lazily.
 
-    Empty lines do not count. The first column may be without a name, as pandas writes its index, and is then left out.
+    Empty lines are skipped. The first column may have no name, as when pandas writes its index, and is then
+    dropped.
 
     Raises:
-        DataError: it is no CSV, its header holds a name twice or an empty one or lacks a column, or a row has more or
-            fewer fields than the header.
+        DataError: the file is not CSV, its header has a duplicate or empty name or lacks a column, or a row
+            has more or fewer fields than the header.
     """
     reader = csv.reader(iter_lines(path), strict=True)
     number = 0
@@ -74,20 +75,20 @@ def iter_csv_rows(path: TextFile, columns: Sequence[str] = ()) -> Iterator[tuple
             where = f"{str(path)!r}, row {number} (line {reader.line_num})"
             if len(row) != len(header):
                 raise DataError(
-                    f"{where} has {len(row)} fields, and the header {len(header)}: {format_value(row)}. Put a field that "
-                    f'holds a comma, a quote or a line end in quotes, as in "A dog, brown and big", and write '
-                    f"empty fields out."
+                    f"{where} has {len(row)} fields, but the header has {len(header)}: {format_value(row)}. Quote a field "
+                    f'that contains a comma, a quote or a line end, as in "A dog, brown and big", and write '
+                    f"empty fields too."
                 )
             yield where, {name: field for name, field in zip(header, row, strict=True) if name}
     except csv.Error as error:
         raise DataError(
             f"{str(path)!r} is not valid CSV: {error}, after row {number} (line {reader.line_num}). Look there for a "
-            f"quote that is not closed, or not written twice within a field."
+            f"quote that is not closed, or not doubled within a field."
         ) from error
 
 
 def _check_header(header: list[str], columns: Sequence[str], path: TextFile) -> None:
-    """Raise DataError where the names of a file's columns are not what they should be."""
+    """Raise DataError if the column names of a file are invalid."""
     if not header:
         raise DataError(f"{str(path)!r} is empty: its first line must name the columns.")
     nameless = [number for number, name in enumerate(header, 1) if not name.strip() and number > 1]
@@ -97,21 +98,21 @@ def _check_header(header: list[str], columns: Sequence[str], path: TextFile) -> 
 
 
 def _check_columns(names: Sequence[str], columns: Sequence[str], path: TextFile) -> None:
-    """Raise DataError where a name stands twice, or one of these columns is not among them."""
+    """Raise DataError if a name is a duplicate, or one of these columns is missing."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise DataError(f"{str(path)!r} has the columns {format_value(twice)} twice. Give each its own name.")
+        raise DataError(f"{str(path)!r} has duplicate columns {format_value(twice)}. Give each its own name.")
     lacking = [name for name in columns if name not in names]
     if lacking:
         raise DataError(f"{str(path)!r} lacks the columns {lacking}; it has {format_value(list(names))}.")
 
 
 def load_json(text: str, where: str) -> Any:
-    """Return the value of a JSON text; NaN, which Python writes for a missing value, is None.
+    """Return the value of a JSON text. NaN, which Python writes for a missing value, becomes None.
 
     Raises:
-        DataError: it is not JSON, is nested too deeply, a number is not finite or too long, or an object holds a key
-            twice.
+        DataError: the text is not JSON or nested too deeply, a number is infinite or too long, or an object
+            has duplicate keys.
     """
     try:
         return json.loads(
@@ -125,26 +126,26 @@ def load_json(text: str, where: str) -> Any:
 
 
 def try_parse_json(text: str | bytes) -> Any:
-    """Return the JSON value of a text; None for what is none."""
+    """Return the JSON value of a text, or None if it is not JSON."""
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):  # no JSON, an integer of too many digits, or nested too deeply
+    except (ValueError, RecursionError):  # not JSON, an integer of too many digits, or nested too deeply
         return None
 
 
 def _reject_duplicate_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object; the standard reader would keep the last of equal keys in silence."""
+    """Return the object. The standard reader would silently keep the last of equal keys."""
     values = dict(items)
     if len(values) < len(items):
         known_keys: set[str] = set()
         twice = {key for key, _ in items if key in known_keys or known_keys.add(key)}  # type: ignore[func-returns-value]
-        raise ValueError(f"the keys {format_value(sorted(twice))} stand twice in one object")
+        raise ValueError(f"duplicate keys {format_value(sorted(twice))} in one object")
     return values
 
 
 def _reject_constant(name: str) -> None:
     if name != "NaN":
-        raise ValueError(f"{name} is no number of JSON")
+        raise ValueError(f"{name} is not a JSON number")
 
 
 def _parse_finite(text: str) -> float:
@@ -160,7 +161,7 @@ def read_json(path: Path) -> Any:
 
 
 def iter_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield (where, row) of the lines that are not empty, as they are asked for; errors as in ``load_json``."""
+    """Yield (where, row) of the non-empty lines lazily; errors as in ``load_json``."""
     for number, line in enumerate(iter_lines(path), 1):
         if line.strip():
             where = f"{str(path)!r}, line {number}"
@@ -171,7 +172,7 @@ def read_json_rows(path: Path) -> list[tuple[str, Any]]:
     """Return (where, row) of a JSON file that is a list or an object of rows, or of JSON Lines (``.jsonl``).
 
     Raises:
-        DataError: it is neither.
+        DataError: the file is neither.
     """
     if path.suffix == ".jsonl":
         return list(iter_json_lines(path))
@@ -184,41 +185,44 @@ def read_json_rows(path: Path) -> list[tuple[str, Any]]:
 
 
 def parse_literal(text: str, where: str) -> Any:
-    """Return the value of a Python literal; nothing is evaluated.
+    """Return the value of a Python literal. Nothing is executed.
 
     Raises:
-        DataError: it is no literal, or is nested too deeply.
+        DataError: the text is not a literal, or is nested too deeply.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "\d" is read as it stands, as the releases' own code reads it
+            warnings.simplefilter("ignore")  # "\d" is read as is, as in the releases' own code
             return ast.literal_eval(text)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
-        raise DataError(f"{where}: {format_value(text)} is no Python literal: {error}.") from error
+        raise DataError(f"{where}: {format_value(text)} is not a Python literal: {error}.") from error
 
 
 @contextmanager
 def open_parquet(path: Path, columns: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
-    """Give a Parquet file that has at least these columns; what goes wrong while it is read is explained.
+    """Open a Parquet file that has at least these columns. Errors while it is read are explained.
 
     Raises:
-        DataError: it cannot be read, is no Parquet file, is damaged, holds a column twice, or lacks one.
-        ResourceError: it does not fit into memory.
+        DataError: the file cannot be read, is not Parquet, is damaged, has duplicate columns, or lacks a
+            column.
+        ResourceError: the file does not fit into memory.
     """
     try:
-        with pq.ParquetFile(path.absolute()) as file:  # it would take a:b/c for a URL
+        with pq.ParquetFile(path.absolute()) as file:  # a relative a:b/c would be taken for a URL
             _check_columns(file.schema_arrow.names, columns, path)
             yield file
     except pa.ArrowMemoryError as error:
         raise ResourceError(f"{str(path)!r} does not fit into memory: {error}.") from error
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        if isinstance(error, OSError) and error.errno:  # of the system; Arrow's own have none
+        if isinstance(error, OSError) and error.errno:  # a system error; Arrow's own errors have no number
             raise DataError(f"{str(path)!r} cannot be read: {os.strerror(error.errno)}.") from error
-        raise DataError(f"{str(path)!r} is no Parquet file: {error}. Download or write it again.") from error
+        raise DataError(
+            f"{str(path)!r} is not a Parquet file: {error}. Download or write it again."
+        ) from error
 
 
 def iter_parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (where, row) of these columns of a Parquet file, a batch at a time; errors as in ``parquet``."""
+    """Yield (where, row) of these columns of a Parquet file in batches; errors as in ``open_parquet``."""
     number = 0
     with open_parquet(path, columns) as file:
         for batch in file.iter_batches(columns=list(columns)):

@@ -1,7 +1,7 @@
-"""YAML files as plain data: mappings with text keys, lists, text, numbers, true, false and null.
+"""Read YAML files as plain data: mappings with text keys, lists, text, numbers, true, false and null.
 
-YAML can say much more: a few bytes of aliases that stand for gigabytes, documents that contain
-themselves, dates, sets and bytes. None of it has a place in a params file or a lock file.
+YAML allows much more: a few bytes of aliases that expand to gigabytes, documents that contain themselves,
+dates, sets and bytes. A params file or a lock file needs none of it.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 from caramel.errors import ConfigError, format_items, redact_secrets
 from caramel.io.regular_files import read_plain
 
-MOST_BYTES = 2**18  # of a file; the largest of ours has 24 thousand
-MOST_ENTRIES = 50_000  # of a document, aliases written out
-DEEPEST = 50  # entries within entries
-_TEXT = 60  # characters of a value that are repeated in a message
+MOST_BYTES = 2**18  # of a file; the largest of caramel's own has 24 thousand
+MOST_ENTRIES = 50_000  # of a document with aliases expanded
+DEEPEST = 50  # nesting depth
+_TEXT = 60  # characters of a value that a message repeats
 
 
 def read_yaml(path: Path, cure: str) -> Any:
-    """Return a YAML 1.2 file as plain data; ``cure`` says what to do where it is missing.
+    """Return a YAML 1.2 file as plain data. ``cure`` says what to do if the file is missing.
 
     Raises:
-        ConfigError: there is no such file, it cannot be read, or it is not plain YAML.
+        ConfigError: the file is missing, cannot be read, or is not plain YAML.
     """
     try:
         content = read_plain(path, MOST_BYTES + 1)
@@ -40,22 +40,22 @@ def read_yaml(path: Path, cure: str) -> Any:
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Return a YAML 1.2 document as plain data; ``where`` it stands opens the message of an error.
+    """Return a YAML 1.2 document as plain data. ``where`` is its location, with which error messages begin.
 
     Raises:
-        ConfigError: it is no YAML, more than plain data, too much, too deep, or holds itself.
+        ConfigError: the text is not YAML, is not plain data, is too large or too deep, or contains itself.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
-        # Its nodes are counted first: what aliases and merge keys stand for is made only if it is little.
+        # The nodes are counted first. Aliases and merge keys are expanded only if the result is small.
         yaml = YAML(typ="safe", pure=True)
         document = yaml.compose(text)
         count, _ = _count_entries(document, {})
         if count > MOST_ENTRIES:
             raise ConfigError(
-                f"{where} stands for {count:,} entries, its aliases written out; {MOST_ENTRIES:,} are allowed."
+                f"{where} has {count:,} entries with its aliases expanded; at most {MOST_ENTRIES:,} are allowed."
             )
         value = None if document is None else yaml.constructor.construct_document(document)
     except MarkedYAMLError as error:
@@ -64,22 +64,24 @@ def parse_yaml(text: str, where: str) -> Any:
         raise ConfigError(f"{where} is not valid YAML: {message}{location}.") from error
     except RecursionError:
         raise ConfigError(f"{where} is not valid YAML here: it is nested too deeply.") from None
-    # The constructors of !!int, !!bool and dates raise what Python's own conversions do.
+    # The constructors of !!int, !!bool and dates raise the errors of Python's own conversions.
     except (YAMLError, ValueError, LookupError, TypeError) as error:
         raise ConfigError(f"{where} is not valid YAML: {error}") from error
     odd = list(_iter_non_plain(value, ""))
     if odd:
         raise ConfigError(
-            f"{where} holds what is no plain value:\n{format_items(odd)}\nQuote it if text is meant."
+            f"{where} contains values that are not plain data:\n{format_items(odd)}\nQuote them if text is meant."
         )
     return value
 
 
 def _count_entries(node: Any, counted: dict[int, tuple[int, int]], depth: int = 0) -> tuple[int, int]:
-    """Return how many entries a node stands for, aliases written out, and how deep; ``seen`` holds those of others.
+    """Return the number of entries of a node with aliases expanded, and its depth.
+
+    ``counted`` caches other nodes.
 
     Raises:
-        ValueError: it holds itself, or is too deep.
+        ValueError: the node contains itself, or is too deep.
     """
     from ruamel.yaml.nodes import MappingNode, SequenceNode
 
@@ -94,12 +96,12 @@ def _count_entries(node: Any, counted: dict[int, tuple[int, int]], depth: int = 
             1 + max((height for _, height in counts), default=0),
         )
     if id(node) not in counted or depth + counted[id(node)][1] > DEEPEST:
-        raise ValueError(f"it is nested more than {DEEPEST} deep, or holds itself by an alias")
+        raise ValueError(f"it is nested more than {DEEPEST} deep, or contains itself by an alias")
     return counted[id(node)]
 
 
 def _iter_non_plain(value: Any, key: str) -> Iterator[str]:
-    """Yield one line for each value that is not plain: its key and itself."""
+    """Yield one line for each value that is not plain: its key and the value."""
     if type(value) is dict:
         for name, part in value.items():
             if type(name) is str:
@@ -112,7 +114,7 @@ def _iter_non_plain(value: Any, key: str) -> Iterator[str]:
             yield from _iter_non_plain(part, key)
     elif type(value) is str:
         if any("\ud800" <= sign <= "\udfff" or sign == "\0" for sign in value):
-            yield f"{key} = {value!r:.{_TEXT}}: a NUL or half of a surrogate pair, which is no text"
+            yield f"{key} = {value!r:.{_TEXT}}: a NUL or half of a surrogate pair, which is not text"
     elif type(value) is int:
         if value.bit_length() > 64:
             yield f"{key}: a whole number of {value.bit_length()} bits"
@@ -121,7 +123,7 @@ def _iter_non_plain(value: Any, key: str) -> Iterator[str]:
 
 
 def flatten_mapping(values: Any, prefix: str = "") -> dict[str, Any]:
-    """Return nested mappings as one, by dotted key."""
+    """Return nested mappings as one flat mapping by dotted key."""
     if not isinstance(values, Mapping):
         return {prefix: values}
     return {
@@ -132,7 +134,7 @@ def flatten_mapping(values: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def refuse_secrets(values: Mapping[str, Any], where: str) -> None:
-    """Return if no text of a params file holds the password or key of an address.
+    """Check that no text of a params file contains the password or key of a URL.
 
     Raises:
         ConfigError: one does. Git, ``dvc.lock``, pins, tracked runs and releases repeat the params.
@@ -140,6 +142,6 @@ def refuse_secrets(values: Mapping[str, Any], where: str) -> None:
     keys = [key for key, value in flatten_mapping(values).items() if redact_secrets(str(value)) != str(value)]
     if keys:
         raise ConfigError(
-            f"{where}: the address in {', '.join(keys)} holds a password or key, which git, dvc.lock, pins and tracked runs would repeat. "
-            f"Take it out, and give it in the environment: CARAMEL_CHAT_KEY is sent to chat endpoints."
+            f"{where}: the URL in {', '.join(keys)} contains a password or key, which git, dvc.lock, pins and tracked runs would repeat. "
+            f"Remove it, and set it in the environment: CARAMEL_CHAT_KEY is sent to chat endpoints."
         )

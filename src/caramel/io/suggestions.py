@@ -1,7 +1,7 @@
-"""Why a file is missing: one of nearly its name that is there.
+"""Explain a missing file by suggesting an existing file of a similar name.
 
-Nearly equal are names in another Unicode normal form (a Mac writes ``é`` as two characters), in another case, with
-another suffix, and COCO's: the photograph ``000000085329.jpg`` of 2017 is ``COCO_val2014_000000085329.jpg`` in 2014.
+Similar names differ in the Unicode normal form (a Mac writes ``é`` as two characters), in case, in the
+suffix, or as COCO's do: the image ``000000085329.jpg`` of 2017 is ``COCO_val2014_000000085329.jpg`` in 2014.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-DEPTH = 2  # folders below the one that is looked through
+DEPTH = 2  # levels of subfolders that are searched
 _COCO = re.compile(r"coco_(?:train|val|test)\d{4}_(?=\d{12}$)")
 _NUMBER = re.compile(r"\d{12}")
 Key = tuple[str, ...]
 
 
 class NearNames:
-    """Files of nearly the same name; each folder is listed once."""
+    """Files of similar names. Each folder is listed once."""
 
     def __init__(self) -> None:
         self._files: dict[Path, dict[Key, list[Path]]] = {}
 
     def explain_missing(self, path: Path) -> str:
-        """Return ``missing``, and what file of nearly the path's name is there and what to do with it."""
+        """Return ``missing``, followed by a similarly named file, if any, and what to do with it."""
         base = next((parent for parent in path.parents if parent.is_dir()), None)
         if base is None:
             return "missing"
@@ -37,13 +37,13 @@ class NearNames:
         if not near:
             return "missing"
         return (
-            f"missing; {str(near[0])!r} is there, {_describe_difference(near[0].relative_to(base), wanted)}: rename it, "
+            f"missing; {str(near[0])!r} exists, {_describe_difference(near[0].relative_to(base), wanted)}: rename it, "
             f"or link it to this name"
         )
 
 
 def _group_by_key(base: Path) -> dict[Key, list[Path]]:
-    """Return key -> files below a folder; COCO's also by their number alone, in whichever folder they lie."""
+    """Return the files below a folder by key. COCO's files are also listed by number alone, in any folder."""
     files: dict[Key, list[Path]] = {}
     for path in _iter_files(base, DEPTH):
         key = _normalise_path(path.relative_to(base))
@@ -54,7 +54,10 @@ def _group_by_key(base: Path) -> dict[Key, list[Path]]:
 
 
 def _iter_files(folder: Path, depth: int) -> Iterator[Path]:
-    """Yield the files of a folder and of those below it, in order of their names; a folder that cannot be read has none."""
+    """Yield the files of a folder and its subfolders, sorted by name.
+
+    A folder that cannot be read yields none.
+    """
     try:
         with os.scandir(folder) as entries:
             listed = sorted((entry.name, entry.is_dir()) for entry in entries)
@@ -68,13 +71,13 @@ def _iter_files(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _normalise_path(path: PurePath) -> Key:
-    """Return the parts of a path without what nearly equal names differ in."""
+    """Return the parts of a path without the differences between similar names."""
     *folders, last = (unicodedata.normalize("NFC", part).casefold() for part in path.parts)
     return (*folders, _COCO.sub("", PurePath(last).stem))
 
 
 def _describe_difference(near: PurePath, wanted: PurePath) -> str:
-    """Return in what two paths differ, in words that stand behind "is there"."""
+    """Return how two paths differ, in words that follow "exists"."""
     one, other = (unicodedata.normalize("NFC", str(path)) for path in (near, wanted))
     if one == other:
         forms = [form for form in ("NFC", "NFD") if unicodedata.is_normalized(form, str(near))]
@@ -82,7 +85,7 @@ def _describe_difference(near: PurePath, wanted: PurePath) -> str:
     if one.casefold() == other.casefold():
         return "which differs in upper and lower case"
     if _COCO.match(near.stem.casefold()) or _COCO.match(wanted.stem.casefold()):
-        return "COCO's photograph of this number under the name of another year"
+        return "COCO's image of this number under the name of another year"
     if near.stem.casefold() == wanted.stem.casefold() and near.suffix != wanted.suffix:
         return f"which has the suffix {near.suffix!r}"
-    return "COCO's photograph of this number in another folder"
+    return "COCO's image of this number in another folder"

@@ -1,6 +1,6 @@
-"""Fields of the rows of data files: texts, numbers, lists and names of files, each checked before it is used.
+"""Check fields of data rows before use: texts, numbers, lists and file names.
 
-``where`` names file and row in messages.
+``where`` is the file and row for messages.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 
 from caramel.errors import DataError
 
-LONGEST_NAME = 240  # bytes of one part of a file's name: file systems allow 255, and a suffix may be added
-LONGEST_PATH = 1000  # bytes of the whole name
+LONGEST_NAME = 240  # bytes of one part of a file name: file systems allow 255, and a suffix may be added
+LONGEST_PATH = 1000  # bytes of the whole path
 
 
 def read_text_field(row: Any, field: str, where: str) -> str:
-    """Return a field of a row that must be text and more than white space.
+    """Return a field of a row that must be text and not only white space.
 
     Raises:
-        DataError: the row is no object, or the field is missing, not text, empty, or not Unicode.
+        DataError: the row is not an object, or the field is missing, not text, empty, or not Unicode.
     """
     value = _read_field(row, field, where)
     if not isinstance(value, str) or not value.strip():
@@ -30,7 +30,10 @@ def read_text_field(row: Any, field: str, where: str) -> str:
 
 
 def read_optional_text(row: Any, field: str, where: str) -> str | None:
-    """Return a field of a row that must be text, which may be empty, or None; errors as in ``text_field``."""
+    """Return a field of a row that must be text or None.
+
+    It may be empty; errors as in ``read_text_field``.
+    """
     value = _read_field(row, field, where)
     if value is not None and not isinstance(value, str):
         raise DataError(f"{where}: field {field!r} must be text, not {format_value(value)}.")
@@ -41,14 +44,14 @@ def validate_text(value: str, field: str, where: str) -> str:
     """Return a text, which may be empty.
 
     Raises:
-        DataError: it holds half a surrogate pair, which is no Unicode, or a NUL.
+        DataError: the text contains half a surrogate pair, which is not Unicode, or a NUL.
     """
     if not value.isascii() and any("\ud800" <= sign <= "\udfff" for sign in value):
         raise DataError(
-            f"{where}: field {field!r} holds half a surrogate pair, no Unicode text: {format_value(value)}."
+            f"{where}: field {field!r} contains half a surrogate pair, which is not Unicode text: {format_value(value)}."
         )
     if "\0" in value:
-        raise DataError(f"{where}: field {field!r} holds a NUL: {format_value(value)}.")
+        raise DataError(f"{where}: field {field!r} contains a NUL: {format_value(value)}.")
     return value
 
 
@@ -56,7 +59,7 @@ def read_number_field(row: Any, field: str, where: str) -> int:
     """Return a field of a row that must be a whole number.
 
     Raises:
-        DataError: the row is no object, or the field is missing or something else.
+        DataError: the row is not an object, or the field is missing or not a whole number.
     """
     value = _read_field(row, field, where)
     if isinstance(value, bool) or not isinstance(value, int):
@@ -68,7 +71,7 @@ def read_list_field(row: Any, field: str, where: str) -> list[Any]:
     """Return a field of a row that must be a list.
 
     Raises:
-        DataError: the row is no object, or the field is missing or something else.
+        DataError: the row is not an object, or the field is missing or not a list.
     """
     value = _read_field(row, field, where)
     if not isinstance(value, list):
@@ -85,33 +88,33 @@ def _read_field(row: Any, field: str, where: str) -> Any:
 
 
 def read_name_field(row: Any, field: str, where: str) -> str:
-    """Return a field of a row that must name a file inside of a folder, see ``stays_inside``.
+    """Return a field of a row that must name a file inside a folder; see ``is_inside_folder``.
 
     Raises:
-        DataError: it is no such name; errors as in ``text_field``.
+        DataError: the field is not such a name; errors as in ``read_text_field``.
     """
     return validate_name(read_text_field(row, field, where), field, where)
 
 
 def validate_name(name: str, field: str, where: str) -> str:
-    """Return the name of a file inside of a folder.
+    """Return the name of a file inside a folder.
 
     Raises:
-        DataError: it is the name of something else.
+        DataError: the name leads outside the folder or is too long.
     """
     if not is_inside_folder(name):
         raise DataError(
-            f"{where}: field {field!r} must name a file inside of its folder, with neither an absolute path nor "
-            f"'..' and at most {LONGEST_NAME} bytes long, not {format_value(name)}. Nothing outside of the folder is read."
+            f"{where}: field {field!r} must name a file inside its folder, without an absolute path or "
+            f"'..', of at most {LONGEST_NAME} bytes, not {format_value(name)}. Nothing outside the folder is read."
         )
     return name
 
 
 def is_inside_folder(name: str) -> bool:
-    """Return whether a name, put after a folder, is that of a file inside of it: on this system, and on Windows.
+    """Return whether a name, joined to a folder, is a file inside it: on this system and on Windows.
 
-    A colon alone, as in ``n:1``, is part of a name: listed folders are called so.
-    Links are not looked at: what a folder links to, its owner put there.
+    A name may contain a colon, as in ``n:1``: listed folders have such names. Links are not checked, because
+    the folder's owner put them there.
     """
     try:
         parts = [part.encode() for part in PurePosixPath(name).parts]
@@ -124,9 +127,10 @@ def is_inside_folder(name: str) -> bool:
 
 
 def is_plain_path(path: str) -> bool:
-    """Return whether a path is that of a file inside of a folder, as in ``stays_inside``, and in the one form it has.
+    """Return whether a path is a file inside a folder, as in ``is_inside_folder``, and in its canonical form.
 
-    ``a//b``, ``./a``, ``a/.`` and ``a/`` are other forms of a path, under which it would pass a comparison with what is known.
+    ``a//b``, ``./a``, ``a/.`` and ``a/`` are other forms of a path. In such a form a
+    path would not be recognised in a comparison with known paths.
     """
     return (
         path.isprintable()
@@ -137,7 +141,7 @@ def is_plain_path(path: str) -> bool:
 
 
 def format_value(value: object) -> str:
-    """Return a value for a message: ASCII, cut at 80 signs."""
+    """Return a value for a message: ASCII, cut at 80 characters."""
     try:
         text = ascii(value)
     except (RecursionError, ValueError):  # nested too deeply, or a number of more than 4,300 digits

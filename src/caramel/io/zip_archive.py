@@ -1,6 +1,7 @@
-"""Files in zip archives, read where they lie: nothing is unpacked to the disk, so that no name of a member is a path.
+"""Read files in zip archives in place. Nothing is unpacked to the disk, so no member name is used as a path.
 
-How much a member unpacks to is checked before it is read: ``zipfile`` gives no more bytes than the archive states.
+The unpacked size of a member is checked before reading: ``zipfile`` yields no more bytes than the archive
+states.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from caramel.io.validators import format_value
 
 LARGEST = (
     1 << 29
-)  # bytes of an unpacked member, some twenty times those of the largest public file that is read so
-ENCRYPTED = 1  # bit of a member's flags
+)  # bytes of an unpacked member; about twenty times the largest public file that is read this way
+ENCRYPTED = 1  # flag bit of a member
 
 
 @dataclass(frozen=True)
@@ -39,17 +40,17 @@ class ZippedFile:
 
     @contextmanager
     def open(self, *, encoding: str) -> Iterator[TextIO]:
-        """Give the file as text.
+        """Open the file as text.
 
         Raises:
-            DataError: it unpacks to too much, is encrypted, or packed in a way that is not known.
+            DataError: the unpacked file is too large, encrypted, or packed by an unknown method.
             OSError, BadZipFile: the archive cannot be read, or is damaged.
         """
         with zipfile.ZipFile(self.archive) as archive:
             about = archive.getinfo(self.member)
             if about.file_size > LARGEST:
                 raise DataError(
-                    f"{str(self)!r} unpacks to {about.file_size:,} bytes, more than the {LARGEST:,} that are read. Unpack it yourself."
+                    f"{str(self)!r} unpacks to {about.file_size:,} bytes, more than the limit of {LARGEST:,}. Unpack it yourself."
                 )
             if about.flag_bits & ENCRYPTED:
                 raise DataError(f"{str(self)!r} is encrypted. Unpack it yourself.")
@@ -62,10 +63,10 @@ class ZippedFile:
 
 
 def list_zipped_files(folder: Path) -> dict[str, ZippedFile]:
-    """Return name without folders -> file, of all files in the zip archives of a folder and of the folders in it.
+    """Return all files in the zip archives of a folder and of its subfolders, by name without folders.
 
     Raises:
-        DataError: an archive cannot be read, or two files have one name.
+        DataError: an archive cannot be read, or two files have the same name.
     """
     files: dict[str, ZippedFile] = {}
     for path in sorted([*folder.glob("*.zip"), *folder.glob("*/*.zip")]):
@@ -73,14 +74,14 @@ def list_zipped_files(folder: Path) -> dict[str, ZippedFile]:
             file = ZippedFile(path, member)
             if file.name in files:
                 raise DataError(
-                    f"{format_value(str(file))} and {format_value(str(files[file.name]))} have one name. Leave one of them there."
+                    f"{format_value(str(file))} and {format_value(str(files[file.name]))} have the same name. Keep only one of them."
                 )
             files[file.name] = file
     return files
 
 
 def _list_members(path: Path) -> list[str]:
-    """Return the names of an archive's files; those of folders and of macOS's own notes are none."""
+    """Return the names of an archive's files, without folders and macOS's own metadata files."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = [about.filename for about in archive.infolist() if not about.is_dir()]

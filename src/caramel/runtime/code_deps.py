@@ -1,12 +1,12 @@
-"""What code a result depends on: all modules of caramel that a script or module reaches.
+"""Determine what code a result depends on: all modules of caramel that a script or module reaches.
 
-Imports count wherever they stand, in functions too, but not under ``if TYPE_CHECKING``. Who mentions a table of the
-registry reaches all backends that it names. Who takes a name that a package only hands on lazily reaches the
-module that has it. Infrastructure carries the work but does not shape it, and does not count: an edit there reruns
-nothing.
+- Imports count anywhere, also in functions, but not under ``if TYPE_CHECKING``.
+- Code that mentions a table of the registry reaches all backends in the table.
+- Code that takes a name which a package re-exports lazily reaches the module that defines it.
+- Infrastructure does not shape results and does not count: an edit there reruns nothing.
 
-``code/STAGE.txt`` lists these files for each stage (``runtime.code_manifest``), and the keys of finished shards,
-trials and embeddings hash them (``code_version``).
+``code/STAGE.txt`` lists these files for each stage (``runtime.code_manifest``). The keys of finished shards,
+trials and embeddings hash them (``compute_code_version``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from caramel import registry
 from caramel.registry import Registry
 
-# Modules, and rooms whole, whose code no result depends on.
+# Modules, and whole rooms, whose code no result depends on.
 INFRASTRUCTURE = frozenset(
     {
         "config.profiles",
@@ -39,23 +39,25 @@ INFRASTRUCTURE = frozenset(
         "runtime",
     }
 )
-LAZY = ("__getattr__", "__dir__")  # functions by which a package hands names on
-FINDERS = ("__future__", "importlib", "typing")  # what its own imports may be of
+LAZY = ("__getattr__", "__dir__")  # functions by which a package re-exports names lazily
+FINDERS = ("__future__", "importlib", "typing")  # modules that such a package may itself import
 REGISTRY = "registry"  # module whose tables name backends
 Tables = Mapping[str, Registry[object]]  # name of the variable in the registry -> its table
 
 
 @dataclass(frozen=True)
 class Package:
-    """Sources of a package, what its registry names, and what carries the work but does not shape it."""
+    """Sources of a package, the tables of its registry, and its infrastructure."""
 
     name: str
-    folder: Path  # of the package itself
+    folder: Path  # folder of the package itself
     tables: Tables
-    infrastructure: frozenset[str] = field(default=frozenset())  # modules and packages, without the name
+    infrastructure: frozenset[str] = field(
+        default=frozenset()
+    )  # modules and packages, relative
 
     def find_file(self, module: str) -> Path | None:
-        """Return where a module of the package lies; None: there is none of that name."""
+        """Return the file of a module of the package, or None if it does not exist."""
         if module.split(".")[0] != self.name:
             return None
         path = self.folder.joinpath(*module.split(".")[1:])
@@ -63,14 +65,14 @@ class Package:
         return next((file for file in candidates if file.is_file()), None)
 
     def is_tracked(self, module: str) -> bool:
-        """Return whether a module is one of the package and no infrastructure."""
+        """Return whether a module belongs to the package and is not infrastructure."""
         if self.find_file(module) is None:
             return False
         inner = [prefix.removeprefix(f"{self.name}.") for prefix in iter_parents(module)]
         return not self.infrastructure.intersection(inner)
 
     def list_modules(self, folder: Path) -> set[str]:
-        """Return the modules in a folder of the package and in those below it that hold any work."""
+        """Return the modules in a folder of the package and its subfolders that contain code."""
         paths = {
             ".".join((self.name, *p.relative_to(self.folder).with_suffix("").parts)): p
             for p in folder.rglob("*.py")
@@ -85,12 +87,13 @@ CARAMEL = Package("caramel", Path(__file__).parents[1], TABLES, INFRASTRUCTURE)
 def find_dependencies(
     starts: Iterable[Path], package: Package = CARAMEL, only: Mapping[str, str] | None = None
 ) -> set[str]:
-    """Return the modules of the package that some files reach, but for infrastructure and empty packages.
+    """Return the modules of the package that some files reach, without infrastructure and empty packages.
 
     Args:
-        starts: scripts or modules; those of the package are among what is returned only where another reaches them.
-        package: whose modules are looked for.
-        only: kind of backend -> the one backend of that kind that is followed; other kinds are followed whole.
+        starts: scripts or modules; one of the package is in the result only if another one reaches it.
+        package: package to search.
+        only: type of backend -> the one backend of that type to follow; all backends of other types are
+            followed.
     """
     dependencies: set[str] = set()
     visited: set[str] = set()
@@ -108,11 +111,11 @@ def find_dependencies(
 
 @functools.cache
 def compute_code_version(module: str, **only: str) -> str:
-    """Return a hash of all code that a loaded module's results depend on: its own, and what it reaches of caramel.
+    """Return a hash of all code of caramel that a loaded module's results depend on, including its own.
 
     Args:
         module: name of the module, or of a script: ``__main__``.
-        only: kind of backend -> the one of that kind that is used, as in ``reached``.
+        only: type of backend -> the one of that type in use, as in ``find_dependencies``.
     """
     start = _find_source(module)
     files = {name: CARAMEL.find_file(name) for name in find_dependencies([start], only=only)}
@@ -124,7 +127,7 @@ def compute_code_version(module: str, **only: str) -> str:
 
 
 def _find_source(module: str) -> Path:
-    """Return the file of a module that is loaded or can be."""
+    """Return the file of a module that is loaded or can be loaded."""
     loaded = getattr(sys.modules.get(module), "__file__", None)
     spec = None if loaded else importlib.util.find_spec(module)
     path = loaded or (spec and spec.origin)
@@ -134,14 +137,14 @@ def _find_source(module: str) -> Path:
 
 @functools.cache
 def _parse_mentions(file: Path) -> tuple[str, ...]:
-    """Return what one file imports, and what it takes from what it imports, by their dotted names."""
+    """Return the dotted names that one file imports or takes from its imports."""
     mentions: list[str] = []
-    bound: dict[str, str] = {}  # name in the file -> what was imported under it
+    bound: dict[str, str] = {}  # name in the file -> the import bound to it
     nodes = list(_iter_runtime_nodes(ast.parse(file.read_text(encoding="utf-8"))))
     for node in nodes:
         if isinstance(node, ast.Import):
             mentions += [alias.name for alias in node.names]
-            for alias in node.names:  # without a name of its own it binds the outermost package
+            for alias in node.names:  # without an alias, an import binds the outermost package
                 first = alias.name.partition(".")[0]
                 bound[alias.asname or first] = alias.name if alias.asname else first
         elif isinstance(node, ast.ImportFrom):
@@ -158,7 +161,7 @@ def _parse_mentions(file: Path) -> tuple[str, ...]:
 
 
 def _split_dotted_name(node: ast.expr) -> list[str]:
-    """Return the parts of a dotted name; the first is empty where it is of something without a name."""
+    """Return the parts of a dotted name. The first is empty if the base is not a name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -167,7 +170,7 @@ def _split_dotted_name(node: ast.expr) -> list[str]:
 
 
 def _iter_imports(file: Path, package: Package, only: Mapping[str, str]) -> Iterator[str]:
-    """Yield the modules that one file imports, with the packages around them, and those that tables it mentions name."""
+    """Yield the modules that a file imports, their parent packages, and backends of tables it mentions."""
     for mention in _parse_mentions(file):
         whole = _resolve_module(mention, file, package)
         yield from iter_parents(whole)
@@ -187,7 +190,7 @@ def _iter_imports(file: Path, package: Package, only: Mapping[str, str]) -> Iter
 
 
 def _iter_runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes but those that only a type checker sees, in their order."""
+    """Yield all nodes in order, except those that only a type checker sees."""
     open_ = [tree]
     while open_:
         node = open_.pop()
@@ -199,18 +202,18 @@ def _iter_runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_type_checking(node: ast.If) -> bool:
-    """Return whether what stands under a condition is for type checkers alone."""
+    """Return whether the body of a condition is for type checkers only."""
     return "TYPE_CHECKING" in ast.unparse(node.test)
 
 
 def iter_parents(module: str) -> Iterator[str]:
-    """Yield a module's name and those of the packages around it, outermost first."""
+    """Yield the names of a module's parent packages and of the module, outermost first."""
     parts = module.split(".")
     yield from (".".join(parts[: i + 1]) for i in range(len(parts)))
 
 
 def _resolve_module(module: str, file: Path, package: Package) -> str:
-    """Return the whole name of a module, which may be given relative to the file; "" if it is beyond the package."""
+    """Return the full name of a module, which may be relative to the file; "" if it is outside the package."""
     level = len(module) - len(module.lstrip("."))
     if not level:
         return module
@@ -222,9 +225,9 @@ def _resolve_module(module: str, file: Path, package: Package) -> str:
 
 @functools.cache
 def is_bare(file: Path | None) -> bool:
-    """Return whether a file is a package's ``__init__`` that holds no work: words about it, and names handed on lazily.
+    """Return whether a file is a package's ``__init__`` with only docstrings and lazy re-exports.
 
-    Its imports are for type checkers, or of what finds a module by its name; its functions are ``LAZY``.
+    It imports only for type checkers, or modules that look up a module by name. Its functions are ``LAZY``.
     """
     assert file is not None
     if file.name != "__init__.py":
@@ -245,7 +248,7 @@ def _is_idle(node: ast.stmt) -> bool:
 
 @functools.cache
 def _list_lazy_exports(file: Path | None, name: str) -> tuple[str, ...]:
-    """Return the modules of what a package's bare ``__init__`` imports for type checkers as ``name``, or as any (*)."""
+    """Return the modules that a bare ``__init__`` imports for type checkers as ``name``, or as "*" for any name."""
     if file is None or not is_bare(file):
         return ()
     exports: dict[str, str] = {}

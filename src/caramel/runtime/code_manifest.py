@@ -1,10 +1,12 @@
-"""The sources that each stage depends on, listed in ``code/STAGE.txt``: `make graph` writes these files.
+"""List the sources that each stage depends on in ``code/STAGE.txt``. `make graph` writes these files.
 
-In ``dvc.yaml`` a stage depends on its script and on ``code/STAGE.txt``. That file has one line for each source file
-that the script reaches: its SHA-256 and its name, as in SHA256SUMS. An edit of a source therefore reruns exactly the
-stages that reach it, and the graph stays short enough to read. A stage whose list is out of date does not run.
-Projects of ``caramel new`` hold no sources of caramel; there the files list those of the installed package, and
-`caramel upgrade` writes them.
+In ``dvc.yaml`` a stage depends on its script and on ``code/STAGE.txt``. That file has one line for each
+source file that the script reaches: its SHA-256 and its name, as in SHA256SUMS. An edit of a source therefore
+reruns exactly the stages that reach it, and the graph stays short enough to read. A stage whose list is out
+of date does not run.
+
+Projects of ``caramel new`` hold no sources of caramel. Their files list the sources of the installed package,
+and `caramel upgrade` writes them.
 """
 
 from __future__ import annotations
@@ -21,14 +23,14 @@ from caramel.io.safe_yaml import read_yaml
 from caramel.runtime.code_deps import CARAMEL, Package, find_dependencies
 
 CODE = "code"
-LISTED = ("deps", "outs", "metrics", "plots")  # of a stage
+LISTED = ("deps", "outs", "metrics", "plots")  # keys of a stage that are lists
 
 
 def hash_sources(script: Path, package: Package = CARAMEL) -> dict[str, str]:
     """Return name -> SHA-256 of all source files of the package that a stage's script depends on.
 
     Raises:
-        DataError: the script is missing, or no Python.
+        DataError: the script is missing or not valid Python.
     """
     try:
         modules = [package.find_file(name) for name in find_dependencies([script], package)]
@@ -41,27 +43,27 @@ def hash_sources(script: Path, package: Package = CARAMEL) -> dict[str, str]:
 
 
 def data_beside(module: Path) -> set[Path]:
-    """Return the files in a module's folder that are not code: templates and tables that the modules there read."""
+    """Return the data files in a module's folder: templates and tables that the modules there read."""
     beside = module.parent.iterdir()
     return {path for path in beside if path.is_file() and path.suffix in (".csv", ".html", ".yaml")}
 
 
 def read_sums(path: Path) -> dict[str, str]:
-    """Return name -> SHA-256 of a file of sums; nothing where there is none.
+    """Return the SHA-256 of each name in a file of sums; empty if the file is missing.
 
     Raises:
-        DataError: a line is none of sum and name.
+        DataError: a line is not a sum and a name.
     """
     try:
         lines = read_plain_text(path).splitlines() if path.exists() else []
     except ValueError as error:
-        raise DataError(f"{path} is no text: {error}. Take it back from git.") from error
+        raise DataError(f"{path} is not text: {error}. Restore it from git.") from error
     sums = {}
     for line in lines:
         digest, gap, name = line.partition("  ")
         if not (len(digest) == 64 and gap and name):
             raise DataError(
-                f"{path} has the line {line[:80]!r}, which is no sum and name. Take it back from git."
+                f"{path} has the line {line[:80]!r}, which is not a sum and a name. Restore it from git."
             )
         sums[name] = digest
     return sums
@@ -73,39 +75,39 @@ def format_sums(sums: dict[str, str]) -> str:
 
 
 def load_stages(root: Path) -> dict[str, dict[str, Any]]:
-    """Return the stages of a project's ``dvc.yaml``; those of ``code/`` depend on a file there.
+    """Return the stages of a project's ``dvc.yaml``. Stages with a file in ``code/`` depend on it.
 
     Raises:
-        ConfigError: there is none, or it is no graph of stages.
+        ConfigError: the file is missing, or is not a graph of stages.
     """
     graph = read_yaml(root / "dvc.yaml", "Run this in the project's folder.")
     entries = graph.get("stages") if isinstance(graph, dict) else None
     if not isinstance(entries, dict):
-        raise ConfigError(f"{root / 'dvc.yaml'} has no stages. Take it back from git.")
+        raise ConfigError(f"{root / 'dvc.yaml'} has no stages. Restore it from git.")
     for name, stage in entries.items():
-        if "/" in str(name) or str(name).startswith("."):  # a file of code/ is written that is called like it
+        if "/" in str(name) or str(name).startswith("."):  # a file of code/ is written under this name
             raise ConfigError(
-                f"{root / 'dvc.yaml'}: stage {name!r} cannot be called so: its name would be a path. Rename it."
+                f"{root / 'dvc.yaml'}: stage {name!r} has an invalid name, which would be a path. Rename it."
             )
         sections = [stage.get(section, []) for section in LISTED] if isinstance(stage, dict) else [None]
         if not all(
             isinstance(section, list) and all(isinstance(e, str | dict) for e in section)
             for section in sections
         ):
-            message = f"stage {name!r} is not as DVC wants it: {', '.join(LISTED)} are lists of paths"
-            raise ConfigError(f"{root / 'dvc.yaml'}: {message}. Take it back from git.")
+            message = f"stage {name!r} has the wrong form for DVC: {', '.join(LISTED)} are lists of paths"
+            raise ConfigError(f"{root / 'dvc.yaml'}: {message}. Restore it from git.")
     return entries
 
 
 def iter_outputs(stage: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the paths that a stage makes; one with options is a mapping of one key."""
+    """Yield the output paths of a stage. An output with options is a mapping with one key."""
     for section in ("outs", "metrics", "plots"):
         for out in stage.get(section, ()):
             yield from out if isinstance(out, dict) else (out,)
 
 
 def find_outdated_sums(root: Path, package: Package = CARAMEL) -> dict[str, dict[str, str]]:
-    """Return stage -> what its file in ``code/`` should list, of the stages where it lists other sources.
+    """Return the correct content of each outdated file in ``code/``, by stage.
 
     Raises:
         ConfigError, DataError: ``dvc.yaml``, a script or a file of sums is broken.
@@ -117,7 +119,7 @@ def find_outdated_sums(root: Path, package: Package = CARAMEL) -> dict[str, dict
 def hash_stage_sources(
     graph: Mapping[str, Mapping[str, Any]], root: Path, package: Package = CARAMEL
 ) -> dict[str, dict[str, str]]:
-    """Return stage -> what its file in ``code/`` should list, of the stages that depend on one.
+    """Return the correct content of each file in ``code/``, by stage, for the stages that depend on one.
 
     Raises:
         DataError: a script is missing or broken.
@@ -127,7 +129,7 @@ def hash_stage_sources(
 
 
 def write_manifests(root: Path, package: Package = CARAMEL) -> list[str]:
-    """Write the files of ``code/`` that are out of date, and return the stages they belong to.
+    """Write the outdated files of ``code/``, and return their stages.
 
     Raises:
         ConfigError, DataError: ``dvc.yaml``, a script or a file of sums is broken.
@@ -139,14 +141,19 @@ def write_manifests(root: Path, package: Package = CARAMEL) -> list[str]:
 
 
 def holds_sources(root: Path, package: Package = CARAMEL) -> bool:
-    """Return whether a folder is the package's repository; a project of one's own may hold an environment, but no sources."""
+    """Return whether a folder is the package's repository.
+
+    A user's project may hold an environment, but no sources.
+    """
     return package.folder == root.resolve() / "src" / package.name
 
 
 def require_listed(stage: str, root: Path, package: Package = CARAMEL) -> None:
-    """Raise if the installed caramel is not the one that a stage's file in ``code/`` lists; one without a file passes.
+    """Raise if the installed caramel is not the one listed in a stage's file in ``code/``.
 
-    What the stage made would stand in ``dvc.lock`` as made by other code.
+    A stage without a file passes.
+
+    Otherwise ``dvc.lock`` would attribute the stage's outputs to other code.
 
     Raises:
         ConfigError: sources differ or are missing.
@@ -171,7 +178,7 @@ def require_listed(stage: str, root: Path, package: Package = CARAMEL) -> None:
 
 
 def main() -> None:
-    """Write the files of ``code/`` in this repository that are out of date."""
+    """Write the outdated files of ``code/`` in this repository."""
     print(f"{CODE}/: {', '.join(write_manifests(Path())) or 'nothing'} changed.", file=sys.stderr)
 
 

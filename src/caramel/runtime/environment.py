@@ -1,4 +1,4 @@
-"""The environment of every process that works for caramel, here and on other nodes."""
+"""Set up the environment of every process that works for caramel, here and on other nodes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-# Nothing phones home, and nothing waits for a network that may not be there. Who names a hub model
+# No telemetry, and no waiting for a network that may be missing. To use a model of the hub, the user
 # sets HF_HUB_OFFLINE=0.
 QUIET = {
     "DVC_NO_ANALYTICS": "1",
@@ -23,30 +23,32 @@ QUIET = {
     "AWS_EC2_METADATA_DISABLED": "true",
     "GX_ANALYTICS_ENABLED": "false",
     "TOKENIZERS_PARALLELISM": "false",
-    # Threads wait for each other spinning, but briefly: for long, a machine that others use too
-    # makes a training step many times slower; not at all, an idle one nearly twice as slow.
+    # Threads wait for each other by spinning, but only briefly. With long spinning, a machine that others use
+    # too makes a training step many times slower. Without any, a step on an idle machine is nearly twice as
+    # slow.
     "GOMP_SPINCOUNT": "20000",
 }
 
 
-# New objects after which the collector of garbage looks at them, and how many looks at new ones come before one at older ones.
-# Python's own (700, 10, 10) has it look so often at what is imported that an eighth of PyTorch's and open_clip's import is that.
+# Number of new objects before a garbage collection, and of young collections before an older one. With
+# Python's own values (700, 10, 10) the collections take an eighth of the import time of PyTorch and
+# open_clip.
 SELDOM = (20_000, 20, 20)
 
 
 def be_quiet() -> None:
-    """Set the quiet, offline environment where the user has not set it otherwise."""
+    """Set the quiet, offline environment, except for variables that the user has set."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
-    if not sys.stderr.isatty():  # a bar is one endless line in a log
+    if not sys.stderr.isatty():  # in a log a progress bar is one endless line
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def collect_seldom() -> None:
-    """Have the collector of garbage look at new objects less often: for a process that is ours, before it imports what is heavy."""
+    """Make garbage collections rarer: for caramel's own processes, before heavy imports."""
     gc.set_threshold(*SELDOM)
 
 
 def get_forwarded_variables() -> dict[str, str]:
-    """Return those of the variables that are set here, for processes on other machines."""
+    """Return the variables that are set here, for processes on other machines."""
     return {name: os.environ[name] for name in QUIET if name in os.environ}

@@ -1,9 +1,10 @@
-"""Every call of git: nothing that a repository's own settings name is run.
+"""Run git safely: no program that a repository's own settings name is run.
 
-A repository may be a stranger's: unpacked from an archive, or on a shared disk. Its ``.git/config`` can name programs that
-git runs while it only reads (``core.fsmonitor``, hooks, clean filters), and remotes that git asks for missing objects
-(``ext::COMMAND``, ``uploadpack``). All of them are switched off here. The settings of the user and of the machine stay:
-they hold ``safe.directory``, and the login for a repository that the user names.
+A repository may come from a stranger: from an archive, or on a shared disk. Its ``.git/config`` can name
+programs that git runs even for reading (``core.fsmonitor``, hooks, clean filters), and remotes that git asks
+for missing objects (``ext::COMMAND``, ``uploadpack``). All of them are switched off here. The settings of the
+user and of the machine are
+kept: they hold ``safe.directory``, and the login for a repository that the user names.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from pathlib import Path
 
 from caramel.errors import ResourceError, redact_secrets
 
-# By which a repository may be fetched; ``ext`` would run a command.
+# Allowed protocols for fetching; ``ext`` would run a command.
 PROTOCOLS = ("file", "git", "http", "https", "ssh")
-# Settings that win over those of the repository.
+# Settings that override those of the repository.
 _SETTINGS = {
     "core.fsmonitor": "false",
     "core.hooksPath": os.devnull,
@@ -26,7 +27,7 @@ _SETTINGS = {
     "safe.bareRepository": "explicit",  # a bare repository may hide in any folder of a stranger's files
     "submodule.recurse": "false",
 }
-# Variables by which a caller, such as a hook, points git to another repository than that of the folder.
+# Variables by which a caller, such as a hook, redirects git to another repository than the folder's.
 _POINTERS = {
     "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE",
     "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -37,12 +38,12 @@ _TRUST = re.compile(r"git config --global --add safe\.directory \S.*")
 
 
 def query_git(*arguments: str, folder: Path) -> bytes | None:
-    """Return what git says of the repository that a folder lies in; None if it is in none, or has nothing of that name.
+    """Return git's output on a folder's repository; None without a repository, or if nothing has that name.
 
-    Nothing is fetched from elsewhere, whatever the repository says of its remotes.
+    Nothing is fetched from elsewhere, whatever the repository's remotes are.
 
     Args:
-        arguments: a command that ends with 1 where there is nothing of that name (``rev-parse --verify --quiet``).
+        arguments: a command that exits with 1 if nothing has that name (``rev-parse --verify --quiet``).
         folder: where the command runs.
 
     Raises:
@@ -60,15 +61,15 @@ def query_git(*arguments: str, folder: Path) -> bytes | None:
 
 
 def read_git_file(revision: str, path: str, folder: Path) -> bytes | None:
-    """Return a file of a revision; None if there is no repository, revision or file of that name.
+    """Return a file of a revision; None if the repository, revision or file does not exist.
 
     Args:
-        revision: of the repository that the folder lies in.
-        path: of the file, relative to the folder.
+        revision: revision in the repository of the folder.
+        path: path of the file, relative to the folder.
         folder: any folder of the working tree.
 
     Raises:
-        ResourceError: as in ``query_git``; or the file is not in this clone, which has only a part of its objects.
+        ResourceError: as in ``query_git``; or the file is missing in this clone, which is partial.
     """
     name = f"{revision}:./{path}"
     blob = query_git("rev-parse", "--verify", "--quiet", "--end-of-options", name, folder=folder)
@@ -78,16 +79,16 @@ def read_git_file(revision: str, path: str, folder: Path) -> bytes | None:
     if done.returncode:
         raise ResourceError(
             f"git has no content of {name!r} in {str(folder.absolute())!r}: {_shorten_message(done.stderr.decode(errors='replace'))}. "
-            f"In a clone of a part of the objects, `git show {name}` fetches it: run that if you trust the repository."
+            f"In a partial clone, `git show {name}` fetches it: run that if you trust the repository."
         )
     return done.stdout
 
 
 def list_changed_files(folder: Path, *pathspecs: str) -> list[str]:
-    """Return the lines of ``git status`` on tracked files that differ from the commit, in the repository of a folder.
+    """Return the lines of ``git status`` on tracked files that differ from the commit.
 
-    Clean filters that the repository's own settings define are not run: a file that such a filter rewrites counts as
-    changed if git has to read it. In a submodule only another commit counts.
+    Clean filters that the repository's own settings define are not run. A file that such a filter rewrites
+    counts as changed if git has to read it. For a submodule only another commit counts.
 
     Raises:
         ResourceError: as in ``query_git``.
@@ -103,13 +104,13 @@ def list_changed_files(folder: Path, *pathspecs: str) -> list[str]:
 def run_git(
     *arguments: str, folder: Path, protocols: Sequence[str] = (), settings: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git in a folder and return how it ended, with its output in English.
+    """Run git in a folder and return the completed process, with output in English.
 
     Args:
         arguments: the command.
-        folder: where it runs.
-        protocols: by which it may fetch; none: it fetches nothing.
-        settings: further ones that win over those of the repository.
+        folder: working folder.
+        protocols: protocols by which it may fetch; none: it fetches nothing.
+        settings: further settings that override those of the repository.
 
     Raises:
         ResourceError: git is not installed, or does not trust the repository because another user owns it.
@@ -139,7 +140,7 @@ def run_git(
 
 
 def _build_environment(protocols: Sequence[str], settings: dict[str, str]) -> dict[str, str]:
-    """Return this process's environment with what switches off the programs of a repository."""
+    """Return this process's environment with variables that switch off the programs of a repository."""
     variables = {name: value for name, value in os.environ.items() if name not in _POINTERS}
     permitted = os.environ.get("GIT_ALLOW_PROTOCOL")  # the user may permit fewer
     allowed = [name for name in protocols if permitted is None or name in permitted.split(":")]
@@ -157,7 +158,7 @@ def _build_environment(protocols: Sequence[str], settings: dict[str, str]) -> di
 
 
 def _build_filter_overrides(folder: Path) -> dict[str, str]:
-    """Return settings that switch off the filters which a repository's own settings define."""
+    """Return settings that switch off the filters defined by a repository's own settings."""
     listed = query_git("config", "--list", "--show-scope", "--name-only", "-z", folder=folder) or b""
     words = listed.decode(errors="surrogateescape").split("\0")
     keys = [

@@ -1,4 +1,4 @@
-"""Replies of servers, read within bounds: a server is not trusted."""
+"""Read replies of servers within limits, because a server is not trusted."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ import time
 import requests
 from urllib3.exceptions import DecodeError, ProtocolError, ReadTimeoutError
 
-CHUNK = 2**18  # bytes that are read at once
+CHUNK = 2**18  # bytes per read
 
 
 def read_body(response: requests.Response, seconds: float, largest: int) -> bytes:
     """Return the body of a response that was requested with ``stream=True``.
 
     Args:
-        response: its headers were read.
-        seconds: after which it must be complete, however slowly it comes.
-        largest: bytes at most.
+        response: a response whose headers were read.
+        seconds: time limit for the complete body.
+        largest: maximum number of bytes.
 
     Raises:
-        ChunkedEncodingError: it broke off in its middle.
-        RequestException: it is compressed, too long, or takes longer.
+        ChunkedEncodingError: the body is truncated.
+        RequestException: the body is compressed, too long, or takes too long.
     """
     coding = response.headers.get("Content-Encoding", "identity")
     if coding.strip().lower() != "identity":  # a few bytes of it could become gigabytes
-        raise requests.RequestException(
-            f"the response is compressed ({coding}), though that was not asked for"
-        )
+        raise requests.RequestException(f"the response is compressed ({coding}), which was not requested")
     body, end = bytearray(), time.monotonic() + seconds
     try:
         while part := response.raw.read1(CHUNK, decode_content=False):

@@ -1,4 +1,4 @@
-"""What this caramel was installed from, as pip installs it again."""
+"""Find the source from which this caramel was installed, as a requirement for pip."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from importlib import metadata
 
 from caramel.errors import redact_secrets
 
-HERE = ("caramel @ file:", "caramel @ git+file:")  # how a requirement begins that no other machine can follow
+HERE = (
+    "caramel @ file:",
+    "caramel @ git+file:",
+)  # prefixes that only this machine can install
 
 
 def get_requirement() -> str:
-    """Return the line by which pip installs this caramel again: its version, or the address it was installed from.
+    """Return the line by which pip installs this caramel again: its version, or the URL of its source.
 
-    An installer keeps that address in ``direct_url.json`` (PEP 610); of a git repository with the commit, and with the
-    folder in which the project lies.
+    An installer stores that URL in ``direct_url.json`` (PEP 610). For a git repository it also stores the
+    commit and the folder of the project.
     """
     installed = metadata.distribution("caramel")
     origin = json.loads(installed.read_text("direct_url.json") or "{}")
@@ -27,11 +30,11 @@ def get_requirement() -> str:
 
 
 def format_local_warning() -> str:
-    """Return what to know of a requirement that names a path of this machine, "" where it does not."""
+    """Return a warning if the requirement names a path of this machine, else ""."""
     line = get_requirement()
     if not line.startswith(HERE):
         return ""
     return (
-        f"{line!r} is a path of this machine, and can be installed nowhere else: write there where others get it from, as in "
+        f"{line!r} is a path of this machine and cannot be installed elsewhere. Replace it by a public source, as in "
         f"'caramel @ git+https://…@COMMIT'."
     )

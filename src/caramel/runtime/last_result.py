@@ -1,8 +1,8 @@
-"""The last result of a slow function, such as a loaded model: given again while what it was read from is as it was.
+"""Cache the last result of a slow function, such as a loaded model, while its inputs on disk are unchanged.
 
-A process may live longer than a checkpoint's content, the working folder or a key in the environment: a notebook that
-trains and scores in turn, a worker, a test. ``functools.lru_cache`` knows the arguments alone, and would give the model of
-the first content for ever.
+A process may live longer than a checkpoint's content, the working folder or a key in the environment: a
+notebook that alternates training and scoring, a worker, a test. ``functools.lru_cache`` knows only the
+arguments, and would return the model of the first content forever.
 """
 
 from __future__ import annotations
@@ -14,11 +14,17 @@ from typing import Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_READ = ("CARAMEL_", "HF_")  # variables that loaders read: keys, folders, whether the hub may be asked
+_READ = (
+    "CARAMEL_",
+    "HF_",
+)  # prefixes of variables that loaders read: keys, folders, hub access
 
 
 class LastResult(Generic[P, T]):
-    """A function that keeps its last result; it is dropped before the next one is made, since two may not fit into memory."""
+    """A function that keeps its last result.
+
+    It drops the result before computing a new one: both may not fit into memory.
+    """
 
     def __init__(self, function: Callable[P, T], stamp: Callable[P, str]) -> None:
         self._function, self._stamp = function, stamp
@@ -26,7 +32,7 @@ class LastResult(Generic[P, T]):
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the last result if arguments, stamp and variables are those that it was made with; else a new one."""
+        """Return the last result if arguments, stamp and variables are unchanged, else a new one."""
         variables = sorted((name, value) for name, value in os.environ.items() if name.startswith(_READ))
         key = (args, sorted(kwargs.items()), self._stamp(*args, **kwargs), variables)
         if self._last is None or self._last[0] != key:
@@ -40,19 +46,20 @@ class LastResult(Generic[P, T]):
 
 
 def keep_last(stamp: Callable[P, str]) -> Callable[[Callable[P, T]], LastResult[P, T]]:
-    """Have a function keep its last result.
+    """Return a decorator that makes a function keep its last result.
 
     Args:
-        stamp: arguments of the function -> a text that changes when what it reads does, as of ``stamp_files``.
+        stamp: arguments of the function -> a text that changes when the function's inputs do, as of
+            ``stamp_files``.
     """
     return lambda function: LastResult(function, stamp)
 
 
 def stamp_files(path: str | Path) -> str:
-    """Return what changes when a file, or one in a folder, is written or replaced; no content is read.
+    """Return a text that changes when a file, or one in a folder, is written or replaced. No content is read.
 
-    It holds the absolute path, and the number, size and time in nanoseconds of each file. What is not there, such as a
-    name on a hub, is stamped with its path alone.
+    It contains the absolute path, and the number, size and time in nanoseconds of each file. For a path that
+    does not exist, such as a name on a hub, it is only the path.
     """
     whole = Path(path).absolute()
     members = sorted(whole.rglob("*")) if whole.is_dir() else [whole]

@@ -1,4 +1,4 @@
-"""Places in the project's ``work/``: what may be deleted, since it is made again."""
+"""Paths in the project's ``work/``. Its files may be deleted, because they can be computed again."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from pathlib import Path
 
 WORK = Path("work")
 LOCKS = WORK / "locks"
-TIMINGS = WORK / "timings.jsonl"  # lines of ``timings.Timing``
-SCORED = WORK / "scorers"  # what the models of blind scorers made of texts
+TIMINGS = WORK / "timings.jsonl"  # one line per ``timings.Timing``
+SCORED = WORK / "scorers"  # cached results of the blind scorers' models

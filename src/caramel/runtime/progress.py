@@ -1,7 +1,8 @@
-"""What of the graph is run: its picture with expected times (`python -m caramel.runtime.progress`), and each stage's first line.
+"""Show the graph with expected times (`python -m caramel.runtime.progress`), and format each stage's first line.
 
-Times are those of the last run here, of a stage that never ran here those of ``docs/timings.json``, which `make figures` writes.
-DVC skips a stage whose inputs have not changed, and says so only when it comes to it: so what is left is an upper bound.
+Times are those of the last run here. For a stage that has never run here they come from
+``docs/timings.json``, which `make figures` writes. DVC skips a stage whose inputs have not changed, and says
+so only when it reaches the stage. So the remaining time is an upper bound.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ SHIPPED = Path("docs/timings.json")
 
 
 def estimate_seconds(profile: str) -> tuple[dict[str, float], str]:
-    """Return the expected wall time of each stage of which there is one, in seconds, and where the times are from."""
+    """Return the expected wall time of each stage that has one, in seconds, and the source of the times."""
     here = get_last_seconds(profile)
     shipped: dict[str, float] = {}
     with suppress(
         OSError, ValueError, KeyError, TypeError, AttributeError, CaramelError
-    ):  # none, or not as written
+    ):  # missing or not as written
         known = json.loads(read_plain_text(SHIPPED))
         if known["profile"] == profile:
             shipped = {str(name): float(seconds) for name, seconds in known["seconds"].items()}
@@ -37,8 +38,8 @@ def estimate_seconds(profile: str) -> tuple[dict[str, float], str]:
 
 
 def format_start(stage: str, profile: str) -> str | None:
-    """Return the line with which a stage begins: its number, its time, and what is left; None where no graph names it."""
-    with suppress(CaramelError):  # no graph, or none that can be read: DVC did not start this
+    """Return a stage's first line: its number, time and remaining time; None if no graph has the stage."""
+    with suppress(CaramelError):  # no readable graph: DVC did not start this
         names = list(load_stages(Path()))
         if stage in names:
             return _format_line(names, stage, *estimate_seconds(profile))
@@ -56,21 +57,21 @@ def _format_line(names: list[str], stage: str, seconds: Mapping[str, float], sou
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a time as one reads it: "40 s" or "3 min"."""
+    """Return a time in readable form: "40 s" or "3 min"."""
     return f"{max(1, round(seconds))} s" if seconds < 100 else f"{round(seconds / 60)} min"
 
 
 def draw_graph(graph: Mapping[str, Mapping[str, Any]], seconds: Mapping[str, float], source: str) -> str:
-    """Return the stages in the order in which DVC runs them, each with its time and the stages that it builds on.
+    """Return the stages in DVC's order, each with its time and the stages that it depends on.
 
-    A stage that another one of these builds on, too, is left out.
+    A stage is left out of this list if another one in the list depends on it.
 
     Args:
         graph: stages of a ``dvc.yaml``.
-        seconds, source: as from ``expect_seconds``.
+        seconds, source: as returned by ``estimate_seconds``.
     """
     inputs = list_inputs(graph)
-    above: dict[str, set[str]] = {}  # all that a stage builds on, at whatever distance
+    above: dict[str, set[str]] = {}  # all direct and indirect dependencies of a stage
     lines = []
     for number, (name, of) in enumerate(inputs.items(), 1):
         above[name] = {*of, *(far for near in of for far in above[near])}
@@ -85,7 +86,7 @@ def draw_graph(graph: Mapping[str, Mapping[str, Any]], seconds: Mapping[str, flo
 
 
 def list_inputs(graph: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return of each stage the earlier ones whose outputs it reads, in the graph's order."""
+    """Return for each stage the earlier stages whose outputs it reads, in the graph's order."""
     outputs: dict[str, list[str]] = {}
     inputs = {}
     for name, stage in graph.items():
@@ -107,7 +108,7 @@ def _is_nested(one: str, other: str) -> bool:
 
 
 def main() -> None:
-    """Print the picture of this folder's graph; exit with 1 and a message where graph or params are broken."""
+    """Print the graph of this folder; exit with 1 and a message if the graph or the params are broken."""
     try:
         print(draw_graph(load_stages(Path()), *estimate_seconds(load_config().profile)))
     except CaramelError as error:

@@ -1,8 +1,8 @@
-"""How a stage script runs: quiet, locked, timed, and with clear errors.
+"""Run a stage script: quiet, locked, timed, and with clear errors.
 
-A stage script is ``run(main)``: it parses ``params.yaml``, holds the stage's own file lock,
-calls ``main(config)`` and prints one clear message instead of a traceback when the user can
-mend the cause. Wall time and peak memory of each run are appended to ``work/timings.jsonl``.
+A stage script is ``run(main)``. It parses ``params.yaml``, holds the stage's file lock and calls
+``main(config)``. If the user can fix an error, it prints one clear message instead of a traceback. Wall time
+and peak memory of each run are appended to ``work/timings.jsonl``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def has_images() -> bool:
 
 
 def skip_stage(outputs: Outputs, reason: str) -> None:
-    """Write every output of a stage that does not apply: empty tables, and the reason."""
+    """Write all outputs of a stage that does not apply: empty tables, and the reason."""
     for name, table in outputs.items():
         path = Path(name)
         if table is not None:
@@ -68,14 +68,14 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def run_stage(main: Callable[[Config], None], *, images_needed: Outputs | None = None) -> None:
-    """Run a stage: the whole of a stage script's ``__main__``.
+    """Run a stage. A stage script's ``__main__`` is only this call.
 
     Args:
         main: the stage; its name is the stage's name.
         images_needed: the outputs of a stage that needs images; in a profile without images
             they are written empty, with the reason.
 
-    Exits with code 1 and one message on any error that the user can mend.
+    Exits with code 1 and one message on any error that the user can fix.
     """
     be_quiet()
     collect_seldom()
@@ -83,13 +83,13 @@ def run_stage(main: Callable[[Config], None], *, images_needed: Outputs | None =
     try:
         code_manifest.require_listed(
             name, Path()
-        )  # first: after an upgrade the params may lack what it asks for
+        )  # first, because after an upgrade the params may lack new keys
         config = load_config()
         check_names(config)
         require_writable(list_output_folders(config))
         require_server()
         if config.run.executor == "ray":
-            require_cluster()  # also where this stage has no use for it: a later one would say so after hours
+            require_cluster()  # for every stage: otherwise a later one would fail after hours
     except CaramelError as error:
         _stop_with_error(error)
     if line := format_start(name, config.profile):
@@ -129,19 +129,22 @@ def run_stage(main: Callable[[Config], None], *, images_needed: Outputs | None =
 
 
 def _remove_leftovers(name: str) -> None:
-    """Remove what an earlier run of the stage, killed as it wrote, left beside its outputs: DVC empties folders alone."""
+    """Remove what an earlier run of the stage, killed while writing, left beside its outputs.
+
+    DVC empties only folders.
+    """
     graph = code_manifest.load_stages(Path()) if Path("dvc.yaml").exists() else {}
     for out in code_manifest.iter_outputs(graph.get(name, {})):
         remove_temporaries(Path(out))
 
 
 def list_output_folders(config: Config) -> list[Path]:
-    """Return the folders that a stage writes to, each perhaps a volume of its own."""
+    """Return the folders that a stage writes to. Each may be on a separate volume."""
     folders = [Path("data"), WORK]
     if not os.environ.get(NAME):
         folders.append(get_store_root() / "mlruns")
     if config.run.executor == "ray" and not get_cluster_address():
-        # Where Ray puts its logs and what does not fit into memory.
+        # Ray's folder for logs and for objects that do not fit into memory.
         folders.append(get_temporary_root())
     return folders
 
@@ -153,14 +156,14 @@ def _stop_with_error(error: CaramelError) -> NoReturn:
 
 @contextmanager
 def _record_timing(name: str, profile: str) -> Iterator[None]:
-    """Append the stage's wall time and peak memory to ``work/timings.jsonl`` when the block ends well.
+    """Append the stage's wall time and peak memory to ``work/timings.jsonl`` if the block succeeds.
 
-    The time counts from the start of the process, imports included. The memory is the resident
-    memory of the process and all its descendants (Ray's workers) at one moment; pages that they
-    share count once for each.
+    The time counts from the start of the process, including imports. The memory is the resident
+    memory of the process and all its descendants (Ray's workers) at one moment. Shared pages
+    count once for each of them.
 
     Raises:
-        ConfigError: that file is a link, or no plain file; before any work.
+        ConfigError: the file is a link, or not a plain file; raised before any work.
     """
     import psutil
 
@@ -184,7 +187,7 @@ def _record_timing(name: str, profile: str) -> Iterator[None]:
         done.set()
         watcher.join()
     peak = max(peak, process.memory_info().rss)
-    # The clock may have been set back since the process was started: the block's own time is no less.
+    # The clock may have been set back since the process started. The time is at least that of the block.
     seconds = round(max(time.time() - process.create_time(), time.monotonic() - started), 1)
     row = Timing(
         stage=name, profile=profile, seconds=seconds, peak_mb=peak >> 20, began=process.create_time()

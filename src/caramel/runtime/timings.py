@@ -1,4 +1,4 @@
-"""``work/timings.jsonl``: one line for each run of a stage that ended well."""
+"""Read ``work/timings.jsonl``, which has one line for each successful run of a stage."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Timing(BaseModel):
 
     stage: str
     profile: str
-    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]  # wall time, imports included
-    peak_mb: Annotated[int, Field(ge=0)]  # MiB of memory of the process and all that it started
-    # Seconds since 1970 at which the stage began; lines of older versions have none.
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]  # wall time, including imports
+    peak_mb: Annotated[int, Field(ge=0)]  # MiB of memory of the process and all its descendants
+    # Start of the stage in seconds since 1970; lines of older versions have none.
     began: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
 def read_timings() -> list[Timing]:
-    """Return the runs that ``work/timings.jsonl`` tells of, the oldest first."""
+    """Return the runs in ``work/timings.jsonl``, oldest first."""
     rows = []
     for line in read_plain(TIMINGS).decode(errors="replace").splitlines() if TIMINGS.exists() else []:
-        with suppress(ValidationError):  # cut off when the machine went down; `caramel timings` says so
+        with suppress(ValidationError):  # truncated by a crash of the machine; `caramel timings` reports it
             rows.append(Timing.model_validate_json(line))
     return rows
 
@@ -40,7 +40,7 @@ def get_last_seconds(profile: str) -> dict[str, float]:
 
 
 def find_last_run(stage: str, profile: str) -> datetime | None:
-    """Return when (UTC) a stage last began here for a profile; None where nothing says so.
+    """Return when (UTC) a stage last began here for a profile; None if unknown.
 
     Outputs that DVC fetched or took from its cache leave no line.
     """

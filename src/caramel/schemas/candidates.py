@@ -1,4 +1,4 @@
-"""The tables of generated images: candidates, and the one chosen of each."""
+"""The tables of generated images: all candidates, and the chosen ones."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ CANDIDATES = Table(
         "negative_id": Column(TEXT, "negative whose caption was drawn"),
         "candidate": Column(INT, "number of the candidate, from 0", range=COUNT),
         "image_id": Column(TEXT, "its image in the candidates' images table"),
-        "seed": Column(INT, "seed of the picture"),
+        "seed": Column(INT, "random seed of the image"),
         "generator": Column(TEXT, "pipeline and settings"),
         "prompt": Column(TEXT, "caption that was drawn"),
         "positive_image_id": DRAWN_POSITIVE,
-        "scene": Column(TEXT, "exact scene graph that was drawn, as JSON, where one was planned", null=True),
+        "scene": Column(TEXT, "exact scene graph of the image, as JSON, if one was planned", null=True),
     },
 )
 
@@ -27,11 +27,11 @@ CHOICES = Table(
         "negative_id": Column(TEXT, "negative whose caption was drawn"),
         "candidate": Column(INT, "number of the candidate, from 0", range=COUNT),
         "image_id": Column(TEXT, "its image in the candidates' images table"),
-        "faithful": Column(FLOAT, "deciding judge: fit to the negative caption, in [0, 1]", range=UNIT),
-        "ambiguous": Column(BOOL, "the positive caption is true of this image as well"),
+        "faithful": Column(FLOAT, "deciding judge: match with the negative caption, in [0, 1]", range=UNIT),
+        "ambiguous": Column(BOOL, "whether the positive caption is also true of this image"),
         "judge_negative": Column(FLOAT, "second judge: score of the negative caption", null=True),
         "judge_positive": Column(FLOAT, "second judge: score of the positive caption", null=True),
         "positive_image_id": DRAWN_POSITIVE,
-        "chosen_by": Column(TEXT, "judge that chose it; null where it was not chosen", null=True),
+        "chosen_by": Column(TEXT, "judge that chose it; null if it was not chosen", null=True),
     },
 )

@@ -1,4 +1,4 @@
-"""All tables by name."""
+"""List all tables by name."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Closed sets and columns that several tables share."""
+"""Closed sets of values, and columns that several tables share."""
 
 from __future__ import annotations
 
 from caramel.schemas.contracts import TEXT, Column
 
-LAYOUT = ("shard", "offset", "length")  # of ``IMAGES``: where a picture lies, and not what it is
+LAYOUT = ("shard", "offset", "length")  # columns of ``IMAGES``: location of an image, not its identity
 SPLITS = ("train", "val", "test")
 
 TYPES = ("replace", "swap", "add", "only")
@@ -17,12 +17,12 @@ SUBTYPES = (
     "swap_att",
     "add_obj",
     "add_att",
-    "only_obj",  # of the embedded world: what *add* is meant to test, in as many words
+    "only_obj",  # of the embedded world: the property that *add* should test, with an equal number of words
 )
 
 COMPOUNDS = ("seen", "unseen")  # CREPE 3.2
 
-SPLIT = Column(TEXT, "part of the data; an image is in exactly one", choices=SPLITS)
+SPLIT = Column(TEXT, "split of the data; an image is in exactly one", choices=SPLITS)
 
 SUBTYPE = Column(TEXT, "SugarCrepe subtype", choices=SUBTYPES)
 
@@ -30,20 +30,22 @@ TYPE = Column(TEXT, "SugarCrepe type", choices=TYPES)
 
 COMPOUND = Column(
     TEXT,
-    "whether each compound of both captions is in a picture of train, where that is known",
+    "whether each compound of both captions occurs in an image of train, if that is known",
     null=True,
     choices=COMPOUNDS,
 )
 
-DRAWN_POSITIVE = Column(TEXT, "the positive, drawn by the same process as the image, where it is", null=True)
+DRAWN_POSITIVE = Column(
+    TEXT, "the positive image by the same process as this one, if there is any", null=True
+)
 
 TEXTS_HASH = Column(
     TEXT,
-    "hash of its texts: captions, query or candidates; instances with other hashes are not the same, whatever their names; "
-    "null where the texts are not known",
+    "hash of its texts: captions, query or candidates; instances with different hashes differ, whatever their names; "
+    "null if the texts are unknown",
     null=True,
 )
 
 IMAGES_HASH = Column(
-    TEXT, "hash of the content of its images; null where none was looked at, or it is not known", null=True
+    TEXT, "hash of the content of its images; null if none was read, or it is unknown", null=True
 )

@@ -1,4 +1,4 @@
-"""The contract of a table: its columns, what they may hold, and whether rows keep it."""
+"""Define the contract of a table (its columns and their allowed values), and check rows against it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from caramel.errors import ContractError, format_items
 TEXT, FLOAT, INT, BOOL = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 TEXTS = pa.list_(TEXT)
 Range = tuple[float, float]
-# Numbers are finite. NaN is an empty value, a state where a column may be empty; infinity never is.
+# Numbers are finite. NaN is an empty value, which a nullable column may hold. Infinity is never allowed.
 FINITE: Range = (-sys.float_info.max, sys.float_info.max)
 UNIT: Range = (0.0, 1.0)
 COUNT: Range = (0, 2**63 - 1)
@@ -25,14 +25,14 @@ FROM_ONE: Range = (1, 2**63 - 1)
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its Arrow type, what it means, and what it may hold."""
+    """One column: its Arrow type, its meaning, and its allowed values."""
 
     type: pa.DataType
     doc: str
     null: bool = False
-    choices: tuple[str, ...] | None = None  # the closed set that it is drawn from
-    range: Range = FINITE  # of numbers, both ends included
-    formerly: str | None = None  # its name in tables that caramel 0.1 wrote
+    choices: tuple[str, ...] | None = None  # the closed set of its values
+    range: Range = FINITE  # for numbers, both ends included
+    formerly: str | None = None  # its name in tables of caramel 0.1
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Table:
         return {name: column.formerly or name for name, column in self.columns.items()}
 
     def map_stored_names(self, names: Sequence[str]) -> dict[str, str] | None:
-        """Return each column's name in a file that has these columns: today's names, or those of caramel 0.1.
+        """Return each column's name in a file with these columns: the current names, or those of caramel 0.1.
 
-        None: the file has other columns.
+        Return None if the file has other columns.
         """
         for stored in ({name: name for name in self.columns}, self.former_names):
             if list(stored.values()) == list(names):
@@ -69,7 +69,7 @@ def check_table(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
 
     Raises:
         ContractError: a column is missing, unknown, of the wrong type, null, outside its closed set
-            or its range, or a key stands twice; the message names the column and up to five values.
+            or its range, or a key is a duplicate; the message names the column and up to five values.
     """
     missing = [c for c in table.columns if c not in rows.columns]
     extra = [str(c) for c in rows.columns if c not in table.columns]
@@ -78,12 +78,12 @@ def check_table(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
             f"Table {table.name!r} at {where}: missing columns {missing}, unknown columns {extra}. "
             f"The contract is in src/caramel/schemas."
         )
-    # Nullable first: pyarrow's own complaint about a null is a bare ValueError.
+    # Nullable first: pyarrow's own error about a null is a bare ValueError.
     lenient = pa.schema([field.with_nullable(True) for field in table.schema])
     types = {name: _infer_type(rows[name], table, where) for name in table.columns}
     for name, dtype in types.items():
         check_type(table, name, dtype, where)
-    # Empty columns that pandas made numbers of could not become lists.
+    # pandas turns empty columns into numbers, which could not become lists.
     empty: dict[str, Any] = {name: "object" for name, dtype in types.items() if pa.types.is_null(dtype)}
     try:
         arrow = pa.Table.from_pandas(rows.astype(empty), schema=lenient, preserve_index=False)
@@ -95,7 +95,7 @@ def check_table(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
 
 
 def _infer_type(values: pd.Series, table: Table, where: str) -> pa.DataType:
-    """Return the type of the values as they stand, before anything is cast; null if all are empty."""
+    """Return the type of the values before any cast; null if all are empty."""
     try:
         array = pa.array(values, from_pandas=True)
         return pa.null() if array.null_count == len(array) else array.type
@@ -106,10 +106,10 @@ def _infer_type(values: pd.Series, table: Table, where: str) -> pa.DataType:
 
 
 def check_type(table: Table, name: str, dtype: pa.DataType, where: str) -> None:
-    """Raise unless every value of the type found means the same in the type that the column has.
+    """Raise unless every value of the given type has the same meaning in the type of the column.
 
-    Integers and floats of other sizes do, and text in other encodings; a text is no number, and neither
-    is a truth or a time. pandas makes floats of integers with empty values.
+    Integers and floats of other sizes are accepted, and text in other encodings. Text is not accepted as a
+    number, nor is a boolean or a time. pandas turns integers with empty values into floats.
     """
     column, is_ = table.columns[name], pa.types
     fits: dict[pa.DataType, Callable[[pa.DataType], bool]] = {
@@ -118,10 +118,10 @@ def check_type(table: Table, name: str, dtype: pa.DataType, where: str) -> None:
         FLOAT: lambda t: is_.is_floating(t) or is_.is_integer(t),
         INT: lambda t: is_.is_integer(t) or (column.null and is_.is_floating(t)),
     }
-    same = dtype == column.type or is_.is_null(dtype)  # of a column that is all empty
+    same = dtype == column.type or is_.is_null(dtype)  # null: the column is all empty
     if not same and not (column.type in fits and fits[column.type](dtype)):
         raise ContractError(
-            f"Table {table.name!r} at {where}: column {name!r} is of type {dtype}, and must be {column.type}."
+            f"Table {table.name!r} at {where}: column {name!r} is of type {dtype}; it must be {column.type}."
         )
 
 
@@ -132,7 +132,7 @@ def _is_text(dtype: pa.DataType) -> bool:
 
 
 def check_values(table: Table, arrow: pa.Table, where: str) -> None:
-    """Raise if a column is empty where it must not be, or holds what is outside its set or range."""
+    """Raise if a column is empty where it must not be, or has values outside its set or range."""
     for name in arrow.column_names:
         column, values = table.columns[name], arrow.column(name)
         empty = values.null_count
@@ -154,21 +154,25 @@ def check_values(table: Table, arrow: pa.Table, where: str) -> None:
             low, high = column.range
             outside = values.filter(pc.or_(pc.less(values, low), pc.greater(values, high)))
             odd = outside.unique().to_pylist()
-            known = "All must be finite" if column.range == FINITE else f"The least is {low}, the most {high}"
+            known = (
+                "All must be finite"
+                if column.range == FINITE
+                else f"The minimum is {low}, the maximum {high}"
+            )
         if odd:
             raise ContractError(
-                f"Table {table.name!r} at {where}: column {name!r} holds unknown values.\n"
+                f"Table {table.name!r} at {where}: column {name!r} has invalid values.\n"
                 f"{format_items([repr(v) for v in odd])}\n{known}."
             )
 
 
 def check_key(table: Table, rows: pd.DataFrame, where: str) -> None:
-    """Raise if a key stands twice."""
+    """Raise if a key is a duplicate."""
     twice = rows.duplicated(list(table.key))
     if twice.any():
         keys = [str(tuple(k)) for k in rows.loc[twice, list(table.key)].to_numpy()]
         raise ContractError(
-            f"Table {table.name!r} at {where}: {len(keys)} keys {table.key} stand twice.\n{format_items(keys)}"
+            f"Table {table.name!r} at {where}: {len(keys)} duplicate keys {table.key}.\n{format_items(keys)}"
         )
 
 
@@ -176,10 +180,11 @@ def cast_column(table: Table, name: str, values: pa.ChunkedArray, where: str) ->
     """Return the values of a column in its own type.
 
     Raises:
-        ContractError: they are of a type that does not mean the same, see ``check_type``, or do not fit it.
+        ContractError: their type has another meaning, see ``check_type``, or they do not fit the column's
+            type.
     """
     dtype = table.columns[name].type
-    if pa.types.is_floating(values.type) and dtype != FLOAT:  # as pandas writes empty values
+    if pa.types.is_floating(values.type) and dtype != FLOAT:  # pandas writes empty values as NaN
         values = pc.if_else(pc.is_nan(values), None, values)
         if values.null_count == len(values):
             values = pa.chunked_array([pa.nulls(len(values))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from caramel.schemas.columns import IMAGES_HASH, TEXTS_HASH
 from caramel.schemas.contracts import COUNT, FLOAT, FROM_ONE, INT, TEXT, TEXTS, UNIT, Column, Table
 
-OUTCOMES = ("right", "wrong", "none", "unparseable", "failed")  # of a prompted choice
+OUTCOMES = ("right", "wrong", "none", "unparseable", "failed")  # outcomes of a prompted choice
 
 _S = "similarity of the model, any finite number: "
 
@@ -15,12 +15,12 @@ SIMILARITIES = Table(
     {
         "instance_id": Column(TEXT, "instance"),
         "model": Column(TEXT, "model that scored it"),
-        "benchmark": Column(TEXT, "benchmark that it belongs to"),
+        "benchmark": Column(TEXT, "benchmark of the instance"),
         "image_id": Column(TEXT, "its (positive) image: the cluster of the intervals"),
-        "subsets": Column(TEXTS, "subsets that it belongs to, beside `all`"),
+        "subsets": Column(TEXTS, "its subsets, besides `all`"),
         "texts_hash": TEXTS_HASH,
         "images_hash": IMAGES_HASH,
-        # Instances of one or two images and two or three captions.
+        # Instances with one or two images and two or three captions.
         "s_c0_i0": Column(FLOAT, _S + "positive caption, positive image", null=True),
         "s_c1_i0": Column(FLOAT, _S + "negative caption, positive image", null=True),
         "s_c2_i0": Column(FLOAT, _S + "paraphrase, positive image", null=True),
@@ -34,20 +34,24 @@ SIMILARITIES = Table(
         "s_other": Column(FLOAT, _S + "best false candidate of the query", null=True),
         "n_above": Column(
             INT,
-            "false candidates that score above the best true one",
+            "false candidates that score higher than the best true one",
             null=True,
             range=COUNT,
             formerly="above",
         ),
         "n_tied": Column(
-            INT, "false candidates that score as the best true one", null=True, range=COUNT, formerly="equal"
+            INT,
+            "false candidates with the same score as the best true one",
+            null=True,
+            range=COUNT,
+            formerly="equal",
         ),
         "n_candidates": Column(
             INT, "candidates of the query, true and false", null=True, range=COUNT, formerly="candidates"
         ),
         "score_type": Column(
             TEXT,
-            "rule of the model's scores: cosine, itm, vqascore …; null where it is not known",
+            "rule of the model's scores: cosine, itm, vqascore …; null if unknown",
             null=True,
             formerly="scored_by",
         ),
@@ -60,25 +64,21 @@ ANSWERS = Table(
     {
         "instance_id": Column(TEXT, "instance"),
         "model": Column(TEXT, "model that answered"),
-        "benchmark": Column(TEXT, "benchmark that it belongs to"),
+        "benchmark": Column(TEXT, "benchmark of the instance"),
         "image_id": Column(TEXT, "its (positive) image: the cluster of the intervals"),
-        "subsets": Column(TEXTS, "subsets that it belongs to, beside `all`"),
+        "subsets": Column(TEXTS, "its subsets, besides `all`"),
         "texts_hash": TEXTS_HASH,
         "images_hash": IMAGES_HASH,
-        "image": Column(TEXT, "which of its images was shown", choices=("positive", "negative")),
-        "n_options": Column(
-            INT, "options that it chose from, `none` included", range=FROM_ONE, formerly="ways"
-        ),
-        "order": Column(
-            TEXT, "the options in their order: P true of the image shown, N false, 0 none of them"
-        ),
+        "image": Column(TEXT, "which of its images the model saw", choices=("positive", "negative")),
+        "n_options": Column(INT, "options to choose from, including `none`", range=FROM_ONE, formerly="ways"),
+        "order": Column(TEXT, "the options in order: P true of the image, N false, 0 none of them"),
         "wording": Column(TEXT, "name of the question's wording"),
         "outcome": Column(TEXT, "what the reply means", choices=OUTCOMES),
-        "reply": Column(TEXT, "the reply as it came; null where none came", null=True),
+        "reply": Column(TEXT, "the response as received; null if there was none", null=True),
         "finish_reason": Column(
             TEXT,
-            "why it ended, in the server's word: stop, length … (it was cut, and counts as unparseable); null "
-            "where no reply came, or nothing says",
+            "why the response ended, in the server's word: stop, length … (length: it was cut off, and counts as "
+            "unparseable); null if there was no response or no reason",
             null=True,
             formerly="finish",
         ),
@@ -96,10 +96,10 @@ METRICS = Table(
         "value": Column(FLOAT, "fraction of instances that are hits, in [0, 1]", null=True, range=UNIT),
         "ci_low": Column(FLOAT, "lower end of the 95 % interval", null=True),
         "ci_high": Column(FLOAT, "upper end of the 95 % interval", null=True),
-        "n": Column(INT, "instances that were scored", range=COUNT),
+        "n": Column(INT, "scored instances", range=COUNT),
         "ties": Column(INT, "instances with a tie (they count as misses)", range=COUNT),
         "unscored": Column(
-            INT, "instances that lack a score, or have NaN: neither right nor wrong", range=COUNT
+            INT, "instances with a missing or NaN score: neither right nor wrong", range=COUNT
         ),
     },
 )

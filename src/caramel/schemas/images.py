@@ -1,4 +1,4 @@
-"""The table of images: where each lies, and what it is."""
+"""The table of images: their locations and properties."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ IMAGES = Table(
     ("image_id",),
     {
         "image_id": Column(TEXT, "name of the image"),
-        "shard": Column(TEXT, "Parquet file that it is in, relative to the folder of this table"),
+        "shard": Column(TEXT, "Parquet file that holds it, relative to the folder of this table"),
         "offset": Column(INT, "byte of the shard at which its encoded file begins", range=COUNT),
-        "length": Column(INT, "bytes of its encoded file", range=COUNT),
+        "length": Column(INT, "size of its encoded file in bytes", range=COUNT),
         "sha256": Column(TEXT, "SHA-256 of its encoded file, in hexadecimal digits"),
         "width": Column(INT, "pixels", range=FROM_ONE),
         "height": Column(INT, "pixels", range=FROM_ONE),
-        "source": Column(TEXT, "where the image comes from"),
+        "source": Column(TEXT, "source of the image"),
         "split": SPLIT,
     },
 )

@@ -14,7 +14,7 @@ INSTANCES = Table(
         "caption": Column(TEXT, "positive caption, C0"),
         "caption2": Column(TEXT, "paraphrase, P2", null=True),
         "negative_caption": Column(TEXT, "hard negative, C1"),
-        "negative_image_id": Column(TEXT, "image of which C1 is true, I1", null=True),
+        "negative_image_id": Column(TEXT, "image for which C1 is true, I1", null=True),
         "type": TYPE,
         "subtype": SUBTYPE,
         "split": SPLIT,

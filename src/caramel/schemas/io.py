@@ -1,6 +1,6 @@
-"""Reads and writes tables as Parquet files, checked against their contracts.
+"""Read and write tables as Parquet files, and check them against their contracts.
 
-A table on disk is one Parquet file written with fixed settings, so that equal rows give equal bytes.
+A table on disk is one Parquet file that is written with fixed settings, so that equal rows give equal bytes.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from caramel.io.readers import open_parquet
 from caramel.schemas.columns import LAYOUT
 from caramel.schemas.contracts import TEXT, Table, cast_column, check_key, check_table, check_values
 
-GROUP = 65536  # rows of a row group
+GROUP = 65536  # rows per row group
 AGAIN = "If a stage wrote this table, remove the file and run `dvc repro`."
 
 
 def build_frame(table: Table, rows: Sequence[Mapping[str, object]] | pd.DataFrame) -> pd.DataFrame:
-    """Return the rows as a frame with the contract's columns, in its order."""
+    """Return the rows as a frame with the contract's columns, in the contract's order."""
     return pd.DataFrame(rows, columns=list(table.columns))
 
 
 def write_table(table: Table, rows: pd.DataFrame, path: str | Path) -> Path:
-    """Write the rows to one Parquet file, by a temporary name that is then renamed.
+    """Write the rows atomically to one Parquet file, by a temporary name and a rename.
 
-    Equal rows give equal bytes: the order is the caller's and no metadata is kept.
+    Equal rows give equal bytes: the caller decides the order, and no metadata is stored.
     """
     path = Path(path)
     arrow = check_table(table, rows, str(path))
@@ -41,15 +41,15 @@ def write_table(table: Table, rows: pd.DataFrame, path: str | Path) -> Path:
 
 
 def write_table_parts(table: Table, parts: Iterable[pd.DataFrame], path: str | Path, *, by: str) -> Path:
-    """Write rows that come in parts to one Parquet file, with the bytes that ``write`` gives all of them.
+    """Write rows that come in parts to one Parquet file, with the same bytes as ``write_table`` for all rows.
 
-    Of a part only the last rows are in memory when the next one is asked for.
+    When the next part is requested, only the last rows of the previous one are in memory.
 
     Args:
-        by: column of the key. No two parts have a value of it in common, so that a key stands in one of them.
+        by: column of the key. Two parts never share a value of it, so that each key is in only one part.
 
     Raises:
-        ContractError: a part breaks the contract, or two have a value in common.
+        ContractError: a part breaks the contract, or two parts share a value.
     """
     path, previous_values = Path(path), set[object]()
 
@@ -80,18 +80,18 @@ def read_table(
     columns: Sequence[str] | None = None,
     only: tuple[str, Collection[str]] | None = None,
 ) -> pd.DataFrame:
-    """Return the table at ``path``, or only some of its columns and rows, which are then all that is checked.
+    """Return the table at ``path``, or only some of its columns and rows. Only what is returned is checked.
 
     Args:
-        only: a column, and the values of it that rows are wanted with; others are not held in memory.
+        only: a column, and its values in the wanted rows; other rows are not held in memory.
 
     Raises:
-        DataError: there is no such file, or it is not Parquet.
-        ContractError: it does not keep the contract; see ``check``.
+        DataError: the file is missing or not Parquet.
+        ContractError: it breaks the contract; see ``check_table``.
     """
     path, wanted = Path(path), list(columns or table.columns)
     if not path.exists():
-        raise DataError(f"Table {table.name!r} is missing: {str(path)!r}. Run `dvc repro` to make it.")
+        raise DataError(f"Table {table.name!r} is missing: {str(path)!r}. Run `dvc repro` to create it.")
     try:
         with open_parquet(path) as file:
             names = file.schema_arrow.names
@@ -99,7 +99,7 @@ def read_table(
             if stored is None:
                 raise ContractError(
                     f"Table {table.name!r} at {str(path)!r} has columns {names}; "
-                    f"the contract says {list(table.columns)}."
+                    f"the contract requires {list(table.columns)}."
                 )
             arrow = (
                 _read_columns(file, [stored[name] for name in wanted])
@@ -111,14 +111,14 @@ def read_table(
         rows: pd.DataFrame = arrow.to_pandas()
         if set(table.key) <= set(wanted):
             check_key(table, rows, str(path))
-        pa.default_memory_pool().release_unused()  # of a large table hundreds of megabytes, else kept to be used again
+        pa.default_memory_pool().release_unused()  # a large table would keep hundreds of megabytes
     except DataError as error:
         raise type(error)(f"{error}\n{AGAIN}") from error
     return rows
 
 
 def _read_columns(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
-    """Return the columns of an open file; a text that is none is an error of Arrow's."""
+    """Return the columns of an open file. Invalid text raises an error of Arrow."""
     arrow = file.read(columns=columns)
     arrow.validate(full=True)
     return arrow
@@ -133,10 +133,12 @@ def _read_only(
     values: Collection[str],
     where: str,
 ) -> pa.Table:
-    """Return the columns of those rows of an open file that have one of the values; one row group is in memory at a time.
+    """Return the columns of those rows of an open file that have one of the values.
+
+    One row group is read at a time.
 
     Args:
-        stored: by column of the contract, its name in the file.
+        stored: maps each column of the contract to its name in the file.
     """
     columns = [stored[name] for name in wanted]
     value_set, parts = pa.array(sorted(values), TEXT), [file.schema_arrow.empty_table().select(columns)]
@@ -149,13 +151,13 @@ def _read_only(
 
 
 def hash_content(path: str | Path) -> str:
-    """Return the SHA-256 of a table's rows, whatever their order on disk and their encoding.
+    """Return the SHA-256 of a table's rows, independent of their order on disk and their encoding.
 
-    Each row is hashed as canonical text, some of them at a time; the sorted row hashes are hashed together. Of an
-    image counts its own SHA-256, and not in which shard it lies.
+    Each row is hashed as canonical text, in batches, and the sorted row hashes are hashed together. For an
+    image its own SHA-256 counts, not the shard that holds it.
 
     Raises:
-        DataError: it is no Parquet file.
+        DataError: the file is not Parquet.
     """
     digests = []
     with open_parquet(Path(path)) as file:

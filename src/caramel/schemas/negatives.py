@@ -10,13 +10,13 @@ NEGATIVES = Table(
     ("negative_id",),
     {
         "negative_id": Column(TEXT, "pair_id:subtype"),
-        "pair_id": Column(TEXT, "pair that it is a negative of"),
+        "pair_id": Column(TEXT, "pair of the positive caption"),
         "type": TYPE,
         "subtype": SUBTYPE,
         "negative_caption": Column(TEXT, "the hard negative, N: false of the pair's image"),
         "generator": Column(TEXT, "backend that wrote it"),
         "seed": Column(INT, "seed of the draw"),
-        "attempt": Column(INT, "draws needed, from 1", range=FROM_ONE),
+        "attempt": Column(INT, "number of draws needed, from 1", range=FROM_ONE),
         "compounds": COMPOUND,
     },
 )
@@ -28,6 +28,6 @@ PARAPHRASES = Table(
         "pair_id": Column(TEXT, "pair that it paraphrases"),
         "caption2": Column(TEXT, "a second true caption, P2"),
         "generator": Column(TEXT, "backend that wrote it"),
-        "attempts": Column(INT, "draws needed, from 1", range=FROM_ONE),
+        "attempts": Column(INT, "number of draws needed, from 1", range=FROM_ONE),
     },
 )

@@ -10,10 +10,10 @@ PAIRS = Table(
     ("pair_id",),
     {
         "pair_id": Column(TEXT, "name of the pair"),
-        "image_id": Column(TEXT, "image that the caption truly describes (file name if not at hand)"),
+        "image_id": Column(TEXT, "image that the caption describes (file name if it is not available)"),
         "caption": Column(TEXT, "the positive, P1"),
-        "scene": Column(TEXT, "exact scene graph as JSON, where it is known", null=True),
+        "scene": Column(TEXT, "exact scene graph as JSON, if known", null=True),
         "split": SPLIT,
-        "source": Column(TEXT, "where the pair comes from"),
+        "source": Column(TEXT, "source of the pair"),
     },
 )

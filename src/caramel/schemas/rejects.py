@@ -1,4 +1,4 @@
-"""The table of what was left out, and why."""
+"""The table of rejected rows and the reasons."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ REJECTS = Table(
     "rejects",
     ("id", "stage"),
     {
-        "id": Column(TEXT, "row that was dropped, named as in its own table"),
-        "stage": Column(TEXT, "stage that dropped it"),
-        "reason": Column(TEXT, "why, from a small set of reasons per stage"),
-        "text": Column(TEXT, "the text in question", null=True),
+        "id": Column(TEXT, "rejected row, by its name in its own table"),
+        "stage": Column(TEXT, "stage that rejected it"),
+        "reason": Column(TEXT, "reason, from a small set per stage"),
+        "text": Column(TEXT, "the rejected text", null=True),
     },
 )

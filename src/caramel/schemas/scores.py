@@ -1,4 +1,4 @@
-"""The table of scores of captions without the image."""
+"""The table of blind scores: scores of captions without the image."""
 
 from __future__ import annotations
 

@@ -9,14 +9,14 @@ TRAINING = Table(
     "training",
     ("pair_id",),
     {
-        "pair_id": Column(TEXT, "pair that is trained on"),
+        "pair_id": Column(TEXT, "pair to train on"),
         "image_id": Column(TEXT, "positive image"),
         "caption": Column(TEXT, "positive caption"),
         "caption2": Column(TEXT, "paraphrase, a second true caption", null=True),
-        # Place by place, as many as there are; those with an image come first.
+        # Lists of equal length; negatives with an image come first.
         "negative_captions": Column(TEXTS, "hard negatives, each false of the image"),
-        "negative_image_ids": Column(TEXTS, "image of which each is true, where there is one", null=True),
-        "subtypes": Column(TEXTS, "subtype of each", choices=SUBTYPES),
+        "negative_image_ids": Column(TEXTS, "image for which each is true, if there is one", null=True),
+        "subtypes": Column(TEXTS, "subtype of each negative", choices=SUBTYPES),
         "split": SPLIT,
     },
 )

@@ -1,13 +1,14 @@
-"""When an attacker's accuracy is low enough: acceptance is a claim, and is tested as one.
+"""Decide whether an attacker's accuracy is low enough. Acceptance is a claim, and is tested as one.
 
-Few rows refute nothing, so that a set must not be accepted because it was not shown to be solvable. What has to be
-rejected is that the attacker is right above the limit: the upper end of the interval must reach no higher (the
-one-sided half of an equivalence test, as two one-sided tests by intervals; Schuirmann 1987, Westlake 1981). The
-interval is the one that stands beside the accuracy everywhere, two-sided of 95 %: of sets whose attacker is right as
-often as the limit says, 2.5 % are accepted. Where all of several attackers must be accepted the level stays the same
-(Berger 1982).
+With few rows nothing can be refuted, so a set must not be accepted just because no shortcut was shown. The
+hypothesis to reject is that the attacker's accuracy is above the limit: the upper end of the interval must be
+at most the limit (the one-sided half of an equivalence test, as two one-sided tests by intervals; Schuirmann
+1987, Westlake 1981). The interval is the two-sided 95 % interval that is reported with the accuracy
+everywhere. Of the sets whose attacker is right exactly as often as the limit, 2.5 % are accepted. If several
+attackers must all be accepted, the level stays the same (Berger 1982).
 
-The old rule, "not shown to be above the limit", is ``not_refuted``: a warning for sets that are too small for a claim.
+The old rule, "not shown to be above the limit", is ``not_refuted``: a warning for sets that are too small for
+a claim.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ from caramel.utils.stats import Z
 Acceptance = Literal["equivalence", "not_refuted"]
 State = Literal["accepted", "undecided", "refused"]
 
-STATES: tuple[State, ...] = get_args(State)  # from the best on
+STATES: tuple[State, ...] = get_args(State)  # best first
 CHANCE = 0.5
-POWER = 0.8  # share of sets that are to be accepted where the attacker is at chance
-Z_POWER = 0.8416212335729143  # that quantile of the normal distribution
+POWER = 0.8  # share of sets that should be accepted if the attacker is at chance
+Z_POWER = 0.8416212335729143  # quantile of the normal distribution at POWER
 
 
 class Verdict(NamedTuple):
     """What an interval says about a limit.
 
-    ``state`` is ``accepted`` where the whole interval is at most the limit, ``refused`` where all of it is above,
-    else ``undecided``, as is an accuracy that is not known. ``needed`` is the number of rows, as dependent as these,
-    of which sets are accepted with probability ``POWER`` if the attacker is at chance; None: no number would do.
+    ``state`` is ``accepted`` if the whole interval is at most the limit, and ``refused`` if all of it is
+    above. Otherwise it is ``undecided``, also for an unknown accuracy. ``needed`` is the number of rows, as
+    dependent as these, with which sets are accepted with probability ``POWER`` if the attacker is at chance.
+    None: no number is enough.
     """
 
     state: State
@@ -40,7 +42,7 @@ class Verdict(NamedTuple):
     needed: int | None
 
     def is_passing(self, acceptance: Acceptance) -> bool:
-        """Return whether the rule of that name lets the rows pass."""
+        """Return whether the rows pass by the rule of that name."""
         return self.state == "accepted" or (self.state == "undecided" and acceptance == "not_refuted")
 
     def __str__(self) -> str:
@@ -59,7 +61,7 @@ class Verdict(NamedTuple):
             )
         return (
             f"undecided about {limit}: {chance} from about {self.needed:,} rows like these on, and there are "
-            f"{self.rows:,}, so that this one is rather above chance: mend the rows before adding more"
+            f"{self.rows:,}, so that this one is rather above chance: fix the rows before adding more"
         )
 
 
@@ -67,9 +69,10 @@ def compute_verdict(share: float, low: float, high: float, *, rows: int, limit: 
     """Return what the 95 % interval of an attacker's accuracy says about the limit.
 
     Args:
-        share, low, high: accuracy and ends of its interval (``statistics.share_interval``), in [0, 1]; NaN: unknown.
-        rows: that they are of.
-        limit: the highest accuracy that is accepted, in [0, 1].
+        share, low, high: accuracy and ends of its interval (``stats.share_interval``), in [0, 1]; NaN:
+            unknown.
+        rows: number of rows behind them.
+        limit: the highest accepted accuracy, in [0, 1].
     """
     state: State = "accepted" if high <= limit else "refused" if low > limit else "undecided"
     if not limit > CHANCE or math.isnan(share):
@@ -80,16 +83,16 @@ def compute_verdict(share: float, low: float, high: float, *, rows: int, limit: 
 
 
 def required_sample_size(limit: float) -> float:
-    """Return from how many independent rows on an attacker at chance is accepted with probability ``POWER``.
+    """Return how many independent rows an attacker at chance needs to be accepted with probability ``POWER``.
 
-    Wilson's upper end is below the limit L where the share p is below L − z √(L(1 − L)/n); p is normal around one
-    half, with variance 1/(4n). ``limit`` is in (0.5, 1].
+    Wilson's upper end is below the limit L if the share p is below L − z √(L(1 − L)/n). p is normal around
+    one half, with variance 1/(4n). ``limit`` is in (0.5, 1].
     """
     return ((Z * math.sqrt(limit * (1 - limit)) + Z_POWER / 2) / (limit - CHANCE)) ** 2
 
 
 def _effective_sample_size(share: float, low: float, high: float) -> float:
-    """Return the number n of independent rows of which Wilson's interval is as wide as this one.
+    """Return the number n of independent rows for which Wilson's interval is as wide as this one.
 
     Its width w is 2z √(pqn + z²/4) / (n + z²) with q = 1 − p: a quadratic equation in n + z².
     """

@@ -1,4 +1,4 @@
-"""Types of arrays, and texts as numbers: where names stand among others, and which texts are equal."""
+"""Array types, and texts as numbers: indices of names, and codes that are equal for equal texts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ DIGEST = 16  # bytes
 
 
 def find_indices(names: pd.Series[str], known: pd.Series[str]) -> Ints:
-    """Return the place of each name among the known ones, the first if it stands there twice; −1 where it is not. (n,).
+    """Return the index of each name among the known names, shape (n,).
 
-    As pandas' own look-up by an index, without a Python text for each of millions of names.
+    It is the first index if a known name is a duplicate, and −1 if the name is missing.
+
+    This equals pandas' own look-up by an index, without a Python text for each of millions of names.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -33,10 +35,10 @@ def find_indices(names: pd.Series[str], known: pd.Series[str]) -> Ints:
 
 
 def factorize_texts(texts: Iterable[str]) -> Ints:
-    """Return a number for each text, equal for equal ones, from 0 in the order in which they first stand. (n,).
+    """Return a code for each text, equal for equal texts, from 0 in order of first occurrence. (n,).
 
-    Texts are taken a block at a time, and told apart by digests of 128 bits: of millions that are made on the way few are
-    in memory at once.
+    Texts are processed in blocks and distinguished by digests of 128 bits, so that only few of millions of
+    generated texts are in memory at once.
     """
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Which rows must stand in one fold: rows of one image, and rows whose true captions nearly agree."""
+"""Group rows that must be in the same fold: rows of one image, and rows with near-duplicate true captions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from caramel.utils.minhash import (
 )
 from caramel.utils.text import extract_words
 
-ALIKE = 0.6  # similarity from which on captions nearly agree: one word of ten differs
-HASHES, SEED = 64, 0  # of the signatures; the similarity itself is checked
-LARGEST, SMALL = 0.1, 10  # share of the rows, and number, that one group may hold
+ALIKE = 0.6  # Jaccard similarity from which captions are near-duplicates: one word of ten differs
+HASHES, SEED = 64, 0  # of the signatures; the exact similarity is checked afterwards
+LARGEST, SMALL = 0.1, 10  # largest share and number of rows that one group may hold
 
 NEAR, EXACT, IMAGE = "image and near-duplicate captions", "image and equal captions", "image"
 
@@ -32,7 +32,7 @@ class Grouping(NamedTuple):
 
     Attributes:
         names: (n,) group of each row, named by the smallest image in it.
-        by: what ties rows together.
+        by: what makes rows belong together.
     """
 
     names: list[str]
@@ -42,12 +42,12 @@ class Grouping(NamedTuple):
 def group_rows(rows: pd.DataFrame) -> Grouping:
     """Return the groups of audit rows: rows of an image, and rows with near-duplicate captions.
 
-    Two captions nearly agree if the Jaccard similarity of their sets of word pairs is ``ALIKE`` or more;
-    see ``minhash``.
+    Two captions are near-duplicates if the Jaccard similarity of their sets of word pairs is at least
+    ``ALIKE``; see ``minhash``.
 
-    Where captions are made from few templates, everything nearly agrees with everything and nothing is
-    left to learn from: if one group held more than ``LARGEST`` of the rows (and no image does), only
-    equal captions are tied together, and if that is still so, only rows of an image.
+    If captions are made from few templates, everything is a near-duplicate of everything, and nothing is left
+    to learn from. So if one group would hold more than ``LARGEST`` of the rows (and no image does), only
+    equal captions are grouped. If that is still too much, only the rows of an image are.
 
     Args:
         rows: columns image_id, caption and caption2 (or None).
@@ -75,9 +75,9 @@ def group_rows(rows: pd.DataFrame) -> Grouping:
 
 
 def find_near_duplicates(texts: Sequence[Sequence[str]]) -> Ints:
-    """Return pairs of places of texts, given by their words, that nearly agree. (2, m).
+    """Return pairs of indices of near-duplicate texts, given by their words. (2, m).
 
-    Of a bucket of many alike texts each is compared with the first and with the one before it.
+    In a bucket of many similar texts, each is compared only with the first and with the previous one.
     """
     full = np.array([i for i, words in enumerate(texts) if words], dtype=np.int64)
     if len(full) < 2:
@@ -93,7 +93,7 @@ def find_near_duplicates(texts: Sequence[Sequence[str]]) -> Ints:
 
 
 def _pair_bucket_members(keys: Hashes) -> Ints:
-    """Return pairs of places with the same key. (n,) -> (2, m)."""
+    """Return pairs of indices with the same key. (n,) -> (2, m)."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     begins = np.r_[True, ordered[1:] != ordered[:-1]]
@@ -103,10 +103,11 @@ def _pair_bucket_members(keys: Hashes) -> Ints:
 
 
 def merge_groups(*ties: Sequence[str] | Ints) -> list[str]:
-    """Return the group of each of n rows, named by the smallest of the first ties' names in it.
+    """Return the group of each of n rows, named by the smallest name of the first ties in it.
 
     Args:
-        ties: the first (n,) names; further ones (n,) or (m, n) of any kind. Rows that share any are in one group.
+        ties: first (n,) names; then (n,) or (m, n) arrays of any type. Rows that share a value are in one
+            group.
     """
     first = np.array(ties[0], dtype=str)
     row, edges, nodes = np.arange(len(first)), [], len(first)

@@ -1,4 +1,4 @@
-"""Draws at random that depend on names and a seed, and on no order."""
+"""Random draws that depend on names and a seed, and not on any order."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def compute_stable_keys(names: Iterable[str], seed: int) -> npt.NDArray[np.uint6
 def assign_folds(groups: Sequence[str], *, folds: int, seed: int) -> Ints:
     """Return the fold of each row, in [0, folds). (n,).
 
-    Groups are dealt out evenly, in a random order that depends on the seed and their names alone.
-    Fewer groups than folds have a fold each; a single one has nothing to learn from.
+    Groups are distributed evenly, in a random order that depends only on the seed and their names. If there
+    are fewer groups than folds, each group is its own fold. A single group leaves nothing to learn from.
     """
     names = sorted(set(groups))
     order = np.argsort(compute_stable_keys(names, seed), kind="stable")

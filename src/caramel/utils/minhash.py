@@ -1,7 +1,8 @@
-"""MinHash with locality-sensitive hashing (Broder 1997; Indyk & Motwani 1998): texts that share most word pairs.
+"""Find texts that share most word pairs, by MinHash with locality-sensitive hashing.
 
-Texts whose signatures agree in a whole band are compared by the exact Jaccard similarity of their word pairs: what
-is found is certain, and what is missed has a small probability that the bands are chosen by.
+The method is that of Broder (1997) and Indyk & Motwani (1998). Texts whose signatures agree in a whole band
+are compared by the exact Jaccard similarity of their word pairs. So every reported pair is certain. The
+probability of missing a pair is small, and the bands are chosen by it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-MOST_PAIRS = 2_000_000  # pairs that are compared together
-RECALL = 0.99  # of pairs at the threshold that share a band
+MOST_PAIRS = 2_000_000  # pairs that are compared at a time
+RECALL = 0.99  # share of the pairs at the threshold that share a band
 Hashes = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int64]
 
@@ -24,8 +25,8 @@ class Shingles:
     """The distinct word pairs of n texts, as 64-bit hashes.
 
     Attributes:
-        values: of all texts, text by text.
-        starts: where those of each text begin, and the end. (n + 1,). No text is without any.
+        values: hashes of all texts, text by text.
+        starts: index of the first hash of each text, and the end. (n + 1,). Every text has at least one.
     """
 
     values: Hashes
@@ -33,10 +34,10 @@ class Shingles:
 
 
 def build_shingles(texts: Sequence[Sequence[str]]) -> Shingles:
-    """Return the distinct pairs of neighbouring words of each text; of a single word, the word.
+    """Return the distinct pairs of adjacent words of each text; for a single word, the word.
 
     Args:
-        texts: words of each; no text is empty.
+        texts: words of each text; no text is empty.
     """
     words = [word for text in texts for word in text]
     hashed = pd.util.hash_array(np.array(words, dtype=object))
@@ -45,7 +46,7 @@ def build_shingles(texts: Sequence[Sequence[str]]) -> Shingles:
     last = np.cumsum(lengths) - 1
     following = np.append(hashed[1:], np.uint64(0))
     following[last] = 0
-    # Of several words, the last one begins no pair.
+    # In a text of several words, the last one begins no pair.
     begins = np.ones(len(words), dtype=bool)
     begins[last[lengths > 1]] = False
     values, owners = _mix_bits(hashed + _mix_bits(following))[begins], text_of[begins]
@@ -66,10 +67,11 @@ def _mix_bits(values: Hashes) -> Hashes:
 
 
 def choose_bands(threshold: float, permutations: int) -> tuple[int, int]:
-    """Return size and number of bands: the longest ones of which two texts at the threshold share one with
-    probability ``RECALL``.
+    """Return the size and number of bands.
 
-    With b bands of r values, texts of similarity s share one with probability 1 - (1 - s^r)^b.
+    The bands are the longest with which two texts at the threshold share one with probability ``RECALL``.
+
+    With b bands of r values, texts with similarity s share one with probability 1 - (1 - s^r)^b.
     """
     for size in range(permutations, 1, -1):
         count = permutations // size
@@ -79,14 +81,14 @@ def choose_bands(threshold: float, permutations: int) -> tuple[int, int]:
 
 
 def hash_functions(count: int, seed: int) -> Hashes:
-    """Return factors and summands of functions of 64 bits, none of which maps two values to one. (2, count)."""
+    """Return factors and summands of injective functions of 64 bits. (2, count)."""
     functions = np.random.default_rng(seed).integers(0, 2**64, (2, count), dtype=np.uint64)
-    functions[0] |= 1  # a product with an odd number loses nothing
+    functions[0] |= 1  # multiplication by an odd number is injective
     return functions
 
 
 def compute_signatures(shingle_sets: Shingles, functions: Hashes) -> Hashes:
-    """Return the least value of each hash function over each text's shingles. (p, n).
+    """Return the smallest value of each hash function over each text's shingles. (p, n).
 
     Args:
         shingle_sets: shingles of n texts.
@@ -108,7 +110,7 @@ def compute_band_keys(least: Hashes, size: int) -> Hashes:
 
 
 class Index:
-    """The band keys of n texts, sorted within each band, to look others up."""
+    """The band keys of n texts, sorted within each band, for looking up other texts."""
 
     def __init__(self, keys: Hashes) -> None:
         """Sort the keys. (bands, n)."""
@@ -116,9 +118,9 @@ class Index:
         self.keys = np.take_along_axis(keys, self.texts, axis=1)
 
     def iter_pairs(self, table: Hashes) -> Iterator[tuple[Ints, Ints]]:
-        """Yield places (in the index, in the table) of texts that share a band, each pair once.
+        """Yield the indices (in this index, in the table) of texts that share a band, each pair once.
 
-        They come in parts of ``MOST_PAIRS`` at most, but for a text that alone has more.
+        A part has at most ``MOST_PAIRS`` pairs, unless one text alone has more.
 
         Args:
             table: band keys of m texts. (bands, m).
@@ -134,7 +136,10 @@ class Index:
             start = stop
 
     def _find_keys(self, table: Hashes) -> tuple[Ints, Ints]:
-        """Return where each key begins in the sorted band, and how often it stands there. (bands, m) each."""
+        """Return the first position of each key in the sorted band, and its number of occurrences.
+
+        (bands, m) each.
+        """
         low, counts = (np.zeros(table.shape, dtype=np.int64) for _ in range(2))
         for band, keys in enumerate(table):
             sorted_keys = self.keys[band]
@@ -144,7 +149,7 @@ class Index:
         return low, counts
 
     def _expand_pairs(self, low: Ints, counts: Ints, start: int) -> tuple[Ints, Ints]:
-        """Return the pairs of some columns of the table, the first of which is ``start``."""
+        """Return the pairs of some columns of the table, the first of them being ``start``."""
         band, column = np.nonzero(counts)
         many = counts[band, column]
         within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
@@ -161,9 +166,9 @@ def compute_jaccard(
 
     Args:
         ours: shingles of one side.
-        theirs: of the other.
-        first_ids: places of the pairs' first texts in ``ours``.
-        second_ids: places of their second texts in ``theirs``.
+        theirs: shingles of the other side.
+        first_ids: indices of the pairs' first texts in ``ours``.
+        second_ids: indices of the second texts in ``theirs``.
     """
     from scipy.sparse import csr_array
 

@@ -1,9 +1,9 @@
-"""Intervals by a bootstrap clustered on the image, a t interval over seeds, and a test by sign flips.
+"""Statistics: intervals by a bootstrap clustered on the image, t intervals over seeds, and sign-flip tests.
 
-Instances of one image are not independent: its negatives share the positive similarity. So
-whole images are drawn, with replacement (the cluster bootstrap; Davison & Hinkley 1997, 3.8), and
-whole images are flipped. How often the intervals hold the truth and the tests are wrong is measured by
-bench/intervals.py.
+Instances of one image are not independent, because its negatives share the positive similarity. Therefore
+whole images are drawn with replacement (the cluster bootstrap; Davison & Hinkley 1997, 3.8), and the signs of
+whole images are flipped. bench/intervals.py measures how often the intervals contain the truth and how often
+the tests are wrong.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from caramel.utils.arrays import Floats, Ints
 
 LEVEL = 0.95
 Z = 1.959963984540054  # 97.5th percentile of the normal distribution
-FLIPS = 10_000  # draws of signs, unless told otherwise, where there are too many clusters to take all
-GUESS_FLIPS = 1999  # of a blind attacker's guesses, of which many are tested
-LEAST_GUESS_P = 1 / (GUESS_FLIPS + 1)  # the smallest p that so many draws can give
-EXHAUSTIVE = 13  # clusters that differ up to which all 2**n sign flips are taken
+FLIPS = 10_000  # default number of sign draws if there are too many clusters to take all flips
+GUESS_FLIPS = 1999  # draws for a blind attacker's guesses, because many are tested
+LEAST_GUESS_P = 1 / (GUESS_FLIPS + 1)  # the smallest p that this number of draws can give
+EXHAUSTIVE = 13  # up to this number of differing clusters all 2**n sign flips are taken
 Some = Floats | float
-_BLOCK = 2**22  # weights held at a time: 32 MB
-_SIGNS = 4_000_000  # signs of guesses held at a time
+_BLOCK = 2**22  # weights in memory at a time: 32 MB
+_SIGNS = 4_000_000  # signs of guesses in memory at a time
 
 
 class SeedSummary(NamedTuple):
@@ -52,10 +52,10 @@ def bootstrap_means(values: Floats, clusters: Ints, *, resamples: int, seed: int
         values: (n, m); NaN is left out of its column's mean.
         clusters: (n,) cluster of each row, in [0, k).
         resamples: number of bootstrap samples.
-        seed: of the draw; equal seeds and clusters give equal samples, so columns are paired.
+        seed: seed of the draw; equal seeds and clusters give equal samples, so columns are paired.
 
-    A sample that holds no value of a column has NaN there. With fewer than two clusters
-    nothing is known about the spread, and all is NaN.
+    A sample without any value of a column has NaN there. With fewer than two clusters the spread is unknown,
+    and all values are NaN.
     """
     count = int(clusters.max()) + 1 if len(clusters) else 0
     if count < 2:
@@ -72,7 +72,10 @@ def bootstrap_means(values: Floats, clusters: Ints, *, resamples: int, seed: int
 
 
 def _iter_bootstrap_weights(count: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """Yield how often each cluster is in each bootstrap sample, (resamples, clusters) in parts of at most ``_BLOCK``."""
+    """Yield how often each cluster occurs in each bootstrap sample.
+
+    (resamples, clusters), at most ``_BLOCK`` at a time.
+    """
     rng = np.random.default_rng(seed)
     share = np.full(count, 1 / count)
     block = max(1, _BLOCK // count)
@@ -80,13 +83,13 @@ def _iter_bootstrap_weights(count: int, resamples: int, seed: int) -> Iterator[F
         yield rng.multinomial(count, share, size=min(block, resamples - start)).astype(float)
 
 
-@lru_cache(2)  # all figures of one benchmark are of the same samples
+@lru_cache(2)  # all figures of a benchmark use the same samples
 def _get_bootstrap_weights(count: int, resamples: int, seed: int) -> Floats:
     return np.concatenate([*_iter_bootstrap_weights(count, resamples, seed)])
 
 
 def count_clusters(values: Floats, clusters: Ints) -> Ints:
-    """Return how many clusters hold a value of each column. (n, m), (n,) -> (m,)."""
+    """Return the number of clusters that hold a value of each column. (n, m), (n,) -> (m,)."""
     held = np.zeros((int(clusters.max()) + 1 if len(clusters) else 0, values.shape[1]), np.int64)
     np.add.at(held, clusters, ~np.isnan(values))
     counts: Ints = (held > 0).sum(axis=0)
@@ -96,18 +99,19 @@ def count_clusters(values: Floats, clusters: Ints) -> Ints:
 def fraction_intervals(values: Floats, samples: Floats, clusters: Ints) -> tuple[Floats, Floats]:
     """Return the ends of the 95 % interval of fractions, in [0, 1]. (m,), (resamples, m), (m,) -> (m,), (m,).
 
-    The interval is Wilson's (1927) with an effective number of instances, the one by which a fraction
-    would have the standard error that the bootstrap found, and the t quantile of clusters - 1 degrees
-    of freedom (Korn & Graubard 1998; Dean & Pagano 2015; Franco et al. 2019). It holds the truth where
-    the percentile interval is too short: few images, or a fraction near 0 or 1.
+    The interval is Wilson's (1927) with an effective number of instances and the t quantile of clusters - 1
+    degrees of freedom (Korn & Graubard 1998; Dean & Pagano 2015; Franco et al. 2019). With the effective
+    number, a fraction would have the standard error of the bootstrap. The interval contains the truth where
+    the percentile interval is too
+    short: with few images, or a fraction near 0 or 1.
 
     Args:
         values: the fractions.
-        samples: of the cluster bootstrap.
+        samples: samples of the cluster bootstrap.
         clusters: number of clusters that hold a value of each column.
 
-    Where nothing varies (all are hits, or none) the effective number is that of the clusters: it is no
-    smaller, even if the instances of an image always agree. Fewer than two clusters: NaN.
+    If nothing varies (all are hits, or none), the effective number is the number of clusters. It is no
+    smaller, even if the instances of an image always agree. With fewer than two clusters the ends are NaN.
     """
     from scipy.stats import t
 
@@ -117,20 +121,20 @@ def fraction_intervals(values: Floats, samples: Floats, clusters: Ints) -> tuple
     square = standard_errors(samples[:, known], k) ** 2
     n = np.where(square > 0, p * (1 - p) / np.where(square > 0, square, 1.0), k)
     below, above = wilson_interval(p, n, t.ppf((1 + LEVEL) / 2, k - 1))
-    # Rounding must not leave the value itself outside.
+    # Rounding must not put the value itself outside.
     low[known], high[known] = np.minimum(below, p), np.maximum(above, p)
     return low, high
 
 
 def standard_errors(samples: Floats, clusters: Ints) -> Floats:
-    """Return the standard error of each column from its bootstrap samples, NaN ones left out; (m,).
+    """Return the standard error of each column from its bootstrap samples, ignoring NaN; (m,).
 
-    The bootstrap's variance is short by (k - 1) / k for k clusters, which is made good.
+    The bootstrap's variance is too small by (k - 1) / k for k clusters. This is corrected.
     """
     known = ~np.isnan(samples)
     count = known.sum(axis=0)
     centred = np.where(known, samples - compute_means(samples), 0.0)
-    # Sums over all-equal samples may leave dust.
+    # Sums over equal samples may leave rounding errors.
     centred[np.abs(centred) < 1e-12] = 0.0
     variance = _divide_or_nan((centred**2).sum(axis=0), np.maximum(count - 1, 0))
     return np.sqrt(variance * _divide_or_nan(clusters.astype(float), np.maximum(clusters - 1, 0)))
@@ -139,16 +143,16 @@ def standard_errors(samples: Floats, clusters: Ints) -> Floats:
 def sign_flip_p_value(totals: Floats, seed: int, flips: int = FLIPS) -> Floats:
     """Return the two-sided p-value of each column of paired totals, (k, m) -> (m,).
 
-    If two models are alike, the images' differences are as likely with the opposite sign: p is the
-    share of sign flips whose sum is as far from zero as the one found (Fisher's randomisation test; of
-    whole images, as in Cameron et al. 2008). With ``EXHAUSTIVE`` clusters that differ, or fewer, all flips
-    are taken; else ``flips`` are drawn and the one found counts as one more, so that the level is exact
-    (Phipson & Smyth 2010). Where nothing differs p is 1.
+    If two models are equally good, the images' differences are equally likely with the opposite sign. p is
+    the share of sign flips whose sum is at least as far from zero as the observed one (Fisher's randomisation
+    test; of whole images, as in Cameron et al. 2008). If at most ``EXHAUSTIVE`` clusters differ, all flips
+    are taken. Otherwise ``flips`` are drawn and the observed one counts as one more, so that the level is
+    exact (Phipson & Smyth 2010). If nothing differs, p is 1.
 
     Args:
-        totals: per cluster, what it adds to the difference of the two models.
-        seed: of the draw.
-        flips: how many; the smallest p is 1 / (flips + 1).
+        totals: contribution of each cluster to the difference of the two models.
+        seed: seed of the draw.
+        flips: number of draws; the smallest p is 1 / (flips + 1).
     """
     result = np.ones(totals.shape[1])
     differ = totals != 0
@@ -168,16 +172,16 @@ def sign_flip_p_value(totals: Floats, seed: int, flips: int = FLIPS) -> Floats:
 def above_chance_p_value(totals: Floats, rng: np.random.Generator, *, factor: float) -> Floats:
     """Return the one-sided p-value of each column of guesses' totals, (k, o, m) -> (m,).
 
-    Who cannot tell which of o texts is the false one takes any of them as often: p is the share of draws in which the
-    false one is drawn anew, for whole clusters, whose sum is as far above chance as the one found (Fisher's
-    randomisation test, as ``sign_flip_p``), the spread of the draws widened by the root of ``factor`` (see
-    ``variance_factor``).
+    An attacker that cannot tell which of o texts is the false one picks each of them equally often. p is the
+    share of draws whose sum is at least as far above chance as the observed one. In a draw, the false text is
+    drawn anew for whole clusters (Fisher's randomisation test, as in ``sign_flip_p_value``). The spread of
+    the draws is widened by the root of ``factor`` (see ``variance_factor``).
 
     Args:
-        totals: per cluster, how often each of the o texts was taken for the false one, weighted, less chance; the last
-            is the one that is.
-        rng: of the draws.
-        factor: by which the variance of the draws is multiplied.
+        totals: for each cluster, how often each of the o texts was picked as the false one, weighted, minus
+            chance. The last text is the false one.
+        rng: random generator of the draws.
+        factor: factor that multiplies the variance of the draws.
     """
     clusters, options, columns = totals.shape
     limit = totals[:, -1].sum(axis=0) - 1e-9
@@ -190,14 +194,17 @@ def above_chance_p_value(totals: Floats, rng: np.random.Generator, *, factor: fl
 
 
 def format_p(p: float, form: str, *, least: float, uncorrected: float | None = None, equals: str = "") -> str:
-    """Return a p-value as text; rounded up, with "≤ " before it, where the draws could not give a smaller one.
+    """Return a p-value as text.
+
+    If the draws could not give a smaller one, it is rounded up and preceded by "≤ ".
 
     Args:
-        p: in (0, 1]; NaN, of what was not tested, is a dash.
-        form: of a number, as ``.2g``.
-        least: what the test can give: 1 / (flips + 1) of ``sign_flip_p``, ``LEAST_GUESS_P`` of ``above_chance_p``.
-        uncorrected: the p-value that p is corrected from, where it is.
-        equals: what stands before any other p, such as "= ".
+        p: in (0, 1]; NaN, for a comparison that was not tested, becomes a dash.
+        form: number format, such as ``.2g``.
+        least: smallest p of the test: 1 / (flips + 1) of ``sign_flip_p_value``, ``LEAST_GUESS_P`` of
+            ``above_chance_p_value``.
+        uncorrected: the p-value before correction, if p is corrected.
+        equals: prefix of any other p, such as "= ".
     """
     if np.isnan(p):
         return "–"
@@ -205,13 +212,13 @@ def format_p(p: float, form: str, *, least: float, uncorrected: float | None = N
     if (p if uncorrected is None else uncorrected) > least + 1e-6:
         return f"{equals}{p:{form}}"
     with localcontext(rounding=ROUND_CEILING):
-        # Of nine digits: 3 * 0.0001 is a hair above 0.0003.
+        # Nine digits, because 3 * 0.0001 is slightly above 0.0003.
         bound = format(Decimal(f"{max(p, least):.9g}"), form)
-    return f"≤ {float(bound):{form}}"  # without the zeros that only decimals end in
+    return f"≤ {float(bound):{form}}"  # without the trailing zeros of decimals
 
 
 def _iter_flipped_sums(totals: Floats, flips: int, rng: np.random.Generator) -> Iterator[Floats]:
-    """Yield sums of the totals under random signs, (flips, m) in parts of which at most ``_BLOCK`` signs are held."""
+    """Yield sums of the totals under random signs, (flips, m), with at most ``_BLOCK`` signs in memory."""
     block = max(1, _BLOCK // len(totals))
     for start in range(0, flips, block):
         signs = rng.integers(0, 2, size=(min(block, flips - start), len(totals)), dtype=np.int8)
@@ -219,10 +226,10 @@ def _iter_flipped_sums(totals: Floats, flips: int, rng: np.random.Generator) -> 
 
 
 def holm_correction(p: Floats) -> Floats:
-    """Return Holm's (1979) adjusted p-values, (m,); NaN stays NaN and is no test.
+    """Return Holm's (1979) adjusted p-values, (m,). NaN stays NaN and does not count as a test.
 
-    Rejecting where it is below 5 % makes any false claim among all tests with 5 % at most, however
-    they depend on each other.
+    If all tests with an adjusted p below 5 % are rejected, the probability of any false claim among all tests
+    is at most 5 %, however they depend on each other.
     """
     adjusted = np.full(len(p), np.nan)
     positions = np.flatnonzero(~np.isnan(p))
@@ -235,7 +242,7 @@ def holm_correction(p: Floats) -> Floats:
 def summarise_seeds(values: Floats) -> SeedSummary:
     """Return mean, standard deviation and t interval over the values of several seeds, shape (n,).
 
-    The interval is not clipped to [0, 1]. One seed has no spread: NaN.
+    The interval is not clipped to [0, 1]. A single seed has no spread: NaN.
     """
     n = len(values)
     if n < 2:
@@ -248,21 +255,22 @@ def summarise_seeds(values: Floats) -> SeedSummary:
 
 
 def variance_factor(folds: int) -> float:
-    """Return by how much folds that learn from each other may multiply the variance of an accuracy.
+    """Return the factor by which folds that learn from each other may multiply the variance of an accuracy.
 
-    On a data set with nothing to find it is up to about twice that of independent guesses (Dietterich 1998; Bengio &
-    Grandvalet 2004); 1 + K / (K − 1) for K folds is what Nadeau & Bengio (2003) propose.
+    On a data set with nothing to find, the variance is up to about twice that of independent guesses
+    (Dietterich 1998; Bengio & Grandvalet 2004). The factor 1 + K / (K − 1) for K folds is the one of Nadeau &
+    Bengio (2003).
     """
     return 1 + folds / (folds - 1)
 
 
 def wilson_interval(share: Some, n: Some, z: Some = Z) -> tuple[Floats, Floats]:
-    """Return the ends of the score interval of shares (Wilson 1927), in [0, 1]; arrays of one shape, or numbers.
+    """Return the ends of the score interval of shares (Wilson 1927), in [0, 1]: numbers or equal-shaped arrays.
 
     Args:
-        share: hits by n; half hits, such as ties, may be counted.
-        n: may be an effective number; where it is 0 the interval is (0, 1).
-        z: quantile of the normal distribution, or of t where the variance behind n is an estimate.
+        share: hits divided by n; half hits, such as ties, may be counted.
+        n: may be an effective number; if it is 0, the interval is (0, 1).
+        z: quantile of the normal distribution, or of t if the variance behind n is an estimate.
     """
     share, n, square = (np.asarray(value, np.float64) for value in (share, n, z**2))
     centre = (share * n + square / 2) / (n + square)
@@ -275,16 +283,16 @@ def share_interval(
 ) -> tuple[float, float, float]:
     """Return (mean over strata of their means, low, high): a 95 % interval for a share in [0, 1].
 
-    Wilson's interval at n = p(1 − p)/v rows, where v is the variance of the mean by linearisation over k clusters
-    (Kish 1965, 6.5), and with the t quantile of k − 1 degrees of freedom, as in ``fraction_intervals``: a few clusters
-    that happen to agree show nothing. Where v is 0 it is no estimate: n is k, and the quantile the normal one. Of a single
-    cluster nothing is known of the spread: (0, 1).
+    Wilson's interval at n = p(1 − p)/v rows, where v is the variance of the mean by linearisation over k
+    clusters (Kish 1965, 6.5), with the t quantile of k − 1 degrees of freedom, as in ``fraction_intervals``:
+    a few clusters that happen to agree show nothing. If v is 0, it is not an estimate: n is then k, with the
+    normal quantile. With a single cluster the spread is unknown: (0, 1).
 
     Args:
         values: (n,) in [0, 1].
-        strata: (n,) stratum of each row, in [0, k), none empty; all strata weigh the same.
+        strata: (n,) stratum of each row, in [0, k), none of them empty; all strata have equal weight.
         clusters: (n,) cluster of each row, in [0, m).
-        factor: by which v is multiplied; see ``variance_factor``.
+        factor: factor that multiplies v; see ``variance_factor``.
     """
     from scipy.stats import t
 
@@ -311,7 +319,7 @@ def _exhaustive_p_value(totals: Floats) -> float:
 
 
 def _compute_limit(totals: Floats) -> Floats:
-    """Return the sum of each column, as a size that equal sums reach in spite of rounding."""
+    """Return each column's absolute sum, slightly reduced so that equal sums reach it despite rounding."""
     limit: Floats = np.abs(totals.sum(axis=0)) - 1e-9 * np.abs(totals).sum(axis=0)
     return limit
 

@@ -365,7 +365,7 @@ def test_a_broken_file_of_a_known_format_has_its_own_error(tmp_path: Path) -> No
     with pytest.raises(DataError, match="no field 'negative_image'"):
         read_rows(tmp_path / "b")
     (tmp_path / "b" / "test-0.parquet").write_bytes(b"nothing")
-    with pytest.raises(DataError, match="no Parquet file"):
+    with pytest.raises(DataError, match="not a Parquet file"):
         read_rows(tmp_path / "b")
     put(tmp_path / "c", "instances.parquet", [{"caption": DOG}])
     with pytest.raises(ContractError, match="instances"):
@@ -717,7 +717,7 @@ def test_a_caption_with_a_comma_is_kept_or_refused_and_never_cut(tmp_path: Path,
     found = read_rows(put(tmp_path, f"mine.{form}", rows)).rows
     assert found[["caption", "negative_caption"]].to_numpy().tolist() == [[*rows[0].values()]]
     (tmp_path / "raw.csv").write_text("caption,negative_caption\nA dog, brown and big,A cat, brown\n")
-    with pytest.raises(DataError, match=r"row 1 \(line 2\) has 4 fields, and the header 2"):
+    with pytest.raises(DataError, match=r"row 1 \(line 2\) has 4 fields, but the header has 2"):
         read_rows(tmp_path / "raw.csv")
 
 

@@ -198,11 +198,11 @@ def test_the_verdict_on_a_query_without_false_candidates_is_a_hit() -> None:
     ("field", "value", "message"),
     [
         ("bbox_w", 0, r"row 2: the region .* is empty"),
-        ("bbox_x", None, r"row 2: field 'bbox_x' must be a number of pixels, 4000 at most, not None"),
-        ("bbox_x", 10**400, "field 'bbox_x' must be a number of pixels, 4000 at most, not 1000"),
-        ("bbox_x", True, "field 'bbox_x' must be a number of pixels, 4000 at most, not True"),
-        ("bbox_w", 10**9, "must be a number of pixels, 4000 at most"),
-        ("bbox_h", "tall", "field 'bbox_h' must be a number of pixels, 4000 at most, not 'tall'"),
+        ("bbox_x", None, r"row 2: field 'bbox_x' must be a number of pixels, at most 4000, not None"),
+        ("bbox_x", 10**400, "field 'bbox_x' must be a number of pixels, at most 4000, not 1000"),
+        ("bbox_x", True, "field 'bbox_x' must be a number of pixels, at most 4000, not True"),
+        ("bbox_w", 10**9, "must be a number of pixels, at most 4000"),
+        ("bbox_h", "tall", "field 'bbox_h' must be a number of pixels, at most 4000, not 'tall'"),
         ("true_caption", 5, "field 'true_caption' must be text"),
         ("relation_name", "", "field 'relation_name' must be text"),
         ("image_path", None, "field 'image_path' must be text"),
@@ -247,5 +247,5 @@ def test_what_is_not_there_or_empty_is_told(benchmark: Benchmark, tmp_path: Path
         benchmark.load_rows(tmp_path, tmp_path)
     name = benchmark.name if "order" in benchmark.name else benchmark.name.replace("vg", "visual_genome")
     write(tmp_path / f"{name}.json", [])
-    with pytest.raises(DataError, match="holds no row"):
+    with pytest.raises(DataError, match="has no rows"):
         benchmark.load_rows(tmp_path, tmp_path)

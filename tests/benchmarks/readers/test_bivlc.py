@@ -178,7 +178,7 @@ def test_a_folder_without_the_files_is_told_how_it_should_look(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"type": "negate"}, r"row 0: there is no type 'negate' with subtype 'obj'"),
+        ({"type": "negate"}, r"row 0: type 'negate' has no subtype 'obj'"),
         ({"subtype": "OBJECT"}, r"there is no type 'replace' with subtype 'OBJECT'.*replace_obj"),
         ({"caption": None}, r"row 0: field 'caption' must be text that is not empty, not None"),
         ({"negative_caption": "  "}, r"row 0: field 'negative_caption' must be text"),
@@ -210,12 +210,12 @@ def test_a_file_that_is_cut_off_is_named(tmp_path: Path) -> None:
     path = tmp_path / "test-00001-of-00002.parquet"
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(
-        DataError, match=r"test-00001-of-00002\.parquet' is no Parquet file.*Download or write it again"
+        DataError, match=r"test-00001-of-00002\.parquet' is not a Parquet file.*Download or write it again"
     ):
         read_bivlc(tmp_path, tmp_path)
 
 
 def test_a_release_without_rows_is_an_error(tmp_path: Path) -> None:
     write_json(tmp_path / "test.jsonl", [])
-    with pytest.raises(DataError, match="holds no row"):
+    with pytest.raises(DataError, match="has no rows"):
         read_bivlc(tmp_path, tmp_path)

@@ -96,5 +96,5 @@ def test_a_missing_and_an_empty_file_are_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"(?s)holds none of replace-att\.csv.*conme/ConMe"):
         BENCHMARK.load_rows(tmp_path, tmp_path)
     (tmp_path / FILES[1]).write_text(",".join(COLUMNS) + "\n")
-    with pytest.raises(DataError, match="hold no row"):
+    with pytest.raises(DataError, match="have no rows"):
         BENCHMARK.load_rows(tmp_path, tmp_path)

@@ -271,12 +271,12 @@ def spoilt(folder: Path, **changes: str) -> tuple[Path, Path]:
     [
         ({"width": "0"}, "row 3 .line 4.: the region .* is empty"),
         ({"height": "-4"}, "row 3 .line 4.: the region .* is empty"),
-        ({"x": "left"}, "field 'x' must be a number of pixels, 4000 at most, not 'left'"),
-        ({"x": "1_0"}, "field 'x' must be a number of pixels, 4000 at most, not '1_0'"),
-        ({"x": "1e300"}, "must be a number of pixels, 4000 at most"),
-        ({"width": "1000000"}, "must be a number of pixels, 4000 at most"),
+        ({"x": "left"}, "field 'x' must be a number of pixels, at most 4000, not 'left'"),
+        ({"x": "1_0"}, "field 'x' must be a number of pixels, at most 4000, not '1_0'"),
+        ({"x": "1e300"}, "must be a number of pixels, at most 4000"),
+        ({"width": "1000000"}, "must be a number of pixels, at most 4000"),
         ({"image_id": "x" * 300}, "field 'image_id' must name a file"),
-        ({"y": "nan"}, "field 'y' must be a number of pixels, 4000 at most, not 'nan'"),
+        ({"y": "nan"}, "field 'y' must be a number of pixels, at most 4000, not 'nan'"),
         ({"caption": " "}, "field 'caption' must be text"),
     ],
 )
@@ -325,7 +325,7 @@ def test_a_file_without_any_hard_negative_is_an_error(tmp_path: Path) -> None:
         tmp_path / SYSTEMATICITY[0][0],
         [row(1, "a", valid_hard_negs_atom=[], valid_hard_negs_comp=[])],
     )
-    with pytest.raises(DataError, match="holds no row with hard negatives"):
+    with pytest.raises(DataError, match="has no row with hard negatives"):
         crepe_systematicity.BENCHMARK.load_rows(tmp_path, tmp_path)
 
 
@@ -440,7 +440,7 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="lacks the columns \\['valid_hard_negs_comp'\\]"):
         crepe_systematicity.BENCHMARK.load_rows(tmp_path, tmp_path)
     (tmp_path / "empty.csv").write_text("image_id,x,y,width,height,caption\n")
-    with pytest.raises(DataError, match=r"empty\.csv' holds no row"):
+    with pytest.raises(DataError, match=r"empty\.csv' has no rows"):
         crepe_retrieval.read_regions(tmp_path / "empty.csv", {})
 
 

@@ -86,7 +86,7 @@ def test_frames_that_are_arrays_are_to_be_written_as_pictures_first(tmp_path: Pa
             }
         ],
     )
-    with pytest.raises(DataError, match="is an array, not a picture") as error:
+    with pytest.raises(DataError, match="is an array, not an image") as error:
         read_eqben(tmp_path / "eqben", tmp_path / "eqben")
     command = str(error.value).splitlines()[-1].strip()
     assert command == f"python -c \"{TO_PNG}\" '{folder}'"

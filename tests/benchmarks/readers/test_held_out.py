@@ -102,5 +102,5 @@ def test_a_scene_that_is_none_is_named_with_its_pair(scene: str | None, tmp_path
     pairs = read_table(PAIRS, write(tmp_path) / "pairs.parquet")
     odd = Scene((SceneObject("zebra", "red", "small", 0, 0),), "white").to_json() if scene is None else scene
     write_table(PAIRS, pairs.assign(scene=odd), tmp_path / "pairs.parquet")
-    with pytest.raises(DataError, match="The scene of pair 'p0' is none of the embedded world"):
+    with pytest.raises(DataError, match="Pair 'p0' has no scene of the embedded world"):
         CLASSES.load_rows(tmp_path, tmp_path)

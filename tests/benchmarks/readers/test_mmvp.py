@@ -81,10 +81,10 @@ def test_pairs_are_told_by_number_whatever_the_order_of_the_rows(tmp_path: Path)
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([[1, "Color", "a"], [2, "State", "b"]], "images 1 and 2 must both be there, with the same pattern"),
-        ([[1, "Color", "a"]], "images 1 and 2 must both be there"),
-        ([[4, "Color", "a"]], "images 3 and 4 must both be there"),
-        ([[1, "Color", "a"], [1, "Color", "b"]], "row 2 .line 3.: image 1 has a statement already"),
+        ([[1, "Color", "a"], [2, "State", "b"]], "images 1 and 2 must both exist and have the same pattern"),
+        ([[1, "Color", "a"]], "images 1 and 2 must both exist"),
+        ([[4, "Color", "a"]], "images 3 and 4 must both exist"),
+        ([[1, "Color", "a"], [1, "Color", "b"]], "row 2 .line 3.: image 1 already has a statement"),
         (
             [["x", "Color", "a"]],
             "row 1 .line 2.: column 'Question ID' must be the number of an image, not 'x'",
@@ -94,7 +94,7 @@ def test_pairs_are_told_by_number_whatever_the_order_of_the_rows(tmp_path: Path)
         ([[1, "Colour", "a"]], "row 1 .line 2.: column 'Type' is 'Colour', which is none of Orientation"),
         ([[1, "Color", ""]], "row 1 .line 2.: field 'Statement' must be text"),
         ([[1, "Color"]], "row 1 .line 2. has 2 fields, and the header 3"),
-        ([], "holds no row"),
+        ([], "has no rows"),
     ],
 )
 def test_a_broken_file_is_named(rows: list[list[object]], message: str, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_a_broken_question_is_named(change: dict[str, Any], message: str, tmp_pa
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"captions": "a dog"}, "no Python literal"),
+        ({"captions": "a dog"}, "not a Python literal"),
         ({"captions": "[]"}, "'captions' must be a list of texts"),
         ({"captions": "['a', 3]"}, "field 'captions' must be text"),
         ({"captions": "['a', None]"}, "field 'captions' must be text"),
@@ -197,5 +197,5 @@ def test_a_missing_and_an_empty_file_are_errors(benchmark: Any, tmp_path: Path) 
     )
     (tmp_path / MCQ["coco"]).write_text(columns + "\n")
     (tmp_path / RETRIEVAL["coco"]).write_text("filepath,captions\n")
-    with pytest.raises(DataError, match="holds no row"):
+    with pytest.raises(DataError, match="has no rows"):
         benchmark.load_rows(tmp_path, tmp_path)

@@ -133,7 +133,7 @@ def changed(path: Path, change: Any) -> None:
             lambda w: w["images"][2].update(sentences=[]),
             "the image 'COCO_val2014_000000000001.jpg' has no cap",
         ),
-        (lambda w: [i.update(split="val") for i in w["images"]], "holds no image of the test split"),
+        (lambda w: [i.update(split="val") for i in w["images"]], "has no image of the test split"),
         (lambda w: w["images"].insert(0, "x"), "image 0 must be an object"),
     ],
 )
@@ -156,9 +156,9 @@ def test_a_broken_split_is_named(change: Any, message: str, tmp_path: Path) -> N
         (lambda w: w["images"][3].pop("id"), "image 3 has no field 'id'"),
         (
             lambda w: w["annotations"][1].update(image_id=98),
-            "annotation 1: field 'image_id' = 98 is the id of no image",
+            "annotation 1: field 'image_id' = 98 matches no image in the file",
         ),
-        (lambda w: w["images"].append(w["images"][0]), "the id .* stands twice"),
+        (lambda w: w["images"].append(w["images"][0]), "the id .* is a duplicate"),
         (lambda w: w["images"].append({"id": 99, "file_name": "b.jpg"}), "the image 'b.jpg' has no caption"),
     ],
 )

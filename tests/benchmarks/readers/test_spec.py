@@ -94,8 +94,8 @@ def test_the_subsets_that_are_there_are_read(tmp_path: Path) -> None:
         (TO_TEXT, {"keys": ["one"]}, "field 'keys' must list the options"),
         (TO_TEXT, {"keys": ["one", 2]}, "field 'keys' must be text"),
         (TO_TEXT, {"keys": "one"}, "field 'keys' must be a list"),
-        (TO_TEXT, {"label": 2}, "field 'label' must be a place among its 2 'keys', not 2"),
-        (TO_TEXT, {"label": -1}, "field 'label' must be a place among its 2 'keys', not -1"),
+        (TO_TEXT, {"label": 2}, "field 'label' must be an index into its 2 'keys', not 2"),
+        (TO_TEXT, {"label": -1}, "field 'label' must be an index into its 2 'keys', not -1"),
         (TO_TEXT, {"label": "0"}, "field 'label' must be a whole number"),
         (TO_IMAGE, {"keys": ["a.jpg", "../b.jpg"]}, "field 'keys' must name a file inside"),
         (TO_IMAGE, {"keys": ["a.jpg", "a.jpg"]}, "names an image twice"),
@@ -114,5 +114,5 @@ def test_a_missing_and_an_empty_file_are_errors(tmp_path: Path) -> None:
         BENCHMARK.load_rows(tmp_path, tmp_path)
     (tmp_path / "count").mkdir()
     (tmp_path / "count" / TO_TEXT).write_text("[]")
-    with pytest.raises(DataError, match="holds no row"):
+    with pytest.raises(DataError, match="has no rows"):
         BENCHMARK.load_rows(tmp_path, tmp_path)

@@ -110,5 +110,5 @@ def test_a_missing_column_is_named(tmp_path: Path) -> None:
 def test_no_file_and_no_row_of_one_kind_are_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"holds none of svo_probes\.csv"):
         BENCHMARK.load_rows(tmp_path, tmp_path)
-    with pytest.raises(DataError, match="no row that is a negative of exactly one kind"):
+    with pytest.raises(DataError, match="no row that is a negative of exactly one type"):
         BENCHMARK.load_rows(*write(tmp_path, [row(0, verb_neg=True)]))

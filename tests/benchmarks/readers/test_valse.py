@@ -129,7 +129,7 @@ def test_no_file_and_no_valid_foil_are_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"holds none of existence\.json"):
         BENCHMARK.load_rows(tmp_path, tmp_path)
     (tmp_path / "plurals.json").write_text(json.dumps({"a": foil("000000000139.jpg", 1, votes=1)}))
-    with pytest.raises(DataError, match="holds no valid foil"):
+    with pytest.raises(DataError, match="has no valid foil"):
         BENCHMARK.load_rows(tmp_path, tmp_path)
 
 

@@ -155,7 +155,7 @@ def test_a_folder_without_files_says_how_it_should_look(tmp_path: Path) -> None:
 def test_files_without_rows_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "Relation").mkdir()
     (tmp_path / "Relation/swig_action.json").write_text("[]")
-    with pytest.raises(DataError, match="holds no row"):
+    with pytest.raises(DataError, match="has no rows"):
         BENCHMARK.load_rows(tmp_path, tmp_path)
 
 

@@ -193,5 +193,5 @@ def test_a_missing_and_an_empty_file_are_errors(name: str, tmp_path: Path) -> No
         benchmark.load_rows(tmp_path, tmp_path)
     assert f"{name}/{file}" in str(stopped.value)
     (tmp_path / file).write_text("[]")
-    with pytest.raises(DataError, match="holds no row"):
+    with pytest.raises(DataError, match="has no rows"):
         benchmark.load_rows(tmp_path, tmp_path)

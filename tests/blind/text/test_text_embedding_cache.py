@@ -51,7 +51,7 @@ def test_a_file_in_which_a_bit_flipped_is_said_and_made_again(capsys: pytest.Cap
     capsys.readouterr()
     assert ask("a", "bb", "ccc") == [[1, 1], [2, 1], [3, 1]]
     assert MADE == ["a", "bb"]
-    assert capsys.readouterr().err.count("made again") == 1
+    assert capsys.readouterr().err.count("computed again") == 1
 
 
 def test_other_code_makes_everything_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -362,8 +362,8 @@ def test_a_run_is_not_its_own_second_seed(tmp_path: Path) -> None:
         ("m.json", '[{"id": "a\\ud800", "correct": 1}]', "row 0 holds a text that is no Unicode"),
         ("m.jsonl", '{"\\udc00": 1, "correct": 1}', "line 1 holds a text that is no Unicode"),
         ("m.json", '[{"subset": ["\\ud800"], "correct": 1}]', "row 0 holds a text that is no Unicode"),
-        ("m.parquet", "x", "no Parquet file"),
-        ("similarities.parquet", "x", "is no Parquet file"),
+        ("m.parquet", "x", "not a Parquet file"),
+        ("similarities.parquet", "x", "is not a Parquet file"),
     ],
 )
 def test_a_broken_file_is_an_error(tmp_path: Path, name: str, text: str, message: str) -> None:

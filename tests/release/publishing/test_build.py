@@ -312,8 +312,8 @@ def lose(root: Path) -> None:
     [
         (edit, "one was edited"),
         (from_a_newer_caramel, "A newer one may have made the pin"),
-        (flip, "SHA-256 is not the index's"),
-        (lead_outside, "names 1 shards that are no Parquet files below its folder"),
+        (flip, "SHA-256 differs from the index"),
+        (lead_outside, "names 1 shards that are not Parquet files below its folder"),
         (lose, "not on disk as it was pinned"),
     ],
 )
@@ -340,7 +340,7 @@ def test_nothing_is_written_over_or_outside_of_the_folder(spoiled: Path, tmp_pat
     (tmp_path / "linked" / STAGING).symlink_to(other)
     with pytest.raises(ConfigError, match="is a link"):
         build_release("v1", spoiled, out=tmp_path / "linked")
-    with pytest.raises(ConfigError, match="nothing is written over an input"):
+    with pytest.raises(ConfigError, match="inputs are never overwritten"):
         build_release("v1", spoiled, out=spoiled / "data" / "assemble" / "v1")
     assert os.listdir(other) == []  # noqa: PTH208
     assert sorted(contents(full)) == ["notes.txt"]

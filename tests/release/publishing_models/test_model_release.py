@@ -153,7 +153,7 @@ def test_a_model_that_open_clip_loads_as_another_one_is_refused_and_no_folder_ap
 
 def test_the_data_that_a_model_is_of_is_not_written_over(project: Path) -> None:
     before = sorted(project.rglob("*"))
-    with pytest.raises(ConfigError, match="nothing is written over an input"):
+    with pytest.raises(ConfigError, match="inputs are never overwritten"):
         release_model("base", project, out=project / "data" / "finetune" / "new")
     assert sorted(project.rglob("*")) == before
 

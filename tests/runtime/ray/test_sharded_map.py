@@ -93,7 +93,7 @@ def test_a_shard_in_which_a_bit_flipped_is_said_and_made_again(tmp_path, capsys)
     capsys.readouterr()
     assert [path.read_bytes() for path in run(tmp_path)] == before
     said = capsys.readouterr().err
-    assert said.count("made again") == 2
+    assert said.count("computed again") == 2
     assert str(paths[1]) in said
     assert calls(tmp_path) == len(SHARDS) + 2
 

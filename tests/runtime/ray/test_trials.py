@@ -86,7 +86,7 @@ def test_a_result_and_the_files_beside_it_are_one_whole(tmp_path, capsys) -> Non
         damage()
         capsys.readouterr()
         assert grid(tmp_path, "inline") == EXPECTED
-        assert "made again" in capsys.readouterr().err
+        assert "computed again" in capsys.readouterr().err
         assert calls(tmp_path) == number, "not that trial alone was run again"
         assert compute_file_hash(scratch) == before
 

@@ -122,7 +122,7 @@ def test_a_broken_checkpoint_is_said_and_the_run_goes_on_from_the_one_before_it(
     capsys.readouterr()
     assert run_training(training(resumed), scratch=tmp_path / "killed", title="t") == curve
     said = capsys.readouterr().err
-    assert said.count("made again") == broken
+    assert said.count("computed again") == broken
     assert all(str(path) in said for path in newest)
     for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(a, b)

@@ -1,14 +1,15 @@
 """ARO (Yuksekgonul et al. 2023): captions with their relation, attributes or words in the wrong order.
 
-``vg_relation`` and ``vg_attribution``: a region of a Visual Genome image, a true caption and one in which the
-two objects, or their attributes, are swapped. The subsets are the relations, and the pairs of attributes
-that have at least 25 instances, as the authors report them. Their headline is the mean over those, ``macro``;
-of the relations without those in ``SYMMETRIC``, which their notebook leaves out: swapped, they may stay true.
+``vg_relation`` and ``vg_attribution`` have a region of a Visual Genome image, a true caption, and a false
+caption with the two objects, or their attributes, swapped. The subsets are the relations, and the pairs of
+attributes with at least 25 instances, as the authors report them. The authors' main result is the mean over
+the subsets, ``macro``. For the relations, the mean leaves out those in ``SYMMETRIC``, as the authors'
+notebook does: they may stay true when swapped.
 
-``coco_order`` and ``flickr30k_order``: a caption among itself and four shuffles of its words. The authors shuffle
-when they load, with tools whose versions change the outcome, and publish no file; what their loader made is
-read. A shuffle that is the caption itself is no false candidate: their ``argmax`` takes the first of equal
-scores, the caption, and so counts it as right.
+``coco_order`` and ``flickr30k_order`` rank a caption among itself and four shuffles of its words. The authors
+shuffle while loading, with tools whose results depend on their versions, and publish no file. This module
+reads the output of their loader. A shuffle that equals the caption is not a false candidate: the authors'
+``argmax`` takes the first of equal scores, which is the caption, and so counts it as right.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from caramel.io.validators import (
 )
 
 BOX = ("bbox_x", "bbox_y", "bbox_w", "bbox_h")
-FEWEST = 25  # instances of a pair of attributes that has a result of its own
+FEWEST = 25  # instances that a pair of attributes needs for its own result
 REPOSITORY = "github.com/mertyg/vision-language-models-are-bows"
 SYMMETRIC = frozenset(
     re.split(
@@ -69,7 +70,7 @@ SYMMETRIC = frozenset(
 ORDER_LAYOUT = """\
   {name}/{name}.json   [{{"image_path": …, "caption_options": [caption, four shuffles of it]}}, …]
   IMAGES/{image}   {source}
-  The file is made by the authors' loader, in a checkout of {repository}:
+  The authors' loader makes the file, in a checkout of {repository}:
     import json, random, numpy, dataset_zoo
     random.seed(1), numpy.random.seed(1)
     made = dataset_zoo.get_dataset("{loader}", root_dir="IMAGES", split="test").test_cases
@@ -81,7 +82,7 @@ def read_vg_relation(data: Path, images: Path) -> Comparisons:
     """Return the task of ``visual_genome_relation.json``.
 
     Raises:
-        DataError: there is no such file, or it is broken.
+        DataError: the file is missing or broken.
     """
     return _build_swap_task(
         data, images, "relation", lambda row, where: read_text_field(row, "relation_name", where), 1
@@ -92,7 +93,7 @@ def read_vg_attribution(data: Path, images: Path) -> Comparisons:
     """Return the task of ``visual_genome_attribution.json``.
 
     Raises:
-        DataError: there is no such file, or it is broken.
+        DataError: the file is missing or broken.
     """
     return _build_swap_task(data, images, "attribution", _join_attributes, FEWEST)
 
@@ -107,12 +108,12 @@ def _join_attributes(row: Any, where: str) -> str:
 def _build_swap_task(
     data: Path, images: Path, part: str, subset: Callable[[Any, str], str], fewest: int
 ) -> Comparisons:
-    """Return the task of one of the two sets; subsets with fewer instances than ``fewest`` are left out."""
+    """Return the task of one of the two sets, without subsets of fewer than ``fewest`` instances."""
     layout = _format_swap_layout(part)
     (path,) = find_release_files(data, [f"visual_genome_{part}.json"], layout)
     rows = read_json_rows(path)
     if not rows:
-        raise DataError(f"{str(path)!r} holds no row. Download it again.")
+        raise DataError(f"{str(path)!r} has no rows. Download it again.")
     names = [read_name_field(row, "image_path", where) for where, row in rows]
     files = locate_images(images, names, ("images", "aro/images", *FOLDERS))
     subsets = [subset(row, where) for where, row in rows]
@@ -145,7 +146,7 @@ def read_coco_order(data: Path, images: Path) -> Rankings:
     """Return the task of ``coco_order.json``.
 
     Raises:
-        DataError: there is no such file, or it is broken.
+        DataError: the file is missing or broken.
     """
     return _build_order_task(data, images, "coco_order", COCO_ORDER_LAYOUT)
 
@@ -154,13 +155,13 @@ def read_flickr30k_order(data: Path, images: Path) -> Rankings:
     """Return the task of ``flickr30k_order.json``.
 
     Raises:
-        DataError: there is no such file, or it is broken.
+        DataError: the file is missing or broken.
     """
     return _build_order_task(data, images, "flickr30k_order", FLICKR30K_ORDER_LAYOUT)
 
 
 def _build_order_task(data: Path, images: Path, name: str, layout: str) -> Rankings:
-    """Return the task of one of the order sets: the first option is the caption."""
+    """Return the task of one of the order sets. The first option is the caption."""
     (path,) = find_release_files(data, [f"{name}.json"], layout)
     rows: list[tuple[object, ...]] = []
     texts: list[tuple[str, ...]] = []
@@ -175,7 +176,7 @@ def _build_order_task(data: Path, images: Path, name: str, layout: str) -> Ranki
         pools.append(np.arange(len(texts), len(texts) + len(pool)))
         texts += pool
     if not rows:
-        raise DataError(f"{str(path)!r} holds no row. Write it again.")
+        raise DataError(f"{str(path)!r} has no rows. Write it again.")
     files = [ImageFile(str(images / image)) for image in image_indices]
     return Rankings(pd.DataFrame(rows, columns=list(RANKING_COLUMNS)), files, texts, pools)
 
@@ -209,8 +210,8 @@ VG_RELATION = Benchmark(
     layout=_format_swap_layout("relation"),
     reader=read_vg_relation,
     metrics=("accuracy",),
-    confirmed=f"{_CODE} (fields, crops, accuracy) and the notebook that replicates it (macro mean); of the file, as "
-    "copied in ivana-13/fvp-review, data/aro, some rows at the beginning, in the middle and at the end (34,000 of its "
+    confirmed=f"{_CODE} (fields, crops, accuracy) and the notebook that replicates it (macro mean); from the copy of the file in "
+    "ivana-13/fvp-review, data/aro, some rows at the beginning, in the middle and at the end (34,000 of its "
     "9,125,212 characters)",
     macro=lambda subset: subset not in SYMMETRIC,
 )
@@ -220,7 +221,7 @@ VG_ATTRIBUTION = Benchmark(
     reader=read_vg_attribution,
     metrics=("accuracy",),
     confirmed=f"{_CODE} (fields, crops, accuracy, 25 instances) and the notebook that replicates it (macro mean); "
-    "the published file itself was not at hand",
+    "the published file itself was not available",
     macro=lambda subset: True,
 )
 COCO_ORDER = Benchmark(
@@ -228,14 +229,14 @@ COCO_ORDER = Benchmark(
     layout=COCO_ORDER_LAYOUT,
     reader=read_coco_order,
     metrics=("recall@1",),
-    confirmed=f"{_CODE}, dataset_zoo/perturbations.py and main_aro.py (order of the options, precision at 1, seed); "
-    "the file is not published and its form is caramel's. Its captions, coco_karpathy_test.json, are read in tests",
+    confirmed=f"{_CODE}, dataset_zoo/perturbations.py and main_aro.py (order of the options, precision at 1, seed). "
+    "The file is not published; its form is caramel's. Tests read its captions, coco_karpathy_test.json",
 )
 FLICKR30K_ORDER = Benchmark(
     name="flickr30k_order",
     layout=FLICKR30K_ORDER_LAYOUT,
     reader=read_flickr30k_order,
     metrics=("recall@1",),
-    confirmed=f"{_CODE}, dataset_zoo/perturbations.py and main_aro.py, as coco_order; the file is not published and its form is "
+    confirmed=f"{_CODE}, dataset_zoo/perturbations.py and main_aro.py, as for coco_order. The file is not published; its form is "
     "caramel's",
 )

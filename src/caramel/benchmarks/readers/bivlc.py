@@ -1,4 +1,4 @@
-"""BiVLC (Miranda et al. 2024): SugarCrepe with a generated image of which the negative caption is true."""
+"""BiVLC (Miranda et al. 2024): SugarCrepe with a generated image for which the negative caption is true."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from caramel.io.validators import format_value, read_name_field, read_text_field
 from caramel.schemas.columns import SUBTYPES
 
 LAYOUT = """\
-  bivlc/test-*.parquet    from huggingface.co/datasets/imirandam/BiVLC (also in bivlc/data); the images are inside
+  bivlc/test-*.parquet    from huggingface.co/datasets/imirandam/BiVLC (also in bivlc/data); they hold the images
 or, with the same fields and images as files:
   bivlc/test.jsonl        {image, caption, negative_caption, negative_image, type, subtype} per line
   bivlc/images/…          the files that image and negative_image name (also in IMAGES)"""
@@ -29,10 +29,10 @@ FIELDS = ("caption", "negative_caption", "type", "subtype")
 def read_bivlc(data: Path, images: Path) -> Comparisons:
     """Return the task of the Parquet files in ``data``, or of ``test.jsonl`` and a folder of images.
 
-    A COCO image stands in several rows. The cluster is the image: ``pairs.image_names``.
+    A COCO image occurs in several rows. The cluster is the image: see ``pairs.list_image_names``.
 
     Raises:
-        DataError: there is neither, or one is broken.
+        DataError: both are missing, or one is broken.
     """
     folder = find_release_folder(data, ("test-*.parquet", "test.jsonl"), ("data",), LAYOUT)
     if any(folder.glob("test-*.parquet")):
@@ -58,11 +58,11 @@ def read_bivlc(data: Path, images: Path) -> Comparisons:
 
 
 def _list_subsets(row: Row) -> list[str]:
-    """Return type and subtype under SugarCrepe's names; the release writes ``replace`` and ``obj``."""
+    """Return type and subtype under SugarCrepe's names. The release writes ``replace`` and ``obj``."""
     negative_type, part = (read_text_field(row.fields, name, row.where) for name in ("type", "subtype"))
     if f"{negative_type}_{part}" not in SUBTYPES:
         raise DataError(
-            f"{row.where}: there is no type {format_value(negative_type)} with subtype {format_value(part)}. Known: {', '.join(SUBTYPES)}."
+            f"{row.where}: type {format_value(negative_type)} has no subtype {format_value(part)}. Known: {', '.join(SUBTYPES)}."
         )
     return [negative_type, f"{negative_type}_{part}"]
 
@@ -75,6 +75,6 @@ BENCHMARK = Benchmark(
     confirmed=(
         "fields and metrics: README.md, main_evaluation_BiVLC.py and src/CLIP_fine_tuning/CLIP_utils.py of "
         "github.com/IMirandaM/BiVLC; captions, type and subtype of all 2,933 instances: results/BiVLC_ViT-B-32.csv "
-        "there, which is read in tests. The Parquet files themselves were not at hand"
+        "there, which tests read. The Parquet files themselves were not available"
     ),
 )

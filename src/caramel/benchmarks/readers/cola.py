@@ -1,6 +1,6 @@
 """COLA, multi-object setting (Ray et al. 2023): two images and two captions whose attributes are swapped.
 
-Its accuracy asks each caption for its image, and never the reverse: it is ``t2i``.
+Its accuracy asks for the image of each caption and never for the caption of an image: it is ``t2i``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_cola(data: Path, images: Path) -> Comparisons:
 
 
 def _iter_rows(path: Path) -> Iterator[tuple[str, dict[str, Any], str, str]]:
-    """Yield where, fields and image names of the rows [link 1, caption 1, link 2, caption 2]."""
+    """Yield where, fields and image names of each row [link 1, caption 1, link 2, caption 2]."""
     for where, row in read_json_rows(path):
         if not isinstance(row, list) or len(row) != len(FIELDS):
             raise DataError(f"{where} must be a list of {', '.join(FIELDS)}, not {format_value(row)}.")
@@ -54,7 +54,7 @@ BENCHMARK = Benchmark(
     reader=read_cola,
     metrics=("t2i",),
     confirmed=(
-        "README.md and scripts/eval.py (ColaMultiObjAcc) of github.com/arijitray1993/COLA, and the released file, all 210 rows of "
-        "which are read in tests"
+        "README.md and scripts/eval.py (ColaMultiObjAcc) of github.com/arijitray1993/COLA, and the released file; tests read "
+        "all its 210 rows"
     ),
 )

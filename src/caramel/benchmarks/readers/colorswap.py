@@ -1,4 +1,4 @@
-"""ColorSwap (Burapacheep et al. 2024): Winoground's form; the captions differ in which object has which colour."""
+"""ColorSwap (Burapacheep et al. 2024): Winoground's form; the captions swap the colours of two objects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_colorswap(data: Path, images: Path) -> Comparisons:
     """Return the task of the test split: Parquet files in ``data``, or ``test.json`` and its images.
 
     Raises:
-        DataError: there is neither, or one is broken.
+        DataError: both are missing, or one is broken.
     """
     folder = find_release_folder(data, ("test-*.parquet", "test.json"), ("data",), LAYOUT)
     if any(folder.glob("test-*.parquet")):
@@ -52,7 +52,7 @@ def _format_instance_id(_: int, row: Row) -> str:
 
 
 def _list_subsets(row: Row) -> list[str]:
-    """Return where the images and the captions come from, where the release says it."""
+    """Return the source of the images and of the captions, where the release gives it."""
     return [
         f"{name}_{read_text_field(row.fields, name, row.where)}"
         for name in SOURCES
@@ -68,7 +68,7 @@ BENCHMARK = Benchmark(
     confirmed=(
         "test.json: README.md of github.com/Top34051/colorswap; Parquet: the columns that public code reads "
         "from stanfordnlp/colorswap; metrics: the paper, and vlm_eval.py of that repository. The data set is "
-        "gated: its files were not at hand, but captions and names of images in the authors' results, vlm_results of "
+        "gated. Its files were not available, but captions and image names in the authors' results were, in vlm_results of "
         "that repository"
     ),
 )

@@ -1,7 +1,7 @@
-"""ConMe (Huang et al. 2024): a question on an image, its true answer and a false one that models take for true.
+"""ConMe (Huang et al. 2024): an image, a question, its true answer, and a misleading false answer.
 
-Question and answer are one text here: a hit is a text with the true answer that scores above the one with the false
-answer. The authors compare the perplexity of the two answers after image and question.
+Question and answer are one text here. A hit is a text with the true answer that scores above the text with
+the false answer. The authors compare the perplexity of the two answers after image and question.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ PARTS = ("att", "obj", "rel")
 FILES = tuple(f"replace-{part}.csv" for part in PARTS)
 LAYOUT = f"""\
   conme/{", ".join(FILES)}    from huggingface.co/conme/ConMe
-  conme/images/…     of the same: COCO 2017 validation images (also in IMAGES, or IMAGES/val2017)"""
+  conme/images/…     from there as well: COCO 2017 validation images (also in IMAGES, or IMAGES/val2017)"""
 QUESTION, ANSWERS = "base_question", ("correct_option", "incorrect_option")
 COLUMNS = ("image", QUESTION, *ANSWERS)
 
 
 def read_conme(data: Path, images: Path) -> Comparisons:
-    """Return the task of the files that are there.
+    """Return the task of the files that exist in ``data``.
 
     Raises:
-        DataError: there is none, or one is broken.
+        DataError: no file exists, or one is broken.
     """
     rows: list[dict[str, object]] = []
     image_indices: dict[str, int] = {}
@@ -49,7 +49,7 @@ def read_conme(data: Path, images: Path) -> Comparisons:
                 }
             )
     if not rows:
-        raise DataError(f"The files in {str(data)!r} hold no row. Download them again.")
+        raise DataError(f"The files in {str(data)!r} have no rows. Download them again.")
     files = locate_images(images, list(image_indices), ("images", "val2017", "coco/val2017"))
     return build_comparisons(rows, [ImageFile(str(path)) for path in files])
 
@@ -62,6 +62,6 @@ BENCHMARK = Benchmark(
     confirmed=(
         "the card and the file list of huggingface.co/conme/ConMe (files, columns); jmiemirza/ConMe: README.md (choice by "
         "perplexity); that column image names a file: another project's evaluation (kjmillerCURIS/ScramblePOVID). The files "
-        "themselves were not at hand; those that end in HUMAN_FILTER have other columns and are not read"
+        "themselves were not available. Files that end in HUMAN_FILTER have other columns and are not read"
     ),
 )

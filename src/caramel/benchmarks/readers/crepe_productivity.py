@@ -1,13 +1,19 @@
-"""CREPE productivity (Ma et al. 2023): is a caption found among hard negatives as it grows more complex?
+"""CREPE productivity (Ma et al. 2023): ranks a caption among hard negatives as it grows more complex.
 
-Complexity n is the number of atoms in the caption's scene graph, 4 to 12. The types of negatives are ``atom``
-(one atom replaced), ``swap`` (atoms permuted) and ``negate``, five of each, and ``all_types``: the fifteen of
-the captions that have all three (appendix B.3), as the column ``combined`` of the files gives them, or where no file
-of a complexity has it, of the rows with the same region and caption in all three files. Subsets are a type, and a type at one complexity, such as
-``swap/n7``. The paper reports recall at 1 by type and complexity.
+Complexity n is the number of atoms in the caption's scene graph, from 4 to 12. The types of negatives are:
 
-The released files have ``ROWS`` rows. For ``atom`` and ``swap`` these are a fifth of the hard negatives that table 5 of the
-paper counts; of ``negate`` it counts fewer than the files hold.
+- ``atom``: one atom replaced; five negatives
+- ``swap``: atoms permuted; five negatives
+- ``negate``: five negatives
+- ``all_types``: the fifteen negatives of the captions that have all three types (appendix B.3). They come
+  from the files' column ``combined``. If no file of a complexity has that column, they come from the rows
+  with the same region and caption in all three files.
+
+Subsets are a type, and a type at one complexity, such as ``swap/n7``. The paper reports recall at 1 by type
+and complexity.
+
+The released files have ``ROWS`` rows. For ``atom`` and ``swap`` this is a fifth of the hard negatives in
+table 5 of the paper. For ``negate`` the table counts fewer than the files hold.
 """
 
 from __future__ import annotations
@@ -29,7 +35,7 @@ from caramel.interfaces.benchmark import Benchmark, Rankings, Reject
 TYPES = ("atom", "swap", "negate")
 ALL_TYPES = "all_types"
 COMPLEXITIES = range(4, 13)
-ROWS = {  # of the released files, n = 4 to 12
+ROWS = {  # rows of the released files, n = 4 to 12
     "atom": (1258, 1454, 1805, 2082, 2241, 1897, 2265, 1724, 2001),
     "swap": (27, 36, 262, 505, 991, 884, 1293, 1076, 1578),
     "negate": (1262, 1312, 1798, 2009, 2244, 1824, 2237, 1660, 1990),
@@ -47,16 +53,16 @@ LAYOUT = f"""\
   crepe_productivity/atom/prod_vg_hard_negs_atom_complexity_4.csv … 12, and swap/…, negate/…
                                   from github.com/RAIVNLab/CREPE, data/prod_hard_negatives, as zip archives or unpacked
   IMAGES/VG_100K/2.jpg …          Visual Genome images (folders VG_100K and VG_100K_2)
-  The released files have so many rows, for complexity 4 to 12:
+  Rows of the released files, for complexity 4 to 12:
 {_COUNTS}"""
 Key = tuple[str, Box, str, int]
 
 
 def read_crepe_productivity(data: Path, images: Path) -> Rankings:
-    """Return the task of the files in ``data``; there may be fewer than 27.
+    """Return the task of the files in ``data``, which may be fewer than 27.
 
     Raises:
-        DataError: there is none, or one is broken.
+        DataError: no file exists, or one is broken.
     """
     by_complexity: dict[int, dict[str, list[Region]]] = {}
     rejects: list[Reject] = []
@@ -93,7 +99,7 @@ def _select_negatives(region: Region, negative_type: str) -> Region:
 
 
 def _select_combined(files: Mapping[str, list[Region]]) -> list[Region]:
-    """Return the regions and captions whose negatives of all types stand in a column of their own, each once."""
+    """Return each region and caption once whose negatives of all types are in the column ``combined``."""
     region_by_key: dict[Key, Region] = {}
     for rows in files.values():
         for key, region in zip(_build_keys(rows), rows, strict=True):
@@ -103,7 +109,7 @@ def _select_combined(files: Mapping[str, list[Region]]) -> list[Region]:
 
 
 def _merge_all_types(files: Mapping[str, list[Region]]) -> list[Region]:
-    """Return the regions and captions that have negatives of all types, each in the file of its type, with all of them."""
+    """Return the regions and captions with negatives in the files of all types, with all these negatives."""
     known = [
         [region for region in files.get(negative_type, []) if negative_type in region.negatives]
         for negative_type in TYPES
@@ -122,7 +128,7 @@ def _merge_all_types(files: Mapping[str, list[Region]]) -> list[Region]:
 
 
 def _build_keys(rows: Sequence[Region]) -> list[Key]:
-    """Return what a row is recognised by in other files: its region, its caption, and which such row it is."""
+    """Return each row's key in other files: region, caption, and its number among rows that share both."""
     counts: Counter[tuple[str, Box, str]] = Counter()
     keys = []
     for row in rows:
@@ -139,6 +145,6 @@ BENCHMARK = Benchmark(
     metrics=("recall@1", "recall@3", "recall@5"),
     confirmed="RAIVNLab/CREPE: crepe_eval_utils.py, crepe_compo_eval_open_clip.py, crepe_prod_eval_clip.py "
     "(names of files and columns, crops, ranks, five negatives), tables 5, 6 and 12 to 14 of the paper, and rows of a "
-    "public copy of the files (columns, lists and sets of negatives), which had no column combined; no code of all_types "
+    "public copy of the files (columns, lists and sets of negatives), which had no column combined. No code for all_types "
     "is published",
 )

@@ -1,12 +1,14 @@
 """CREPE raw retrieval (Ma et al. 2023, appendix B.2): plain retrieval in both directions, within folds.
 
-Splits differ in size, and retrieval from more candidates is harder. So N pairs are drawn K times from each
-split, where N is the size of the smallest split and K = min(20, ⌊size / N⌋); no pair is drawn twice. In a fold
-each image is a query among its N captions, and each caption among its N images. What the folds leave over is
-not scored. The paper does not say how the folds were drawn: here at random, by name and ``SEED``.
+Splits differ in size, and retrieval from more candidates is harder. Therefore K folds of N pairs are drawn
+from each split, where N is the size of the smallest split and K = min(20, ⌊size / N⌋). No pair is drawn
+twice. Within a fold each image is a query among its N captions, and each caption is a query among its N
+images. Pairs outside the folds are not scored. The paper does not say how the folds were drawn. Here they are
+drawn at random, by name and ``SEED``.
 
-Subsets are direction and split, such as ``i2t/unseen_atoms_in_laion``, whose recall is the mean over its folds,
-and every fold, ``i2t/unseen_atoms_in_laion/fold0``…, whose spread is the paper's standard deviation.
+Subsets are direction and split, such as ``i2t/unseen_atoms_in_laion``, whose recall is the mean over its
+folds, and each fold, ``i2t/unseen_atoms_in_laion/fold0``…. The spread over the folds is the paper's standard
+deviation.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from caramel.errors import DataError
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Index, Rankings
 
 LAYOUT = f"""\
-  crepe_retrieval/unseen_atoms_in_laion.csv …   a file of image-text pairs per split, named by it; N is the
-                                  smallest of all: columns {", ".join(COLUMNS)}
+  crepe_retrieval/unseen_atoms_in_laion.csv …   a file of image-text pairs per split, with the split's name; N is
+                                  the smallest split's size: columns {", ".join(COLUMNS)}
   IMAGES/VG_100K/2.jpg …          Visual Genome images (folders VG_100K and VG_100K_2)"""
 MOST_FOLDS = 20
 SEED = 0
@@ -36,17 +38,17 @@ def read_crepe_retrieval(data: Path, images: Path, seed: int = SEED) -> Rankings
     Args:
         data: folder of the splits.
         images: folder of the Visual Genome images.
-        seed: of the folds.
+        seed: seed of the folds.
 
     Raises:
-        DataError: there is none, or one is broken or empty.
+        DataError: no file exists, or one is broken or empty.
     """
     splits = {path.stem: read_regions(path, {}).regions for path in sorted(data.glob("*.csv"))}
     if not splits:
         raise DataError(f"{str(data)!r} holds no *.csv. Expected layout:\n{LAYOUT}")
     size = min(map(len, splits.values()))
     rows: list[tuple[object, ...]] = []
-    pairs: list[Region] = []  # image and caption of a pair have the same place
+    pairs: list[Region] = []  # image and caption of a pair have the same index
     pools: list[Index] = []
     for split, members in splits.items():
         for fold, chosen in enumerate(draw_folds(split, members, size, seed)):
@@ -72,7 +74,10 @@ def read_crepe_retrieval(data: Path, images: Path, seed: int = SEED) -> Rankings
 
 
 def draw_folds(split: str, members: list[Region], size: int, seed: int) -> list[list[Region]]:
-    """Return the folds of a split: disjoint draws of ``size`` members that do not depend on their order."""
+    """Return the folds of a split: disjoint draws of ``size`` members.
+
+    The order of the members has no effect.
+    """
 
     def hash_pair(pair: Region) -> bytes:
         name = f"{seed} {split} {pair.image_id} {pair.box} {pair.caption}"
@@ -88,5 +93,5 @@ BENCHMARK = Benchmark(
     reader=read_crepe_retrieval,
     metrics=("recall@1", "recall@3", "recall@5", "recall@10"),
     confirmed="the paper's appendix B.2 and tables 6, 15 and 16, and RAIVNLab/CREPE: crepe_eval_utils.py (columns "
-    "and metrics); no raw files and no code of the folds were found there, so the names of the files are free",
+    "and metrics). It has no raw files and no code for the folds, so the file names are free",
 )

@@ -1,17 +1,18 @@
-"""CREPE systematicity (Ma et al. 2023): is a caption found among hard negatives where its compounds were, or
-were not, seen in training?
+"""CREPE systematicity (Ma et al. 2023): ranks captions whose compounds were seen, or not seen, in training.
 
-A model is judged on the files of the data that it was trained on, and the splits are
+A caption is ranked among its hard negatives. A model is evaluated on the files for its own training data. The
+splits are:
 
     sc   seen compounds: all compounds of the caption occur in the training data
-    uc   unseen compounds: all atoms do, some compound does not
-    ua   unseen atoms: some atom does not; the authors gave no hard negatives to these, `caramel crepe` does
+    uc   unseen compounds: all atoms occur, but at least one compound does not
+    ua   unseen atoms: at least one atom does not occur. The authors made no hard negatives for these;
+         `caramel crepe` does
 
-Training data may be of any name. A subset is training data, split and type of the negatives, such as ``laion/uc/atom``: ``atom`` (4 negatives,
-one atom replaced), ``comp`` (6, two false compounds joined) and ``both`` (10). Average recall is the mean of
-recall at 1 and 3, as in tables 9 to 11.
+Training data may have any name. A subset is training data, split and type of the negatives, such as
+``laion/uc/atom``. The types are ``atom`` (4 negatives, one atom replaced), ``comp`` (6, two false compounds
+joined) and ``both`` (10). Average recall is the mean of recall at 1 and 3, as in tables 9 to 11.
 
-Their code ranks with ``torch.argsort``, which leaves open where a tie stands; here it is a miss.
+The authors rank with ``torch.argsort``, which leaves the order of ties undefined. Here a tie is a miss.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ NAME = re.compile(rf"syst_vg_hard_negs_({'|'.join(SPLITS.values())})_in_([\w-]+)
 
 
 def read_crepe_systematicity(data: Path, images: Path) -> Rankings:
-    """Return the task of the files in ``data``; there may be fewer than six, and others of one's own.
+    """Return the task of the files in ``data``: any of the authors' six, and the user's own files.
 
     Raises:
-        DataError: there is none, or one is broken.
+        DataError: no file exists, or one is broken.
     """
     files = sorted(list_release_files(data, _parse_split, LAYOUT), key=lambda file: _get_sort_key(file[0]))
     by_split = {split: read_regions(path, NEGATIVES) for split, path in files}
@@ -63,7 +64,7 @@ def _parse_split(name: str) -> str | None:
 
 
 def _get_sort_key(split: str) -> tuple[int, str, int]:
-    """Return the place of a file among the others: the authors' three training sets first."""
+    """Return the sort key of a file, which puts the authors' three training sets first."""
     data, _, part = split.partition("/")
     rank = TRAINING.index(data) if data in TRAINING else len(TRAINING)
     return rank, data, [*SPLITS].index(part)
@@ -89,5 +90,5 @@ BENCHMARK = Benchmark(
     metrics=("recall@1", "recall@3", "recall@5", "avg_recall"),
     confirmed="RAIVNLab/CREPE: crepe_eval_utils.py, crepe_compo_eval_open_clip.py, evaluate/data.py (names of "
     "files and columns, crops, ranks), a row in the README of the EvALign-ICL project, and tables 5, 6 and 9 "
-    "to 11 of the paper; the published files themselves were not at hand",
+    "to 11 of the paper; the published files themselves were not available",
 )

@@ -1,4 +1,4 @@
-"""EqBen (Wang et al. 2023): Winoground's form; the images differ little. Frames of videos and drawn scenes."""
+"""EqBen (Wang et al. 2023): Winoground's form with similar images, from video frames and rendered scenes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAYOUT = f"""\
 or
   eqben/all_select.json                     EqBen-Mini (eqben_vllm.zip), from the same
   eqben/images/eqbenag/… eqbensd/…          the images that it names (also in eqben/image_subset, and in IMAGES)
-Frames of eqbenyoucook2 come as arrays in .npy files; write them as .png beside them, once:
+Frames of eqbenyoucook2 come as arrays in .npy files. Write them once as .png beside the arrays:
   python -c "{TO_PNG}" FOLDER"""
 
 
@@ -30,11 +30,11 @@ def read_eqben(data: Path, images: Path) -> Comparisons:
     """Return the task of the one annotation file in ``data``.
 
     Raises:
-        DataError: there is none or more than one, it is broken, or frames are still arrays.
+        DataError: no file or more than one exists, the file is broken, or frames are still arrays.
     """
     files = find_release_files(data, FILES, LAYOUT)
     if len(files) > 1:
-        raise DataError(f"{str(data)!r} holds {' and '.join(FILES)}, two data sets. Keep one of them there.")
+        raise DataError(f"{str(data)!r} holds {' and '.join(FILES)}, two data sets. Keep only one of them.")
     listed = [
         (where, row, *(read_name_field(row, name, where) for name in ("image0", "image1")))
         for where, row in read_json_rows(files[0])
@@ -53,18 +53,18 @@ def read_eqben(data: Path, images: Path) -> Comparisons:
 
 
 def _replace_npy_suffix(name: str) -> str:
-    """Return the name of the picture; arrays are written as pictures beside them."""
+    """Return the name of the image. Arrays are saved as images beside them."""
     return f"{name.removesuffix('.npy')}.png" if name.endswith(".npy") else name
 
 
 def _check_frames(names: list[str], folders: list[Path]) -> None:
-    """Raise DataError where the first frame that is named as an array is there as an array alone."""
+    """Raise DataError if the first frame that is named as an array exists only as an array."""
     name = next((name for name in names if name.endswith(".npy")), None)
     for folder in folders if name else ():
         if (folder / str(name)).is_file() and not (folder / _replace_npy_suffix(str(name))).is_file():
             raise DataError(
-                f"{str(folder / str(name))!r} is an array, not a picture. Write all of them as .png beside them, "
-                f"once:\n  python -c \"{TO_PNG}\" '{folder}'"
+                f"{str(folder / str(name))!r} is an array, not an image. Write all arrays once as .png beside "
+                f"them:\n  python -c \"{TO_PNG}\" '{folder}'"
             )
 
 
@@ -82,6 +82,6 @@ BENCHMARK = Benchmark(
         "fields, sub-datasets and arrays: EqBen_Mini in dataset.py of github.com/linzhiqiu/t2v_metrics, and "
         "public code that reads the subset of 10 %; metrics: src/eqben/eqben_acc.py of github.com/Wangt-CN/EqBen. "
         "The annotation of the full set (private_info_global.json) could not be confirmed and is not read; "
-        "the other two files were not at hand"
+        "the other two files were not available"
     ),
 )

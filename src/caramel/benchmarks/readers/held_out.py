@@ -1,12 +1,15 @@
-"""What a model that was fine-tuned may have lost, on the source's own held-out images: retrieval, and classes of the world.
+"""Measures of forgetting on the source's own held-out images: retrieval, and classes of the embedded world.
 
-``held_out_retrieval`` ranks as on COCO (``retrieval.py``): an image among all captions, a caption among all images. Captions
-of the same words are one candidate, true of every image that has it.
+A fine-tuned model may have lost what these two tasks measure.
 
-``world_classes`` is zero-shot classification (Radford et al. 2021) of pictures of the embedded world that show a single
-object: which of its nouns, and which of its colours. A class is all sentences of the world's language on one object that
-say it, averaged (``ranking.grouped``): of a noun those that say no colour, of a colour those of every noun; none
-says a position. Classes and sentences are those of the language, none is taken from a split.
+``held_out_retrieval`` ranks as on COCO (``retrieval.py``): an image among all captions, and a caption among
+all images. Captions with the same words are one candidate, which is true of every image that has it.
+
+``world_classes`` is zero-shot classification (Radford et al. 2021) of images of the embedded world that show
+a single object. The classes are its nouns and, separately, its colours. A class is represented by the
+averaged embeddings (``ranking.grouped``) of all sentences of the world's language on one object that state
+the class. For a noun these are the sentences without a colour; for a colour they are the sentences of every
+noun. No sentence states a position. Classes and sentences come from the language, none from a split.
 """
 
 from __future__ import annotations
@@ -32,17 +35,17 @@ FOLDER = "pairs.parquet and images.parquet as `dvc repro` writes them into data/
 def read_held_out(
     data: Path, images: Path, split: str = "test", count: int | None = None, seed: int = 0
 ) -> Rankings:
-    """Return the retrieval of captions by images and of images by captions, all of them in one pool.
+    """Return the retrieval of captions by images and of images by captions, all in one pool.
 
     Args:
         data: folder of tables ``pairs`` and ``images``.
-        images: not used: the images stand in their table.
-        split: part of the pairs.
-        count: images, drawn by their names; None: all.
-        seed: of the draw.
+        images: not used: the images are in their table.
+        split: split of the pairs.
+        count: number of images, drawn by name; None: all.
+        seed: seed of the draw.
 
     Raises:
-        DataError: a table is missing or broken, or no image of the split is there.
+        DataError: a table is missing or broken, or no image of the split is available.
     """
     pairs = _load_pairs(data, split, count, seed)
     names = list(dict.fromkeys(pairs["image_id"]))
@@ -67,16 +70,18 @@ def read_held_out(
 def read_world_classes(
     data: Path, images: Path, split: str = "test", count: int | None = None, seed: int = 0
 ) -> Rankings:
-    """Return the classification of the pictures of one object, by noun and by colour; arguments as in ``read_held_out``.
+    """Return the classification of single-object images by noun and by colour.
+
+    The arguments are those of ``read_held_out``.
 
     Raises:
-        DataError: a table is missing or broken, or no picture of one object is there.
+        DataError: a table is missing or broken, or no single-object image is available.
     """
     pairs = select_single_object_pairs(data, split, count, seed)
     if pairs.empty:
         raise DataError(
-            f"No picture of split {split!r} in {str(data)!r} shows a single object of the embedded world: there is no class "
-            f"to tell. Take scenes.source = 'world' with 1 among scenes.num_objects, or leave 'world_classes' out."
+            f"No image of split {split!r} in {str(data)!r} shows a single object of the embedded world, so nothing can be "
+            f"classified. Set scenes.source = 'world' with 1 among scenes.num_objects, or leave 'world_classes' out."
         )
     classes: dict[str, tuple[str, ...]] = {
         **{noun: tuple(_list_sentences([Mention(noun)])) for noun in NOUNS},
@@ -98,7 +103,7 @@ def read_world_classes(
 
 
 def select_single_object_pairs(data: Path, split: str, count: int | None, seed: int) -> pd.DataFrame:
-    """Return the pairs of the split's pictures of one object, a row each: none where no scene is known."""
+    """Return one pair for each single-object image of the split; none if no scene is known."""
     pairs = _load_pairs(data, split, count, seed).drop_duplicates("image_id")
     known = pairs[pairs["scene"].notna() & (pairs["source"] == "world")]
     objects = [
@@ -109,20 +114,20 @@ def select_single_object_pairs(data: Path, split: str, count: int | None, seed: 
 
 
 def _parse_scene_objects(pair_id: str, scene: str) -> tuple[SceneObject, ...]:
-    """Return the objects of a pair's scene; a DataError if it is no scene of the world."""
+    """Return the objects of a pair's scene. Raise DataError if it is not a scene of the world."""
     try:
         objects = Scene.from_json(scene).things
     except (ValueError, TypeError, KeyError, RecursionError):
         objects = None
     if objects is None or any(obj.noun not in NOUNS or obj.colour not in COLOURS for obj in objects):
         raise DataError(
-            f"The scene of pair {format_value(pair_id)} is none of the embedded world: {format_value(scene)}. Run `dvc repro scenes`."
+            f"Pair {format_value(pair_id)} has no scene of the embedded world: {format_value(scene)}. Run `dvc repro scenes`."
         )
     return objects
 
 
 def _list_sentences(mentions: list[Mention]) -> list[str]:
-    """Return every sentence on one object, of each of these mentions."""
+    """Return every sentence on one object for each of these mentions."""
     patterns = range(len(PATTERNS[1, 0]))
     return [
         realise_caption(Reading(Meaning((mention,)), pattern)) for mention in mentions for pattern in patterns
@@ -130,12 +135,12 @@ def _list_sentences(mentions: list[Mention]) -> list[str]:
 
 
 def _load_pairs(data: Path, split: str, count: int | None, seed: int) -> pd.DataFrame:
-    """Return the pairs of some images of a split: those whose image is at hand."""
+    """Return the pairs of some images of a split, for images that are available."""
     pairs = read_table(PAIRS, data / "pairs.parquet")
     available = {*read_table(IMAGES, data / "images.parquet", ["image_id"])["image_id"]}
     pairs = pairs[(pairs["split"] == split) & pairs["image_id"].isin(available)]
     if pairs.empty:
-        raise DataError(f"No pair of split {split!r} with an image in {str(data)!r}: nothing can be ranked.")
+        raise DataError(f"No pair of split {split!r} has an image in {str(data)!r}: nothing can be ranked.")
     if count is not None:
         names = np.array(sorted(set(pairs["image_id"])), dtype=object)
         drawn = names[np.argsort(compute_stable_keys(names.tolist(), seed), kind="stable")[:count]]

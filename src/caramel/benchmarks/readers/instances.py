@@ -1,5 +1,6 @@
-"""Data sets in the ``instances`` table format, such as the pipeline assembles: one table serves
-SugarCrepe (C0, C1 against I0), SugarCrepe++ (C2 as well) and BiVLC (I1 as well).
+"""Data sets in the format of the table ``instances``, which the pipeline assembles.
+
+One table serves SugarCrepe (C0, C1 against I0), SugarCrepe++ (C2 as well) and BiVLC (I1 as well).
 """
 
 from __future__ import annotations
@@ -25,32 +26,33 @@ def read_instances(data: Path, images: Path, split: str | None = None) -> Compar
 
     Args:
         data: folder of both tables.
-        images: not used: the images stand in their table.
-        split: part of the instances that is scored; None: all.
+        images: not used: the images are in their table.
+        split: split of the instances to score; None: all.
 
     Raises:
-        DataError: a table is missing or broken, there is no instance of the split, or an image is not
-            in the images table.
+        DataError: a table is missing or broken, the split has no instance, or an image is not in the
+            images table.
     """
     return _read_task(data / "instances.parquet", split)
 
 
 def read_source_form(data: Path, images: Path, split: str | None = None) -> Comparisons:
-    """Return the task of ``instances_source.parquet``, whose positive images are the source's; see ``read_instances``.
+    """Return the task of ``instances_source.parquet``, whose positive images are those of the source.
 
-    The stage ``assemble`` writes it where the positive images of ``instances.parquet`` are drawn.
+    See ``read_instances``. The stage ``assemble`` writes it if the positive images of ``instances.parquet``
+    are drawn.
     """
     return _read_task(data / "instances_source.parquet", split)
 
 
 def _read_task(path: Path, split: str | None) -> Comparisons:
-    """Return the task of a table ``instances`` and of ``images.parquet`` beside it; see ``read_instances``."""
+    """Return the task of a table ``instances`` and ``images.parquet`` beside it; see ``read_instances``."""
     rows = read_table(INSTANCES, path)
     chosen = rows if split is None else rows[rows["split"] == split]
     if chosen.empty:
         raise DataError(
-            f"No instance of split {split!r} in {path} ({len(rows)} of other splits): there is "
-            f"nothing to score. Set evaluate.split, or draw more negatives (synthesize.per_subtype)."
+            f"{path} has no instance of split {split!r} ({len(rows)} of other splits): nothing can be "
+            f"scored. Set evaluate.split, or draw more negatives (synthesize.per_subtype)."
         )
     store = path.parent / "images.parquet"
     known = {*read_table(IMAGES, store, ["image_id"])["image_id"]}
@@ -81,11 +83,11 @@ def _read_task(path: Path, split: str | None) -> Comparisons:
 
 
 def list_subsets(negative_type: str, subtype: str, compounds: str) -> list[str]:
-    """Return the instance's subsets: ``without_add``, of it ``seen`` or ``unseen``, the type, the subtype.
+    """Return the instance's subsets: ``without_add`` and its ``seen`` or ``unseen`` part, type, subtype.
 
-    An *add* negative is longer by construction, and its positive caption may stay true of the negative image: metrics
-    are given without those as well, and that part by whether train shows all that the captions compose; ``compounds`` is
-    empty where that is not known.
+    An *add* negative is longer by construction, and its positive caption may stay true of the negative image.
+    Metrics are therefore also given without these. That part is also split by whether train shows everything
+    that the captions compose. ``compounds`` is empty if that is not known.
     """
     headline = [] if negative_type == "add" else ["without_add", *([compounds] if compounds else [])]
     return [*headline, negative_type, subtype]
@@ -95,7 +97,7 @@ BENCHMARK = Benchmark(
     name="instances",
     layout="instances.parquet and images.parquet as `dvc repro` writes them into data/assemble",
     reader=read_instances,
-    metrics=tuple(name for name in METRICS if name != "image_accuracy"),  # is t_pos2i where both images are
+    metrics=tuple(name for name in METRICS if name != "image_accuracy"),  # t_pos2i if both images exist
     confirmed="the contract in src/caramel/schemas",
     macro=SUBTYPES.__contains__,
 )

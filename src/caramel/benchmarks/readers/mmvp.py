@@ -1,8 +1,8 @@
-"""MMVP-VLM (Tong et al. 2024): pairs of images that CLIP confuses, a statement for each; nine visual patterns.
+"""MMVP-VLM (Tong et al. 2024): pairs of images that CLIP confuses, one statement each; nine visual patterns.
 
-A hit is a pair in which each of the two statements, put after "a photo of ", finds its own image: the
-authors compare the images for one statement, not the statements for one image. The mean is over the
-patterns, which have 15 pairs each.
+A hit is a pair in which each of the two statements, put after "a photo of ", finds its own image. The authors
+compare the images for one statement, not the statements for one image. The mean is over the patterns, which
+have 15 pairs each.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ def read_mmvp(data: Path, images: Path) -> Comparisons:
     """Return the task of ``Questions.csv`` in ``data``: images 1 and 2, 3 and 4, … are pairs.
 
     Raises:
-        DataError: it is missing or broken, or the images do not form pairs.
+        DataError: the file is missing or broken, or the images do not form pairs.
     """
     path = find_release_files(data, ["Questions.csv"], LAYOUT)[0]
     questions: dict[int, tuple[str, str]] = {}  # image -> pattern, statement
     for where, row in iter_csv_rows(path, COLUMNS):
         number, pattern, statement = _parse_row(row, where)
         if number in questions:
-            raise DataError(f"{where}: image {number} has a statement already.")
+            raise DataError(f"{where}: image {number} already has a statement.")
         questions[number] = pattern, statement
     if not questions:
-        raise DataError(f"{str(path)!r} holds no row.")
+        raise DataError(f"{str(path)!r} has no rows.")
     rows: list[dict[str, object]] = []
     names: list[str] = []
     for number in sorted({image - (image + 1) % 2 for image in questions}):
@@ -76,7 +76,7 @@ def _parse_row(row: dict[str, str], where: str) -> tuple[int, str, str]:
         raise DataError(f"{where}: column {ID!r} must be the number of an image, not {format_value(number)}.")
     if pattern not in PATTERNS:
         raise DataError(
-            f"{where}: column {PATTERN!r} is {format_value(pattern)}, which is none of {', '.join(PATTERNS)}."
+            f"{where}: column {PATTERN!r} is {format_value(pattern)}. Expected one of {', '.join(PATTERNS)}."
         )
     return int(number), pattern, read_text_field(row, STATEMENT, where)
 
@@ -88,7 +88,7 @@ def _get_pair(
     first, second = questions.get(number), questions.get(number + 1)
     if first is None or second is None or first[0] != second[0]:
         raise DataError(
-            f"{str(path)!r}: images {number} and {number + 1} must both be there, with the same pattern; "
+            f"{str(path)!r}: images {number} and {number + 1} must both exist and have the same pattern; "
             f"found {format_value(first)} and {format_value(second)}."
         )
     return first, second
@@ -100,6 +100,6 @@ BENCHMARK = Benchmark(
     reader=read_mmvp,
     metrics=("t2i",),
     confirmed="tsb0601/MMVP: scripts/evaluate_vlm.py, README.md; the file list of "
-    "huggingface.co/datasets/MMVP/MMVP_VLM (folders of the images); Questions.csv itself was not at hand",
+    "huggingface.co/datasets/MMVP/MMVP_VLM (folders of the images); Questions.csv itself was not available",
     macro=PATTERNS.__contains__,
 )

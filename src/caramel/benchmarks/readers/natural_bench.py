@@ -1,4 +1,4 @@
-"""NaturalBench-Retrieval (Li et al. 2024): Winoground's form; natural pairs that discriminative models mix up.
+"""NaturalBench-Retrieval (Li et al. 2024): Winoground's form; natural pairs that models confuse.
 
 The questions of NaturalBench itself are another data set: ``natural_bench_questions.py``.
 """
@@ -14,14 +14,14 @@ from caramel.io.validators import read_name_field, read_number_field
 
 LAYOUT = """\
   natural_bench/metadata.json    from NaturalBench-Retrieval.zip at huggingface.co/datasets/BaiqiL/NaturalBench
-  natural_bench/images/…         of the same (either also in natural_bench/NaturalBench-Retrieval)"""
+  natural_bench/images/…         from there as well (either also in natural_bench/NaturalBench-Retrieval)"""
 
 
 def read_natural_bench(data: Path, images: Path) -> Comparisons:
     """Return the task of ``metadata.json`` and its images.
 
     Raises:
-        DataError: it is missing or broken.
+        DataError: the file is missing or broken.
     """
     folder = find_release_folder(data, ("metadata.json",), ("NaturalBench-Retrieval",), LAYOUT)
     rows = build_file_rows(
@@ -47,6 +47,6 @@ BENCHMARK = Benchmark(
     metrics=METRICS,
     confirmed=(
         "the authors' naturalbench_retrieval.py, which the README of github.com/Baiqi-Li/NaturalBench names: "
-        "it reads this layout and computes these metrics. The files themselves were not at hand"
+        "it reads this layout and computes these metrics. The files themselves were not available"
     ),
 )

@@ -1,8 +1,8 @@
-"""NaturalBench (Li et al. 2024): two questions on two images, each with another answer on either image.
+"""NaturalBench (Li et al. 2024): two questions on two images; the answers differ between the images.
 
-An instance is a question with its answer on each of the two images, as one text each: ``i2t`` is the authors' Q-Acc,
-the answer that scores higher being the model's, and the mean of ``i_pos2t`` and ``i_neg2t`` their Acc. I-Acc and
-G-Acc, which join the two questions of a pair, are not given.
+An instance is a question with its answer on each of the two images, as one text each. ``i2t`` is the authors'
+Q-Acc, with the higher-scoring answer as the model's answer. The mean of ``i_pos2t`` and ``i_neg2t`` is their
+Acc. I-Acc and G-Acc, which combine the two questions of a pair, are not given.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from caramel.io.validators import format_value, read_number_field, read_text_fie
 
 LAYOUT = """\
   natural_bench_questions/train-*.parquet    from huggingface.co/datasets/BaiqiL/NaturalBench (also in
-                                             natural_bench_questions/data); the images are inside"""
+                                             natural_bench_questions/data); they hold the images"""
 ANSWERS = {"yes_no": ("Yes", "No"), "multiple_choice": ("A", "B")}  # by type of the question
 TYPE = "Question_Type"
 FIELDS = ("Index", TYPE, *(f"Question_{q}" for q in (0, 1)))
 FIELDS += tuple(f"Image_{i}_Question_{q}" for q in (0, 1) for i in (0, 1))
-TEXTS = ("first", "second")  # the question with its answer on the first image, and with that on the second
+TEXTS = ("first", "second")  # the question with its answer on the first image, and on the second
 
 
 def read_natural_bench_questions(data: Path, images: Path) -> Comparisons:
     """Return the task of the Parquet files in ``data``.
 
     Raises:
-        DataError: there is none, or one is broken.
+        DataError: no file exists, or one is broken.
     """
     folder = find_release_folder(data, ("train-*.parquet",), ("data",), LAYOUT)
     pairs = read_embedded_rows(folder, ("Image_0", "Image_1"), FIELDS, LAYOUT, pattern="train-*.parquet")
@@ -42,7 +42,7 @@ def _iter_questions(pair: Row) -> Iterator[Row]:
     question_type, where = read_text_field(pair.fields, TYPE, pair.where), pair.where
     if question_type not in ANSWERS:
         raise DataError(
-            f"{where}: field {TYPE!r} is {format_value(question_type)}, which is none of {', '.join(ANSWERS)}."
+            f"{where}: field {TYPE!r} is {format_value(question_type)}. Expected one of {', '.join(ANSWERS)}."
         )
     for q in (0, 1):
         question = read_text_field(pair.fields, f"Question_{q}", where)
@@ -67,7 +67,7 @@ BENCHMARK = Benchmark(
     reader=read_natural_bench_questions,
     metrics=("i2t", "i_pos2t", "i_neg2t"),
     confirmed=(
-        "github.com/Baiqi-Li/NaturalBench: naturalbench_vqa.py (columns, types of questions, Q-Acc and Acc); the files of "
-        "huggingface.co/datasets/BaiqiL/NaturalBench by name, and their columns in its card. They were not at hand"
+        "github.com/Baiqi-Li/NaturalBench: naturalbench_vqa.py (columns, types of questions, Q-Acc and Acc); the file names of "
+        "huggingface.co/datasets/BaiqiL/NaturalBench, and their columns in its card. The files were not available"
     ),
 )

@@ -1,13 +1,13 @@
 """NegBench (Alhamoud et al. 2025): negation, as multiple choice and as retrieval.
 
-    negbench_mcq         an image and four captions, of which one is true: affirmed ("positive"), negated
-                         ("negative") or both ("hybrid"); CheXpert's questions have two captions
+    negbench_mcq         an image and four captions, one of them true: affirmed ("positive"), negated
+                         ("negative") or both ("hybrid"). CheXpert's questions have two captions.
     negbench_retrieval   a caption, negated or not, among all images of its file: the published direction
 
-A caption that is empty is a query like the others, and a miss for most models.
+An empty caption is a query like the others, and a miss for most models.
 
-Images are named by the paths of the authors' machine: as many leading folders are left out as need be to find them.
-The videos are not read.
+The files name images by the paths of the authors' machine. The reader strips as many leading folders as it
+must to find them. It does not read the videos.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ TEMPLATES = ("positive", "negative", "hybrid")
 LAYOUT = """\
   {name}/{first} …
       from the Google Drive folder linked in datasets.md of github.com/m1k2zoo/negbench (also in {name}/images);
-      the files, all or some: {files}
+      any or all of these files: {files}
   IMAGES/val2017/000000397133.jpg …   the images that they name: {images}"""
 
 
 def read_mcq(data: Path, images: Path) -> Rankings:
-    """Return the task of the multiple-choice files that are there.
+    """Return the task of the multiple-choice files that exist.
 
     Raises:
-        DataError: there is none, or one is broken.
+        DataError: no file exists, or one is broken.
     """
     rows: list[Choice] = []
     files: dict[str, ImageFile] = {}
@@ -84,7 +84,7 @@ def _parse_template(row: Mapping[str, str], where: str) -> str:
     template = row["correct_answer_template"].strip()
     if template not in TEMPLATES:
         raise DataError(
-            f"{where}: column 'correct_answer_template' is {format_value(template)}, which is none of {', '.join(TEMPLATES)}."
+            f"{where}: column 'correct_answer_template' is {format_value(template)}. Expected one of {', '.join(TEMPLATES)}."
         )
     return template
 
@@ -97,10 +97,10 @@ class _CaptionedImage(NamedTuple):
 
 
 def read_retrieval(data: Path, images: Path) -> Rankings:
-    """Return the task of the retrieval files that are there: each caption among the images of its own file.
+    """Return the task of the retrieval files that exist: each caption among the images of its own file.
 
     Raises:
-        DataError: there is none, or one is broken.
+        DataError: no file exists, or one is broken.
     """
     rows: list[tuple[object, ...]] = []
     texts: list[tuple[str, ...]] = []
@@ -136,31 +136,34 @@ def _iter_captioned_images(path: Path) -> Iterator[_CaptionedImage]:
 
 
 def _parse_caption(text: Any, where: str) -> str:
-    """Return a caption, which may be empty: one of the release's 65,028 is, and the authors' code scores it as a query."""
+    """Return a caption, which may be empty.
+
+    One of the release's 65,028 captions is empty, and the authors' code scores it as a query.
+    """
     if not isinstance(text, str):
         raise DataError(f"{where}: field 'captions' must be text, not {format_value(text)}.")
     return validate_text(text, "captions", where)
 
 
 def _list_files(data: Path, names: Mapping[str, str], layout: str) -> list[tuple[str, Path]]:
-    """Return (subset, file) of those that are there."""
+    """Return (subset, file) of the files that exist."""
     folder = data / "images" if any((data / "images" / name).is_file() for name in names.values()) else data
     subsets = {name: subset for subset, name in names.items()}
     return [(subsets[path.name], path) for path in find_release_files(folder, names.values(), layout)]
 
 
 def _locate_images(names: Sequence[str], path: Path, data: Path, images: Path) -> dict[str, ImageFile]:
-    """Return name -> file of the images that a file names.
+    """Return the images that a file names, as a mapping from name to file.
 
-    The fewest leading folders are left out with which any image is found; never so many that two names
-    become one. Where none is found, all folders stay, so that the check of the images can list what is missing.
+    As few leading folders are stripped as needed to find any image, and never so many that two names become
+    one. If no image is found, all folders stay, so that the image check can list what is missing.
 
     Raises:
-        DataError: there is no name: the file holds no row.
+        DataError: the file names no image, so it has no rows.
     """
     distinct = list(dict.fromkeys(names))
     if not distinct:
-        raise DataError(f"{str(path)!r} holds no row. Download it again.")
+        raise DataError(f"{str(path)!r} has no rows. Download it again.")
     for left_out in range(len(PurePosixPath(distinct[0]).parts)):
         shorter = [_strip_folders(name, left_out) for name in distinct]
         files = locate_files([images, data], shorter) if len(set(shorter)) == len(shorter) else None
@@ -170,7 +173,7 @@ def _locate_images(names: Sequence[str], path: Path, data: Path, images: Path) -
 
 
 def _strip_folders(name: str, folders: int) -> str:
-    """Return a name without its first folders; its last part stays."""
+    """Return a name without its first folders. The last part always stays."""
     parts = PurePosixPath(name).parts
     return str(PurePosixPath(*parts[min(folders, len(parts) - 1) :]))
 
@@ -186,8 +189,8 @@ RETRIEVAL_LAYOUT = LAYOUT.format(
     images="COCO 2017 validation,\n      synthetic ones from the authors",
 )
 _CONFIRMED = (
-    "the first rows of the authors' files of COCO, VOC 2007 and the synthetic images, as a later project "
-    "(github.com/sepehrkr/SpaceVLM, data/images) holds them; "
+    "the first rows of the authors' files of COCO, VOC 2007 and the synthetic images, as found in a later project "
+    "(github.com/sepehrkr/SpaceVLM, data/images); "
 )
 NEGBENCH_MCQ = Benchmark(
     name="negbench_mcq",
@@ -196,7 +199,7 @@ NEGBENCH_MCQ = Benchmark(
     metrics=("recall@1",),
     confirmed=_CONFIRMED
     + "github.com/m1k2zoo/negbench: datasets.md (files), training/data.py and evaluation/mcq.py (columns, "
-    "accuracy by template), by forks of it. CheXpert's files were not at hand: their columns are those of the code",
+    "accuracy by template), in forks of it. CheXpert's files were not available: their columns are taken from the code",
 )
 NEGBENCH_RETRIEVAL = Benchmark(
     name="negbench_retrieval",
@@ -205,6 +208,6 @@ NEGBENCH_RETRIEVAL = Benchmark(
     metrics=("recall@1", "recall@5"),
     confirmed=_CONFIRMED
     + "github.com/m1k2zoo/negbench: datasets.md (files), training/data.py and evaluation/retrieval.py "
-    "(columns, recall of images at 1 and 5), by forks of it, and a reading of the published retrieval files: 65,028 "
+    "(columns, recall of images at 1 and 5), in forks of it, and a reading of the published retrieval files: 65,028 "
     "captions, one of them empty",
 )

@@ -1,12 +1,12 @@
 """Plain retrieval on COCO and Flickr30K, in both directions.
 
-    i2t   an image, among the captions of all images; a hit when any of its own is among the first k
-    t2i   a caption, among all images
+    i2t   an image among the captions of all images; a hit if any of its own captions is among the first k
+    t2i   a caption among all images
 
-The data are the test part of Karpathy's split (Karpathy & Fei-Fei 2015): 5,000 images of COCO, 1,000 of
-Flickr30K; or the validation images of COCO 2017. An image has five captions; of the few that have more the
-first five count, as is usual. Every caption is a candidate of its own: the caption of another image that has the
-same words ties with it.
+The data are the test part of Karpathy's split (Karpathy & Fei-Fei 2015), 5,000 images of COCO and 1,000 of
+Flickr30K, or the validation images of COCO 2017. An image has five captions. For the few images with more
+captions, the first five count, as is usual. Each caption is a separate candidate: a caption of another image
+with the same words ties with it.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ CaptionedImage = tuple[str, list[str]]  # name of an image's file, its captions
 
 
 def read_coco_retrieval(data: Path, images: Path) -> Rankings:
-    """Return the task of the one of ``COCO_FILES`` that is there.
+    """Return the task of the file of ``COCO_FILES`` that exists.
 
     Raises:
-        DataError: there is none or several, or it is broken.
+        DataError: no file or more than one exists, or the file is broken.
     """
     paths = find_release_files(data, COCO_FILES, COCO_LAYOUT)
     if len(paths) > 1:
         raise DataError(
-            f"{str(data)!r} holds {' and '.join(path.name for path in paths)}, of which one is read. "
-            f"Leave one of them there."
+            f"{str(data)!r} holds {' and '.join(path.name for path in paths)}, but only one file can be read. "
+            f"Keep only one of them."
         )
     return _build_task(COCO_FILES[paths[0].name](paths[0]), paths[0], images)
 
@@ -72,7 +72,7 @@ def read_flickr30k_retrieval(data: Path, images: Path) -> Rankings:
     """Return the task of ``dataset_flickr30k.json``.
 
     Raises:
-        DataError: there is no such file, or it is broken.
+        DataError: the file is missing or broken.
     """
     (path,) = find_release_files(data, ["dataset_flickr30k.json"], FLICKR30K_LAYOUT)
     return _build_task(_read_karpathy_split(path), path, images)
@@ -93,9 +93,10 @@ def _read_karpathy_split(path: Path) -> list[CaptionedImage]:
 
 
 def _read_karpathy_test(path: Path) -> list[CaptionedImage]:
-    """Return the images of a file that holds the test part of Karpathy's split alone: image and list of captions.
+    """Return the images and captions of a file that holds only the test part of Karpathy's split.
 
-    Images are named with their folder, ``val2014``, which is left out: the instances are those of ``dataset_coco.json``.
+    The images' folder, ``val2014``, is dropped from their names, so that the instances are those of
+    ``dataset_coco.json``.
     """
     tested = []
     for where, row in read_json_rows(path):
@@ -112,13 +113,13 @@ def _read_coco_captions(path: Path) -> list[CaptionedImage]:
         where = f"{str(path)!r}, image {number}"
         image = read_number_field(row, "id", where)
         if image in names:
-            raise DataError(f"{where}: the id {image} stands twice. Download the file again.")
+            raise DataError(f"{where}: the id {image} is a duplicate. Download the file again.")
         names[image], captions[image] = read_name_field(row, "file_name", where), []
     for number, row in enumerate(read_list_field(whole, "annotations", repr(str(path)))):
         where = f"{str(path)!r}, annotation {number}"
         image = read_number_field(row, "image_id", where)
         if image not in names:
-            raise DataError(f"{where}: field 'image_id' = {image} is the id of no image in the file.")
+            raise DataError(f"{where}: field 'image_id' = {image} matches no image in the file.")
         captions[image].append(read_text_field(row, "caption", where))
     return [(name, captions[image]) for image, name in names.items()]
 
@@ -131,10 +132,10 @@ COCO_FILES: Mapping[str, Callable[[Path], list[CaptionedImage]]] = {
 
 
 def _build_task(rows: Sequence[CaptionedImage], path: Path, images: Path) -> Rankings:
-    """Return the retrieval of captions by images and of images by captions, all of them in one pool."""
+    """Return the retrieval of captions by images and of images by captions, all in one pool."""
     bare = [name for name, captions in rows if not captions]
     if bare or not rows:
-        what = f"the image {bare[0]!r} has no caption" if bare else "it holds no image of the test split"
+        what = f"the image {bare[0]!r} has no caption" if bare else "it has no image of the test split"
         raise DataError(f"{str(path)!r}: {what}. Download it again.")
     to_text: list[tuple[object, ...]] = []
     to_image: list[tuple[object, ...]] = []
@@ -169,9 +170,9 @@ COCO = Benchmark(
     metrics=("recall@1", "recall@5", "recall@10"),
     confirmed="public loaders of dataset_coco.json and captions_val2017.json (fields; the first five captions), and "
     "LAION-AI/CLIP_benchmark: clip_benchmark/metrics/zeroshot_retrieval.py (recall, any true caption); "
-    "coco_karpathy_test.json as published, all 25,010 captions of which are read in tests; captions_val2017.json: all 79 "
-    "images and 395 captions of a shortened one (Obmutescence/COCO-MINI) in tests, and the first 53 images and the last "
-    "captions of the whole one, as copied in ruizewang/evaluate. dataset_coco.json itself was not at hand",
+    "coco_karpathy_test.json as published (tests read all its 25,010 captions); captions_val2017.json: tests read all 79 "
+    "images and 395 captions of a shortened one (Obmutescence/COCO-MINI); of the full one, the first 53 images and the last "
+    "captions were read, as copied in ruizewang/evaluate. dataset_coco.json itself was not available",
 )
 FLICKR30K = Benchmark(
     name="flickr30k_retrieval",
@@ -179,6 +180,6 @@ FLICKR30K = Benchmark(
     reader=read_flickr30k_retrieval,
     metrics=("recall@1", "recall@5", "recall@10"),
     confirmed="public loaders of dataset_flickr30k.json (fields), and LAION-AI/CLIP_benchmark: "
-    "clip_benchmark/metrics/zeroshot_retrieval.py (recall, any true caption); the published file itself was not "
-    "at hand, but the first images of Flickr8K's in the same form (XinyuLyu/cc, dataset_flickr8k.json)",
+    "clip_benchmark/metrics/zeroshot_retrieval.py (recall, any true caption). The published file itself was not "
+    "available, but the first images of Flickr8K's in the same form were (XinyuLyu/cc, dataset_flickr8k.json)",
 )

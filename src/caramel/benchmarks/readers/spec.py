@@ -1,8 +1,8 @@
 """SPEC (Peng et al. 2024): size, position, existence and count, in both directions.
 
-A test case is an image and texts that differ in one concept alone, or a text and such images: among all of them
-the true one must score highest. There are six subsets; the mean is over each of them in each direction, and so
-over the two averages that the authors print.
+A test case is an image and texts that differ in a single concept, or a text and images that do. The true one
+must score highest among them all. There are six subsets. The mean is taken over each subset in each
+direction, so it equals the mean of the two averages that the authors print.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ LAYOUT = """\
 
 
 def read_spec(data: Path, images: Path) -> Rankings:
-    """Return the task of all subsets that are there, each of them in the directions that are there.
+    """Return the task of all subsets that exist, in the directions that exist.
 
     Raises:
-        DataError: there is none, or one is broken.
+        DataError: no file exists, or one is broken.
     """
     release = data / "data" if (data / "data").is_dir() else data
     rows = [row for path in find_release_files(release, NAMES, LAYOUT) for row in _iter_choices(path)]
@@ -55,11 +55,11 @@ def _iter_image_names(row: Choice) -> Iterator[str]:
 
 
 def _iter_choices(path: Path) -> Iterator[Choice]:
-    """Yield the rows of a file; images are named below the folder of all subsets."""
+    """Yield the rows of a file. Images are named relative to the folder of all subsets."""
     part, direction = path.parent.name, next(d for d, file in FILES.items() if file == path.name)
     rows = read_json_rows(path)
     if not rows:
-        raise DataError(f"{str(path)!r} holds no row. Download it again.")
+        raise DataError(f"{str(path)!r} has no rows. Download it again.")
     for number, (where, row) in enumerate(rows):
         options = [
             _parse_item(text, "keys", where, part, direction == "t2i") for text in _read_options(row, where)
@@ -68,7 +68,7 @@ def _iter_choices(path: Path) -> Iterator[Choice]:
         true = read_number_field(row, "label", where)
         if not 0 <= true < len(options):
             raise DataError(
-                f"{where}: field 'label' must be a place among its {len(options)} 'keys', not {true}."
+                f"{where}: field 'label' must be an index into its {len(options)} 'keys', not {true}."
             )
         if direction == "t2i" and len(set(options)) < len(options):
             raise DataError(f"{where}: field 'keys' names an image twice: {format_value(options)}.")
@@ -104,6 +104,6 @@ BENCHMARK = Benchmark(
     reader=read_spec,
     metrics=("recall@1",),
     confirmed="github.com/wjpoom/SPEC: spec/dataset.py (files and fields), spec/models/clip_wrapper.py and spec/eval.py "
-    "(accuracy per subset and direction, and their averages), README.md (download); the files themselves were not at hand",
+    "(accuracy per subset and direction, and their averages), README.md (download); the files themselves were not available",
     macro=lambda subset: "/" in subset,
 )

@@ -17,10 +17,10 @@ FOLDERS = ("val2017", "coco/val2017", "coco/images/val2017")
 
 
 def read_sugarcrepe(data: Path, images: Path) -> Comparisons:
-    """Return the task of the subtype files in ``data``; there may be fewer than seven.
+    """Return the task of the subtype files in ``data``, which may be fewer than seven.
 
     Raises:
-        DataError: there is none, or one is broken.
+        DataError: no file exists, or one is broken.
     """
     find_release_files(data, [f"{subtype}.json" for subtype in SUBTYPES], LAYOUT)
     rows = read_captions(data)
@@ -48,6 +48,6 @@ BENCHMARK = Benchmark(
     layout=LAYOUT,
     reader=read_sugarcrepe,
     metrics=("accuracy",),
-    confirmed="the public files, all 7,511 rows of which are read in tests",
+    confirmed="the public files; tests read all 7,511 rows",
     macro=SUBTYPES.__contains__,
 )

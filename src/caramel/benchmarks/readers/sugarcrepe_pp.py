@@ -1,4 +1,4 @@
-"""SugarCrepe++ (Dumpala et al. 2024): one image, two true captions of different wording, a hard negative."""
+"""SugarCrepe++ (Dumpala et al. 2024): one image, two true captions in different words, a hard negative."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FIVE = tuple(name for name in SUBTYPES if not name.startswith("add_"))
 
 
 def read_sugarcrepe_pp(data: Path, images: Path) -> Comparisons:
-    """Return the task of the subtype files in ``data``; there may be fewer than five.
+    """Return the task of the subtype files in ``data``, which may be fewer than five.
 
     Raises:
-        DataError: there is none, one is broken, or a row has no second caption.
+        DataError: no file exists, one is broken, or a row has no second caption.
     """
     find_release_files(data, [f"{subtype}.json" for subtype in FIVE], LAYOUT)
     rows = read_captions(data)
@@ -29,7 +29,7 @@ def read_sugarcrepe_pp(data: Path, images: Path) -> Comparisons:
     if len(lacking):
         raise DataError(
             f"{str(data)!r}: {len(lacking)} rows have no field 'caption2', the first in "
-            f"{lacking['subtype'].iloc[0]}.json: they are SugarCrepe's, not SugarCrepe++'s. "
+            f"{lacking['subtype'].iloc[0]}.json: these are rows of SugarCrepe, not SugarCrepe++. "
             f"Expected layout:\n{LAYOUT}"
         )
     task = read_sugarcrepe(data, images)  # the same files in the same order, without the second caption
@@ -42,7 +42,7 @@ BENCHMARK = Benchmark(
     reader=read_sugarcrepe_pp,
     metrics=("itt", "tot", "p2_vs_n", "accuracy"),
     confirmed=(
-        "the public files, all 4,757 rows of which are read in tests; metrics: VLMs/test_Variants_CLIP.py of "
+        "the public files (tests read all 4,757 rows); metrics: VLMs/test_Variants_CLIP.py of "
         "github.com/Sri-Harsha/scpp"
     ),
     macro=SUBTYPES.__contains__,

@@ -1,10 +1,11 @@
-"""SVO-Probes (Hendricks & Nematzadeh 2021): one sentence, an image that it fits and one that it does not.
+"""SVO-Probes (Hendricks & Nematzadeh 2021): one sentence, one image that fits it and one that does not.
 
-A hit is a sentence that scores above the false image with the true one: the form in which the set is used
-for models that give scores. The authors let a model say of each image whether it fits, and average the two
-accuracies: that needs a threshold, which scores alone do not give.
+A hit is a sentence that scores higher with the true image than with the false one. The set is used in this
+form for models that give scores. The authors let a model say of each image whether it fits, and average the
+two accuracies. That needs a threshold, which scores alone do not provide.
 
-As in their notebook, rows count that are a negative of exactly one kind: subject, verb or object.
+As in the authors' notebook, a row counts only if it is a negative of exactly one type: subject, verb or
+object.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def read_svo_probes(data: Path, images: Path) -> Comparisons:
     """Return the task of ``svo_probes.csv`` in ``data``.
 
     Raises:
-        DataError: it is missing or broken, or no row is a negative of exactly one kind.
+        DataError: the file is missing or broken, or no row is a negative of exactly one type.
     """
     path = find_release_files(data, ["svo_probes.csv"], LAYOUT)[0]
     rows: list[dict[str, object]] = []
@@ -53,7 +54,7 @@ def read_svo_probes(data: Path, images: Path) -> Comparisons:
             }
         )
     if not rows:
-        raise DataError(f"{str(path)!r} holds no row that is a negative of exactly one kind.")
+        raise DataError(f"{str(path)!r} has no row that is a negative of exactly one type.")
     files = locate_images(images, list(image_indices), ("images",))
     return build_comparisons(rows, [ImageFile(str(path)) for path in files])
 
@@ -65,7 +66,7 @@ def _parse_bool(value: str, column: str, where: str) -> bool:
 
 
 def _format_file_name(value: str, column: str, where: str) -> str:
-    """Return the file name of an image that is given by its number."""
+    """Return the file name of an image from its number."""
     if not (value.isascii() and value.isdigit()):
         raise DataError(
             f"{where}: column {column!r} must be the number of an image, not {format_value(value)}."
@@ -79,6 +80,6 @@ BENCHMARK = Benchmark(
     reader=read_svo_probes,
     metrics=("image_accuracy",),
     confirmed="google-deepmind/svo_probes: README.md (columns) and probing_image_text_models.ipynb (which "
-    "rows count); the release has no images, so the names of their files are ours. "
-    "svo_probes.csv itself was not at hand",
+    "rows count); the release has no images, so the names of their files are caramel's. "
+    "svo_probes.csv itself was not available",
 )

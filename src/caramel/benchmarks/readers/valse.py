@@ -1,8 +1,10 @@
-"""VALSE (Parcalabescu et al. 2022): an image, its caption and a foil; eleven pieces, six phenomena and FOIL-it.
+"""VALSE (Parcalabescu et al. 2022): an image, its caption and a foil, in eleven pieces.
 
-Only valid foils count: two of the three annotators at least found the caption, and not the foil, to
-describe the image. A hit is a caption that scores above its foil: the authors' pairwise accuracy acc_r. The
-mean is over the pieces, as in their table.
+The pieces cover six phenomena and FOIL-it.
+
+Only valid foils count: at least two of the three annotators chose the caption, and not the foil, as
+describing the image. A hit is a caption that scores above its foil: the authors' pairwise accuracy acc_r. The
+mean is over the pieces, as in the authors' table.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ PIECES = {  # piece, the name of its file -> phenomenon
 }
 VOTES = 2  # of three annotators
 SWIG = "swig"
-SOURCES = {  # how the names of a source's images begin -> its folder
+SOURCES = {  # prefix of a source's image names -> its folder
     "v7w_": "visual7w",
     "COCO_train2014_": "train2014",
     "COCO_val2014_": "val2014",
@@ -50,15 +52,15 @@ SOURCES = {  # how the names of a source's images begin -> its folder
 
 
 def read_valse(data: Path, images: Path) -> Comparisons:
-    """Return the task of the valid foils of the pieces in ``data``; there may be fewer than eleven.
+    """Return the task of the valid foils of the pieces in ``data``, which may be fewer than eleven.
 
     Raises:
-        DataError: there is none, one is broken, or no foil is valid.
+        DataError: no file exists, one is broken, or no foil is valid.
     """
     paths = find_release_files(data, [f"{piece}.json" for piece in PIECES], LAYOUT)
     rows = [row for path in paths for row in _iter_valid_foils(path)]
     if not rows:
-        raise DataError(f"{str(data)!r} holds no valid foil: none has {VOTES} votes for its caption.")
+        raise DataError(f"{str(data)!r} has no valid foil: none has {VOTES} votes for its caption.")
     names = list(dict.fromkeys(str(row["image_id"]) for row in rows))
     image_indices = {name: i for i, name in enumerate(names)}
     files = _locate_by_source(images, names)
@@ -84,7 +86,7 @@ def _iter_valid_foils(path: Path) -> Iterator[dict[str, object]]:
 
 
 def _count_votes(row: Any, where: str) -> int:
-    """Return how many annotators chose the caption, and not the foil."""
+    """Return the number of annotators who chose only the caption."""
     votes = row.get("mturk")
     count = votes.get("caption") if isinstance(votes, dict) else None
     if isinstance(count, bool) or not isinstance(count, int):
@@ -100,7 +102,7 @@ def _find_source(name: str) -> str:
 
 
 def _locate_by_source(images: Path, names: list[str]) -> Mapping[str, Path]:
-    """Return name -> path of the images; each source has folders of its own."""
+    """Return the path of each image by name. Each source has its own folders."""
     by_source: dict[str, list[str]] = {}
     for name in names:
         by_source.setdefault(_find_source(name), []).append(name)
@@ -117,8 +119,8 @@ BENCHMARK = Benchmark(
     reader=read_valse,
     metrics=("accuracy",),
     confirmed="Heidelberg-NLP/VALSE: README.md, lxmert_valse_eval.py (valid foils, acc_r); the eleven files "
-    "as copied in lezhang7/Enhance-FineGrained, VALSE/data, and its VALSE/clip_valse_eval.py (their images). Eight of the "
-    "eleven are read in tests: their valid foils are as many as the paper counts (7,702 of 8,782 in all). Of actant-swap "
-    "and coreference-hard the beginning and the end were read in that copy, of plurals a part of the middle",
+    "as copied in lezhang7/Enhance-FineGrained, VALSE/data, and its VALSE/clip_valse_eval.py (their images). Tests read "
+    "eight of the eleven files: the number of valid foils equals the paper's (7,702 of 8,782 in all). In that copy, the "
+    "beginning and the end of actant-swap and coreference-hard were read, and a part of the middle of plurals",
     macro=PIECES.__contains__,
 )

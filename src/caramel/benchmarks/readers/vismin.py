@@ -1,9 +1,15 @@
-"""VisMin (Awal et al. 2024): two images and two captions with one minimal change: object, attribute, count, relation.
+"""VisMin (Awal et al. 2024): two images and two captions with one minimal change.
 
-The release was issued twice. The rows of today's issue (January 2025) hold the category, and their first caption is
-true of their first image: the authors' metric compares them so, without a file of solutions. In the first issue
-(November 2024) the captions stood in either order, and ``sim_solution.csv`` told which. No column tells the
-two issues apart, and the old solutions would cross 1,020 of the 2,084 rows of today's: a folder that holds them is refused.
+The change is of an object, an attribute, a count or a relation.
+
+The release was issued twice:
+
+- January 2025 (current): rows have a category, and the first caption is true of the first image. The authors'
+  metric compares them in this order, without a file of solutions.
+- November 2024 (first): the captions came in either order, and ``sim_solution.csv`` said which.
+
+No column tells the two issues apart, and the old solutions would swap 1,020 of the current 2,084 rows. A
+folder that holds the old solutions is therefore refused.
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ PATTERN = "*.parquet"
 LAYOUT = """\
   vismin/*.parquet    huggingface.co/datasets/mair-lab/vismin-bench as Parquet (also in vismin/data): from its branch
                       refs/convert/parquet, folder default/test, or written by `to_parquet` of the package datasets;
-                      the images are inside"""
+                      they hold the images"""
 TEXTS = ("text_0", "text_1")
 
 
@@ -28,14 +34,14 @@ def read_vismin(data: Path, images: Path) -> Comparisons:
     """Return the task of the Parquet files in ``data``.
 
     Raises:
-        DataError: there is none, one is broken, or the solutions of the first issue lie beside them.
+        DataError: no file exists, one is broken, or the solutions of the first issue are beside them.
     """
     folder = find_release_folder(data, (PATTERN,), ("data",), LAYOUT)
     for path in dict.fromkeys((data / OLD_SOLUTIONS, folder / OLD_SOLUTIONS)):
         if path.exists():
             raise DataError(
-                f"{str(path)!r} belongs to VisMin's first issue (November 2024). Today's rows (January 2025) stand in order: "
-                f"crossed by that file, a perfect model would have 51.06 %. Remove it, and take today's rows:\n{LAYOUT}"
+                f"{str(path)!r} belongs to VisMin's first issue (November 2024). The current rows (January 2025) are in order: "
+                f"swapped by that file, a perfect model would get 51.06 %. Remove it, and use the current rows:\n{LAYOUT}"
             )
     rows = read_embedded_rows(folder, ("image_0", "image_1"), (*TEXTS, "category"), LAYOUT, pattern=PATTERN)
     return build_pair_task(
@@ -53,7 +59,7 @@ BENCHMARK = Benchmark(
     reader=read_vismin,
     metrics=METRICS,
     confirmed=(
-        "github.com/rabiulcste/vismin, folder vismin-bench, both issues: eval.py (columns, category) and metric.py (today's "
-        "compares rows in order, by category). The data of huggingface.co/datasets/mair-lab/vismin-bench were not at hand"
+        "github.com/rabiulcste/vismin, folder vismin-bench, both issues: eval.py (columns, category) and metric.py (the current "
+        "one compares rows in order, by category). The data of huggingface.co/datasets/mair-lab/vismin-bench were not available"
     ),
 )

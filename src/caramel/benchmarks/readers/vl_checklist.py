@@ -1,14 +1,17 @@
-"""VL-CheckList (Zhao et al. 2022): an image, a true phrase, and the phrase with one thing in it replaced.
+"""VL-CheckList (Zhao et al. 2022): an image, a true phrase, and the same phrase with one part replaced.
 
-A hit is a true phrase that scores above the false one: what the authors call ITC. Their other accuracy,
-ITM, sets a threshold on the probability of a matching head and cannot be had from scores alone. Of the
-several phrases that a row could hold the first counts, as in their loader. Of each file the first ``ROWS`` rows are scored, as
-in all of their configs (``MAX_NUM: 2000``, half of which are images). Some rows of the release hold the same phrase twice: a tie,
-and so a miss, for them as here.
+A hit is a true phrase that scores above the false one. The authors call this ITC. Their other accuracy, ITM,
+applies a threshold to the probability of a matching head and cannot be computed from scores alone. If a row
+holds several phrases, the first counts, as in the authors' loader. The first ``ROWS`` rows of each file are
+scored, as in all of the authors' configs (``MAX_NUM: 2000``, half of which are images). Some rows of the
+release hold the same phrase twice. That is a tie and so a miss, for the authors as here.
 
-Subsets are the aspects, over all their instances, and each file under the name of the authors' result. What they print of an
-aspect (``radar.py``) is ``mean/attribute_color`` …: the mean over the sources of the means over a source's files, those that
-are there.
+Subsets are:
+
+- the aspects, each over all its instances
+- the files, each under the name of the authors' result
+- ``mean/attribute_color`` …: what the authors print for an aspect (``radar.py``): the mean over the sources
+  of the means over a source's files, for the files that exist
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ ROLES = ("agent", "destination", "item", "tool")
 OBJECT_ASPECTS = {"Location": ("center", "mid", "margin"), "Size": ("large", "medium", "small")}
 
 
-ROWS = 1000  # of each file
+ROWS = 1000  # per file
 
 
 class Corpus(NamedTuple):
@@ -48,7 +51,7 @@ class Corpus(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """What of the name stands before the source."""
+        """The part of the name before the source."""
         category, _, aspect = self.name.partition("_")
         parts = 2 if category == "Object" else 1  # Object_Location_center_vg_obj, Attribute_color_vg
         return f"{category}_{'_'.join(aspect.split('_')[:parts])}_"
@@ -78,7 +81,7 @@ CORPORA = {corpus.path: corpus for corpus in _iter_corpora()}
 
 
 def _build_means() -> dict[str, list[str]]:
-    """Return the means of each aspect's sources over their files, and those of the aspects over their sources."""
+    """Return the means of each aspect's sources over their files, and of the aspects over their sources."""
     sources: dict[str, list[str]] = {}
     aspects: dict[str, list[str]] = {}
     for corpus in CORPORA.values():
@@ -91,10 +94,10 @@ def _build_means() -> dict[str, list[str]]:
 
 
 def read_vl_checklist(data: Path, images: Path) -> Comparisons:
-    """Return the task of the files in ``data``; there may be fewer than all.
+    """Return the task of the files in ``data``, which may be fewer than all.
 
     Raises:
-        DataError: there is none, or one is broken.
+        DataError: no file exists, or one is broken.
     """
     rows: list[dict[str, object]] = []
     image_indices: dict[str, int] = {}
@@ -114,12 +117,12 @@ def read_vl_checklist(data: Path, images: Path) -> Comparisons:
                 }
             )
     if not rows:
-        raise DataError(f"{str(data)!r} holds no row: its files are empty. Expected layout:\n{LAYOUT}")
+        raise DataError(f"{str(data)!r} has no rows: its files are empty. Expected layout:\n{LAYOUT}")
     return build_comparisons(rows, [ImageFile(str(_locate_image(images, name))) for name in image_indices])
 
 
 def _locate_image(images: Path, name: str) -> Path:
-    """Return the path of an image; those of Visual Genome may lie where other benchmarks have them."""
+    """Return the path of an image. Visual Genome's may be where other benchmarks have them."""
     shared = images / name.removeprefix("vg/")
     return shared if shared.is_file() and not (images / name).is_file() else images / name
 
@@ -143,7 +146,7 @@ BENCHMARK = Benchmark(
     reader=read_vl_checklist,
     metrics=("accuracy",),
     confirmed="om-ai-lab/VL-CheckList: vl_checklist/data_loader.py, vl_checklist/evaluate.py (task itc), "
-    "vl_checklist/corpus.json, corpus/v1, DATASETS.md, and of eight of the 56 files in data the first rows: "
+    "vl_checklist/corpus.json, corpus/v1, DATASETS.md, and the first rows of eight of the 56 files in data: "
     "Attribute/vg/size.json and state.json, Attribute/vaw/action.json, Relation/swig_action.json and vg/spatial.json, "
     "Object/Location/hake_location/hake_obj_margin.json and vg_location/vg_obj_margin.json, "
     "Object/Size/swig_size/swig_tool/swig_tool_small.json; "

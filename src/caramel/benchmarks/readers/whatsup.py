@@ -1,8 +1,8 @@
-"""What'sUp (Kamath et al. 2023): one image and captions that differ in a preposition alone; six parts.
+"""What'sUp (Kamath et al. 2023): one image and captions that differ only in a preposition; six parts.
 
 Controlled-A (household objects) and Controlled-B (objects on a table, called CLEVR in the files) have four
-captions each; a hit is a first caption that scores above the other three: the authors' individual accuracy.
-Their accuracies of pairs and of sets, which ask for all images of two objects at once, are not given.
+captions each. A hit is a first caption that scores above the other three: the authors' individual accuracy.
+The authors' accuracies of pairs and of sets, which require all images of two objects at once, are not given.
 COCO-spatial and GQA-spatial, with one object or two, have two captions. Subsets are the prepositions, found
 as the authors find them.
 """
@@ -31,8 +31,8 @@ LAYOUT = """\
   IMAGES/{folder}/…
       {where}"""
 CONFIRMED = "amitakamath/whatsup_vlms: dataset_zoo/aro_datasets.py ({}), README.md; "
-CONFIRMED_ROWS = (  # of the controlled parts
-    "of the file, as copied in zdxdsw/skewed_relations_T2I, data/whatsup_vlms, the rows at the beginning and at the end "
+CONFIRMED_ROWS = (  # for the controlled parts
+    "from the copy of the file in zdxdsw/skewed_relations_T2I, data/whatsup_vlms, the rows at the beginning and at the end "
     "({} characters)"
 )
 
@@ -85,10 +85,10 @@ def read_spatial(
         images: folder of the images.
         file: name of the file.
         folder: name of the folder of the images.
-        digits: to which the image's number is filled up.
-        prepositions: words that tell the preposition of two objects; the last one is what is left. Empty:
-            the last word of the caption is the preposition of one object.
-        layout: of this part, for messages.
+        digits: number of digits to which the image's number is padded.
+        prepositions: words that identify the preposition between two objects; the last one is the
+            default. Empty: the last word of the caption is the preposition of one object.
+        layout: expected layout of this part, for messages.
 
     Raises:
         DataError: the file is missing or broken.
@@ -128,7 +128,7 @@ def _read_options(row: Any, where: str) -> list[str]:
 
 
 def _parse_number(value: Any, where: str) -> str:
-    """Return the number of an image, as it is written."""
+    """Return the number of an image as written in the file."""
     number = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     if not (number.isascii() and number.isdigit() and len(number) < 20):
         raise DataError(f"{where} must begin with the number of an image, not {format_value(value)}.")
@@ -136,7 +136,7 @@ def _parse_number(value: Any, where: str) -> str:
 
 
 def _find_name_preposition(name: str, folder: str) -> str:
-    """Return the preposition in the name of a controlled image."""
+    """Return the preposition that is part of a controlled image's name."""
     third, last = ("on", "under") if folder == "controlled_images" else ("in-front_of", "behind")
     return next((word for word in ("left_of", "right_of", third) if f"_{word}_" in name), last)
 
@@ -150,7 +150,7 @@ def _find_caption_preposition(caption: str, prepositions: Sequence[str]) -> str:
 
 def _check_not_empty(rows: list[dict[str, Any]], path: Path) -> None:
     if not rows:
-        raise DataError(f"{str(path)!r} holds no row.")
+        raise DataError(f"{str(path)!r} has no rows.")
 
 
 def _build_benchmark(
@@ -171,7 +171,7 @@ def _build_spatial(
 ) -> Benchmark:
     layout = LAYOUT.format(name=name, file=file, folder=folder, where=where)
     read = partial(read_spatial, file=file, folder=folder, digits=digits, prepositions=prepositions)
-    confirmed = f"{CONFIRMED.format(confirmed)}the file itself was not at hand"
+    confirmed = f"{CONFIRMED.format(confirmed)}the file itself was not available"
     return _build_benchmark(name, layout, read, "accuracy", confirmed)
 
 

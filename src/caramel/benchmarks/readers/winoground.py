@@ -27,7 +27,7 @@ def read_winoground(data: Path, images: Path) -> Comparisons:
     """Return the task of the Parquet files in ``data``, or of ``examples.jsonl`` and a folder of images.
 
     Raises:
-        DataError: there is neither, or one is broken.
+        DataError: both are missing, or one is broken.
     """
     folder = find_release_folder(data, ("test-*.parquet", "examples.jsonl"), ("data",), LAYOUT)
     if any(folder.glob("test-*.parquet")):
@@ -56,7 +56,7 @@ def _format_instance_id(_: int, row: Row) -> str:
 
 
 def _list_subsets(row: Row) -> list[str]:
-    """Return what was swapped (object, relation or both) and the number of main predicates, where given."""
+    """Return what was swapped (object, relation or both) and the number of main predicates, if given."""
     subsets = []
     if row.fields.get("collapsed_tag") is not None:
         subsets.append(read_text_field(row.fields, "collapsed_tag", row.where).lower())
@@ -74,8 +74,8 @@ BENCHMARK = Benchmark(
         "Parquet: the features in the data set's card at huggingface.co/datasets/facebook/winoground; "
         "examples.jsonl: its former loading script winoground.py, and dataset/dataset.py of "
         "github.com/ajd12342/why-winoground-hard; metrics: the card's example and dataset.py of "
-        "github.com/linzhiqiu/t2v_metrics. The data set is gated: its files were not at hand, but a table of its captions "
-        "and tags (zhuxiangru/Winoground-T2I, data/template/original_winoground_dataset.txt), whose first 121 rows and "
-        "last 33 of 400 have the fields and values that are read"
+        "github.com/linzhiqiu/t2v_metrics. The data set is gated. Its files were not available, but a table of its captions "
+        "and tags was (zhuxiangru/Winoground-T2I, data/template/original_winoground_dataset.txt). The first 121 and "
+        "last 33 of its 400 rows have the fields and values that are read"
     ),
 )

@@ -1,11 +1,13 @@
-"""Zero-shot classification (Radford et al. 2021): the class of an image is a choice among names of classes.
+"""Zero-shot classification (Radford et al. 2021): choose the class of an image among class names.
 
-A class is its name in several templates; their embeddings are averaged. The images lie in a folder per class,
-such as ImageNet's validation set sorted by class. Two classes of one name cannot be told apart: such images tie,
-which is a miss. Accuracy is over images; ``recall@1`` and ``recall@5`` are top-1 and top-5 accuracy.
+A class is its name in several templates; their embeddings are averaged. The images are in one folder per
+class, such as ImageNet's validation set sorted by class. Two classes with the same name cannot be told apart:
+such images tie, which is a miss. Accuracy is over images. ``recall@1`` and ``recall@5`` are top-1 and top-5
+accuracy.
 
-A name must be words. A folder that is named by an id ("n01440764", "7", "class_7") is refused until
-``classes.json`` states its name: a model asked for "a origami n01440764." gives figures without any error.
+A name must be words. A folder named by an id ("n01440764", "7", "class_7") is refused until ``classes.json``
+gives its name. Otherwise a model would be asked for "a origami n01440764." and give figures without any
+error.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ from caramel.io.validators import format_value, read_text_field, validate_text
 
 LAYOUT = """\
   zero_shot/<class>/*.jpg …       a folder of images per class, here or in IMAGES
-  zero_shot/classes.json          optional: {"<class>": "name of the class", …}, for all folders; else the name is
-                                  that of the folder, with spaces for underscores; needed where folders are
+  zero_shot/classes.json          optional: {"<class>": "name of the class", …}, for all folders; without it the
+                                  name is the folder's, with spaces for underscores; required if folders are
                                   named by WordNet ids (n01440764), numbers or other ids
-  zero_shot/templates.txt         optional: a template per line, with {} for the name; else seven of CLIP's"""
-# Of CLIP's 80 templates for ImageNet, those that its authors selected afterwards.
+  zero_shot/templates.txt         optional: one template per line, with {} for the name; default: seven of CLIP's"""
+# The templates that CLIP's authors selected afterwards from their 80 for ImageNet.
 TEMPLATES = (
     "itap of a {}.",
     "a bad photo of the {}.",
@@ -40,7 +42,7 @@ TEMPLATES = (
 )
 # WordNet's ids, alone or before a name (Stanford Dogs: n02085620-Chihuahua).
 SYNSET = re.compile(r"[nvars]\d{8}(?![^\W_])", re.IGNORECASE)
-# Other names of folders that are no words: numbers, alone or before a name (CUB: 001.Black_footed_Albatross),
+# Other folder names that are not words: numbers, alone or before a name (CUB: 001.Black_footed_Albatross),
 # numbers of classes (class_7), and Open Images' ids (m_0bt9lr).
 OTHER_ID = re.compile(
     r"[\W\d_]+|\d+\..*|(class|label|category|cat|cls|id|idx|index)[ ._-]?\d+|m[._]0\w*\d\w*", re.IGNORECASE
@@ -50,15 +52,15 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", "
 
 
 def read_zero_shot(data: Path, images: Path) -> Rankings:
-    """Return the task of the class folders in ``data``, or in ``images`` if there are none.
+    """Return the task of the class folders in ``data``, or in ``images`` if ``data`` has none.
 
     Raises:
-        DataError: there are no two classes, one has no image or no name, or a file is broken.
+        DataError: fewer than two classes exist, a class has no image or no name, or a file is broken.
     """
     folders = _list_class_folders(data) or _list_class_folders(images)
     if len(folders) < 2:
         raise DataError(
-            f"Neither {str(data)!r} nor {str(images)!r} holds folders of at least two classes. "
+            f"Neither {str(data)!r} nor {str(images)!r} has folders of at least two classes. "
             f"Expected layout:\n{LAYOUT}"
         )
     names, templates = _load_class_names(data, [folder.name for folder in folders]), _load_templates(data)
@@ -66,7 +68,7 @@ def read_zero_shot(data: Path, images: Path) -> Rankings:
     empty = [str(folder) for folder, paths in zip(folders, files, strict=True) if not paths]
     if empty:
         raise DataError(
-            f"{len(empty)} class folders hold no image ({', '.join(SUFFIXES)}):\n{format_items(empty)}\n"
+            f"{len(empty)} class folders have no image ({', '.join(SUFFIXES)}):\n{format_items(empty)}\n"
             f"Fill or remove them."
         )
     listed = [(path, number) for number, paths in enumerate(files) for path in paths]
@@ -86,7 +88,7 @@ def read_zero_shot(data: Path, images: Path) -> Rankings:
 
 
 def has_content(folder: Path) -> bool:
-    """Return whether a folder holds more than the README.md that keeps its place in git, and files that are hidden."""
+    """Return whether a folder holds files other than hidden ones and the README.md that keeps it in git."""
     return any(path.name != "README.md" and not path.name.startswith(".") for path in folder.iterdir())
 
 
@@ -101,33 +103,35 @@ def _list_images(folder: Path) -> list[Path]:
 
 
 def _load_class_names(data: Path, folders: Sequence[str]) -> list[str]:
-    """Return the name of the class of each folder."""
+    """Return the class name of each folder."""
     path = data / "classes.json"
     if not path.is_file():
         ids = [folder for folder in folders if SYNSET.match(folder) or OTHER_ID.fullmatch(folder)]
         _check_words(
             ids,
-            f"{len(ids)} class folders are named by ids, which are no words, and there is no {str(path)!r}",
+            f"{len(ids)} class folders are named by ids, which are not words, and {str(path)!r} is missing",
             path,
         )
         return [folder.replace("_", " ") for folder in folders]
     names = read_json(path)
     if not isinstance(names, dict):
-        raise DataError(f"{str(path)!r} must be an object of folder and name, not {format_value(names)}.")
+        raise DataError(
+            f"{str(path)!r} must be an object that maps folders to names, not {format_value(names)}."
+        )
     odd = sorted(set(names) ^ set(folders))
     if odd:
         raise DataError(
             f"{str(path)!r} and the class folders differ in {len(odd)} classes:\n{format_items([format_value(name) for name in odd])}\n"
-            f"Name every folder, and nothing else: all names are candidates."
+            f"Name every folder and nothing else, because every name is a candidate."
         )
     stated = [read_text_field(names, folder, repr(str(path))) for folder in folders]
     ids = [name for name in stated if SYNSET.match(name.strip())]
-    _check_words(ids, f"{str(path)!r} states {len(ids)} ids of WordNet as names, which are no words", path)
+    _check_words(ids, f"{str(path)!r} gives {len(ids)} WordNet ids as names, which are not words", path)
     return stated
 
 
 def _check_words(ids: Sequence[str], problem: str, path: Path) -> None:
-    """Raise a DataError if there are names of classes that are no words; ``path`` is that of ``classes.json``."""
+    """Raise DataError if any class names are not words. ``path`` is the path of ``classes.json``."""
     if ids:
         raise DataError(
             f"{problem}:\n{format_items([format_value(name) for name in ids])}\n"
@@ -145,7 +149,7 @@ def _load_templates(data: Path) -> list[str]:
     bad = [format_value(line) for line in lines if "{}" not in line]
     if bad or not lines:
         raise DataError(
-            f"{str(path)!r}: {f'the template {bad[0]} has no {{}}' if bad else 'there is no template'}. Write one "
+            f"{str(path)!r}: {f'the template {bad[0]} has no {{}}' if bad else 'it has no template'}. Write one "
             f"template per line, such as 'a photo of a {{}}.'."
         )
     return lines

@@ -1,11 +1,11 @@
-"""DVC's cache: what kills, full disks and damaged files leave in it, and how that is mended.
+"""Find and remove what kills, full disks and damaged files leave in DVC's cache.
 
-DVC trusts what is in ``.dvc/cache``. It puts a damaged object into ``data/`` without a word, runs a stage each time
-again whose list of files is damaged, and refuses every run of a stage whose entry in the run cache is empty. What is
-removed here is made again by ``dvc repro``, or fetched by ``dvc pull``.
+DVC trusts the content of ``.dvc/cache``. It silently puts a damaged object into ``data/``, reruns a stage
+each time if its list of files is damaged, and refuses to run a stage whose entry in the run cache is empty.
+What is removed here is computed again by ``dvc repro``, or fetched by ``dvc pull``.
 
-A cache elsewhere (``dvc cache dir``, or behind a link in this one) is left alone: others may use it, and a link in a
-stranger's project may lead to files that are no cache.
+A cache elsewhere (``dvc cache dir``, or behind a link in this one) is left alone. Others may use it, and a
+link in a stranger's project may lead to files that are not a cache.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ RUNS = Path(".dvc", "cache", "runs")
 
 
 def find_broken_entries(root: Path, *, whole: bool) -> list[Path]:
-    """Return what is broken in the cache: objects that are not what their names say, and empty runs.
+    """Return broken entries of the cache: objects whose content does not match their name, and empty runs.
 
     Args:
         root: folder of the project.
-        whole: read every object; else the lists of files alone, whose damage is the one that ``dvc repro`` feels.
+        whole: read every object; otherwise only the lists of files, whose damage affects ``dvc repro``.
     """
     objects = _list_entries(root, OBJECTS, "*" if whole else "*.dir")
     damaged = [path for path in objects if path.is_file() and _parse_digest(path) != _compute_md5(path)]
@@ -33,7 +33,7 @@ def find_broken_entries(root: Path, *, whole: bool) -> list[Path]:
 
 
 def _list_entries(root: Path, subfolder: Path, pattern: str) -> list[Path]:
-    """Return what DVC keeps at a place of a project's cache, no link followed."""
+    """Return DVC's files in a subfolder of a project's cache, without following links."""
     folders = (subfolder, *subfolder.parents[:-1])
     if any((root / folder).is_symlink() for folder in folders):
         return []
@@ -44,14 +44,14 @@ def _list_entries(root: Path, subfolder: Path, pattern: str) -> list[Path]:
 
 
 def remove_entries(entries: list[Path]) -> str:
-    """Remove what is broken; say so."""
+    """Remove broken entries, and return a message."""
     for path in entries:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return f"{len(entries)} broken entries of DVC's cache were removed; `dvc repro` makes them again"
 
 
 def _parse_digest(path: Path) -> str:
-    """Return the hash that is an object's name."""
+    """Return the hash in an object's path."""
     return path.parent.name + path.name.removesuffix(".dir")
 
 

@@ -1,9 +1,10 @@
-"""Whose login a remote gets that somebody else named: that of the settings which name it, or none.
+"""Decide which login is used for a remote that somebody else configured: the one in its settings, or none.
 
-The libraries that open remotes look for a login in many places of this machine: variables of the environment, ``~/.aws``,
-the metadata service of a cloud machine, ``~/.netrc``, keys of SSH and its agent. Whoever writes the settings of a remote
-chooses the server that all of this goes to. So a remote that others named is opened with what its settings hold, and
-with a login of this user only if he named its address.
+The libraries that open remotes look for a login in many places of this machine: environment variables,
+``~/.aws``, the metadata service of a cloud machine, ``~/.netrc``, SSH keys and the SSH agent. Whoever writes
+the settings of a remote chooses the server that receives the login. So a remote configured by others is
+opened with the login in its settings. A login of this user is used only if the user has named the remote's
+address.
 """
 
 from __future__ import annotations
@@ -17,35 +18,39 @@ from urllib.request import getproxies, proxy_bypass
 from caramel.errors import ConfigError, redact_secrets
 from caramel.runtime.dvc.settings import USER, load_settings
 
-# What is used of settings that others wrote: where a remote is, and a login that was published with it. Others name files
-# of this machine, choose a login of its user, run a command (``bearer_token_command``) or switch encryption off.
+# Settings by others that are used: the location of a remote, and a login that was published with it. Their
+# other settings name files of this machine, choose a login of its user, run a command
+# (``bearer_token_command``) or disable encryption.
 _USED = {
     "url", "endpointurl", "oss_endpoint", "region", "account_name", "projectname", "port", "verify",
     "allow_anonymous_login", "auth", "user", "password", "access_key_id", "secret_access_key", "session_token", "sas_token",
     "version_aware", "worktree",
 }  # fmt: skip
 _PORTS = {"http": 80, "https": 443, "ssh": 22, "webdav": 80, "webdavs": 443}
-# Schemes of remotes that can be opened so that their library looks for no login; a folder has none. SSH offers all keys of the user, those for
-# Azure and OSS take logins out of the environment whatever they are given, Google Drive and HDFS have none without.
+# Schemes of remotes that can be opened without their library looking for a login; a folder has none. SSH
+# offers all keys of the user, Azure and OSS always take logins from the environment, and Google Drive and
+# HDFS do not work without one.
 PUBLIC = ("", "file", "s3", "gs", "http", "https", "webdav", "webdavs")
 
 
 def select_allowed_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is used of a remote's settings that others wrote."""
+    """Return the settings by others that are used for a remote."""
     return {name: value for name, value in options.items() if name in _USED}
 
 
 def get_login_address(options: Mapping[str, Any]) -> str | None:
-    """Return where a login for a remote is sent to: ``SCHEME://HOST[:PORT]``, ``s3://BUCKET`` of one without an endpoint.
+    """Return the address that receives a remote's login.
+
+    It is ``SCHEME://HOST[:PORT]``, or ``s3://BUCKET`` if no endpoint is set.
 
     Args:
-        options: its settings; ``remote://`` is resolved already.
+        options: settings of the remote, with ``remote://`` resolved.
 
     Returns:
-        None of a folder of this machine.
+        The address; None for a folder of this machine.
 
     Raises:
-        ConfigError: it has an address that is none.
+        ConfigError: its address is invalid.
     """
     if account := options.get("account_name"):
         return parse_remote_address(f"https://{account}.blob.core.windows.net")  # as adlfs forms it
@@ -54,10 +59,10 @@ def get_login_address(options: Mapping[str, Any]) -> str | None:
 
 
 def parse_remote_address(text: str, port: int | None = None) -> str:
-    """Return the address in a URL, in the form of ``login_address``.
+    """Return the address in a URL, in the form of ``get_login_address``.
 
     Raises:
-        ConfigError: it names no host.
+        ConfigError: the URL names no host.
     """
     try:
         parts = urlsplit(text)
@@ -65,7 +70,7 @@ def parse_remote_address(text: str, port: int | None = None) -> str:
         if parts.scheme and parts.hostname:
             usual = port is None or port == _PORTS.get(parts.scheme)
             return f"{parts.scheme}://{parts.hostname}" + ("" if usual else f":{port}")
-    except ValueError:  # of a port or a bracket
+    except ValueError:  # invalid port or bracket
         pass
     raise ConfigError(
         f"{redact_secrets(text)!r} is not the address of a remote. Write SCHEME://HOST[:PORT], such as "
@@ -74,10 +79,10 @@ def parse_remote_address(text: str, port: int | None = None) -> str:
 
 
 def load_user_logins(addresses: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """Return, for each address that this user named, his own DVC settings of a remote there, without its URL.
+    """Return this user's DVC settings, without URL, for each address that the user named.
 
     Raises:
-        ConfigError: a text is no address, or his settings are broken.
+        ConfigError: a text is not an address, or the user's settings are broken.
     """
     logins: dict[str, Mapping[str, Any]] = {parse_remote_address(text): {} for text in addresses}
     if logins:
@@ -89,17 +94,17 @@ def load_user_logins(addresses: Sequence[str]) -> dict[str, Mapping[str, Any]]:
 
 
 def open_file_system(fs_class: Any, options: Mapping[str, Any], url: str, *, public: bool) -> Any:
-    """Return one of DVC's file systems, not connected yet.
+    """Return one of DVC's file systems, not yet connected.
 
     Args:
         fs_class: its class.
-        options: what DVC makes it with.
-        url: the remote's.
-        public: use no login beyond what the options hold; the scheme of its URL is one of ``PUBLIC``.
+        options: DVC's arguments for it.
+        url: URL of the remote.
+        public: use no login except the one in the options; the URL's scheme must be in ``PUBLIC``.
     """
     options = dict(options)
     if fs_class.protocol == "ssh":
-        options["agent_forwarding"] = False  # DVC lets the server use the keys of this user
+        options["agent_forwarding"] = False  # otherwise DVC lets the server use this user's keys
     if public and fs_class.protocol in ("s3", "gs"):
         options["allow_anonymous_login"] = not (
             options.get("access_key_id") and options.get("secret_access_key")
@@ -107,7 +112,7 @@ def open_file_system(fs_class: Any, options: Mapping[str, Any], url: str, *, pub
     fs = fs_class(**options)
     if fs_class.protocol in ("http", "https"):
         origin = urlsplit(url)._replace(path="/", query="", fragment="").geturl()
-        fs.fs_args["client_kwargs"]["base_url"] = origin  # else a password goes along to where it redirects
+        fs.fs_args["client_kwargs"]["base_url"] = origin  # otherwise a redirect would receive the password
     if not public:
         return fs
     if fs_class.protocol in ("http", "https"):
@@ -120,7 +125,7 @@ def open_file_system(fs_class: Any, options: Mapping[str, Any], url: str, *, pub
 
 
 def _disable_netrc(url: str) -> dict[str, Any]:
-    """Return the settings of an HTTP client that does not read ``~/.netrc``, with the proxy that it would find itself."""
+    """Return the settings of an HTTP client that ignores ``~/.netrc`` but keeps its usual proxy."""
     parts = urlsplit(url)
     proxy = None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
     return {"trust_env": False} | ({"proxy": proxy} if proxy else {})

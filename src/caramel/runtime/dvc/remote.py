@@ -1,8 +1,8 @@
-"""Where DVC keeps objects outside of a project's folder: its remotes, and the caches of other projects.
+"""Read objects outside a project's folder: from DVC's remotes, and from the caches of other projects.
 
-DVC names an object by the MD5 of its bytes, and by default believes what a remote gives for it: a flipped byte is pulled
-without a word. What is fetched here is compared with its name before it gets it. What a store does wrong is an error
-that names store and object.
+DVC names an object by the MD5 of its bytes. By default it trusts a remote's content, so a flipped byte is
+pulled silently. Here every fetched object is checked against its name first. Errors of a store name the store
+and the object.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from caramel.runtime.dvc.settings import cache_folder, list_remotes
 
 NAMED = re.compile(r"[0-9a-f]{32}(\.dir)?")
 PATIENCE = 5.0  # seconds that a server may take to accept a connection; DVC itself waits 40
-_REFUSED = (401, 403)  # of HTTP
-# What libraries raise when a store does not do what it should, beside the system's errors, where they are loaded.
+_REFUSED = (401, 403)  # HTTP status
+# Exceptions of libraries for faulty stores, besides system errors, with the modules that define them.
 _RAISED = (
     ("botocore.exceptions", "BotoCoreError"),
     ("botocore.exceptions", "ClientError"),
@@ -44,24 +44,24 @@ _RAISED = (
 
 @dataclass(frozen=True)
 class Store:
-    """Objects by their MD5: of a remote, or of a project's cache."""
+    """Objects by their MD5, in a remote or a project's cache."""
 
-    label: str  # what messages call it
-    fs: Any  # file system of DVC
+    label: str  # name in messages
+    fs: Any  # DVC's file system
     root: str  # folder of the objects
-    address: str | None = None  # where a login of this user would go to, of a remote that is opened without
+    address: str | None = None  # address that a login would go to, for a remote that is opened without one
 
     def get_object_path(self, oid: str) -> str:
-        """Return the path of an object, which need not be there."""
+        """Return the path of an object, which need not exist."""
         path: str = self.fs.join(self.root, oid[:2], oid[2:])
         return path
 
     def fetch_object(self, oid: str, to: Path) -> None:
-        """Write an object to a file, which is there only if it is whole and what its name says.
+        """Write an object to a file. The file exists afterwards only if it is complete and matches its name.
 
         Raises:
-            DataError: the store does not have it, or has something else in its place.
-            ResourceError: the store cannot be reached or refuses, or the disk is full.
+            DataError: the store does not have the object, or has other content in its place.
+            ResourceError: the store cannot be reached or refuses access, or the disk is full.
         """
 
         def write_object(temporary: Path) -> None:
@@ -72,7 +72,7 @@ class Store:
                     raise DataError(f"{self.label} does not have object {oid}.") from error
                 except OSError as error:
                     if error.errno in (*SPENT, errno.EROFS):
-                        error.filename = str(temporary)  # shutil names the file that is read
+                        error.filename = str(temporary)  # shutil names the source file
                     raise
             if (digest := compute_md5(temporary)) != oid.removesuffix(".dir"):
                 raise DataError(
@@ -83,21 +83,21 @@ class Store:
         write_atomically(to, write_object)
 
     def find_unmounted_folder(self) -> str | None:
-        """Return the folder of a store on this machine if it is not there; None of all other stores."""
+        """Return the folder of a local store if it is missing; None for all other stores."""
         home: str = self.fs.parent(self.fs.parent(self.root))
         return home if self.fs.protocol == "local" and not self.fs.exists(home) else None
 
     def list_objects(self) -> dict[str, Mapping[str, Any]]:
-        """Return name -> what the store says of it, for all of its objects.
+        """Return the store's information on each object, by name.
 
         Raises:
-            ConfigError: it is in a bucket that is not there.
-            ResourceError: it cannot be reached or refuses.
+            ConfigError: the bucket does not exist.
+            ResourceError: the store cannot be reached or refuses access.
         """
         with translate_errors(self.label):
             try:
                 entries = self.fs.fs.find(self.root, detail=True)
-                # A folder of this machine is walked without details.
+                # A local folder is walked without details.
                 details = (
                     entries
                     if isinstance(entries, Mapping)
@@ -107,7 +107,7 @@ class Store:
                 details = {}
             bucket = self.root.partition("/")[0]
             if not details and bucket and not self.fs.exists(bucket):
-                raise ConfigError(f"{self.label}: there is no bucket {bucket!r}. Make it, or mend the URL.")
+                raise ConfigError(f"{self.label}: there is no bucket {bucket!r}. Create it, or fix the URL.")
         names = {"".join(path.rsplit("/", 2)[-2:]): about for path, about in details.items()}
         return {oid: about for oid, about in names.items() if NAMED.fullmatch(oid)}
 
@@ -119,10 +119,10 @@ def compute_md5(path: Path) -> str:
 
 
 def read_listing(path: Path, oid: str) -> dict[str, str]:
-    """Return path in the folder -> object, of the object that lists a folder.
+    """Return the object of each path in a folder, from the object that lists the folder.
 
     Raises:
-        DataError: it is no such list, or a name in it leads out of the folder, or is not in its plain form.
+        DataError: it is not such a list, or a name in it leads out of the folder or is not canonical.
     """
     where = f"Object {oid}, the list of a folder,"
     rows = load_json(path.read_text(encoding="utf-8", errors="replace"), where)
@@ -133,7 +133,7 @@ def read_listing(path: Path, oid: str) -> dict[str, str]:
         name, digest = row["relpath"], row.get("md5")
         if not is_plain_path(name) or name in digests:
             raise DataError(
-                f"{where} has a name twice, or one that leads out of the folder or is not in its plain form: {format_value(name)}."
+                f"{where} has a duplicate name, or one that leads out of the folder or is not canonical: {format_value(name)}."
             )
         if not isinstance(digest, str) or not NAMED.fullmatch(digest) or digest.endswith(".dir"):
             raise DataError(f"{where} has no MD5 of {format_value(name)}.")
@@ -144,17 +144,17 @@ def read_listing(path: Path, oid: str) -> dict[str, str]:
 def open_remote(
     config: Mapping[str, Any], name: str, logins: Mapping[str, Mapping[str, Any]] | None = None
 ) -> Store:
-    """Return a remote as a store; no connection is made yet, but for a look whether its server listens.
+    """Return a remote as a store. The only connection made is a check that its server listens.
 
     Args:
         config: DVC's settings.
-        name: the remote's.
-        logins: of a remote that others named: the addresses that may get a login of this user, with his settings for
-            each. None: it is a remote of his own.
+        name: name of the remote.
+        logins: for a remote that others configured: the addresses that may receive a login of this user, with
+            the user's settings for each. None: the remote is the user's own.
 
     Raises:
-        ConfigError: its settings are wrong, or keep files in another form, or a package is missing.
-        ResourceError: its server cannot be reached.
+        ConfigError: the settings are wrong, the remote stores files in another form, or a package is missing.
+        ResourceError: the server cannot be reached.
     """
     from dvc.fs import get_cloud_fs, get_fs_config
 
@@ -167,12 +167,12 @@ def open_remote(
             login = {} if logins is None else logins.get(address or "")
             public = login is None
             if public and urlsplit(resolved["url"]).scheme not in PUBLIC:
-                raise ConfigError(f"{label} is of a kind that needs a login. {_format_login_advice(address)}")
+                raise ConfigError(f"{label} is of a type that needs a login. {_format_login_advice(address)}")
             fs_class, options, path = get_cloud_fs(config, **{**resolved, **(login or {})})
         except ImportError as error:
             raise ConfigError(f"{label}: {error}. See docs/remote.md.") from error
-        except RecursionError as error:  # remote:// that leads to itself
-            raise ConfigError(f"{label} has an address that is none: {error}. Mend its URL.") from error
+        except RecursionError as error:  # a remote:// that refers to itself
+            raise ConfigError(f"{label} has an invalid address: {error}. Fix its URL.") from error
         if options.get("version_aware") or options.get("worktree"):
             raise ConfigError(
                 f"{label} keeps versions in its own way. caramel reads remotes that keep objects."
@@ -200,14 +200,14 @@ def open_cache(folder: Path) -> Store:
 
 
 def _check_server(label: str, url: str) -> None:
-    """Raise a ResourceError if nothing accepts connections at the address that a URL names itself."""
+    """Raise a ResourceError if nothing accepts connections at the address in a URL."""
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443, "ssh": 22}.get(parts.scheme)
     except ValueError as error:
-        raise ConfigError(f"{label} has an address that is none: {error}. Mend its URL.") from error
+        raise ConfigError(f"{label} has an invalid address: {error}. Fix its URL.") from error
     if parts.hostname is None or port is None:
-        return  # a folder, or a service whose address its library knows
+        return  # a folder, or a service whose address only its library knows
     try:
         socket.create_connection((parts.hostname, port), PATIENCE).close()
     except OSError as error:
@@ -218,15 +218,15 @@ def _check_server(label: str, url: str) -> None:
 
 @contextmanager
 def translate_errors(label: str, address: str | None = None) -> Iterator[None]:
-    """Turn what libraries raise about a store into an error that names it and says what to do.
+    """Turn exceptions of libraries into errors that name the store and say what to do.
 
     Args:
-        label: what messages call it.
-        address: where a login would go to, of a store that is opened without.
+        label: name of the store in messages.
+        address: address that a login would go to, for a store that is opened without one.
 
     Raises:
         ConfigError: a package is missing, or a setting is wrong.
-        ResourceError: it cannot be reached, or refuses.
+        ResourceError: the store cannot be reached, or refuses access.
     """
     try:
         yield
@@ -236,7 +236,7 @@ def translate_errors(label: str, address: str | None = None) -> Iterator[None]:
         error_name, status = type(error).__name__, getattr(error, "status", None)
         message = redact_secrets(" ".join(str(error).split()))[:300]
         if isinstance(error, OSError) and error.errno in (*SPENT, errno.EROFS):
-            raise  # of the disk that is written
+            raise  # an error of the local disk
         if error_name == "RemoteMissingDepsError":
             raise ConfigError(f"{label}: {message} See docs/remote.md.") from error
         if error_name in ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound"):

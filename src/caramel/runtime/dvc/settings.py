@@ -1,7 +1,7 @@
-"""DVC's settings: the files that they are read from, which remotes they name, and what is wrong in which file.
+"""Read DVC's settings: the files, the remotes that they name, and which file has an error.
 
-DVC reads four files, each over the one before: ``system`` and ``global`` are of this machine and its user, ``repo`` is
-committed with a project, ``local`` lies beside it and is ignored by git.
+DVC reads four files, each overriding the previous one: ``system`` and ``global`` belong to this machine and
+its user, ``repo`` is committed with a project, and ``local`` is beside it and ignored by git.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ FOLDER = ("repo", "local")
 def load_settings(
     folder: Path, levels: Sequence[str] = (*USER, *FOLDER), label: str | None = None
 ) -> Mapping[str, Any]:
-    """Return DVC's settings of a project, validated; by default all that DVC itself uses there.
+    """Return DVC's validated settings of a project. By default these are the ones that DVC itself uses there.
 
     Args:
         folder: the project.
-        levels: which files are read; later ones overrule earlier ones.
-        label: what messages call the folder; by default its path.
+        levels: files to read; later ones override earlier ones.
+        label: name of the folder in messages; by default its path.
 
     Raises:
         ConfigError: DVC does not accept them; the message names the file.
@@ -51,7 +51,7 @@ def load_settings(
 
 
 def cache_folder(folder: Path) -> Path:
-    """Return where a project's cache is, as DVC finds it; settings of other things may be wrong.
+    """Return the location of a project's cache as DVC finds it. Other settings may be invalid.
 
     Raises:
         ConfigError: a file of DVC's settings cannot be read.
@@ -64,10 +64,10 @@ def cache_folder(folder: Path) -> Path:
 
 
 def find_site_cache(folder: Path) -> Path:
-    """Return the folder in which DVC keeps hashes and indexes of all projects of this machine.
+    """Return the folder in which DVC stores hashes and indexes for all projects of this machine.
 
     Raises:
-        ConfigError: DVC does not take the settings.
+        ConfigError: DVC does not accept the settings.
     """
     from dvc.dirs import site_cache_dir
 
@@ -75,9 +75,10 @@ def find_site_cache(folder: Path) -> Path:
 
 
 def is_writable_by_others(site_cache: Path) -> bool:
-    """Return whether other users can put files of theirs into DVC's folder of the machine, or will when DVC has made it.
+    """Return whether other users can write into DVC's folder of the machine, or could once it exists.
 
-    DVC gives ``repo/`` in it to all users. Nobody reaches it in a folder that only its owner may enter.
+    DVC makes ``repo/`` in it writable for all users. Nobody can reach it in a folder that only its owner may
+    enter.
     """
     modes = {path: path.stat().st_mode for path in (site_cache, *site_cache.parents) if path.exists()}
     if not all(mode & 0o011 for mode in modes.values()):
@@ -87,19 +88,20 @@ def is_writable_by_others(site_cache: Path) -> bool:
 
 
 def list_remotes(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the settings of each remote, the one that is used if none is named first."""
+    """Return the settings of each remote, with the default remote first."""
     by_name: dict[str, Mapping[str, Any]] = dict(config.get("remote", {}))
     default = config.get("core", {}).get("remote")
     return {default: by_name.pop(default), **by_name} if default in by_name else by_name
 
 
 def find_unverified_remotes(folder: Path) -> list[str]:
-    """Return the remotes of which DVC pulls damaged objects without a word, here or in a clone.
+    """Return the remotes from which DVC silently pulls damaged objects, here or in a clone.
 
-    What says that it checks them must stand where the remote stands: in what is committed, if that names it.
+    The setting that enables the check must be in the file that names the remote: in the committed file, if
+    that names it.
 
     Raises:
-        ConfigError: DVC does not take the settings.
+        ConfigError: DVC does not accept the settings.
     """
     trusting = [
         name for name, options in list_remotes(load_settings(folder)).items() if not options.get("verify")
@@ -110,7 +112,7 @@ def find_unverified_remotes(folder: Path) -> list[str]:
 
 
 def verify_pulls(folder: Path, names: Sequence[str]) -> str:
-    """Have DVC compare what it pulls from remotes with its names, in the file that names the remote; say so."""
+    """Make DVC check what it pulls from remotes, in the file that names the remote, and return a message."""
     from dvc.config import Config
 
     config = Config(dvc_dir=str((folder / ".dvc").absolute()))
@@ -131,14 +133,14 @@ def _get_config_path(folder: Path, level: str) -> Path:
 
 
 def _read_file(path: Path, label: str | None = None) -> Mapping[str, Any]:
-    """Return what a file of settings says, with paths from its folder; nothing if there is no such file.
+    """Return the content of a settings file, with paths relative to its folder; empty if it does not exist.
 
     Args:
         path: the file.
-        label: what messages call it; by default its path.
+        label: name of the file in messages; by default its path.
 
     Raises:
-        ConfigError: it is no file of settings.
+        ConfigError: it is not a settings file.
     """
     from dvc.config import Config
     from dvc.config import ConfigError as Refused
@@ -151,12 +153,12 @@ def _read_file(path: Path, label: str | None = None) -> Mapping[str, Any]:
         raise ConfigError(_format_error(label, "it is not a file"))
     try:
         read: Mapping[str, Any] = Config._load_paths(Config.load_file(str(path)), str(path))
-    except (Refused, SyntaxError, Invalid, OSError, ValueError) as error:  # configobj's errors are of syntax
+    except (Refused, SyntaxError, Invalid, OSError, ValueError) as error:  # configobj raises SyntaxError
         raise ConfigError(_format_error(label, str(error))) from error
     except (
         TypeError,
         AttributeError,
-    ) as error:  # a value where DVC takes a section for granted, or a list for a path
+    ) as error:  # a value where DVC expects a section, or a list where it expects a path
         raise ConfigError(
             _format_error(label, f"a section, or the path of one, is something else: {error}")
         ) from error
@@ -164,7 +166,7 @@ def _read_file(path: Path, label: str | None = None) -> Mapping[str, Any]:
 
 
 def _count_shared_parts(read: Mapping[str, Any], setting: Sequence[str]) -> int:
-    """Return how much of the path to a setting is in a file."""
+    """Return how many parts of the path to a setting a file has."""
     one: Any = read
     for depth, part in enumerate(setting):
         if not isinstance(one, Mapping) or part not in one:

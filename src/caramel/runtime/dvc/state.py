@@ -1,15 +1,16 @@
-"""DVC's own files: what a killed process leaves of them, and how that is mended without losing finished work.
+"""Repair DVC's own files after a process was killed, without losing finished work.
 
-DVC writes ``dvc.lock`` and ``.dvc/tmp/rwlock`` in place. A process that is killed meanwhile leaves none, or half,
-of what they held, and DVC then refuses every command. ``.dvc/tmp/lock`` and ``rwlock.lock`` are held by the
-system for a process, so nothing is left of those.
+DVC writes ``dvc.lock`` and ``.dvc/tmp/rwlock`` in place. A process that is killed meanwhile leaves them empty
+or truncated, and DVC then refuses every command. The system holds ``.dvc/tmp/lock`` and ``rwlock.lock`` for a
+process, so nothing remains of those.
 
-What ``dvc.lock`` held is also in git, as of the last commit, and in DVC's run cache, which knows the outputs of
-every stage that ended on this machine. So git's version is put back, and ``dvc repro`` takes the outputs of
-stages that changed since then from the run cache instead of running them.
+The content of ``dvc.lock`` is also in git, as of the last commit, and in DVC's run cache, which knows the
+outputs of every stage that finished on this machine. So git's version is restored, and ``dvc repro`` takes
+the outputs of stages that changed since then from the run cache instead of running them.
 
-A merge of two branches that both ran the graph stops in ``dvc.lock`` with marks of conflict, which DVC refuses as well. Git
-then holds both sides whole. This branch's is put back, and what the other side has otherwise is named.
+A merge of two branches that both ran the graph stops in ``dvc.lock`` with conflict markers, which DVC refuses
+as well. Git then has both complete versions. This branch's version is restored, and the differences of the
+other one are listed.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ from caramel.runtime.git import read_git_file
 
 LOCK = "dvc.lock"
 RWLOCK = Path(".dvc", "tmp", "rwlock")
-BROKEN = Path(".dvc", "tmp", "dvc.lock.broken")  # where a broken lock is kept; git ignores it
+BROKEN = Path(".dvc", "tmp", "dvc.lock.broken")  # backup of a broken lock; git ignores it
 _DIGEST = re.compile(r"[0-9a-f]{32}(\.dir)?")
 _CONFLICT = re.compile(rb"^(?:<{7}|>{7}) ", re.MULTILINE)
 OTHER_SIDE = ":3"  # git's revision of a file on the other side of an unfinished merge, rebase or stash
 
 
 def read_lock(root: Path) -> dict[str, Any]:
-    """Return what ``dvc.lock`` holds: of ``stages`` each one's ``outs`` with ``path`` and ``md5``.
+    """Return the content of ``dvc.lock``: for each of its ``stages`` the ``outs`` with ``path`` and ``md5``.
 
-    Where there is no such file it holds nothing.
+    If the file is missing, the result is empty.
 
     Raises:
-        DataError: a killed process or an edit left it broken; DVC refuses it as well.
-        ResourceError: the system does not let it be read.
+        DataError: a killed process or an edit broke the file; DVC refuses it as well.
+        ResourceError: the system does not allow reading it.
     """
     try:
         content = read_plain(root / LOCK)
@@ -52,7 +53,7 @@ def read_lock(root: Path) -> dict[str, Any]:
         return {}
     except OSError as error:
         raise ResourceError(
-            f"{root / LOCK} cannot be read: {error.strerror}. Mend its permissions or its volume."
+            f"{root / LOCK} cannot be read: {error.strerror}. Fix its permissions or its volume."
         ) from error
     try:
         return parse_lock(content, str(root / LOCK))
@@ -60,14 +61,14 @@ def read_lock(root: Path) -> dict[str, Any]:
         raise DataError(f"{error} Run `caramel doctor --fix`.") from error
 
 
-@lru_cache(maxsize=2)  # half a second for the lock of all stages, which every tracked run asks for
+@lru_cache(maxsize=2)  # parsing takes half a second for all stages, and every tracked run needs it
 def parse_lock(content: bytes, where: str) -> dict[str, Any]:
-    """Return what a lock file holds, not to be changed, if DVC would take it and every output has its hash.
+    """Return the content of a lock file, read-only, if DVC would accept it and every output has its hash.
 
-    An output that a version-aware remote keeps is listed file by file; it gets the hash of that listing.
+    An output in a version-aware remote is listed file by file. It gets the hash of that listing.
 
     Raises:
-        DataError: it is not so.
+        DataError: the file is invalid.
     """
     from dvc.schema import COMPILED_LOCKFILE_SCHEMA
     from dvc.utils.serialize import ParseError, parse_yaml
@@ -75,7 +76,7 @@ def parse_lock(content: bytes, where: str) -> dict[str, Any]:
 
     try:
         lock: dict[str, Any] = COMPILED_LOCKFILE_SCHEMA(parse_yaml(content.decode(), where))
-    # YAML's constructors raise what Python's own conversions do.
+    # YAML's constructors raise the errors of Python's own conversions.
     except (Invalid, ParseError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise DataError(f"{where} is not what DVC writes: {_explain_broken(content, error)}.") from error
     for out in (out for stage in lock.get("stages", {}).values() for out in stage.get("outs", ())):
@@ -90,22 +91,22 @@ def parse_lock(content: bytes, where: str) -> dict[str, Any]:
 def _explain_broken(content: bytes, error: Exception) -> str:
     """Return why a lock file cannot be parsed."""
     if _CONFLICT.search(content):
-        return "a merge of git's stopped in it, and it holds both versions between marks of conflict"
+        return "a git merge stopped in it, and it holds both versions between conflict markers"
     return str(error) if content.strip() else "it is empty"
 
 
 def compute_listing_hash(files: Mapping[str, str]) -> str:
-    """Return DVC's hash of a folder, of path in the folder -> MD5 of all its files."""
+    """Return DVC's hash of a folder from the MD5 of each file by path."""
     listing = [{"md5": digest, "relpath": name} for name, digest in sorted(files.items())]
     text = json.dumps(listing, sort_keys=True).encode()
     return hashlib.md5(text, usedforsecurity=False).hexdigest() + ".dir"
 
 
 def lock_in_git(root: Path, revision: str = "HEAD") -> str | None:
-    """Return ``dvc.lock`` as of a revision, the last commit; None if git has none that is whole.
+    """Return ``dvc.lock`` as of a revision, by default the last commit; None if git has no valid one.
 
     Raises:
-        ResourceError: git fails, which does not say that it has none.
+        ResourceError: git fails, so it is unknown whether it has one.
     """
     content = read_git_file(revision, LOCK, root)
     if content is None:
@@ -117,16 +118,16 @@ def lock_in_git(root: Path, revision: str = "HEAD") -> str | None:
 
 
 def mend_lock(root: Path) -> str:
-    """Put git's version in place of a broken ``dvc.lock``, or remove it where git has none; say what was done.
+    """Replace a broken ``dvc.lock`` by git's version, or remove it if git has none; return a message.
 
     Raises:
-        ResourceError: DVC is at work in this project, or git fails.
+        ResourceError: DVC is running in this project, or git fails.
     """
     refuse_beside(root)
     text = lock_in_git(root)
     dropped = _describe_dropped(root, text or "")
     (root / BROKEN.parent).mkdir(parents=True, exist_ok=True)
-    shutil.move(root / LOCK, root / BROKEN)  # .dvc may be a volume of its own
+    shutil.move(root / LOCK, root / BROKEN)  # .dvc may be a separate volume
     done = f"{LOCK} was removed"
     if text is not None:
         write_text(root / LOCK, text)
@@ -135,7 +136,10 @@ def mend_lock(root: Path) -> str:
 
 
 def _describe_dropped(root: Path, last: str) -> str:
-    """Return which results of the other side of an unfinished merge ``last``, the last commit's lock, lacks; nothing if there is no merge."""
+    """Return which results of an unfinished merge's other side are missing in the last commit's lock.
+
+    ``last`` is that lock. Without a merge the text is empty.
+    """
     other_side = lock_in_git(root, OTHER_SIDE)
     if other_side is None:
         return ""
@@ -151,17 +155,19 @@ def _describe_dropped(root: Path, last: str) -> str:
 
 
 def _read_stages(text: str) -> Mapping[str, Any]:
-    """Return the stages of a lock that git has whole; none of an empty text."""
+    """Return the stages of a valid lock in git; empty for an empty text."""
     stages: Mapping[str, Any] = parse_lock(text.encode(), LOCK).get("stages", {}) if text else {}
     return stages
 
 
 def find_rwlock_problem(root: Path) -> str | None:
-    """Return why DVC would refuse ``.dvc/tmp/rwlock``, None if it would not.
+    """Return why DVC would refuse ``.dvc/tmp/rwlock``, or None if it would not.
 
-    Entries of processes that have ended are no trouble: DVC drops them. Those of a process whose number was
-    given to another program, after a restart of the machine, are, and those of one that was killed and that nobody has
-    waited for: DVC takes it to be running, in a container whose first process is no init for ever.
+    Entries of ended processes do no harm: DVC drops them. Two other kinds of entries do:
+
+    - entries of a process whose number now belongs to another program, after a restart of the machine
+    - entries of a killed process that its parent has not waited for. DVC takes it to be running, in a
+      container whose first process is not an init even forever.
     """
     try:
         held = json.loads(read_plain_text(root / RWLOCK))
@@ -170,17 +176,17 @@ def find_rwlock_problem(root: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
-        writing = next(_iter_dvc_processes(root.resolve()), None)  # it may be half written just now
-        return None if writing else f"{RWLOCK} is cut: a process was killed while it wrote it"
+        writing = next(_iter_dvc_processes(root.resolve()), None)  # it may be writing the file right now
+        return None if writing else f"{RWLOCK} is truncated: a process was killed while it wrote it"
     blocking = [number for number, _ in numbers if _is_stale_process(number)]
     return f"{RWLOCK} names process {blocking[0]}, which is not DVC's, or was killed" if blocking else None
 
 
 def mend_rwlock(root: Path) -> str:
-    """Remove ``.dvc/tmp/rwlock``, which DVC makes anew; say so.
+    """Remove ``.dvc/tmp/rwlock``, which DVC creates anew; return a message.
 
     Raises:
-        ResourceError: DVC is at work in this project.
+        ResourceError: DVC is running in this project.
     """
     refuse_beside(root)
     (root / RWLOCK).unlink(missing_ok=True)
@@ -188,7 +194,7 @@ def mend_rwlock(root: Path) -> str:
 
 
 def _is_stale_process(number: int) -> bool:
-    """Return whether there is a process of that number and it is not DVC, or has ended and is still listed."""
+    """Return whether a process of that number exists and is not DVC, or has ended but is still listed."""
     import psutil
 
     try:
@@ -206,7 +212,7 @@ def _is_dvc(words: list[str]) -> bool:
 
 
 def refuse_beside(root: Path) -> None:
-    """Raise a ResourceError if DVC is at work in the project."""
+    """Raise a ResourceError if DVC is running in the project."""
     for number in _iter_dvc_processes(root.resolve()):
         raise ResourceError(f"DVC is at work in {root.resolve()} (process {number}). Wait for it, or end it.")
 

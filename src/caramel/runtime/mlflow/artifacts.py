@@ -1,4 +1,4 @@
-"""Files of tracked runs, copied from one store to another; what cannot be read is left, and named."""
+"""Copy the files of tracked runs from one store to another, and report files that cannot be read."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-UPLOADING = ".artifact.uploading."  # how MLflow begins the name of a file that is not whole yet
-DEPTH = 64  # folders within each other
+UPLOADING = ".artifact.uploading."  # MLflow's prefix for names of incomplete files
+DEPTH = 64  # maximum nesting of folders
 
 
 def find_local_folder(uri: str) -> Path | None:
-    """Return the folder that MLflow reads from a URI of artifacts; None for one on a server.
+    """Return the folder that MLflow reads for a URI of artifacts; None for artifacts on a server.
 
     Raises:
-        DataError: it is no path.
+        DataError: the URI is not a path.
     """
     from mlflow.utils.file_utils import get_local_path_or_none
 
     try:
         path = get_local_path_or_none(uri)
-    except ValueError:  # brackets that are no address
+    except ValueError:  # brackets that are not an address
         path = "\0"
     if path is not None and "\0" in path:
         raise DataError(f"The artifacts of a run are in {uri!r}, which is no path.")
@@ -42,19 +42,19 @@ def find_local_folder(uri: str) -> Path | None:
 def copy_artifacts(
     theirs: MlflowClient, ours: MlflowClient, run: Run, copy: str, folder: Path | None
 ) -> list[str]:
-    """Copy the files of a run that its copy lacks, or has in another length.
+    """Copy the files of a run that are missing in its copy, or have another length there.
 
     Args:
         theirs, ours: clients of the source and of the target.
-        run: in the source.
+        run: run in the source.
         copy: id of its copy.
-        folder: that of the source, where it is one: what lies outside of it is left. None: the source is a server.
+        folder: folder of the source; files outside it are skipped. None: the source is a server.
 
     Returns:
-        What was left, a line each with its reason.
+        The skipped files, one line each with the reason.
 
     Raises:
-        ConfigError, ResourceError: the source's server is away.
+        ConfigError, ResourceError: the source's server is unavailable.
     """
     from mlflow.exceptions import MlflowException
     from requests import RequestException
@@ -73,7 +73,7 @@ def copy_artifacts(
                 local = Path(theirs.download_artifacts(run.info.run_id, path, scratch))
                 _log_artifact(ours, copy, local, path)
     except (MlflowException, RequestException) as error:
-        for client in (theirs, ours):  # one that is away ends the copy; a file that cannot be read does not
+        for client in (theirs, ours):  # an unavailable server ends the copy; an unreadable file does not
             require_server(client.tracking_uri)
         reason = " ".join(redact_secrets(str(error)).split())[:200]
         return [f"{redact_secrets(run.info.artifact_uri)}: {reason}"]
@@ -81,10 +81,11 @@ def copy_artifacts(
 
 
 def explain_foreign(uri: str, store: str) -> str:
-    """Return why artifacts that a store names are none of its own; empty if they are.
+    """Return why artifacts named by a store do not belong to it; empty if they do.
 
-    A server may name any files of this machine, or another server, which MLflow would send name and password of this user;
-    or another run or model, whose files MLflow looks up by itself, wherever they are.
+    A server may name any files of this machine, or another server, to which MLflow would send this user's
+    name and password. It may also name another run or model, whose files MLflow looks up itself, wherever
+    they are.
     """
     server = urlsplit(store)
     try:
@@ -111,15 +112,15 @@ def _is_loopback(host: str) -> bool:
 
 
 def list_local_files(root: Path, allowed: Path | None) -> tuple[dict[str, int], list[str]]:
-    """Return the length of each file below a folder that can be copied, by its path there, and what cannot with the reason.
+    """Return the length of each copyable file in a folder by path, and the other files with the reason.
 
     Args:
         root: the folder.
-        allowed: folder that links must not lead out of; None: they may lead anywhere.
+        allowed: folder that links must not leave; None: they may lead anywhere.
     """
     files: dict[str, int] = {}
     left: list[str] = []
-    if not os.path.lexists(root):  # of a run that logged none
+    if not os.path.lexists(root):  # the run logged no artifacts
         return files, left
     walk = os.walk(root, onerror=lambda error: left.append(f"{error.filename}: {error.strerror}"))
     for folder, folders, names in walk:
@@ -136,7 +137,7 @@ def list_local_files(root: Path, allowed: Path | None) -> tuple[dict[str, int], 
 
 
 def _find_obstacle(path: Path, allowed: Path | None) -> str:
-    """Return what keeps a file from being copied; empty if nothing does."""
+    """Return why a file cannot be copied; empty if it can."""
     try:
         str(path).encode()
         if not stat.S_ISREG(path.stat().st_mode):
@@ -152,7 +153,7 @@ def _find_obstacle(path: Path, allowed: Path | None) -> str:
 
 
 def _copy_missing(ours: MlflowClient, copy: str, paths: dict[str, Path], sizes: dict[str, int]) -> list[str]:
-    """Copy local files that a run lacks; return those that MLflow refuses for their name."""
+    """Copy local files that a run lacks; return the files whose names MLflow refuses."""
     from mlflow.exceptions import MlflowException
 
     existing = dict(_iter_files(ours, copy)) if sizes else {}
@@ -177,7 +178,7 @@ def _iter_files(
     """Yield path and length of each file of a run.
 
     Raises:
-        MlflowException: folders are nested without end.
+        MlflowException: the folders are nested too deeply.
     """
     from mlflow.exceptions import MlflowException
 

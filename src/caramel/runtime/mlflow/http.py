@@ -1,4 +1,7 @@
-"""Replies of an MLflow server, or of what stands at its address: of the form in which MLflow reads them without a look."""
+"""Read replies of an MLflow server, and check their form before MLflow uses them.
+
+Another server may be at its address.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +13,26 @@ from requests.exceptions import InvalidJSONError
 from caramel.io.readers import try_parse_json
 from caramel.runtime.http import read_body
 
-LARGEST = 2**26  # bytes of a reply, but for files; a page of 200 runs has a few megabytes
-LISTING = "/mlflow-artifacts/artifacts"  # how the address of a list of files ends
+LARGEST = 2**26  # bytes of a reply, except files; a page of 200 runs has a few megabytes
+LISTING = "/mlflow-artifacts/artifacts"  # end of the URL of a list of files
 _VERSION = re.compile(r"\d+\.\d+\.\d+[\w.+-]{0,20}")
 
 
 def read_reply(response: requests.Response, method: str, url: str, seconds: float) -> requests.Response:
-    """Return a response that was requested with ``stream=True`` with its body.
+    """Read the body of a response that was requested with ``stream=True``, and return the response.
 
     Args:
-        response: its headers were read.
-        method, url: of the request.
-        seconds: after which the body must be complete.
+        response: a response whose headers were read.
+        method, url: method and URL of the request.
+        seconds: time limit for the complete body.
 
     Raises:
-        RequestException: it is longer than ``LARGEST``, compressed or slow, or not of that form.
+        RequestException: the body is longer than ``LARGEST``, compressed, slow or of another form.
     """
     with response:
         body = read_body(response, seconds, LARGEST)
     response._content, response._content_consumed = body, True
-    response.encoding = response.encoding or "utf-8"  # to guess it takes minutes for some megabytes
+    response.encoding = response.encoding or "utf-8"  # guessing it takes minutes for some megabytes
     if response.ok and method == "GET" and url.endswith(LISTING) and not _is_listing(try_parse_json(body)):
         raise InvalidJSONError("its list of artifacts is none")
     if not response.ok:
@@ -40,7 +43,10 @@ def read_reply(response: requests.Response, method: str, url: str, seconds: floa
 
 
 def _is_listing(value: object) -> bool:
-    """Return whether a reply is a list of artifacts: ``{"files": [{"path": …, "is_dir": …, "file_size": …}]}``."""
+    """Return whether a reply is a list of artifacts.
+
+    ``{"files": [{"path": …, "is_dir": …, "file_size": …}]}``.
+    """
     match value:
         case {"files": [*entries]}:
             return all(map(_is_entry, entries))
@@ -67,7 +73,7 @@ def is_search_answer(text: str) -> bool:
 
 
 def is_empty_answer(text: str) -> bool:
-    """Return whether a text is MLflow's answer to a search that found nothing, as other servers may give it, too."""
+    """Return whether a text is MLflow's answer to a search without results; other servers may give it too."""
     return try_parse_json(text) in ({}, {"experiments": []})
 
 

@@ -1,8 +1,8 @@
-"""How MLflow is asked: what broke off once more, what is made one time, and errors as what a user can mend.
+"""Call MLflow reliably: retry truncated replies, create things only once, and translate errors for the user.
 
-MLflow asks again by itself where nothing answers (``MLFLOW_HTTP_REQUEST_MAX_RETRIES``). None of its settings covers an answer
-that broke off in its middle: urllib3, which does the asking again, has handed the answer on by then. Nor does MLflow bound
-what it reads: every reply but a file passes ``mlflow_replies.read_reply``.
+MLflow itself retries when nothing answers (``MLFLOW_HTTP_REQUEST_MAX_RETRIES``). None of its settings covers
+a reply that is truncated: urllib3, which does the retries, has returned the reply by then. MLflow also reads
+replies without a limit. Here every reply except files passes ``http.read_reply``.
 """
 
 from __future__ import annotations
@@ -21,23 +21,26 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from requests import Response
 
-PAUSES = (1.0, 2.0, 4.0)  # seconds between the tries where answers break off
-# Of two that make the same thing at once; the second try finds it.
+PAUSES = (1.0, 2.0, 4.0)  # seconds between tries after truncated replies
+# Error codes if two processes create the same thing at once; the second try finds it.
 RACE = ("BAD_REQUEST", "RESOURCE_ALREADY_EXISTS")
-MAKING = "/create"  # how the address of a request ends that makes a new thing each time
-PAGE = 200  # runs in one reply
+MAKING = "/create"  # end of the URL of a request that creates a new thing each time
+PAGE = 200  # runs per reply
 Made = TypeVar("Made")
 
 
 @contextmanager
 def translate_errors(meant: Callable[[Exception], CaramelError | None]) -> Iterator[None]:
-    """Raise errors of the block that come from a store or server as what they mean to a user; None: as they are."""
+    """Translate errors of a store or server in the block for the user.
+
+    With None they are raised unchanged.
+    """
     from google.protobuf.json_format import ParseError
     from mlflow.exceptions import MlflowException
     from requests import RequestException
     from sqlalchemy.exc import SQLAlchemyError
 
-    # What it logs of a failure, with a traceback, it raises as well.
+    # MLflow logs a failure with a traceback, but also raises it.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     enable_retries()
     try:
@@ -52,16 +55,17 @@ def translate_errors(meant: Callable[[Exception], CaramelError | None]) -> Itera
 def get_or_create_run(
     client: MlflowClient, experiment: str, tag: str, value: str, create: Callable[[], object]
 ) -> str:
-    """Return the id of the one run of an experiment whose tag has this value; if there is none it is made, to be opened.
+    """Return the id of the only run of an experiment whose tag has this value, creating the run if needed.
 
-    Two hosts may make one at once, and MLflow asks again where an answer was lost: of several runs the first stays.
+    Two hosts may create one at the same time, and MLflow retries after a lost reply. Of several runs, the
+    first is kept.
 
     Args:
-        client: of the store.
+        client: client of the store.
         experiment: id of the experiment.
         tag: name of the tag that is the run's key.
-        value: what the tag holds, a hash or an id.
-        create: makes a run with that tag.
+        value: value of the tag, a hash or an id.
+        create: creates a run with that tag.
     """
 
     def search_run_ids() -> list[str]:
@@ -80,10 +84,10 @@ def get_or_create_run(
 
 
 def require_id(identity: str, name: str) -> str:
-    """Return the id that a store gave; MLflow reads ``{}`` as a reply whose fields are all empty.
+    """Return the id that a store gave. MLflow reads ``{}`` as a reply whose fields are all empty.
 
     Raises:
-        MlflowException: it is empty.
+        MlflowException: the id is empty.
     """
     from mlflow.exceptions import MlflowException
 
@@ -93,7 +97,7 @@ def require_id(identity: str, name: str) -> str:
 
 
 def iter_pages(search: Callable[..., Any], **wanted: Any) -> Iterator[Any]:
-    """Yield what a search of MLflow's finds, page by page.
+    """Yield the results of an MLflow search, page by page.
 
     Raises:
         MlflowException: the pages do not end.
@@ -112,10 +116,11 @@ def iter_pages(search: Callable[..., Any], **wanted: Any) -> Iterator[Any]:
 
 
 def retry_on_race(make: Callable[[], Made]) -> Made:
-    """Return what ``make`` does, after some tries where another process makes the same thing at the same time.
+    """Return the result of ``make``, retrying if another process creates the same thing at the same time.
 
-    Or where the answer broke off, when it may have been made: ``make`` looks first. MLflow does not ask again where the
-    server's database refused a row that two writers add at once (a data set's, or an experiment's).
+    It also retries after a truncated reply, when the thing may already exist: ``make`` must look first.
+    MLflow does not retry if the server's database refused a row that two writers add at once (a data set's,
+    or an experiment's).
     """
     from mlflow.exceptions import MlflowException
 
@@ -130,17 +135,17 @@ def retry_on_race(make: Callable[[], Made]) -> Made:
 
 
 def _is_truncated_reply(error: Exception) -> bool:
-    """Return whether an error of MLflow's came from an answer that broke off."""
+    """Return whether a truncated reply caused an error of MLflow."""
     from requests.exceptions import ChunkedEncodingError
 
     return isinstance(error.__context__, ChunkedEncodingError)
 
 
 def enable_retries() -> None:
-    """Have MLflow ask again where an answer broke off in its middle, as it does by itself where there was none, and read within bounds.
+    """Make MLflow also retry after truncated replies, and limit the size of replies.
 
-    A server that is killed has often answered a request, but not to its end. What makes a new thing each time is not asked
-    for again here: who makes it looks first whether it is there (``again``).
+    A server that is killed has often sent a part of a reply. Requests that create a new thing each time are
+    not retried here. Their callers look first whether the thing exists (``retry_on_race``).
     """
     from mlflow.utils import rest_utils
 
@@ -150,7 +155,7 @@ def enable_retries() -> None:
 
 
 def _retry_truncated(ask: Callable[..., Response]) -> Callable[..., Response]:
-    """Return the function that asks again after an answer that broke off, and reads all that is no file within bounds."""
+    """Return a function that retries after a truncated reply and limits the size of replies except files."""
     from requests.exceptions import ChunkedEncodingError
 
     from caramel.runtime.mlflow.http import read_reply
@@ -161,7 +166,7 @@ def _retry_truncated(ask: Callable[..., Response]) -> Callable[..., Response]:
         if more.get("stream"):  # a file
             return ask(method, url, *how, headers=headers, timeout=timeout, **more)
         plain = {**headers, "Accept-Encoding": "identity"}
-        # A redirected POST would become a GET; and requests reads the reply that redirects without bound.
+        # A redirected POST would become a GET, and requests reads the redirecting reply without a limit.
         bounded = {**more, "headers": plain, "timeout": timeout, "stream": True, "allow_redirects": False}
         return read_reply(ask(method, url, *how, **bounded), method, url, timeout)
 
@@ -180,7 +185,7 @@ def _retry_truncated(ask: Callable[..., Response]) -> Callable[..., Response]:
 
 @contextmanager
 def disable_retries() -> Iterator[None]:
-    """Have MLflow ask but once in the block: what is said to a server that was given up."""
+    """Disable MLflow's retries in the block, for requests to a server that was given up."""
     name = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
     before = os.environ.get(name)
     os.environ[name] = "0"

@@ -1,7 +1,7 @@
-"""The MLflow server that ``CARAMEL_TRACKING_URI`` names: whether it is there, and what its errors mean.
+"""Check the MLflow server that ``CARAMEL_TRACKING_URI`` names, and explain its errors.
 
-MLflow itself waits for a server that is away, by ``MLFLOW_HTTP_REQUEST_MAX_RETRIES``: four minutes in all, which is
-what a run in progress needs when server or database start again, and too long for a name with a typo.
+MLflow itself waits for an unavailable server, as ``MLFLOW_HTTP_REQUEST_MAX_RETRIES`` says: four minutes in
+all. A running run needs that when server or database restart, but it is too long for a misspelled name.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from requests import Response
 
 NAME = "CARAMEL_TRACKING_URI"
-DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow opens without a server
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # databases that MLflow opens without a server
 LOGIN = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
-LOOKED_FOR = "/api/2.0/mlflow/experiments/search?max_results=1"  # asks for login and database, unlike /health
-VERSION = "/version"  # of a server that has no experiment which this user may see
-ANSWER = 5.0  # seconds without a sign of the server, and for the body of one answer
-WHOLE = 15.0  # seconds for one answer with its headers, however slowly they come
-PAUSES = (1.0, 2.0, 4.0)  # seconds between the tries of a check: a server that starts again may be back
+LOOKED_FOR = "/api/2.0/mlflow/experiments/search?max_results=1"  # needs login and database, unlike /health
+VERSION = "/version"  # for a server without an experiment that this user may see
+ANSWER = 5.0  # seconds without a sign of the server, and for the body of one reply
+WHOLE = 15.0  # seconds for one reply with its headers
+PAUSES = (1.0, 2.0, 4.0)  # seconds between the tries of a check: a restarting server may be back
 AWAY = ("TEMPORARILY_UNAVAILABLE", "INTERNAL_ERROR", "REQUEST_LIMIT_EXCEEDED", "DEADLINE_EXCEEDED")
 
 
 def get_tracking_server() -> str:
-    """Return the address of the server that ``CARAMEL_TRACKING_URI`` names; empty where runs go to a database.
+    """Return the address of the server that ``CARAMEL_TRACKING_URI`` names; empty if runs go to a database.
 
     Raises:
-        ConfigError: it is neither the address of a server nor that of a database.
+        ConfigError: it is neither the address of a server nor of a database.
     """
     return parse_server_address(os.environ.get(NAME, ""))
 
 
 def parse_server_address(address: str) -> str:
-    """Return the address of a server; empty for that of a database, or none.
+    """Return the address of a server; empty for a database's address or an empty one.
 
     Raises:
-        ConfigError: it is neither, or that of a database for which a driver is missing.
+        ConfigError: it is neither, or a database whose driver is missing.
     """
     if not address:
         return ""
@@ -54,15 +54,15 @@ def parse_server_address(address: str) -> str:
         parts = urlsplit(address)
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return address
-    except ValueError:  # a port that is none
+    except ValueError:  # invalid port
         pass
     raise ConfigError(
-        f"{_format_address(address)} is no address of an MLflow server. Give http://HOST:PORT or https://HOST{_format_unset_hint(address)}."
+        f"{_format_address(address)} is not the address of an MLflow server. Give http://HOST:PORT or https://HOST{_format_unset_hint(address)}."
     )
 
 
 def _require_driver(address: str) -> None:
-    """Return if SQLAlchemy can read the address of a database and has its driver; MLflow's errors repeat the password."""
+    """Check that SQLAlchemy can open a database's address; MLflow's own errors repeat the password."""
     from sqlalchemy import make_url
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -71,12 +71,12 @@ def _require_driver(address: str) -> None:
     except (SQLAlchemyError, ImportError, ValueError) as error:
         raise ConfigError(
             f"The database at {_format_address(address)} cannot be opened: {type(error).__name__}: {error}. Install the driver that the "
-            f"address names, or mend the address{_format_unset_hint(address)}."
+            f"address names, or fix the address{_format_unset_hint(address)}."
         ) from error
 
 
 def _format_address(address: str) -> str:
-    """Return an address as messages name it, with the variable that it stands in."""
+    """Return an address for messages, with the variable that holds it."""
     return (
         f"{NAME}={redact_secrets(address)!r}"
         if address == os.environ.get(NAME, "")
@@ -95,13 +95,16 @@ def get_server_environment() -> dict[str, str]:
 
 
 def require_server(address: str | None = None) -> None:
-    """Return if the server is there, lets this user in and reaches its database; or if the address is that of a database.
+    """Check that the server is available, accepts this user and reaches its database.
 
-    Without an address it is the server of ``CARAMEL_TRACKING_URI``, if one is named. One that does not answer, or cannot reach its database, is asked again for some seconds.
+    A database's address passes.
+
+    Without an address, the server of ``CARAMEL_TRACKING_URI`` is checked, if one is named. A server that does
+    not answer, or cannot reach its database, is tried again for some seconds.
 
     Raises:
-        ConfigError: the address is none, something else answers there, or the user is refused.
-        ResourceError: nothing answers, or the server is in trouble.
+        ConfigError: the address is invalid, something else answers there, or the user is refused.
+        ResourceError: nothing answers, or the server reports trouble.
     """
     address = parse_server_address(os.environ.get(NAME, "") if address is None else address)
     if not address:
@@ -116,7 +119,7 @@ def require_server(address: str | None = None) -> None:
 
 
 def _find_problem(address: str) -> CaramelError | None:
-    """Ask the server once, as MLflow would; return what is wrong."""
+    """Query the server once, as MLflow would, and return the problem, if any."""
     from mlflow.exceptions import MlflowException
 
     from caramel.runtime.mlflow.http import is_empty_answer, is_search_answer, is_version
@@ -143,10 +146,10 @@ def _find_problem(address: str) -> CaramelError | None:
 
 
 def _get_reply(address: str, path: str) -> Response:
-    """Return the answer to one request, as MLflow sends it.
+    """Return the reply to one request, as MLflow sends it.
 
     Raises:
-        MlflowException: there is none, or it takes longer than ``WHOLE``.
+        MlflowException: there is no reply, or it takes longer than ``WHOLE``.
     """
     from mlflow.exceptions import MlflowException
     from mlflow.tracking._tracking_service.utils import get_default_host_creds
@@ -162,7 +165,7 @@ def _get_reply(address: str, path: str) -> Response:
         except MlflowException as error:
             replies.append(error)
 
-    # A thread: of headers that come byte by byte no timeout sees the end.
+    # In a thread, because no timeout covers headers that arrive byte by byte.
     thread = threading.Thread(target=send_request, daemon=True)
     thread.start()
     thread.join(WHOLE)
@@ -181,7 +184,7 @@ def _build_foreign_error(address: str, message: str) -> ConfigError:
 
 
 def build_unavailable_error(address: str, message: str) -> ResourceError:
-    """Return the error of a server that does not answer, or says that it is in trouble."""
+    """Return the error for a server that does not answer, or reports trouble."""
     return ResourceError(
         f"The MLflow server at {_format_address(address)} cannot be used now: {message}. Start it, and its database (or mend the "
         f"address), and run this again{_format_unset_hint(address)}."
@@ -189,7 +192,7 @@ def build_unavailable_error(address: str, message: str) -> ResourceError:
 
 
 def build_refusal_error(address: str, status: int, message: str) -> ConfigError:
-    """Return the error of a server that does not let this user in."""
+    """Return the error for a server that refuses this user."""
     if "Host header" in message:
         host = urlsplit(address).netloc.rpartition("@")[2]
         cure = f"Start it with `--allowed-hosts {host}`, or name it by its number"
@@ -208,7 +211,7 @@ def build_refusal_error(address: str, status: int, message: str) -> ConfigError:
 
 
 def explain_error(error: Exception, address: str) -> CaramelError | None:
-    """Return what an error of MLflow's means for who can mend it; None if the server is not its cause."""
+    """Return what an error of MLflow means for the user; None if the server is not its cause."""
     from google.protobuf.json_format import ParseError
     from requests import RequestException
 
@@ -229,18 +232,18 @@ def explain_error(error: Exception, address: str) -> CaramelError | None:
 
 
 def _find_root_cause(error: BaseException) -> BaseException:
-    """Return what an error came from: of a request that failed, what the system said."""
+    """Return the root cause of an error: for a failed request, the system's error."""
     while error.__context__ is not None:
         error = error.__context__
     return error
 
 
 def _extract_body(error: Exception) -> str:
-    """Return what the server said, without what MLflow says around it."""
+    """Return the server's message without MLflow's text around it."""
     return str(error).partition("Response body: ")[2] or str(error)
 
 
 def _shorten_reply(text: str) -> str:
-    """Return the beginning of what a server said, as one line."""
+    """Return the beginning of a server's message as one line."""
     line = " ".join(re.sub(r"<[^<>]*>", " ", text[:100_000]).split())
     return line if len(line) <= 200 else f"{line[:200]} …"

@@ -1,4 +1,7 @@
-"""Where runs are tracked: SQLite and artifacts under ``mlruns/`` of the project's root, or what ``CARAMEL_TRACKING_URI`` names."""
+"""Find or create the tracking store.
+
+``mlruns/`` of the project's root, or what ``CARAMEL_TRACKING_URI`` names.
+"""
 
 from __future__ import annotations
 
@@ -22,31 +25,36 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "caramel"
 DATABASE = "mlflow.db"
-LOCK_WAIT = 300.0  # seconds; a lock is held for one or two, and all trials may want it at once
+LOCK_WAIT = 300.0  # seconds; a lock is held for one or two, and all trials may need it at once
 
 
 def get_store_root() -> Path:
-    """Return the folder that holds ``mlruns/``: ``DVC_ROOT`` where DVC runs the stage, else this one."""
+    """Return the folder that holds ``mlruns/``.
+
+    ``DVC_ROOT`` if DVC runs the stage, else the current folder.
+    """
     return Path(os.environ.get("DVC_ROOT", ".")).resolve()
 
 
 def get_tracking_uri(root: Path) -> str:
-    """Return the URI of the store, making it on first use.
+    """Return the URI of the store, creating it on first use.
 
-    ``CARAMEL_TRACKING_URI`` names another one, such as a server that all nodes of a cluster reach.
+    ``CARAMEL_TRACKING_URI`` names another store, such as a server that all nodes of a cluster reach.
 
     Raises:
         DataError: the store is empty or broken.
-        ResourceError: the volume of ``mlruns/`` is full or read-only, or another process holds its lock for long.
+        ResourceError: the volume of ``mlruns/`` is full or read-only, or another process holds its lock for
+            long.
     """
     return os.environ.get(NAME) or get_store_uri(root / "mlruns")
 
 
 def open_client(uri: str) -> MlflowClient:
-    """Return a client of the store at a URI, and make this store MLflow's own for runs and for registered models.
+    """Return a client of the store at a URI, and make it MLflow's default for runs and models.
 
-    Every client is opened here. A registry that is not named is what an earlier call in the process named, or
-    ``mlflow.db`` in the working folder, which MLflow then creates; some of its functions ask for both by themselves.
+    Every client is opened here. Otherwise the default registry is the one of an earlier call in the process,
+    or ``mlflow.db`` in the working folder, which MLflow then creates. Some of MLflow's functions use both
+    defaults.
     """
     import mlflow
 
@@ -58,8 +66,8 @@ def open_client(uri: str) -> MlflowClient:
 def format_database_uri(database: Path) -> str:
     """Return the URI by which MLflow opens an SQLite file, whatever characters its path has.
 
-    SQLAlchemy encodes and decodes the path. MLflow does not where a URI begins with ``sqlite:///``: it makes a folder of
-    the encoded name. With the driver in the scheme it does not.
+    SQLAlchemy encodes and decodes the path. MLflow does not if a URI begins with ``sqlite:///``: it creates a
+    folder with the encoded name. With the driver in the scheme it does not.
 
     Raises:
         ConfigError: the path is not in UTF-8, or cannot be read back from the URI.
@@ -81,7 +89,7 @@ def format_database_uri(database: Path) -> str:
 
 
 def get_store_uri(folder: Path) -> str:
-    """Return the URI of the store in a folder, making it on first use, and mending its paths if the folder was moved.
+    """Return the URI of a folder's store, creating it on first use and fixing its paths after a move.
 
     Raises:
         ConfigError: MLflow cannot open a database at that path.
@@ -90,7 +98,7 @@ def get_store_uri(folder: Path) -> str:
     """
     database = Path(os.path.realpath(folder), DATABASE)
     uri = format_database_uri(database)
-    require_writable([folder])  # SQLite and MLflow would say much, and not this
+    require_writable([folder])  # the errors of SQLite and MLflow would not say this
     folder.mkdir(exist_ok=True)
     with hold_lock(database.with_name("mlflow.db.lock")):
         if not database.exists():
@@ -104,14 +112,14 @@ def get_store_uri(folder: Path) -> str:
 
 
 def _update_artifact_paths(database: Path) -> None:
-    """Have a store that was moved, or copied, with its folder name the artifacts that lie beside it.
+    """Update the artifact paths of a store that was moved or copied with its folder.
 
-    MLflow keeps paths of artifacts absolute. Those under the place of the experiment's artifacts are changed where the
-    folder beside the database is another, unless only the database was taken away from its artifacts.
+    MLflow stores absolute paths of artifacts. Paths in the experiment's artifact folder are changed if the
+    folder beside the database is another one, unless only the database was moved away from its artifacts.
     """
     artifacts = database.with_name("artifacts")
     new = artifacts.as_uri()
-    # What lacks a table, MLflow names; what is held or cannot be written is mended the next time.
+    # MLflow reports missing tables. What is locked or cannot be written is fixed the next time.
     with closing(sqlite3.connect(database, timeout=60)) as store, suppress(sqlite3.OperationalError):
         locations = store.execute(
             "SELECT artifact_location FROM experiments WHERE name = ?", [EXPERIMENT]
@@ -130,14 +138,14 @@ def _update_artifact_paths(database: Path) -> None:
 
 
 def count_runs(database: Path) -> tuple[int, int]:
-    """Return how many runs a store holds, and how many of them are running.
+    """Return the number of runs in a store, and how many of them are running.
 
     Raises:
-        DataError: it is empty or broken: no database, or one without MLflow's tables.
-        ResourceError: it cannot be read at this time.
+        DataError: the store is empty or broken: not a database, or one without MLflow's tables.
+        ResourceError: the store cannot be read now.
     """
     lost = _tell_lost_runs(database)
-    # On a read-only volume SQLite cannot make the files that go with write-ahead mode; nobody writes there.
+    # On a read-only volume SQLite cannot create the files of write-ahead mode, and nobody writes there.
     options = "immutable=1" if os.statvfs(database).f_flag & os.ST_RDONLY else "mode=ro"
     try:
         with closing(
@@ -155,7 +163,7 @@ def count_runs(database: Path) -> tuple[int, int]:
 
 
 def explain_broken_store(error: Exception, folder: Path) -> DataError | None:
-    """Return what it means that the store in a folder is damaged, or lacks a table or column of MLflow's; None of any other error."""
+    """Return an error if a folder's store is damaged or lacks a table or column of MLflow, else None."""
     database = Path(os.path.realpath(folder), DATABASE)
     if lacking := re.search(r"no such (?:table|column): \S+", str(error)):
         return DataError(
@@ -175,7 +183,7 @@ def _tell_lost_runs(database: Path) -> str:
 
 
 def _make_store(database: Path) -> None:
-    """Make database and experiment under another name, then rename: all or nothing."""
+    """Create database and experiment under another name, then rename: all or nothing."""
     import mlflow
 
     new = database.with_name("mlflow.new.db")
@@ -187,15 +195,18 @@ def _make_store(database: Path) -> None:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
-    for rest in ("-wal", "-shm"):  # of a store that was moved away: SQLite would write it into the new one
+    for rest in (
+        "-wal",
+        "-shm",
+    ):  # of a store that was moved away: SQLite would apply them
         with suppress(FileNotFoundError):
-            os.replace(f"{database}{rest}", f"{database}.broken{rest}")  # where the moved one finds it
+            os.replace(f"{database}{rest}", f"{database}.broken{rest}")  # name beside the moved database
     os.replace(new, database)
 
 
 @contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Hold a file lock; raise a ResourceError that names it if other processes do not let go of it."""
+    """Hold a file lock, or raise a ResourceError that names it if other processes do not release it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(path, timeout=LOCK_WAIT):

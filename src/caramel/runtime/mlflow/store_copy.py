@@ -1,8 +1,8 @@
-"""The history of runs, copied from one tracking store to another: ``caramel tracking copy``.
+"""Copy the history of runs from one tracking store to another: ``caramel tracking copy``.
 
-MLflow's own ``migrate-filestore`` moves only stores of plain files, and mlflow-export-import writes everything to a disk
-first and makes each run anew when it is called again. Here a copied run is tagged with the id that it had where it was
-first tracked, and with a hash of what it held: a second call finds it, and adds what it lacks.
+MLflow's own ``migrate-filestore`` moves only stores of plain files. mlflow-export-import writes everything to
+disk first, and creates each run anew when it is called again. Here a copied run has two tags: the id that it
+had in its first store, and a hash of its content. So a second call finds it, and adds what is missing.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ ORIGIN, STATE = (
 
 
 class CopySummary(NamedTuple):
-    """What a call did."""
+    """The result of a copy."""
 
-    runs: int  # that were there to copy
-    created: int  # that the other store did not have
-    mended: int  # that lacked something there
-    lost: list[str]  # places of artifacts that are not there, or outside of the folder that is copied
+    runs: int  # runs in the source
+    created: int  # runs that the target did not have
+    mended: int  # runs that were incomplete in the target
+    lost: list[str]  # locations of artifacts that are missing, or outside the copied folder
     unread: list[str]  # files of artifacts that cannot be read, with the reason
 
 
 def copy_history(source: str, target: str) -> CopySummary:
-    """Copy experiments and their runs, with parameters, metrics, tags, inputs and artifacts, where the target lacks them.
+    """Copy the experiments and runs that the target lacks: parameters, metrics, tags, inputs, artifacts.
 
-    Deleted runs and experiments are left out, and so are registered models, traces and what else MLflow keeps. A run has
-    another id in the target; its key stays, so that a run that goes on goes on there. What the target has is never removed,
-    and of a parameter that differs the target's stays.
+    Deleted runs and experiments, registered models, traces and other data of MLflow are not copied. A run has
+    another id in the target. It keeps its key, so that a resumed run continues there. Nothing is ever removed
+    from the target, and if a parameter differs, the target's value is kept.
 
     Args:
-        source, target: folders with MLflow's SQLite store (``mlruns``), that of the target made where there is none; or
-            addresses of servers or databases.
+        source, target: folders with MLflow's SQLite store (``mlruns``), or addresses of servers or databases.
+            The target's folder is created if needed.
 
     Raises:
-        ConfigError: an address is none, or a server refuses this user; or source and target are one.
+        ConfigError: an address is invalid, a server refuses this user, or source and target are the same.
         DataError: a store is missing, empty or broken.
         ResourceError: a server does not answer, or a volume is full or read-only.
     """
@@ -78,14 +78,17 @@ def copy_history(source: str, target: str) -> CopySummary:
 
 
 def _copy_store(source: str, target: str, folder: Path | None) -> CopySummary:
-    """Copy from one URI to another; ``folder`` is that of the source, if it is one, and all artifacts lie in it."""
+    """Copy from one URI to another.
+
+    ``folder`` is the source's folder, if it has one, which holds all artifacts.
+    """
     theirs, ours = open_client(source), open_client(target)
     runs = created = mended = 0
     lost: list[str] = []
     unread: list[str] = []
     with tqdm(desc="copy", unit="run", disable=None) as bar:
         for experiment in iter_pages(theirs.search_experiments):
-            # A run that was taken up at a later commit has a parent that is younger than itself.
+            # A run that was resumed at a later commit has a parent that is younger than itself.
             source_runs = sorted(
                 _iter_runs(theirs, experiment.experiment_id), key=lambda run: PARENT_OF not in run.data.tags
             )
@@ -95,7 +98,7 @@ def _copy_store(source: str, target: str, folder: Path | None) -> CopySummary:
                 {_get_origin(run): run for run in _iter_runs(ours, experiment_id)} if source_runs else {}
             )
             whole = _has_artifacts(experiment.artifact_location, folder)
-            ids: dict[str, str] = {}  # of a run in the source -> in the target
+            ids: dict[str, str] = {}  # run id in the source -> in the target
             for run in source_runs:
                 known = target_runs.get(_get_origin(run))
                 if known is None or not _is_copied(run, known):
@@ -121,7 +124,7 @@ def _is_address(location: str) -> bool:
 
 
 def _resolve_uri(location: str) -> str:
-    """Return what MLflow opens a store by, after a look whether it is there."""
+    """Return the URI by which MLflow opens a store, after checking that the store exists."""
     if _is_address(location):
         require_server(location)
         return location
@@ -129,7 +132,7 @@ def _resolve_uri(location: str) -> str:
 
 
 def _iter_runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
-    """Yield the runs of an experiment, from the first on."""
+    """Yield the runs of an experiment, oldest first."""
     order = ["attributes.start_time ASC"]
     return iter_pages(client.search_runs, experiment_ids=[experiment], order_by=order)
 
@@ -139,7 +142,7 @@ def _get_origin(run: Run) -> str:
 
 
 def _hash_state(run: Run) -> str:
-    """Return a hash of what a search tells of a run: what is logged to it later changes that."""
+    """Return a hash of what a search returns for a run; it changes when more is logged to the run."""
     metrics = sorted((m.key, m.value, m.timestamp, m.step) for m in run.data._metric_objs)
     tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE, PARENT)}
     content = [
@@ -154,7 +157,7 @@ def _hash_state(run: Run) -> str:
 
 
 def _is_copied(run: Run, known: Run) -> bool:
-    """Return whether the target's run has all of the source's; known may be the one that the source's is a copy of."""
+    """Return whether the target's run is complete. It may also be the run of which the source's is a copy."""
     state = _hash_state(run)
     return state == known.data.tags.get(STATE) or (
         ORIGIN not in known.data.tags and state == _hash_state(known)
@@ -162,13 +165,16 @@ def _is_copied(run: Run, known: Run) -> bool:
 
 
 def _has_artifacts(uri: str, folder: Path | None) -> bool:
-    """Return whether the folder of an experiment's artifacts is there; a server or S3 is not asked."""
+    """Return whether the folder of an experiment's artifacts exists; a server or S3 is not queried."""
     local = find_local_folder(uri)
     return local is None or (local.is_dir() and _is_inside(uri, folder))
 
 
 def _is_inside(uri: str, folder: Path | None) -> bool:
-    """Return whether artifacts lie in the folder that is copied: a store that others made may name any file here."""
+    """Return whether artifacts are in the copied folder.
+
+    A store by others may name any file of this machine.
+    """
     if folder is None:
         return True
     local = find_local_folder(uri)
@@ -176,7 +182,7 @@ def _is_inside(uri: str, folder: Path | None) -> bool:
 
 
 def _explain_error(error: Exception, source: str, target: str) -> CaramelError:
-    """Return what an error of one of the stores means to who copies."""
+    """Return what an error of one of the stores means for the user."""
     addresses = [
         address for address in (source, target) if _is_address(address) and parse_server_address(address)
     ]
@@ -194,7 +200,7 @@ def _explain_error(error: Exception, source: str, target: str) -> CaramelError:
 
 
 def _ensure_experiment(client: MlflowClient, experiment: Experiment) -> str:
-    """Return the id of the experiment of that name in the target, making it there."""
+    """Return the id of the experiment of that name in the target, creating it if needed."""
 
     def get_or_create() -> str:
         existing = client.get_experiment_by_name(experiment.name)
@@ -206,7 +212,7 @@ def _ensure_experiment(client: MlflowClient, experiment: Experiment) -> str:
         require_id(existing.experiment_id, f"the experiment {experiment.name!r}")
         if existing.lifecycle_stage != "active":
             raise ConfigError(
-                f"The experiment {experiment.name!r} was deleted in the store that is copied to. Put it back: `mlflow "
+                f"The experiment {experiment.name!r} was deleted in the target store. Restore it: `mlflow "
                 f"experiments restore --experiment-id {existing.experiment_id}`."
             )
         return str(existing.experiment_id)
@@ -215,7 +221,7 @@ def _ensure_experiment(client: MlflowClient, experiment: Experiment) -> str:
 
 
 def _get_artifact_location(client: MlflowClient) -> str | None:
-    """Return where artifacts of a new experiment go: beside those of the others in a folder; a server knows."""
+    """Return where a new experiment's artifacts go: beside the others in a folder; a server chooses itself."""
     ours = client.get_experiment_by_name(EXPERIMENT)
     return ours.artifact_location if ours and ours.artifact_location.startswith("file:") else None
 
@@ -231,9 +237,11 @@ def _copy_run(
     *,
     whole: bool,
 ) -> tuple[str, list[str]]:
-    """Copy a run, under the parent that is given, or what its copy lacks; that it is whole is written last.
+    """Copy a run under a given parent, or what its copy lacks.
 
-    Return its id, and which of its files cannot be read.
+    The tag that marks it complete is written last.
+
+    Return the run's id, and its files that cannot be read.
     """
     from mlflow.entities import Metric, Param, RunTag
 

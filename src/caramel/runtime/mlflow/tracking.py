@@ -1,9 +1,10 @@
-"""MLflow runs that name the data set version they used.
+"""Track runs in MLflow, each with the data set version that it used.
 
-The store is SQLite with artifacts beside it, under ``mlruns/`` of the project's root (also
-when DVC runs an experiment in a temporary folder; the data version is then that folder's), or a server
-(``tracking_server.py``). Any process may log: the database is made under a file lock and runs in write-ahead mode. Runs are
-made by the process that drives (``plan``), one after the other; workers open them by their id (``opened``).
+The store is SQLite with artifacts beside it, under ``mlruns/`` of the project's root, or a server
+(``server.py``). When DVC runs an experiment in a temporary folder, the store is still that of the root, but
+the data version is that folder's. Any process may log: the database is created under a file lock and runs in
+write-ahead mode. The driver process creates the runs, one after the other (``plan_run``), and workers open
+them by their id (``open_run``).
 """
 
 from __future__ import annotations
@@ -42,19 +43,20 @@ if TYPE_CHECKING:
     import mlflow
     from mlflow import ActiveRun
 
-Asked = ParamSpec("Asked")  # the arguments of ``plan``
-KEY = "caramel.key"  # tag: the hash of all that determines a run
-PARENT = "mlflow.parentRunId"  # tag: the run under which MLflow's pages show it
-PARENT_OF = "parent_of"  # tag of such a run: the stage whose runs stand under it
-# MLflow's pages show trainings and evaluations side by side of such an experiment; of one that does not say, traces of chats.
+Asked = ParamSpec("Asked")  # the arguments of ``plan_run``
+KEY = "caramel.key"  # tag: hash of everything that determines a run
+PARENT = "mlflow.parentRunId"  # tag: the parent run in MLflow's pages
+PARENT_OF = "parent_of"  # tag of a parent run: the stage whose runs belong to it
+# MLflow's pages compare trainings and evaluations of an experiment of this kind. Without a kind they show
+# traces of chats.
 KIND = ("mlflow.experimentKind", "custom_model_development")
 
 
 def get_git_commit(workspace: Path) -> str:
-    """Return the commit that is checked out, with ``-dirty`` if tracked sources differ from it.
+    """Return the checked-out commit, with ``-dirty`` if tracked sources differ from it.
 
-    ``dvc.lock`` and the pins do not count: a run of the pipeline writes them itself. Where there is no repository, or
-    no commit in it yet, it is ``unknown``.
+    ``dvc.lock`` and the pins do not count, because a run of the pipeline writes them itself. Without a
+    repository or a commit it is ``unknown``.
 
     Raises:
         ResourceError: git is not installed, fails, or does not read the repository of another user.
@@ -82,17 +84,17 @@ def get_data_versions(paths: Sequence[str], workspace: Path) -> dict[str, str]:
     return {out: digest for out, digest in outs.items() if any(out in names for names in holders)}
 
 
-DIGEST = 36  # signs of an output's hash that MLflow holds of an input
+DIGEST = 36  # characters of an output's hash that MLflow stores for an input
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run that was made and is to be opened, perhaps on another machine."""
+    """A run that was created and can be opened, perhaps on another machine."""
 
     name: str
     run_id: str
     uri: str
-    root: str  # holds mlruns/, where that is the store
+    root: str  # folder that holds mlruns/, if that is the store
 
 
 def plan_run(
@@ -105,24 +107,25 @@ def plan_run(
     root: str | Path | None = None,
     workspace: str | Path = ".",
 ) -> PlannedRun:
-    """Make the MLflow run of ``key`` with all that is known before it begins, or find the one of an earlier process.
+    """Create the MLflow run of ``key`` with everything known so far, or find that of an earlier process.
 
     Args:
         name: readable name of the run.
-        key: hash of all that determines the run; one run per key.
+        key: hash of everything that determines the run; one run per key.
         params: parameters to log; nested values are logged as text.
         data: DVC paths that the run reads; logged as inputs with their DVC hash.
-        tags: further tags. Of a stage that DVC runs, a run without a parent belongs to that of the stage in this experiment of
-            DVC, or at this commit: one that is taken up at a later commit moves there.
+        tags: further tags. In a stage run by DVC, a run without a parent gets the stage's run in this
+            experiment of DVC, or at this commit, as parent. A run that is resumed at a later commit moves
+            there.
         root: folder that holds ``mlruns/``; None: that of this project.
-        workspace: folder with the sources and ``dvc.lock`` of this run. ``dvc exp run --temp`` has
-            one of its own, so that it is not always ``root``.
+        workspace: folder with the sources and ``dvc.lock`` of this run. It may differ from ``root``, because
+            ``dvc exp run --temp`` has its own.
 
     Raises:
         ConfigError: the server refuses this user, or the experiment was deleted there.
-        DataError: the store is empty or broken, or ``dvc.lock`` is.
-        ResourceError: the server does not answer, git fails (``git_commit``), the volume of ``mlruns/`` is full or read-only, or another process holds
-            a lock for long.
+        DataError: the store or ``dvc.lock`` is empty or broken.
+        ResourceError: the server does not answer, git fails (``get_git_commit``), the volume of ``mlruns/``
+            is full or read-only, or another process holds a lock for long.
     """
     root, workspace = Path(root) if root else get_store_root(), Path(workspace)
     uri = get_tracking_uri(root)
@@ -138,8 +141,8 @@ def plan_run(
             for path, digest in get_data_versions(data, workspace).items()
         ]
         client = open_client(uri)
-        # One process at a time: to find a run and to make it are two requests.
-        # The lock is not in mlruns/: where runs go to a server, that is not written.
+        # One process at a time, because finding and creating a run are two requests.
+        # The lock is not in mlruns/, which is not written if runs go to a server.
         with hold_lock(root / LOCKS / "runs.lock"):
             experiment = retry_on_race(lambda: _ensure_experiment(client))
 
@@ -161,7 +164,7 @@ def plan_run(
 
 @contextmanager
 def open_store(root: Path) -> Iterator[tuple[mlflow.MlflowClient, str]]:
-    """Give a client of the store where a project's runs are tracked, and the id of their experiment, for the time of the block.
+    """Open a client of the project's tracking store, and yield it with the id of the experiment.
 
     Raises:
         ConfigError: the server refuses this user, or the experiment was deleted there.
@@ -175,14 +178,14 @@ def open_store(root: Path) -> Iterator[tuple[mlflow.MlflowClient, str]]:
 
 
 def _ensure_experiment(client: mlflow.MlflowClient) -> str:
-    """Return the id of the experiment, making it on first use."""
+    """Return the id of the experiment, creating it on first use."""
     experiment = client.get_experiment_by_name(EXPERIMENT)
     if experiment is None:
         return require_id(client.create_experiment(EXPERIMENT, tags=dict([KIND])), "a new experiment")
     require_id(experiment.experiment_id, f"the experiment {EXPERIMENT!r}")
     if experiment.lifecycle_stage != "active":
         raise ConfigError(
-            f"The experiment {EXPERIMENT!r} was deleted in the tracking store. Put it back: `mlflow experiments restore "
+            f"The experiment {EXPERIMENT!r} was deleted in the tracking store. Restore it: `mlflow experiments restore "
             f"--experiment-id {experiment.experiment_id}`."
         )
     if KIND[0] not in experiment.tags:
@@ -193,7 +196,7 @@ def _ensure_experiment(client: mlflow.MlflowClient) -> str:
 def _ensure_parent_run(
     client: mlflow.MlflowClient, experiment: str, stage: str, known: Mapping[str, str], workspace: Path
 ) -> str:
-    """Return the id of the run that those of a stage in one experiment of DVC, or at one commit, belong to, making it."""
+    """Return the id of a stage's parent run for an experiment of DVC or a commit, creating it if needed."""
     name, commit = known.get("dvc.experiment", ""), known["git.commit"]
     short = f"{commit[:12]}-dirty" if commit.endswith("-dirty") else commit[:12]
     key = hashlib.sha256(f"{stage} {name or commit}".encode()).hexdigest()
@@ -206,14 +209,14 @@ def _ensure_parent_run(
         key,
         lambda: client.create_run(experiment, tags={**tags, **parent_tags, KEY: key}),
     )
-    client.set_terminated(run_id)  # it does nothing itself, and ends with the last of its runs that begins
+    client.set_terminated(run_id)  # it does no work itself, and ends when the last of its runs begins
     return run_id
 
 
 def _build_context_tags(name: str, commit: str, workspace: Path) -> dict[str, str]:
-    """Return the tags that MLflow gives a new run: its name, user, program, commit and the repository's address.
+    """Return MLflow's tags for a new run: its name, user, program, commit and the repository's URL.
 
-    MLflow asks git for the last two, which would run programs that the repository's own settings name.
+    MLflow itself would ask git for the last two, and so run programs that the repository's own settings name.
     """
     from mlflow.tracking.context.git_context import GitRunContext
     from mlflow.tracking.context.registry import resolve_tags
@@ -239,13 +242,14 @@ def _build_dataset_input(path: str, digest: str, commit: str) -> Any:
 
 @contextmanager
 def open_run(planned: PlannedRun, params: Mapping[str, Any] | None = None) -> Iterator[ActiveRun]:
-    """Open a run for the time of the block, and log further parameters, in this process.
+    """Open a run for the block in this process, and log further parameters.
 
-    A server that is away is waited for, as long as MLflow does (``MLFLOW_HTTP_REQUEST_MAX_RETRIES``).
+    An unavailable server is waited for, as long as MLflow does (``MLFLOW_HTTP_REQUEST_MAX_RETRIES``).
 
     Raises:
         ConfigError: the server refuses this user.
-        ResourceError: the server is away for too long, or the volume of ``mlruns/`` is full or read-only.
+        ResourceError: the server is unavailable for too long, or the volume of ``mlruns/`` is full or
+            read-only.
     """
     with translate_errors(lambda error: _explain_error(error, planned.name, planned.uri, Path(planned.root))):
         import mlflow
@@ -258,7 +262,8 @@ def open_run(planned: PlannedRun, params: Mapping[str, Any] | None = None) -> It
                 mlflow.log_params(dict(params))
             yield active
         except BaseException as error:
-            # A server that was waited for in vain is not waited for again, and what ended the run is said, not this.
+            # A server that was given up is not waited for again. The error that ended the run is reported,
+            # not this one.
             given_up = isinstance(error, Exception) and explain_error(error, planned.uri) is not None
             with (
                 disable_retries() if given_up else nullcontext(),
@@ -270,17 +275,17 @@ def open_run(planned: PlannedRun, params: Mapping[str, Any] | None = None) -> It
 
 
 def mark_killed(planned: PlannedRun) -> None:
-    """End a run whose process was ended before it could do so itself.
+    """End a run whose process was killed before it could do so itself.
 
     Raises:
-        ConfigError, ResourceError: as in ``opened``.
+        ConfigError, ResourceError: as in ``open_run``.
     """
     with translate_errors(lambda error: _explain_error(error, planned.name, planned.uri, Path(planned.root))):
         retry_on_race(lambda: open_client(planned.uri).set_terminated(planned.run_id, "KILLED"))
 
 
 def _explain_error(error: Exception, name: str, uri: str, root: Path) -> CaramelError | None:
-    """Return what an error of the store or server means to who tracks a run; None if it is of another kind."""
+    """Return what an error of the store or server means for the user; None if it has another cause."""
     if uri.startswith("http"):
         user_error = explain_error(error, uri)
         return user_error and type(user_error)(f"Run {name!r} cannot be tracked. {user_error}")
@@ -294,7 +299,7 @@ def _explain_error(error: Exception, name: str, uri: str, root: Path) -> Caramel
 def _build_run_opener(
     plan: Callable[Asked, PlannedRun],
 ) -> Callable[Asked, AbstractContextManager[ActiveRun]]:
-    """Return what plans a run and opens it, here and now."""
+    """Return a function that plans a run and opens it at once."""
 
     @contextmanager
     def plan_and_open(*asked: Asked.args, **named: Asked.kwargs) -> Iterator[ActiveRun]:
@@ -304,5 +309,6 @@ def _build_run_opener(
     return plan_and_open
 
 
-# Make and open the run of ``key``, or reopen it if an earlier process was killed in it; with the arguments of ``plan``.
+# Create and open the run of ``key``, or reopen it if an earlier process was killed; same arguments as
+# ``plan_run``.
 run = _build_run_opener(plan_run)

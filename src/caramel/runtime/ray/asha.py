@@ -1,25 +1,26 @@
-"""Trials of a grid that end early where others do better: asynchronous successive halving (ASHA), Ray Tune's.
+"""Stop trials of a grid early if others do better: asynchronous successive halving (ASHA) of Ray Tune.
 
-A trial says at its checkpoints what it has reached. After ``first`` of them, and each time ``factor`` times as many, it
-goes on only if it is among the best one in ``factor`` of those that got there before it (Li et al., MLSys 2020). So which
-trials end early is a matter of the order in which they arrive, and is not the same when it is done again.
+A trial reports its metric at its checkpoints. After ``first`` checkpoints, and each time after ``factor``
+times as many, it continues only if it is among the best 1 / ``factor`` of the trials that have reached this
+checkpoint before it (Li et al., MLSys 2020). So which trials stop depends on the order in which they arrive,
+and may differ in a repetition.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-CHECKPOINT = "checkpoint"  # what a trial reports beside the metric: how many it has reached
+CHECKPOINT = "checkpoint"  # reported besides the metric: the number of checkpoints reached
 
 
 class Halving(NamedTuple):
-    """Which trials go on.
+    """Rule for which trials continue.
 
     Attributes:
-        metric: larger is better.
-        first: checkpoints before the first trial ends.
-        factor: of those that got so far one in so many goes on.
-        most: checkpoints of a trial.
+        metric: name of the metric; larger is better.
+        first: number of checkpoints before the first trial stops.
+        factor: one in this number of trials continues.
+        most: number of checkpoints of a trial.
     """
 
     metric: str
@@ -42,7 +43,7 @@ class Halving(NamedTuple):
 
 
 def report_checkpoint(checkpoint: int, metric: str, value: float) -> None:
-    """Say in a trial what it has reached; where it is not to go on this raises SystemExit."""
+    """Report a trial's checkpoint from within it. If the trial is stopped, this raises SystemExit."""
     from ray import tune
 
     tune.report({CHECKPOINT: checkpoint, metric: value})

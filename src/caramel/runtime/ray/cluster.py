@@ -1,7 +1,7 @@
-"""Ray for a block's time: the cluster at ``RAY_ADDRESS``, or one on this machine that no other can reach.
+"""Open a Ray session for a block: the cluster at ``RAY_ADDRESS``, or a private one on this machine.
 
-A cluster on this machine listens on the loopback interface alone. All of Ray's servers ask for the token in
-``~/.ray/auth_token``, which nobody but its owner can read.
+A cluster on this machine listens only on the loopback interface. All of Ray's servers require the token in
+``~/.ray/auth_token``, which only its owner can read.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from caramel.runtime.mlflow.server import get_server_environment
 from caramel.runtime.ray.session_health import build_session_check
 from caramel.runtime.ray.startup import init_ray, run_local_ray, start_patiently
 
-SOURCES = Path(__file__).parents[2]  # the package, as it is sent to other nodes
-HIGHEST = 65535  # port
+SOURCES = Path(__file__).parents[2]  # the package, as sent to other nodes
+HIGHEST = 65535  # largest port
 ANSWER = 20.0  # seconds that a busy head may take for its first bytes
-SETTINGS = b"\0\0\0\x04\0\0\0\0\0"  # first frame of both sides: no length, its type, nothing else
+SETTINGS = b"\0\0\0\x04\0\0\0\0\0"  # first frame of both sides: length 0, its type, and nothing else
 NO_HEAD = "what answers is no head of Ray"
-# Ray binds to the loopback interface where clusters of several machines are ruled out, as on macOS.
+# Ray binds to the loopback interface if clusters of several machines are disabled, as on macOS.
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-RETRIES = 3  # of a task whose worker or node died; a Python exception is not retried
-# Ray counts those that its memory monitor ended by themselves, and would retry them without end.
+RETRIES = 3  # for a task whose worker or node died; a Python exception is not retried
+# Ray counts tasks ended by its memory monitor separately, and would retry them without limit.
 BOUNDED = {"RAY_task_oom_retries": str(RETRIES)}
-# A worker that asks for no GPU sees none: models of several would not fit into one, and scores would depend on the node.
+# A worker without a GPU request sees none. Otherwise models of several workers would not fit, and scores
+# depend on the node.
 UNSEEN = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
 
 
 def get_cluster_address() -> str:
-    """Return the address of the cluster that ``RAY_ADDRESS`` names; empty if Ray is to run on this machine."""
+    """Return the cluster's address in ``RAY_ADDRESS``; empty if Ray should run on this machine."""
     address = os.environ.get("RAY_ADDRESS", "")
     return "" if address == "local" else address
 
@@ -47,27 +48,30 @@ def parse_address(address: str) -> tuple[str, int]:
     """Return host and port of the address of a cluster, such as ``10.0.0.1:6379`` or ``[fd00::1]:6379``.
 
     Raises:
-        ConfigError: it is no HOST:PORT.
+        ConfigError: it is not HOST:PORT.
     """
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if not (host and port.isascii() and port.isdecimal() and 0 < int(port[:6]) <= HIGHEST):
-        raise ConfigError(f"{address!r} is no HOST:PORT, where PORT is a number from 1 to {HIGHEST}.")
+        raise ConfigError(f"{address!r} is not HOST:PORT, where PORT is a number from 1 to {HIGHEST}.")
     return host.strip("[]"), int(port)
 
 
 def find_connection_problem(address: str) -> str | None:
-    """Return why nothing answers at the address of a cluster, None if something does."""
+    """Return why nothing answers at the address of a cluster, or None if something does."""
     try:
         with socket.create_connection(parse_address(address), timeout=2) as connection:
             return None if os.environ.get("RAY_USE_TLS") == "1" or _is_http2_server(connection) else NO_HEAD
     except ConfigError:
-        return "it is no HOST:PORT"
-    except (OSError, ValueError) as error:  # ValueError: of a name that is no host's
+        return "it is not HOST:PORT"
+    except (OSError, ValueError) as error:  # ValueError: an invalid host name
         return str(error)
 
 
 def _is_http2_server(connection: socket.socket) -> bool:
-    """Return whether a server begins as one of gRPC does; Ray itself would ask any other for minutes."""
+    """Return whether a server starts like one of gRPC.
+
+    Ray itself would wait for any other server for minutes.
+    """
     connection.settimeout(ANSWER)
     try:
         connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS)
@@ -76,12 +80,12 @@ def _is_http2_server(connection: socket.socket) -> bool:
         return False
 
 
-_OPEN: list[ExitStack] = []  # of ``one_session``
+_OPEN: list[ExitStack] = []  # of ``share_session``
 
 
 @contextmanager
 def share_session() -> Iterator[None]:
-    """Have all Ray sessions of the block be one, from the first on to the block's end: to start Ray takes seconds."""
+    """Share one Ray session within the block, because starting Ray takes seconds."""
     with ExitStack() as stack:
         _OPEN.append(stack)
         try:
@@ -91,24 +95,22 @@ def share_session() -> Iterator[None]:
 
 
 def is_session_shared() -> bool:
-    """Return whether this is in the block of ``one_session``."""
+    """Return whether this is in a block of ``share_session``."""
     return bool(_OPEN)
 
 
 @contextmanager
 def open_ray_session() -> Iterator[Callable[[], None]]:
-    """Join or start a cluster for the time of the block, or of ``one_session``; or use the one that this process is in.
+    """Join or start a cluster for the block, or for ``share_session``, or use this process's one.
 
-    Gives a function that raises ResourceError if Ray's own processes, sockets or folders on this machine are gone: Ray
-    itself would wait for them, some of its calls without end.
+    Yields a function that raises ResourceError if Ray's own processes, sockets or folders on this machine are
+    gone. Ray itself would wait for them, in some calls without end.
 
     Raises:
         ResourceError: the cluster cannot be joined or started, or has broken since.
     """
     ours = not get_cluster_address()
-    for name, value in (
-        BOUNDED | UNSEEN | (LOOPBACK if ours else {})
-    ).items():  # Ray reads it when it is imported
+    for name, value in (BOUNDED | UNSEEN | (LOOPBACK if ours else {})).items():  # Ray reads it on import
         os.environ.setdefault(name, value)
     import ray
 
@@ -117,13 +119,16 @@ def open_ray_session() -> Iterator[Callable[[], None]]:
             guard_token(make=ours)
             (_OPEN[-1] if _OPEN else alone).enter_context(_open_cluster())
         check = build_session_check()
-        check()  # of a session that goes on: it may have broken since
+        check()  # a shared session may have broken since
         yield check
 
 
 @contextmanager
 def _open_cluster() -> Iterator[None]:
-    """Join the cluster that is named, or start one. One that runs here and is not named has another folder: it is let be."""
+    """Join the named cluster, or start one.
+
+    Another cluster that runs here has its own folder, and is left alone.
+    """
     import ray
 
     with ExitStack() as stack:
@@ -132,13 +137,13 @@ def _open_cluster() -> Iterator[None]:
             stack.callback(ray.shutdown)
         else:
             _start_ray(stack)
-        # Ray itself prints dozens of lines of its own log, twice, with some of them.
+        # Ray itself prints dozens of lines of its own log, some of them twice.
         ray._private.worker.print_to_stdstream = _print_first_line
         yield
 
 
 def _start_ray(stack: ExitStack) -> None:
-    """Start Ray on this machine, until the stack is closed."""
+    """Start Ray on this machine until the stack is closed."""
     from ray.exceptions import RayError
 
     try:
@@ -146,13 +151,13 @@ def _start_ray(stack: ExitStack) -> None:
     except (ConnectionError, RayError, RuntimeError) as error:
         raise ResourceError(_format_start_error(error)) from error
     except Exception as error:
-        if type(error) is not Exception:  # Ray raises it bare when one of its processes does not start
+        if type(error) is not Exception:  # Ray raises a bare Exception if one of its processes does not start
             raise
         raise ResourceError(_format_start_error(error)) from error
 
 
 def _format_start_error(error: Exception) -> str:
-    """Return what is said where Ray does not start for another reason than time."""
+    """Return the message if Ray does not start for another reason than time."""
     return (
         f"Ray did not start on this machine: {str(error).strip().partition(chr(10))[0]} One of its processes may have been "
         f"killed. What was finished is kept; run `dvc repro` to go on."
@@ -160,7 +165,7 @@ def _format_start_error(error: Exception) -> str:
 
 
 def require_cluster() -> None:
-    """Raise a ResourceError if ``RAY_ADDRESS`` names a cluster and nothing answers there."""
+    """Raise a ResourceError if ``RAY_ADDRESS`` names a cluster but nothing answers there."""
     if (address := get_cluster_address()) and (reason := find_connection_problem(address)):
         raise _build_join_error(address, reason)
 
@@ -176,7 +181,7 @@ def _join_cluster(address: str) -> None:
 
     reason = find_connection_problem(address)  # Ray itself would try for minutes
     if reason is None:
-        # Nodes elsewhere have neither this process's environment nor its code; they log to the same server.
+        # Nodes elsewhere have neither this process's environment nor its code. They log to the same server.
         runtime_env = {
             "env_vars": get_server_environment() | get_forwarded_variables(),
             "py_modules": [str(SOURCES)],
@@ -198,14 +203,17 @@ def _build_join_error(address: str, reason: str) -> ResourceError:
 
 
 def _print_first_line(data: Mapping[str, Any], **how: Any) -> None:
-    """Print what Ray says of a worker or node that died."""
+    """Print the first line of Ray's message about a worker or node that died."""
     print(f"Ray: {data['lines'][0].partition(chr(10))[0]}", file=sys.stderr)
 
 
 def _write_token(path: Path) -> None:
-    """Write a new token that its owner alone can read; one that another process has just written stays."""
+    """Write a new token that only its owner can read.
+
+    A token that another process has just written is kept.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent)  # readable by its owner alone
+    descriptor, name = tempfile.mkstemp(dir=path.parent)  # readable only by its owner
     with os.fdopen(descriptor, "w", encoding="ascii") as stream:
         stream.write(secrets.token_hex(32))
     with suppress(FileExistsError):
@@ -214,10 +222,10 @@ def _write_token(path: Path) -> None:
 
 
 def guard_token(*, make: bool) -> None:
-    """Have nobody but its owner read Ray's token; Ray itself would make one that all users can read.
+    """Make Ray's token readable only by its owner. Ray itself would create one that all users can read.
 
     Args:
-        make: whether to make one where there is none.
+        make: whether to create a token if there is none.
 
     Raises:
         ConfigError: others can read it, and this user cannot change that.

@@ -1,8 +1,9 @@
-"""Ray's own processes on a machine of a cluster: ``ray start`` with what caramel needs, started again when they end.
+"""Start Ray's own processes on a machine of a cluster, and restart them when they end.
 
-Ports are fixed, so that a firewall can let them through to the machines of the cluster and to nobody else: Ray listens on all
-interfaces. A node that was cut off is given up within half a minute; its own Ray ends after a minute, and is started again
-here, so that it comes back by itself.
+``ray start`` gets the options that caramel needs. Ports are fixed, because Ray listens on all interfaces: a
+firewall can allow them for the machines of the cluster and for nobody else. A node that was cut off is given
+up within half a minute. Its own Ray ends after a minute and is restarted here, so that the node returns by
+itself.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from caramel.runtime.ray.startup import (
 )
 from caramel.runtime.ray.temp_dirs import clear_session_folder, create_session_folder
 
-WORKERS = 100  # ports for the processes that work, from the fifth after the head's on
-# Seconds after which a node that does not answer is given up: 3 looks of 4 s, each 2 s after the last. Ray's own: 64 s.
+WORKERS = 100  # ports for worker processes, from the fifth after the head's
+# Seconds after which a node that does not answer is given up: 3 checks of 4 s, 2 s apart. Ray's own value: 64
+# s.
 HEALTH = {
     "RAY_health_check_period_ms": "2000",
     "RAY_health_check_timeout_ms": "4000",
@@ -40,20 +42,20 @@ HEALTH = {
 STARTED = "Ray runtime started"  # as `ray start` says it
 TRACEBACK = "Traceback (most recent call last)"
 ENDING = 30.0  # seconds that Ray may take to end
-PAUSE = 5.0  # seconds before Ray is started again
+PAUSE = 5.0  # seconds before Ray is restarted
 TOKEN = Path("~/.ray/auth_token")
 
 
 def start_head(host: str | None, port: int, resources: Mapping[str, int | None]) -> None:
-    """Run the head of a cluster until it is interrupted; see ``_supervise``.
+    """Run the head of a cluster until it is interrupted; see ``_keep_running``.
 
     Args:
-        host: address of this machine that the others reach; None: what Ray finds.
-        port: of the head; the next four, and ``WORKERS`` after them, are used as well.
-        resources: option of ``ray start`` -> value, None where Ray is to find it.
+        host: address of this machine that the others reach; None: the one that Ray finds.
+        port: port of the head; the next four, and ``WORKERS`` after them, are used as well.
+        resources: option of ``ray start`` -> value; None: Ray finds it.
 
     Raises:
-        ConfigError: the host is no address of this machine.
+        ConfigError: the host is not an address of this machine.
         ResourceError: Ray does not start.
     """
     if host is not None:
@@ -67,10 +69,10 @@ def start_head(host: str | None, port: int, resources: Mapping[str, int | None])
 
 
 def start_worker(head: str, host: str | None, resources: Mapping[str, int | None]) -> None:
-    """Run a further node of the cluster whose head is at HOST:PORT until it is interrupted; see ``_supervise``.
+    """Run a node of the cluster with its head at HOST:PORT until it is interrupted; see ``_keep_running``.
 
     Raises:
-        ConfigError: there is no token here, or an address is none.
+        ConfigError: this machine has no token, or an address is invalid.
         ResourceError: nothing answers there, or Ray does not start.
     """
     head_host, port = parse_address(head)
@@ -94,7 +96,7 @@ def start_worker(head: str, host: str | None, resources: Mapping[str, int | None
 
 
 def _build_common_options(port: int, resources: Mapping[str, int | None]) -> list[str]:
-    """Return the options that all nodes have."""
+    """Return the options that all nodes share."""
     ports = ("node-manager", "object-manager", "runtime-env-agent")
     return [
         *(f"--{name}-port={port + number}" for number, name in enumerate(ports, 1)),
@@ -115,24 +117,24 @@ def require_own_address(host: str) -> None:
             )
         with socket.create_server((host, 0), family=socket.AF_INET):
             return
-    except (OSError, ValueError) as error:  # ValueError: of a name that is no host's
+    except (OSError, ValueError) as error:  # ValueError: an invalid host name
         raise ConfigError(
             f"--host {host!r} is no address of this machine: {error}. `ip -brief address` lists them."
         ) from error
 
 
 def _find_own_address(host: str, port: int) -> str:
-    """Return the address of this machine on the way to another one."""
+    """Return the address of this machine on the route to another one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as way:
-        way.connect((host, port))  # of a datagram socket: nothing is sent
+        way.connect((host, port))  # a datagram socket: nothing is sent
         return str(way.getsockname()[0])
 
 
 def _keep_running(options: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Run ``ray start`` with these options, again and again, until it is interrupted.
+    """Run ``ray start`` with these options repeatedly until it is interrupted.
 
-    Its temporary files lie in a private folder, which is emptied before each start and removed at the end.
+    Its temporary files are in a private folder, which is emptied before each start and removed at the end.
 
     Raises:
         ConfigError: no worker could start with this Python.
@@ -149,7 +151,7 @@ def _keep_running(options: Sequence[str], environment: Mapping[str, str]) -> Non
         command = [str(Path(sys.executable).with_name("ray")), "start", *options, f"--temp-dir={folder}"]
 
         def start_ray(seconds: int) -> int:
-            """Return the code of a Ray that has started and ended."""
+            """Return the exit code of a Ray that has started and ended."""
             code, started, last = _run_ray(command, {**variables, **build_wait_variables(seconds)})
             if not started and is_slow_start(last):
                 raise SlowStartError(last)
@@ -173,7 +175,7 @@ def _keep_running(options: Sequence[str], environment: Mapping[str, str]) -> Non
 
 
 def _run_ray(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, bool, str]:
-    """Run ``ray start`` to its end and print what it prints, but no traceback: (code, whether it started, its last line)."""
+    """Run ``ray start``, print its output without tracebacks; return (code, whether it started, last line)."""
     started, quiet, last = False, False, ""
     with subprocess.Popen(
         command,

@@ -1,7 +1,7 @@
-"""The disk of the machine that drives, for nodes that do not share it.
+"""Read and write files of the driver's machine from nodes that do not share its disk.
 
-An actor on the driver's node reads what ``carried`` sends and writes what trials leave. Nothing but Ray's own connections is
-needed, and no key but Ray's token: who may run work there may run any.
+An actor on the driver's node reads what ``file_transfer`` sends, and writes what trials leave. This needs
+only Ray's own connections and Ray's token: whoever may run work there may run anything.
 """
 
 from __future__ import annotations
@@ -22,46 +22,47 @@ from caramel.io.files import compute_file_hash, has_hashed_name, write_atomicall
 from caramel.runtime.ray.file_transfer import CACHE, CHUNK, iter_chunks
 from caramel.runtime.ray.node import get_node_id
 
-PART = ".part"  # of a file that is not yet written to its end
-EVERY = 10.0  # seconds between looks for what a trial has newly kept
+PART = ".part"  # suffix of an incomplete file
+EVERY = 10.0  # seconds between checks for newly kept files of a trial
 
 
 class Disk:
     """Reads and writes files of the machine that it runs on.
 
-    A trial whose node was cut off goes on elsewhere; what its first attempt sends when the node is back is refused.
+    A trial whose node was cut off continues elsewhere. What its first attempt sends when the node is back is
+    refused.
     """
 
     def __init__(self) -> None:
-        self._attempts: dict[str, int] = {}  # of each folder
+        self._attempts: dict[str, int] = {}  # by folder
 
     def begin(self, folder: str) -> int:
-        """Return the number of a new attempt at a trial, whose folder is now its own."""
+        """Return the number of a new attempt at a trial, which now owns the trial's folder."""
         self._attempts[folder] = self._attempts.get(folder, 0) + 1
         return self._attempts[folder]
 
     def read(self, path: str, start: int) -> bytes:
-        """Return the bytes of a file from one on, ``CHUNK`` at most."""
+        """Return at most ``CHUNK`` bytes of a file from an offset."""
         with Path(path).open("rb") as stream:
             stream.seek(start)
             return stream.read(CHUNK)
 
     def names(self, folder: str) -> dict[str, int]:
-        """Return name below a folder -> bytes of all files in it; none where there is no such folder."""
+        """Return the size of each file below a folder by relative name; empty if the folder is missing."""
         return {str(p.relative_to(folder)): p.stat().st_size for p in Path(folder).rglob("*") if p.is_file()}
 
     def write(self, part: str, start: int, chunk: bytes) -> None:
-        """Write the bytes of a file that is not yet to be seen, from one on."""
+        """Write bytes of an incomplete file from an offset."""
         Path(part).parent.mkdir(parents=True, exist_ok=True)
         with Path(part).open("r+b" if start else "wb") as stream:
             stream.seek(start)
             stream.write(chunk)
 
     def finish(self, part: str, folder: str, attempt: int, name: str, sha256: str) -> None:
-        """Have a file be seen in a trial's folder that is written to its end.
+        """Move a complete file into a trial's folder.
 
         Raises:
-            ResourceError: a later attempt has begun, or the file is not what was sent.
+            ResourceError: a later attempt has begun, or the file is not the one that was sent.
         """
         self._check_attempt(folder, attempt)
         if compute_file_hash(part) != sha256:
@@ -69,7 +70,7 @@ class Disk:
         write_atomically(Path(folder, name), lambda temporary: Path(part).rename(temporary))
 
     def remove(self, folder: str, attempt: int, name: str) -> None:
-        """Remove a file of a trial's folder; errors as of ``finish``."""
+        """Remove a file of a trial's folder; errors as in ``finish``."""
         self._check_attempt(folder, attempt)
         Path(folder, name).unlink(missing_ok=True)
 
@@ -88,23 +89,24 @@ def start_disk_actor() -> Any:
 
 
 def call_disk(disk: Any, method: str, *arguments: Any) -> Any:
-    """Return what a method of ``Disk`` gives on the machine that it runs on."""
+    """Return the result of a method of ``Disk`` on the machine that it runs on."""
     import ray
 
     return ray.get(getattr(disk, method).remote(*arguments))
 
 
 class Mirror:
-    """A trial's folder on a node, and the same folder of the driver's machine, which outlives the node.
+    """A trial's folder on a node, and the same folder on the driver's machine, which outlives the node.
 
-    What the trial keeps (``files.keep``) is sent while it runs; all of it when it has ended well.
+    Files that the trial keeps (``files.save_hashed``) are sent while it runs. When it has ended well, all
+    files are.
     """
 
     def __init__(self, folder: str, disk: Any) -> None:
-        """Know both folders.
+        """Store both folders.
 
         Args:
-            folder: of the driver's machine.
+            folder: folder on the driver's machine.
             disk: the actor.
         """
         self.there, self._ask = folder, partial(call_disk, disk)
@@ -115,7 +117,7 @@ class Mirror:
         self._sending = threading.Lock()
 
     def pull_files(self) -> None:
-        """Make the folder on the node as that of the driver's machine is."""
+        """Make the folder on the node equal to that on the driver's machine."""
         for name, size in self._ask("names", self.there).items():
             path = self.here / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,10 +126,10 @@ class Mirror:
                     stream.write(chunk)
 
     def push_files(self, *, whole: bool) -> None:
-        """Send what the driver's machine has not, and remove there what is not here.
+        """Send files that the driver's machine lacks, and remove files there that are not here.
 
         Args:
-            whole: all files; else those that were kept, which are whole and never change.
+            whole: all files; otherwise only hashed files, which are complete and never change.
         """
         with self._sending:
             theirs = self._ask("names", self.there)
@@ -143,9 +145,9 @@ class Mirror:
     def _send_file(self, path: Path, name: str) -> None:
         try:
             stream = path.open("rb")
-        except FileNotFoundError:  # the trial has a newer one
+        except FileNotFoundError:  # the trial has replaced it
             return
-        # Beside the folder, in which it would count as the trial's.
+        # Beside the folder, because in it the file would belong to the trial.
         part = str(Path(self.there).with_name(f".{secrets.token_hex(8)}{PART}"))
         digest, start = hashlib.sha256(), 0
         with stream:
@@ -159,17 +161,17 @@ class Mirror:
 
 @contextmanager
 def open_mirror(folder: str, disk: Any) -> Iterator[Path]:
-    """Give the folder on this node that stands for one of the driver's machine while a trial works in it.
+    """Yield a folder on this node that mirrors one of the driver's machine while a trial works in it.
 
-    It begins as that folder is. What is kept in it is sent there every ``EVERY`` seconds, and whatever happens at the end;
-    all that is in it when the block ends well.
+    It starts as a copy of that folder. Hashed files in it are sent there every ``EVERY`` seconds, and at the
+    end in any case. If the block ends well, all files are sent.
     """
     mirror, done = Mirror(folder, disk), threading.Event()
     mirror.pull_files()
 
     def push_periodically() -> None:
         while not done.wait(EVERY):
-            with suppress(Exception):  # of a disk that is full for a while, say; at the end it is raised
+            with suppress(Exception):  # such as a disk that is full for a while; at the end it is raised
                 mirror.push_files(whole=False)
 
     sender = threading.Thread(target=push_periodically, daemon=True)
@@ -179,7 +181,7 @@ def open_mirror(folder: str, disk: Any) -> Iterator[Path]:
     except BaseException:
         done.set()
         sender.join()
-        with suppress(Exception):  # what the trial raised is what is wrong
+        with suppress(Exception):  # the trial's own error is the one to report
             mirror.push_files(whole=False)
         raise
     done.set()

@@ -1,8 +1,9 @@
-"""Files of the machine that drives, as work on another machine finds them.
+"""Make files of the driver's machine available to work on other machines.
 
-``Local`` stands for a file or folder among the arguments of work. In keys it is its content, so that a project that was
-moved finds its results; on this machine it is its path; on another node it is a copy, named by its content and checked, in a
-folder of that node's user (``CACHE``). What is there already is not sent again.
+``LocalFile`` stands for a file or folder among the arguments of work. In keys it is its content, so that a
+project that was moved finds its results. On this machine it is its path. On another node it is a copy, named
+by its content and checked, in a folder of that node's user (``CACHE``). Files that are already there are not
+sent again.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from caramel.errors import ResourceError
 from caramel.io.files import compute_file_hash, write_atomically
 from caramel.runtime.last_result import stamp_files
 
-CHUNK = 32 << 20  # bytes that are sent at a time
-CACHE = Path("~/.cache/caramel/node")  # of each node that is not the driver's
+CHUNK = 32 << 20  # bytes per message
+CACHE = Path("~/.cache/caramel/node")  # on each node that is not the driver's
 
 
 @dataclass(frozen=True)
 class LocalFile:
-    """A file or folder that work reads, where its text would stand.
+    """A file or folder that work reads, in place of its path as text.
 
     Attributes:
-        path: of the file or folder.
-        before, after: text around the path in what work is given, such as ``NAME=FAMILY:`` of a model's spec.
-        around: further files that this one refers to by their places, such as the shards of an index of images, whose
-            content its own determines.
+        path: path of the file or folder.
+        before, after: text around the path in the argument, such as ``NAME=FAMILY:`` of a model's spec.
+        around: further files that this one refers to by path, such as the shards of an index of images. Its
+            own content determines theirs.
     """
 
     path: str
@@ -44,19 +45,19 @@ class LocalFile:
 
     @property
     def content(self) -> dict[str, str]:
-        """What stands for it in keys.
+        """Its representation in keys.
 
         Raises:
-            DataError: it is not there.
+            DataError: it does not exist.
         """
         return {"before": self.before, "sha256": _hash_as_it_is(self.path), "after": self.after}
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """A ``Local`` on its way to another machine: files below a folder of the driver's machine, one of which is meant.
+    """A ``LocalFile`` on its way to another machine: files below a folder of the driver's machine.
 
-    ``files`` are (name below ``root``, bytes, SHA-256); ``main`` is the name of the file or folder that is meant.
+    ``files`` are (name below ``root``, bytes, SHA-256). ``main`` is the name of the file or folder to use.
     """
 
     before: str
@@ -67,12 +68,12 @@ class Parcel:
 
 
 def encode_value(value: object) -> object:
-    """Return what stands in a key for a value that JSON does not know."""
+    """Return the representation in keys of a value that JSON does not support."""
     return value.content if isinstance(value, LocalFile) else str(value)
 
 
 def map_instances(value: Any, target_type: type[Any], make: Callable[[Any], Any]) -> Any:
-    """Return a JSON-like value in which ``make`` was called with each part that is of a kind."""
+    """Return a JSON-like value in which ``make`` has replaced each part of a type."""
     if isinstance(value, target_type):
         return make(value)
     if isinstance(value, dict):
@@ -83,22 +84,22 @@ def map_instances(value: Any, target_type: type[Any], make: Callable[[Any], Any]
 
 
 def format_as_given(local: LocalFile) -> str:
-    """Return the text that stands for it in this process, as it was written."""
+    """Return the text for it in this process, as it was written."""
     return f"{local.before}{local.path}{local.after}"
 
 
 def format_absolute(local: LocalFile) -> str:
-    """Return the text that stands for it in any process of this machine."""
+    """Return the text for it in any process of this machine."""
     return f"{local.before}{Path(local.path).absolute()}{local.after}"
 
 
 def pack_file(local: LocalFile) -> Parcel:
-    """Return what another machine has to be sent of it.
+    """Return what another machine must receive for it.
 
     Raises:
-        DataError: a file is not there.
+        DataError: a file does not exist.
     """
-    # Links are not followed to the names of what they lead to: caches of DVC and of the hub call files by their hashes.
+    # Links are not resolved to their targets' names: caches of DVC and of the hub name files by their hashes.
     whole = _normalise_path(local.path)
     members = sorted(p for p in whole.rglob("*") if p.is_file()) if whole.is_dir() else [whole]
     members += [_normalise_path(path) for path in local.around]
@@ -115,19 +116,19 @@ def _normalise_path(path: str) -> Path:
 
 
 def format_source_path(parcel: Parcel) -> str:
-    """Return the text that stands for it on the machine that it comes from."""
+    """Return the text for it on the machine that it comes from."""
     return f"{parcel.before}{Path(parcel.root, parcel.main)}{parcel.after}"
 
 
 def unpack_parcel(parcel: Parcel, read: Callable[[str, int], bytes]) -> str:
-    """Return the text that stands for it on this node, after fetching what is not there.
+    """Return the text for it on this node, after fetching the missing files.
 
     Args:
-        parcel: what is meant.
-        read: path on the driver's machine, first byte -> bytes from there on, ``CHUNK`` at most.
+        parcel: the file or folder.
+        read: (path on the driver's machine, offset) -> at most ``CHUNK`` bytes from there.
 
     Raises:
-        ResourceError: a file is not as it was when the work began, or the node's volume is full.
+        ResourceError: a file has changed since the work began, or the node's volume is full.
     """
     cache = CACHE.expanduser()
     tree = cache / "trees" / hashlib.sha256(repr(parcel.files).encode()).hexdigest()[:32]
@@ -143,7 +144,7 @@ def unpack_parcel(parcel: Parcel, read: Callable[[str, int], bytes]) -> str:
 
 
 def _fetch_file(blob: Path, path: str, size: int, read: Callable[[str, int], bytes]) -> Path:
-    """Return a file of the node with the SHA-256 that it is named by, fetched once by one of its processes."""
+    """Return the node's file named by its SHA-256, fetched once by one of the node's processes."""
 
     def write_blob(temporary: Path) -> None:
         digest = hashlib.sha256()
@@ -161,12 +162,12 @@ def _fetch_file(blob: Path, path: str, size: int, read: Callable[[str, int], byt
     with FileLock(f"{blob}.lock"):
         if not (blob.exists() and _hash_as_it_is(str(blob)) == blob.name):
             write_atomically(blob, write_blob)
-            blob.chmod(0o444)  # work that writes where it should read would change it for all
+            blob.chmod(0o444)  # work that writes to its input would change it for all
     return blob
 
 
 def iter_chunks(path: str, size: int, read: Callable[[str, int], bytes]) -> Iterator[bytes]:
-    """Yield the bytes of a file of the driver's machine, as far as they go."""
+    """Yield the bytes of a file of the driver's machine, up to its end."""
     start = 0
     while start < size:
         chunk = read(path, start)
@@ -177,7 +178,7 @@ def iter_chunks(path: str, size: int, read: Callable[[str, int], bytes]) -> Iter
 
 
 def _hash_as_it_is(path: str) -> str:
-    """Return the SHA-256 of a file or folder, hashed anew when something in it was written."""
+    """Return the SHA-256 of a file or folder, computed again if anything in it was written."""
     return _compute_hash(path, stamp_files(path))
 
 

@@ -1,4 +1,4 @@
-"""What a node of the cluster is to a worker that runs on it."""
+"""Describe the node on which a worker runs: its id, name and installed versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from caramel.runtime.ray.file_transfer import CACHE
 
-# Packages that results may depend on: other versions could give other bytes on one node than on the next.
+# Packages that results may depend on: other versions could give other bytes.
 PACKAGES = (
     "diffusers",
     "numpy",
@@ -27,7 +27,7 @@ PACKAGES = (
 
 
 def list_versions() -> dict[str, str]:
-    """Return name -> version of Python and of ``PACKAGES`` in this process; "none" of one that is not there."""
+    """Return the versions of Python and ``PACKAGES`` in this process; "none" if not installed."""
     installed = {"Python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -38,7 +38,7 @@ def list_versions() -> dict[str, str]:
 
 
 def format_version_differences(node: str, installed: Mapping[str, str], ours: Mapping[str, str]) -> str:
-    """Return what a node has installed that differs from the machine that drives, and what to do; empty if nothing does."""
+    """Return how a node's versions differ from the driver's, and what to do; empty if they do not."""
     mismatches = [
         f"{name} {installed[name]} (not {ours[name]})" for name in ours if installed[name] != ours[name]
     ]
@@ -51,17 +51,17 @@ def format_version_differences(node: str, installed: Mapping[str, str], ours: Ma
 
 
 def get_node_id() -> str:
-    """Return the number of this node, which no other has, in no other session either."""
+    """Return the id of this node, which is unique across sessions."""
     import ray
 
     return str(ray.get_runtime_context().get_node_id())
 
 
 def get_node_name(driver_id: str) -> str:
-    """Return the name of this node for messages; empty on the one that drives.
+    """Return the name of this node for messages; empty on the driver's node.
 
     Args:
-        driver_id: number of the node that drives.
+        driver_id: id of the driver's node.
     """
     import ray
 
@@ -74,7 +74,7 @@ def get_node_name(driver_id: str) -> str:
 
 
 def be_at_home() -> None:
-    """Have what work writes by relative paths lie in the node's own folder: the project is not here."""
+    """Make relative paths lie in the node's own folder, because the project is not here."""
     folder = CACHE.expanduser()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.chdir(folder)

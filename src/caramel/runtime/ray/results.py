@@ -1,4 +1,4 @@
-"""What comes back from a worker on Ray: a result, an error of its work, or the news that it died."""
+"""Get the outcome of work on Ray: a result, an error of the work, or a worker's death."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from caramel.runtime.ray.cluster import RETRIES
 
 
 class WorkerDiedError(Exception):
-    """A worker is gone; its name is the kind of Ray's error, ``said`` what Ray says of it."""
+    """A worker is gone. The name is the type of Ray's error, and ``said`` its message."""
 
     def __init__(self, error: Exception) -> None:
-        """Take the kind and the words of Ray's error."""
+        """Store the type and the message of Ray's error."""
         super().__init__(type(error).__name__)
         self.said = " ".join(str(error).split())[:1000]
 
 
 def get_result(reference: Any) -> Any:
-    """Return what a call gave, or raise what it raised."""
+    """Return the result of a call, or raise its error."""
     import ray
     from ray.exceptions import (
         NodeDiedError,
@@ -37,10 +37,10 @@ def get_result(reference: Any) -> Any:
         with translate_store_errors():
             return ray.get(reference)
     except RayTaskError as error:
-        raise error.cause from error  # itself: a copy of Ray's lacks what an OSError knows of file and reason
+        raise error.cause from error  # the original: Ray's copy lacks the file and reason of an OSError
     except died as error:
         raise WorkerDiedError(error) from error
-    except RayError as error:  # an error of the work that cannot be sent as it is, for example
+    except RayError as error:  # for example an error of the work that cannot be serialised
         message = " ".join(str(error).split())[:1000]
         raise ResourceError(
             f"Ray could not run or bring back a piece of work ({type(error).__name__}): {message}"
@@ -49,7 +49,7 @@ def get_result(reference: Any) -> Any:
 
 @contextmanager
 def translate_store_errors() -> Iterator[None]:
-    """Say what to do where there is no room for what is sent: neither in memory nor where Ray puts what does not fit there."""
+    """Explain what to do if there is no space for transferred data, neither in memory nor on Ray's disk."""
     from ray.exceptions import ObjectStoreFullError, OutOfDiskError, RayTaskError
 
     try:
@@ -66,7 +66,7 @@ def translate_store_errors() -> Iterator[None]:
 
 
 def build_worker_error(name: str, error: Exception) -> ResourceError:
-    """Return what is said when a piece of work lost worker after worker."""
+    """Return the error for a piece of work that lost worker after worker."""
     return ResourceError(
         f"The worker of shard {name} died ({error}), after {RETRIES} retries. It may have run out of memory: use smaller "
         f"shards. Done shards are kept; run `dvc repro` to go on."

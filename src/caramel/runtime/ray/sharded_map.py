@@ -1,10 +1,11 @@
-"""Work in resumable parts: a map over shards.
+"""Map work over shards, resumably.
 
-A shard's result is one Parquet file named by the hash of its inputs, its settings and the
-code that makes it, and by the hash of its content (``files.keep``). Done shards that are whole are
-skipped: a killed run resumes without loss or repeat, and gives the same bytes on any number of
-workers. One machine is ``ray.init()``; a cluster is ``RAY_ADDRESS``, whose nodes share no disk: files that work reads are
-``Local`` among its arguments, and this process writes what comes back.
+A shard's result is one Parquet file. Its name has the hash of its inputs, settings and code, and the hash of
+its content (``files.save_hashed``). Finished shards that are intact are skipped: a killed run resumes without
+loss or repetition, and gives the same bytes on any number of workers.
+
+One machine is ``ray.init()``. A cluster is ``RAY_ADDRESS``, whose nodes share no disk: files that work reads
+are ``LocalFile`` arguments, and this process writes the results.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ def compute_fingerprint(module: str, *parts: Any) -> str:
     """Return a hash of JSON-like values and of the code that a module reaches, as 32 hexadecimal digits.
 
     Args:
-        module: name of the module or script whose results are kept; see ``closures.code_version``.
-        parts: what else they depend on.
+        module: name of the module or script that computes the results; see
+            ``code_deps.compute_code_version``.
+        parts: everything else that the results depend on.
     """
     text = json.dumps([compute_code_version(module), *parts], sort_keys=True, default=encode_value)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -60,14 +62,14 @@ def map_shards(
 
     Args:
         work: top-level function ``work(shard, **settings)``; deterministic given its arguments.
-        shards: JSON-like inputs, each with its own seed if it draws at random; files are ``Local``.
-        settings: JSON-like keyword arguments of ``work``, the same for all shards; files are ``Local``.
-        folder: where result files lie.
+        shards: JSON-like inputs, each with its own seed if it draws at random; files are ``LocalFile``.
+        settings: JSON-like keyword arguments of ``work``, the same for all shards; files are ``LocalFile``.
+        folder: folder of the result files.
         executor: ``inline`` runs in this process, ``ray`` on the cluster.
-        title: of the progress bar.
-        gpus: GPUs that one worker needs.
-        bring: gives here, right before it is sent, what ``work`` gets for a shard: with the bytes of the images that the
-            shard names, say. A function of the shard.
+        title: title of the progress bar.
+        gpus: GPUs per worker.
+        bring: called here right before a shard is sent, and returns the argument of ``work`` for it: for
+            example the bytes of the images that the shard names. It must depend only on the shard.
 
     Raises:
         ResourceError: a worker died more than ``RETRIES`` times on one shard, or Ray was killed.
@@ -92,7 +94,7 @@ def map_shards(
 def compute_result_names(
     work: Callable[..., Any], settings: Mapping[str, Any], parts: Sequence[Any]
 ) -> list[str]:
-    """Return the name of each part's result, the hash of all that it depends on."""
+    """Return the name of each part's result: a hash of everything that it depends on."""
     whole = json.loads(json.dumps(dict(settings), default=encode_value))  # files are hashed once
     return [compute_fingerprint(work.__module__, work.__qualname__, whole, part) for part in parts]
 
@@ -113,13 +115,13 @@ def _run_inline(
 def _run_on_ray(
     work: Callable[..., pa.Table], jobs: Sequence[Job], settings: Mapping[str, Any], gpus: float
 ) -> Iterator[tuple[str, pa.Table]]:
-    """Run the shards on the cluster; one failed shard stops the map."""
+    """Run the shards on the cluster. One failed shard stops the map."""
     with open_worker_pool(gpus) as (pool, look):
         yield from pool.run_jobs(work, jobs, settings, look)
 
 
 def resolve_result_folder(folder: str | Path) -> Path:
-    """Return the folder of results, absolute."""
+    """Return the absolute folder of results."""
     folder = Path(os.path.realpath(folder))
     if folder.exists() and not folder.is_dir():
         raise ResourceError(f"Results go into the folder {str(folder)!r}, but a file is there. Move it away.")
@@ -127,7 +129,7 @@ def resolve_result_folder(folder: str | Path) -> Path:
 
 
 def map_in_threads(function: Callable[[Shard], Result], items: Sequence[Shard]) -> list[Result]:
-    """Return the function of each item, in threads of this process: for work that releases the interpreter.
+    """Apply a function to each item in threads of this process, for work that releases the interpreter.
 
     Reading, decoding and resizing images do.
     """
@@ -136,7 +138,7 @@ def map_in_threads(function: Callable[[Shard], Result], items: Sequence[Shard]) 
         return [function(item) for item in items]
     size = math.ceil(
         len(items) / (PARTS_OF_A_THREAD * workers)
-    )  # a thread's own cost is that of decoding a small picture
+    )  # the cost of a thread is that of decoding a small image
     parts = [items[start : start + size] for start in range(0, len(items), size)]
     with ThreadPoolExecutor(workers) as pool:
         done = pool.map(lambda part: [function(item) for item in part], parts)

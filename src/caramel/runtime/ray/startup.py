@@ -1,7 +1,8 @@
-"""How long a start of Ray may take: one that times out is tried again, with a longer wait.
+"""Start Ray patiently: a start that times out is retried with a longer wait.
 
-On a machine with much other work, Ray's processes start slowly. Ray itself gives up after 30 seconds. Its raylet ends where one of
-its Python agents needs more than 15 seconds, which no setting changes: only another try helps, and it is made at once.
+On a busy machine, Ray's processes start slowly. Ray itself gives up after 30 seconds. Its raylet ends if one
+of its Python agents needs more than 15 seconds. No setting changes that; only a retry helps, and it is made
+at once.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from caramel.errors import ResourceError
 from caramel.io.disk_space import find_volume_problem
 from caramel.runtime.ray.temp_dirs import clear_session_folder, create_session_folder, format_removed
 
-WAITS = (30, 60, 120, 240)  # seconds that Ray's processes may take, by try; the first is Ray's own
-LOOK = 2  # seconds between looks at whether they run
+WAITS = (30, 60, 120, 240)  # seconds that Ray's processes may take, per try; the first is Ray's own value
+LOOK = 2  # seconds between checks whether they run
 _SLOW = re.compile(r"timed?[ -]?out|failed to start|failed to startup", re.IGNORECASE)
 Result = TypeVar("Result")
 
@@ -41,11 +42,12 @@ def is_slow_start(message: str) -> bool:
 
 
 def build_wait_variables(seconds: int) -> dict[str, str]:
-    """Return the environment variables that have Ray's processes wait so long for each other.
+    """Return the environment variables that make Ray's processes wait this long for each other.
 
-    ``RAY_raylet_start_wait_time_s`` is how long ``ray start`` waits for its raylet, and has no effect below 30;
-    ``RAY_gcs_server_port_wait_time_s`` how long for the head's server. The others say how long the raylet waits for a worker and
-    an agent that it started, and all for a head that does not answer.
+    ``RAY_raylet_start_wait_time_s`` is how long ``ray start`` waits for its raylet. It has no effect below
+    30. ``RAY_gcs_server_port_wait_time_s`` is how long it waits for the head's server. The others say how
+    long the raylet waits for a worker and an agent that it started, and all processes for a head that does
+    not answer.
     """
     return {
         "RAY_raylet_start_wait_time_s": str(seconds),
@@ -59,15 +61,15 @@ def build_wait_variables(seconds: int) -> dict[str, str]:
 def start_patiently(
     start: Callable[[int], Result], clean_up: Callable[[], None], waits: Sequence[int] = WAITS
 ) -> Result:
-    """Return what ``start`` gives; call it again where it times out, with a longer wait each time.
+    """Return the result of ``start``, calling it again with a longer wait each time it times out.
 
     Args:
-        start: is given the seconds that it may wait, and raises SlowStartError where that was too short.
-        clean_up: called after each failed try; ends what the try left.
+        start: receives the seconds that it may wait, and raises SlowStartError if that was too short.
+        clean_up: called after each failed try; ends what the try left running.
         waits: seconds of each try.
 
     Raises:
-        ResourceError: the last try timed out, too.
+        ResourceError: the last try also timed out.
     """
     for number, (seconds, longer) in enumerate(zip(waits, [*waits[1:], None], strict=True), 1):
         try:
@@ -90,10 +92,10 @@ def start_patiently(
 
 @contextmanager
 def run_local_ray(**options: Any) -> Iterator[None]:
-    """Run Ray on this machine for the block; its temporary files lie in a private folder.
+    """Run Ray on this machine for the block, with its temporary files in a private folder.
 
     Args:
-        options: further ones of ``ray.init``.
+        options: further options of ``ray.init``.
 
     Raises:
         ResourceError: Ray does not start, or its folder is not private.
@@ -107,7 +109,10 @@ def run_local_ray(**options: Any) -> Iterator[None]:
 
 
 def _stop_ray() -> None:
-    """Call ``ray.shutdown``; where it fails since its folder cannot be written, end the rest, so that it is not tried at exit again."""
+    """Call ``ray.shutdown``.
+
+    If its folder cannot be written, end the rest, so that it is not tried again at exit.
+    """
     import ray
     from ray._private import worker
 
@@ -128,13 +133,13 @@ def _init_here(folder: Path, options: Mapping[str, Any], seconds: int) -> None:
     """
     from ray._private import services
 
-    # Clients of a failed start's head stand in cycles of references. One that asks a head that is gone ends the process
-    # when it has had no answer for ``gcs_rpc_server_reconnect_timeout_s``.
+    # Clients of a failed start's head are in reference cycles. One that queries a head that is gone ends the
+    # process when it has had no answer for ``gcs_rpc_server_reconnect_timeout_s``.
     gc.collect()
     look, until = services.get_node, time.monotonic() + seconds
 
     def get_node(address: str, node: str) -> Any:
-        """Return what Ray's own function does: what the head knows of a node."""
+        """Return the head's information on a node, as Ray's own function does."""
         while True:
             try:
                 return look(address, node)
@@ -161,17 +166,20 @@ def _init_here(folder: Path, options: Mapping[str, Any], seconds: int) -> None:
 
 
 def has_plain_python() -> bool:
-    """Return whether the path to this Python is one word to a shell: Ray starts workers with variables by ``bash -c``."""
+    """Return whether the path to this Python is one shell word: Ray starts workers with ``bash -c``."""
     return re.search(r"[^\w@%+=:,./-]", sys.executable) is None
 
 
 def _build_runtime_env() -> dict[str, str]:
-    """Return the runtime environment of workers here: Ray quotes all words of its command but the path to Python."""
+    """Return the runtime environment of local workers.
+
+    Ray quotes all words of its command except the Python path.
+    """
     return {} if has_plain_python() else {"py_executable": shlex.quote(sys.executable)}
 
 
 def _has_raylet() -> bool:
-    """Return whether a raylet of this process runs."""
+    """Return whether a raylet of this process is running."""
     for child in psutil.Process().children():
         with suppress(psutil.NoSuchProcess):
             if child.name() == "raylet" and child.status() != psutil.STATUS_ZOMBIE:
@@ -180,17 +188,17 @@ def _has_raylet() -> bool:
 
 
 def init_ray(seconds: int, **options: Any) -> None:
-    """Call ``ray.init`` and wait so long for its processes.
+    """Call ``ray.init`` with a time limit for its processes.
 
     Raises:
         SlowStartError: they did not start in time; some of them may still run.
-        Exception: what else Ray raises.
+        Exception: any other exception of Ray.
     """
     import ray
     from ray.exceptions import RayError
 
     os.environ |= build_wait_variables(seconds)
-    # Ray has read the variables when it was imported. The second one ends the whole process when it is over.
+    # Ray read the variables on import. The second one ends the whole process when its time is over.
     waits = {"raylet_start_wait_time_s": LOOK, "gcs_rpc_server_reconnect_timeout_s": 2 * max(WAITS)}
     ray._raylet.Config.initialize(json.dumps(waits))
     try:
@@ -200,15 +208,15 @@ def init_ray(seconds: int, **options: Any) -> None:
         _raise_if_slow(error)
         raise
     except Exception as error:
-        if type(error) is Exception:  # Ray raises it bare when one of its processes does not start
+        if type(error) is Exception:  # Ray raises a bare Exception if one of its processes does not start
             _raise_if_slow(error)
         raise
 
 
 def _make_job_config() -> Any:
-    """Return settings of a job whose workers look for modules in no folder where this process does not.
+    """Return job settings with which workers look for modules only in folders where this process does.
 
-    Ray itself has them look in the working folder first, and would take a project's own ``torch.py`` for PyTorch.
+    By default Ray searches the working folder first, and would take a project's own ``torch.py`` for PyTorch.
     """
     from ray.job_config import JobConfig
 

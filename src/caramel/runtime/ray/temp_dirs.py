@@ -1,8 +1,9 @@
-"""Private folders for the temporary files of Ray: its sockets, its logs, and what does not fit into memory.
+"""Create private folders for Ray's temporary files: sockets, logs, and objects that do not fit into memory.
 
-Ray itself puts them into ``/tmp/ray``, which every user of the machine can read and change. Here each session has a folder of its
-own, ``ROOT/caramel-UID/N``: nobody but its owner can enter ``caramel-UID``. A session's folder is removed when the session ends.
-What a killed process left is removed when the next session begins. Names are short, since a socket's path may have 107 bytes.
+Ray itself uses ``/tmp/ray``, which every user of the machine can read and change. Here each session has its
+own folder, ``ROOT/caramel-UID/N``, and only its owner can enter ``caramel-UID``. A session's folder is
+removed when the session ends. Files of a killed process are removed when the next session begins. Names are
+short, because a socket's path may have at most 107 bytes.
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ from caramel.errors import ResourceError
 
 SHARED = Path("/tmp")
 LONGEST = 107  # bytes of the path of a Unix socket
-# What Ray adds to the folder at most: a session's name ends with a number of a process.
+# The longest path that Ray adds to the folder: a session's name ends with a process number.
 ADDED = "/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
-ENDING = 10.0  # seconds in which killed processes end
-LOCK_WAIT = 60.0  # seconds; another session holds the lock while it removes what a killed one left
+ENDING = 10.0  # seconds for killed processes to end
+LOCK_WAIT = 60.0  # seconds; another session holds the lock while it removes files of a killed one
 
 
 def get_temporary_root() -> Path:
-    """Return the folder in which Ray's private folders lie: ``RAY_TMPDIR``, else ``TMPDIR`` where that is short enough, else /tmp."""
+    """Return the parent of Ray's private folders.
+
+    ``RAY_TMPDIR``, else ``TMPDIR`` if it is short enough, else /tmp.
+    """
     if named := os.environ.get("RAY_TMPDIR"):
         return Path(named).absolute()
     root = Path(os.environ.get("TMPDIR") or SHARED).absolute()
@@ -38,10 +42,11 @@ def get_temporary_root() -> Path:
 
 @contextmanager
 def create_session_folder() -> Iterator[Path]:
-    """Give an empty folder for one session of Ray that no other user can enter; it is removed after the block.
+    """Yield an empty, private folder for one session of Ray, and remove it after the block.
 
     Raises:
-        ResourceError: the folder of this user is another's, a link or open to others, or its path is too long.
+        ResourceError: this user's folder is another user's, a link or open to others, or its path is too
+            long.
     """
     private = _require_private(get_temporary_root() / _format_folder_name())
     try:
@@ -53,7 +58,7 @@ def create_session_folder() -> Iterator[Path]:
             f"Another process has held the lock {str(private / 'lock')!r} for {LOCK_WAIT:g} s; `fuser` names it. End it, or "
             f"set RAY_TMPDIR to another folder."
         ) from None
-    # As long as it is open, no new folder has its number.
+    # While it is open, no new folder has its inode number.
     held = os.open(private, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield folder
@@ -67,10 +72,10 @@ def create_session_folder() -> Iterator[Path]:
 
 
 def clear_session_folder(folder: Path) -> None:
-    """End the processes that work in a session's folder, with all that they started, by their numbers; then empty it.
+    """End the processes in a session's folder and their descendants, by number; then empty the folder.
 
     Raises:
-        ResourceError: the folder of this user was removed, and is no longer private.
+        ResourceError: this user's folder was removed, and is no longer private.
     """
     _end_processes(folder)
     _remove_folder(folder)
@@ -79,7 +84,7 @@ def clear_session_folder(folder: Path) -> None:
 
 
 def _end_processes(folder: Path) -> None:
-    """End the processes that work in a session's folder, with all that they started."""
+    """End the processes that work in a session's folder and all their descendants."""
     family = _find_processes(folder)
     for process in [*family]:
         with suppress(psutil.NoSuchProcess):
@@ -91,12 +96,12 @@ def _end_processes(folder: Path) -> None:
 
 
 def _remove_replacement(private: Path, folder: Path, held: int) -> None:
-    """Remove this user's folder if Ray's processes made it anew after it was removed: the next session would refuse it.
+    """Remove this user's folder if Ray created it again after its removal; the next session would refuse it.
 
     Args:
-        private: path of the user's folder; Ray makes it open to others.
-        folder: of the session, whose processes are ended first.
-        held: descriptor of the folder that ``session_folder`` was given.
+        private: path of the user's folder; Ray creates it open to others.
+        folder: folder of the session, whose processes are ended first.
+        held: descriptor of the folder that ``create_session_folder`` used.
     """
     try:
         facts = private.lstat()
@@ -108,7 +113,7 @@ def _remove_replacement(private: Path, folder: Path, held: int) -> None:
 
 
 def format_removed(path: str) -> str:
-    """Return what is said where a folder or socket of Ray's session is gone, and what to do."""
+    """Return the message for a missing folder or socket of Ray's session, and what to do."""
     return (
         f"Ray's {path!r} on this machine was removed while Ray ran, perhaps by a program that cleans up temporary files. Ray "
         f"starts no worker without it. To have it elsewhere, set RAY_TMPDIR to a short folder of your own. What was finished "
@@ -127,7 +132,7 @@ def _is_short(folder: Path) -> bool:
 
 
 def _require_private(folder: Path) -> Path:
-    """Make this user's folder where there is none; refuse it where others could enter or replace it."""
+    """Create this user's folder if it is missing. Refuse it if others could enter or replace it."""
     cure = "Remove it, or set RAY_TMPDIR to a short folder of your own."
     if not _is_short(folder / "10"):
         raise ResourceError(
@@ -166,7 +171,10 @@ def _require_private(folder: Path) -> Path:
 
 
 def _claim_folder(private: Path) -> tuple[Path, FileLock]:
-    """Make the first folder N that there is not, with its lock; the lock of this user's folder must be held."""
+    """Create the first missing folder N, with its lock.
+
+    The caller must hold the lock of this user's folder.
+    """
     for number in count():
         folder = private / str(number)
         lock = FileLock(private / f"{number}.lock", timeout=0)
@@ -182,7 +190,7 @@ def _claim_folder(private: Path) -> tuple[Path, FileLock]:
 
 
 def _remove_abandoned(private: Path) -> None:
-    """Remove the folders of sessions that have ended without removing them: no process holds their lock or works in them."""
+    """Remove abandoned session folders: no process holds their lock or works in them."""
     for folder in (path for path in private.iterdir() if path.name.isdecimal()):
         try:
             with FileLock(private / f"{folder.name}.lock", timeout=0):
@@ -193,7 +201,7 @@ def _remove_abandoned(private: Path) -> None:
 
 
 def _find_processes(folder: Path) -> list[psutil.Process]:
-    """Return the processes whose command line names a path in the folder: all of Ray's that were started for it."""
+    """Return the processes whose command line names a path in the folder: all of Ray's for it."""
     return [
         process
         for process in psutil.process_iter(["cmdline"])
@@ -202,5 +210,8 @@ def _find_processes(folder: Path) -> list[psutil.Process]:
 
 
 def _remove_folder(folder: Path) -> None:
-    """Remove a session's folder; what one of Ray's last processes writes meanwhile is left to the next session."""
+    """Remove a session's folder.
+
+    Files that one of Ray's last processes still writes are left to the next session.
+    """
     shutil.rmtree(folder, ignore_errors=True)

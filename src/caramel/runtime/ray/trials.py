@@ -1,8 +1,9 @@
-"""A resumable grid of trials: a Ray Tune experiment whose results this process keeps.
+"""Run a resumable grid of trials: a Ray Tune experiment whose results this process keeps.
 
-A trial's result is kept as JSON beside its folder, by the same hash as a shard's, with the hashes of the files in that
-folder. A trial whose driver, worker or node died is started again and goes on from what it kept in its folder; on a node
-other than the driver's the folder is mirrored (``disk.mirrored``).
+A trial's result is kept as JSON beside its folder, named by the same kind of hash as a shard's. It contains
+the hashes of the files in that folder. A trial whose driver, worker or node died is restarted and continues
+from the files in its folder. On a node other than the driver's the folder is mirrored
+(``driver_files.open_mirror``).
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ from caramel.runtime.ray.sharded_map import (
 )
 from caramel.runtime.ray.workers import end_workers, prepare_files
 
-STOPPED = ".stopped"  # suffix of what was reported last by a trial that was ended early
+STOPPED = ".stopped"  # suffix of the last report of a trial that was stopped early
 
 
 class TrialResult(NamedTuple):
-    """A trial that has ended."""
+    """A finished trial."""
 
-    result: dict[str, Any]  # of one that ``halving`` ended early: {"stopped": what it had reported last}
-    folder: Path  # what it wrote
+    result: dict[str, Any]  # of a trial that ``halving`` stopped: {"stopped": its last report}
+    folder: Path  # its files
 
 
 def tune_grid(
@@ -74,27 +75,28 @@ def tune_grid(
     plan: Callable[[dict[str, Any], str], dict[str, Any]] = lambda point, name: {},
     halving: Halving | None = None,
 ) -> list[TrialResult]:
-    """Return what ``trial`` gave and wrote at each point of a grid, in the grid's order.
+    """Run ``trial`` at each point of a grid, and return its results and files in the grid's order.
 
     Args:
         trial: top-level function ``trial(point, scratch, **settings)`` that returns JSON-like
-            results; ``scratch`` is a folder of its own that outlives a crash.
+            results; ``scratch`` is its own folder, which survives a crash.
         points: JSON-like points of the grid.
-        settings: JSON-like keyword arguments of ``trial``, the same for all points; files that it reads are ``Local``.
-        folder: where the trials' folders and results lie.
+        settings: JSON-like keyword arguments of ``trial``, the same for all points; files are ``LocalFile``.
+        folder: folder of the trials' folders and results.
         executor: ``inline`` runs in this process, ``ray`` as a Ray Tune experiment.
         title: name of the experiment.
-        cpus, gpus: processors and GPUs that one trial needs, on one machine.
-        should_rerun: says of a result that it is not to be kept: the next call runs that trial again.
-        plan: called here with point and name of each trial that is to be run, before it is; what it returns are
-            further keyword arguments of the trial, and no part of its key. A tracked run is made so: of two hosts each
-            would make one.
-        halving: ends trials early that do worse than others; they call ``halving.reached``. What was ended so is taken up
-            again where another grid, or none that ends any, has that trial.
+        cpus, gpus: CPU cores and GPUs per trial, on one machine.
+        should_rerun: result -> whether to discard it: the next call runs that trial again.
+        plan: called here with the point and name of each trial before it runs. It returns further keyword
+            arguments of the trial, which are not part of its key. It creates the tracked run, because
+            otherwise each of two hosts would create one.
+        halving: stops trials that do worse than others; they call ``asha.report_checkpoint``. A stopped trial
+            is resumed if it occurs in another grid, or in one without halving.
 
     Raises:
-        ConfigError: no machine has so many processors, or ``halving`` without Ray.
-        ResourceError: a trial failed; the message holds its error. Or Ray was killed. Finished trials are kept.
+        ConfigError: no machine has enough CPU cores, or ``halving`` is used without Ray.
+        ResourceError: a trial failed (the message has its error), or Ray was killed. Finished trials are
+            kept.
     """
     folder = resolve_result_folder(folder)
     names = compute_result_names(trial, settings, [dict(point) for point in points])
@@ -112,7 +114,7 @@ def tune_grid(
             _save_result(folder / name, _run_trial(trial, point, folder / name, placed))
     elif todo:
         for name in todo:
-            remove_damaged(folder / name)  # here, since nobody sees what a worker says
+            remove_damaged(folder / name)  # here, because nobody sees the output of a worker
         _run_on_tune(
             trial, todo, trial_settings, folder, title, {"cpu": cpus, "gpu": gpus}, halving, grid_key
         )
@@ -132,9 +134,10 @@ def tune_grid(
 
 
 def select_executors(executor: Executor, trials: int) -> tuple[Executor, Executor]:
-    """Return where trials run and where the shards inside each do: both on Ray would wait for each other's processors.
+    """Return where trials and the shards inside them run: both on Ray would wait for each other's cores.
 
-    Several trials share this machine. A single one, or each in turn on a cluster whose nodes share no disk, spreads its own shards.
+    Several trials share this machine. A single trial, or each of several on a cluster without a shared disk,
+    distributes its own shards.
     """
     if executor == "ray" and trials > 1 and not get_cluster_address():
         return "ray", "inline"
@@ -142,7 +145,7 @@ def select_executors(executor: Executor, trials: int) -> tuple[Executor, Executo
 
 
 def count_at_once(gpus: float) -> int:
-    """Return how many trials run at once on this machine, of one processor and so many GPUs each."""
+    """Return how many trials run at the same time on this machine, with one core and this many GPUs each."""
     if not gpus:
         return os.cpu_count() or 1
     import torch
@@ -151,7 +154,7 @@ def count_at_once(gpus: float) -> int:
 
 
 def _load_finished(folder: Path, names: Collection[str]) -> dict[str, tuple[dict[str, Any], Path]]:
-    """Return name -> (result, its file) of the trials that are done, with all that they wrote."""
+    """Return (result, its file) of each finished trial whose files are intact, by name."""
     results = {}
     for name, path in load_hashed(folder, ".json", names).items():
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -165,7 +168,7 @@ def _load_finished(folder: Path, names: Collection[str]) -> dict[str, tuple[dict
 def _load_stopped(
     folder: Path, names: Collection[str], grid_key: str
 ) -> dict[str, tuple[dict[str, Any], Path]]:
-    """Return name -> (result, its file) of the trials that were ended early among the others of this grid."""
+    """Return (result, its file) of each trial that was stopped early within this grid, by name."""
     paths = load_hashed(folder, STOPPED, {f"{name}-{grid_key}" for name in names})
     return {
         name.rpartition("-")[0]: (json.loads(path.read_text(encoding="utf-8")), path)
@@ -184,7 +187,7 @@ def _require_ray(executor: Executor) -> None:
 def _run_trial(
     trial: Callable[..., dict[str, Any]], point: Mapping[str, Any], folder: Path, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Run one trial in its folder; return its result and the hashes of what it wrote."""
+    """Run one trial in its folder; return its result and the hashes of its files."""
     if folder.is_file():
         discard_results(folder, "it is a file where a trial's folder belongs")
     folder.mkdir(parents=True, exist_ok=True)
@@ -193,7 +196,7 @@ def _run_trial(
 
 
 def _save_result(folder: Path, content: Mapping[str, Any], suffix: str = ".json") -> None:
-    """Keep what ``_run_trial`` returned, or what a trial had reported that was ended early, beside the trial's folder."""
+    """Save the output of ``_run_trial``, or the last report of a stopped trial, beside its folder."""
     text = json.dumps(content, sort_keys=True)
     save_hashed(folder.with_suffix(suffix), lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
@@ -208,9 +211,10 @@ def _run_on_tune(
     halving: Halving | None,
     grid_key: str,
 ) -> None:
-    """Run the points as one Ray Tune experiment, each with its settings, and keep what each gives when it has ended.
+    """Run the points as one Ray Tune experiment, each with its settings, and save each finished result.
 
-    The first error is raised after all have ended; at once where nothing more can be written in the folder.
+    The first error is raised after all trials have ended, or at once if nothing more can be written in the
+    folder.
     """
     with open_ray_session() as check_session:
         from ray import tune
@@ -219,20 +223,18 @@ def _run_on_tune(
         _require_room(needs)
         if any("planned" in trial_settings for trial_settings in settings.values()):
             _require_tracking()
-        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # tracebacks; what they mean is said below
-        for part in folder.glob(f".*{PART}"):  # what a node sent that died
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # tracebacks; the errors are explained below
+        for part in folder.glob(f".*{PART}"):  # incomplete files from a node that died
             part.unlink(missing_ok=True)
         given = {name: prepare_files(trial_settings) for name, trial_settings in settings.items()}
         where = Driver.from_this_node()
-        default_metrics = (
-            {halving.metric: 0.0} if halving else {}
-        )  # of each report, also where no scheduler looks
+        default_metrics = {halving.metric: 0.0} if halving else {}  # in each report, also without a scheduler
 
         def trainable(config: dict[str, Any]) -> None:
             name = config["name"]
             try:
                 outcome = _run_on_node(trial, config["point"], folder / name, given[name], where)
-            except Exception as error:  # noqa: BLE001 - the driver raises it: Tune would only try again
+            except Exception as error:  # noqa: BLE001 - the driver raises it: Tune would only retry
                 tune.report({**default_metrics, "error": _format_error(error, folder / name)})
             else:
                 metrics = {k: v for k, v in outcome["result"].items() if isinstance(v, int | float)}
@@ -242,8 +244,8 @@ def _run_on_tune(
         tuner = tune.Tuner(
             tune.with_resources(trainable, dict(needs)),
             param_space=tune.grid_search([{"name": name, "point": point} for name, point in points.items()]),
-            # A trial is a function of its arguments alone: the next one needs no process of its own, which would
-            # import torch again.
+            # A trial depends only on its arguments, so the next one can reuse the process, which would
+            # otherwise import torch again.
             tune_config=tune.TuneConfig(
                 reuse_actors=True, scheduler=halving.build_scheduler() if halving else None
             ),
@@ -253,7 +255,7 @@ def _run_on_tune(
                 verbose=int(sys.stdout.isatty()),
                 progress_reporter=tune.CLIReporter(max_report_frequency=30),
                 callbacks=[watch],
-                failure_config=tune.FailureConfig(max_failures=RETRIES),  # of workers that died
+                failure_config=tune.FailureConfig(max_failures=RETRIES),  # for workers that died
             ),
         )
         try:
@@ -276,18 +278,18 @@ def _run_on_tune(
 
 
 def _format_resume_hint(folder: Path) -> str:
-    """Return what is said after the error of a trial."""
+    """Return the last line of the message of a failed trial."""
     return f"Finished trials are kept in {folder}; run `dvc repro` to go on."
 
 
 def _require_room(needs: Mapping[str, float]) -> None:
-    """Return if some machine has room for a trial: Tune itself would wait for one without end.
+    """Check that some machine has room for a trial, because Tune itself would wait for one forever.
 
     Args:
         needs: "cpu" and "gpu" -> number.
 
     Raises:
-        ConfigError: none has.
+        ConfigError: no machine has.
     """
     import ray
 
@@ -302,7 +304,7 @@ def _require_room(needs: Mapping[str, float]) -> None:
 
 
 def _require_tracking() -> None:
-    """Return if the runs of trials can be tracked from all nodes.
+    """Check that the runs of trials can be tracked from all nodes.
 
     Raises:
         ConfigError: they would go to a database on this machine's disk.
@@ -324,9 +326,9 @@ def _require_tracking() -> None:
 def _build_callback(
     folder: Path, check_session: Callable[[], None], halving: Halving | None, grid_key: str
 ) -> tuple[Any, list[ResourceError]]:
-    """Return Tune's callback that keeps what trials report, and the errors with which it ended the experiment.
+    """Return a Tune callback that saves reports, and the list of errors with which it ended the experiment.
 
-    It looks at each turn of Tune's loop whether Ray still runs.
+    In each step of Tune's loop it checks whether Ray is still running.
     """
     from ray import tune
 
@@ -348,13 +350,13 @@ def _build_callback(
                 save_content(folder / trial.config["name"], json.loads(result["found"]))
             elif result.get("error") and find_volume_problem(
                 folder
-            ):  # all others would compute, and then fail as this one
+            ):  # all others would compute and then fail in the same way
                 unkept.append(ResourceError(f"{result['error']}\n{_format_resume_hint(folder)}"))
                 raise unkept[-1]
 
         def on_trial_complete(self, *, trial: Any, **info: Any) -> None:
             last = trial.last_result
-            if halving and CHECKPOINT in last:  # the last thing that it said: it was ended there
+            if halving and CHECKPOINT in last:  # its last report is a checkpoint, so it was stopped there
                 metrics = {name: last[name] for name in (CHECKPOINT, halving.metric)}
                 save_content(folder / f"{trial.config['name']}-{grid_key}", {"stopped": metrics}, STOPPED)
 
@@ -368,15 +370,15 @@ def _build_callback(
 
 
 class Driver(NamedTuple):
-    """The machine that drives, as a trial on another node knows it."""
+    """The driver's machine, for a trial on another node."""
 
-    home: str  # number of its node
-    disk: Any  # actor that reads and writes its files; None on a cluster that is this machine
+    home: str  # id of its node
+    disk: Any  # actor that reads and writes its files; None on a cluster of only this machine
     installed: dict[str, str]
 
     @classmethod
     def from_this_node(cls) -> Driver:
-        """Return this machine."""
+        """Return the description of this machine."""
         return cls(get_node_id(), start_disk_actor() if get_cluster_address() else None, list_versions())
 
 
@@ -387,7 +389,7 @@ def _run_on_node(
     settings: Mapping[str, Any],
     driver: Driver,
 ) -> dict[str, Any]:
-    """Run one trial where this process is: in its folder, or on another node in one that mirrors it.
+    """Run one trial on this process's node: in its folder, or on another node in a mirror of it.
 
     Raises:
         ResourceError: the node has other versions than the driver, or the trial failed there.
@@ -408,5 +410,5 @@ def _run_on_node(
 
 
 def _format_error(error: Exception, folder: Path) -> str:
-    """Return what an error of a trial that wrote at a place says."""
+    """Return the message of an error of a trial, which was writing in a folder."""
     return explain_disk_error(error, [folder]) or f"{type(error).__name__}: {error}"

@@ -1,8 +1,9 @@
-"""Processes on all nodes of the cluster that each do one piece of work after the other.
+"""Run processes on all nodes of the cluster that each process one job after the other.
 
-A worker is an actor that Ray does not start again: where its process or its node dies, or its link is cut, what it had goes
-to another one, and what comes late from it is not looked at. Ray itself would wait for five minutes for a plain task on a node
-that was cut off. A model that a worker has loaded stays loaded in it. Nodes that join late get workers of their own.
+A worker is an actor that Ray does not restart. If its process or node dies, or its connection is cut, its
+jobs go to another worker, and late results from it are ignored. With plain tasks, Ray itself would wait five
+minutes for a node that was cut off. A model that a worker has loaded stays loaded. Nodes that join late get
+their own workers.
 """
 
 from __future__ import annotations
@@ -47,16 +48,18 @@ from caramel.runtime.ray.results import (
 )
 from caramel.runtime.ray.session_health import LOOK
 
-AHEAD = 2  # pieces of work that a worker has: the next one is there when one ends
-STILL = 60.0  # seconds without any worker after which it is said what is waited for
-Job = tuple[str, Callable[[], tuple[Any, ...]]]  # name, and what gives its arguments: asked when it is sent
+AHEAD = 2  # jobs per worker, so that the next one is there when one ends
+STILL = 60.0  # seconds without any worker after which a message says what is missing
+Job = tuple[
+    str, Callable[[], tuple[Any, ...]]
+]  # name, and a function that returns its arguments
 
 
 class ShardWorker:
     """The process of a worker."""
 
     def __init__(self, home: str, disk: Any) -> None:
-        """Know the node that drives, and its disk; None where nothing else is there."""
+        """Store the driver's node and its disk; None if there is no other node."""
         self._away = get_node_name(home)
         self._disk = disk
         collect_seldom()
@@ -64,15 +67,15 @@ class ShardWorker:
             be_at_home()
 
     def ready(self) -> tuple[str, str, dict[str, str]]:
-        """Return the node's number and name, and what is installed there."""
+        """Return the node's id and name, and its installed versions."""
         return get_node_id(), self._away, list_versions()
 
     def wait(self) -> None:
-        """Do nothing, for as long as the node is there."""
+        """Do nothing, as long as the node exists."""
         threading.Event().wait()
 
     def run(self, work: Callable[..., Any], arguments: tuple[Any, ...], settings: Mapping[str, Any]) -> Any:
-        """Return what the work gives; its files are fetched first."""
+        """Return the result of the work, after fetching its files."""
         fetch = (
             partial(unpack_parcel, read=partial(call_disk, self._disk, "read"))
             if self._away
@@ -93,17 +96,17 @@ class ShardWorker:
 
 @dataclass(eq=False)
 class _Worker:
-    """A worker, as the driver knows it."""
+    """A worker as known to the driver."""
 
     actor: Any
-    jobs: list[Job] = field(default_factory=list)  # in the order in which they were sent
+    jobs: list[Job] = field(default_factory=list)  # in the order of sending
 
 
 class WorkerPool:
-    """The workers of a session, of one kind: how many GPUs each has."""
+    """The workers of a session with the same number of GPUs each."""
 
     def __init__(self, gpus: float) -> None:
-        """Know what each worker needs and which nodes are there; none is started yet."""
+        """Store the requirements of each worker and the current nodes. No worker is started yet."""
         import ray
 
         self.gpus = gpus
@@ -113,9 +116,9 @@ class WorkerPool:
         self._workers: list[_Worker] = []
         self._aside: dict[
             Any, _Worker
-        ] = {}  # they get no work, but keep others from starting on nodes that cannot do any
+        ] = {}  # workers without jobs that keep others from starting on unusable nodes
         self._first = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-        self._late: set[str] = set()  # nodes of which was said that they have other versions
+        self._late: set[str] = set()  # nodes already reported for other versions
         self._most = self._failed = 0
 
     def run_jobs(
@@ -125,7 +128,7 @@ class WorkerPool:
         settings: Mapping[str, Any],
         check_session: Callable[[], None],
     ) -> Iterator[tuple[str, Any]]:
-        """Yield (name, result) of each job as it ends; one that fails ends all.
+        """Yield (name, result) of each job as it ends. One that fails ends all.
 
         Raises:
             ResourceError: a worker died more than ``RETRIES`` times on one job, or Ray is gone.
@@ -180,14 +183,14 @@ class WorkerPool:
         self.forget_workers()
 
     def forget_workers(self) -> None:
-        """Let go of all workers without a word to Ray, which may be gone: it ends those that nobody knows."""
+        """Drop all workers without a call to Ray, which may be gone. Ray ends workers without references."""
         self._workers, self._starting, self._aside = [], {}, {}
 
     def _start_workers(self, wanted: int) -> None:
-        """Start workers, as many as the cluster has room for, but no more than there are jobs."""
+        """Start workers: as many as the cluster has room for, but at most one per job."""
         import ray
 
-        if not self._most or get_cluster_address():  # a call that may not return once Ray is gone
+        if not self._most or get_cluster_address():  # a call that may never return if Ray is gone
             has = ray.cluster_resources()
             slots = has.get("GPU", 0) / self.gpus if self.gpus else has.get("CPU", 1)
             self._most = max(1, int(slots))
@@ -197,7 +200,10 @@ class WorkerPool:
             self._starting[worker.actor.ready.remote()] = worker
 
     def _accept_worker(self, reference: Any) -> None:
-        """Have a worker be given jobs, if its node has what the driver has; a late node that has not ends nothing."""
+        """Let a worker receive jobs if its node has the driver's versions.
+
+        A late node without them ends nothing.
+        """
         worker = self._starting.pop(reference)
         try:
             node, name, installed = get_result(reference)
@@ -222,7 +228,7 @@ class WorkerPool:
             self._aside[worker.actor.wait.remote()] = worker
 
     def _list_free_workers(self) -> list[_Worker]:
-        """Return the workers that can be given a job, those with the fewest first."""
+        """Return the workers that can receive a job, those with the fewest jobs first."""
         return sorted((w for w in self._workers if len(w.jobs) < AHEAD), key=lambda w: len(w.jobs))
 
     def _send_job(
@@ -233,7 +239,7 @@ class WorkerPool:
             return worker.actor.run.remote(work, tuple(prepare_files(list(job[1]()))), settings)
 
     def _drop_worker(self, worker: _Worker) -> None:
-        """Forget a worker; its other jobs come back by themselves, with an error."""
+        """Forget a worker. Its other jobs return by themselves with an error."""
         import ray
 
         if worker in self._workers:
@@ -241,12 +247,15 @@ class WorkerPool:
         ray.kill(worker.actor)
 
 
-_POOL: list[WorkerPool] = []  # of the session: one at most
+_POOL: list[WorkerPool] = []  # of the session; at most one
 
 
 @contextmanager
 def open_worker_pool(gpus: float) -> Iterator[tuple[WorkerPool, Callable[[], None]]]:
-    """Give the workers of the Ray session, and its ``look``; those of a session that goes on stay for the next call."""
+    """Yield the workers of the Ray session, and its check function.
+
+    Those of a shared session stay for the next call.
+    """
     with open_ray_session() as check_session:
         if _POOL and (_POOL[0].gpus, _POOL[0].home) != (gpus, get_node_id()):
             end_workers()
@@ -262,7 +271,7 @@ def open_worker_pool(gpus: float) -> Iterator[tuple[WorkerPool, Callable[[], Non
 
 
 def end_workers() -> None:
-    """End the workers of the session, if there are any: others need what they hold."""
+    """End the workers of the session, if any, because others need their resources."""
     import ray
 
     while _POOL:
@@ -272,5 +281,5 @@ def end_workers() -> None:
 
 
 def prepare_files(value: Any) -> Any:
-    """Return a JSON-like value with what is sent in place of each ``Local``: on this machine, its path."""
+    """Return a JSON-like value with each ``LocalFile`` replaced by what is sent: on this machine, its path."""
     return map_instances(value, LocalFile, pack_file if get_cluster_address() else format_absolute)
