@@ -88,4 +88,4 @@ def test_a_layout_that_is_none_is_refused(draws: str) -> None:
 @pytest.mark.parametrize("against", ["trohn_img", "nobody"])
 def test_a_contrast_is_against_the_base_or_another_variant(against: str) -> None:
     with pytest.raises(ConfigError, match=r"report\.primary_comparison\.against"):
-        config(report__contrast__against=against)
+        config(report__primary_comparison__against=against)

@@ -103,7 +103,9 @@ def test_the_contrast_stands_first_and_once_and_all_pairs_follow() -> None:
 
 
 def test_a_contrast_that_is_named_the_other_way_round_is_compared_once_and_has_its_compounds() -> None:
-    turned = config(report__primary_comparison__variant="infonce", report__primary_comparison__against="trohn_img")
+    turned = config(
+        report__primary_comparison__variant="infonce", report__primary_comparison__against="trohn_img"
+    )
     found = compare_all(runs(), turned.report.primary_comparison)
     pairs = [(frozenset((f.variant, f.against)), f.metric, f.subset) for f in found]
     assert len(set(pairs)) == len(pairs) == 6 * len(COLUMNS)

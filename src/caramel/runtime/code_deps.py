@@ -52,9 +52,7 @@ class Package:
     name: str
     folder: Path  # folder of the package itself
     tables: Tables
-    infrastructure: frozenset[str] = field(
-        default=frozenset()
-    )  # modules and packages, relative
+    infrastructure: frozenset[str] = field(default=frozenset())  # modules and packages, relative
 
     def find_file(self, module: str) -> Path | None:
         """Return the file of a module of the package, or None if it does not exist."""

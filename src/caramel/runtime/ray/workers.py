@@ -50,9 +50,7 @@ from caramel.runtime.ray.session_health import LOOK
 
 AHEAD = 2  # jobs per worker, so that the next one is there when one ends
 STILL = 60.0  # seconds without any worker after which a message says what is missing
-Job = tuple[
-    str, Callable[[], tuple[Any, ...]]
-]  # name, and a function that returns its arguments
+Job = tuple[str, Callable[[], tuple[Any, ...]]]  # name, and a function that returns its arguments
 
 
 class ShardWorker:
