@@ -29,7 +29,7 @@ from caramel.models.devices import resolve_precision
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.report.blocks import format_interval, format_percent, format_signed
-from caramel.schemas.images import IMAGES as IMAGES_TABLE
+from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.training.data.batch import assemble_batch, draw_step_rows
 from caramel.training.data.examples import load_examples
@@ -43,7 +43,7 @@ SUBSET = "without_add"
 SCORED = {"accuracy": "accuracy", "i2t": "I2T", "t2i": "T2I", "group": "Group"}
 MEASURES = ("i2t_1", "t2i_1", "classes", "weights")
 AGAINST = (BASE, "infonce")
-ROWS, IMAGES, CAPTIONS = "data/assemble/training.parquet", "data/assemble/images.parquet", 128
+ROWS, IMAGE_INDEX, CAPTIONS = "data/assemble/training.parquet", "data/assemble/images.parquet", 128
 FIRST, STEPS = 4, 8  # warm-up steps, and timed steps
 
 
@@ -105,7 +105,7 @@ def measure_step_seconds() -> list[list[str]]:
     """Return the CPU seconds per step of each method with the default profile's batch, on one core."""
     torch.set_num_threads(1)
     train, _ = split_rows(ROWS)
-    pictures = ImageStore(IMAGES, read_table(IMAGES_TABLE, IMAGES))
+    pictures = ImageStore(IMAGE_INDEX, read_table(IMAGES, IMAGE_INDEX))
     precision = resolve_precision("auto", "cpu")
     rows = [["method", "seconds"]]
     for name in METHODS:

@@ -214,7 +214,7 @@ def test_a_stage_does_not_run_twice_at_once(workspace, capsys, monkeypatch) -> N
 
 
 def test_a_stage_that_needs_images_says_why_it_is_skipped(workspace, capsys) -> None:
-    write_table(IMAGES, build_frame(IMAGES, []), stage_runner.IMAGES)
+    write_table(IMAGES, build_frame(IMAGES, []), stage_runner.SCENE_IMAGES)
 
     def drawn(config: Config) -> None:
         raise AssertionError("must not run")

@@ -37,7 +37,7 @@ def compute_metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstra
     from caramel.report.terminal import format_metrics
 
     forbid_overwriting_inputs(
-        [out / name for name in run_files.METRICS],
+        [out / name for name in run_files.METRICS_FILES],
         [file for path in files for file in list_result_files(path)],
     )
     result = compute_file_metrics(list(files), BENCHMARKS[benchmark], bootstrap=bootstrap)

@@ -67,13 +67,15 @@ def write_results_table(
       caramel table results/vit-b-32 results/tuned --benchmark sugarcrepe --style latex --out table.tex
     """
     from caramel.evaluation.external import run_files
-    from caramel.evaluation.external.runs import ANSWERS, run_file
+    from caramel.evaluation.external.runs import ANSWERS_FILE, run_file
     from caramel.registry import BENCHMARKS
     from caramel.report.paper_table import format_paper_table
 
     if out is not None:
         read = [
-            file for run in runs for file in (run_file(str(run)), run / ANSWERS, run / run_files.METRICS[0])
+            file
+            for run in runs
+            for file in (run_file(str(run)), run / ANSWERS_FILE, run / run_files.METRICS_FILES[0])
         ]
         forbid_overwriting_inputs([out], read)
     similarities = run_files.read_similarities(runs)

@@ -39,7 +39,7 @@ from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.runtime.ray.file_transfer import LocalFile
 from caramel.runtime.ray.trials import tune_grid
 from caramel.schemas.columns import SUBTYPES
-from caramel.schemas.evaluation import METRICS as METRICS_TABLE
+from caramel.schemas.evaluation import METRICS
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.utils.arrays import Floats
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 BATCH, RATE = 400, 1e-3
 FIRST, SECOND = np.float32(0.9), np.float32(0.999)  # decays of Adam's means
 STEPS, CHECK_EVERY = {IMAGE: 592, TEXT: 5920}, 74
-MODEL, INDEX, METRICS = "detectors", "images.parquet", "metrics.parquet"
+MODEL, INDEX, METRICS_FILE = "detectors", "images.parquet", "metrics.parquet"
 Head = Callable[["torch.Tensor"], Floats]
 CLASSES = ("image_natural", "image_synthetic", "text_natural", "text_synthetic")
 
@@ -104,8 +104,8 @@ def evaluate_detectors(
         gpus=get_gpus_per_worker(gpus, device),
         plan=lambda point, name: {"store": os.path.realpath(Path(folder, "embeddings"))},
     )
-    parts = [read_table(METRICS_TABLE, trial.folder / METRICS) for trial in trials]
-    return build_frame(METRICS_TABLE, pd.concat(parts, ignore_index=True) if parts else [])
+    parts = [read_table(METRICS, trial.folder / METRICS_FILE) for trial in trials]
+    return build_frame(METRICS, pd.concat(parts, ignore_index=True) if parts else [])
 
 
 def _locate_index(path: Path) -> LocalFile:
@@ -147,7 +147,7 @@ def detect_on(
     metrics = evaluate_form(
         base, data, device=device, batch_size=batch_size, bootstrap=Bootstrap(**bootstrap), store=store
     )
-    write_table(METRICS_TABLE, metrics, Path(scratch, METRICS))
+    write_table(METRICS, metrics, Path(scratch, METRICS_FILE))
     return {}
 
 
@@ -168,7 +168,7 @@ def evaluate_form(
         store: folder of the vector store.
     """
     if not len(form.judged_rows) or not (form.learning_rows["split"] == "train").any():
-        return build_frame(METRICS_TABLE, [])
+        return build_frame(METRICS, [])
     outcomes = _compute_outcomes(
         _predict_probabilities(
             base, form, device=resolve_device(device), batch_size=batch_size, seed=bootstrap.seed, store=store
@@ -178,7 +178,7 @@ def evaluate_form(
     subsets: Any = [list_subsets(*row) for row in named]
     rows = form.judged_rows[["image_id"]].assign(subsets=subsets).reset_index(drop=True)
     metrics = compute_metrics(rows, outcomes, SUBTYPES.__contains__, bootstrap)
-    return build_frame(METRICS_TABLE, metrics.assign(model=MODEL, benchmark=form.name))
+    return build_frame(METRICS, metrics.assign(model=MODEL, benchmark=form.name))
 
 
 def _predict_probabilities(

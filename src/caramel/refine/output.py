@@ -15,9 +15,9 @@ from caramel.io.output_paths import remove_file
 from caramel.io.portable_names import is_portable_start
 from caramel.refine.tradeoff import METHODS, NONE
 from caramel.schemas.io import write_table
-from caramel.schemas.rejects import REJECTS as REJECTS_TABLE
+from caramel.schemas.rejects import REJECTS
 
-REFINED, REJECTS, CURVE, PLOT, REPORT = (
+REFINED, REJECTS_FILE, CURVE, PLOT, REPORT = (
     "refined.parquet",
     "rejects.parquet",
     "curve.csv",
@@ -31,7 +31,7 @@ def list_output_files(out: Path, subtypes: Iterable[object]) -> list[Path]:
     """Return all files that are written into ``out``, for rows of these subtypes."""
     return [
         *(_build_path(name, out) for name in subtypes),
-        *(out / n for n in (REFINED, REJECTS, CURVE, PLOT, REPORT, SELECTION)),
+        *(out / n for n in (REFINED, REJECTS_FILE, CURVE, PLOT, REPORT, SELECTION)),
     ]
 
 
@@ -49,7 +49,7 @@ def write_refined(rows: pd.DataFrame, rejects: pd.DataFrame, out: Path, subtypes
         _write_json(_build_records(part), _build_path(subtype, out))
     texts = rows.drop(columns=["image", "negative_image"], errors="ignore")  # places on this machine
     write_atomically(out / REFINED, lambda path: texts.to_parquet(path, index=False))
-    write_table(REJECTS_TABLE, rejects, out / REJECTS)
+    write_table(REJECTS, rejects, out / REJECTS_FILE)
 
 
 def write_selection(report: dict[str, Any], out: Path) -> None:

@@ -18,8 +18,7 @@ from caramel.report.inputs import get_number, get_value
 from caramel.report.rendering import format_markup, render_page, shorten_value
 from caramel.report.sections import audit_sections as parts
 from caramel.report.sections.audit_sections import BEST, WHERE, rank_scorers
-from caramel.report.sections.statistics_section import LEAD as STATISTICS_LEAD
-from caramel.report.sections.statistics_section import build_statistics_blocks
+from caramel.report.sections.statistics_section import STATISTICS_LEAD, build_statistics_blocks
 from caramel.report.sections.task_sections import build_tasks_section
 from caramel.utils.stats import LEAST_GUESS_P, format_p
 

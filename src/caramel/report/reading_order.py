@@ -23,8 +23,7 @@ from caramel.report.sections import (
     retained_sections,
     search_sections,
 )
-from caramel.report.sections.statistics_section import LEAD as STATISTICS_LEAD
-from caramel.report.sections.statistics_section import build_statistics_blocks
+from caramel.report.sections.statistics_section import STATISTICS_LEAD, build_statistics_blocks
 from caramel.study.preregistration import Registration
 
 Make = Callable[[], Sequence[Block]]

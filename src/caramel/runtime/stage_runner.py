@@ -35,10 +35,10 @@ from caramel.runtime.ray.cluster import get_cluster_address, require_cluster, sh
 from caramel.runtime.ray.temp_dirs import get_temporary_root
 from caramel.runtime.timings import Timing
 from caramel.schemas.contracts import Table
-from caramel.schemas.images import IMAGES as IMAGES_TABLE
+from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
 
-IMAGES = "data/scenes/images.parquet"
+SCENE_IMAGES = "data/scenes/images.parquet"
 LOCK_WAIT = 10.0  # seconds
 SAMPLE = 0.5  # seconds between samples of the memory in use
 Outputs = Mapping[str, Table | None]
@@ -46,7 +46,7 @@ Outputs = Mapping[str, Table | None]
 
 def has_images() -> bool:
     """Return whether the source of this profile has images."""
-    return len(read_table(IMAGES_TABLE, IMAGES, ["image_id"])) > 0
+    return len(read_table(IMAGES, SCENE_IMAGES, ["image_id"])) > 0
 
 
 def skip_stage(outputs: Outputs, reason: str) -> None:

@@ -19,8 +19,7 @@ from caramel.errors import DataError
 from caramel.evaluation.results.paired_tests import ALPHA
 from caramel.evaluation.results.summary import BASE, parse_variant
 from caramel.schemas.columns import COMPOUNDS
-from caramel.schemas.evaluation import METRICS as METRICS_TABLE
-from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.evaluation import METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame, read_table
 from caramel.schemas.study import STUDY
 from caramel.study import cells, workspace
@@ -39,7 +38,7 @@ from caramel.study.subtypes import compute_parts
 from caramel.utils.stats import SeedSummary, holm_correction, summarise_seeds
 
 BENCHMARK = "instances"
-METRICS = ("accuracy", "i2t", "t2i", "group")
+HEADLINE_METRICS = ("accuracy", "i2t", "t2i", "group")
 SEED = 0  # of the simulations for the intervals of the components
 
 
@@ -98,7 +97,7 @@ def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -
                 folder, profile, {**sets, **{k: str(seed) for k, seed in seeds.items()}}, bar=bar
             )
             out = folder / "data" / workspace.LAST
-            metrics = read_table(METRICS_TABLE, out / "metrics.parquet")
+            metrics = read_table(METRICS, out / "metrics.parquet")
             parts.append(_select_cell_rows(metrics, cell, config.finetune.variants))
             scores = read_table(SIMILARITIES, out / "similarities.parquet")
             for subset in dict.fromkeys([config.report.primary_comparison.subset, *COMPOUNDS]):
@@ -180,7 +179,7 @@ def compare_all(runs: pd.DataFrame, primary_comparison: PrimaryComparison) -> li
     )
     available = {*zip(runs["metric"], runs["subset"], strict=True)}
     headline = "without_add" if ("group", "without_add") in available else "all"
-    columns = [(metric, headline) for metric in METRICS] + [("group", part) for part in COMPOUNDS]
+    columns = [(metric, headline) for metric in HEADLINE_METRICS] + [("group", part) for part in COMPOUNDS]
     named = (primary_comparison.variant, primary_comparison.against)
     pairs = [(a, b) for b, a in combinations(dict.fromkeys(runs["variant"]), 2)]
     names = [named if {*pair} == {*named} else pair for pair in pairs]

@@ -33,11 +33,11 @@ def _expand_patterns(*patterns: str) -> tuple[str, ...]:
     return tuple(f"{folder}{pattern}" for pattern in patterns for folder in ("", "data/"))
 
 
-INSTANCES, TABLES, SUGARCREPE = "instances", "tables", "sugarcrepe"
+INSTANCES_FORMAT, TABLES_FORMAT, SUGARCREPE_FORMAT = "instances", "tables", "sugarcrepe"
 FORMAT_SIGNATURES: Mapping[str, FormatSignature] = {
-    INSTANCES: FormatSignature(("instances.parquet",)),
-    TABLES: FormatSignature(("negatives.parquet",)),
-    SUGARCREPE: FormatSignature(tuple(f"{subtype}.json" for subtype in SUBTYPES)),
+    INSTANCES_FORMAT: FormatSignature(("instances.parquet",)),
+    TABLES_FORMAT: FormatSignature(("negatives.parquet",)),
+    SUGARCREPE_FORMAT: FormatSignature(tuple(f"{subtype}.json" for subtype in SUBTYPES)),
     "bivlc": FormatSignature(
         _expand_patterns("test-*.parquet", "test.jsonl"), ("negative_caption", "negative_image")
     ),

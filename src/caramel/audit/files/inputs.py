@@ -14,7 +14,13 @@ from typing import Any
 import pandas as pd
 
 from caramel.audit.files.columns import MEANS, SUFFIXES, complete_rows, read_named
-from caramel.audit.files.formats import INSTANCES, SUGARCREPE, TABLES, describe_formats, detect_format
+from caramel.audit.files.formats import (
+    INSTANCES_FORMAT,
+    SUGARCREPE_FORMAT,
+    TABLES_FORMAT,
+    describe_formats,
+    detect_format,
+)
 from caramel.audit.files.task_rows import LocatedRows, build_object_series, build_task_rows, find_files
 from caramel.benchmarks.public_files import locate_images
 from caramel.benchmarks.readers.sugarcrepe import FOLDERS
@@ -26,7 +32,7 @@ from caramel.io.validators import format_value
 from caramel.registry import BENCHMARKS
 from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.images import IMAGES
-from caramel.schemas.instances import INSTANCES as INSTANCES_TABLE
+from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
@@ -97,17 +103,17 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
             rows, files = build_task_rows(format_name, task, repr(str(path)))
             notes = (format_rejects(rejects, format_name),) if (rejects := list_rejects(task)) else ()
     elif path.suffix == ".json" and path.stem in SUBTYPES:
-        format_name = SUGARCREPE
+        format_name = SUGARCREPE_FORMAT
         rows, files = _read_sugarcrepe(path, folder)
     elif path.name == "instances.parquet":
-        format_name = INSTANCES
+        format_name = INSTANCES_FORMAT
         rows, files = _read_instances(path.parent, folder)
     elif path.suffix in SUFFIXES:
         format_name = NAMED
         rows, files = _read_named_columns(path, folder)
     else:
         raise DataError(f"{str(path)!r} is of no known format.\n{describe_formats()}")
-    if format_name == SUGARCREPE and rows["caption2"].notna().all():
+    if format_name == SUGARCREPE_FORMAT and rows["caption2"].notna().all():
         format_name = SUGARCREPE_PP
     notes += () if images is None else _note_images(rows, files, images, repr(str(path)))
     return AuditRows(_check_rows(rows, repr(str(path))), format_name, files, notes)
@@ -149,7 +155,7 @@ def _read_sugarcrepe(path: Path, images: Path) -> LocatedRows:
 
 def _read_instances(path: Path, images: Path) -> LocatedRows:
     """Return the rows of table ``instances``; the images are those of table ``images``, where it is there."""
-    rows = read_table(INSTANCES_TABLE, path / "instances.parquet")
+    rows = read_table(INSTANCES, path / "instances.parquet")
     store = path / "images.parquet"
     ids = read_table(IMAGES, store, ["image_id"])["image_id"] if store.is_file() else ()
     files = {name: ImageFile(str(store), name=name) for name in ids}
@@ -250,7 +256,7 @@ def _check_rows(rows: pd.DataFrame, where: str) -> pd.DataFrame:
 
 
 READERS: Mapping[str, Callable[[Path, Path], LocatedRows]] = {
-    INSTANCES: _read_instances,
-    TABLES: _read_tables,
-    SUGARCREPE: _read_sugarcrepe,
+    INSTANCES_FORMAT: _read_instances,
+    TABLES_FORMAT: _read_tables,
+    SUGARCREPE_FORMAT: _read_sugarcrepe,
 }

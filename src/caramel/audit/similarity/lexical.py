@@ -18,7 +18,7 @@ from caramel.utils.arrays import Floats
 from caramel.utils.text import extract_words
 
 Unit = Literal["words", "characters"]
-PAIRS = {  # name of a pair of texts -> its columns
+TEXT_PAIRS = {  # name of a pair of texts -> its columns
     "P1-P2": ("caption", "caption2"),
     "P1-N": ("caption", "negative_caption"),
     "P2-N": ("caption2", "negative_caption"),
@@ -41,7 +41,7 @@ def compute_sls(rows: pd.DataFrame, *, parser: Parser | None = None, unit: Unit 
         DataError: the parser has no parse for a text.
     """
     parts = []
-    for name, columns in PAIRS.items():
+    for name, columns in TEXT_PAIRS.items():
         rows_with_texts = rows[rows["caption2"].notna()] if "caption2" in columns else rows
         texts = rows_with_texts[list(columns)].set_axis(["first", "second"], axis=1)
         parts.append(rows_with_texts[["pair_id", "subtype"]].assign(pair=name).join(texts))

@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from caramel.blind.cross_validation import Learn, fit_pair_weights, score_out_of_fold
 from caramel.blind.image.features import compute_features
-from caramel.blind.image.network import CAP as NETWORK_CAP
-from caramel.blind.image.network import SIDE, fit_predict_network
+from caramel.blind.image.network import NETWORK_CAP, SIDE, fit_predict_network
 from caramel.blind.image.pairs import pair_scores
 from caramel.io.image_codec import decode_center_crop
 from caramel.runtime.ray.sharded_map import map_in_threads

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 SIDE = 48  # pixels that it sees; the centre square of larger pictures is scaled down
-CAP = 4_000  # pairs to learn from, per fold
+NETWORK_CAP = 4_000  # pairs to learn from, per fold
 CHANNELS = 16
 BATCH = 32  # pairs of a step
 STEPS, EPOCHS = 100, 6  # of a training, at least

@@ -9,21 +9,19 @@ import pandas as pd
 
 from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
 from caramel.errors import DataError
-from caramel.evaluation.external.runs import ANSWERS, SIMILARITIES, read_runs, run_file
+from caramel.evaluation.external.runs import ANSWERS_FILE, SIMILARITIES_FILE, read_runs, run_file
 from caramel.evaluation.results.content_match import check_contents, note_unknown_contents
 from caramel.io.files import forbid_overwriting_inputs, write_csv
 from caramel.io.output_paths import remove_file
 from caramel.registry import BENCHMARKS
-from caramel.schemas.evaluation import ANSWERS as ANSWERS_TABLE
-from caramel.schemas.evaluation import METRICS as METRICS_TABLE
-from caramel.schemas.evaluation import SIMILARITIES as SIMILARITIES_TABLE
+from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.schemas.rejects import REJECTS
 
-METRICS = ("metrics.parquet", "metrics.csv")
+METRICS_FILES = ("metrics.parquet", "metrics.csv")
 RUN_TABLES = {
-    "similarities.parquet": SIMILARITIES_TABLE,
-    "answers.parquet": ANSWERS_TABLE,
+    "similarities.parquet": SIMILARITIES,
+    "answers.parquet": ANSWERS,
     "left_out.parquet": REJECTS,
 }
 
@@ -38,7 +36,7 @@ def prepare_folder(out: Path, sources: Sequence[tuple[str, str]]) -> None:
     Raises:
         ConfigError: what is written would lie over or among what is read.
     """
-    written = [out / name for name in (*RUN_TABLES, *METRICS)]
+    written = [out / name for name in (*RUN_TABLES, *METRICS_FILES)]
     forbid_overwriting_inputs(written, [Path(folder) for _, folder in sources])
     forbid_overwriting_inputs(
         [out], [Path(folder) for name, folder in sources if BENCHMARKS[name].any_folder]
@@ -64,8 +62,8 @@ def write_run(
 
 def write_metrics(metrics: pd.DataFrame, out: Path) -> None:
     """Write table ``metrics`` as Parquet and CSV."""
-    write_table(METRICS_TABLE, metrics, out / METRICS[0])
-    write_csv(out / METRICS[1], metrics)
+    write_table(METRICS, metrics, out / METRICS_FILES[0])
+    write_csv(out / METRICS_FILES[1], metrics)
 
 
 def read_similarities(runs: Sequence[Path]) -> pd.DataFrame:
@@ -77,10 +75,11 @@ def read_similarities(runs: Sequence[Path]) -> pd.DataFrame:
     named = [
         str(run)
         for run in runs
-        if (run / SIMILARITIES).exists() or not any((run / name).exists() for name in (ANSWERS, METRICS[0]))
+        if (run / SIMILARITIES_FILE).exists()
+        or not any((run / name).exists() for name in (ANSWERS_FILE, METRICS_FILES[0]))
     ]
     if not named:
-        return build_frame(SIMILARITIES_TABLE, [])
+        return build_frame(SIMILARITIES, [])
     rows = pd.concat(read_runs(named), ignore_index=True)
     twice = rows[rows.duplicated(["model", "benchmark", "instance_id"])]
     if len(twice):
@@ -98,9 +97,9 @@ def read_unscored_metrics(runs: Sequence[Path]) -> pd.DataFrame | None:
     """
     parts = []
     for run in runs:
-        in_words, scores = (run / ANSWERS).exists(), (run / SIMILARITIES).exists()
-        if in_words or (not scores and (run / METRICS[0]).exists()):
-            rows = read_table(METRICS_TABLE, run / METRICS[0])
+        in_words, scores = (run / ANSWERS_FILE).exists(), (run / SIMILARITIES_FILE).exists()
+        if in_words or (not scores and (run / METRICS_FILES[0]).exists()):
+            rows = read_table(METRICS, run / METRICS_FILES[0])
             parts.append(rows[rows["metric"].str.startswith("choice_")] if scores else rows)
     return pd.concat(parts, ignore_index=True) if parts else None
 
@@ -118,7 +117,7 @@ def check_releases(runs: Sequence[Path], benchmark: str) -> list[str]:
     columns = ["model", "benchmark", "instance_id", TEXTS_HASH, IMAGES_HASH]
     parts, without_instances = [], []
     for run in runs:
-        files = {SIMILARITIES: run_file(str(run)), ANSWERS: run / ANSWERS}
+        files = {SIMILARITIES_FILE: run_file(str(run)), ANSWERS_FILE: run / ANSWERS_FILE}
         of_run = [
             read_table(RUN_TABLES[name], path, columns) for name, path in files.items() if path.is_file()
         ]

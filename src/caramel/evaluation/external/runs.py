@@ -17,13 +17,11 @@ from caramel.evaluation.results.summary import compute_metrics
 from caramel.interfaces.benchmark import Benchmark
 from caramel.io.readers import open_parquet
 from caramel.schemas.contracts import Table
-from caramel.schemas.evaluation import ANSWERS as ANSWERS_TABLE
-from caramel.schemas.evaluation import METRICS
-from caramel.schemas.evaluation import SIMILARITIES as SIMILARITIES_TABLE
+from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame, read_table
 from caramel.utils.resampling import Bootstrap
 
-SIMILARITIES, ANSWERS = "similarities.parquet", "answers.parquet"
+SIMILARITIES_FILE, ANSWERS_FILE = "similarities.parquet", "answers.parquet"
 DESCRIBED = ["model", "instance_id", "image_id", "subsets", TEXTS_HASH, IMAGES_HASH]
 
 
@@ -49,8 +47,8 @@ def compute_file_metrics(
     scored: list[InstanceResults] = []
     chosen: list[pd.DataFrame] = []  # others' answers: a file per order of the options
     for file in (file for path in paths for file in list_result_files(Path(path))):
-        if _is_ours(file, ANSWERS_TABLE, ANSWERS):
-            answer_tables.append(_select_benchmark(read_table(ANSWERS_TABLE, file), benchmark, file))
+        if _is_ours(file, ANSWERS, ANSWERS_FILE):
+            answer_tables.append(_select_benchmark(read_table(ANSWERS, file), benchmark, file))
             ours.append(answer_tables[-1])
         elif (result := read_scores(file, benchmark)).answers is not None:
             chosen.append(result.answers)
@@ -107,9 +105,9 @@ def read_scores(path: str | Path, benchmark: Benchmark) -> InstanceResults:
         DataError: it is missing, broken, or of another benchmark.
     """
     path = Path(path)
-    if not _is_ours(path, SIMILARITIES_TABLE, SIMILARITIES):
+    if not _is_ours(path, SIMILARITIES, SIMILARITIES_FILE):
         return read_others(path, benchmark.metrics)
-    rows = _select_benchmark(read_table(SIMILARITIES_TABLE, path), benchmark, path)
+    rows = _select_benchmark(read_table(SIMILARITIES, path), benchmark, path)
     return InstanceResults(rows[DESCRIBED], compute_outcomes(rows, benchmark.metrics), ())
 
 
@@ -124,19 +122,19 @@ def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
     for text in texts:
         path_text, _, model = text.partition("::")
         path = Path(path_text)
-        if path.is_dir() and not (path / SIMILARITIES).is_file():
+        if path.is_dir() and not (path / SIMILARITIES_FILE).is_file():
             raise DataError(
-                f"{path_text!r} holds no {SIMILARITIES}. Give the folder that `caramel eval --out` wrote; models that "
+                f"{path_text!r} holds no {SIMILARITIES_FILE}. Give the folder that `caramel eval --out` wrote; models that "
                 f"answer in words have no scores to compare."
             )
         file = run_file(text)
-        if not _is_ours(file, SIMILARITIES_TABLE, ""):
+        if not _is_ours(file, SIMILARITIES, ""):
             what = "is no file of per-instance scores" if path.exists() else "is not there"
             raise DataError(
-                f"{path_text!r} {what}. Give a folder that `caramel eval --out` wrote, or its {SIMILARITIES}. One of an earlier "
+                f"{path_text!r} {what}. Give a folder that `caramel eval --out` wrote, or its {SIMILARITIES_FILE}. One of an earlier "
                 f"version has other columns: write it again by the same call."
             )
-        rows = read_table(SIMILARITIES_TABLE, file)
+        rows = read_table(SIMILARITIES, file)
         models = list(dict.fromkeys(rows["model"]))
         if model and model not in models:
             raise DataError(
@@ -154,7 +152,7 @@ def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
 def run_file(text: str) -> Path:
     """Return the file of similarities that PATH or PATH::MODEL stands for, whether it is there or not."""
     path = Path(text.partition("::")[0])
-    return path / SIMILARITIES if path.is_dir() else path
+    return path / SIMILARITIES_FILE if path.is_dir() else path
 
 
 def list_result_files(path: Path) -> list[Path]:
@@ -165,10 +163,10 @@ def list_result_files(path: Path) -> list[Path]:
     """
     if not path.is_dir():
         return [path]
-    files = [path / name for name in (SIMILARITIES, ANSWERS) if (path / name).is_file()]
+    files = [path / name for name in (SIMILARITIES_FILE, ANSWERS_FILE) if (path / name).is_file()]
     if not files:
         raise DataError(
-            f"{str(path)!r} holds neither {SIMILARITIES} nor {ANSWERS}. Give a file, or such a folder."
+            f"{str(path)!r} holds neither {SIMILARITIES_FILE} nor {ANSWERS_FILE}. Give a file, or such a folder."
         )
     return files
 

@@ -15,11 +15,11 @@ from caramel.release.pin import compute_dvc_hash, compute_table_version
 from caramel.release.pin_file import read_pin
 from caramel.release.pinned_tables import read_pinned
 from caramel.schemas.contracts import Table, check_table
-from caramel.schemas.images import IMAGES as IMAGES_TABLE
+from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table
 from caramel.schemas.rejects import REJECTS
 
-IMAGES = "data/assemble/images.parquet"
+IMAGE_INDEX = "data/assemble/images.parquet"
 
 
 class VersionContents:
@@ -79,12 +79,14 @@ class VersionContents:
         Raises:
             DataError: the version has none, or it differs from the one on disk.
         """
-        version, index_path = self.pinned.tables.get(IMAGES), self.root / IMAGES
+        version, index_path = self.pinned.tables.get(IMAGE_INDEX), self.root / IMAGE_INDEX
         if version is None:
-            raise DataError(f"Version {self.pinned.name!r} has no {IMAGES}: there is nothing to release.")
+            raise DataError(
+                f"Version {self.pinned.name!r} has no {IMAGE_INDEX}: there is nothing to release."
+            )
         if not index_path.is_file() or compute_table_version(index_path).content != version.content:
-            raise self._build_missing_error(IMAGES)
-        return read_table(IMAGES_TABLE, index_path)
+            raise self._build_missing_error(IMAGE_INDEX)
+        return read_table(IMAGES, index_path)
 
     def _build_missing_error(self, path: str) -> DataError:
         """Return the error for a file of the version that is missing on disk."""
@@ -96,7 +98,7 @@ class VersionContents:
 
     def open_images(self, rows: pd.DataFrame) -> ImageStore:
         """Return the images of rows of the index."""
-        return ImageStore(self.root / IMAGES, rows)
+        return ImageStore(self.root / IMAGE_INDEX, rows)
 
 
 def list_image_ids(rows: pd.DataFrame) -> list[str]:

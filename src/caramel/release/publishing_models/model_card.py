@@ -15,9 +15,9 @@ from caramel.release.publishing.contents import VersionContents
 from caramel.release.publishing.escaping import escape_markdown, format_code, format_table, format_yaml
 from caramel.release.publishing.licences import LICENCES, build_hub_fields
 from caramel.release.publishing.metadata import About
-from caramel.schemas.evaluation import METRICS as METRICS_TABLE
+from caramel.schemas.evaluation import METRICS
 
-METRICS = "data/evaluate/metrics.parquet"
+METRICS_FILE = "data/evaluate/metrics.parquet"
 RETAINED = "data/evaluate/retained.csv"
 _LOST = {
     "i2t_1": "image to text, R@1",
@@ -155,7 +155,7 @@ def _format_training(facts: ModelFacts) -> str:
 
 def _format_metrics(facts: ModelFacts) -> str:
     """Return the model's metrics over all instances of each benchmark, with intervals."""
-    metrics = facts.contents.load_table(METRICS_TABLE, METRICS)
+    metrics = facts.contents.load_table(METRICS, METRICS_FILE)
     model_rows = (
         None if metrics is None else metrics[(metrics["model"] == facts.run) & (metrics["subset"] == "all")]
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.similarity.lexical import PAIRS, compute_quartiles, compute_sls
+from caramel.audit.similarity.lexical import TEXT_PAIRS, compute_quartiles, compute_sls
 from caramel.interfaces.parser import Parser
 from caramel.report.audit_figures import plot_gap_histograms, plot_gap_planes, plot_similarity_boxes
 from caramel.report.blocks import (
@@ -273,7 +273,10 @@ def build_similarity_section(rows: pd.DataFrame, parser: Parser | None) -> list[
         panels |= {"syntactic": words["syntactic"], "SLS over characters": characters["sls"]}
     pair = words["pair"]
     figure = plot_similarity_boxes(
-        {title: {name: values[pair == name].tolist() for name in PAIRS} for title, values in panels.items()}
+        {
+            title: {name: values[pair == name].tolist() for name in TEXT_PAIRS}
+            for title, values in panels.items()
+        }
     )
     table = []
     for title, values in panels.items():

@@ -18,16 +18,16 @@ from caramel.audit.set_statistics import (
     TOPIC,
     compute_set_statistics,
 )
-from caramel.audit.similarity.lexical import PAIRS
+from caramel.audit.similarity.lexical import TEXT_PAIRS
 from caramel.report.audit_figures import plot_quantile_boxes
 from caramel.report.blocks import MISSING, Block, Cell, FigureBlock, TableBlock, format_count, format_percent
 from caramel.report.inputs import StageSkipped
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
-from caramel.schemas.pairs import PAIRS as PAIRS_TABLE
+from caramel.schemas.pairs import PAIRS
 
-LEAD = (
+STATISTICS_LEAD = (
     "Counts, lengths, parts of speech and topics of the texts, all of which are in statistics.csv by subtype."
 )
 NOTE = "P1: caption; P2: paraphrase; N: negative."
@@ -46,7 +46,7 @@ def compute_text_statistics(data: Path) -> pd.DataFrame:
         data / "refine/negatives.parquet",
         ["negative_id", "pair_id", "subtype", "negative_caption"],
     )
-    pairs = read_table(PAIRS_TABLE, data / "refine/pairs.parquet", ["pair_id", "image_id", "caption"])
+    pairs = read_table(PAIRS, data / "refine/pairs.parquet", ["pair_id", "image_id", "caption"])
     second = read_table(PARAPHRASES, data / "refine/paraphrases.parquet", ["pair_id", "caption2"])
     whole = refined.merge(pairs, on="pair_id").merge(second, "left", "pair_id")
     return compute_set_statistics(whole.assign(pair_id=whole["negative_id"]))
@@ -147,7 +147,7 @@ def _build_similarity_blocks(
     """Return box plots and quartiles of the similarity of two texts by subtype, as SLS if a parser was given."""
     measure = "sls" if "sls" in set(statistics["about"]) else "lexical"
     title = "SLS" if measure == "sls" else "Lexical similarity over words, the first factor of SLS"
-    pairs = [pair for pair in PAIRS if pair in set(statistics["text"])]
+    pairs = [pair for pair in TEXT_PAIRS if pair in set(statistics["text"])]
     boxes = {
         subtype: {
             pair: [float(figures[subtype, pair, measure, name]) for name in BOX]
