@@ -213,7 +213,7 @@ def test_what_a_search_tries_is_checked_as_what_a_method_has_of_its_own() -> Non
             {"space": {"ce_clip": {"steps": {"uniform": [5, 9]}}}, "draws": 2},
             "Input should be a valid integer",
         ),
-        ({"draws": 2}, "finetune.search.draws = 2: Value error, null where all is lists"),
+        ({"draws": 2}, "finetune.search.draws = 2: Value error, must be null if all are lists"),
         ({"asha": {"first": 1, "factor": 1}}, "finetune.search.asha.factor = 1"),
         ({"asha": {"frst": 1, "first": 1, "factor": 2}}, "asha.frst: unknown key; did you mean 'first'?"),
         ({"seeds": []}, "finetune.search.seeds = []"),

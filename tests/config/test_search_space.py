@@ -58,7 +58,7 @@ def test_a_point_that_is_drawn_twice_is_tried_once() -> None:
     [
         ({"lr": []}, None, r"lr = \[\]: the list is empty"),
         ({"lr": {"choice": []}}, 2, "the list is empty"),
-        ({"lr": {"choice": 3}}, 2, "the list is empty, or none"),
+        ({"lr": {"choice": 3}}, 2, "the list is empty or missing"),
         ({"lr": 0.1}, None, "lr = 0.1: a list of values, or one of uniform, loguniform, choice"),
         ({"lr": {"normal": [0, 1]}}, 2, "one of uniform, loguniform, choice"),
         ({"lr": {"uniform": [0, 1], "choice": [1]}}, 2, "one of uniform"),
@@ -69,9 +69,9 @@ def test_a_point_that_is_drawn_twice_is_tried_once() -> None:
         ({"lr": {"loguniform": [0, 1]}}, 2, "numbers above 0"),
         ({"lr": [1, 2, 1]}, None, "duplicate value"),
         ({"betas": {"choice": [[1, 0.5], [1.0, 0.5]]}}, 2, "duplicate value"),
-        ({"lr": {"uniform": [0, 1]}}, None, "lr is drawn, and draws = None"),
-        ({"lr": {"uniform": [0, 1]}}, MOST + 1, "these are 10,001 points"),
-        ({name: [*range(100)] for name in "abc"}, None, "these are 1,000,000 points"),
+        ({"lr": {"uniform": [0, 1]}}, None, "lr is drawn, but draws = None"),
+        ({"lr": {"uniform": [0, 1]}}, MOST + 1, "the space has 10,001 points"),
+        ({name: [*range(100)] for name in "abc"}, None, "the space has 1,000,000 points"),
     ],
 )
 def test_what_is_no_space_is_refused_with_the_key_and_the_value(

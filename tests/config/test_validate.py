@@ -60,7 +60,7 @@ def test_the_default_names_nothing_that_is_missing() -> None:
             {"synthesize__image_size": 96},
             "synthesize.method = 'edit' needs synthesize.image_size = 48, not 96",
         ),
-        ({"train_generator__patch_size": 16}, "needs train_generator.patch_size to divide 24.* 16 does not"),
+        ({"train_generator__patch_size": 16}, "needs a train_generator.patch_size that divides 24.* 16 does not"),
         ({"synthesize__method": "draw"}, "assemble.positives = 'drawn' needs synthesize.method = 'edit'"),
         ({"evaluate__models": ["dul:x"]}, "evaluate.models = 'dul:x': .*family cannot be determined"),
         ({"evaluate__models": ["dual:nowhere/at/all"]}, "evaluate.models = 'dual:nowhere/at/all': "),
@@ -72,19 +72,19 @@ def test_the_default_names_nothing_that_is_missing() -> None:
         ({"evaluate__models": ["x" * 5000]}, "evaluate.models = 'x*: .*too long"),
         (
             {"evaluate__benchmarks": ["sugarcrepe"], "evaluate__data": "x" * 5000},
-            "evaluate.data = 'x*': there is no such folder",
+            "evaluate.data = 'x*': no such folder",
         ),
         (
             {"evaluate__benchmarks": ["sugarcrepe"], "evaluate__data": "gone"},
-            "evaluate.data = 'gone': there is no such folder",
+            "evaluate.data = 'gone': no such folder",
         ),
         (
             {"evaluate__benchmarks": ["held_out_retrieval"], "evaluate__data": "."},
-            "evaluate.benchmarks names 'held_out_retrieval', and it is always measured",
+            "evaluate.benchmarks names 'held_out_retrieval', but it is always evaluated",
         ),
         (
             {"evaluate__benchmarks": ["zero_shot"], "evaluate__data": "."},
-            "evaluate.benchmarks names 'zero_shot', and evaluate.zero_shot names its folder",
+            "evaluate.benchmarks names 'zero_shot', but evaluate.zero_shot names its folder",
         ),
     ],
 )

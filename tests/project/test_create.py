@@ -116,7 +116,7 @@ def test_a_stage_runs_with_the_sources_that_are_listed_and_with_no_others(made: 
         assert (check_code(made).state, check_code(made).cure) == (FAIL, "caramel upgrade")
         assert check_code(made).text.endswith("in code/ for scenes")
         sums.write_text("nonsense\n")
-        with pytest.raises(CaramelError, match="no sum and name"):
+        with pytest.raises(CaramelError, match="not a sum and a name"):
             require_listed("scenes", made)
         assert check_code(made).state == FAIL
     finally:

@@ -158,7 +158,7 @@ def test_no_project_and_broken_ones_are_refused(project: Path, tmp_path: Path) -
         upgrade_project(project)
     for broken in ("{a: 3}", "{a: {deps: 3}}", "{a: {outs: [3]}}", "{a: {metrics: null}}"):
         (project / "dvc.yaml").write_text(f"stages: {broken}\n")
-        with pytest.raises(ConfigError, match="stage 'a' is not as DVC wants it"):
+        with pytest.raises(ConfigError, match="stage 'a' has the wrong form for DVC"):
             upgrade_project(project)
     (project / "dvc.yaml").write_text("stages: 3\n")
     with pytest.raises(ConfigError, match="has no stages"):
@@ -213,6 +213,6 @@ def test_a_stage_whose_name_is_a_path_is_refused(name: str, project: Path) -> No
     graph["stages"][name] = {"cmd": "x", "deps": [f"code/{name}.txt"]}
     (project / "dvc.yaml").write_text(yaml.safe_dump(graph), encoding="utf-8")
     before = sorted(project.parent.rglob("*"))
-    with pytest.raises(ConfigError, match="its name would be a path"):
+    with pytest.raises(ConfigError, match="an invalid name, which would be a path"):
         upgrade_project(project)
     assert sorted(project.parent.rglob("*")) == before

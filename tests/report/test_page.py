@@ -508,7 +508,7 @@ def test_an_attacker_that_misses_what_was_planted_is_marked(data: Path) -> None:
 def test_a_benchmark_without_an_instance_has_no_attackers(data: Path) -> None:
     put(data / "image_scores/figures.json", {"folds": 4, "split": "test", "fewest": 20, "forms": {}})
     sections = Page(build(data).html).sections
-    assert "nothing was attacked" in sections["picture-bias"]
+    assert "no attack was run" in sections["picture-bias"]
     assert "Without the relation" not in sections["models"]
 
 

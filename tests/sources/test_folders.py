@@ -123,7 +123,7 @@ def test_a_wrong_row_is_an_error_that_names_file_index_and_field(tmp_path, row, 
     ("text", "part"),
     [
         ("{", "not valid JSON"),
-        ('{"0": 1, "0": 2}', "twice"),
+        ('{"0": 1, "0": 2}', "duplicate keys"),
         ("[" * 100_000, "not valid JSON"),
         ("1" * 5000, "not valid JSON"),
         ("3", "object of rows"),
@@ -154,7 +154,7 @@ def test_text_that_is_not_utf8_is_an_error(tmp_path):
 def test_a_missing_folder_and_an_unknown_one_say_what_to_do(tmp_path):
     with pytest.raises(DataError, match="does not exist"):
         read_captions(tmp_path / "nowhere")
-    with pytest.raises(DataError, match=r"scenes\.files"):
+    with pytest.raises(DataError, match=r"scenes\.data_dir"):
         read(tmp_path / "nowhere")
     with pytest.raises(DataError, match=r"replace_obj\.json"):
         read_captions(tmp_path)
@@ -281,8 +281,8 @@ def test_why_an_image_cannot_be_used_is_said_with_its_cure(tmp_path, monkeypatch
     [
         ("captions.csv", "filename,caption\na.png\n", ["row 1", "1 fields, but the header has 2"]),
         ("captions.csv", "file,caption\na.png,x\n", ["lacks the columns", "'filename'"]),
-        ("captions.csv", "filename,caption\n1.png,A dog, brown and big\n", ["row 1", "3 fields", "quotes"]),
-        ("captions.csv", "filename,caption,caption\n1.png,a,b\n", ["twice", "'caption'"]),
+        ("captions.csv", "filename,caption\n1.png,A dog, brown and big\n", ["row 1", "3 fields", "Quote"]),
+        ("captions.csv", "filename,caption,caption\n1.png,a,b\n", ["duplicate columns", "'caption'"]),
         ("captions.csv", "", ["empty"]),
         ("captions.csv", "filename,caption\n", ["no caption"]),
         ("captions.csv", 'filename,caption\na.png,"x', ["not valid CSV"]),
@@ -345,7 +345,7 @@ def test_another_seed_gives_another_split(tmp_path):
 
 
 def test_shares_beyond_one_are_an_error(tmp_path):
-    with pytest.raises(ConfigError, match="held_out"):
+    with pytest.raises(ConfigError, match="val_test_frac"):
         read(tmp_path, held_out=(0.6, 0.5))
 
 

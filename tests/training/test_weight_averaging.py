@@ -59,6 +59,6 @@ def test_the_best_mixture_is_kept_and_of_equal_ones_that_nearest_to_the_start() 
         (0.5, 0.7),
         (1.0, 0.4),
     ]
-    assert {point.alpha for point in curve if point.kept} == {0.25}
+    assert {point.alpha for point in curve if point.selected} == {0.25}
     assert len(curve) == 8
     assert torch.equal(live[0].weight, torch.lerp(before["0.weight"], after["0.weight"], 0.25))

@@ -23,10 +23,10 @@ COUNTS = {"train": 120, "val": 30, "test": 40}
 def sample(seed: int = 1, put=None, **changes):
     settings = {
         "counts": COUNTS,
-        "objects": (1, 2, 3),
-        "further_objects": False,
-        "unseen": 0.125,
-        "prior": 0.5,
+        "num_objects": (1, 2, 3),
+        "allow_unmentioned_objects": False,
+        "unseen_frac": 0.125,
+        "typical_color_prob": 0.5,
         "absolute_positions": 0.5,
         "group_size": 1,
     }
@@ -50,7 +50,7 @@ def test_no_scene_stands_in_two_splits() -> None:
 
 def test_every_caption_is_true_of_its_scene() -> None:
     for further in (False, True):
-        for row in sample(further_objects=further).pairs.itertuples():
+        for row in sample(allow_unmentioned_objects=further).pairs.itertuples():
             said = parse_caption(row.caption)
             assert said is not None
             exactly = said.alone or not further
@@ -59,7 +59,7 @@ def test_every_caption_is_true_of_its_scene() -> None:
 
 def test_captions_leave_objects_out_only_where_they_may() -> None:
     def left_out(further: bool) -> int:
-        rows = sample(further_objects=further).pairs.itertuples()
+        rows = sample(allow_unmentioned_objects=further).pairs.itertuples()
         return sum(
             len(parse_caption(row.caption).whole.mentions) < len(Scene.from_json(row.scene).things)
             for row in rows
@@ -120,7 +120,7 @@ def test_scenes_that_nothing_allows_are_an_error_that_names_the_knob(monkeypatch
     with pytest.raises(
         DataError, match=r"0 draws gave no scene of 3 objects .* split 'train'.*scenes\.unseen"
     ):
-        sample(objects=(3,))
+        sample(num_objects=(3,))
 
 
 def test_equal_seeds_give_equal_tables_and_other_seeds_others() -> None:

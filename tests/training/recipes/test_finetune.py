@@ -174,10 +174,10 @@ def test_the_best_mixture_with_the_base_is_kept_and_the_curve_is_told(
 ) -> None:
     mix = [0.0, 0.5, 1.0]
     _, mixtures, *_ = tuned(["trohn_img"], rows, clip_folder, tmp_path, settings={"wise_ft_alphas": mix})
-    assert list(mixtures) == ["model", "alpha", "metric", "value", "kept"]
+    assert list(mixtures) == ["model", "alpha", "metric", "value", "selected"]
     groups = mixtures[mixtures["metric"] == "group"]
     assert groups["alpha"].tolist() == mix
-    (kept,) = groups.loc[groups["kept"], "alpha"]
+    (kept,) = groups.loc[groups["selected"], "alpha"]
     assert kept == groups["alpha"].iloc[int(groups["value"].argmax())]
     card = json.loads((tmp_path / "out" / "trohn_img-3" / "caramel.json").read_text())
     assert card["mixed"] == kept
