@@ -1,6 +1,9 @@
+import zlib
+
 import numpy as np
 import pytest
 
+from caramel.sources.images import editing
 from caramel.sources.images.diffusion import Sampling, draw_images, load_pipeline
 from caramel.sources.images.editing import draw_pairs
 from caramel.sources.world.drawing import BACKGROUND_RGB, CELL
@@ -88,3 +91,10 @@ def test_the_prompt_of_an_object_has_no_final_stop_before_its_suffix(pipeline, m
     list(draw_pairs(*pipeline, [(POSITIVE, NEGATIVE, 1)], suffix=", a photograph", batch_size=8, **HOW))
     assert asked
     assert all(prompt.endswith(", a photograph") and "." not in prompt for prompt in asked)
+
+
+def test_the_seed_of_an_object_is_that_of_every_version_before() -> None:
+    """The generator draws each object by its seed: another key would draw every image of a data set anew."""
+    car = SceneObject(noun="car", colour="red", size="large", row=0, column=1)
+    text = "7:Thing(noun='car', colour='red', size='large', row=0, column=1)"
+    assert editing._create_patch(car, "cream", 7).seed == zlib.crc32(text.encode())
