@@ -140,7 +140,7 @@ def test_the_column_of_a_corpus_can_be_named(tmp_path: Path):
         ("corpus.csv", b"text\na cat\n", "lacks the columns ['caption']"),
         ("corpus.csv", b"caption\na cat, big\n", "row 1 (line 2) has 2 fields"),
         ("corpus.csv", b"caption,id\na cat\n", "row 1 (line 2) has 1 fields"),
-        ("corpus.csv", b"caption,caption\na,b\n", "twice"),
+        ("corpus.csv", b"caption,caption\na,b\n", "has duplicate columns ['caption']"),
         ("corpus.csv", b"", "empty"),
         ("corpus.txt", b"a\0cat\n", "NUL"),
         ("corpus.jsonl", b'{"caption": "\\ud800"}\n', "surrogate"),

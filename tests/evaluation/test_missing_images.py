@@ -51,7 +51,7 @@ def test_by_default_a_missing_image_is_an_error_that_names_the_choice(
     code, _, err = evaluate(folder, f"tiny=open_clip:{clip_folder}")
     assert code == 1
     assert "1 of 8 images are missing or corrupt; nothing was scored." in err
-    assert "With --missing skip, instances with a missing image have no score" in err
+    assert "With --missing skip, instances with a missing image get no score and all others are scored" in err
     assert not (folder / "out/metrics.csv").exists()
 
 

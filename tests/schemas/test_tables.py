@@ -182,8 +182,8 @@ def scored(**values: Any) -> pd.DataFrame:
     ("rows", "types", "said"),
     [
         (scored(s_c0_i0=[0.1, float("inf"), 0.2]), {}, r"(?s)'s_c0_i0' has invalid values.*inf.*finite"),
-        (scored(s_c0_i0=["0.1", "0.2", "0.3"]), {}, "'s_c0_i0' is of type .*string, and must be double"),
-        (scored(s_c0_i0=[True, False, True]), {}, "'s_c0_i0' is of type bool, and must be double"),
+        (scored(s_c0_i0=["0.1", "0.2", "0.3"]), {}, "'s_c0_i0' is of type .*string; it must be double"),
+        (scored(s_c0_i0=[True, False, True]), {}, "'s_c0_i0' is of type bool; it must be double"),
         (
             scored(n_above=pd.to_datetime(["2020-01-01"] * 3)),
             {},
@@ -191,11 +191,11 @@ def scored(**values: Any) -> pd.DataFrame:
         ),
         (scored(n_above=[-1, 2, 3]), {}, r"(?s)'n_above' has invalid values.*-1"),
         (scored(n_above=[0.5, 2, 3]), {}, "0.5.* truncated"),
-        (scored(), {"model": pa.binary()}, "'model' is of type binary, and must be string"),
-        (scored(model=[1, 2, 3]), {}, "'model' is of type int64, and must be string"),
+        (scored(), {"model": pa.binary()}, "'model' is of type binary; it must be string"),
+        (scored(model=[1, 2, 3]), {}, "'model' is of type int64; it must be string"),
         (scored(image_id=["a", None, "b"]), {}, "1 empty values in column 'image_id'"),
         (scored(instance_id=["a", "b", "a"]), {}, r"(?s)1 duplicate keys.*'a'"),
-        (scored(subsets="all"), {}, "'subsets' is of type .*string, and must be list"),
+        (scored(subsets="all"), {}, "'subsets' is of type .*string; it must be list"),
         (scored(subsets=[["a", None]] * 3), {}, "3 empty values in column 'subsets'"),
     ],
 )

@@ -611,7 +611,7 @@ def test_of_several_columns_of_images_the_first_that_holds_some_counts(tmp_path:
 def test_a_column_of_verdicts_that_is_called_image_names_no_images(tmp_path: Path, forms: Any) -> None:
     for suffix in ("csv", "jsonl"):
         with pytest.raises(
-            DataError, match=r"column 'image' holds verdicts, such as .* Call it 'image_score'"
+            DataError, match=r"column 'image' holds verdicts, such as .* Rename it to 'image_score'"
         ):
             read_rows(put(tmp_path, f"mine.{suffix}", named([*forms] * 3)))
     found = read_rows(put(tmp_path, "mine.csv", named([0, 1, 0], "image_id"))).rows
@@ -659,7 +659,7 @@ def test_rows_whose_images_are_not_looked_at_are_counted(tmp_path: Path) -> None
             [{"caption": DOG, "negative_caption": 5}],
             "line 1: column 'negative_caption' must be text",
         ),
-        ("jsonl", [{"caption": "\ud800", "negative_caption": CAT}], "line 1: field 'caption' holds half"),
+        ("jsonl", [{"caption": "\ud800", "negative_caption": CAT}], "line 1: field 'caption' contains half"),
         ("jsonl", [[DOG, CAT]], "must be an object of fields"),
         ("json", [], "holds no row"),
         ("csv", [{"id": "x", "caption": DOG, "negative_caption": CAT}] * 2, "1 ids stand twice"),

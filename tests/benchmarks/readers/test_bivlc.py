@@ -179,7 +179,7 @@ def test_a_folder_without_the_files_is_told_how_it_should_look(tmp_path: Path) -
     ("changes", "message"),
     [
         ({"type": "negate"}, r"row 0: type 'negate' has no subtype 'obj'"),
-        ({"subtype": "OBJECT"}, r"there is no type 'replace' with subtype 'OBJECT'.*replace_obj"),
+        ({"subtype": "OBJECT"}, r"type 'replace' has no subtype 'OBJECT'.*replace_obj"),
         ({"caption": None}, r"row 0: field 'caption' must be text that is not empty, not None"),
         ({"negative_caption": "  "}, r"row 0: field 'negative_caption' must be text"),
     ],

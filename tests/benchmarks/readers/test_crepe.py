@@ -317,7 +317,7 @@ def test_a_row_without_hard_negatives_is_a_reject_and_not_the_file(
     )
     lost = {f"cc12m/sc/{kind}-2" for kind in (column, "both")}
     assert set(whole.rows["instance_id"]) - set(task.rows["instance_id"]) == lost
-    assert f"1: {reason}, the first" in format_rejects(task.rejects, "crepe")
+    assert f"1: {reason}, first at {reject.location}" in format_rejects(task.rejects, "crepe")
 
 
 def test_a_file_without_any_hard_negative_is_an_error(tmp_path: Path) -> None:

@@ -91,9 +91,9 @@ def test_pairs_are_told_by_number_whatever_the_order_of_the_rows(tmp_path: Path)
         ),
         ([["9" * 5000, "Color", "a"]], "row 1 .line 2.: column 'Question ID' must be the number"),
         ([[0, "Color", "a"]], "row 1 .line 2.: column 'Question ID' must be the number"),
-        ([[1, "Colour", "a"]], "row 1 .line 2.: column 'Type' is 'Colour', which is none of Orientation"),
+        ([[1, "Colour", "a"]], "row 1 .line 2.: column 'Type' is 'Colour'. Expected one of Orientation"),
         ([[1, "Color", ""]], "row 1 .line 2.: field 'Statement' must be text"),
-        ([[1, "Color"]], "row 1 .line 2. has 2 fields, and the header 3"),
+        ([[1, "Color"]], "row 1 .line 2. has 2 fields, but the header has 3"),
         ([], "has no rows"),
     ],
 )

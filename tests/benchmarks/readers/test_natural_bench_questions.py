@@ -95,7 +95,7 @@ def test_i2t_is_the_accuracy_of_questions_of_the_authors_code(tmp_path: Path, fa
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"Question_Type": "open"}, "'open', which is none of yes_no, multiple_choice"),
+        ({"Question_Type": "open"}, "'open'. Expected one of yes_no, multiple_choice"),
         ({"Image_0_Question_1": "A"}, "the answers to 'Question_1' must be"),
         ({"Image_1_Question_0": "Yes"}, "the answers to 'Question_0' must be"),
         ({"Question_1": ""}, "field 'Question_1' must be text"),

@@ -161,7 +161,7 @@ def test_an_image_that_stands_in_two_rows_is_one_candidate(tmp_path: Path) -> No
     [
         ({"correct_answer": "4"}, "'correct_answer' must be the number of a caption, from 0 to 3, not '4'"),
         ({"correct_answer": "0.0"}, "'correct_answer' must be the number"),
-        ({"correct_answer_template": "none"}, "'none', which is none of positive, negative, hybrid"),
+        ({"correct_answer_template": "none"}, "'none'. Expected one of positive, negative, hybrid"),
         ({"caption_2": " "}, "field 'caption_2' must be text"),
         ({"image_path": "../x.jpg"}, "field 'image_path' must name a file inside"),
     ],

@@ -84,7 +84,7 @@ def test_a_reader_that_forgets_to_check_names_is_stopped(path: str, tmp_path: Pa
     images = tmp_path / "images"
     image = ImageFile(path.format(root=tmp_path, images=images))
     careless = Benchmark("careless", "", lambda data, images: build_comparisons([], [image]), (), "")
-    with pytest.raises(DataError, match=r"names 1 images outside of .* which are not read"):
+    with pytest.raises(DataError, match=r"names 1 images outside of .* They are not read"):
         careless.load_rows(tmp_path / "data", images)
 
 

@@ -9,6 +9,7 @@ from caramel.benchmarks.metrics import Outcomes
 from caramel.benchmarks.readers.vl_checklist import BENCHMARK, CORPORA, LAYOUT
 from caramel.errors import DataError
 from caramel.evaluation.results.summary import compute_metrics
+from caramel.utils.resampling import Bootstrap
 
 # File, folder of its images, the authors' name of its result, aspect.
 FILES = [
@@ -94,7 +95,9 @@ def test_an_aspect_is_the_mean_over_sources_of_the_means_over_files_as_in_the_au
                 rows.append({"image_id": f"{name}{n}", "subsets": subsets})
                 hits.append(float(n < share * (4 if source != "swig" else 8)))
     outcome = Outcomes(pd.DataFrame({"accuracy": hits}), pd.DataFrame({"accuracy": [False] * len(hits)}))
-    frame = compute_metrics(pd.DataFrame(rows), outcome, BENCHMARK.macro, 10, 0, mean_members=BENCHMARK.means)
+    frame = compute_metrics(
+        pd.DataFrame(rows), outcome, BENCHMARK.macro, Bootstrap(10, 0), mean_members=BENCHMARK.means
+    )
     found = frame.set_index("subset")
     assert found.loc["mean/object_large", "value"] == pytest.approx((1.0 + 0.25 + 0.5) / 3)
     assert found.loc["mean/object_large/swig", "value"] == pytest.approx(0.25)

@@ -113,8 +113,8 @@ def test_answers_are_judged_as_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "column", "value", "message"),
     [
-        (1, "outcome", "rigth", r"(?s)'outcome' holds unknown values.*'rigth'.*Choices: right"),
-        (1, "order", "PN", "2 keys|1 keys"),
+        (1, "outcome", "rigth", r"(?s)'outcome' has invalid values.*'rigth'.*Choices: right"),
+        (1, "order", "PN", r"1 duplicate keys .*\n  - \('i0', 'chat', 'sugarcrepe', 'positive', 2, 'PN'"),
         (
             1,
             "order",
@@ -221,7 +221,9 @@ def test_a_column_of_verdicts_that_is_called_image_is_an_error(
         path = write_csv(tmp_path / "m.csv", rows.to_dict("records"))
     else:
         rows.to_parquet(path := tmp_path / "m.parquet")
-    with pytest.raises(DataError, match=r"column 'image' holds verdicts, such as .* Call it 'image_score'"):
+    with pytest.raises(
+        DataError, match=r"column 'image' holds verdicts, such as .* Rename it to 'image_score'"
+    ):
         compute_file_metrics([path], PAIRS, bootstrap=Bootstrap(100, 0))
     named = rows.rename(columns={"image": "image_score"})
     named.to_parquet(tmp_path / "n.parquet")
@@ -420,7 +422,7 @@ def test_what_is_empty_in_a_list_of_subsets_is_no_subset(tmp_path: Path) -> None
 def test_a_name_that_no_table_can_hold_is_an_error(tmp_path: Path, sign: str) -> None:
     path = tmp_path / "m.csv"
     path.write_text(f"correct,subset\n1,a\n1,['{sign}']\n")
-    with pytest.raises(DataError, match=r"row 2 \(line 3\): field 'subset' holds"):
+    with pytest.raises(DataError, match=r"row 2 \(line 3\): field 'subset' contains"):
         read_scores(path, SUGARCREPE)
 
 
