@@ -148,8 +148,8 @@ def test_outside_of_a_project_the_error_names_the_folder_and_says_what_to_do(
     code, out, err = call(*arguments)
     assert (code, out) == (1, "")
     assert err == (
-        f"Error: {Path.cwd()} holds no profile (params/*.yaml): it is no caramel project. "
-        "Run this in the project's folder, or make one: `caramel new DIR`.\n"
+        f"Error: {Path.cwd()} holds no profile (params/*.yaml): it is not a caramel project. "
+        "Run this in the project's folder, or create one: `caramel new DIR`.\n"
     )
     assert not list(Path.cwd().iterdir())
 

@@ -39,15 +39,15 @@ def test_rows_of_a_benchmark_that_ask_nothing_are_counted_named_and_written(eval
     words = ["eval", "--model", "blind:length", "--benchmark", "crepe_productivity", "--data", "data"]
     code, _, error = eval_call(*words, "--out", "out", "--n-bootstrap", "100")
     assert code == 0
-    assert "Left out of crepe_productivity: 1: no hard negative, first at" in error
-    assert "1: hard negatives that are no captions, the first" in error
+    assert "Excluded from crepe_productivity: 1: no hard negative, first at" in error
+    assert "1: hard negatives that are no captions, first at" in error
     left_out = pd.read_parquet("out/left_out.parquet")
     assert left_out["stage"].tolist() == ["crepe_productivity"] * 2
     assert "row 2 (line 3), column 'hard_negs'" in left_out["id"][0]
     assert len(pd.read_parquet("out/similarities.parquet")) == 2
     assert eval_call("audit", "data/crepe_productivity", "--out", "audit", "--scorer", "length")[
         2
-    ].startswith("Left out of")
+    ].startswith("Excluded from")
 
 
 @pytest.mark.parametrize(

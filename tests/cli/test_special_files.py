@@ -88,7 +88,7 @@ def test_a_file_is_not_written_over_what_is_none(command: str, what: str, projec
     assert done.returncode == 1, done
     assert "Traceback" not in done.stderr
     assert done.stderr.startswith(
-        f"Error: {str(out / 'file')!r} is a {REFUSED[what].replace('not there', 'link')}"
+        f"Error: {str(out / 'file')!r} is a {REFUSED[what].replace('does not exist', 'link')}"
     )
     assert done.stdout == "", "it is refused before any work"
     assert describe(out.parent) == before

@@ -358,7 +358,7 @@ def test_a_fresh_clone_has_no_failure_whichever_profile_was_set(clone: Path) -> 
 def test_a_folder_without_captions_is_a_failure_before_the_first_stage(project: Path) -> None:
     asked = load_config(write_profile("files", {}, project))
     found = settings.check_inputs(project, asked)
-    assert (found.state, "'inputs' holds no file of captions" in found.text) == (FAIL, True)
+    assert (found.state, "'inputs' has no captions file" in found.text) == (FAIL, True)
     (project / "inputs" / "captions.csv").write_text("filename,caption\n", encoding="utf-8")
     assert settings.check_inputs(project, asked).state == OK
 
@@ -372,7 +372,7 @@ def test_what_the_profile_paper_lacks_is_named_file_by_file(project: Path) -> No
     assert "openai" not in found.text  # a name of open_clip's is fetched
     said = settings.check_backends(asked).text
     for key in ("evaluate.data = 'inputs/benchmarks'", "evaluate.zero_shot = 'inputs/imagenet'"):
-        assert f"{key}: there is no such folder" in said
+        assert f"{key}: no such folder" in said
     for name in ("coco", "sdxl-dpo"):
         (project / "inputs" / name).mkdir()
     (project / "inputs" / "coco" / "captions.json").touch()

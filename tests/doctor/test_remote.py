@@ -160,8 +160,8 @@ def test_rights_and_addresses_that_do_not_do_are_told_apart(
         assert (found.state, said in found.text) == (FAIL, True), found
     for address, said in (
         (f"https://me:secret@127.0.0.1:{free_port()}/x", "cannot be reached"),
-        ("http://me:secret@h:abc/x", "is none: Port could not be cast"),
-        ("remote://r/x", "is none"),
+        ("http://me:secret@h:abc/x", "has an invalid address: Port could not be cast"),
+        ("remote://r/x", "has an invalid address"),
         ("azure://x", "requires 'dvc-azure' to be installed. See docs/remote.md"),
     ):
         config.write_text(f"['remote \"r\"']\n    url = {address}\n", encoding="utf-8")

@@ -407,7 +407,7 @@ def test_nothing_is_written_over_nor_through_a_link(made: Path, tmp_path: Path) 
     with pytest.raises(DataError, match="nothing is written through a link"):
         get_version(str(made), ["rejects"], out=out)
     assert not any((tmp_path / "elsewhere").iterdir())
-    with pytest.raises(ConfigError, match="over an input"):
+    with pytest.raises(ConfigError, match="is an input, and inputs are never overwritten"):
         get_version(str(made), out=made)
 
 

@@ -240,7 +240,7 @@ def test_a_remote_of_a_kind_that_looks_for_logins_itself_is_not_opened(
     if url.startswith("remote:"):
         sections += remote_section("webhdfs://127.0.0.1/y", "base")
     source = source_of(published, tmp_path, sections)
-    with pytest.raises(ConfigError, match=r"Remote 'store' .* is of a kind that needs a login") as raised:
+    with pytest.raises(ConfigError, match=r"Remote 'store' .* is of a type that needs a login") as raised:
         get_version(f"file://{source}", ["rejects"], out=tmp_path / "out")
     assert f"If you trust it with yours: --credentials {address}; see docs/remote.md." in str(raised.value)
 

@@ -114,7 +114,7 @@ def test_a_pin_that_names_anything_but_data_is_refused(path: str, tmp_path: Path
 def test_a_listing_that_names_anything_but_files_of_data_is_refused(name: str, tmp_path: Path) -> None:
     hostile = Hostile(tmp_path / "hostile", {"data/x": {name: LISTED, "fine.json": LISTED}})
     with pytest.raises(
-        DataError, match=r"files that are not data|leads out of the folder or is not in its plain form"
+        DataError, match=r"files that are not data|leads out of the folder or is not canonical"
     ):
         get_version(hostile.url, out=tmp_path / "out")
     assert files_of(tmp_path / "out") == {}

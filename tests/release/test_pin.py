@@ -395,7 +395,7 @@ def test_a_lock_that_dvc_would_not_write_is_an_error(root: Path, text: str) -> N
 @pytest.mark.parametrize("text", ["a: .nan\n", "a: 2026-11-21\n", "- a\n", "3\n"])
 def test_params_that_json_cannot_hold_are_an_error(root: Path, text: str) -> None:
     (root / "params.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"params.yaml holds a value"):
+    with pytest.raises(ConfigError, match=r"params.yaml (contains values|holds a value)"):
         pins.create_pin("v1", root)
 
 

@@ -125,7 +125,7 @@ def test_a_merge_that_stopped_in_the_lock_is_mended_and_what_is_dropped_is_named
     user = ("-c", "user.name=t", "-c", "user.email=t@example.org")
     merge = subprocess.run(["git", *user, "merge", "theirs"], cwd=project, capture_output=True, check=False)
     assert (merge.returncode, "<<<<<<<" in lock.read_text(encoding="utf-8")) == (1, True)
-    with pytest.raises(DataError, match=r"a merge of git's stopped in it.*caramel doctor --fix"):
+    with pytest.raises(DataError, match=r"a git merge stopped in it.*caramel doctor --fix"):
         state.read_lock(project)
     done = run_command(project, "doctor", "--fix").stdout
     assert "It lacks what the other side of the merge has of 1 stages:\n  - second\n" in done
@@ -143,7 +143,7 @@ def test_a_merge_that_stopped_in_the_lock_is_mended_and_what_is_dropped_is_named
 @pytest.mark.parametrize("text", ["", '{"write": {[1]', '{"read": 5}', '{"write": {"b": {"pid": "x"}}}'])
 def test_a_cut_rwlock_is_removed(text: str, project: Path) -> None:
     (project / state.RWLOCK).write_text(text, encoding="utf-8")
-    assert "is cut" in (state.find_rwlock_problem(project) or "")
+    assert "is truncated" in (state.find_rwlock_problem(project) or "")
     (done,) = fix_project(project)
     assert "rwlock was removed" in done
     assert state.find_rwlock_problem(project) is None

@@ -141,7 +141,7 @@ def test_an_address_with_a_typo_is_told_before_anything_runs(
 ) -> None:
     monkeypatch.setenv(NAME, address)
     with pytest.raises(
-        ConfigError, match=f"{NAME}='{address}' is no address of an MLflow server. Give http://"
+        ConfigError, match=f"{NAME}='{address}' is not the address of an MLflow server. Give http://"
     ):
         require_server()
 
@@ -338,7 +338,7 @@ def test_a_stage_ends_before_it_begins_where_the_server_is_not_there(
 
     with pytest.raises(SystemExit):
         stage_runner.run_stage(main)
-    assert "'localhost:5000' is no address of an MLflow server" in capsys.readouterr().err
+    assert "'localhost:5000' is not the address of an MLflow server" in capsys.readouterr().err
 
 
 def test_workers_elsewhere_get_what_reaches_the_server_and_nothing_else(

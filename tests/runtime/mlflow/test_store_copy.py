@@ -228,7 +228,7 @@ def test_what_cannot_be_copied_is_told(
         copy_history(str(tmp_path / "nowhere"), str(history))
     with pytest.raises(ConfigError, match="are the same store"):
         copy_history(str(history), f"{history}/../mlruns")
-    with pytest.raises(ConfigError, match="'htp://h' is no address"):
+    with pytest.raises(ConfigError, match="'htp://h' is not the address"):
         copy_history(str(history), "htp://h")
     with pytest.raises(ResourceError, match=r"The MLflow server at 'http://127.0.0.1:9' cannot be used now"):
         copy_history(str(history), "http://127.0.0.1:9")

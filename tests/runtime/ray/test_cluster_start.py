@@ -110,7 +110,7 @@ def test_a_worker_whose_head_does_not_answer_says_so_before_ray_tries_for_minute
     with pytest.raises(ResourceError, match=r"Nothing answers at .127\.0\.0\.1:1"):
         start_worker("127.0.0.1:1", None, NONE)
     for head in ("nonsense", "host:0", "host:70000", "host:text", ":6379", "é:é"):
-        with pytest.raises(ConfigError, match=f"'{head}' is no HOST:PORT"):
+        with pytest.raises(ConfigError, match=f"'{head}' is not HOST:PORT"):
             start_worker(head, None, NONE)
     assert not ray.exists()
 

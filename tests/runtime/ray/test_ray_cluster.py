@@ -349,9 +349,9 @@ def test_no_address_and_local_are_this_machine(monkeypatch) -> None:
 
 @pytest.mark.parametrize("address", ["", ":6379", "host", "host:", "host:0", "host:70000", "host:-1", "host:６３７９", "é:", "a:b:c"])  # fmt: skip
 def test_an_address_that_is_no_host_and_port_is_named(address: str) -> None:
-    with pytest.raises(ConfigError, match="is no HOST:PORT"):
+    with pytest.raises(ConfigError, match="is not HOST:PORT"):
         cluster.parse_address(address)
-    assert cluster.find_connection_problem(address) == "it is no HOST:PORT"
+    assert cluster.find_connection_problem(address) == "it is not HOST:PORT"
 
 
 @pytest.mark.parametrize("says", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.2\r\n"])
