@@ -69,6 +69,7 @@ if name == "evaluate":
     from caramel.schemas.evaluation import METRICS, SIMILARITIES
     from caramel.schemas.io import build_frame, write_table
     from caramel.evaluation.results.summary import summarise_similarities
+    from caramel.utils.resampling import Bootstrap
     from caramel.registry import BENCHMARKS
 
     rng = np.random.default_rng([config.pretrain.seed, config.train_generator.seed, config.scenes.seed])
