@@ -96,11 +96,11 @@ def test_a_user_error_is_one_message_without_traceback(workspace, capsys) -> Non
 
 
 def test_a_typo_in_params_names_the_nearest_key(workspace, capsys) -> None:
-    text = (workspace / "params.yaml").read_text().replace("  prior:", "  priro:")
+    text = (workspace / "params.yaml").read_text().replace("  typical_color_prob:", "  typical_colour_prob:")
     (workspace / "params.yaml").write_text(text)
     said = stopped(capsys, demo)
-    assert "scenes.priro" in said
-    assert "did you mean 'prior'" in said
+    assert "scenes.typical_colour_prob" in said
+    assert "did you mean 'typical_color_prob'" in said
 
 
 def test_a_full_disk_is_a_clear_message(workspace, capsys) -> None:
