@@ -60,7 +60,10 @@ def test_the_default_names_nothing_that_is_missing() -> None:
             {"synthesize__image_size": 96},
             "synthesize.method = 'edit' needs synthesize.image_size = 48, not 96",
         ),
-        ({"train_generator__patch_size": 16}, "needs a train_generator.patch_size that divides 24.* 16 does not"),
+        (
+            {"train_generator__patch_size": 16},
+            "needs a train_generator.patch_size that divides 24.* 16 does not",
+        ),
         ({"synthesize__method": "draw"}, "assemble.positives = 'drawn' needs synthesize.method = 'edit'"),
         ({"evaluate__models": ["dul:x"]}, "evaluate.models = 'dul:x': .*family cannot be determined"),
         ({"evaluate__models": ["dual:nowhere/at/all"]}, "evaluate.models = 'dual:nowhere/at/all': "),
