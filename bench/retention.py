@@ -90,9 +90,9 @@ def compute_change(a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], measure
     return comparison[comparison["subset"] == subset].iloc[0]
 
 
-def format_change(comparison: pd.Series, sign: str = "+") -> str:
+def format_change(comparison: pd.Series) -> str:
     """Return a difference with its interval, in percentage points."""
-    return f"{100 * comparison['difference']:{sign}.1f} ({100 * comparison['ci_low']:.1f} to {100 * comparison['ci_high']:.1f})"
+    return f"{100 * comparison['difference']:+.1f} ({100 * comparison['ci_low']:.1f} to {100 * comparison['ci_high']:.1f})"
 
 
 def format_table(rows: Rows, by: list[str], base: Mapping[str, pd.DataFrame]) -> str:
