@@ -33,7 +33,8 @@ from caramel.evaluation.results.summary import align_rows
 from caramel.evaluation.score_model import LoadedBenchmark, compute_live_similarities, load_checked_benchmark
 from caramel.evaluation.weight_distance import compute_weight_distance
 from caramel.io.image_store import ImageStore
-from caramel.models.open_clip.checkpoints import Clip, load_checkpoint, save_checkpoint
+from caramel.models.open_clip.checkpoints import load_checkpoint, save_checkpoint
+from caramel.models.open_clip.config import Clip
 from caramel.models.open_clip.encoder import ClipEncoder
 from caramel.registry import METHODS
 from caramel.runtime.environment import be_quiet

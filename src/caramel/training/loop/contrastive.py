@@ -36,7 +36,7 @@ from caramel.training.weight_averaging import copy_frozen_model, ema_decay_at, u
 if TYPE_CHECKING:
     import torch
 
-    from caramel.models.open_clip.checkpoints import Clip
+    from caramel.models.open_clip.config import Clip
 
 Made = TypeVar("Made")
 

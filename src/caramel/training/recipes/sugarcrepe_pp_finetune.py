@@ -28,7 +28,7 @@ from caramel.training.loop.contrastive import train_clip
 from caramel.utils.hashing import compute_stable_keys
 
 if TYPE_CHECKING:
-    from caramel.models.open_clip.checkpoints import Clip
+    from caramel.models.open_clip.config import Clip
 
 SHARE = 0.4
 METHOD = "two_captions"
