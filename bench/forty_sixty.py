@@ -33,7 +33,7 @@ from caramel.interfaces.training_settings import (
 )
 from caramel.io.image_store import ImageStore
 from caramel.models.devices import move_to_device, resolve_device
-from caramel.models.open_clip.checkpoints import Clip
+from caramel.models.open_clip.config import Clip
 from caramel.models.open_clip.encoder import ClipEncoder
 from caramel.models.open_clip.loader import open_target
 from caramel.report.blocks import format_interval, format_percent, format_signed

@@ -37,7 +37,8 @@ from caramel.evaluation.scores import encoding
 from caramel.interfaces.benchmark import Comparisons, ImageFile
 from caramel.interfaces.training_settings import ALL_WEIGHTS, ContrastiveConfig
 from caramel.models.open_clip import encoder
-from caramel.models.open_clip.checkpoints import Clip, load_checkpoint
+from caramel.models.open_clip.checkpoints import load_checkpoint
+from caramel.models.open_clip.config import Clip
 from caramel.runtime.environment import be_quiet
 from caramel.training.data.examples import Examples
 from caramel.training.data.loader import tokenize_texts

@@ -36,7 +36,8 @@ from image_store import draw_jpegs, iter_files, write_store
 
 from caramel.interfaces.training_settings import ALL_WEIGHTS, ContrastiveConfig
 from caramel.io.image_store import ImageStore
-from caramel.models.open_clip.checkpoints import Clip, assemble_clip, build_model
+from caramel.models.open_clip.checkpoints import build_model
+from caramel.models.open_clip.config import Clip, assemble_clip
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.training.data import loader

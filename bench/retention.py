@@ -33,7 +33,8 @@ from caramel.evaluation.results.summary import align_rows
 from caramel.evaluation.score_model import LoadedBenchmark, compute_live_similarities, load_checked_benchmark
 from caramel.evaluation.weight_distance import compute_weight_distance
 from caramel.io.image_store import ImageStore
-from caramel.models.open_clip.checkpoints import Clip, load_checkpoint, save_checkpoint
+from caramel.models.open_clip.checkpoints import load_checkpoint, save_checkpoint
+from caramel.models.open_clip.config import Clip
 from caramel.models.open_clip.encoder import ClipEncoder
 from caramel.registry import METHODS
 from caramel.runtime.environment import be_quiet
@@ -90,9 +91,9 @@ def compute_change(a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], measure
     return comparison[comparison["subset"] == subset].iloc[0]
 
 
-def format_change(comparison: pd.Series, sign: str = "+") -> str:
+def format_change(comparison: pd.Series) -> str:
     """Return a difference with its interval, in percentage points."""
-    return f"{100 * comparison['difference']:{sign}.1f} ({100 * comparison['ci_low']:.1f} to {100 * comparison['ci_high']:.1f})"
+    return f"{100 * comparison['difference']:+.1f} ({100 * comparison['ci_low']:.1f} to {100 * comparison['ci_high']:.1f})"
 
 
 def format_table(rows: Rows, by: list[str], base: Mapping[str, pd.DataFrame]) -> str:

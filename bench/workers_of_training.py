@@ -31,7 +31,8 @@ from matplotlib.figure import Figure
 
 from caramel.interfaces.trainer import Curve
 from caramel.interfaces.training_settings import ALL_WEIGHTS, ContrastiveConfig
-from caramel.models.open_clip.checkpoints import Clip, assemble_clip, build_model
+from caramel.models.open_clip.checkpoints import build_model
+from caramel.models.open_clip.config import Clip, assemble_clip
 from caramel.models.open_clip.tokenizer import learn_merges
 from caramel.registry import METHODS
 from caramel.runtime.environment import be_quiet

@@ -63,10 +63,10 @@ def picture(seed: int, size: tuple[int, int] = (40, 32)) -> bytes:
     return file.getvalue()
 
 
-def bert_tokenizer(extra: tuple[str, ...] = (), **settings: Any) -> Any:
+def bert_tokenizer(**settings: Any) -> Any:
     from transformers import BertTokenizer
 
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, ".", *"abcdefghijklmnopqrstuvwxyz", *extra]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, ".", *"abcdefghijklmnopqrstuvwxyz"]
     vocabulary = {word: i for i, word in enumerate(dict.fromkeys(words))}
     return BertTokenizer(vocab=vocabulary, **settings)
 

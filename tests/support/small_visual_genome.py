@@ -8,21 +8,20 @@ from pathlib import Path
 from typing import Any
 
 Thing = tuple[str, list[str]]
+SIDE = 300  # of an object and of a region
 
 
-def item(
-    image_id: int, things: Sequence[Thing], relations: Sequence[tuple[int, str, int]], side: int = 300
-) -> Any:
+def item(image_id: int, things: Sequence[Thing], relations: Sequence[tuple[int, str, int]]) -> Any:
     """Return an item of scene_graphs.json: objects side by side."""
     objects = [
         {
             "object_id": 100 * image_id + i,
             "names": [name],
             "attributes": attributes,
-            "x": i * side // 2,
+            "x": i * SIDE // 2,
             "y": 10,
-            "w": side,
-            "h": side,
+            "w": SIDE,
+            "h": SIDE,
             "synsets": [],
         }
         for i, (name, attributes) in enumerate(things)
@@ -40,17 +39,15 @@ def item(
     return {"image_id": image_id, "objects": objects, "relationships": related}
 
 
-def region(
-    graph: Any, phrase: str, places: Sequence[int], relations: Sequence[int] = (), side: int = 300
-) -> Any:
+def region(graph: Any, phrase: str, places: Sequence[int], relations: Sequence[int] = ()) -> Any:
     """Return a region of region_graphs.json that names some objects and relations of an item."""
     return {
         "region_id": 1,
         "image_id": graph["image_id"],
         "x": 0,
         "y": 0,
-        "width": side,
-        "height": side,
+        "width": SIDE,
+        "height": SIDE,
         "phrase": phrase,
         "objects": [{"object_id": graph["objects"][i]["object_id"], "name": "?"} for i in places],
         "relationships": [graph["relationships"][i] for i in relations],
@@ -58,10 +55,10 @@ def region(
     }
 
 
-def write(folder: Path, graphs: Sequence[Any], regions: Mapping[int, Sequence[Any]], side: int = 800) -> Path:
+def write(folder: Path, graphs: Sequence[Any], regions: Mapping[int, Sequence[Any]]) -> Path:
     """Write the three files of the release into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    sizes = [{"image_id": i, "width": side, "height": side} for i in sorted({g["image_id"] for g in graphs})]
+    sizes = [{"image_id": i, "width": 800, "height": 800} for i in sorted({g["image_id"] for g in graphs})]
     (folder / "image_data.json").write_text(json.dumps(sizes), encoding="utf-8")
     return write_graphs(folder, graphs, regions)
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from caramel.errors import DataError
-from caramel.interfaces.scene_graph import Atom, AtomType, Edge, Node, SceneGraph
+from caramel.interfaces.scene_graph import Atom, Edge, Node, SceneGraph
 from caramel.io.files import write_atomically
 from caramel.io.readers import iter_csv_rows, iter_json_lines, iter_lines, iter_parquet_rows, open_parquet
 from caramel.io.validators import read_optional_text
@@ -35,7 +35,6 @@ SCHEMA = pa.schema([("item", pa.string()), ("count", pa.int64())])
 NAME, VOCABULARY = "index.parquet", "vocabulary.json"
 # folders beside the index for the intermediate files of a run
 FOLDERS = SHARDS, COUNTS = "captions", "counts"
-KINDS: tuple[AtomType, ...] = ("obj", "att", "rel")
 SUFFIXES = (".txt", ".csv", ".jsonl", ".parquet")
 _BETWEEN = "\x1f"  # separates the words of an item, which never contain it
 

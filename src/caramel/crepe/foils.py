@@ -189,7 +189,7 @@ def _build_removal_edits(caption: Caption, graph: SceneGraph, position: GraphPos
     if behind and (before == [] or len(behind) > 1):  # another attribute, or its object, follows
         end = behind[0][0]
     elif before:
-        start, end = before[-1][1], end
+        start = before[-1][1]
         return [Edit(start, end, "")]
     following = _WORD.match(caption.text, end)
     return [Edit(start, following.end(), following.group()) if following else Edit(start, end, "")]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +30,6 @@ from caramel.sources.world.exact_reader import read_images
 from caramel.sources.world.grammar import parse_caption
 from caramel.sources.world.scenes import Meaning, SceneObject, is_true_of_objects, list_positions
 from caramel.utils.arrays import Bools, Floats
-
-Reader = Callable[[Meaning, tuple[SceneObject, ...]], bool]
 
 
 def compute_bounds(runs: RunHits, assembled: Path, *, allow_unmentioned_objects: bool) -> pd.DataFrame:

@@ -53,7 +53,6 @@ FIRST, SECOND = np.float32(0.9), np.float32(0.999)  # decays of Adam's means
 STEPS, CHECK_EVERY = {IMAGE: 592, TEXT: 5920}, 74
 MODEL, INDEX, METRICS_FILE = "detectors", "images.parquet", "metrics.parquet"
 Head = Callable[["torch.Tensor"], Floats]
-CLASSES = ("image_natural", "image_synthetic", "text_natural", "text_synthetic")
 
 
 def evaluate_detectors(
@@ -157,7 +156,7 @@ def evaluate_form(
     """Return table ``metrics`` of detectors on one form; no rows where there is nothing to learn or to judge.
 
     Beside retrieval by detection, ``accuracy`` (the caption looks less synthetic than its negative), ``image_detected`` and
-    ``text_detected`` (classed right) and the same of each class alone (``CLASSES``).
+    ``text_detected`` (classed right) and the same of each class alone (``image_natural`` to ``text_synthetic``).
 
     Args:
         base: checkpoint folder.

@@ -51,14 +51,12 @@ class AFLiteResult:
         return mask
 
 
-def run_aflite(
-    rows: pd.DataFrame, gaps: Ints, *, level: float, least: int, seed: int, share: float = SLICE
-) -> AFLiteResult:
+def run_aflite(rows: pd.DataFrame, gaps: Ints, *, level: float, least: int, seed: int) -> AFLiteResult:
     """Drop the most predictable pairs until they are predicted at a share of at most ``level``.
 
     In each round ``PARTITIONS`` times half of the images is drawn; a logistic regression of either half
     predicts the other. A pair's predictability is the share of right predictions. The most predictable
-    pairs, ``share`` of them at most, are dropped. It ends also when ``least`` pairs are left or none
+    pairs, ``SLICE`` of them at most, are dropped. It ends also when ``least`` pairs are left or none
     is predicted better than by chance.
 
     Args:
@@ -67,7 +65,6 @@ def run_aflite(
         level: predictability that is low enough, in [0, 1].
         least: pairs to leave.
         seed: of the halvings.
-        share: of the pairs that a round drops, in (0, 1].
 
     The order of the rows changes nothing.
     """
@@ -85,7 +82,7 @@ def run_aflite(
         )
         left.append(len(alive))
         predictability.append(float(right.mean()))
-        quota = min(int(np.ceil(share * len(alive))), len(alive) - least)
+        quota = min(int(np.ceil(SLICE * len(alive))), len(alive) - least)
         worst = np.lexsort((ties[alive], -right))[: max(0, quota)]
         worst = worst[right[worst] > CHANCE]
         if predictability[-1] <= level or not len(worst):

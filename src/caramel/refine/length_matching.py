@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from caramel.refine.adversarial import Within, get_strata
-from caramel.refine.mirrored_grid import KeepMask, select_mirrored
 from caramel.utils.arrays import Ints
 from caramel.utils.text import extract_words
 
@@ -23,9 +21,3 @@ def compute_length_gaps(rows: pd.DataFrame) -> Ints:
 
 def _count_words(texts: pd.Series[str]) -> Ints:
     return np.array([len(extract_words(text)) for text in texts], dtype=np.int64)
-
-
-def select_length_matched(rows: pd.DataFrame, *, within: Within, seed: int) -> KeepMask:
-    """Return which audit rows to keep so that differences in words are symmetric about zero. (n,)."""
-    gaps = compute_length_gaps(rows)[:, None]
-    return select_mirrored(gaps, rows["pair_id"].tolist(), get_strata(rows, within), seed=seed)

@@ -23,6 +23,7 @@ from caramel.utils.stats import format_p
 
 RESULTS = "data/evaluate/similarities.parquet"
 CODE = ("src", "code", "pipelines", "expectations", "dvc.yaml")  # in git
+IMAGES_SHOWN = 24  # of an index and a side, at most
 METRIC_COLUMNS = [
     "model",
     "benchmark",
@@ -180,12 +181,12 @@ def _diff_metrics(old: Pin, new: Pin, root: Path) -> tuple[list[dict[str, Any]],
 
 
 def diff_images(
-    before: Pin, after: Pin, difference: VersionDiff, root: Path, most: int = 24
+    before: Pin, after: Pin, difference: VersionDiff, root: Path
 ) -> dict[str, dict[str, list[tuple[str, bytes]]]]:
     """Return images that were added and removed, with captions, for each image index that differs.
 
     ``came`` lists added images, ``went`` removed ones. An image whose content changed under the same name is in
-    both. Each list has at most ``most`` images, spread evenly over all of them.
+    both. Each list has at most ``IMAGES_SHOWN`` images, spread evenly over all of them.
 
     Raises:
         DataError: a shard is neither on disk nor in the cache, or is damaged.
@@ -198,19 +199,17 @@ def diff_images(
     for path in indices:
         one, two = (VersionImages(pinned, path, root) for pinned in (before, after))
         images_by_index[path] = {
-            side: [
-                (captions.get(name, name), current[name]) for name in _sample_changed(current, other, most)
-            ]
+            side: [(captions.get(name, name), current[name]) for name in _sample_changed(current, other)]
             for side, current, other, captions in (("came", two, one, now), ("went", one, two, then))
         }
     return images_by_index
 
 
-def _sample_changed(current: VersionImages, other: VersionImages, most: int) -> list[str]:
+def _sample_changed(current: VersionImages, other: VersionImages) -> list[str]:
     """Return a sample of the names of images that the other version lacks or has with other content."""
     theirs = other.rows["sha256"].reindex(current.rows.index)
     names = current.rows.index[current.rows["sha256"] != theirs]
-    picked = names[np.unique(np.linspace(0, len(names) - 1, min(most, len(names))).astype(int))]
+    picked = names[np.unique(np.linspace(0, len(names) - 1, min(IMAGES_SHOWN, len(names))).astype(int))]
     return [str(name) for name in picked]
 
 

@@ -91,11 +91,11 @@ class SheetBlock:
 
 @dataclass(frozen=True)
 class NoteBlock:
-    """A paragraph; ``skipped`` marks a reason for showing nothing."""
+    """A paragraph; ``good`` marks good news."""
 
     block_type: ClassVar[str] = "note"
     text: str
-    tone: Literal["plain", "skipped", "good", "bad"] = "plain"
+    tone: Literal["plain", "good"] = "plain"
 
 
 Block = TableBlock | FigureBlock | SheetBlock | NoteBlock

@@ -92,7 +92,7 @@ def _build_section(name: str, title: str, lead: str, make: Make) -> Section:
     try:
         return Section(name, title, lead, make())
     except StageSkipped as reason:
-        return Section(name, title, lead, [NoteBlock(f"Nothing to show: {reason}.", "skipped")])
+        return Section(name, title, lead, [NoteBlock(f"Nothing to show: {reason}.")])
 
 
 def _build_cards(

@@ -7,7 +7,6 @@ from importlib.resources import files
 
 import pandas as pd
 
-SIZE_COLUMNS = ("benchmark", "subset", "n", "source")
 Part = tuple[str, str, int, int]  # benchmark, subset, scored instances, instances of the release
 LISTED = 3  # subsets listed in a line
 

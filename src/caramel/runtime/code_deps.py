@@ -69,14 +69,6 @@ class Package:
         inner = [prefix.removeprefix(f"{self.name}.") for prefix in iter_parents(module)]
         return not self.infrastructure.intersection(inner)
 
-    def list_modules(self, folder: Path) -> set[str]:
-        """Return the modules in a folder of the package and its subfolders that contain code."""
-        paths = {
-            ".".join((self.name, *p.relative_to(self.folder).with_suffix("").parts)): p
-            for p in folder.rglob("*.py")
-        }
-        return {name.removesuffix(".__init__") for name, path in paths.items() if not is_bare(path)}
-
 
 TABLES: Tables = {name: value for name, value in vars(registry).items() if isinstance(value, Registry)}
 CARAMEL = Package("caramel", Path(__file__).parents[1], TABLES, INFRASTRUCTURE)

@@ -19,7 +19,7 @@ from caramel.training.weight_averaging import copy_frozen_model, update_ema_
 if TYPE_CHECKING:
     import torch
 
-    from caramel.models.open_clip.checkpoints import Clip
+    from caramel.models.open_clip.config import Clip
 
 LOGIT_SCALE_MAX = 4.6052  # ln 100, as in CLIP
 FIRST_SCALE, FIRST_BIAS = 10.0, -10.0  # of a sigmoid loss (Zhai et al., ICCV 2023)

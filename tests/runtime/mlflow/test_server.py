@@ -79,6 +79,7 @@ JUNK = (
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project of its own, where MLflow asks again sooner than it would."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "1")
     for name in tracking_server.LOGIN:
@@ -399,7 +400,7 @@ def test_a_run_goes_to_the_server_with_its_inputs_and_artifacts_and_is_reopened(
 
     for value in (1.0, 2.0):
         data = ["data/scenes/pairs.parquet"]
-        with tracking.run("n", key="whole", params={"a": 1}, data=data, workspace=project):
+        with tracking.run("n", key="whole", params={"a": 1}, data=data):
             mlflow.log_metric("m", value, step=int(value))
             mlflow.log_dict({"x": value}, "config.json")
     client = mlflow.MlflowClient(served.server.url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Mapping
@@ -50,15 +51,17 @@ def write(root: Path, name: str, tags: Mapping[str, str] = MappingProxyType({}))
     import mlflow
     from mlflow.entities import Metric
 
-    with tracking.run(
-        name,
-        key=name,
-        params={"lr": 0.1},
-        data=["data/s"],
-        tags={"stage": "x", **tags},
-        root=root,
-        workspace=root,
-    ) as run:
+    with (
+        contextlib.chdir(root),
+        tracking.run(
+            name,
+            key=name,
+            params={"lr": 0.1},
+            data=["data/s"],
+            tags={"stage": "x", **tags},
+            root=root,
+        ) as run,
+    ):
         client = mlflow.MlflowClient()
         points = [Metric("loss/train", 1.0 / (n + 1), 1000 + n, n) for n in range(1200)]
         points += [Metric("odd", value, 7, 3) for value in (1.0, 2.0, float("nan"))]
@@ -116,7 +119,8 @@ def test_a_run_that_a_later_commit_took_up_stands_under_the_younger_parent_in_th
     history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DVC_STAGE", "x")
-    tracking.plan_run("done", key="done", params={"lr": 0.1}, root=history.parent, workspace=history.parent)
+    monkeypatch.chdir(history.parent)
+    tracking.plan_run("done", key="done", params={"lr": 0.1}, root=history.parent)
     assert copy_history(str(history), str(tmp_path / "second")).created == 4
     assert told(str(tmp_path / "second"))["done"][2][tracking.PARENT] == "x at unknown"
 

@@ -15,6 +15,7 @@ from caramel.runtime.mlflow import tracking
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
     (tmp_path / "dvc.lock").write_text(
@@ -37,7 +38,7 @@ def runs(project):
 
 def test_a_run_names_the_data_set_version_and_the_commit(project) -> None:
     params = {"lr": 0.1, "nested": [1, 2]}
-    with tracking.run("readable name", key="k", params=params, data=DATA, workspace=project):
+    with tracking.run("readable name", key="k", params=params, data=DATA):
         pass
     (found,) = runs(project)
     assert found.info.run_name == "readable name"
@@ -54,7 +55,7 @@ def test_mlflows_pages_are_told_that_models_are_trained_also_in_a_store_that_is_
     client = mlflow.MlflowClient(tracking.get_tracking_uri(project))
     name, kind = tracking.KIND
     for _ in range(2):
-        tracking.plan_run("n", key="k", params={}, workspace=project)
+        tracking.plan_run("n", key="k", params={})
         experiment = client.get_experiment_by_name(tracking.EXPERIMENT)
         assert experiment.tags[name] == kind
         client.delete_experiment_tag(experiment.experiment_id, name)
@@ -62,7 +63,7 @@ def test_mlflows_pages_are_told_that_models_are_trained_also_in_a_store_that_is_
 
 def test_a_run_of_an_experiment_of_dvc_says_its_name(project, monkeypatch) -> None:
     monkeypatch.setenv("DVC_EXP_NAME", "bulky-otter")
-    with tracking.run("n", key="k", params={}, workspace=project):
+    with tracking.run("n", key="k", params={}):
         pass
     assert runs(project)[0].data.tags["dvc.experiment"] == "bulky-otter"
 
@@ -72,9 +73,9 @@ def test_runs_of_a_stage_in_one_experiment_have_one_parent(project, monkeypatch)
     for name in ("", "bulky-otter"):
         monkeypatch.setenv("DVC_EXP_NAME", name)
         for key in ("a", "b"):
-            with tracking.run(key, key=f"{key} {name}", params={}, workspace=project):
+            with tracking.run(key, key=f"{key} {name}", params={}):
                 pass
-    other = tracking.plan_run("c", key="c", params={}, tags={tracking.PARENT: "mine"}, workspace=project)
+    other = tracking.plan_run("c", key="c", params={}, tags={tracking.PARENT: "mine"})
     found = {run.info.run_id: run for run in runs(project)}
     parents = {i: run for i, run in found.items() if run.data.tags.get("parent_of") == "finetune"}
     assert {run.info.run_name for run in parents.values()} == {
@@ -110,7 +111,7 @@ def test_a_killed_run_is_reopened_not_doubled(project) -> None:
 
 def test_a_reopened_run_keeps_one_entry_per_data_set(project) -> None:
     for _ in range(2):
-        with tracking.run("n", key="k", params={"a": 1}, data=DATA, workspace=project):
+        with tracking.run("n", key="k", params={"a": 1}, data=DATA):
             pass
     (found,) = runs(project)
     assert len(found.inputs.dataset_inputs) == 1
@@ -159,7 +160,7 @@ def test_no_run_is_made_when_what_it_reads_cannot_be_named(project) -> None:
     (project / "dvc.lock").write_text("")
     with (
         pytest.raises(DataError, match="caramel doctor --fix"),
-        tracking.run("n", key="k", params={}, data=DATA, workspace=project),
+        tracking.run("n", key="k", params={}, data=DATA),
     ):
         raise AssertionError("must not run")
     assert runs(project) == []
@@ -168,15 +169,15 @@ def test_no_run_is_made_when_what_it_reads_cannot_be_named(project) -> None:
 def test_a_run_that_is_planned_is_opened_by_its_id_alone(project) -> None:
     import mlflow
 
-    planned = tracking.plan_run("n", key="k", params={"a": 1}, data=DATA, workspace=project)
+    planned = tracking.plan_run("n", key="k", params={"a": 1}, data=DATA)
     (found,) = runs(project)
     assert (found.info.status, found.info.run_id) == ("SCHEDULED", planned.run_id)
     assert {"mlflow.runName": "n", "caramel.key": "k"}.items() <= found.data.tags.items()
-    with tracking.open_run(planned, {"b": 2}):
+    with tracking.open_run(planned):
         mlflow.log_metric("m", 1.0)
     (found,) = runs(project)
     assert found.info.status == "FINISHED"
-    assert (found.data.params, found.data.metrics) == ({"a": "1", "b": "2"}, {"m": 1.0})
+    assert (found.data.params, found.data.metrics) == ({"a": "1"}, {"m": 1.0})
 
 
 def fill(folder) -> None:
@@ -290,7 +291,7 @@ def test_runs_of_a_store_of_ones_own_write_nothing_to_mlruns(project, monkeypatc
 
 def test_a_run_of_data_that_dvc_does_not_track_needs_no_lock_file_of_dvc(project) -> None:
     (project / "dvc.lock").write_text("[]")
-    with tracking.run("n", key="k", params={}, workspace=project):
+    with tracking.run("n", key="k", params={}):
         pass
     assert len(runs(project)) == 1
 

@@ -16,7 +16,7 @@ from caramel.models.open_clip.encoder import ClipEncoder, decode_images, normali
 from caramel.runtime.code_deps import compute_code_version
 
 if TYPE_CHECKING:
-    from caramel.models.open_clip.checkpoints import Clip
+    from caramel.models.open_clip.config import Clip
 
 PER_SHARD = 1024
 FORM = "projected, not normalised"

@@ -31,8 +31,6 @@ from caramel.models.open_clip.encoder import ClipEncoder
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Clip", "assemble_clip", "build_model", "load_checkpoint", "load_encoder", "save_checkpoint"]
-
 CONFIG, WEIGHTS, VOCABULARY, CARD = (
     "open_clip_config.json",
     "open_clip_model.safetensors",

@@ -35,7 +35,6 @@ from caramel.release.publishing_models.transformers_format import (
 )
 from caramel.training.recipes.text_to_image import make_tokenizer
 
-OWN = ("data/finetune", "data/base")  # outputs with models
 TEXTS = (
     "A red box is above a green cup.",
     "Two cats",

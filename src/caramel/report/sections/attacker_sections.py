@@ -26,7 +26,7 @@ def build_image_attack_section(data: Path) -> list[Block]:
     """Return how often attackers that see only an instance's two images find the negative image, by form."""
     forms, path, raw = _read_forms(data)
     if not forms:
-        return [NoteBlock("There are no instances, so no attack was run.", "skipped")]
+        return [NoteBlock("There are no instances, so no attack was run.")]
     columns = {
         f"{TITLES.get(form, form)}: {attacker}": figures
         for form, of_form in forms.items()

@@ -88,7 +88,7 @@ def build_gaps_section(audit: Mapping[str, Any], pairs: pd.DataFrame) -> list[Bl
     strongest = [name for name in rank_scorers(audit) if name in gaps.columns]
     order = [*([BEST] if BEST in gaps.columns else []), *strongest]
     if not order:
-        return [NoteBlock("No gaps were recorded.", "skipped")]
+        return [NoteBlock("No gaps were recorded.")]
     blocks: list[Block] = [
         FigureBlock(
             "gaps",

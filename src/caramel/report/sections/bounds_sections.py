@@ -72,7 +72,7 @@ def build_probes_section(data: Path) -> list[Block]:
     """Return what linear probes decode from the vectors of the base and of one run of each variant."""
     rows = read_csv(data / "evaluate/probes.csv", PROBE_COLUMNS)
     if rows.empty:
-        return [NoteBlock("No scenes are known, so there is nothing to probe.", "skipped")]
+        return [NoteBlock("No scenes are known, so there is nothing to probe.")]
     models = list(dict.fromkeys(rows["model"].astype(str)))
     rows_by_key = {(str(row["model"]), str(row["target"])): row for row in rows.to_dict("records")}
     lines = []

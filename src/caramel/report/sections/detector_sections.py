@@ -38,9 +38,7 @@ def build_detectors_section(data: Path) -> list[Block]:
     read_json(data / "evaluate/metrics.json")  # raises with the reason if the stage was skipped
     rows = read_table(METRICS, data / "evaluate/detectors.parquet")
     if rows.empty:
-        return [
-            NoteBlock("No training pair has an image of its negative, so no detector was trained.", "skipped")
-        ]
+        return [NoteBlock("No training pair has an image of its negative, so no detector was trained.")]
     rows_by_key = build_row_index(rows, "benchmark", "subset", "metric")
     lines = []
     for form, of in rows.groupby("benchmark", sort=False):

@@ -23,7 +23,7 @@ ShownImages = Mapping[str, Mapping[str, Sequence[tuple[str, bytes]]]]
 
 
 def _build_empty_note(what: str) -> NoteBlock:
-    return NoteBlock(f"No {what} differ.", "skipped")
+    return NoteBlock(f"No {what} differ.")
 
 
 def build_params_section(difference: Mapping[str, Any]) -> list[Block]:
@@ -36,7 +36,7 @@ def build_params_section(difference: Mapping[str, Any]) -> list[Block]:
 def build_code_section(difference: Mapping[str, Any]) -> list[Block]:
     """Return the files that differ between the two commits."""
     if difference["code"] is None:
-        return [NoteBlock("git does not know both commits.", "skipped")]
+        return [NoteBlock("git does not know both commits.")]
     rows = [[Cell(path)] for path in difference["code"]]
     table = TableBlock(f"{len(rows):,} files", ["file"], rows, folded=len(rows) > 20)
     return [table if rows else _build_empty_note("files of code")]

@@ -105,7 +105,6 @@ def plan_run(
     data: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
     root: str | Path | None = None,
-    workspace: str | Path = ".",
 ) -> PlannedRun:
     """Create the MLflow run of ``key`` with everything known so far, or find that of an earlier process.
 
@@ -117,9 +116,8 @@ def plan_run(
         tags: further tags. In a stage run by DVC, a run without a parent gets the stage's run in this
             experiment of DVC, or at this commit, as parent. A run that is resumed at a later commit moves
             there.
-        root: folder that holds ``mlruns/``; None: that of this project.
-        workspace: folder with the sources and ``dvc.lock`` of this run. It may differ from ``root``, because
-            ``dvc exp run --temp`` has its own.
+        root: folder that holds ``mlruns/``; None: that of this project. It may differ from the working folder,
+            whose sources and ``dvc.lock`` are those of the run, because ``dvc exp run --temp`` has its own.
 
     Raises:
         ConfigError: the server refuses this user, or the experiment was deleted there.
@@ -127,7 +125,7 @@ def plan_run(
         ResourceError: the server does not answer, git fails (``get_git_commit``), the volume of ``mlruns/``
             is full or read-only, or another process holds a lock for long.
     """
-    root, workspace = Path(root) if root else get_store_root(), Path(workspace)
+    root, workspace = Path(root) if root else get_store_root(), Path()
     uri = get_tracking_uri(root)
     with translate_errors(lambda error: _explain_error(error, name, uri, root)):
         from mlflow.entities import Param, RunTag
@@ -241,8 +239,8 @@ def _build_dataset_input(path: str, digest: str, commit: str) -> Any:
 
 
 @contextmanager
-def open_run(planned: PlannedRun, params: Mapping[str, Any] | None = None) -> Iterator[ActiveRun]:
-    """Open a run for the block in this process, and log further parameters.
+def open_run(planned: PlannedRun) -> Iterator[ActiveRun]:
+    """Open a run for the block in this process.
 
     An unavailable server is waited for, as long as MLflow does (``MLFLOW_HTTP_REQUEST_MAX_RETRIES``).
 
@@ -258,8 +256,6 @@ def open_run(planned: PlannedRun, params: Mapping[str, Any] | None = None) -> It
         open_client(planned.uri)
         active = mlflow.start_run(run_id=planned.run_id)
         try:
-            if params:
-                mlflow.log_params(dict(params))
             yield active
         except BaseException as error:
             # A server that was given up is not waited for again. The error that ended the run is reported,

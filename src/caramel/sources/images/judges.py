@@ -14,6 +14,7 @@ from caramel.io.image_store import LazySequence
 from caramel.io.keys import compute_image_key
 
 AT_ONCE = 1024  # pictures that are read together
+BATCH_SIZE = 256  # images or texts per forward pass
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -69,19 +70,18 @@ class ClipJudge:
 
     name = "clip"
 
-    def __init__(self, checkpoint: str, device: str, batch_size: int) -> None:
+    def __init__(self, checkpoint: str, device: str) -> None:
         from caramel.models.open_clip.checkpoints import load_encoder
 
         self._encoder = load_encoder(checkpoint, device=device, precision="fp32", name="judge")
-        self._batch = batch_size
 
     def score_match(self, images: Sequence[bytes], captions: Sequence[str]) -> MatchScores:
         """Return (1 + cosine) / 2; each distinct picture and caption is encoded once."""
         first, numbers = _find_distinct_images(images)
         distinct = LazySequence(images.__getitem__, first)
-        image_features = self._encoder.encode_images(distinct, self._batch)[numbers]
+        image_features = self._encoder.encode_images(distinct, BATCH_SIZE)[numbers]
         distinct_captions = dict.fromkeys(captions)
-        text_features = self._encoder.encode_texts(list(distinct_captions), self._batch)[
+        text_features = self._encoder.encode_texts(list(distinct_captions), BATCH_SIZE)[
             _compute_indices(captions, distinct_captions)
         ]
         cosine: MatchScores = (image_features.astype(np.float64) * text_features.astype(np.float64)).sum(1)
@@ -114,6 +114,6 @@ def reading_judge(*, allow_unmentioned_objects: bool, **unused: object) -> Readi
     return ReadingJudge(allow_unmentioned_objects)
 
 
-def clip_judge(*, checkpoint: str, device: str, batch_size: int = 256, **unused: object) -> ClipJudge:
+def clip_judge(*, checkpoint: str, device: str, **unused: object) -> ClipJudge:
     """Return the judge over a checkpoint folder; it cannot tell whether a caption names all there is."""
-    return ClipJudge(checkpoint, device, batch_size)
+    return ClipJudge(checkpoint, device)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from caramel.sources.world.drawing import BACKGROUND_RGB, CANVAS, CELL, COLOUR_RGB, draw_icon_masks
 from caramel.sources.world.scenes import COLOURS, GRID, NOUNS, SIZES, Scene, SceneObject
 
+BATCH_SIZE = 256  # images that are compared at a time
 EMPTY = 0.35  # a cell with less than this share of the faintest icon's energy is empty
 UNEXPLAINED = 0.35  # an icon may leave at most this share of its own energy unexplained
 
@@ -42,15 +43,15 @@ def _build_templates(background: str) -> tuple[npt.NDArray[np.float32], npt.NDAr
     return templates, energy
 
 
-def read_images(images: npt.NDArray[np.uint8], batch_size: int = 256) -> list[ImageReading]:
+def read_images(images: npt.NDArray[np.uint8]) -> list[ImageReading]:
     """Return the reading of each image; ``images`` has shape (n, 48, 48, 3)."""
     if images.shape[1:] != (CANVAS, CANVAS, 3):
         raise ValueError(f"images must have shape (n, {CANVAS}, {CANVAS}, 3), not {images.shape}")
     names = list(BACKGROUND_RGB)
     palette = np.array([BACKGROUND_RGB[n] for n in names], np.float32)
     readings: dict[int, ImageReading] = {}
-    for start in range(0, len(images), batch_size):
-        part = images[start : start + batch_size].astype(np.float32)
+    for start in range(0, len(images), BATCH_SIZE):
+        part = images[start : start + BATCH_SIZE].astype(np.float32)
         middle = np.median(part.reshape(len(part), -1, 3), axis=1)  # icons cover less than half
         nearest = ((middle[:, None] - palette) ** 2).sum(2).argmin(1)
         differences = part - middle[:, None, None]

@@ -162,15 +162,15 @@ def _compile_patterns() -> tuple[tuple[int, bool, re.Pattern[str]], ...]:
     return tuple(readers)
 
 
-def _parse_relation(groups: dict[str, str | None], subject: str, object_: str) -> Relation | None:
-    """Return the relation that the groups of a match state between two names, if any."""
+def _parse_relation(groups: dict[str, str | None], subject: str) -> Relation | None:
+    """Return the relation that the groups of a match state between a name and the second, if any."""
     predicates = {v: k for words in (PREPOSITION, ADVERB) for k, v in words.items()}
-    ends = "abc".index(subject), "abc".index(object_)
-    for group in (f"{subject}{object_}", f"its_{subject}{object_}"):
+    position = "abc".index(subject)
+    for group in (f"{subject}b", f"its_{subject}b"):
         if word := groups.get(group):
-            return Relation(ends[0], predicates[word], ends[1])
-    if word := groups.get(f"its_{object_}{subject}"):
-        return Relation(ends[0], INVERSE[predicates[word]], ends[1])
+            return Relation(position, predicates[word], 1)
+    if word := groups.get(f"its_b{subject}"):
+        return Relation(position, INVERSE[predicates[word]], 1)
     return None
 
 
@@ -195,7 +195,7 @@ def parse_caption(caption: str) -> Reading | None:
             if f"{n}_noun" in groups
         }
         added = mentions.pop("x", None)
-        relations = (_parse_relation(groups, "a", "b"), _parse_relation(groups, "c", "b"))
+        relations = (_parse_relation(groups, "a"), _parse_relation(groups, "c"))
         meaning = Meaning(tuple(mentions.values()), tuple(r for r in relations if r))
         return Reading(meaning, index, added, alone)
     return None

@@ -18,7 +18,7 @@ from caramel.training.data.loader import ImageDataset, RowIds, draw_batch_rows, 
 if TYPE_CHECKING:
     import torch
 
-    from caramel.models.open_clip.checkpoints import Clip
+    from caramel.models.open_clip.config import Clip
 
 TEXTS = ("texts", "negative_texts", "paraphrases")
 Arrays = dict[str, npt.NDArray[np.generic]]

@@ -17,7 +17,7 @@ from caramel.training.data.clic_concat import PairingIndex, extract_first_senten
 from caramel.training.data.loader import ImageDataset, ImageFeatures, RowIds, Stack, tokenize_texts
 
 if TYPE_CHECKING:
-    from caramel.models.open_clip.checkpoints import Clip
+    from caramel.models.open_clip.config import Clip
 
 Tokens = npt.NDArray[np.int32]
 LISTS = ["negative_captions", "negative_image_ids", "subtypes"]  # of table ``training``, place by place

@@ -13,7 +13,7 @@ from caramel.training.data.examples import Examples
 from caramel.training.data.loader import RowIds
 
 if TYPE_CHECKING:
-    from caramel.models.open_clip.checkpoints import Clip
+    from caramel.models.open_clip.config import Clip
 
 AT_ONCE = 1024  # images that are encoded, or compared with all others, at a time
 

@@ -36,9 +36,10 @@ from caramel.training.weight_averaging import copy_frozen_model, ema_decay_at, u
 if TYPE_CHECKING:
     import torch
 
-    from caramel.models.open_clip.checkpoints import Clip
+    from caramel.models.open_clip.config import Clip
 
 Made = TypeVar("Made")
+BATCH_SIZE = 256  # rows per forward pass of validation, and captions that an image is ranked among
 
 
 @contextmanager
@@ -62,11 +63,11 @@ def prefetch(make: Callable[[int], Made], steps: int) -> Iterator[Callable[[int]
 
 
 def compute_validation_metrics(
-    clip: Clip, examples: Examples, device: str, precision: str, batch_size: int = 256
+    clip: Clip, examples: Examples, device: str, precision: str
 ) -> dict[str, float]:
     """Return validation metrics of the model on the rows, each in [0, 1].
 
-    ``retrieval``: image→text recall@1 within groups of ``batch_size`` rows. Where the rows have
+    ``retrieval``: image→text recall@1 within groups of ``BATCH_SIZE`` rows. Where the rows have
     negatives, one each: ``accuracy`` (caption choice) and, with negative images, ``group``. The model is left in
     evaluation mode.
     """
@@ -81,17 +82,17 @@ def compute_validation_metrics(
         return torch.cat([encode_text(clip, stack).float() for stack in stacks])
 
     parts = [
-        np.arange(start, min(start + batch_size, len(examples)))
-        for start in range(0, len(examples), batch_size)
+        np.arange(start, min(start + BATCH_SIZE, len(examples)))
+        for start in range(0, len(examples), BATCH_SIZE)
     ]
     clip.model.eval()
     with torch.inference_mode(), use_precision(device, precision):
         i0, c0 = encode_images(examples.images), encode_texts(examples.texts)
         matches = [
-            (i0[s : s + batch_size] @ c0[s : s + batch_size].T)
+            (i0[s : s + BATCH_SIZE] @ c0[s : s + BATCH_SIZE].T)
             .argmax(1)
-            .eq(torch.arange(len(i0[s : s + batch_size]), device=device))
-            for s in range(0, len(i0), batch_size)
+            .eq(torch.arange(len(i0[s : s + BATCH_SIZE]), device=device))
+            for s in range(0, len(i0), BATCH_SIZE)
         ]
         out = {"retrieval": float(torch.cat(matches).float().mean())}
         if examples.negatives is not None:

@@ -13,7 +13,7 @@ from caramel.training.data.batch import Batch
 if TYPE_CHECKING:
     import torch
 
-    from caramel.models.open_clip.checkpoints import Clip
+    from caramel.models.open_clip.config import Clip
 
 AS_IN_BATCH = ("image_ids", "negative_mask", "negative_types", "negative_image_ids", "paraphrased")
 

@@ -16,11 +16,11 @@ from caramel.models.devices import resolve_device, resolve_precision
 from caramel.models.open_clip.checkpoints import (
     CONFIG,
     VOCABULARY,
-    Clip,
     load_checkpoint,
     read_config,
     save_checkpoint,
 )
+from caramel.models.open_clip.config import Clip
 from caramel.registry import METHODS
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import report_checkpoint

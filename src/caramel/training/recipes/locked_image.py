@@ -37,7 +37,7 @@ from caramel.training.objective import LOGIT_SCALE_MAX
 if TYPE_CHECKING:
     import torch
 
-    from caramel.models.open_clip.checkpoints import Clip
+    from caramel.models.open_clip.config import Clip
 
 POSITION_WEIGHT, LOOK_WEIGHT = (
     1.0,

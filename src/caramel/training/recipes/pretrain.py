@@ -12,7 +12,8 @@ import pandas as pd
 from caramel.errors import BackendError, DataError, format_items
 from caramel.interfaces.trainer import Curve
 from caramel.interfaces.training_settings import ALL_WEIGHTS, BaseConfig, ContrastiveConfig
-from caramel.models.open_clip.checkpoints import assemble_clip, build_model, save_checkpoint
+from caramel.models.open_clip.checkpoints import build_model, save_checkpoint
+from caramel.models.open_clip.config import assemble_clip
 from caramel.models.open_clip.tokenizer import learn_merges
 from caramel.training.data.examples import load_examples
 from caramel.training.loop.contrastive import train_clip

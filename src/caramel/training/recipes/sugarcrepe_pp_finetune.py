@@ -28,14 +28,14 @@ from caramel.training.loop.contrastive import train_clip
 from caramel.utils.hashing import compute_stable_keys
 
 if TYPE_CHECKING:
-    from caramel.models.open_clip.checkpoints import Clip
+    from caramel.models.open_clip.config import Clip
 
-SHARE = 0.4
+SHARE = 0.4  # of the rows of each subset that train
 METHOD = "two_captions"
 
 
 def select_training_rows(
-    image_ids: Sequence[object], subsets: Sequence[str], *, seed: int, share: float = SHARE
+    image_ids: Sequence[object], subsets: Sequence[str], *, seed: int
 ) -> npt.NDArray[np.bool_]:
     """Return which rows train, (n,): all rows of an image or none, and of each subset about the share.
 
@@ -53,7 +53,7 @@ def select_training_rows(
         key=compute_stable_keys(image_subsets["image"].map(str), seed)
     ).sort_values(["subset", "key"])
     start = float(compute_stable_keys(["start"], seed)[0]) / 2**64
-    passed = np.floor(np.arange(len(image_subsets) + 1) * share + start)
+    passed = np.floor(np.arange(len(image_subsets) + 1) * SHARE + start)
     return of["image"].isin(image_subsets.loc[np.diff(passed) > 0, "image"]).to_numpy(bool)
 
 
