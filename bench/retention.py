@@ -27,7 +27,8 @@ import torch
 from matplotlib.figure import Figure
 
 from caramel.benchmarks.metrics import compute_outcomes
-from caramel.config.schema import Finetune, load_config
+from caramel.config.schema import load_config
+from caramel.config.sections.training import Finetune
 from caramel.evaluation.results.paired_tests import compare_hits
 from caramel.evaluation.results.summary import align_rows
 from caramel.evaluation.score_model import LoadedBenchmark, compute_live_similarities, load_checked_benchmark

@@ -299,7 +299,7 @@ RESULTS: dict[str, tuple[Callable[[], Any], str | None, type[CaramelError], str]
         lambda: similarities("m", 0).assign(instance_id="i"),
         None,
         ContractError,
-        r"59 duplicate keys .*\n  - \('i', 'm', 'sugarcrepe'\)",
+        r"duplicate keys .*: 1\n  - \('i', 'm', 'sugarcrepe'\)",
     ),
     "others' instance twice": (
         lambda: pd.DataFrame({"id": ["x", "x"], "s_c0_i0": [1.0, 2.0], "s_c1_i0": [0.0, 0.0]}),

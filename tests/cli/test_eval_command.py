@@ -119,7 +119,7 @@ def test_a_number_of_resamples_that_would_never_end_is_refused_by_commands_and_p
 ) -> None:
     from annotated_types import Le
 
-    from caramel.config.schema import Evaluate
+    from caramel.config.sections.results import Evaluate
 
     run_eval(eval_call, "blind:length", "a")
     code, _, err = eval_call("compare", "a", "a", "--n-bootstrap", "999999999999")

@@ -161,7 +161,7 @@ def test_rights_and_addresses_that_do_not_do_are_told_apart(
     for address, said in (
         (f"https://me:secret@127.0.0.1:{free_port()}/x", "cannot be reached"),
         ("http://me:secret@h:abc/x", "has an invalid address: Port could not be cast"),
-        ("remote://r/x", "has an invalid address"),
+        ("remote://r/x", "has an address that refers to itself"),
         ("azure://x", "requires 'dvc-azure' to be installed. See docs/remote.md"),
     ):
         config.write_text(f"['remote \"r\"']\n    url = {address}\n", encoding="utf-8")

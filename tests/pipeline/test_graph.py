@@ -10,7 +10,8 @@ import pytest
 import yaml
 from graph import WHOLE, missing_params
 
-from caramel.config.schema import Config, Section
+from caramel.config.fields import Section
+from caramel.config.schema import Config
 from caramel.errors import ConfigError
 from caramel.runtime.code_deps import CARAMEL, find_dependencies
 from caramel.runtime.code_manifest import (

@@ -392,10 +392,18 @@ def test_a_lock_that_dvc_would_not_write_is_an_error(root: Path, text: str) -> N
         pins.create_pin("v1", root)
 
 
-@pytest.mark.parametrize("text", ["a: .nan\n", "a: 2026-11-21\n", "- a\n", "3\n"])
-def test_params_that_json_cannot_hold_are_an_error(root: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: .nan\n", "holds a value that a pin cannot store"),
+        ("a: 2026-11-21\n", "contains values that are not plain data"),
+        ("- a\n", "is a list, but must be a mapping"),
+        ("3\n", "is a int, but must be a mapping"),
+    ],
+)
+def test_params_that_json_cannot_hold_are_an_error(root: Path, text: str, message: str) -> None:
     (root / "params.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"params.yaml (contains values|holds a value)"):
+    with pytest.raises(ConfigError, match=f"params.yaml {message}"):
         pins.create_pin("v1", root)
 
 

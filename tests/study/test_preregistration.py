@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from caramel.config.profiles import read_profile
-from caramel.config.schema import PrimaryComparison
+from caramel.config.sections.results import PrimaryComparison
 from caramel.errors import ConfigError
 from caramel.study.cells import Cell, compute_seeds
 from caramel.study.preregistration import RunFacts, check_registration, hash_plan, read_plan

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.config.schema import PrimaryComparison
+from caramel.config.sections.results import PrimaryComparison
 from caramel.study.subtypes import compute_parts
 
 SIZES = {"swap_att": 30, "replace_rel": 10, "add_obj": 60}

@@ -40,7 +40,7 @@ def upgrade_this_project() -> None:
         echo(f"{name} is no longer part of caramel: delete it, unless you use it")
     if any(name.startswith("params/") for name in (*done.written, *done.conflicts)):
         echo(
-            "params.yaml stays as it is: run `caramel config use NAME`, with the --set options that you use, before `dvc repro`."
+            "The values in params.yaml stay as they are: run `caramel config use NAME`, with the --set options that you use, before `dvc repro`."
         )
     for name, why in done.rerun.items():
         more = f" and {len(why) - 3} more" if len(why) > 3 else ""

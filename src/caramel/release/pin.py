@@ -22,10 +22,11 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from caramel.config.renamed import rename_params
+from caramel.config.schema import read_mapping
 from caramel.errors import ConfigError, DataError, format_items
 from caramel.io.image_store import ImageStore, is_shard
 from caramel.io.readers import open_parquet
-from caramel.io.safe_yaml import read_yaml, refuse_secrets
+from caramel.io.safe_yaml import refuse_secrets
 from caramel.release.pin_file import (
     Outs,
     Pin,
@@ -91,11 +92,10 @@ def create_pin(name: str, root: Path) -> Pin:
 def load_params(root: Path) -> dict[str, Any]:
     """Return ``params.yaml`` as plain JSON data, with today's names."""
     path = root / "params.yaml"
+    raw = read_mapping(path, "Run `caramel config use default`.")
     try:
-        held: dict[str, Any] = json.loads(
-            json.dumps(dict(read_yaml(path, "Run `caramel config use default`.")), allow_nan=False)
-        )
-    except (TypeError, ValueError) as error:
+        held: dict[str, Any] = json.loads(json.dumps(raw, allow_nan=False))
+    except ValueError as error:
         raise ConfigError(
             f"{path} holds a value that a pin cannot store: {error}. Run `caramel doctor`."
         ) from error

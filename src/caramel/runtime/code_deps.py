@@ -26,8 +26,10 @@ from caramel.registry import Registry
 # Modules, and whole rooms, whose code no result depends on.
 INFRASTRUCTURE = frozenset(
     {
+        "config.fields",
         "config.profiles",
         "config.schema",
+        "config.sections",
         "config.validate",
         "errors",
         "io.disk_space",

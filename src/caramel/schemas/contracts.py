@@ -170,9 +170,9 @@ def check_key(table: Table, rows: pd.DataFrame, where: str) -> None:
     """Raise if a key is a duplicate."""
     twice = rows.duplicated(list(table.key))
     if twice.any():
-        keys = [str(tuple(k)) for k in rows.loc[twice, list(table.key)].to_numpy()]
+        keys = list(dict.fromkeys(str(tuple(k)) for k in rows.loc[twice, list(table.key)].to_numpy()))
         raise ContractError(
-            f"Table {table.name!r} at {where}: {len(keys)} duplicate keys {table.key}.\n{format_items(keys)}"
+            f"Table {table.name!r} at {where}: duplicate keys {table.key}: {len(keys)}\n{format_items(keys)}"
         )
 
 

@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from caramel.config.schema import PrimaryComparison
+from caramel.config.sections.results import PrimaryComparison
 from caramel.errors import ConfigError, format_items
 from caramel.io.regular_files import read_plain
 from caramel.io.safe_yaml import read_yaml

@@ -14,7 +14,8 @@ from tqdm import tqdm
 
 from caramel.benchmarks.metrics import compute_outcomes
 from caramel.config.profiles import read_profile
-from caramel.config.schema import Config, PrimaryComparison
+from caramel.config.schema import Config
+from caramel.config.sections.results import PrimaryComparison
 from caramel.errors import DataError
 from caramel.evaluation.results.paired_tests import ALPHA
 from caramel.evaluation.results.summary import BASE, parse_variant

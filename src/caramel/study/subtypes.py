@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.config.schema import PrimaryComparison
+from caramel.config.sections.results import PrimaryComparison
 from caramel.schemas.columns import SUBTYPES
 from caramel.study.cells import Cell
 from caramel.study.run_pairs import pair_runs

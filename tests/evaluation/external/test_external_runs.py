@@ -114,7 +114,7 @@ def test_answers_are_judged_as_answers(tmp_path: Path) -> None:
     ("row", "column", "value", "message"),
     [
         (1, "outcome", "rigth", r"(?s)'outcome' has invalid values.*'rigth'.*Choices: right"),
-        (1, "order", "PN", r"1 duplicate keys .*\n  - \('i0', 'chat', 'sugarcrepe', 'positive', 2, 'PN'"),
+        (1, "order", "PN", r"duplicate keys .*: 1\n  - \('i0', 'chat', 'sugarcrepe', 'positive', 2, 'PN'"),
         (
             1,
             "order",

@@ -172,7 +172,7 @@ def open_remote(
         except ImportError as error:
             raise ConfigError(f"{label}: {error}. See docs/remote.md.") from error
         except RecursionError as error:  # a remote:// that refers to itself
-            raise ConfigError(f"{label} has an invalid address: {error}. Fix its URL.") from error
+            raise ConfigError(f"{label} has an address that refers to itself. Fix its URL.") from error
         if options.get("version_aware") or options.get("worktree"):
             raise ConfigError(
                 f"{label} keeps versions in its own way. caramel reads remotes that keep objects."

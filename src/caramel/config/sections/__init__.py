@@ -1,0 +1,1 @@
+"""Sections of ``params.yaml``, one class per stage, by area."""
