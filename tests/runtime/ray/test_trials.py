@@ -186,9 +186,13 @@ def overflow(point: dict, scratch: str) -> dict:
 
 
 def fill_up(point: dict, scratch: str) -> dict:
-    """Leave the volume full, as others may."""
+    """Leave the volume full, as others may.
+
+    Each process writes a file of its own: a second one that opened the first one's file would
+    empty it, and the volume would have space again for a moment.
+    """
     with suppress(OSError):
-        Path(scratch).with_name("others").write_bytes(bytes(point["mebibytes"] * 2**20))
+        Path(scratch).with_name(f"others-{os.getpid()}").write_bytes(bytes(point["mebibytes"] * 2**20))
     raise RuntimeError("disk I/O error")
 
 
