@@ -10,7 +10,7 @@ import pytest
 
 from caramel.errors import CaramelError, ConfigError, ResourceError
 from caramel.io.files import compute_file_hash, save_hashed
-from caramel.runtime.ray import trials
+from caramel.runtime.ray import session_health, trials
 from caramel.runtime.ray.asha import Halving, report_checkpoint
 from caramel.runtime.ray.trials import tune_grid
 
@@ -230,6 +230,20 @@ def test_a_full_volume_ends_a_grid_at_the_first_error(tmp_path, mount, ray_clust
         )
     assert str(raised.value).endswith(f"kept in {place}; run `dvc repro` to go on.")
     assert 1 <= len([*log.iterdir()]) < 12
+
+
+def test_an_error_of_tune_itself_in_a_broken_session_says_that_it_is_broken(
+    tmp_path, ray_cluster, monkeypatch
+) -> None:
+    """Tune writes files of a trial into the session's folder, and may notice first that it is gone."""
+
+    def fit_in_a_removed_folder(self: object) -> None:
+        monkeypatch.setattr(session_health, "_list_session_paths", lambda node: [str(tmp_path / "gone")])
+        raise FileNotFoundError("params.pkl")
+
+    monkeypatch.setattr("ray.tune.Tuner.fit", fit_in_a_removed_folder)
+    with pytest.raises(ResourceError, match="Ray's '.*gone' on this machine was removed"):
+        tune_grid(invert, [{"n": 1}], settings={}, folder=tmp_path, executor="ray", title="test")
 
 
 @pytest.mark.slow

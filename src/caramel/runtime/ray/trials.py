@@ -43,6 +43,7 @@ from caramel.runtime.ray.node import (
     get_node_name,
     list_versions,
 )
+from caramel.runtime.ray.session_health import build_session_check
 from caramel.runtime.ray.sharded_map import (
     Executor,
     compute_fingerprint,
@@ -263,6 +264,7 @@ def _run_on_tune(
         except Exception:
             if unkept:  # Tune's own error is a traceback of it
                 raise unkept[0] from None
+            build_session_check()()  # Tune's own error may only be that a file of a broken session is gone
             raise
     ended = _load_stopped(folder, {*points}, grid_key) if halving else {}
     missing = len(points) - len({*load_hashed(folder, ".json", points), *ended})
