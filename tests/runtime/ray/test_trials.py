@@ -242,7 +242,7 @@ def test_an_error_of_tune_itself_in_a_broken_session_says_that_it_is_broken(
         raise FileNotFoundError("params.pkl")
 
     monkeypatch.setattr("ray.tune.Tuner.fit", fit_in_a_removed_folder)
-    with pytest.raises(ResourceError, match="Ray's '.*gone' on this machine was removed"):
+    with pytest.raises(ResourceError, match=r"Ray's '.*gone' on this machine was removed"):
         tune_grid(invert, [{"n": 1}], settings={}, folder=tmp_path, executor="ray", title="test")
 
 
