@@ -163,12 +163,12 @@ def format_claim(found: Mapping[str, Any]) -> str:
     return "\n".join(
         [
             f"- {one['variant']} against {one['against']}: {claim_parts.METRIC_TITLES[one['metric']]} {format_signed(one['mean'])} points "
-            f"{format_interval(one['low'], one['high'], difference=True)}, p = {one['p']:.2g}, over {len(found['draws'])} draws of scenes, "
-            f"generator and base with {found['seeds']} trainings of each model ({claim_sections.format_verdict(one).lower()}).",
+            f"{format_interval(one['low'], one['high'], difference=True)}, p = {one['p']:.2g} ({claim_sections.format_verdict(one).lower()}). "
+            f"Over {len(found['draws'])} repetitions, each with new scenes, a new image generator and a new base, and {found['seeds']} trainings of each model.",
             f"- By subtype, as parts of that difference: {'; '.join(named)}.",
             f"- By compounds: {', '.join(compounds)}.",
-            f"- Of the other {len(found['exploratory'])} comparisons, {len(others)} remain significant after Holm correction; on these "
-            f"instances by {claim_parts.METRIC_TITLES[one['metric']]}: {', '.join(alike) or 'none'}.",
+            f"- Of the other {len(found['exploratory'])} comparisons, {len(others)} remain significant after Holm correction; by "
+            f"{claim_parts.METRIC_TITLES[one['metric']]} on the claim's subset: {', '.join(alike) or 'none'}.",
             f"- {found['registration']['reason']}",
         ]
     )

@@ -23,9 +23,11 @@ from transformers import AutoImageProcessor, AutoTokenizer, CLIPModel, CLIPProce
 
 import caramel
 from caramel.cli.commands import cli, run_cli
-from caramel.config.schema import load_config
+from caramel.config.profiles import read_profile
+from caramel.config.schema import Config, load_config
+from caramel.errors import ConfigError
 from caramel.evaluation.results.summary import summarise_similarities
-from caramel.io.safe_yaml import read_yaml
+from caramel.io.safe_yaml import parse_yaml, read_yaml
 from caramel.registry import BENCHMARKS
 from caramel.release import pin as pins
 from caramel.schemas.catalogue import TABLES
@@ -112,6 +114,27 @@ def test_every_command_that_a_page_shows_is_one(page: Path, monkeypatch: pytest.
     monkeypatch.setattr(click.Path, "convert", lambda self, value, *rest: value)  # the files are the reader's
     for words in commands_of(page):
         resolved(words)
+
+
+def params_of(page: Path) -> list[dict]:
+    """Return the settings that a page shows: blocks of YAML whose keys are sections of ``params.yaml``."""
+    blocks = [*blocks_of(page, ""), *blocks_of(page, "yaml")]
+    first = {body: body.partition(":")[0].strip() for body in blocks}
+    return [parse_yaml(body, page.name) for body in blocks if first[body] in Config.model_fields]
+
+
+def test_settings_that_a_page_shows_are_accepted(tmp_path: Path) -> None:
+    shown = [(page, params) for page in PAGES for params in params_of(page)]
+    assert {page.stem for page, _ in shown} >= {"photographs", "training"}
+    (tmp_path / "params").mkdir()
+    shutil.copy(ROOT / "params" / "default.yaml", tmp_path / "params")
+    for _, params in shown:
+        (tmp_path / "params" / "shown.yaml").write_text(json.dumps(params), encoding="utf-8")
+        read_profile("shown", {}, tmp_path)
+    outdated = {"synthesize": {"shard": 8}}
+    (tmp_path / "params" / "shown.yaml").write_text(json.dumps(outdated), encoding="utf-8")
+    with pytest.raises(ConfigError, match="shard"):
+        read_profile("shown", {}, tmp_path)
 
 
 @pytest.mark.parametrize("words", ["evall", "eval --modle x", "get --out x", "pin a b", "config use"])

@@ -39,7 +39,7 @@ FORM_TITLES = {
     SOURCE_FORM: "Positives of the source",
     BETWEEN_FORMS: "Drawn − source",
 }
-METRIC_TITLES = {"accuracy": "SugarCrepe accuracy", "i2t": "I2T", "t2i": "T2I", "group": "Group"}
+METRIC_TITLES = {"accuracy": "Accuracy", "i2t": "I2T", "t2i": "T2I", "group": "Group"}
 
 
 def select_comparison(

@@ -42,7 +42,7 @@ from caramel.report.sections.model_rows import (
 from caramel.report.sections.retained_sections import NOTE, build_retained_columns
 from caramel.schemas.columns import SUBTYPES
 
-BY_SUBTYPE = {"SugarCrepe accuracy": "accuracy", "I2T": "i2t", "T2I": "t2i", "Group": "group"}
+BY_SUBTYPE = {"Accuracy": "accuracy", "I2T": "i2t", "T2I": "t2i", "Group": "group"}
 Tests = Mapping[tuple[str, ...], float]  # two models in order of their names, subset, metric -> p
 
 
