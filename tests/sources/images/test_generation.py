@@ -122,7 +122,7 @@ def test_a_caption_that_no_picture_of_its_split_shows_is_a_clear_error(world) ->
     caption = realise_caption(Reading(Meaning(tuple(full)), 0))
     other = next(split for split in SPLITS if split != assign_split(full))
     wrong = pairs.assign(split=other)
-    with pytest.raises(DataError, match=f"may stand in split '{other}'.*negatives.backend to 'world'"):
+    with pytest.raises(DataError, match=f"Split '{other}' allows no image of.*negatives.backend to 'world'"):
         build_prompts(
             rows.assign(negative_caption=caption), wrong, pairs, method="edit", prompt_suffix="", seed=3
         )
@@ -303,7 +303,7 @@ def test_pictures_that_do_not_fit_into_memory_say_what_to_lower(generator_folder
 
     monkeypatch.setattr(pipeline.transformer, "forward", full)
     with pytest.raises(
-        ResourceError, match=r"A call for 2 pictures does not fit into the memory of 'cpu'.*batch_size`"
+        ResourceError, match=r"A batch of size 2 does not fit into the memory of 'cpu'.*batch_size`"
     ):
         draw_images(pipeline, options, ["a car", "a ball"], [1, 2], sampling=Sampling(2.0, 1), image_size=48)
 
