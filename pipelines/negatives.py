@@ -1,4 +1,4 @@
-"""Stage ``negatives``: hard negatives of all subtypes and one paraphrase per pair."""
+"""Stage ``negatives``: write hard negatives of all subtypes, and one paraphrase per pair."""
 
 from pathlib import Path
 

@@ -76,7 +76,7 @@ def test_refine_writes_all_that_it_promises(call: Call, tmp_path: Path) -> None:
     assert taught["before"] == before
     assert 0 < taught["after"]["ci_low"] < taught["after"]["accuracy"] < taught["after"]["ci_high"] < 1
     assert "rejected rows" in said
-    assert f"Taken: adversarial at 1, {len(kept)} of 300 rows ({len(rejects)} rejected)." in said
+    assert f"Chosen: adversarial at 1, {len(kept)} of 300 rows ({len(rejects)} rejected)." in said
     assert f"{100 * after['accuracy']:.1f} %" in said
 
 

@@ -45,4 +45,4 @@ def test_damaged_lines_of_the_timings_are_left_out_and_counted(call: Call) -> No
     assert out.splitlines()[1].split() == [r"a\x1b[2K", "smoke", "5.0", "s", "1", "MB"]
     assert err.startswith("Skipped 12 lines")
     Path("work", "timings.jsonl").write_bytes(b"{")
-    assert "holds no run of a stage" in call("timings")[2]
+    assert "has no run of a stage" in call("timings")[2]

@@ -1,4 +1,4 @@
-"""The command runs: which tracked runs read a version's data."""
+"""Command ``runs``: list the tracked runs that read a version's data."""
 
 from __future__ import annotations
 

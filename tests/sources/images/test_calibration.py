@@ -107,7 +107,7 @@ def test_the_order_of_rows_changes_nothing_and_the_seed_draws():
 
 def test_too_few_images_are_refused_with_the_cure():
     with pytest.raises(
-        DataError, match=rf"{LEAST - 1} images of the val split .*{LEAST} .*faithfulness_threshold"
+        DataError, match=rf"than {LEAST} images of the val split .* is {LEAST - 1}\..*faithfulness_threshold"
     ):
         calibrate_threshold(Named(), *known(LEAST - 1), seed=1)
     pairs, negatives, images = known(LEAST)

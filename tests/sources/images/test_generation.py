@@ -279,7 +279,7 @@ def test_a_generator_that_is_not_as_it_was_written_is_refused_with_what_to_run(
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    with pytest.raises(BackendError, match="is not the one"):
+    with pytest.raises(BackendError, match="does not match its card"):
         load_pipeline(copy, "cpu")
 
 
@@ -288,7 +288,7 @@ def test_an_adopted_pipeline_that_changed_or_went_is_refused(generator_folder, t
     shutil.copytree(generator_folder / "pipeline", theirs)
     adopt_pipeline(pretrained=str(theirs), out=tmp_path / "adopted")
     (theirs / "model_index.json").write_text((theirs / "model_index.json").read_text() + " ")
-    with pytest.raises(BackendError, match=r"theirs' is not the one .*changed or missing"):
+    with pytest.raises(BackendError, match=r"theirs' does not match its card .*changed or missing"):
         load_pipeline(tmp_path / "adopted", "cpu")
     shutil.rmtree(theirs)
     with pytest.raises(BackendError, match="theirs' is not the one"):
