@@ -24,10 +24,7 @@ from caramel.errors import DataError
 from caramel.io.files import forbid_overwriting_inputs
 
 REFERENCE_MODEL = "CLIP ViT-B/32"  # its published accuracy is printed beside the audit's
-RELEASED = {
-    "sugarcrepe": 7511,
-    "sugarcrepe_pp": 4757,
-}  # number of rows of the releases with published figures
+RELEASED = {"sugarcrepe": 7511, "sugarcrepe_pp": 4757}  # rows of the releases with published figures
 
 
 @dataclass(frozen=True)

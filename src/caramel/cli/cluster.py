@@ -40,7 +40,7 @@ def cluster_group() -> None:
 
     \b
     Example:
-      caramel cluster head                      # on one machine; it prints the commands for the others
+      caramel cluster head                      # on one machine; it prints the commands for the rest
       caramel cluster worker 10.0.0.1:6379      # on each other machine
       RAY_ADDRESS=10.0.0.1:6379 dvc repro       # on any of them
     """

@@ -17,9 +17,7 @@ from caramel.utils.resampling import Bootstrap
 Command = Callable[..., Any]
 # Random generators take seeds of 32 bits, and a command may also use the next few seeds.
 SEED = click.IntRange(0, 2**32 - 100)
-MOST_RESAMPLES = (
-    100_000  # as for evaluate.n_bootstrap in params.yaml: more add no precision and take very long
-)
+MOST_RESAMPLES = 100_000  # as evaluate.n_bootstrap in params.yaml: more add no precision and take long
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FORMAT_HELP = "Format of the data set; needed if a folder holds several."
 LINES = "LINES"  # placeholder in a command's docstring

@@ -105,7 +105,7 @@ def refine_path(
     no part in the choice, and by the --attacker and --scorer scorers together. They are trained on the first half.
     Only these figures say how good the refined set is. If one of them is not shown to be at most --target, the command
     says how many rows would be needed, and exits with code 1. With --acceptance not_refuted, it accepts a set that is
-    too small to decide.
+    too small to decide, unless its accuracy is shown to be above --target.
 
     Writes SugarCrepe-format JSON per subtype, refined.parquet, rejects.parquet, curve.csv, curve.png and
     refine.json to --out.

@@ -45,7 +45,7 @@ def copy_runs(source: str, target: str) -> None:
     if done.lost:
         raise DataError(
             f"Artifacts of these runs were not copied, because their folder is missing:\n{format_items(done.lost)}\n"
-            f"Restore it at this path, or beside the database as `artifacts`, and run this command again."
+            f"Restore each at its path, or beside the database as `artifacts`, and run this command again."
         )
     if done.unread:
         raise DataError(

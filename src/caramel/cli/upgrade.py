@@ -14,7 +14,7 @@ from caramel.cli.output import echo
 def upgrade_this_project() -> None:
     """Update this project after a new caramel was installed.
 
-    Works on projects of `caramel new`, and says which stages will run again. Files that you changed are not changed.
+    Works on projects of `caramel new`, and says which stages will run again. Files that you changed are kept.
     No stage is run.
 
     \b

@@ -63,7 +63,7 @@ class Accuracy(NamedTuple):
         return not np.isnan(self.gaps).any()
 
     def judge_limit(self, limit: float) -> Verdict:
-        """Return what the interval says about a limit."""
+        """Return the verdict of the interval on a limit."""
         return compute_verdict(self.accuracy, self.low, self.high, rows=len(self.rows), limit=limit)
 
 
