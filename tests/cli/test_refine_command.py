@@ -137,7 +137,7 @@ def test_a_set_too_small_for_a_claim_is_taken_by_name_alone_and_is_said_to_be_th
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--scorer", "probe", "--attacker", "probe"), "was not refined with"),
+        (("--scorer", "probe", "--attacker", "probe"), "is not used for refinement"),
         (("--scorer", "prob"), "Did you mean 'probe'?"),
         (("--scorer", "probe", "--scorer", "probe"), "different"),
         (("--scorer", "probe", "--rows", "302", "--method", "length"), "keeps 302 rows"),

@@ -291,7 +291,7 @@ def test_an_adopted_pipeline_that_changed_or_went_is_refused(generator_folder, t
     with pytest.raises(BackendError, match=r"theirs' does not match its card .*changed or missing"):
         load_pipeline(tmp_path / "adopted", "cpu")
     shutil.rmtree(theirs)
-    with pytest.raises(BackendError, match="theirs' is not the one"):
+    with pytest.raises(BackendError, match="theirs' does not match its card"):
         load_pipeline(tmp_path / "adopted", "cpu")
 
 
