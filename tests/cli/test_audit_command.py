@@ -112,7 +112,7 @@ def test_a_corpus_is_learned_from(call: Call) -> None:
     Path("corpus.txt").write_text("\n \n", encoding="utf-8")
     code, _, err = call("bench", "--out", "audit", "--scorer", "ngram", "--corpus", "corpus.txt")
     assert code == 1
-    assert "'corpus.txt' holds no line of text" in err
+    assert "'corpus.txt' has no line of text" in err
 
 
 def test_attackers_learn_from_other_data_sets_too_and_the_largest_hole_is_said(call: Call) -> None:
