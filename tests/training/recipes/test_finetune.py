@@ -99,7 +99,7 @@ def test_a_warm_up_that_outlasts_the_training_is_refused_before_anything_runs(
         (
             "read",
             lambda t: t,
-            r"None of 20 rows has a caption2, .*'read'.*Leave 'read' out of finetune.variants",
+            r"None of 20 rows has a caption2 .*'read'.*Remove 'read' from finetune.variants",
         ),
         (
             "trohn_img",
@@ -109,12 +109,12 @@ def test_a_warm_up_that_outlasts_the_training_is_refused_before_anything_runs(
                     for row, names in enumerate(t["negative_image_ids"])
                 ]
             ),
-            r"(?s)7 of 20 rows have no negative_image_ids, which method 'trohn_img' trains on:.*Leave 'trohn_img' out",
+            r"(?s)7 of 20 rows have no negative_image_ids, which method 'trohn_img' trains on:.*Remove 'trohn_img' from",
         ),
         (
             "degla",
             lambda t: t.assign(subtypes=[["add_obj"], *t["subtypes"][1:]]),
-            r"(?s)1 of 20 rows have not as many entries in each of negative_captions, .*Give them, empty",
+            r"(?s)1 of 20 rows have lists of different lengths in negative_captions, .*with empty entries",
         ),
         ("infonce", lambda t: t.assign(split="val"), "no row to train on"),
     ],
@@ -281,11 +281,15 @@ def test_a_search_takes_the_best_point_and_what_has_run_is_not_run_again(
 @pytest.mark.parametrize(
     ("change", "changes", "said"),
     [
-        (lambda t: t.assign(split="train"), {}, "chosen on the rows of the val split, and there are none"),
+        (
+            lambda t: t.assign(split="train"),
+            {},
+            "selects settings on the rows of the val split, and the val split has no rows",
+        ),
         (
             lambda t: t,
             {"asha": {"first": 1, "factor": 2}},
-            "finetune.search.asha.first = 1: method 'infonce' is measured 1 times in a training",
+            "finetune.search.asha.first = 1: the number of checkpoints of method 'infonce' is 1,",
         ),
         (
             lambda t: t,
