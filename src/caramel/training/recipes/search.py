@@ -114,10 +114,8 @@ def run_search(
 ) -> SearchResult:
     """Run all candidates with all seeds; select the one with the best mean for each variant.
 
-    If several have the best mean, the first is selected.
-
-    If a variant has a ``halving``, its candidates run with the first seed first, and the worse ones end
-    early. The remaining ones then run with the other seeds.
+    If several have the best mean, the first is selected. If a variant has a ``halving``, its candidates run
+    with the first seed first, and the worse ones end early. The remaining ones then run with the other seeds.
 
     Args:
         run: returns the results of trials, as ``tune_grid`` does; the result of a finished trial is reused.
