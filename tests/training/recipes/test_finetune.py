@@ -86,9 +86,7 @@ def test_epochs_are_passes_through_the_rows_of_each_method_and_measured_in_each(
 def test_a_warm_up_that_outlasts_the_training_is_refused_before_anything_runs(
     rows: str, clip_folder: Path, tmp_path: Path
 ) -> None:
-    said = (
-        "finetune.warmup_steps = 5: method 'infonce' trains for 4 steps, which are 2 passes through 20 rows"
-    )
+    said = "finetune.warmup_steps = 5: method 'infonce' trains for 4 steps \(epochs: 2, rows: 20\)"
     with pytest.raises(ConfigError, match=said):
         tuned(["infonce"], rows, clip_folder, tmp_path, settings={"epochs": 2, "warmup_steps": 5})
 
@@ -202,9 +200,13 @@ def test_a_variant_that_two_processes_train_has_the_curve_that_one_gives_it(
         (
             "infonce",
             3,
-            r"finetune.nproc = 3: a batch of 8 captions is 8 rows of method 'infonce', which .*nproc: 1, 2, 4, 8",
+            r"finetune.nproc = 3: a batch of 8 captions has 8 rows with method 'infonce', and .*nproc to one of: 1, 2, 4, 8",
         ),
-        ("trohn_text", 8, r"a batch of 8 captions is 4 rows of method 'trohn_text'.*nproc: 1, 2, 4\."),
+        (
+            "trohn_text",
+            8,
+            r"a batch of 8 captions has 4 rows with method 'trohn_text'.*nproc to one of: 1, 2, 4\.",
+        ),
     ],
 )
 def test_a_batch_that_processes_cannot_share_is_an_error_before_the_first_trial(
