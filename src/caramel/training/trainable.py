@@ -13,12 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 TEMPERATURE = ("logit_scale", "logit_bias")
-BEHIND = (
-    "ln_post.",
-    "ln_final.",
-    "proj",
-    "text_projection",
-)  # weights after the layers, in a tower of open_clip
+BEHIND = ("ln_post.", "ln_final.", "proj", "text_projection")  # weights after the layers of a tower
 
 
 def set_trainable_params(model: Any, config: TrainableConfig, *, seed: int) -> None:

@@ -86,7 +86,7 @@ def test_epochs_are_passes_through_the_rows_of_each_method_and_measured_in_each(
 def test_a_warm_up_that_outlasts_the_training_is_refused_before_anything_runs(
     rows: str, clip_folder: Path, tmp_path: Path
 ) -> None:
-    said = "finetune.warmup_steps = 5: method 'infonce' trains for 4 steps \(epochs: 2, rows: 20\)"
+    said = r"finetune.warmup_steps = 5: method 'infonce' trains for 4 steps \(epochs: 2, rows: 20\)"
     with pytest.raises(ConfigError, match=said):
         tuned(["infonce"], rows, clip_folder, tmp_path, settings={"epochs": 2, "warmup_steps": 5})
 

@@ -59,8 +59,7 @@ class ImageDataset:
     """Images of rows as model input: ``dataset[rows]`` is uint8 (n, 3, height, width) for n row numbers.
 
     A set that takes at most ``HELD`` bytes is decoded once, here. In a larger set, an image is read and
-    decoded
-    on each access: in threads, or sequentially in a process of a ``Loader``.
+    decoded on each access: in threads, or sequentially in a process of a ``Loader``.
     """
 
     def __init__(
@@ -175,8 +174,7 @@ class Loader(Generic[Made]):
 
         Args:
             make: returns tensors, or tuples of them, for a step in [0, steps); called in this process, or in
-            forked
-                ones.
+                forked ones.
             steps: number of steps.
             num_workers: number of forked processes; 0: this process makes the data.
         """
