@@ -27,8 +27,8 @@ class Fold(NamedTuple):
 def group_folds(cv: CrossValidation) -> list[Fold]:
     """Return the folds. No group of a fold's test rows is among its training rows.
 
-    If there are train-only rows, the groups of the other rows are assigned to folds, and each fold leaves out the
-    train-only rows of its groups. If no group has rows of both kinds, all rows are tested in one fold.
+    If there are train-only rows, the groups of the other rows are assigned to folds, and each fold leaves out
+    the train-only rows of its groups. If no group has rows of both kinds, all rows are tested in one fold.
     """
     names, number = np.unique(np.array(cv.groups, dtype=str), return_inverse=True)
     judged = np.ones(len(cv.groups), dtype=bool) if cv.train_only is None else ~cv.train_only
@@ -54,11 +54,12 @@ def score_out_of_fold(
 ) -> tuple[Floats, Floats]:
     """Return scores in [0, 1] of both sides, (n,) and (n,), from training on the other folds.
 
-    A score is the share of the fold's distinct items that have a lower value; items of equal value count half.
+    A score is the share of the fold's distinct items that have a lower value; items of equal value count
+    half.
 
-    A pair is not trained on if either of its texts is scored in the fold, or if its group is scored in the fold.
-    With more than ``cap`` training pairs, a fold trains on a random sample of them. The order of the training
-    pairs does not depend on the order of the rows.
+    A pair is not trained on if either of its texts is scored in the fold, or if its group is scored in the
+    fold. With more than ``cap`` training pairs, a fold trains on a random sample of them. The order of the
+    training pairs does not depend on the order of the rows.
 
     Args:
         names: names of the distinct items: texts, or hashes of images.
@@ -66,7 +67,8 @@ def score_out_of_fold(
         cv: folds, grouped by image.
         learn: trains on pairs and returns values; a higher value means more likely true.
         cap: maximum number of training pairs per fold.
-        texts: (items,) index of the text of each item, if several items share a text. None: each item is its own text.
+        texts: (items,) index of the text of each item, if several items share a text. None: each item is its
+            own text.
     """
     text_sides = sides if texts is None else texts[sides]
     pairs = zip(cv.groups, *sides.tolist(), strict=True)
@@ -113,14 +115,14 @@ class LearnedScorer:
 def fit_pair_weights(differences: Floats, *, cost: float, signs: Floats | None = None) -> Floats:
     """Return weights w (d,) with P(the first item is true) = σ(w·(x₁ − x₂)), by logistic regression.
 
-    Features are first scaled to a mean square of 1, so that the penalty is the same for all. Swapping the items of
-    a pair does not change the fit, because it negates both the difference and the label.
+    Features are first scaled to a mean square of 1, so that the penalty is the same for all. Swapping the
+    items of a pair does not change the fit, because it negates both the difference and the label.
 
     Args:
         differences: (n, d), features of the true item minus features of the false item.
         cost: inverse strength of the L2 penalty.
-        signs: (n,) sign by which each row is multiplied for the fit, 1 or −1. None: alternating. If all are equal,
-            the weights are 0.
+        signs: (n,) sign by which each row is multiplied for the fit, 1 or −1. None: alternating. If all are
+            equal, the weights are 0.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -139,7 +141,8 @@ def fit_pair_weights(differences: Floats, *, cost: float, signs: Floats | None =
 def fit_sparse_pair_weights(differences: Any, *, cost: float, tolerance: float, seed: int) -> Floats:
     """Return weights as ``fit_pair_weights`` does, for many sparse features that are counts, without scaling them.
 
-    The solver is dual coordinate descent. It is single-threaded and has no line search that depends on rounding.
+    The solver is dual coordinate descent. It is single-threaded and has no line search that depends on
+    rounding.
 
     Args:
         differences: (n, d), sparse.

@@ -1,7 +1,7 @@
 """Run the positive control of the blind scorers: they must find a planted shortcut.
 
-That a scorer finds no shortcut in a data set is evidence only if it finds shortcuts that exist. So some negatives
-are copied, all copies get the same odd ending, and the scorers score the copies.
+That a scorer finds no shortcut in a data set is evidence only if it finds shortcuts that exist. So some
+negatives are copied, all copies get the same odd ending, and the scorers score the copies.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def compute_positive_control(
 ) -> Accuracies:
     """Return each scorer's figures on copied rows whose negatives all end alike: scorer -> ``planted`` -> figures.
 
-    The figures are those of ``compute_blind_accuracy``. All rows count as one type, so that a rare type does not make
-    the control smaller.
+    The figures are those of ``compute_blind_accuracy``. All rows count as one type, so that a rare type does
+    not make the control smaller.
 
     Args:
         pairs, negatives, scorers, folds, seed: see ``score_pairs``.

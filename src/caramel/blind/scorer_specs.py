@@ -1,7 +1,7 @@
 """Load blind scorers by spec (``--scorer SPEC``): a scorer's name, or ``NAME:TARGET`` if it needs a model.
 
-``SCORERS`` holds the names. TARGET is the folder of a checkpoint in the transformers format, or OWNER/REPO on the
-Hugging Face hub.
+``SCORERS`` holds the names. TARGET is the folder of a checkpoint in the transformers format, or OWNER/REPO on
+the Hugging Face hub.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def load_scorer(spec: str, *, both: bool = False) -> Scorer:
         both: whether scorers that see both captions are allowed.
 
     Raises:
-        BackendError: there is no such scorer (the message lists the choices), a target is missing or not allowed, or
-            there is no checkpoint at the target.
+        BackendError: there is no such scorer (the message lists the choices), a target is missing or not
+            allowed, or there is no checkpoint at the target.
     """
     name, colon, target = spec.partition(":")
     if name not in SCORERS or (can_see_both(spec) and not both):
@@ -73,7 +73,8 @@ def list_default_scorers(encoder: str | None = None) -> tuple[str, ...]:
     """Return the default blind scorers of an audit: all scorers that need no model.
 
     Args:
-        encoder: an available language-model encoder; scorers that probe and fine-tune it are added. None: there is none.
+        encoder: an available language-model encoder; scorers that probe and fine-tune it are added. None:
+            there is none.
     """
     default = tuple(default.name for default in list_scorers() if default.missing is None)
     return default if encoder is None else (*default, *(f"{name}:{encoder}" for name in ENCODED))

@@ -45,9 +45,9 @@ def score_pairs(
         scorers: blind scorers; see ``scorer_specs``.
         folds: number of cross-validation folds, grouped by image.
         seed: random seed for folds and sampling.
-        train_only: table ``negatives`` of the rows that scorers train on, such as the rows that refinement rejected.
-            Each type trains on its own rows, or on all rows if it has none, and never on an image that is scored.
-            None: scorers train on the other folds.
+        train_only: table ``negatives`` of the rows that scorers train on, such as the rows that refinement
+            rejected. Each type trains on its own rows, or on all rows if it has none, and never on an image
+            that is scored. None: scorers train on the other folds.
 
     Raises:
         BackendError: there is no scorer with that name, or a score is not a number in [0, 1].
@@ -99,7 +99,8 @@ def write_scores(
 
     Args:
         folder: folder for the two files.
-        pairs, negatives, scorers, folds, seed: see ``score_pairs``. The negatives need only the columns ``SCORED``.
+        pairs, negatives, scorers, folds, seed: see ``score_pairs``. The negatives need only the columns
+            ``SCORED``.
     """
     accuracies: Accuracies = {}
 

@@ -1,8 +1,8 @@
 """Score data sets of any size with blind scorers: shard by shard, resumable, on one machine or a cluster.
 
-Learned scorers train on only a part of a large data set (``CAP`` in ``linear_probe`` and ``kneser_ney``). So whole
-images are assigned to shards, and each shard is scored by itself, with cross-validation within the shard. Memory
-depends on the size of a shard, not on the size of the data set.
+Learned scorers train on only a part of a large data set (``CAP`` in ``linear_probe`` and ``kneser_ney``). So
+whole images are assigned to shards, and each shard is scored by itself, with cross-validation within the
+shard. Memory depends on the size of a shard, not on the size of the data set.
 """
 
 from __future__ import annotations

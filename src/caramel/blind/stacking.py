@@ -1,21 +1,22 @@
 """Combine all blind scorers by nested stacking, and test the combination only on held-out rows.
 
-A scorer's gap is its score of the true caption minus its score of the negative. The gaps of all scorers are the
-features of a logistic regression that predicts which caption is true: stacking (Wolpert 1992). It is nested, so
-that the figures are honest:
+A scorer's gap is its score of the true caption minus its score of the negative. The gaps of all scorers are
+the features of a logistic regression that predicts which caption is true: stacking (Wolpert 1992). It is
+nested, so that the figures are honest:
 
-- Pairs are tested fold by fold (``cross_validation.group_folds``). No group of a fold is in its training rows.
+- Pairs are tested fold by fold (``cross_validation.group_folds``). No group of a fold is in its training
+  rows.
 - The gaps of a fold's test pairs come from scorers that were trained without these pairs.
 - The combination that is tested on a fold is trained on the fold's training rows. Their gaps come from a
   cross-validation *within* these rows. So the test pairs have no influence on any number that the combination
-  trains on. Gaps from the outer cross-validation would break this: the gaps of the other folds come from scorers
-  that trained on this fold.
+  trains on. Gaps from the outer cross-validation would break this: the gaps of the other folds come from
+  scorers that trained on this fold.
 
 The order of the two captions is random, so that no method can gain from it.
 
-The test-set stress test and iterative bias pruning of Brown et al. 2025 (arXiv 2511.04655) also train on folds of the
-test set to find shortcuts, and drop rows accordingly. They use a fine-tuned language model and a random forest on
-questions. This module works on pairs of captions, with groups and nesting.
+The test-set stress test and iterative bias pruning of Brown et al. 2025 (arXiv 2511.04655) also train on
+folds of the test set to find shortcuts, and drop rows accordingly. They use a fine-tuned language model and a
+random forest on questions. This module works on pairs of captions, with groups and nesting.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ class Gaps:
     Attributes:
         names: names of the scorers; scorers that learn come first.
         parts: the folds.
-        outer: (n, k) gaps in [-1, 1] from scorers that were trained on the training rows of a pair's fold. The gaps
-            of rules are as measured.
+        outer: (n, k) gaps in [-1, 1] from scorers that were trained on the training rows of a pair's fold.
+            The gaps of rules are as measured.
         inner: for each fold, the gaps of its training rows, from cross-validation within them.
         alone: scorer -> (n,) gaps of this scorer alone.
         seconds: scorer -> seconds that it took.
@@ -131,8 +132,8 @@ def combine_gaps(gaps: Gaps, pairs: pd.DataFrame, use: Bools, names: Sequence[st
     Args:
         gaps: gaps of the pairs.
         pairs: see ``build_pairs``.
-        use: (n,) mask of the pairs that are tested. A fold also trains on the training pairs in this mask, or on all
-            its training pairs if none is in it.
+        use: (n,) mask of the pairs that are tested. A fold also trains on the training pairs in this mask, or
+            on all its training pairs if none is in it.
         names: names of the scorers.
         seed: random seed for the order of the two captions.
     """
