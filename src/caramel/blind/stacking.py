@@ -98,7 +98,14 @@ class Gaps:
 
 
 def compute_gaps(pairs: pd.DataFrame, attackers: Mapping[str, Scorer], *, folds: int, seed: int) -> Gaps:
-    """Return the gaps of pairs (see ``build_pairs``) under scorers. Scorers that learn also get gaps within each fold."""
+    """Return the gaps of pairs under scorers, and the gaps of learned scorers within each fold.
+
+    Args:
+        pairs: see ``build_pairs``.
+        attackers: scorers by name.
+        folds: number of cross-validation folds.
+        seed: random seed for folds and sampling.
+    """
     # A rule's measure is not learned. The combination finds its direction.
     unwrapped = {
         name: inspect.unwrap(cast(Any, f)) for name, f in attackers.items()
@@ -183,7 +190,7 @@ def _compute_gap_columns(pairs: pd.DataFrame, calls: Mapping[str, Call], spent: 
 
 
 def _expand_by_subtype(gaps: Floats, subtype: Any, subtypes: Any) -> Floats:
-    """Return the gaps, and a copy for each subtype that is zero elsewhere: shared weights and weights per subtype."""
+    """Return the gaps, and a copy per subtype that is 0 elsewhere, for shared weights and weights per subtype."""
     if len(subtypes) == 1:
         return gaps
     return np.hstack([gaps, *(gaps * (subtype == name)[:, None] for name in subtypes)])

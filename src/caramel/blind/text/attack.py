@@ -233,7 +233,7 @@ def _normalise_pair(caption: str, negative: str) -> tuple[str, str]:
 
 
 def _sample_rows(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return the rows, sorted by pair_id; a type of more than ``MOST`` rows is sampled by whole images up to it."""
+    """Return the rows, sorted by pair_id; types of more than ``MOST`` rows are sampled by whole images."""
     parts = []
     for type_name in rows["type"].unique():
         part = rows[rows["type"] == type_name]
@@ -256,7 +256,10 @@ def _attack_by_type(
     folds: int,
     seed: int,
 ) -> tuple[dict[Task, dict[str, Floats]], Mapping[str, float]]:
-    """Return the gaps of the tested rows by task and attacker, (n,) or (n, true captions), and seconds by attacker."""
+    """Return the gaps of the tested rows by task and attacker, and seconds by attacker.
+
+    The gaps are (n,), or (n, t) for t true captions.
+    """
     named = {task: [*attackers, *(SEES_ALL if task.sees_all else ()), BEST] for task in tasks}
     gaps = {
         task: {name: np.zeros((len(judged), len(task.columns))) for name in names}
@@ -283,7 +286,10 @@ def _attack_by_type(
 def _attack_type(
     rows: pd.DataFrame, attackers: Mapping[str, Scorer], tasks: Sequence[Task], folds: int, seed: int
 ) -> tuple[dict[Task, dict[str, Floats]], Mapping[str, float]]:
-    """Return the gaps of one type's tested rows by task and attacker, (n, true captions), and seconds by attacker."""
+    """Return the gaps of one type's tested rows by task and attacker, and seconds by attacker.
+
+    The gaps are (n, t) for t true captions.
+    """
     columns = [name for name in ("caption", "caption2") if any(name in task.columns for task in tasks)]
     pairs = build_pairs(rows, columns)
     seeing = SEES_ALL if any(task.sees_all for task in tasks) else {}

@@ -21,7 +21,8 @@ from caramel.schemas.columns import SUBTYPES, TYPES
 from caramel.utils.arrays import Floats, Ints
 from caramel.utils.stats import above_chance_p_value, share_interval, variance_factor
 
-BLOCKS = 10_000  # up to this number, groups are flipped one by one; more groups are flipped in this many random blocks
+# Up to this number, groups are flipped one by one. More groups are flipped in this many random blocks.
+BLOCKS = 10_000
 
 # overall: {micro, ci_low, ci_high, p_value, macro, macro_ci_low, macro_ci_high, macro_p_value, strict, n, ties};
 # by_type, by_subtype: name -> {accuracy, ci_low, ci_high, p_value, strict, n, ties}.
