@@ -154,7 +154,7 @@ def test_the_column_of_a_corpus_can_be_named(tmp_path: Path):
         ("corpus.jsonl", b"{nothing\n", "not valid JSON"),
         ("corpus.parquet", b"nothing", "not a Parquet file"),
         ("corpus.doc", b"", "no known format"),
-        ("corpus.txt", None, "is not there"),
+        ("corpus.txt", None, "does not exist"),
     ],
 )
 def test_a_corpus_that_cannot_be_read_is_an_error(
