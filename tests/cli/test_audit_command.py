@@ -68,7 +68,7 @@ def test_a_folder_without_the_images_is_an_error_and_images_that_are_not_asked_a
         (
             "other.jpg",
             1,
-            "'images' holds none of the images of the audited rows; they are called:\n  - '0.jpg'",
+            "'images' holds none of the images of the audited rows. Their names are:\n  - '0.jpg'",
         ),
         (
             "0.jpg",
