@@ -437,7 +437,7 @@ def test_our_negatives_are_read_with_their_pairs_and_paraphrases(tmp_path: Path)
     negatives = [{"negative_id": f"{n}:1", "pair_id": n, "negative_caption": CAT, **made} for n in "ba"]
     second = [{"pair_id": "a", "caption2": BIRD, "generator": "x", "attempts": 1}]
     write_table(NEGATIVES, build_frame(NEGATIVES, negatives), tmp_path / "negatives.parquet")
-    with pytest.raises(DataError, match=r"no pairs\.parquet"):
+    with pytest.raises(DataError, match=r"not pairs\.parquet"):
         read_rows(tmp_path)
     write_table(PAIRS, build_frame(PAIRS, pairs), tmp_path / "pairs.parquet")
     assert read_rows(tmp_path).rows["caption2"].tolist() == [None, None]

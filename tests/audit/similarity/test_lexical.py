@@ -232,7 +232,9 @@ def test_trees_of_a_file_are_found_by_their_words_in_any_order(tmp_path: Path) -
     look_up = load_parser(f"given:{file}")
     found = look_up(["A “big” cat (black).", "the dog can't see.", "The dog can’t see."])
     assert found == [trees(lines[2]), trees(lines[0]), trees(lines[0])]
-    with pytest.raises(DataError, match=r"no tree for 1 texts:\n  - 'The dog can see.'"):
+    with pytest.raises(
+        DataError, match=r"lacks the trees of some texts \(number of texts: 1\):\n  - 'The dog can see.'"
+    ):
         look_up(["The dog can see."])
     file.write_text(f"{lines[0]}\n{lines[0].replace('MD', 'VB')}", encoding="utf-8")
     with pytest.raises(DataError, match="line 2: the same text has another tree in an earlier line"):
