@@ -107,9 +107,8 @@ def compute_gaps(pairs: pd.DataFrame, attackers: Mapping[str, Scorer], *, folds:
         seed: random seed for folds and sampling.
     """
     # A rule's measure is not learned. The combination finds its direction.
-    unwrapped = {
-        name: inspect.unwrap(cast(Any, f)) for name, f in attackers.items()
-    }  # without ``check_scorer``
+    # Unwrapping removes ``check_scorer``.
+    unwrapped = {name: inspect.unwrap(cast(Any, f)) for name, f in attackers.items()}
     rules = {name: rule for name, rule in unwrapped.items() if isinstance(rule, Rule)}
     others: dict[str, Any] = {name: f for name, f in attackers.items() if name not in rules}
     spent: dict[str, float] = defaultdict(float)

@@ -84,7 +84,7 @@ def score_by_likelihood(
 
 @dataclass(frozen=True)
 class Corpus:
-    """Texts as n-grams of token ids. Each text has ``order`` − 1 start tokens before it and one end token after it.
+    """Texts as n-grams of token ids, with ``order`` − 1 start tokens before and one end token after each text.
 
     Attributes:
         flat: n-grams of all texts, one text after the other, as integers in [0, words^order).
