@@ -73,7 +73,7 @@ def test_a_folder_without_the_images_is_an_error_and_images_that_are_not_asked_a
         (
             "0.jpg",
             0,
-            "0 of 30 rows of 'bench' have both an image and a negative image in 'images': nothing is",
+            "0 of 30 rows of 'bench' have both an image and a negative image in 'images': images are not",
         ),
     ):
         Path("images", name).touch()
