@@ -188,7 +188,7 @@ def test_what_an_audit_does_not_ask_of_images_is_a_warning(tmp_path: Path) -> No
     rows = captions()
     rows = rows.assign(image=[f"{n}.png" for n in range(len(rows))])
     (tmp_path / "0.png").touch()
-    with pytest.warns(UserWarning, match=f"0 of {len(rows)} rows .* nothing is asked of the images"):
+    with pytest.warns(UserWarning, match=f"0 of {len(rows)} rows .* images are not audited"):
         caramel.audit_captions(rows, scorers=["length"], folds=2, images=tmp_path)
 
 
@@ -257,7 +257,11 @@ FRAMES: dict[str, tuple[Callable[[], Any], type[CaramelError], str]] = {
         DataError,
         "row 0: column 'caption' must be text, not 1",
     ),
-    "an id twice": (lambda: captions().assign(id="x"), DataError, "30 ids stand twice|29 ids stand twice"),
+    "an id twice": (
+        lambda: captions().assign(id="x"),
+        DataError,
+        "ids are duplicates .number of duplicates: (30|29)",
+    ),
     "a column twice": (
         lambda: pd.concat([captions(), captions()[["caption"]]], axis=1),
         DataError,
