@@ -305,14 +305,14 @@ RESULTS: dict[str, tuple[Callable[[], Any], str | None, type[CaramelError], str]
         lambda: pd.DataFrame({"id": ["x", "x"], "s_c0_i0": [1.0, 2.0], "s_c1_i0": [0.0, 0.0]}),
         "sugarcrepe",
         DataError,
-        "instances of model 'model' stand twice",
+        r"Duplicate instances \(1\) of model 'model'",
     ),
     "no score": (lambda: captions(), "sugarcrepe", DataError, "no column of scores or verdicts"),
     "a wrong verdict": (
         lambda: captions().assign(correct="perhaps"),
         "sugarcrepe",
         DataError,
-        "row 0: 'perhaps' in column 'correct' is no verdict",
+        "row 0: 'perhaps' in column 'correct' is not a verdict",
     ),
 }
 

@@ -26,7 +26,7 @@ def test_compare_of_a_model_with_itself_finds_nothing(eval_call: Call, clip_fold
 
 
 @pytest.mark.parametrize(
-    ("place", "what"), [("nowhere", "is not there"), ("images", "holds no"), ("mine.csv", "is no file of")]
+    ("place", "what"), [("nowhere", "does not exist"), ("images", "holds no"), ("mine.csv", "is not a file of")]
 )
 def test_what_is_no_run_is_said_to_be_none(eval_call: Call, place: str, what: str) -> None:
     Path("mine.csv").write_text("a,b\n1,2\n")

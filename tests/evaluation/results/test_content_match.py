@@ -113,5 +113,5 @@ def test_a_table_names_the_runs_whose_instances_are_not_there(tmp_path: Path) ->
     )
     of_table = ["--benchmark", "sugarcrepe", "--style", "latex"]
     text = printed("table", ours, str(tmp_path / "theirs"), *of_table)
-    assert text.count("Metrics alone, without their instances") == 1
+    assert text.count("Runs with metrics but without their instances") == 1
     assert "without their instances" not in printed("table", str(tmp_path / "theirs"), *of_table)
