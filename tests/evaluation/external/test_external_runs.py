@@ -119,10 +119,10 @@ def test_answers_are_judged_as_answers(tmp_path: Path) -> None:
             1,
             "order",
             "NPP",
-            "1 instances have an order of options that is not of their number, the first is 'i0'",
+            "instances whose order of options does not have their number of options: 1. The first is 'i0'",
         ),
-        (1, "image_id", "other.jpg", "1 instances have several images, the first is 'i0'"),
-        (None, "", "", "1 instances lack answers that others have, the first is 'i0'"),
+        (1, "image_id", "other.jpg", "instances with several images: 1. The first is 'i0'"),
+        (None, "", "", "instances that lack answers which others have: 1. The first is 'i0'"),
     ],
 )
 def test_answers_that_do_not_agree_are_errors(
@@ -197,7 +197,7 @@ def test_addresses_in_memory_are_no_images(tmp_path: Path) -> None:
     (note,) = compute_file_metrics([path], PAIRS, bootstrap=Bootstrap(100, 0)).attrs["notes"]
     assert "names no images" in note
     assert "row 1 (line 2): '<PIL.JpegImagePlugin" in note
-    assert "in column 'image' is not a name of an image" in note
+    assert "in column 'image' is not an image name" in note
     named = write_csv(tmp_path / "n.csv", [row | {"filename": "a.jpg"} for row in released()])
     assert read_scores(named, PAIRS).rows["image_id"].unique().tolist() == ["a.jpg"]
 
@@ -207,7 +207,7 @@ def test_a_column_of_images_that_does_not_count_is_noted_beside_one_that_does(tm
     found = read_scores(write_csv(tmp_path / "m.csv", rows), SUGARCREPE)
     assert found.rows["image_id"].tolist() == ["0.jpg", "1.jpg", "2.jpg"]
     (note,) = found.notes
-    assert "'' in column 'image_id' is not a name of an image" in note
+    assert "'' in column 'image_id' is not an image name" in note
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_models_are_told_apart_by_their_column(tmp_path: Path) -> None:
     [
         (
             [{"score": 1}],
-            r"no column of scores or verdicts; it has \['score'\].*\n.*s_c0_i0.*\n.*itt.*correct",
+            r"no column of scores or verdicts; its columns are \['score'\].*\n.*s_c0_i0.*\n.*itt.*correct",
         ),
         (
             [{"correct": "true"}, {"correct": "maybe"}],
@@ -363,13 +363,13 @@ def test_a_run_is_not_its_own_second_seed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("m.txt", "x", "no known format"),
+        ("m.txt", "x", "unknown format"),
         ("m.json", "3", "list or an object"),
         ("m.json", "[3]", "must be an object of fields"),
-        ("m.json", "[]", "holds no row"),
-        ("m.json", '[{"id": "a\\ud800", "correct": 1}]', "row 0 holds a text that is no Unicode"),
-        ("m.jsonl", '{"\\udc00": 1, "correct": 1}', "line 1 holds a text that is no Unicode"),
-        ("m.json", '[{"subset": ["\\ud800"], "correct": 1}]', "row 0 holds a text that is no Unicode"),
+        ("m.json", "[]", "has no rows"),
+        ("m.json", '[{"id": "a\\ud800", "correct": 1}]', "row 0 holds a text that is not valid Unicode"),
+        ("m.jsonl", '{"\\udc00": 1, "correct": 1}', "line 1 holds a text that is not valid Unicode"),
+        ("m.json", '[{"subset": ["\\ud800"], "correct": 1}]', "row 0 holds a text that is not valid Unicode"),
         ("m.parquet", "x", "not a Parquet file"),
         ("similarities.parquet", "x", "is not a Parquet file"),
     ],

@@ -107,7 +107,7 @@ def test_forms_of_other_instances_or_models_are_no_forms_of_one_benchmark() -> N
     drawn = pd.concat([scored("base", 0), scored("v", 1)])
     fewer = drawn[drawn["instance_id"] != drawn["instance_id"].iloc[0]]
     for other in (fewer, scored("base", 0)):
-        with pytest.raises(DataError, match="other instances or models"):
+        with pytest.raises(DataError, match="different instances or models"):
             compare_forms(runs_of(drawn), runs_of(other), BENCHMARK, bootstrap=Bootstrap(20, 0))
 
 
