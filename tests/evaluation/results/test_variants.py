@@ -48,7 +48,7 @@ def test_models_that_scored_other_instances_are_not_compared() -> None:
     tuned = scored("v", 1)
     tuned.loc[3, "instance_id"] = "elsewhere"
     models = pd.concat([scored("base", 0), tuned])
-    with pytest.raises(DataError, match=r"2 instances(.|\n)*'elsewhere'(.|\n)*'i3'"):
+    with pytest.raises(DataError, match=r"only one of the models scored: 2(.|\n)*'elsewhere'(.|\n)*'i3'"):
         compare(models)
 
 
