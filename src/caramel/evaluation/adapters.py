@@ -163,8 +163,8 @@ def _compute_unit_vectors(function: Callable[..., Any], what: str, items: list[A
         ) from error
     if vectors.ndim != 2 or len(vectors) != len(items) or not vectors.is_floating_point():
         raise BackendError(
-            f"The function of {what} returned {vectors.dtype} of shape {tuple(vectors.shape)} for {len(items)} {what}. It "
-            f"must return one row of floating-point numbers for each: ({len(items)}, d)."
+            f"The function of {what} returned {vectors.dtype} of shape {tuple(vectors.shape)} for {len(items)} {what}. "
+            f"It must return one row of floating-point numbers for each: ({len(items)}, d)."
         )
     return torch.nn.functional.normalize(vectors.float(), dim=-1)
 
@@ -211,8 +211,8 @@ def _check_open_clip(model: Any) -> None:
     lacking = [n for n in OPEN_CLIP if "normalize" not in inspect.signature(getattr(model, n)).parameters]
     if lacking:
         raise BackendError(
-            f"{lacking[0]} of a {type(model).__name__} takes no normalize=, which open_clip's method takes. Score a pair "
-            f"of functions: (encode_images, encode_texts)."
+            f"{lacking[0]} of a {type(model).__name__} takes no normalize=, which open_clip's method takes. "
+            f"Score a pair of functions: (encode_images, encode_texts)."
         )
 
 
@@ -220,8 +220,8 @@ def _check_transformers(model: Any, processor: Any) -> None:
     model_type = getattr(getattr(model, "config", None), "model_type", None)
     if model_type not in MODEL_TYPES["dual"]:
         raise BackendError(
-            f"A model of type {model_type!r} is not a known dual encoder. Known: {', '.join(MODEL_TYPES['dual'])}. Score a "
-            f"pair of functions: (encode_images, encode_texts)."
+            f"A model of type {model_type!r} is not a known dual encoder. Known: {', '.join(MODEL_TYPES['dual'])}. "
+            f"Score a pair of functions: (encode_images, encode_texts)."
         )
     lacking = [part for part in ("tokenizer", "image_processor") if getattr(processor, part, None) is None]
     if lacking:

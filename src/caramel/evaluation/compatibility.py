@@ -7,7 +7,8 @@ from caramel.evaluation.scores.multiple_choice import can_ask_choices
 from caramel.interfaces.benchmark import ABSENT, Benchmark, Comparisons, Task
 from caramel.models.specs import get_family
 
-MOST_PAIRS = 10_000_000  # for a matcher, with one forward pass per pair; Flickr30K has 5 million pairs, COCO 125 million
+# Largest number of pairs for a matcher, with one forward pass per pair; Flickr30K has 5 million pairs, COCO 125 million.
+MOST_PAIRS = 10_000_000
 
 
 def find_incompatibility(model: str, benchmark: Benchmark, task: Task) -> str | None:

@@ -168,7 +168,7 @@ def evaluate_models(
 
 
 def _list_retention_sources(split: str, count: int, seed: int) -> list[BenchmarkSource]:
-    """Return the benchmarks that measure retention on the source's pairs; classes only if single-object images exist."""
+    """Return the benchmarks that measure retention on the source's pairs; ``CLASSES`` needs single-object images."""
     options = {"split": split, "count": count, "seed": seed}
     names = [
         RETRIEVAL,

@@ -52,7 +52,7 @@ PATCH = 8  # pixels
 LEAST = 10  # smallest number of scenes that a noun needs to be probed
 PENALTIES = tuple(10.0**power for power in range(-1, 5))
 N_CELLS = GRID * GRID
-# Ordered pairs of cells in one row or column -> relation of the first cell to the second, as an index into RELATIONS.
+# Ordered pairs of cells in one row or column -> index into RELATIONS, the relation of the first cell to the second.
 ALIGNED = {
     (a, b): RELATIONS.index(("left" if a < b else "right") if a // GRID == b // GRID else ("above" if a < b else "below"))
     for a, b in itertools.permutations(range(N_CELLS), 2)
@@ -145,7 +145,7 @@ def read_scenes(data: Path, split: str) -> pd.DataFrame:
 
 
 def find_relation_word(caption: str) -> int:
-    """Return the index in ``RELATIONS`` of a caption's relation word; -1 unless the caption has exactly one relation."""
+    """Return the index in ``RELATIONS`` of a caption's only relation word; -1 unless it has exactly one."""
     parsed = parse_caption(caption)
     words = re.findall(rf"\b({'|'.join(RELATIONS)})\b", caption)
     if parsed is None or len(parsed.whole.relations) != 1 or len(words) != 1:
@@ -185,7 +185,7 @@ def compute_readings(images: Floats, texts: Floats, scenes: pd.DataFrame) -> dic
 
 
 def _score_nouns(images: Floats, scenes: pd.DataFrame, cells: Ints, folds: Ints) -> tuple[Floats, np.ndarray]:
-    """Return the scores of the cells for both nouns of each scene, (n, 2, cells), and which nouns have a probe, (n, 2)."""
+    """Return the cells' scores for both nouns of each scene, (n, 2, cells), and which nouns have a probe, (n, 2)."""
     nouns = np.array(scenes["nouns"].tolist())
     scores, probed = np.zeros((len(scenes), 2, N_CELLS)), np.zeros((len(scenes), 2), bool)
     for noun in NOUNS:

@@ -67,7 +67,7 @@ def compute_distances(
             "batch_size": run.batch_size,
         },
         folder=folder,
-        executor="inline",  # the embeddings are in the store, so worker processes would import torch for a second of work
+        executor="inline",  # the embeddings are stored; worker processes would import torch for a second of work
         title="distances",
         gpus=run.gpus,
         plan=lambda point, name: {

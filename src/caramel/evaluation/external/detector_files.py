@@ -63,13 +63,14 @@ def compute_detector_outcomes(
     if len(odd):
         at = int(odd[0])
         raise DataError(
-            f"{locations[at]}: {format_value(rows[LABEL].iloc[at])} in column {LABEL!r} is not a class. 0 is natural, 1 is synthetic."
+            f"{locations[at]}: {format_value(rows[LABEL].iloc[at])} in column {LABEL!r} is not a class. "
+            f"0 is natural, 1 is synthetic."
         )
     natural, synthetic = np.flatnonzero(labels == 0), np.flatnonzero(labels == 1)
     if len(natural) != len(synthetic):
         raise DataError(
-            f"{where} has unequal numbers of natural rows ({len(natural)}) and synthetic rows ({len(synthetic)}) in column "
-            f"{LABEL!r}. An instance has one of each. Download the file again."
+            f"{where} has unequal numbers of natural rows ({len(natural)}) and synthetic rows ({len(synthetic)}) "
+            f"in column {LABEL!r}. An instance has one of each. Download the file again."
         )
     chances = {
         name: _read_probabilities(rows[name], locations) for name in (TEXT, IMAGE) if name in rows.columns
@@ -118,7 +119,8 @@ def _read_probabilities(column: pd.Series, locations: Sequence[str]) -> Floats:
     if len(odd):
         at = int(odd[0])
         raise DataError(
-            f"{locations[at]}: {format_value(column.iloc[at])} in column {column.name!r} is not a probability in [0, 1]."
+            f"{locations[at]}: {format_value(column.iloc[at])} in column {column.name!r} is not a probability "
+            f"in [0, 1]."
         )
     return probabilities
 

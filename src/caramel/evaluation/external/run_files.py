@@ -51,7 +51,7 @@ def write_run(
     metrics: pd.DataFrame,
     rejects: pd.DataFrame,
 ) -> None:
-    """Write the tables of an evaluation; the file of a table without rows is removed, also if it is from an earlier run."""
+    """Write the tables of an evaluation; for a table without rows, remove the file of an earlier run."""
     for (name, table), rows in zip(RUN_TABLES.items(), (similarities, answers, rejects), strict=True):
         path = out / name
         remove_file(path)
@@ -130,7 +130,7 @@ def check_releases(runs: Sequence[Path], benchmark: str) -> list[str]:
     notes = note_unknown_contents([part[part["benchmark"] == benchmark] for part in parts])
     if without_instances and len(runs) > 1:
         notes.append(
-            f"Runs with metrics but without their instances: {', '.join(without_instances)}. It is unknown whether they use "
-            f"the same release of the benchmark as the other runs."
+            f"Runs with metrics but without their instances: {', '.join(without_instances)}. It is unknown whether "
+            f"they use the same release of the benchmark as the other runs."
         )
     return notes

@@ -124,15 +124,15 @@ def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
         path = Path(path_text)
         if path.is_dir() and not (path / SIMILARITIES_FILE).is_file():
             raise DataError(
-                f"{path_text!r} holds no {SIMILARITIES_FILE}. Give a folder that `caramel eval --out` wrote. Models that "
-                f"answer in words have no scores to compare."
+                f"{path_text!r} holds no {SIMILARITIES_FILE}. Give a folder that `caramel eval --out` wrote. "
+                f"Models that answer in words have no scores to compare."
             )
         file = run_file(text)
         if not _is_ours(file, SIMILARITIES, ""):
             what = "is not a file of per-instance scores" if path.exists() else "does not exist"
             raise DataError(
-                f"{path_text!r} {what}. Give a folder that `caramel eval --out` wrote, or its {SIMILARITIES_FILE}. A file "
-                f"of an earlier version has other columns: write it again with the same command."
+                f"{path_text!r} {what}. Give a folder that `caramel eval --out` wrote, or its {SIMILARITIES_FILE}. "
+                f"A file of an earlier version has other columns: write it again with the same command."
             )
         rows = read_table(SIMILARITIES, file)
         models = list(dict.fromkeys(rows["model"]))
@@ -166,7 +166,8 @@ def list_result_files(path: Path) -> list[Path]:
     files = [path / name for name in (SIMILARITIES_FILE, ANSWERS_FILE) if (path / name).is_file()]
     if not files:
         raise DataError(
-            f"{str(path)!r} holds neither {SIMILARITIES_FILE} nor {ANSWERS_FILE}. Give a file, or a folder with one of them."
+            f"{str(path)!r} holds neither {SIMILARITIES_FILE} nor {ANSWERS_FILE}. "
+            f"Give a file, or a folder with one of them."
         )
     return files
 

@@ -209,8 +209,8 @@ def compare_forms(
     positions = pd.Index(one.rows["instance_id"]).get_indexer(other.rows["instance_id"])
     if len(positions) != len(one.rows) or (positions < 0).any() or one.hits.keys() != other.hits.keys():
         raise DataError(
-            f"{one.benchmark} and {other.benchmark} are not forms of one benchmark: they hold different instances or models. "
-            f"Run `dvc repro -f assemble evaluate`."
+            f"{one.benchmark} and {other.benchmark} are not forms of one benchmark: they hold different instances or "
+            f"models. Run `dvc repro -f assemble evaluate`."
         )
     hit_differences = {model: hits[positions] - other.hits[model] for model, hits in one.hits.items()}
     runs = other._replace(benchmark=f"{one.benchmark} − {other.benchmark}", hits=hit_differences)
@@ -279,7 +279,7 @@ def _compute_hits(
 def _select_scored(
     hits: Floats, rows: pd.DataFrame, name: str, benchmark: Benchmark
 ) -> _BenchmarkHits | None:
-    """Return hits (runs, n, metrics) of the metrics that all runs have a score for; None if there is no such metric."""
+    """Return hits (runs, n, metrics) of the metrics that all runs have scores for; None if there are none."""
     hits[:, np.isnan(hits).any(axis=0)] = np.nan
     scored: Bools = np.asarray(~np.isnan(hits).all(axis=(0, 1)))
     if not scored.any():
@@ -312,6 +312,7 @@ def _check_one_model(rows: pd.DataFrame) -> None:
     models = list(dict.fromkeys(rows["model"].astype(str)))
     if len(models) != 1:
         raise DataError(
-            f"Each compared run must hold one model; one holds {len(models)}:\n{format_items([repr(m) for m in models])}\n"
+            f"Each compared run must hold one model; one holds {len(models)}:\n"
+            f"{format_items([repr(m) for m in models])}\n"
             f"Select one of them: FOLDER::MODEL."
         )

@@ -35,12 +35,13 @@ def check_contents(parts: Sequence[pd.DataFrame]) -> None:
             ]
             raise DataError(
                 f"{len(odd)} of {count} instances have the same id but different {what}:\n{format_items(names)}\n"
-                f"They are of different releases, whose figures cannot be compared. Score all models on the same release."
+                f"They are of different releases, whose figures cannot be compared. "
+                f"Score all models on the same release."
             )
 
 
 def note_unknown_contents(parts: Sequence[pd.DataFrame]) -> list[str]:
-    """Return a note if several models share instances and the hash of the texts is unknown in some part; else nothing.
+    """Return a note if several models share instances whose texts' hash is unknown in some part; else nothing.
 
     Args:
         parts: model, benchmark, instance_id and, if known, the hash of the texts; as in ``check_contents``.

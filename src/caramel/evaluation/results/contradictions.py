@@ -1,4 +1,4 @@
-"""Find rows of external results that contradict themselves, because their figures would use only half of the data."""
+"""Reject rows of external results that contradict themselves: figures would reflect only one of their claims."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def check_ranks(scores: pd.DataFrame, where: str, locations: Sequence[str]) -> N
     if {"n_above", "n_tied", "n_candidates"} <= columns.keys():
         _raise_for_rows(
             columns["n_above"] + columns["n_tied"] >= columns["n_candidates"],
-            f"{where} contradicts itself: rows have more false candidates in 'n_above' and 'n_tied' than 'n_candidates' can hold",
+            f"{where} contradicts itself: rows have more false candidates in 'n_above' and 'n_tied' than "
+            f"'n_candidates' can hold",
             locations,
             "'n_candidates' counts the true ones too.",
         )
@@ -75,7 +76,8 @@ def check_subtype(type_name: str, subtype: str, where: str) -> None:
     """
     if subtype in SUBTYPES and type_name in TYPES and not subtype.startswith(f"{type_name}_"):
         raise DataError(
-            f"{where} contradicts itself: column 'type' is {type_name!r}, but column 'subtype' is {subtype!r}. Correct one."
+            f"{where} contradicts itself: column 'type' is {type_name!r}, but column 'subtype' is {subtype!r}. "
+            f"Correct one of them."
         )
 
 

@@ -83,7 +83,8 @@ def compare_frames(
         models = list(dict.fromkeys(frame["model"]))
         if len(models) > 1:
             raise DataError(
-                f"{FRAME} of each run must hold one model; one holds {len(models)}:\n{format_items([repr(m) for m in models])}\n"
+                f"{FRAME} of each run must hold one model; one holds {len(models)}:\n"
+                f"{format_items([repr(m) for m in models])}\n"
                 f"Give the rows of one model: frame[frame['model'] == {models[0]!r}]."
             )
     return compare_models(sides[0], sides[1], bootstrap=bootstrap)

@@ -99,8 +99,8 @@ def _read_images(
             texts = [validate_text(str(name), "image", at) for name, at in zip(names, locations, strict=True)]
             return texts, notes
         notes.append(
-            f"{locations[wrong]}: {format_value(names[wrong])} in column {column!r} is not an image name, so the column "
-            f"is ignored. Write names, or encoded images."
+            f"{locations[wrong]}: {format_value(names[wrong])} in column {column!r} is not an image name, so the "
+            f"column is ignored. Write names, or encoded images."
         )
     return None, notes
 
@@ -119,7 +119,10 @@ def _is_image(name: Any) -> bool:
 
 
 def _read_subsets(rows: pd.DataFrame, locations: Sequence[str]) -> list[list[str]] | None:
-    """Return the subsets of each row, None if no column names them; ``add`` and ``obj`` give ``add`` and ``add_obj``."""
+    """Return the subsets of each row, None if no column names them.
+
+    Type ``add`` and subtype ``obj`` give the subsets ``add`` and ``add_obj``.
+    """
     columns = [name for name in SUBSETS if name in rows.columns]
     if not columns:
         return None
@@ -141,7 +144,8 @@ def _read_subsets(rows: pd.DataFrame, locations: Sequence[str]) -> list[list[str
 def _check_subset_name(name: str, column: str, where: str) -> str:
     if name in ("all", MACRO):
         raise DataError(
-            f"{where}: a subset in column {column!r} is called {name!r}, which is the name of a mean. Rename the subset."
+            f"{where}: a subset in column {column!r} is called {name!r}, which is the name of a mean. "
+            f"Rename the subset."
         )
     return validate_text(name, column, where)
 

@@ -204,7 +204,7 @@ def expand_by_subset(values: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ColumnLayout:
-    """A flattened (subsets, metrics) layout of columns, followed by the macro mean and the benchmark's further means."""
+    """A flattened (subsets, metrics) layout of columns, followed by the macro mean and the further means."""
 
     subsets: tuple[str, ...]
     metrics: tuple[str, ...]
@@ -247,7 +247,7 @@ class ColumnLayout:
         return counts
 
     def append_minima(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return counts (subsets * m,) with the counts of the means appended: the smallest positive count of a member."""
+        """Return counts (subsets * m,) with those of the means appended: the smallest positive count of a member."""
         most = counts.max(initial=0)
         for members in self._means.values():
             member_counts = counts.reshape(-1, len(self.metrics))[members]

@@ -193,7 +193,10 @@ def parse_choice(reply: str, captions: Sequence[str], *, form: Form, none: bool)
 
 
 def _find_final_letter(text: str) -> str | None:
-    """Return the letter of the answer that ends a response; None if it is the opening letter or contradicts an opening answer."""
+    """Return the letter of the answer that ends a response.
+
+    Return None if there is none, or if it is the opening letter or contradicts an opening answer.
+    """
     final, opening = _FINAL.search(text), _OPENING.fullmatch(text)
     if (
         final is None
@@ -232,7 +235,10 @@ def _find_further_letters(letter: str, rest: str, options: Sequence[Sequence[str
 
 
 def _choose_by_verdicts(stated: _ReplyVerdicts, letters: str, wanted: int) -> int | None:
-    """Return the only option that verdicts accept or that is a bare letter; None if another mentioned letter has no verdict."""
+    """Return the only option that verdicts accept or that is a bare letter.
+
+    Return None if there is not exactly one, or if another mentioned letter has no verdict.
+    """
     chosen_letters = {name for name, verdicts in stated.verdicts.items() if verdicts == {wanted}}
     chosen_letters |= stated.alone - set(stated.verdicts)
     open_letters = stated.mentioned - set(stated.verdicts) - chosen_letters
@@ -273,7 +279,7 @@ def _read_statements(text: str, letters: str, form: Form) -> _ReplyVerdicts:
 
 
 def _parse_verdict(text: str, form: Form) -> int | None:
-    """Return the verdict that a statement without its subject begins with: 1, -1, 0 if unclear; None if there is none."""
+    """Return the verdict at the start of a statement without its subject: 1, -1, 0 if unclear; None if there is none."""
     spelled = re.findall(r"[\w'’]+", text)
     words = [
         word if word in LETTERS else word.lower().replace("’", "'") for word in spelled

@@ -149,7 +149,7 @@ def check_finite(vectors: Embeddings, name: str) -> Embeddings:
         bad = int((~np.isfinite(vectors[start : start + BLOCK])).any(axis=1).sum())
         if bad:
             raise BackendError(
-                f"Number of items for which model {name!r} gave NaN or infinity: {bad}. Its weights are broken or the "
-                f"precision is too low: try --precision fp32."
+                f"Number of items for which model {name!r} gave NaN or infinity: {bad}. Its weights are broken or "
+                f"the precision is too low: try --precision fp32."
             )
     return vectors

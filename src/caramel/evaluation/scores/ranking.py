@@ -18,7 +18,7 @@ COLUMNS = ("s_true", "s_other", "n_above", "n_tied", "n_candidates")
 
 
 def compute_rank_columns(task: Rankings, encode: Encode) -> dict[str, Floats]:
-    """Return ``s_true``, ``s_other``, ``n_above``, ``n_tied`` and ``n_candidates`` of each row, with ``encode``'s model.
+    """Return ``COLUMNS`` of each row, with the scores of the model that ``encode`` runs.
 
     Every position in a pool is a separate candidate. Candidates with equal words or pixels tie. If any candidate of a
     row has NaN, the row has NaN in all columns but ``n_candidates``.

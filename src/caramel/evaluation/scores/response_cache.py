@@ -1,7 +1,8 @@
 """Ask a model questions and cache its responses as they arrive, so that no response is paid for twice.
 
-    <store>/<hash of the model's identity>/replies/*.jsonl   one file per run, {"key": …, "reply": …, "finish": …} a line
+    <store>/<hash of the model's identity>/replies/*.jsonl   one file per run
 
+A line is ``{"key": …, "reply": …, "finish": …}``.
 The key is the hash of the image's content and the prompt. Everything else that determines a response (endpoint,
 model, temperature, seed, length) is in the identity. Each run writes its own file, so that several runs can work at
 the same time.
