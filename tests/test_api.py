@@ -284,7 +284,7 @@ def test_captions_that_cannot_be_audited_are_explained(kind: str) -> None:
 
 RESULTS: dict[str, tuple[Callable[[], Any], str | None, type[CaramelError], str]] = {
     "no frame": (lambda: None, None, DataError, "must be a pandas DataFrame, not NoneType"),
-    "no row": (lambda: similarities("m", 0, 0), None, DataError, "holds no row"),
+    "no row": (lambda: similarities("m", 0, 0), None, DataError, "has no rows"),
     "no benchmark": (lambda: similarities("m", 0)[["s_c0_i0"]], None, ConfigError, "Give benchmark=NAME"),
     "an unknown benchmark": (lambda: similarities("m", 0), "sugarcrap", BackendError, "sugarcrepe"),
     "another benchmark": (
@@ -309,14 +309,14 @@ RESULTS: dict[str, tuple[Callable[[], Any], str | None, type[CaramelError], str]
         lambda: pd.DataFrame({"id": ["x", "x"], "s_c0_i0": [1.0, 2.0], "s_c1_i0": [0.0, 0.0]}),
         "sugarcrepe",
         DataError,
-        "instances of model 'model' stand twice",
+        r"Duplicate instances \(1\) of model 'model'",
     ),
     "no score": (lambda: captions(), "sugarcrepe", DataError, "no column of scores or verdicts"),
     "a wrong verdict": (
         lambda: captions().assign(correct="perhaps"),
         "sugarcrepe",
         DataError,
-        "row 0: 'perhaps' in column 'correct' is no verdict",
+        "row 0: 'perhaps' in column 'correct' is not a verdict",
     ),
 }
 
@@ -334,7 +334,7 @@ def test_results_that_cannot_be_compared_are_explained() -> None:
         caramel.compare(pd.concat([a, b]), b)
     with pytest.raises(ContractError, match="missing columns"):
         caramel.compare(a.drop(columns="s_true"), b)
-    with pytest.raises(DataError, match="scored by one of the models alone"):
+    with pytest.raises(DataError, match="only one of the models scored: "):
         caramel.compare(a, b.head(10))
     with pytest.raises(DataError, match="Nothing to compare"):
         caramel.compare([], b)
