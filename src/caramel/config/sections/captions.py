@@ -97,6 +97,7 @@ class Negatives(Section):
     paraphrases: str | None
     seed: Seed
     max_attempts: Positive
+    spacy_model: str | None
     language_model: LanguageModel
 
 

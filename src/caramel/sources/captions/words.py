@@ -55,6 +55,8 @@ PLURALS: dict[str, str] = {
     "sheep": "sheep",
     "knife": "knives",
     "bookshelf": "bookshelves",
+    "shelf": "shelves",
+    "wolf": "wolves",
 }
 
 ADJECTIVES: dict[str, tuple[str, ...]] = {
