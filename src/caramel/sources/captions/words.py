@@ -57,6 +57,10 @@ PLURALS: dict[str, str] = {
     "bookshelf": "bookshelves",
     "shelf": "shelves",
     "wolf": "wolves",
+    "calf": "calves",
+    "goose": "geese",
+    "person": "people",
+    "child": "children",
 }
 
 ADJECTIVES: dict[str, tuple[str, ...]] = {

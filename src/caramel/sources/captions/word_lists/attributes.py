@@ -145,7 +145,7 @@ def add_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     if not heads:
         return NO_NOUN
     described = {phrase for _, phrase in _iter_described(sentence)}
-    bare = [(noun, phrase) for noun, phrase in heads if phrase not in described]
+    bare = [(noun, phrase) for noun, phrase in heads if phrase not in described and not _is_cut_off(phrase)]
     if not bare:
         return ALL_DESCRIBED
     options = [
@@ -160,6 +160,11 @@ def add_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     old = sentence.text[start:end]
     first = not sentence.text[:start].strip() and old.istitle()
     return [Edit(start, end, f"{word} {old.lower() if first else old}")]
+
+
+def _is_cut_off(phrase: NounPhrase) -> bool:
+    """Return whether an adverb without a determiner stands before the nouns: "grizzly bear" is read as such."""
+    return not phrase.determiners and bool(phrase.before) and phrase.before[-1].tag == "adverb"
 
 
 def _iter_described(sentence: Sentence) -> Iterable[tuple[WordMatch, NounPhrase]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -10,6 +11,7 @@ import numpy as np
 from caramel.sources.captions import words
 from caramel.sources.captions.phrases import NounPhrase
 from caramel.sources.captions.tokenization import Edit, Sentence, WordMatch
+from caramel.sources.captions.word_lists.replacements import load_word_lists
 
 Rng = np.random.Generator
 Item = TypeVar("Item")
@@ -39,10 +41,31 @@ def is_said(sentence: Sentence, word: str) -> bool:
 def iter_heads(sentence: Sentence) -> Iterable[tuple[WordMatch, NounPhrase]]:
     """Yield the known nouns that are the whole last run of nouns of their phrases: not "sink" in "bathroom sink"."""
     ends = {phrase.end: phrase for phrase in sentence.phrases}
-    for noun in sentence.nouns:
+    for noun in list_nouns(sentence):
         phrase = ends.get(noun.end)
         if phrase and phrase.compound >= noun.start and not _is_part_of_name(sentence, phrase):
             yield noun, phrase
+
+
+def list_nouns(sentence: Sentence) -> list[WordMatch]:
+    """Return the known nouns from left to right, with those that only these rules know."""
+    ends = {noun.end for noun in sentence.nouns}
+    heads = (phrase.nouns[-1] for phrase in sentence.phrases if phrase.end not in ends)
+    further = [
+        WordMatch(token.start, token.end, "noun", *_list_further_forms()[token.word])
+        for token in heads
+        if token.word in _list_further_forms()
+    ]
+    return sorted([*sentence.nouns, *further])
+
+
+@functools.cache
+def _list_further_forms() -> dict[str, tuple[str, str, bool]]:
+    """Return written form -> (noun, group, whether it is plural)."""
+    groups = load_word_lists().further_nouns
+    plurals = {words.get_plural(noun): (noun, group, True) for noun, group in groups.items()}
+    collective = {noun: (noun, groups[noun], True) for noun in ("people", "children")}
+    return plurals | {noun: (noun, group, False) for noun, group in groups.items()} | collective
 
 
 def _is_part_of_name(sentence: Sentence, phrase: NounPhrase) -> bool:
@@ -54,9 +77,9 @@ def _is_part_of_name(sentence: Sentence, phrase: NounPhrase) -> bool:
 
 def get_group(sentence: Sentence, phrase: NounPhrase) -> str:
     """Return the group of a phrase's head in the lists; "" if they do not know it."""
-    return next((noun.group for noun in sentence.nouns if noun.end == phrase.end), "")
+    return next((noun.group for noun in list_nouns(sentence) if noun.end == phrase.end), "")
 
 
 def repeats(sentence: Sentence, noun: WordMatch) -> bool:
     """Return whether a noun is in the caption more than once."""
-    return sum(other.word == noun.word for other in sentence.nouns) > 1
+    return sum(other.word == noun.word for other in list_nouns(sentence)) > 1

@@ -41,8 +41,6 @@ BESIDE = ("next to", "beside", "near", "close to")
 USING = frozenset(
     ["on", "in", "under", "behind", "at", "inside", "holding", "carrying", "using", "riding", "eating"]
 )
-# Nouns that stand without an article, as an amount: "a slice of pizza".
-AMOUNTS = frozenset(("pizza", "cake", "pie", "salad", "soup"))
 FIXED_PLACES = frozenset(("room", "building", "outdoors", "clothes"))
 
 
@@ -59,7 +57,7 @@ def replace_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
         and not repeats(sentence, noun)
         and (said.isdisjoint(FEMININE) or _is_only_person(sentence, noun))
         for word in load_word_lists().replacements.get(noun.word, ())
-        if not is_said(sentence, word) and (not _is_amount(noun, phrase) or word in AMOUNTS)
+        if not is_said(sentence, word) and (not _is_amount(noun, phrase) or word in load_word_lists().mass)
     ]
     if not options:
         return ALL_SAID

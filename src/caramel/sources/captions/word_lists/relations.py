@@ -8,7 +8,7 @@ from typing import NamedTuple
 from caramel.sources.captions import words
 from caramel.sources.captions.phrases import Token
 from caramel.sources.captions.tokenization import Edit, Sentence, WordMatch
-from caramel.sources.captions.word_lists.heads import ALL_SAID, NO_RELATION, Rng, draw_item
+from caramel.sources.captions.word_lists.heads import ALL_SAID, NO_RELATION, Rng, draw_item, list_nouns
 from caramel.sources.captions.word_lists.replacements import load_word_lists
 
 VEHICLES = frozenset(["car", "truck", "bus", "van", "cars", "trucks", "buses", "vans", "vehicles"])
@@ -159,7 +159,7 @@ def _find_contrary(sentence: Sentence, match: WordMatch) -> str | None:
 
 
 def _build_context(sentence: Sentence, match: WordMatch, following: Token) -> Context:
-    subjects = [noun for noun in sentence.nouns if noun.end <= match.start]
+    subjects = [noun for noun in list_nouns(sentence) if noun.end <= match.start]
     nouns = [token.word for token in sentence.tokens if token.end <= match.start and token.tag == "noun"]
     target = next((phrase for phrase in sentence.phrases if phrase.start >= match.end), None)
     goal = target.nouns[-1].word if target else ""
@@ -186,7 +186,11 @@ def _change_posture(context: Context) -> str | None:
 def _change_holding(context: Context) -> str | None:
     living = context.subject and context.subject.group in words.LIVING
     can_hold = living or context.before in load_word_lists().people
-    return "reaching for" if can_hold and context.head not in ("", "hands", "hand", "pose") else None
+    return (
+        "reaching for"
+        if can_hold and context.head not in ("", "hands", "hand", "pose", "door", "doors")
+        else None
+    )
 
 
 def _change_wearing(context: Context) -> str | None:

@@ -18,6 +18,7 @@ FEMININE = {"he": "she", "his": "her", "him": "her", "himself": "herself"}
 class WordLists:
     """The lists, as the comments of the file describe them."""
 
+    further_nouns: Mapping[str, str]
     replacements: Mapping[str, tuple[str, ...]]
     bound: Mapping[str, frozenset[str]]
     companions: Mapping[str, tuple[str, ...]]
@@ -28,6 +29,7 @@ class WordLists:
     colours_of_animals: frozenset[str]
     further_colours: frozenset[str]
     materials: frozenset[str]
+    mass: frozenset[str]
     people: frozenset[str]
     swapped: tuple[frozenset[str], ...]
 
@@ -36,7 +38,15 @@ class WordLists:
 def load_word_lists() -> WordLists:
     """Return the lists of the file."""
     raw = read_yaml(FILE, "Install caramel again.")
-    sets = ("fixed_colour", "never_sized", "colours_of_animals", "further_colours", "materials", "people")
+    sets = (
+        "fixed_colour",
+        "never_sized",
+        "colours_of_animals",
+        "further_colours",
+        "materials",
+        "mass",
+        "people",
+    )
     return WordLists(
         **{
             name: {key: tuple(of) for key, of in raw[name].items()}
@@ -47,5 +57,6 @@ def load_word_lists() -> WordLists:
             for name in ("bound", "fitting")
         },
         **{name: frozenset(raw[name].split()) for name in sets},
+        further_nouns=raw["further_nouns"],
         swapped=tuple(frozenset(line.split()) for line in raw["swapped"]),
     )
