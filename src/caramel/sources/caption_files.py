@@ -64,7 +64,7 @@ def read_captions_alone(
     check_shares(val_test_frac)
     path = _find_file(Path(data_dir))
     read = list(READERS[path.name](path))
-    empty = [
+    empty: list[dict[str, object]] = [
         {"id": row.pair_id, "stage": STAGE, "reason": EMPTY, "text": None}
         for row in read
         if not row.caption.strip()
@@ -72,8 +72,9 @@ def read_captions_alone(
     rows = pd.DataFrame([row for row in read if row.caption.strip()], columns=list(Row._fields))
     if rows.empty:
         raise DataError(f"{str(path)!r} contains no caption.")
-    named = (rows["pair_id"] != rows["image_id"]).any()
-    rows, duplicates = split_duplicates(rows, ["image_id", "caption"] if named else ["caption"])
+    # A caption whose image has no name is a duplicate of any equal one of that kind.
+    rows = rows.assign(group=rows["image_id"].where(rows["pair_id"] != rows["image_id"]))
+    rows, duplicates = split_duplicates(rows, ["group", "caption"])
     if rows["split"].isna().any():
         rows = rows.assign(
             split=rows["image_id"].map(assign_splits(rows["image_id"].tolist(), val_test_frac, seed))

@@ -164,7 +164,9 @@ def _build_context(sentence: Sentence, match: WordMatch, following: Token) -> Co
     target = next((phrase for phrase in sentence.phrases if phrase.start >= match.end), None)
     goal = target.nouns[-1].word if target else ""
     head = goal if target and target.start == following.start else ""
-    return Context(match.word, (subjects or [None])[-1], (nouns or [""])[-1], following, head, goal)
+    return Context(
+        match.word, subjects[-1] if subjects else None, nouns[-1] if nouns else "", following, head, goal
+    )
 
 
 Find = Callable[[Context], str | None]

@@ -38,25 +38,26 @@ class WordLists:
 def load_word_lists() -> WordLists:
     """Return the lists of the file."""
     raw = read_yaml(FILE, "Install caramel again.")
-    sets = (
-        "fixed_colour",
-        "never_sized",
-        "colours_of_animals",
-        "further_colours",
-        "materials",
-        "mass",
-        "people",
-    )
+
+    def read_lists(name: str) -> dict[str, tuple[str, ...]]:
+        return {key: tuple(members) for key, members in raw[name].items()}
+
+    def read_sets(name: str) -> dict[str, frozenset[str]]:
+        return {key: frozenset(members.split()) for key, members in raw[name].items()}
+
     return WordLists(
-        **{
-            name: {key: tuple(of) for key, of in raw[name].items()}
-            for name in ("replacements", "companions", "added")
-        },
-        **{
-            name: {key: frozenset(of.split()) for key, of in raw[name].items()}
-            for name in ("bound", "fitting")
-        },
-        **{name: frozenset(raw[name].split()) for name in sets},
         further_nouns=raw["further_nouns"],
+        replacements=read_lists("replacements"),
+        bound=read_sets("bound"),
+        companions=read_lists("companions"),
+        added=read_lists("added"),
+        fitting=read_sets("fitting"),
+        fixed_colour=frozenset(raw["fixed_colour"].split()),
+        never_sized=frozenset(raw["never_sized"].split()),
+        colours_of_animals=frozenset(raw["colours_of_animals"].split()),
+        further_colours=frozenset(raw["further_colours"].split()),
+        materials=frozenset(raw["materials"].split()),
+        mass=frozenset(raw["mass"].split()),
+        people=frozenset(raw["people"].split()),
         swapped=tuple(frozenset(line.split()) for line in raw["swapped"]),
     )
