@@ -42,7 +42,7 @@ def load_caption_instances(contents: VersionContents) -> tuple[pd.DataFrame, lis
         ContractError: a table breaks its contract.
         DataError: a table is neither on disk nor in DVC's cache.
     """
-    pairs = contents.load_table(PAIRS, "data/scenes/pairs.parquet")
+    pairs = contents.load_table(PAIRS, "data/refine/pairs.parquet")
     negatives = contents.load_table(NEGATIVES, "data/refine/negatives.parquet")
     if pairs is None or negatives is None or negatives.empty:
         return None

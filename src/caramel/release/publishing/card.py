@@ -17,7 +17,7 @@ from caramel.release.publishing.escaping import (
     format_yaml,
 )
 from caramel.release.publishing.licences import LICENCES, build_hub_fields
-from caramel.release.publishing.metadata import About, Source
+from caramel.release.publishing.metadata import About, Source, strip_source_settings
 from caramel.schemas.contracts import Table
 
 EXAMPLES = 3  # number of instances on the card
@@ -200,7 +200,7 @@ def _format_licences(facts: ReleaseFacts) -> str:
     """Return the licences of the release and of each source, with what they permit."""
     about = facts.about
     lines = [("**this release**", *_format_licence(about.licence), "")]
-    counts = facts.images["source"].str.partition(" (")[0].value_counts()
+    counts = facts.images["source"].map(strip_source_settings).value_counts()
     for name in facts.sources:
         source = about.sources.get(name, Source())
         note = "; ".join(escape_markdown(text) for text in (source.url, source.note) if text)
