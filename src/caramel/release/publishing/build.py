@@ -147,8 +147,8 @@ def _collect_facts(
     frames: dict[str, pd.DataFrame], contents: VersionContents, metadata: About
 ) -> tuple[ReleaseFacts, dict[str, pd.DataFrame]]:
     """Return the facts of a release and its tables: those with images, or captions alone if these have no rows."""
-    if not any(map(len, frames.values())) and (found := load_caption_instances(contents)) is not None:
-        instances, sources = found
+    if not any(map(len, frames.values())) and (loaded := load_caption_instances(contents)) is not None:
+        instances, sources = loaded
         captions = build_captions(instances)
         parts = [_build_part("captions", CAPTIONS, captions)]
         facts = ReleaseFacts(contents.pinned, metadata, parts, sources, instances, build_frame(IMAGES, []))

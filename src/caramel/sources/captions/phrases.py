@@ -144,7 +144,7 @@ def find_noun_phrases(text: str, tokens: Sequence[Token]) -> tuple[NounPhrase, .
     phrases, first = [], 0
     while first < len(tokens):
         stop = first
-        while stop < len(tokens) and _extends_phrase(text, tokens, first, stop):
+        while stop < len(tokens) and _is_in_phrase(text, tokens, first, stop):
             stop += 1
         run = list(tokens[first:stop])
         while run and run[-1].tag != "noun":
@@ -155,7 +155,7 @@ def find_noun_phrases(text: str, tokens: Sequence[Token]) -> tuple[NounPhrase, .
     return tuple(phrases)
 
 
-def _extends_phrase(text: str, tokens: Sequence[Token], first: int, index: int) -> bool:
+def _is_in_phrase(text: str, tokens: Sequence[Token], first: int, index: int) -> bool:
     """Return whether a word belongs to the phrase that begins with the first one."""
     token = tokens[index]
     if token.tag not in INNER:

@@ -11,7 +11,7 @@ from caramel.sources.captions.word_lists.heads import (
     NO_NOUN,
     Rng,
     draw_item,
-    is_said,
+    is_mentioned,
     iter_heads,
 )
 from caramel.sources.captions.word_lists.objects import has_pronoun
@@ -85,7 +85,7 @@ def add_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
         (phrase, word)
         for noun, phrase in joinable
         for word in _list_companions(noun, phrase)
-        if not is_said(sentence, word)
+        if not is_mentioned(sentence, word)
     ]
     if not options:
         return ALL_SAID
@@ -98,10 +98,18 @@ def add_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
 
 
 def _list_companions(noun: WordMatch, phrase: NounPhrase) -> tuple[str, ...]:
+    companions = load_word_lists().companions.get(noun.word, ())
+    if "dog" in companions and _has_human_action(phrase):
+        return ()
     if phrase.before and phrase.before[-1].word in ("wearing", "wears"):
         return load_word_lists().companions["*clothes"]
-    return load_word_lists().companions.get(noun.word) or load_word_lists().companions.get(
-        f"*{noun.group}", ()
+    return companions or load_word_lists().companions.get(f"*{noun.group}", ())
+
+
+def _has_human_action(phrase: NounPhrase) -> bool:
+    """Return whether a subject does what no dog does."""
+    return any(
+        token.word in ("riding", "ride", "rides", "skiing", "playing", "wearing") for token in phrase.after
     )
 
 

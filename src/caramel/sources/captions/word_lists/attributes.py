@@ -10,7 +10,6 @@ from typing import NamedTuple
 from caramel.sources.captions import words
 from caramel.sources.captions.phrases import NounPhrase
 from caramel.sources.captions.tokenization import Edit, Sentence, WordMatch
-from caramel.sources.captions.word_classes import list_known_words
 from caramel.sources.captions.word_lists.heads import (
     ALL_DESCRIBED,
     ALL_SAID,
@@ -24,7 +23,6 @@ from caramel.sources.captions.word_lists.heads import (
 )
 from caramel.sources.captions.word_lists.replacements import load_word_lists
 
-OTHER = "other"  # group of the adjectives that only a tagger knows
 EXCHANGED = frozenset(("colour", "material", "pattern"))  # groups whose attributes one noun can have
 
 
@@ -43,7 +41,7 @@ def _list_attributes(sentence: Sentence) -> list[Attribute]:
 
     Left out are those that "and" joins to another adjective, and phrases with two of one group: "black and white".
     """
-    found = []
+    attributes = []
     for phrase in sentence.phrases:
         joined = (
             not phrase.determiners
@@ -52,21 +50,14 @@ def _list_attributes(sentence: Sentence) -> list[Attribute]:
         )
         if joined and phrase.before[-2].tag == "adjective":
             continue
-        known = [(token, named) for token in phrase.adjectives if (named := _classify(token.word))]
+        known = [(token, named) for token in phrase.adjectives if (named := _build_groups().get(token.word))]
         groups = [group for _, (_, group) in known]
-        found += [
+        attributes += [
             Attribute(token.start, token.end, word, group, phrase)
             for token, (word, group) in known
             if groups.count(group) == 1
         ]
-    return found
-
-
-def _classify(word: str) -> tuple[str, str] | None:
-    """Return an attribute and its group; None for adjectives that are no attributes, such as "several"."""
-    if word in _build_groups():
-        return _build_groups()[word]
-    return None if word in list_known_words() else (word, OTHER)
+    return attributes
 
 
 @functools.cache
@@ -85,8 +76,8 @@ def replace_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     options = [
         (attribute, word)
         for attribute in attributes
-        for word in words.ADJECTIVES.get(attribute.group, ())
-        if _fits(sentence, word, attribute.group, attribute.phrase) and word not in sentence.image_words
+        for word in words.ADJECTIVES[attribute.group]
+        if _is_fitting(sentence, word, attribute.group, attribute.phrase) and word not in sentence.image_words
     ]
     if not options:
         return ALL_SAID
@@ -94,7 +85,7 @@ def replace_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     return [Edit(attribute.start, attribute.end, word)]
 
 
-def _fits(sentence: Sentence, word: str, group: str, phrase: NounPhrase) -> bool:
+def _is_fitting(sentence: Sentence, word: str, group: str, phrase: NounPhrase) -> bool:
     """Return whether the noun of a phrase may have an attribute in a photograph."""
     head, known = phrase.nouns[-1].word, get_group(sentence, phrase)
     if group == "colour":
@@ -120,23 +111,17 @@ def swap_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:
 
 def _can_exchange(sentence: Sentence, a: Attribute, b: Attribute) -> bool:
     """Return whether two attributes of different nouns differ, and each fits the other's noun."""
-    if OTHER in (a.group, b.group) and not _are_things(sentence, a.phrase, b.phrase):
-        return False
     same_noun = a.phrase.nouns[-1].word == b.phrase.nouns[-1].word
     groups = {a.group, b.group}
     if same_noun or a.word == b.word or (len(groups) > 1 and not groups <= EXCHANGED):
         return False
-    said = [{token.word for token in one.phrase.adjectives} for one in (a, b)]
-    crossed = (b.word not in said[0]) and (a.word not in said[1])
+    known_words = [{token.word for token in one.phrase.adjectives} for one in (a, b)]
+    crossed = (b.word not in known_words[0]) and (a.word not in known_words[1])
     return (
-        crossed and _fits(sentence, b.word, b.group, a.phrase) and _fits(sentence, a.word, a.group, b.phrase)
+        crossed
+        and _is_fitting(sentence, b.word, b.group, a.phrase)
+        and _is_fitting(sentence, a.word, a.group, b.phrase)
     )
-
-
-def _are_things(sentence: Sentence, *phrases: NounPhrase) -> bool:
-    """Return whether the lists know the nouns of some phrases, and none is a living being."""
-    groups = {get_group(sentence, phrase) for phrase in phrases}
-    return "" not in groups and groups.isdisjoint(words.LIVING)
 
 
 def add_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:

@@ -32,7 +32,7 @@ def draw_item(rng: Rng, options: Sequence[Item]) -> Item:
     return options[int(rng.integers(len(options)))]
 
 
-def is_said(sentence: Sentence, word: str) -> bool:
+def is_mentioned(sentence: Sentence, word: str) -> bool:
     """Return whether a caption of the image has a word, in the singular or the plural."""
     forms = {word, words.get_plural(word), word.split()[-1], words.get_plural(word.split()[-1])}
     return not forms.isdisjoint(sentence.image_words)
@@ -80,6 +80,6 @@ def get_group(sentence: Sentence, phrase: NounPhrase) -> str:
     return next((noun.group for noun in list_nouns(sentence) if noun.end == phrase.end), "")
 
 
-def repeats(sentence: Sentence, noun: WordMatch) -> bool:
+def has_duplicate(sentence: Sentence, noun: WordMatch) -> bool:
     """Return whether a noun is in the caption more than once."""
     return sum(other.word == noun.word for other in list_nouns(sentence)) > 1

@@ -13,9 +13,9 @@ from caramel.sources.captions.word_lists.heads import (
     NO_TWO_NOUNS,
     Rng,
     draw_item,
-    is_said,
+    has_duplicate,
+    is_mentioned,
     iter_heads,
-    repeats,
 )
 from caramel.sources.captions.word_lists.replacements import FEMININE, load_word_lists
 
@@ -49,15 +49,16 @@ def replace_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     heads = list(iter_heads(sentence))
     if not heads:
         return NO_NOUN
-    said = {token.word for token in sentence.tokens}
+    caption_words = {token.word for token in sentence.tokens}
     options = [
         (noun, word)
         for noun, phrase in heads
-        if said.isdisjoint(load_word_lists().bound.get(noun.word, ()))
-        and not repeats(sentence, noun)
-        and (said.isdisjoint(FEMININE) or _is_only_person(sentence, noun))
+        if caption_words.isdisjoint(load_word_lists().bound.get(noun.word, ()))
+        and not has_duplicate(sentence, noun)
+        and (caption_words.isdisjoint(FEMININE) or _is_only_person(sentence, noun))
         for word in load_word_lists().replacements.get(noun.word, ())
-        if not is_said(sentence, word) and (not _is_amount(noun, phrase) or word in load_word_lists().mass)
+        if not is_mentioned(sentence, word)
+        and (not _is_amount(noun, phrase) or word in load_word_lists().mass)
     ]
     if not options:
         return ALL_SAID
@@ -99,7 +100,7 @@ def swap_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
 
 def _can_swap(sentence: Sentence, a: WordMatch, b: WordMatch, p: NounPhrase, q: NounPhrase) -> bool:
     """Return whether the exchange of two nouns gives another meaning that a photograph may show."""
-    if a.word == b.word or a.plural != b.plural or repeats(sentence, a) or repeats(sentence, b):
+    if a.word == b.word or a.plural != b.plural or has_duplicate(sentence, a) or has_duplicate(sentence, b):
         return False
     between = sentence.text[a.end : q.start].lower().replace(",", " ").split()
     if has_pronoun(sentence) or _is_undirected(between, q):
