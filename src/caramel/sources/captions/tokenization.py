@@ -151,7 +151,12 @@ def parse_sentence(text: str, captions: Iterable[str], tag: Tagger = tag_by_list
         tuple(f for f in matches if f.word_type == word_type)
         for word_type in ("noun", "attribute", "relation")
     )
-    tokens = tag(text)
+    # A tagger reads "light" in "traffic light" as an adjective.
+    spans = [(match.start, match.end) for match in matches if match.word_type == "noun"]
+    tokens = [
+        token._replace(tag="noun") if any(a <= token.start < b for a, b in spans) else token
+        for token in tag(text)
+    ]
     phrases = find_noun_phrases(text, tokens)
     return Sentence(text, nouns, attributes, relations, frozenset(image_words), tuple(tokens), phrases)
 
