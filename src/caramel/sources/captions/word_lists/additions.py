@@ -99,18 +99,31 @@ def add_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
 
 def _list_companions(noun: WordMatch, phrase: NounPhrase) -> tuple[str, ...]:
     companions = load_word_lists().companions.get(noun.word, ())
-    if "dog" in companions and _has_human_action(phrase):
+    if "dog" in companions and _is_subject(phrase) and not _is_shared_with_dogs(phrase):
         return ()
+    if noun.word in ("cell phone", "camera") and phrase.before and phrase.before[-1].word == "with":
+        return ()  # "taking a picture with a phone"
     if phrase.before and phrase.before[-1].word in ("wearing", "wears"):
         return load_word_lists().companions["*clothes"]
     return companions or load_word_lists().companions.get(f"*{noun.group}", ())
 
 
-def _has_human_action(phrase: NounPhrase) -> bool:
-    """Return whether a subject does what no dog does."""
-    return any(
-        token.word in ("riding", "ride", "rides", "skiing", "playing", "wearing") for token in phrase.after
-    )
+def _is_shared_with_dogs(phrase: NounPhrase) -> bool:
+    """Return whether a subject does what a dog may do beside it: "a child sitting", "people are walking"."""
+    actions = {
+        "sitting",
+        "standing",
+        "walking",
+        "running",
+        "lying",
+        "resting",
+        "waiting",
+        "sit",
+        "stand",
+        "walk",
+        "run",
+    }
+    return not actions.isdisjoint(token.word for token in phrase.after[:2])
 
 
 def _can_join(sentence: Sentence, noun: WordMatch, phrase: NounPhrase) -> bool:
