@@ -99,7 +99,7 @@ def add_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
 
 def _list_companions(noun: WordMatch, phrase: NounPhrase) -> tuple[str, ...]:
     companions = load_word_lists().companions.get(noun.word, ())
-    if "dog" in companions and _is_subject(phrase) and not _is_shared_with_dogs(phrase):
+    if companions == ("dog",) and _is_subject(phrase) and not _is_shared_with_dogs(phrase):
         return ()
     if noun.word in ("cell phone", "camera") and phrase.before and phrase.before[-1].word == "with":
         return ()  # "taking a picture with a phone"
