@@ -59,8 +59,6 @@ PLURALS: dict[str, str] = {
     "wolf": "wolves",
     "calf": "calves",
     "goose": "geese",
-    "person": "people",
-    "child": "children",
 }
 
 ADJECTIVES: dict[str, tuple[str, ...]] = {
