@@ -33,6 +33,7 @@ def negatives(config: Config) -> None:
         data_dir=config.scenes.data_dir,
         seed=section.seed,
         max_attempts=section.max_attempts,
+        spacy_model=section.spacy_model,
         allow_unmentioned_objects=allow_unmentioned_objects,
         model=section.language_model.model_dump(),
     )

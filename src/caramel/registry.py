@@ -89,6 +89,7 @@ SOURCES: Registry[SourceReader] = Registry(
     {
         "world": "caramel.sources.world.sampling:sample_pairs",
         "files": "caramel.sources.folders:read_pairs",
+        "captions": "caramel.sources.caption_files:read_captions_alone",
     },
 )
 

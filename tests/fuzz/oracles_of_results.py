@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import json
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -213,6 +215,26 @@ def scenes_are_whole(seen: Seen) -> Iterator[str]:
         leaves(text) for text in names_in(list(mine.values()), ("filename", "file_name"))
     ) and "captions" in str(list(mine)):
         yield "took a name that leaves its folder"
+
+
+def captions_are_whole(seen: Seen) -> Iterator[str]:
+    """Each caption alone stands in the file, whole, and each is kept or rejected."""
+    out = seen.box / "data/scenes"
+    if seen.code or not (out / "pairs.parquet").is_file():
+        return
+    ((name, data),) = [(name, data) for name, data in seen.files.items() if name.startswith("own/")]
+    text = data.decode("utf-8-sig")
+    if name.endswith(".txt"):
+        given = io.StringIO(text, newline=None).read().split("\n")
+        given = given[:-1] if given[-1] == "" else given
+    else:
+        given = [one["raw"] for image in json.loads(text)["images"] for one in image["sentences"]]
+    rows = pq.read_table(out / "pairs.parquet").to_pylist()
+    if not {row["caption"] for row in rows} <= {caption.strip() for caption in given}:
+        yield "a caption is not in the file, whole"
+    rejected = pq.read_metadata(out / "rejects.parquet").num_rows
+    if len(rows) + rejected != len(given):
+        yield f"kept {len(rows)} and rejected {rejected} of {len(given)} captions"
 
 
 def kept_or_rejected(seen: Seen) -> Iterator[str]:

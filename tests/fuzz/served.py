@@ -48,6 +48,22 @@ def _sugarcrepe_pp() -> None:
     Path("data").rename("own")
 
 
+def _text() -> None:
+    Path("own").mkdir()
+    Path("own/captions.txt").write_text("\n".join(map(caption, range(ROWS))), encoding="utf-8")
+
+
+def _karpathy() -> None:
+    splits = ("train", "restval", "val", "test")
+    entries = [
+        {"filename": f"{n}.jpg", "split": splits[n % 4], "sentences": [{"raw": caption(n)}]}
+        for n in range(ROWS)
+    ]
+    put("dataset_coco.json", {"images": entries}, Path("own"))
+
+
+CAPTIONS_ALONE = {"captions.txt": _text, "dataset_coco.json": _karpathy}
+
 SOURCES = {
     "captions.csv": _captions("captions.csv"),
     "captions.jsonl": _captions("captions.jsonl"),
@@ -57,12 +73,18 @@ SOURCES = {
 }
 
 
-def own(source: Callable[[], None]) -> Callable[[], None]:
+def own(source: Callable[[], None], name: str = "files") -> Callable[[], None]:
     """A project whose source is the folder ``own``."""
 
     def made() -> None:
         source()
-        params_file(scenes={"source": "files", "data_dir": "own"}, negatives={"backend": "lexicon"})
+        params_file(
+            scenes={"source": name, "data_dir": "own"},
+            negatives={"backend": "lexicon"},
+            synthesize={"method": "draw"},
+            assemble={"positives": "source"},
+            evaluate={"zero_shot": ""},
+        )
 
     return made
 

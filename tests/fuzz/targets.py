@@ -16,6 +16,7 @@ from harness import Oracle, Target
 from oracles import pictures_decode, refused_what_is_broken, same_pairs, stays_inside, whole_captions
 from oracles_of_results import (
     a_changed_pin_is_refused,
+    captions_are_whole,
     infinite_scores_are_refused,
     kept_or_rejected,
     only_what_is_pinned_is_got,
@@ -320,6 +321,17 @@ def _stages() -> list[Target]:
             weight=4,
         )
         for name, write in served.SOURCES.items()
+    ]
+    found += [
+        _target(
+            f"stage scenes {name} alone",
+            served.own(write, "captions"),
+            "stage scenes",
+            captions_are_whole,
+            files=("own/*",),
+            weight=2,
+        )
+        for name, write in served.CAPTIONS_ALONE.items()
     ]
     params, pairs = served.own(served.SOURCES["captions.csv"]), "data/scenes/pairs.parquet"
     scores = {"files": ("data/negatives/*.parquet", pairs), "rewrites": ("data/scores/",)}

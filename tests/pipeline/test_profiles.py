@@ -17,6 +17,7 @@ from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
 from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
 
 pytestmark = pytest.mark.slow
 
@@ -158,6 +159,30 @@ def test_sugarcrepe_captions_go_through_the_text_stages_and_the_report(tmp_path)
     assert "no images" in skipped["skipped"]
     page = (project.folder / "data/report/report.html").read_text()
     assert "has no images" in page
+
+
+def test_captions_alone_go_through_the_text_stages_and_are_pinned_and_released(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    animals, things = ["dog", "cat", "horse"], ["car", "bench", "bus", "chair"]
+    lines = [
+        f"A {rng.choice(['black', 'white', 'brown'])} {rng.choice(animals)} sitting in front of a "
+        f"{rng.choice(['red', 'green', 'blue'])} {rng.choice(things)} at house {number}."
+        for number in range(150)
+    ]
+    (tmp_path / "captions").mkdir()
+    (tmp_path / "captions" / "captions.txt").write_text("\n".join([*lines, "", lines[0]]), encoding="utf-8")
+    project = new_project(tmp_path / "p")
+    switch(project, "captions", **{**SMALL, "scenes.data_dir": str(tmp_path / "captions")})
+    project.run("dvc", "repro", "validate_captions")
+    rejects = read_table(REJECTS, project.folder / "data/scenes/rejects.parquet")
+    assert rejects["id"].tolist() == ["line-151", "line-152"]
+    project.run("caramel", "pin", "v1")
+    project.run("caramel", "release", "v1", "--out", "release", "--no-audit")
+    released = project.folder / "release"
+    assert (released / "data/captions/test-00000-of-00001.parquet").is_file()
+    assert list((released / "formats/test/sugarcrepe").glob("*.json"))
+    go_on(project, "validate_captions")
+    assert "has no images" in (project.folder / "data/report/report.html").read_text()
 
 
 def test_broken_input_is_one_clear_message_and_the_next_run_goes_on(tmp_path) -> None:

@@ -6,6 +6,7 @@ import functools
 import json
 import shutil
 from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,11 @@ from caramel.io.safe_yaml import read_yaml
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.io import write_table, write_table_parts
 from caramel.schemas.llm import REPLIES
-from caramel.sources.captions.lexicon import RULES
+from caramel.sources.captions import words
 from caramel.sources.captions.llm.checks import KINDS
 from caramel.sources.captions.llm.writer import language_negatives
 from caramel.sources.captions.prompts.prompt_files import list_prompt_names, load_prompt
-from caramel.sources.captions.tokenization import apply_edits, parse_sentence, scan_words
+from caramel.sources.captions.tokenization import Edit, apply_edits, parse_sentence, scan_words
 
 MODEL = read_yaml(Path(__file__).parents[2] / "params" / "default.yaml", "")["negatives"]["language_model"]
 BOTH = ("negatives", "paraphrases")
@@ -84,10 +85,8 @@ def answer(name: str, given: Mapping[str, str], turn: int) -> dict[str, Any]:
             "sentence": text.replace(old, put[name.removesuffix("_compose")] if name[0] == "a" else new, 1)
         }
     if name.startswith("swap_"):
-        import numpy as np
-
-        edits = RULES[name](parse_sentence(given["sentence"], ()), np.random.default_rng(0))
-        if isinstance(edits, str):
+        edits = swap(name, given["sentence"])
+        if not edits:
             return {"possible": "no", "first": "", "second": "", "sentence": ""}
         first, second = (given["sentence"][e.start : e.end] for e in edits)
         return {
@@ -105,6 +104,26 @@ def answer(name: str, given: Mapping[str, str], turn: int) -> dict[str, Any]:
         "validate_paraphrase": {"same": "yes", "problem": "none"},
         "validate_negative": {"follows": "no"},
     }[name]
+
+
+def swap(name: str, text: str) -> list[Edit]:
+    """Return the exchange of the first two words of a kind whose order matters, or nothing."""
+    sentence = parse_sentence(text, ())
+    if name == "swap_att":
+        holders = [(a, sentence.find_noun(a)) for a in sentence.attributes]
+        known = [(a, noun) for a, noun in holders if noun and a.group in words.PHYSICAL]
+        pairs = [(a, b) for (a, n), (b, m) in combinations(known, 2) if n != m and a.word != b.word]
+    else:
+        pairs = [
+            (a, b)
+            for a, b in combinations(sentence.nouns, 2)
+            if a.word != b.word and a.plural == b.plural and " next " not in text[a.end : b.start]
+        ]
+    return [
+        Edit(one.start, one.end, sentence.get_written_form(other))
+        for pair in pairs[:1]
+        for one, other in (pair, pair[::-1])
+    ]
 
 
 def completion(text: str | None, finish: str = "stop", tokens: tuple[int, int] = (100, 10)) -> Response:

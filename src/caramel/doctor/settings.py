@@ -45,10 +45,14 @@ def check_inputs(root: Path, config: Config) -> Finding:
         )
         if backend == "pretrained" and name and _is_path(root, name)
     }
-    if config.scenes.source == "files":
+    if config.scenes.source != "world":
         named = {"scenes.data_dir": config.scenes.data_dir, **named}
     lacking = [f"{key} = {name!r}" for key, name in named.items() if not (root / name).exists()]
-    if "scenes.data_dir" in named and not lacking and not _has_captions(root / config.scenes.data_dir):
+    if (
+        "scenes.data_dir" in named
+        and not lacking
+        and not _has_captions(config.scenes.source, root / config.scenes.data_dir)
+    ):
         lacking.append(f"captions: scenes.data_dir = {config.scenes.data_dir!r} has no captions file")
     if lacking:
         message = f"not there:\n{format_items(lacking)}"
@@ -56,11 +60,14 @@ def check_inputs(root: Path, config: Config) -> Finding:
     return Finding(OK, "inputs", ", ".join(named.values()) or "none needed")
 
 
-def _has_captions(folder: Path) -> bool:
+def _has_captions(source: str, folder: Path) -> bool:
     """Return whether a folder has the input of stage ``scenes``: a table of captions, or SugarCrepe's files."""
+    from caramel.sources.caption_files import list_caption_files
     from caramel.sources.folders import READERS
     from caramel.sources.sugarcrepe_files import list_subtype_files
 
+    if source == "captions":
+        return bool(list_caption_files(folder))
     return any((folder / name).is_file() for name in READERS) or bool(list_subtype_files(folder))
 
 

@@ -34,6 +34,7 @@ class Writer(Protocol):
         data_dir: str,
         seed: int,
         max_attempts: int,
+        spacy_model: str | None,
         allow_unmentioned_objects: bool,
         parts: Collection[Part],
         model: Mapping[str, Any],
@@ -45,6 +46,7 @@ class Writer(Protocol):
             data_dir: the user's folder from which the pairs were read.
             seed: a draw depends only on this, the pair's name and the subtype.
             max_attempts: maximum number of draws per negative.
+            spacy_model: package or folder of a spaCy model that tags the captions for word lists; None: none.
             allow_unmentioned_objects: a caption may omit objects of its image.
             parts: requested parts; a writer may write both if that costs nothing extra.
             model: settings of the language model: ``negatives.language_model`` of the params.

@@ -47,10 +47,7 @@ def read_pairs(
         DataError: the folder does not exist, has no known format or an invalid row, or images are missing or
             do not decode (all of them in one message).
     """
-    if min(val_test_frac) < 0 or sum(val_test_frac) > 1:
-        raise ConfigError(
-            f"scenes.val_test_frac = {val_test_frac!r} must be shares in [0, 1] whose sum is at most 1."
-        )
+    check_shares(val_test_frac)
     folder = Path(data_dir)
     if not folder.is_dir():
         raise DataError(
@@ -64,6 +61,14 @@ def read_pairs(
     if sources[0] == "SugarCrepe files":
         return _read_benchmark_files(folder, val_test_frac, seed)
     return _read_captioned_images(folder, sources[0], val_test_frac, seed, put)
+
+
+def check_shares(val_test_frac: tuple[float, float]) -> None:
+    """Raise ConfigError unless the shares of val and test are in [0, 1] and sum to at most 1."""
+    if min(val_test_frac) < 0 or sum(val_test_frac) > 1:
+        raise ConfigError(
+            f"scenes.val_test_frac = {val_test_frac!r} must be shares in [0, 1] whose sum is at most 1."
+        )
 
 
 def assign_splits(names: Sequence[str], val_test_frac: tuple[float, float], seed: int) -> dict[str, str]:
@@ -89,9 +94,7 @@ def _format_source_error(data_dir: str, sources: list[str]) -> str:
 def _read_benchmark_files(folder: Path, val_test_frac: tuple[float, float], seed: int) -> Source:
     """Return the pairs of SugarCrepe(++) files; their images are not available."""
     rows = read_captions(folder)
-    rows, rejects = _split_duplicates(
-        rows, ["subtype", "image_id", "caption", "caption2", "negative_caption"]
-    )
+    rows, rejects = split_duplicates(rows, ["subtype", "image_id", "caption", "caption2", "negative_caption"])
     source = "sugarcrepe" if rows["caption2"].isna().all() else "sugarcrepe_pp"
     pairs = _build_pairs(rows, assign_splits(rows["image_id"].tolist(), val_test_frac, seed), source)
     return Source(pairs, build_frame(REJECTS, rejects))
@@ -110,14 +113,14 @@ def _read_captioned_images(
         raise DataError(f"{str(folder / name)!r} contains no caption.")
     number = rows.groupby("image_id").cumcount().astype(str)
     rows = rows.assign(pair_id=rows["image_id"] + "-" + number)
-    rows, rejects = _split_duplicates(rows, ["image_id", "caption"])
+    rows, rejects = split_duplicates(rows, ["image_id", "caption"])
     rejects += [{"id": n, "stage": STAGE, "reason": "image without a caption", "text": None} for n in unused]
     splits = assign_splits(rows["image_id"].tolist(), val_test_frac, seed)
     _save_images(folder, list(dict.fromkeys(rows["image_id"])), splits, put)
     return Source(_build_pairs(rows, splits, "files"), build_frame(REJECTS, rejects))
 
 
-def _split_duplicates(rows: pd.DataFrame, columns: list[str]) -> tuple[pd.DataFrame, list[dict[str, object]]]:
+def split_duplicates(rows: pd.DataFrame, columns: list[str]) -> tuple[pd.DataFrame, list[dict[str, object]]]:
     """Return the first of equal rows, and the duplicates as rejects."""
     twice = rows.duplicated(columns)
     rejects: list[dict[str, object]] = [

@@ -1,4 +1,5 @@
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -6,13 +7,17 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from real_models import SPACY
 
+from caramel.errors import BackendError
 from caramel.schemas.contracts import check_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions import lexicon, words
-from caramel.sources.captions.lexicon import RULES, lexicon_negatives, write_paraphrase
+from caramel.sources.captions.lexicon import lexicon_negatives, write_paraphrase
 from caramel.sources.captions.tokenization import Edit, apply_edits, parse_sentence, scan_words
+from caramel.sources.captions.word_lists import heads
+from caramel.sources.captions.word_lists.rules import RULES
 
 DATA = os.environ.get("CARAMEL_DATA")
 CAPTION = "A white cat in front of a red car."
@@ -34,30 +39,92 @@ def write(captions: list[str], images: list[str] | None = None, seed: int = 2):
 
 
 @pytest.mark.parametrize(
-    ("subtype", "allowed"),
+    ("subtype", "text", "allowed"),
     [
         (
             "replace_obj",
-            {f"A white {a} in front of a red car." for a in words.NOUNS["animal"]}
-            | {f"A white cat in front of a red {v}." for v in words.NOUNS["vehicle"]},
+            CAPTION,
+            {"A white dog in front of a red car.", "A white rabbit in front of a red car."}
+            | {f"A white cat in front of a red {v}." for v in ("truck", "bus", "van")},
         ),
         (
             "replace_att",
+            CAPTION,
+            {f"A {a} cat in front of a red car." for a in ("black", "brown", "gray")}
+            | {f"A white cat in front of a {b} car." for b in words.ADJECTIVES["colour"]},
+        ),
+        ("replace_rel", CAPTION, {"A white cat behind a red car."}),
+        ("replace_rel", "A man holds a cup.", {"A man reaches for a cup."}),
+        ("replace_rel", "A laptop on a bed.", {"A laptop under a bed."}),
+        ("swap_obj", "A car in front of a bench.", {"A bench in front of a car."}),
+        ("swap_obj", "A dog chasing a cat.", {"A cat chasing a dog."}),
+        ("swap_obj", "A man in a hat and a woman.", {"A woman in a hat and a man."}),
+        ("swap_att", "A white car by a red bench.", {"A red car by a white bench."}),
+        (
+            "add_obj",
+            CAPTION,
             {
-                f"A {a} cat in front of a {b} car."
-                for a in words.ADJECTIVES["colour"]
-                for b in words.ADJECTIVES["colour"]
+                f"A white cat in front of a red car and a {v}."
+                for v in ("motorcycle", "van", "bicycle", "scooter")
             },
         ),
-        ("replace_rel", {"A white cat behind a red car."}),
-        ("swap_obj", {"A white car in front of a red cat."}),
-        ("swap_att", {"A red cat in front of a white car."}),
+        ("add_obj", "A cat is on a bed.", {f"A cat and a {a} are on a bed." for a in ("dog", "rabbit")}),
+        (
+            "add_obj",
+            "A plate with a fork on a table.",
+            {f"A plate with a fork and a {a} on a table." for a in ("candle", "napkin", "lemon", "spoon")},
+        ),
+        ("add_att", "A cell phone.", {f"A {a} cell phone." for a in ("broken", "purple", "golden")}),
     ],
 )
-def test_each_rule_makes_its_one_change(subtype, allowed):
+def test_each_rule_makes_its_one_change(subtype, text, allowed):
     for seed in range(20):
-        text = make(subtype, CAPTION, seed=seed).replace(" an ", " a ")
-        assert text in allowed - {CAPTION}
+        assert make(subtype, text, seed=seed).replace(" an ", " a ") in allowed - {text}
+
+
+@pytest.mark.parametrize(
+    ("subtype", "text"),
+    [
+        ("swap_obj", "A kite behind a boy."),  # a living being and a thing
+        ("swap_obj", "A man holding a boy."),  # no boy holds a man
+        ("swap_obj", "A plate on a table."),  # no table lies on a plate
+        ("swap_obj", "A man sitting next to a woman."),  # still true
+        ("add_obj", "Some are sitting on an office chair."),  # nothing stands beside it on what they sit on
+        ("add_obj", "A plate with a cup, a fork and a knife."),  # inside a list
+        ("add_att", "A desk lamp shade."),  # inside a compound
+        ("replace_obj", "A train station."),
+        ("replace_att", "A black woman."),
+        ("replace_rel", "A plate holding a sandwich."),
+        ("replace_rel", "A man sitting in a car."),
+    ],
+)
+def test_a_change_that_would_read_badly_is_not_made(subtype, text):
+    for seed in range(5):
+        assert make(subtype, text, seed=seed).startswith("<")
+
+
+def test_pronouns_and_capitals_follow_a_replaced_noun():
+    assert make("replace_obj", "A man waves his arm.") == "A woman waves her arm."
+    found = write(["A BOY RUNS."])
+    assert "A GIRL RUNS." in set(found.negatives["negative_caption"])
+
+
+@pytest.mark.skipif(
+    find_spec("spacy") is None or find_spec(SPACY) is None, reason=f"spaCy's model {SPACY} is missing"
+)
+def test_a_spacy_model_finds_phrases_that_endings_do_not():
+    text = "A tan purse beside a silver knife."
+    pairs = pd.DataFrame({"pair_id": ["p"], "image_id": ["i"], "caption": [text]})
+    found = lexicon_negatives(pairs, seed=1, spacy_model=SPACY)
+    texts = found.negatives.set_index("subtype")["negative_caption"]
+    assert texts["swap_att"] == "A silver purse beside a tan knife."
+
+
+def test_a_spacy_model_that_is_missing_is_an_error_that_names_the_setting():
+    pytest.importorskip("spacy")
+    pairs = pd.DataFrame({"pair_id": ["p"], "image_id": ["i"], "caption": ["A cat."]})
+    with pytest.raises(BackendError, match=r"negatives\.spacy_model = 'no_such_model' cannot be loaded"):
+        lexicon_negatives(pairs, seed=1, spacy_model="no_such_model")
 
 
 @pytest.mark.parametrize("text", ["A buſ.", "A ſheep.", "A bırd.", "A BİRD.", "A \u212aite."])
@@ -65,29 +132,19 @@ def test_letters_that_have_a_capital_of_ascii_letters_make_no_word_of_the_lists(
     assert scan_words(text) == []
 
 
-def test_additions_add_words_and_nothing_else():
-    for seed in range(20):
-        thing = make("add_obj", CAPTION, seed=seed)
-        assert thing.startswith(CAPTION[:-1] + " and a")
-        assert thing.endswith(".")
-        described = make("add_att", "A cat under the car.", seed=seed)
-        assert len(described.split()) == 6
-        assert described.split()[-1] == "car."
-
-
 @pytest.mark.parametrize(
     ("subtype", "text", "reason"),
     [
-        ("replace_obj", "Something strange.", lexicon.NO_NOUN),
-        ("replace_att", "A cat, black and in the sun.", lexicon.NO_ATTRIBUTE),
-        ("replace_rel", "A cat.", lexicon.NO_RELATION),
-        ("replace_rel", "A fire hydrant sitting in the grass.", lexicon.NO_RELATION),
-        ("swap_obj", "A cat and a dog.", lexicon.NO_TWO_NOUNS),
-        ("swap_obj", "A man next to a white woman.", lexicon.NO_TWO_NOUNS),
-        ("swap_obj", "A man riding two horses.", lexicon.NO_TWO_NOUNS),
-        ("swap_att", "A red cat chases a red dog.", lexicon.NO_TWO_ATTRIBUTES),
-        ("swap_att", "A large red cat.", lexicon.NO_TWO_ATTRIBUTES),
-        ("add_att", "A red cat.", lexicon.ALL_DESCRIBED),
+        ("replace_obj", "Something strange.", heads.NO_NOUN),
+        ("replace_att", "A cat, black and in the sun.", heads.NO_ATTRIBUTE),
+        ("replace_rel", "A cat.", heads.NO_RELATION),
+        ("replace_rel", "A fire hydrant sitting in the grass.", heads.NO_RELATION),
+        ("swap_obj", "A cat and a dog.", heads.NO_TWO_NOUNS),
+        ("swap_obj", "A man next to a white woman.", heads.NO_TWO_NOUNS),
+        ("swap_obj", "A man riding two horses.", heads.NO_TWO_NOUNS),
+        ("swap_att", "A red cat chases a red dog.", heads.NO_TWO_ATTRIBUTES),
+        ("swap_att", "A large red cat.", heads.NO_TWO_ATTRIBUTES),
+        ("add_att", "A red cat.", heads.ALL_DESCRIBED),
     ],
 )
 def test_what_cannot_be_made_has_a_reason(subtype, text, reason):
@@ -96,7 +153,7 @@ def test_what_cannot_be_made_has_a_reason(subtype, text, reason):
 
 def test_a_word_that_any_caption_of_the_image_says_is_never_the_new_one():
     others = ("Two girls play.",)
-    assert make("replace_obj", "A boy runs.", others) == f"<{lexicon.ALL_SAID}>"
+    assert make("replace_obj", "A boy runs.", others) == f"<{heads.ALL_SAID}>"
     assert make("replace_obj", "A boy runs.") == "A girl runs."
     rows = write(["A small boy.", "One girl is there."], ["i", "i"])
     assert f"p0:{'replace_obj'}" in set(rows.rejects["id"])
@@ -195,8 +252,8 @@ def test_every_caption_gives_a_changed_text_or_a_reject(captions):
     assert len(found.negatives) + len(found.paraphrases) + len(found.rejects) == 8 * len(captions)
     assert (found.negatives["negative_caption"] != found.negatives["pair_id"].map(said)).all()
     assert set(found.rejects["reason"]) <= {
-        *(lexicon.NO_NOUN, lexicon.NO_ATTRIBUTE, lexicon.NO_RELATION, lexicon.NO_TWO_NOUNS),
-        *(lexicon.NO_TWO_ATTRIBUTES, lexicon.ALL_SAID, lexicon.ALL_DESCRIBED, lexicon.QUESTION),
+        *(heads.NO_NOUN, heads.NO_ATTRIBUTE, heads.NO_RELATION, heads.NO_TWO_NOUNS),
+        *(heads.NO_TWO_ATTRIBUTES, heads.NO_INSERTION, heads.ALL_SAID, heads.ALL_DESCRIBED, lexicon.QUESTION),
         lexicon.NO_FORM,
     }
 
@@ -226,4 +283,4 @@ def test_real_captions_give_negatives_of_every_subtype():
     found = write(rows["caption"].tolist(), rows["image_id"].tolist())
     shares = found.negatives["subtype"].value_counts() / len(rows)
     assert set(shares.index) == set(RULES)
-    assert shares["replace_obj"] > 0.7
+    assert shares["replace_obj"] > 0.5

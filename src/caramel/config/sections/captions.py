@@ -25,7 +25,7 @@ from caramel.utils.acceptance import Acceptance
 class Scenes(Section):
     """Stage ``scenes``: where pairs come from."""
 
-    source: Literal["world", "files"]
+    source: Literal["world", "files", "captions"]
     data_dir: str
     seed: Seed
     train: Positive
@@ -97,6 +97,7 @@ class Negatives(Section):
     paraphrases: str | None
     seed: Seed
     max_attempts: Positive
+    spacy_model: str | None
     language_model: LanguageModel
 
 

@@ -22,6 +22,12 @@ from caramel.io.files import compute_file_hash, create_empty_folder, forbid_over
 from caramel.io.image_store import ImageStore
 from caramel.io.output_paths import measure_fresh_mode
 from caramel.release.pin_file import get_pin_path, read_pin
+from caramel.release.publishing.captions_alone import (
+    CAPTIONS,
+    build_captions,
+    load_caption_instances,
+    write_caption_formats,
+)
 from caramel.release.publishing.card import ReleasedTable, ReleaseFacts, write_card
 from caramel.release.publishing.changelog import write_changes
 from caramel.release.publishing.citation import format_bibtex, write_citations
@@ -34,7 +40,9 @@ from caramel.release.publishing.metadata import About, list_open_points, read_ab
 from caramel.release.publishing.public_formats import write_formats
 from caramel.release.publishing.questions import QUESTIONS
 from caramel.release.publishing.webdataset import write_webdataset
+from caramel.schemas.contracts import Table
 from caramel.schemas.evaluation import METRICS
+from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import build_frame, write_table
 from caramel.schemas.training import TRAINING
@@ -89,28 +97,13 @@ def build_release(
     contents = VersionContents(name, root)
     if since is not None:
         read_pin(since, root)  # fails early, before hours of work
-    index = contents.load_image_index()
     frames = {
         key: rows
         for key, (table, path) in RELEASED.items()
         if (rows := contents.load_table(table, path)) is not None
     }
-    source = frames.get("instances_source")
-    if source is not None and "instances" in frames and source.equals(frames["instances"]):
-        del frames["instances_source"]
-    if not frames:
-        raise DataError(
-            f"Version {name!r} has none of the tables {', '.join(p for _, p in RELEASED.values())}."
-        )
-    names = {image for rows in frames.values() for image in list_image_ids(rows)}
-    index = index[index["image_id"].isin(names)]
-    if lacking := sorted(names - set(index["image_id"])):
-        raise DataError(
-            f"{len(lacking)} images used by rows are missing from the table of images:\n{format_items(lacking)}"
-        )
-    sources = sorted({strip_source_settings(source) for source in index["source"]})
-    parts = [_build_part(key, rows) for key, rows in frames.items()]
-    facts = ReleaseFacts(contents.pinned, metadata, parts, sources, frames.get("instances"), index)
+    facts, frames = _collect_facts(frames, contents, metadata)
+    sources = facts.sources
     answers = build_answers(facts, contents)
     lacks = [*list_open_points(metadata, sources), *list_unanswered(metadata, answers)]
     if strict and lacks:
@@ -119,7 +112,17 @@ def build_release(
             f"Add them to {str(about_path)!r}; docs/release.md has all fields."
         )
     with open_staging(out, contents.root) as folder:
-        _write_data(frames, contents.open_images(index), index, folder)
+        if facts.captions_alone and facts.instances is not None:
+            write_with_images(
+                CAPTIONS,
+                frames["captions"],
+                contents.open_images(facts.images),
+                len,
+                folder / "data" / "captions",
+            )
+            write_caption_formats(facts.instances, folder / "formats")
+        else:
+            _write_data(frames, contents.open_images(facts.images), facts.images, folder)
         _copy_pinned(contents, folder)
         if since is not None:
             write_changes(since, name, root, folder)
@@ -140,6 +143,41 @@ def build_release(
     return ReleaseResult(files, total, lacks)
 
 
+def _collect_facts(
+    frames: dict[str, pd.DataFrame], contents: VersionContents, metadata: About
+) -> tuple[ReleaseFacts, dict[str, pd.DataFrame]]:
+    """Return the facts of a release and its tables: those with images, or captions alone if these have no rows."""
+    if not any(map(len, frames.values())) and (loaded := load_caption_instances(contents)) is not None:
+        instances, sources = loaded
+        captions = build_captions(instances)
+        parts = [_build_part("captions", CAPTIONS, captions)]
+        facts = ReleaseFacts(contents.pinned, metadata, parts, sources, instances, build_frame(IMAGES, []))
+        return facts, {"captions": captions}
+    index = _select_images(frames, contents)
+    source = frames.get("instances_source")
+    if source is not None and "instances" in frames and source.equals(frames["instances"]):
+        del frames["instances_source"]
+    sources = sorted({strip_source_settings(source) for source in index["source"]})
+    parts = [_build_part(key, RELEASED[key][0], rows) for key, rows in frames.items()]
+    return ReleaseFacts(contents.pinned, metadata, parts, sources, frames.get("instances"), index), frames
+
+
+def _select_images(frames: Mapping[str, pd.DataFrame], contents: VersionContents) -> pd.DataFrame:
+    """Return the rows of the index of images that the tables use."""
+    index = contents.load_image_index()
+    if not frames:
+        raise DataError(
+            f"Version {contents.pinned.name!r} has none of the tables {', '.join(p for _, p in RELEASED.values())}."
+        )
+    names = {image for rows in frames.values() for image in list_image_ids(rows)}
+    index = index[index["image_id"].isin(names)]
+    if lacking := sorted(names - set(index["image_id"])):
+        raise DataError(
+            f"{len(lacking)} images used by rows are missing from the table of images:\n{format_items(lacking)}"
+        )
+    return index
+
+
 def write_sums(folder: Path) -> list[str]:
     """Write the SHA-256 of every file of a folder to ``SHA256SUMS``; return all paths, this one last."""
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
@@ -148,9 +186,9 @@ def write_sums(folder: Path) -> list[str]:
     return [*files, SUMS]
 
 
-def _build_part(key: str, rows: pd.DataFrame) -> ReleasedTable:
+def _build_part(key: str, table: Table, rows: pd.DataFrame) -> ReleasedTable:
     counts = rows["split"].value_counts(sort=False)
-    return ReleasedTable(key, RELEASED[key][0], {str(split): int(count) for split, count in counts.items()})
+    return ReleasedTable(key, table, {str(split): int(count) for split, count in counts.items()})
 
 
 def _write_data(

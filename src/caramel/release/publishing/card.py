@@ -17,7 +17,7 @@ from caramel.release.publishing.escaping import (
     format_yaml,
 )
 from caramel.release.publishing.licences import LICENCES, build_hub_fields
-from caramel.release.publishing.metadata import About, Source
+from caramel.release.publishing.metadata import About, Source, strip_source_settings
 from caramel.schemas.contracts import Table
 
 EXAMPLES = 3  # number of instances on the card
@@ -31,6 +31,7 @@ _SIZES = (
 _WHAT = {
     "instances": "the benchmark: two captions, one or two images, and a paraphrase if available",
     "instances_source": "the same instances with the positive images of the source",
+    "captions": "captions with hard negatives and, if available, paraphrases; images are not part of the data",
     "training": "training data: an image, its caption, and hard negatives with their images",
 }
 
@@ -57,6 +58,17 @@ class ReleaseFacts(NamedTuple):
     def title(self) -> str:
         """Return the release's title."""
         return self.about.title or f"Data set {self.pinned.name}"
+
+    @property
+    def captions_alone(self) -> bool:
+        """Return whether the release has captions and no images."""
+        return [part.name for part in self.parts] == ["captions"]
+
+    @property
+    def description(self) -> str:
+        """Return the authors' description, or a general one."""
+        what = "Captions" if self.captions_alone else "Images and captions"
+        return self.about.description or f"{what} with hard negatives, built and audited with caramel."
 
 
 def write_card(facts: ReleaseFacts, lacks: Sequence[str], folder: Path) -> None:
@@ -88,7 +100,9 @@ def build_header(facts: ReleaseFacts) -> dict[str, Any]:
         "pretty_name": facts.title,
         **build_hub_fields(facts.about.licence),
         "language": list(facts.about.languages),
-        "task_categories": ["image-to-text", "zero-shot-image-classification"],
+        "task_categories": ["text-classification"]
+        if facts.captions_alone
+        else ["image-to-text", "zero-shot-image-classification"],
         "tags": ["compositionality", "hard-negatives", "caramel", *facts.about.keywords],
         "size_categories": [next((name for limit, name in _SIZES if total < limit), "n>10M")],
         "configs": configs,
@@ -96,12 +110,10 @@ def build_header(facts: ReleaseFacts) -> dict[str, Any]:
 
 
 def _format_body(facts: ReleaseFacts, lacks: Sequence[str]) -> str:
-    pinned, about = facts.pinned, facts.about
+    pinned = facts.pinned
     sections = [
         f"# {escape_markdown(facts.title)}",
-        escape_paragraphs(
-            about.description or "Images and captions with hard negatives, built and audited with caramel."
-        ),
+        escape_paragraphs(facts.description),
         f"Version {format_code(pinned.name)} of {pinned.created}, git commit {format_code(pinned.commit)}, data SHA-256 "
         f"{format_code(pinned.data)}. `pin.json` is the pin; `sha256sum -c SHA256SUMS` checks the files.",
         _format_open_points(lacks),
@@ -174,6 +186,8 @@ def _format_loading(facts: ReleaseFacts) -> str:
             "`images.tar`: `tar -xf images.tar -C images`. The CREPE files hold only captions of the embedded world, mostly with one "
             "negative each, so their figures cannot be compared with published ones."
         )
+    if "captions" in names:
+        paragraphs.append("`formats/SPLIT/` has the captions in the files of SugarCrepe and SugarCrepe++.")
     if "training" in names:
         paragraphs.append(
             "`webdataset/` has the training rows as WebDataset, which open_clip's training program reads: an image, `txt` "
@@ -186,12 +200,14 @@ def _format_licences(facts: ReleaseFacts) -> str:
     """Return the licences of the release and of each source, with what they permit."""
     about = facts.about
     lines = [("**this release**", *_format_licence(about.licence), "")]
-    counts = facts.images["source"].str.partition(" (")[0].value_counts()
+    counts = facts.images["source"].map(strip_source_settings).value_counts()
     for name in facts.sources:
         source = about.sources.get(name, Source())
         note = "; ".join(escape_markdown(text) for text in (source.url, source.note) if text)
-        images = f"{int(counts.get(name, 0)):,} images{': ' + note if note else ''}"
-        lines.append((format_code(name), *_format_licence(source.licence), images))
+        part = "captions" if facts.captions_alone else f"{int(counts.get(name, 0)):,} images"
+        lines.append(
+            (format_code(name), *_format_licence(source.licence), f"{part}: {note}" if note else part)
+        )
     return format_table(("source", "licence", "permissions", "part"), lines)
 
 

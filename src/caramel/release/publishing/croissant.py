@@ -117,8 +117,7 @@ def build_description(
         "@type": "sc:Dataset",
         "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": facts.title,
-        "description": about.description
-        or "Images and captions with hard negatives, built and audited with caramel.",
+        "description": facts.description,
         **{name: value for name, value in known.items() if value},
         "citeAs": citation,
         "version": format_version(pinned.name, pinned.data),

@@ -77,12 +77,28 @@ def build_answers(facts: ReleaseFacts, contents: VersionContents) -> dict[int, s
         43: "Do not use the test split for training, or for selecting models that are then reported on it.",
         57: "A pinned version is never overwritten; each release names its pin and its content hash.",
     }
+    if facts.captions_alone:
+        answers |= _answer_captions_alone(facts)
     answers |= _answer_from_metadata(about, facts)
     if is_fully_synthetic(facts) and about.people is not True:
         answers |= dict.fromkeys((15, 16, 17, 28), f"No. {NOBODY}")
         answers[25] = "Nobody: programs drew the images and wrote the captions."
         answers[26] = f"Programs made it; it was pinned on {pinned.created}. Its content refers to no time."
     return answers
+
+
+def _answer_captions_alone(facts: ReleaseFacts) -> dict[int, str]:
+    """Return the answers that differ where the data has no images."""
+    return {
+        5: "A caption with a hard negative that is meant to be false of the caption's image and, if available, a paraphrase. "
+        "Subtypes are those of SugarCrepe.",
+        9: "`caption` and `caption2` are taken to be true of the image, `negative_caption` to be false. Nobody looked at an "
+        "image: where a program wrote a text, neither is certain.",
+        11: "By names: rows with the same `image_name` describe the same image; an `instance_id` begins with the name of its pair.",
+        14: "It is self-contained as texts. The images that the captions describe are not part of it. Sources: "
+        f"{', '.join(map(format_code, facts.sources))}.",
+        41: "Training with hard negatives where the images are available; studying what text-only models learn.",
+    }
 
 
 def _answer_from_metadata(about: About, facts: ReleaseFacts) -> dict[int, str]:
@@ -118,7 +134,8 @@ def _answer_counts(facts: ReleaseFacts) -> str:
         f"{format_code(part.name)}: {sum(part.splits.values()):,} rows ({_format_counts(part.splits)})"
         for part in facts.parts
     ]
-    return "; ".join([*parts, f"{len(facts.images):,} images"]) + ". `README.md` lists them by subtype."
+    images = [] if facts.captions_alone else [f"{len(facts.images):,} images"]
+    return "; ".join([*parts, *images]) + ". `README.md` lists them by subtype."
 
 
 def _answer_columns(facts: ReleaseFacts) -> str:
@@ -128,7 +145,8 @@ def _answer_columns(facts: ReleaseFacts) -> str:
             f"{format_code(name)} ({escape_markdown(column.doc)})"
             for name, column in part.table.columns.items()
         )
-        lines.append(f"{format_code(part.name)}: {columns}, and the images themselves")
+        images = "" if facts.captions_alone else ", and the images themselves"
+        lines.append(f"{format_code(part.name)}: {columns}{images}")
     return ". ".join(lines) + "."
 
 
@@ -138,6 +156,7 @@ def _answer_missing(facts: ReleaseFacts) -> str:
     lacking = {
         name: int(facts.instances[name].isna().sum())
         for name in ("caption2", "negative_image_id", "compounds")
+        if not facts.captions_alone or name == "caption2"
     }
     missing_counts = ", ".join(
         f"{format_code(name)} of {count:,}" for name, count in lacking.items() if count
@@ -183,6 +202,8 @@ def _answer_provenance(facts: ReleaseFacts, contents: VersionContents) -> str:
     """Return the sources of images, captions, negatives and paraphrases."""
     images = facts.images["source"].value_counts()
     sentences = ["Images: " + _format_counts({str(name): int(count) for name, count in images.items()})]
+    if facts.captions_alone:
+        sentences = [f"Captions: {', '.join(map(format_code, facts.sources))}"]
     for what, table, path in (
         ("Hard negatives", NEGATIVES, "data/refine/negatives.parquet"),
         ("Paraphrases", PARAPHRASES, "data/refine/paraphrases.parquet"),

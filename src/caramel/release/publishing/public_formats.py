@@ -66,11 +66,24 @@ def write_formats(
         files = write_images(list_image_ids(of_split), pictures, split_folder / "images.tar", also)
         written.append(split_folder / "images.tar")
         written += _write_crepe(crepe, splits, numbers, sizes, split_folder / "crepe_systematicity")
-        instances = [{str(k): v for k, v in row.items()} for row in of_split.to_dict("records")]
-        for name, content in _iter_files(instances, files):
-            (split_folder / name).parent.mkdir(exist_ok=True)
-            (split_folder / name).write_text(content, encoding="utf-8")
-            written.append(split_folder / name)
+        written += write_split_files(of_split, files, split_folder)
+    return written
+
+
+def write_split_files(rows: pd.DataFrame, files: dict[str, str], folder: Path) -> list[Path]:
+    """Write the instances of a split in the formats of SugarCrepe, SugarCrepe++ and BiVLC; return the files.
+
+    Args:
+        rows: table ``instances``.
+        files: image_id -> file name in the formats.
+        folder: output folder.
+    """
+    instances = [{str(k): v for k, v in row.items()} for row in rows.to_dict("records")]
+    written = []
+    for name, content in _iter_files(instances, files):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content, encoding="utf-8")
+        written.append(folder / name)
     return written
 
 

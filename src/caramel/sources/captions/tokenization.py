@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from caramel.sources.captions import words
+from caramel.sources.captions.phrases import NounPhrase, Tagger, Token, find_noun_phrases, tag_by_lists
 from caramel.utils.text import build_character_class, build_word_pattern
 
 WordType = Literal["noun", "attribute", "relation"]
@@ -35,13 +36,15 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True)
 class Sentence:
-    """A caption, its known words, and all words in the captions of its image."""
+    """A caption, its known words, all words in the captions of its image, its tagged words and noun phrases."""
 
     text: str
     nouns: tuple[WordMatch, ...]
     attributes: tuple[WordMatch, ...]
     relations: tuple[WordMatch, ...]
     image_words: frozenset[str]
+    tokens: tuple[Token, ...]
+    phrases: tuple[NounPhrase, ...]
 
     def get_written_form(self, match: WordMatch) -> str:
         """Return a word as it is written; in lower case if it is the first of the sentence."""
@@ -130,8 +133,14 @@ def _select_heads(text: str, matches: Sequence[WordMatch]) -> list[WordMatch]:
     ]
 
 
-def parse_sentence(text: str, captions: Iterable[str]) -> Sentence:
-    """Return a caption with its known words; ``captions`` are all captions of its image."""
+def parse_sentence(text: str, captions: Iterable[str], tag: Tagger = tag_by_lists) -> Sentence:
+    """Return a caption with its known words and its noun phrases.
+
+    Args:
+        text: the caption.
+        captions: all captions of its image.
+        tag: splits the caption into tagged words.
+    """
     image_words: set[str] = set()
     for caption in (text, *captions):
         image_words |= {word.lower() for word in build_word_pattern(caption).findall(caption)} | {
@@ -142,7 +151,14 @@ def parse_sentence(text: str, captions: Iterable[str]) -> Sentence:
         tuple(f for f in matches if f.word_type == word_type)
         for word_type in ("noun", "attribute", "relation")
     )
-    return Sentence(text, nouns, attributes, relations, frozenset(image_words))
+    # A tagger reads "light" in "traffic light" as an adjective.
+    spans = [(match.start, match.end) for match in matches if match.word_type == "noun"]
+    tokens = [
+        token._replace(tag="noun") if any(a <= token.start < b for a, b in spans) else token
+        for token in tag(text)
+    ]
+    phrases = find_noun_phrases(text, tokens)
+    return Sentence(text, nouns, attributes, relations, frozenset(image_words), tuple(tokens), phrases)
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:

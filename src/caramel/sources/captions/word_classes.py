@@ -8,7 +8,8 @@ a verb: before a word of an open class it is an adjective, otherwise a noun.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, get_args
 
 from caramel.sources.captions import words as lists
@@ -66,6 +67,11 @@ def _build_lexicon() -> dict[str, WordClass]:
     for name in ("verb", "adverb", "preposition", "conjunction", "pronoun", "number", "determiner"):
         known |= dict.fromkeys(_CLOSED[name].split(), name)
     return known
+
+
+def list_known_words() -> Mapping[str, WordClass]:
+    """Return word -> class of all words that the lists know."""
+    return MappingProxyType(_build_lexicon())
 
 
 def assign_word_classes(words: Sequence[str]) -> list[WordClass]:

@@ -55,6 +55,10 @@ PLURALS: dict[str, str] = {
     "sheep": "sheep",
     "knife": "knives",
     "bookshelf": "bookshelves",
+    "shelf": "shelves",
+    "wolf": "wolves",
+    "calf": "calves",
+    "goose": "geese",
 }
 
 ADJECTIVES: dict[str, tuple[str, ...]] = {
