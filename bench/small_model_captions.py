@@ -118,9 +118,15 @@ def main(files: Path, out: Path, number: int, attempts: int, changes: tuple[str,
     pairs, begun = read_captions(files, number), time.monotonic()
     output, replies = write_negatives(pairs, out, attempts, settings)
     wall = time.monotonic() - begun
-    print(f"{len(pairs)} captions, settings {settings}, {len(replies):,} responses of which some may be reused")
-    print(f"{wall / len(pairs):.1f} s a caption now; {replies['seconds'].sum() / CONNECTIONS / len(pairs):.1f} s")
-    print(f"without reuse; {replies['input_tokens'].sum():,} tokens in, {replies['output_tokens'].sum():,} out")
+    print(
+        f"{len(pairs)} captions, settings {settings}, {len(replies):,} responses of which some may be reused"
+    )
+    print(
+        f"{wall / len(pairs):.1f} s a caption now; {replies['seconds'].sum() / CONNECTIONS / len(pairs):.1f} s"
+    )
+    print(
+        f"without reuse; {replies['input_tokens'].sum():,} tokens in, {replies['output_tokens'].sum():,} out"
+    )
     print(count_answers(replies).to_string())
     kept = output.negatives["subtype"].value_counts().reindex(SUBTYPES, fill_value=0)
     reasons = output.rejects.assign(subtype=output.rejects["id"].str.rpartition(":")[2])

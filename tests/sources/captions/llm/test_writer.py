@@ -234,7 +234,7 @@ def test_a_killed_run_asks_nothing_again_but_what_was_under_way(server: ChatServ
         from pathlib import Path
         sys.path[:0] = sys.argv[3:]
         from obliging_writer import CAPTIONS, pairs_of, write
-        write(sys.argv[1], Path(sys.argv[2]), pairs_of([f"{c[:-1]} number {i}." for i in range(10) for c in CAPTIONS]), max_connections=4)
+        write(sys.argv[1], Path(sys.argv[2]), pairs_of([f"{c[:-1]} number {i}." for i in range(12) for c in CAPTIONS]), max_connections=4)
     """
     command = [sys.executable, "-c", textwrap.dedent(code), server.url, str(tmp_path)]
     command += [str(ROOT / "tests" / "support")]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from caramel.sources.captions import words as lists
-from caramel.sources.captions.tokenization import scan_words
+from caramel.sources.captions.phrases import canonicalise_phrase, find_head, get_singular, is_implied
 from caramel.utils.text import extract_words
 
 ARTICLES = frozenset(("a", "the"))
@@ -158,6 +158,30 @@ def evaluate_negative(
     )
 
 
+def find_change_problem(
+    caption: str, change: Change, image_words: frozenset[str], required: Sequence[str]
+) -> str | None:
+    """Return the reason why a proposed *replace* or *add* fails a required check in any wording; None if none is known.
+
+    Args:
+        caption: the positive.
+        change: the intended change.
+        image_words: words in the captions of the image, in lower case.
+        required: names of the required verdicts.
+    """
+    operation, _, part = change.subtype.partition("_")
+    known = {get_singular(word) for word in image_words}
+    added = canonicalise_phrase(change.new)
+    verdict = Verdict(
+        not_copy=bool(added) and not (operation == "replace" and is_implied(change.old, change.new)),
+        novel_word=not set(added) - LITTLE <= known
+        and not (part == "obj" and added[-1:] and added[-1] in known),
+        subtype=_has_expected_type(change),
+    )
+    wrong = verdict.find_failed_check(required)
+    return REASONS[wrong] if wrong else None
+
+
 def evaluate_paraphrase(caption: str, text: str, bounds: Bounds) -> Verdict:
     """Return all verdicts on a paraphrase except the validator's."""
     content = set(normalise_words(caption)) - LITTLE
@@ -275,13 +299,9 @@ def _find_positions(tokens: list[str], phrase: list[str]) -> list[int]:
 
 
 def _has_expected_type(change: Change) -> bool | None:
-    """Return whether the changed word has the requested type, as far as the word lists know."""
+    """Return whether the heads of the changed phrases have the requested type, as far as the word lists know."""
     wanted = KINDS[change.subtype.partition("_")[2]]
     # For *add*, ``old`` is what the new word stands beside, and it is always a noun.
     phrases = [change.new] if change.subtype.startswith("add") else [change.old, change.new]
-    known = [
-        word_types
-        for phrase in phrases
-        if (word_types := {match.word_type for match in scan_words(f"{phrase} item")})
-    ]
-    return all(wanted in word_types for word_types in known) if known else None
+    known = [match.word_type for match in map(find_head, phrases) if match]
+    return all(word_type == wanted for word_type in known) if known else None

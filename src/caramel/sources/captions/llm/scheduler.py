@@ -17,7 +17,11 @@ from caramel.sources.captions.llm.conversation import NO_REPLY, Outcome, PromptI
 from caramel.sources.captions.llm.judge import VERSION, compute_judgements
 from caramel.sources.captions.llm.models import NamedModel, dump_canonical_json
 from caramel.sources.captions.llm.response_cache import ReplyKey, ReplyStore
-from caramel.sources.captions.prompts.prompt_files import compute_prompt_version, load_prompt
+from caramel.sources.captions.prompts.prompt_files import (
+    compute_prompt_version,
+    compute_text_version,
+    load_prompt,
+)
 
 PATIENCE = 16  # consecutive requests without a response, after which the run ends
 WINDOW = 4  # active scripts per allowed connection
@@ -222,7 +226,8 @@ class Scheduler:
 def build_request(prompt_input: PromptInput, request_settings: RequestSettings) -> tuple[ReplyKey, Request]:
     """Return the key of a prompt's response, and the request."""
     template = load_prompt(prompt_input.prompt)
-    given = dump_canonical_json({"given": prompt_input.given, "failed": prompt_input.failed})
+    retry = {"retry": prompt_input.retry} if prompt_input.retry else {}
+    given = dump_canonical_json({"given": prompt_input.given, "failed": prompt_input.failed, **retry})
     seed = (
         zlib.crc32(
             dump_canonical_json(
@@ -232,12 +237,15 @@ def build_request(prompt_input: PromptInput, request_settings: RequestSettings) 
         & 0x7FFFFFFF
     )
     seed = seed if prompt_input.temperature else 0
-    parameters = {
+    parameters: dict[str, object] = {
         "temperature": prompt_input.temperature,
         "seed": seed,
         "max_tokens": request_settings.max_tokens,
         "structured": request_settings.response_schema,
     }
+    schema = template.schema_text if request_settings.response_schema else None
+    if schema is not None:
+        parameters["schema"] = compute_text_version(schema)
     version = (
         f"{prompt_input.prompt}@{compute_prompt_version(prompt_input.prompt, request_settings.examples)}"
     )
@@ -245,5 +253,4 @@ def build_request(prompt_input: PromptInput, request_settings: RequestSettings) 
         request_settings.model, version, dump_canonical_json(parameters), given, prompt_input.attempt
     )
     messages = template.build_messages(prompt_input.given, request_settings.examples, prompt_input.failed)
-    schema = template.schema_text if request_settings.response_schema else None
     return key, Request(messages, prompt_input.temperature, seed, request_settings.max_tokens, schema)
