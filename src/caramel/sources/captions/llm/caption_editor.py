@@ -112,14 +112,15 @@ class CaptionEditor:
         """
         phrase, span = phrase.lower(), next(_iter_spans(text, phrase), None)
         known = find_head(phrase)
-        if known is not None and known.word_type == KINDS[part]:
-            return phrase
+        listed = known is not None and known.word_type == KINDS[part]
         if self.spacy_model is None or span is None:
-            return "" if known else phrase
+            return phrase if listed or known is None else ""
         doc = parse_caption(text, self.spacy_model)
         tokens = [token for token in doc if span[0] <= token.idx < span[1]]
-        kept = {"obj": _cut_object, "att": _cut_attribute, "rel": _cut_relation}[part](tokens)
-        return text[kept[0].idx : kept[-1].idx + len(kept[-1])].lower() if kept else ""
+        cut = {"obj": _cut_object, "att": _cut_attribute, "rel": _cut_relation}[part](tokens)
+        if not cut:
+            return phrase if listed else ""
+        return text[cut[0].idx : cut[-1].idx + len(cut[-1])].lower()
 
     def _replace_object(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
         """Replace a noun with its whole compound, and with what it is in or what is in it."""
