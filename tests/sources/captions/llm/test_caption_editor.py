@@ -122,6 +122,8 @@ def test_a_phrase_is_cut_to_what_is_of_its_type(
         ("A dog on a mat.", "dog", "cat", MISSING),
         ("A dog on a mat.", "", "dog", MISSING),
         ("A fire truck on a road.", "fire truck", "truck", OVERLAP),
+        ("A box of six cakes.", "box", "of", REASONS["subtype"]),
+        ("A red box on a green car.", "red", "car", REASONS["subtype"]),
     ],
 )
 def test_an_exchange_that_cannot_be_made_or_says_the_same_is_refused(

@@ -209,6 +209,24 @@ def test_messages_are_task_examples_what_is_given_and_what_did_not_do() -> None:
     assert json.loads(format_failed_answer(long)) == {"idea": "x" * 300, "sentence": "y"}
 
 
+@pytest.mark.parametrize("name", list_prompt_names())
+def test_a_schema_bounds_every_text_and_list_and_allows_nothing_else(name: str) -> None:
+    asked = load_prompt(name)
+    schema = json.loads(asked.schema_text)
+    assert schema["additionalProperties"] is False
+    assert schema["required"] == list(schema["properties"]) == list(asked.answer)
+    for field in schema["properties"].values():
+        assert {"maxLength", "enum", "maxItems"} & set(field)
+        assert "maxLength" in field.get("items", {"maxLength": 1})
+    for example in asked.examples:
+        for answer, field in zip(example.answer.values(), schema["properties"].values(), strict=True):
+            assert len(answer) <= field.get("maxLength", field.get("maxItems", 3))
+
+
+def test_versions_of_prompts_do_not_change_with_the_bounds_so_that_stored_responses_stay_known() -> None:
+    assert compute_prompt_version("find_obj", 7) == "a6b0841c6465"  # of the release before the bounds
+
+
 def test_a_version_follows_the_words_that_are_said() -> None:
     versions = {compute_prompt_version(name, n) for name in list_prompt_names() for n in (0, 3, 7)}
     assert len(versions) == 3 * len(list_prompt_names())

@@ -122,6 +122,11 @@ class CaptionEditor:
             return phrase if listed else ""
         return text[cut[0].idx : cut[-1].idx + len(cut[-1])].lower()
 
+    def _is_content(self, caption: str, phrase: str, part: str) -> bool:
+        """Return whether a phrase may be exchanged: it has the type, and is more than a function word."""
+        little = words.FUNCTION_WORDS | words.DETERMINERS | PREPOSITIONS
+        return phrase.lower() not in little and bool(self.fit_phrase(caption, phrase, part))
+
     def _replace_object(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
         """Replace a noun with its whole compound, and with what it is in or what is in it."""
         phrase = find_noun_phrase(caption, *span, self.spacy_model)
@@ -165,6 +170,9 @@ class CaptionEditor:
         spans = [next(_iter_spans(caption, phrase), None) for phrase in (change.old, change.new)]
         if spans[0] is None or spans[1] is None:
             return MISSING
+        part = change.subtype.partition("_")[2]
+        if not all(self._is_content(caption, phrase, part) for phrase in (change.old, change.new)):
+            return REASONS["subtype"]
         (start, end), (other_start, other_end) = sorted([spans[0], spans[1]])
         if end > other_start:
             return OVERLAP
