@@ -1,6 +1,6 @@
 """Run real captions through SmolLM2-135M behind llama.cpp's server, and print what each prompt and subtype yields.
 
-    python bench/small_model_captions.py sugarcrepe/ work/small_model --set compose=edit
+    python bench/small_model_captions.py sugarcrepe/ work/small_model --set 'compose="edit"'
 
 Printed for each prompt: requests, the share of well-formed answers to the first request and to repeated ones,
 and seconds. Printed for each subtype: texts that were kept, and why the others were rejected. All texts, kept
@@ -18,10 +18,9 @@ from typing import Any
 
 import click
 import pandas as pd
-import yaml
 
 from caramel.config.profiles import read_profile
-from caramel.interfaces.writer import WrittenCaption
+from caramel.interfaces.writer import Part, WrittenCaption
 from caramel.runtime.environment import be_quiet
 from caramel.sources.captions.llm.response_parser import parse_answer
 from caramel.sources.captions.llm.workflows import SUBTYPES
@@ -35,6 +34,7 @@ from llama_server import serve_gguf  # noqa: E402
 from real_models import find_gguf  # noqa: E402
 
 CONNECTIONS = 4
+PARTS: tuple[Part, ...] = ("negatives",)
 NAME = "smollm2"  # in the cache key, in place of the server's URL
 
 
@@ -59,7 +59,7 @@ def write_negatives(
             pairs,
             seed=config.seed,
             max_attempts=max_attempts,
-            parts=("negatives",),
+            parts=PARTS,
             model={**config.language_model.model_dump(), "replies": str(out / "none"), **model},
             store=out / "replies.sqlite",
         )
@@ -70,25 +70,20 @@ def write_negatives(
 def count_answers(replies: pd.DataFrame) -> pd.DataFrame:
     """Return for each prompt the numbers of requests and of well-formed answers, first and repeated."""
     rows = []
-    for prompt, given, text, seconds in zip(
-        replies["prompt"].str.partition("@")[0],
-        replies["input"].map(json.loads),
-        replies["text"],
-        replies["seconds"],
-        strict=True,
+    for prompt, given_json, text, seconds in replies[["prompt", "input", "text", "seconds"]].itertuples(
+        index=False
     ):
+        prompt, given = prompt.partition("@")[0], json.loads(given_json)
         repeated = bool(given.get("retry")) or any("JSON object" in reason for _, reason in given["failed"])
         good = parse_answer(text or "", load_prompt(prompt).answer) is not None
         rows.append((prompt, repeated, good, seconds))
     frame = pd.DataFrame(rows, columns=["prompt", "repeated", "well_formed", "seconds"])
-    table = frame.pivot_table(
-        index="prompt", columns="repeated", values="well_formed", aggfunc=["sum", "count"], fill_value=0
-    )
-    table.columns = [
-        f"{'repeated' if again else 'first'}_{'well_formed' if what == 'sum' else 'requests'}"
-        for what, again in table.columns
-    ]
-    return table.assign(seconds=frame.groupby("prompt")["seconds"].sum().round(1)).sort_index(axis=1)
+    counts: dict[str, pd.Series[int]] = {}
+    for repeated, label in ((False, "first"), (True, "repeated")):
+        answers = frame[frame["repeated"] == repeated].groupby("prompt")["well_formed"]
+        counts |= {f"{label}_requests": answers.count(), f"{label}_well_formed": answers.sum()}
+    table = pd.DataFrame(counts).fillna(0).astype(int)
+    return table.assign(seconds=frame.groupby("prompt")["seconds"].sum().round(1))
 
 
 def list_texts(output: WrittenCaption, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -108,13 +103,13 @@ def list_texts(output: WrittenCaption, pairs: pd.DataFrame) -> pd.DataFrame:
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--captions", "number", default=12, show_default=True, type=click.IntRange(min=1))
 @click.option("--attempts", default=2, show_default=True, type=click.IntRange(min=1))
-@click.option("--set", "changes", multiple=True, help="Setting of negatives.language_model, KEY=VALUE.")
+@click.option("--set", "changes", multiple=True, help="Setting of negatives.language_model, KEY=JSON.")
 def main(files: Path, out: Path, number: int, attempts: int, changes: tuple[str, ...]) -> None:
     """Measure and print; see the module's docstring."""
     be_quiet()
     os.environ["NO_PROXY"] = "127.0.0.1"
     (out / "none").mkdir(parents=True, exist_ok=True)
-    settings = {key: yaml.safe_load(value) for key, _, value in (one.partition("=") for one in changes)}
+    settings = {key: json.loads(value) for key, _, value in (one.partition("=") for one in changes)}
     pairs, begun = read_captions(files, number), time.monotonic()
     output, replies = write_negatives(pairs, out, attempts, settings)
     wall = time.monotonic() - begun

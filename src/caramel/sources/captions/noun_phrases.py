@@ -125,7 +125,7 @@ def _skip_of(text: str, end: int) -> int:
     match = _OF.match(text, end)
     if match is None:
         return end
-    attributes = {found.start for found in scan_words(text) if found.word_type == "attribute"}
+    attributes = {known.start for known in scan_words(text) if known.word_type == "attribute"}
     for word in build_word_pattern(text).finditer(text, match.end()):
         if word.group().lower() not in words.DETERMINERS and word.start() not in attributes:
             return word.end()

@@ -162,7 +162,7 @@ class CaptionEditor:
         """Insert an object behind the noun phrase: with "with", which suits a subject as well as an object."""
         end = find_noun_phrase(caption, *span, self.spacy_model).outer_end
         joint = "and" if caption[end:].lstrip().lower().startswith("with ") else "with"
-        article = "" if _takes_no_article(change.new) else f"{words.choose_article(change.new)} "
+        article = "" if _is_without_article(change.new) else f"{words.choose_article(change.new)} "
         return change, apply_edits(caption, [Edit(end, end, f" {joint} {article}{change.new}")])
 
     def _swap_phrases(self, caption: str, change: Change) -> tuple[Change, str] | str:
@@ -209,8 +209,8 @@ def _cut_relation(tokens: list[Any]) -> list[Any]:
     """Return the tokens of a relation up to its first thing; none if it begins with another kind of word."""
     if not tokens or tokens[0].pos_ not in RELATION_WORDS:
         return []
-    things = (i for i, token in enumerate(tokens) if token.pos_ in THINGS and token.lower_ not in SIDES)
-    tokens = tokens[: next(things, len(tokens))]
+    first_nouns = (i for i, token in enumerate(tokens) if token.pos_ in THINGS and token.lower_ not in SIDES)
+    tokens = tokens[: next(first_nouns, len(tokens))]
     while tokens[-1].pos_ not in RELATION_WORDS:
         tokens = tokens[:-1]
     return tokens
@@ -226,7 +226,7 @@ def _iter_spans(caption: str, phrase: str) -> Iterator[tuple[int, int]]:
             yield window[0].start(), window[-1].end()
 
 
-def _takes_no_article(new: str) -> bool:
+def _is_without_article(new: str) -> bool:
     return is_plural(new) or new.rpartition(" ")[2].lower() in MASS
 
 
@@ -237,9 +237,9 @@ def _fix_article(caption: str, edit: Edit) -> Edit:
     if article is None:
         alone = caption[edit.start : edit.end].lower() in MASS and not is_plural(edit.new)
         bare = alone and (before.split() or ["in"])[-1].lower() in PREPOSITIONS
-        needs = bare and not _takes_no_article(edit.new)
+        needs = bare and not _is_without_article(edit.new)
         return edit._replace(new=f"{words.choose_article(edit.new)} {edit.new}") if needs else edit
-    if not _takes_no_article(edit.new):
+    if not _is_without_article(edit.new):
         return edit
     some = "Some" if article[1].istitle() and not before[: article.start()].strip() else "some"
     return Edit(article.start(), edit.end, f"{some} {edit.new}")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from caramel.sources.captions import words as lists
-from caramel.sources.captions.phrases import canonicalise_phrase, find_head, get_singular, is_implied
+from caramel.sources.captions.phrases import find_head
 from caramel.utils.text import extract_words
 
 ARTICLES = frozenset(("a", "the"))
@@ -153,33 +153,9 @@ def evaluate_negative(
         not_copy=not _is_copy(caption, text, bounds.max_similarity),
         one_change=one_change,
         edit_location=at_location,
-        subtype=_has_expected_type(change),
+        subtype=has_expected_type(change),
         novel_word=None if swapped else not set(normalise_words(change.new)) - LITTLE <= image_words,
     )
-
-
-def find_change_problem(
-    caption: str, change: Change, image_words: frozenset[str], required: Sequence[str]
-) -> str | None:
-    """Return the reason why a proposed *replace* or *add* fails a required check in any wording; None if none is known.
-
-    Args:
-        caption: the positive.
-        change: the intended change.
-        image_words: words in the captions of the image, in lower case.
-        required: names of the required verdicts.
-    """
-    operation, _, part = change.subtype.partition("_")
-    known = {get_singular(word) for word in image_words}
-    added = canonicalise_phrase(change.new)
-    verdict = Verdict(
-        not_copy=bool(added) and not (operation == "replace" and is_implied(change.old, change.new)),
-        novel_word=not set(added) - LITTLE <= known
-        and not (part == "obj" and added[-1:] and added[-1] in known),
-        subtype=_has_expected_type(change),
-    )
-    wrong = verdict.find_failed_check(required)
-    return REASONS[wrong] if wrong else None
 
 
 def evaluate_paraphrase(caption: str, text: str, bounds: Bounds) -> Verdict:
@@ -298,7 +274,7 @@ def _find_positions(tokens: list[str], phrase: list[str]) -> list[int]:
     return [i for i in range(len(tokens)) if tokens[i : i + len(phrase)] == phrase]
 
 
-def _has_expected_type(change: Change) -> bool | None:
+def has_expected_type(change: Change) -> bool | None:
     """Return whether the heads of the changed phrases have the requested type, as far as the word lists know."""
     wanted = KINDS[change.subtype.partition("_")[2]]
     # For *add*, ``old`` is what the new word stands beside, and it is always a noun.

@@ -6,11 +6,18 @@ A proposal is checked before anything is composed. The text is composed by editi
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
 from caramel.interfaces.language_model import ModelOutput
-from caramel.sources.captions.llm.checks import Change, find_change_problem, normalise_words
+from caramel.sources.captions.llm.checks import (
+    LITTLE,
+    REASONS,
+    Change,
+    Verdict,
+    has_expected_type,
+    normalise_words,
+)
 from caramel.sources.captions.llm.conversation import (
     NO_REPLY,
     PromptInput,
@@ -18,7 +25,7 @@ from caramel.sources.captions.llm.conversation import (
     ask_until_valid,
     get_text_field,
 )
-from caramel.sources.captions.phrases import ARTICLES
+from caramel.sources.captions.phrases import ARTICLES, canonicalise_phrase, get_singular, is_implied
 from caramel.sources.captions.prompts.prompt_files import Answer, FailedAnswer, format_failed_answer
 
 CONCEPTS = {"obj": "object", "att": "attribute", "rel": "relation"}
@@ -89,6 +96,30 @@ def propose_concept(
     if isinstance(composed, str):
         return Failure(composed)
     return Proposal(change, get_text_field(composed, "sentence"), composed)
+
+
+def find_change_problem(
+    caption: str, change: Change, image_words: frozenset[str], required: Sequence[str]
+) -> str | None:
+    """Return the reason why a proposed *replace* or *add* fails a required check in any wording; None if none is known.
+
+    Args:
+        caption: the positive.
+        change: the intended change.
+        image_words: words in the captions of the image, in lower case.
+        required: names of the required verdicts.
+    """
+    operation, _, part = change.subtype.partition("_")
+    known = {get_singular(word) for word in image_words}
+    added = canonicalise_phrase(change.new)
+    verdict = Verdict(
+        not_copy=bool(added) and not (operation == "replace" and is_implied(change.old, change.new)),
+        novel_word=not set(added) - LITTLE <= known
+        and not (part == "obj" and added[-1:] and added[-1] in known),
+        subtype=has_expected_type(change),
+    )
+    wrong = verdict.find_failed_check(required)
+    return REASONS[wrong] if wrong else None
 
 
 def trim_proposal(new: str, concept: str) -> str:
