@@ -1,6 +1,6 @@
 """Run real captions through SmolLM2-135M behind llama.cpp's server, and print what each prompt and subtype yields.
 
-    python bench/small_model_captions.py sugarcrepe/ work/small_model --set 'compose="edit"'
+    python bench/small_model_captions.py sugarcrepe/ work/small_model --set 'compose="model"'
 
 Printed for each prompt: requests, the share of well-formed answers to the first request and to repeated ones,
 and seconds. Printed for each subtype: texts that were kept, and why the others were rejected. All texts, kept
@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 from llama_server import serve_gguf  # noqa: E402
 from real_models import find_gguf  # noqa: E402
 
-CONNECTIONS = 4
+CONNECTIONS, MAX_TOKENS = 4, 96
 PARTS: tuple[Part, ...] = ("negatives",)
 NAME = "smollm2"  # in the cache key, in place of the server's URL
 
@@ -52,15 +52,20 @@ def write_negatives(
     path = find_gguf()
     if path is None:
         raise click.ClickException("SmolLM2's GGUF file is missing: make dev")
-    config = read_profile("language", {}, ROOT)[1].negatives
+    config = read_profile("default", {}, ROOT)[1].negatives
     with serve_gguf(path, out / "server.log") as url:
-        model = {"target": f"chat:{NAME}@{url}", "name": NAME, "max_connections": CONNECTIONS, **settings}
+        model = {
+            "target": f"chat:{NAME}@{url}",
+            "name": NAME,
+            "max_connections": CONNECTIONS,
+            "max_tokens": MAX_TOKENS,
+        }
         output = language_negatives(
             pairs,
             seed=config.seed,
             max_attempts=max_attempts,
             parts=PARTS,
-            model={**config.language_model.model_dump(), "replies": str(out / "none"), **model},
+            model={**config.language_model.model_dump(), "replies": str(out / "none"), **model, **settings},
             store=out / "replies.sqlite",
         )
         assert output.replies is not None

@@ -5,9 +5,11 @@ The word lists give synonyms and groups of the words that they know; endings tel
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from caramel.sources.captions import words
 from caramel.sources.captions.tokenization import WordMatch, list_plurals, scan_words
-from caramel.utils.text import extract_words
+from caramel.utils.text import build_word_pattern, extract_words
 
 ARTICLES = frozenset(("a", "an", "the"))
 IRREGULAR = {
@@ -137,3 +139,13 @@ def match_number(phrase: str, plural: bool) -> str:
         return f"{start}{space}{get_singular(last)}"
     irregular = {singular: form for form, singular in IRREGULAR.items()}
     return f"{start}{space}{irregular.get(last) or words.get_plural(last)}"
+
+
+def iter_spans(caption: str, phrase: str) -> Iterator[tuple[int, int]]:
+    """Yield where a phrase occurs in a caption; case, spaces and punctuation may differ."""
+    wanted = [word.lower() for word in build_word_pattern(phrase).findall(phrase)]
+    tokens = list(build_word_pattern(caption).finditer(caption))
+    for first in range(len(tokens) - len(wanted) + 1 if wanted else 0):
+        window = tokens[first : first + len(wanted)]
+        if [token.group().lower() for token in window] == wanted:
+            yield window[0].start(), window[-1].end()

@@ -7,14 +7,13 @@ A spaCy model, where one is named, tells heads, compounds and insertion points.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from caramel.sources.captions import words
-from caramel.sources.captions.llm.checks import KINDS, REASONS, Change
+from caramel.sources.captions.llm.checks import REASONS, Change
 from caramel.sources.captions.noun_phrases import find_noun_phrase, parse_caption
-from caramel.sources.captions.phrases import MASS, find_head, is_plural, match_number
+from caramel.sources.captions.phrase_types import fit_phrase
+from caramel.sources.captions.phrases import MASS, is_plural, iter_spans, match_number
 from caramel.sources.captions.tokenization import Edit, apply_edits
 from caramel.utils.text import build_word_pattern
 
@@ -31,38 +30,9 @@ _IN_CONTAINER = re.compile(rf"\b(?:{CONTAINERS})(?:e?s)? of (?:[\w'-]+ ){{0,2}}$
 _CONTAINER = re.compile(rf"(?:^|.*\s)(?:{CONTAINERS})(?:e?s)?", re.IGNORECASE)
 _ARTICLE = re.compile(r"\b(an?) $", re.IGNORECASE)
 FINITE = frozenset(("VBZ", "VBP", "VBD"))  # tags of the Penn Treebank
-ATTRIBUTE_TAGS = frozenset(("JJ", "VBN", "VBG"))  # not JJR and JJS: "a biggest dog"
-NOUNS = frozenset(("NOUN", "PROPN"))  # universal parts of speech
-THINGS = NOUNS | {"PRON"}
-RELATION_WORDS = frozenset(("VERB", "AUX", "ADP", "ADV", "SCONJ", "PART"))
-SIDES = frozenset(
-    ("front", "left", "right", "top", "side", "back", "middle", "bottom", "edge")
-)  # "in front of"
-# Words tagged as adjectives that count, or refer to other things.
-QUANTIFIERS = words.DETERMINERS | {
-    "few",
-    "other",
-    "more",
-    "most",
-    "own",
-    "same",
-    "such",
-    "various",
-    "multiple",
-    "different",
-}
-PREPOSITIONS = words.PREPOSITIONS | {
-    "of",
-    "to",
-    "from",
-    "over",
-    "across",
-    "along",
-    "through",
-    "into",
-    "onto",
-    "above",
-}
+PREPOSITIONS = words.PREPOSITIONS.union(
+    ("of", "to", "from", "over", "across", "along", "through", "into", "onto", "above")
+)
 
 
 @dataclass(frozen=True)
@@ -78,21 +48,24 @@ class CaptionEditor:
         """
         if change.subtype.startswith("swap"):
             return self._swap_phrases(caption, change)
-        span = next(_iter_spans(caption, change.old), None)
+        span = next(iter_spans(caption, change.old), None)
         if span is None:
             return MISSING
-        applied, text = {
+        edit = {
             "replace_obj": self._replace_object,
             "replace_att": self._replace_attribute,
             "replace_rel": self._replace_relation,
             "add_obj": self._insert_object,
             "add_att": self._insert_attribute,
-        }[change.subtype](caption, span, change)
-        fitted = self.fit_phrase(text, applied.new, change.subtype.partition("_")[2])
+        }[change.subtype]
+        part = change.subtype.partition("_")[2]
+        applied, text = edit(caption, span, change)
+        fitted = self.fit_phrase(text, applied.new, part)
+        if fitted and fitted != applied.new.lower():
+            applied, text = edit(caption, span, change._replace(new=fitted))
+            fitted = self.fit_phrase(text, applied.new, part)
         if not fitted:
             return REASONS["subtype"]
-        if fitted != applied.new.lower():
-            return self.apply_change(caption, change._replace(new=fitted))
         if self.spacy_model and change.subtype == "replace_rel":
             before, after = (_is_finite(one, span[0], self.spacy_model) for one in (caption, text))
             if after and not before:
@@ -100,27 +73,8 @@ class CaptionEditor:
         return applied, text
 
     def fit_phrase(self, text: str, phrase: str, part: str) -> str:
-        """Return the part of a phrase that has the wanted type, in lower case; "" if it has another one.
-
-        A model often names a relation with what it leads to: "holding a plate" becomes "holding". Without a spaCy
-        model only the word lists judge, and nothing is cut.
-
-        Args:
-            text: a text with the phrase.
-            phrase: a thing, an attribute or a relation.
-            part: the wanted type: ``obj``, ``att`` or ``rel``.
-        """
-        phrase, span = phrase.lower(), next(_iter_spans(text, phrase), None)
-        known = find_head(phrase)
-        listed = known is not None and known.word_type == KINDS[part]
-        if self.spacy_model is None or span is None:
-            return phrase if listed or known is None else ""
-        doc = parse_caption(text, self.spacy_model)
-        tokens = [token for token in doc if span[0] <= token.idx < span[1]]
-        cut = {"obj": _cut_object, "att": _cut_attribute, "rel": _cut_relation}[part](tokens)
-        if not cut:
-            return phrase if listed else ""
-        return text[cut[0].idx : cut[-1].idx + len(cut[-1])].lower()
+        """Return the part of a phrase that has a type, see ``phrase_types.fit_phrase``."""
+        return fit_phrase(text, phrase, part, self.spacy_model)
 
     def _is_content(self, caption: str, phrase: str, part: str) -> bool:
         """Return whether a phrase may be exchanged: it has the type, and is more than a function word."""
@@ -167,7 +121,7 @@ class CaptionEditor:
 
     def _swap_phrases(self, caption: str, change: Change) -> tuple[Change, str] | str:
         """Exchange two phrases as they are written."""
-        spans = [next(_iter_spans(caption, phrase), None) for phrase in (change.old, change.new)]
+        spans = [next(iter_spans(caption, phrase), None) for phrase in (change.old, change.new)]
         if spans[0] is None or spans[1] is None:
             return MISSING
         part = change.subtype.partition("_")[2]
@@ -187,43 +141,6 @@ class CaptionEditor:
         if not caption[:start].strip() and first[1:2].islower():
             first = first[:1].lower() + first[1:]
         return change, apply_edits(caption, [Edit(start, end, second), Edit(other_start, other_end, first)])
-
-
-def _cut_object(tokens: list[Any]) -> list[Any]:
-    """Return the tokens of a thing without determiners and numbers before it; none if its head is no noun."""
-    while tokens and tokens[0].pos_ in ("DET", "NUM"):
-        tokens = tokens[1:]
-    end = next((i for i, token in enumerate(tokens) if i and token.lower_ == "of"), len(tokens))
-    return tokens if tokens and tokens[end - 1].pos_ in NOUNS else []
-
-
-def _cut_attribute(tokens: list[Any]) -> list[Any]:
-    """Return the tokens of an attribute without the noun behind it; none if there is no attribute."""
-    while tokens and tokens[-1].pos_ in NOUNS:
-        tokens = tokens[:-1]
-    good = tokens and tokens[-1].tag_ in ATTRIBUTE_TAGS and tokens[-1].lower_ not in QUANTIFIERS
-    return tokens if good else []
-
-
-def _cut_relation(tokens: list[Any]) -> list[Any]:
-    """Return the tokens of a relation up to its first thing; none if it begins with another kind of word."""
-    if not tokens or tokens[0].pos_ not in RELATION_WORDS:
-        return []
-    first_nouns = (i for i, token in enumerate(tokens) if token.pos_ in THINGS and token.lower_ not in SIDES)
-    tokens = tokens[: next(first_nouns, len(tokens))]
-    while tokens[-1].pos_ not in RELATION_WORDS:
-        tokens = tokens[:-1]
-    return tokens
-
-
-def _iter_spans(caption: str, phrase: str) -> Iterator[tuple[int, int]]:
-    """Yield where a phrase occurs in a caption; case, spaces and punctuation may differ."""
-    wanted = [word.lower() for word in build_word_pattern(phrase).findall(phrase)]
-    tokens = list(build_word_pattern(caption).finditer(caption))
-    for first in range(len(tokens) - len(wanted) + 1 if wanted else 0):
-        window = tokens[first : first + len(wanted)]
-        if [token.group().lower() for token in window] == wanted:
-            yield window[0].start(), window[-1].end()
 
 
 def _is_without_article(new: str) -> bool:

@@ -16,11 +16,11 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from caramel.sources.captions import words as lists
+from caramel.sources.captions.phrase_types import KINDS
 from caramel.sources.captions.phrases import find_head
 from caramel.utils.text import extract_words
 
 ARTICLES = frozenset(("a", "the"))
-KINDS = {"obj": "noun", "att": "attribute", "rel": "relation"}
 # A sentence that ends with one of these words is incomplete.
 DANGLING = frozenset(
     [
