@@ -171,6 +171,24 @@ def test_what_a_language_model_lacks_is_named(model: dict[str, Any], said: list[
     assert all(re.search(pattern, line) for pattern, line in zip(said, found, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("name", "backend", "said"),
+    [
+        ("no_such_model", "lexicon", "neither an installed package nor a folder"),
+        ("no.such/model", "lexicon", "neither an installed package nor a folder"),
+        ("json", "world", "is used by the backend lexicon and by language_model with compose: edit"),
+        ("json", "lexicon", None),  # an installed package
+    ],
+)
+def test_a_spacy_model_that_is_missing_or_unused_is_named(
+    name: str, backend: str, said: str | None, folders: Path
+) -> None:
+    found = list(iter_unmet_names(config(negatives__backend=backend, negatives__spacy_model=name)))
+    assert [f"negatives.spacy_model = {name!r}" in line and said in line for line in found] == (
+        [] if said is None else [True]
+    )
+
+
 def test_whoever_has_the_replies_needs_no_model(folders: Path) -> None:
     def lacks(replies: str) -> list[str]:
         gone = {"target": "local:gone", "entailment": "gone", "grammar": "gone", "replies": replies}

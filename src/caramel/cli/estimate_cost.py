@@ -57,6 +57,7 @@ def estimate_caption_cost(sample: int) -> None:
         parts=parts,
         model=settings,
         sample=sample,
+        spacy_model=section.spacy_model,
     )
     echo(f"texts       {estimate.texts:>15,}  {' and '.join(parts)} of {len(pairs):,} captions")
     echo(f"known       {estimate.known:>15,}  requests with cached replies")

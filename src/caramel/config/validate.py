@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from caramel.config.schema import Config
@@ -70,6 +71,7 @@ def iter_unmet_names(config: Config) -> Iterator[str]:
         if stage.backend == "pretrained" and not stage.pretrained:
             yield f"{key}.pretrained is not set, but {key}.backend is 'pretrained'"
     yield from _iter_model_problems(config)
+    yield from _iter_spacy_problems(config)
     yield from _iter_conflicts(config)
     for key, scorers in (
         ("scores.scorers", config.scores.scorers),
@@ -124,6 +126,26 @@ def _iter_model_problems(config: Config) -> Iterator[str]:
         if folder is not None and not known:
             for missing in TEXT_JUDGES[name].missing(folder):
                 yield f"{key}.{name} = {folder!r}: {missing}"
+
+
+def _iter_spacy_problems(config: Config) -> Iterator[str]:
+    """Yield why the spaCy model of captions is of no use; needed also where all responses are stored."""
+    section = config.negatives
+    name = section.spacy_model
+    if name is None:
+        return
+    used = {section.backend, section.paraphrases or section.backend}
+    edits = "language_model" in used and section.language_model.compose == "edit"
+    if not edits and "lexicon" not in used:
+        yield (
+            f"negatives.spacy_model = {name!r} is used by the backend lexicon and by language_model with compose: edit. "
+            f"Set it to null."
+        )
+    elif not Path(name).is_dir() and not (name.isidentifier() and find_spec(name)):
+        yield (
+            f"negatives.spacy_model = {name!r}: neither an installed package nor a folder; pip install 'caramel[spacy]' "
+            f"and a model"
+        )
 
 
 def _iter_conflicts(config: Config) -> Iterator[str]:

@@ -46,7 +46,7 @@ class Writer(Protocol):
             data_dir: the user's folder from which the pairs were read.
             seed: a draw depends only on this, the pair's name and the subtype.
             max_attempts: maximum number of draws per negative.
-            spacy_model: package or folder of a spaCy model that tags the captions for word lists; None: none.
+            spacy_model: package or folder of a spaCy model that tags the captions; None: the word lists do.
             allow_unmentioned_objects: a caption may omit objects of its image.
             parts: requested parts; a writer may write both if that costs nothing extra.
             model: settings of the language model: ``negatives.language_model`` of the params.

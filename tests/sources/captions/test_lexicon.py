@@ -123,7 +123,7 @@ def test_a_spacy_model_finds_phrases_that_endings_do_not():
 def test_a_spacy_model_that_is_missing_is_an_error_that_names_the_setting():
     pytest.importorskip("spacy")
     pairs = pd.DataFrame({"pair_id": ["p"], "image_id": ["i"], "caption": ["A cat."]})
-    with pytest.raises(BackendError, match=r"negatives\.spacy_model = 'no_such_model' cannot be loaded"):
+    with pytest.raises(BackendError, match="spacy:no_such_model cannot be loaded"):
         lexicon_negatives(pairs, seed=1, spacy_model="no_such_model")
 
 

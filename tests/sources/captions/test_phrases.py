@@ -1,55 +1,93 @@
-"""Noun phrases are found with their heads, compounds and adjectives."""
-
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import pytest
-from real_models import SPACY
 
-from caramel.errors import BackendError
-from caramel.sources.captions.phrases import Tagger, find_noun_phrases, load_spacy_tagger, tag_by_lists
-
-needs_spacy = pytest.mark.skipif(
-    find_spec("spacy") is None or find_spec(SPACY) is None, reason=f"spaCy's model {SPACY} is missing"
+from caramel.sources.captions.phrases import (
+    canonicalise_phrase,
+    find_head,
+    get_singular,
+    is_implied,
+    is_plural,
+    match_number,
 )
-TAGGERS = [
-    pytest.param(lambda: tag_by_lists, id="lists"),
-    pytest.param(lambda: load_spacy_tagger(SPACY), id="spacy", marks=needs_spacy),
-]
 
 
-@pytest.mark.parametrize("build", TAGGERS)
-def test_a_phrase_begins_with_its_determiner_and_ends_in_its_head(build) -> None:
-    tag: Tagger = build()
-    text = "A large bathroom sink is near two white towels, some soap and his hat."
-    phrases = find_noun_phrases(text, tag(text))
-    assert [text[phrase.start : phrase.end] for phrase in phrases] == [
-        "A large bathroom sink",
-        "two white towels",
-        "some soap",
-        "his hat",
-    ]
-    assert text[phrases[0].compound : phrases[0].end] == "bathroom sink"
-    assert [token.word for token in phrases[1].adjectives] == ["white"]
-    assert phrases[3].determiners == ("his",)
-    assert phrases[1].before[-1].word == "near"
-    assert phrases[0].after[0].word == "is"
+@pytest.mark.parametrize(
+    ("phrase", "word_type"),
+    [
+        ("dog", "noun"),
+        ("red dog", "noun"),
+        ("sip of wine", None),
+        ("plate of rice", "noun"),
+        ("wooden", "attribute"),
+        ("black dog", "noun"),
+        ("dog toy", None),
+        ("in front of", "relation"),
+        ("standing next to", "relation"),
+        ("sits on the bench", "noun"),
+        ("", None),
+    ],
+)
+def test_the_head_of_a_phrase_tells_its_type(phrase: str, word_type: str | None) -> None:
+    head = find_head(phrase)
+    assert (head and head.word_type) == word_type
 
 
-@pytest.mark.parametrize("build", TAGGERS)
-def test_a_verb_that_no_list_knows_does_not_become_the_head(build) -> None:
-    text = "A man throws a ball."
-    phrases = find_noun_phrases(text, build()(text))
-    assert [text[phrase.start : phrase.end] for phrase in phrases] == ["A man", "a ball"]
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("dog", "Dogs"),
+        ("dog", "the puppy"),
+        ("couch", "sofa"),
+        ("large", "big"),
+        ("dog", "animal"),
+        ("car", "a vehicle"),
+        ("dog", "brown dog"),
+        ("next to", "beside"),
+        ("under", "beneath"),
+        ("zebra crossing", "zebra crossings"),
+        ("dog", ""),
+        ("dog", "!"),
+    ],
+)
+def test_synonyms_groups_and_equal_heads_are_implied(old: str, new: str) -> None:
+    assert is_implied(old, new)
 
 
-@pytest.mark.parametrize("text", ["", "...", "running in of", "the red"])
-def test_a_text_without_a_noun_has_no_phrase(text: str) -> None:
-    assert [p for p in find_noun_phrases(text, tag_by_lists(text)) if not p.nouns] == []
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("dog", "cat"), ("large", "small"), ("on top of", "under"), ("running", "jumping"), ("animal", "dog")],
+)
+def test_what_excludes_a_phrase_is_not_implied(old: str, new: str) -> None:
+    assert not is_implied(old, new)
 
 
-@needs_spacy
-def test_a_folder_without_a_model_is_an_error(tmp_path) -> None:
-    with pytest.raises(BackendError, match=r"negatives\.spacy_model = .* cannot be loaded"):
-        load_spacy_tagger(str(tmp_path))
+@pytest.mark.parametrize(
+    ("singular", "plural"),
+    [
+        ("dog", "dogs"),
+        ("red bus", "red buses"),
+        ("knife", "knives"),
+        ("box", "boxes"),
+        ("child", "children"),
+        ("berry", "berries"),
+        ("cookie", "cookies"),
+        ("horse", "horses"),
+        ("person", "people"),
+        ("snow", "snow"),
+        ("glasses", "glasses"),
+    ],
+)
+def test_a_phrase_gets_the_number_of_what_it_replaces(singular: str, plural: str) -> None:
+    assert match_number(singular, True) == match_number(plural, True) == plural
+    assert match_number(singular, False) == match_number(plural, False) == singular
+
+
+@pytest.mark.parametrize("word", ["bus", "grass", "tennis", "cactus", "dress", "", "dog"])
+def test_words_in_s_may_be_singular(word: str) -> None:
+    assert not is_plural(word)
+    assert get_singular(word) == word
+
+
+def test_a_canonical_phrase_has_neither_article_nor_plural_nor_synonym() -> None:
+    assert canonicalise_phrase("The huge Sofas") == ("large", "couch")

@@ -19,7 +19,7 @@ from caramel.interfaces.writer import WrittenCaption
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions import words
-from caramel.sources.captions.phrases import Tagger, load_spacy_tagger, tag_by_lists
+from caramel.sources.captions.tagged_phrases import Tagger, load_spacy_tagger, tag_by_lists
 from caramel.sources.captions.tokenization import Edit, Sentence, apply_edits, list_plurals, parse_sentence
 from caramel.sources.captions.word_lists.rules import RULES
 

@@ -1,184 +1,151 @@
-"""Find the noun phrases of a caption, from tags of its words by the lists or by a spaCy model.
+"""Compare and inflect short phrases that name a thing, an attribute or a relation.
 
-A noun phrase is a run of determiners, numbers, adjectives and nouns that ends in its head: "a large bathroom
-sink" has the head "sink" and the compound "bathroom sink".
+The word lists give synonyms and groups of the words that they know; endings tell the number of other nouns.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterator
 
-from caramel.errors import BackendError
 from caramel.sources.captions import words
-from caramel.sources.captions.word_classes import WordClass, assign_word_classes, list_known_words
-from caramel.utils.text import build_word_pattern
+from caramel.sources.captions.tokenization import WordMatch, list_plurals, scan_words
+from caramel.utils.text import build_word_pattern, extract_words
 
-
-class Token(NamedTuple):
-    """A word of a text: text[start:end], in lower case as ``word``."""
-
-    start: int
-    end: int
-    word: str
-    tag: WordClass
-
-
-Tagger = Callable[[str], list[Token]]
-
-
-@dataclass(frozen=True)
-class NounPhrase:
-    """A noun phrase: positions in the text, and its words.
-
-    Attributes:
-        start: where the phrase begins, with its determiner.
-        compound: where its last run of nouns begins; an adjective is inserted here.
-        end: where its head ends.
-        determiners: determiners and numbers.
-        adjectives: the words between determiners and nouns.
-        nouns: the last run of nouns; the last one is the head.
-        before: the words of the caption before the phrase, in lower case; "," marks other punctuation than "-".
-        after: the words after it, likewise.
-    """
-
-    start: int
-    compound: int
-    end: int
-    determiners: tuple[str, ...]
-    adjectives: tuple[Token, ...]
-    nouns: tuple[Token, ...]
-    before: tuple[Token, ...]
-    after: tuple[Token, ...]
-
-
-INNER = frozenset(("determiner", "number", "adjective", "noun"))
-
-
-def tag_by_lists(text: str) -> list[Token]:
-    """Return the words of a text with classes by ``word_classes``.
-
-    A word in -s that no list knows is a verb between a known singular noun and a determiner or preposition: "a
-    man throws a ball".
-    """
-    spans = [(m.start(), m.end(), m.group().lower()) for m in build_word_pattern(text).finditer(text)]
-    tags = assign_word_classes([word for _, _, word in spans])
-    known = list_known_words()
-    for i in range(1, len(spans) - 1):
-        before, word, after = spans[i - 1][2], spans[i][2], tags[i + 1]
-        unknown = word not in known and word.endswith("s") and not word.endswith("ss")
-        if unknown and before in _list_singulars() and after in ("determiner", "preposition", "number"):
-            tags[i] = "verb"
-    return [Token(*span, tag) for span, tag in zip(spans, tags, strict=True)]
-
-
-@functools.cache
-def _list_singulars() -> frozenset[str]:
-    return frozenset(noun.split()[-1] for group in words.NOUNS.values() for noun in group)
-
-
-# Universal tags (spaCy's pos_) -> word class; all others count as adverbs, which no phrase contains.
-UNIVERSAL: dict[str, WordClass] = {
-    "NOUN": "noun",
-    "PROPN": "noun",
-    "ADJ": "adjective",
-    "VERB": "verb",
-    "AUX": "verb",
-    "ADP": "preposition",
-    "DET": "determiner",
-    "NUM": "number",
-    "PRON": "pronoun",
-    "CCONJ": "conjunction",
-    "SCONJ": "conjunction",
+ARTICLES = frozenset(("a", "an", "the"))
+IRREGULAR = {
+    **{plural: singular for singular, plural in words.PLURALS.items() if singular != plural},
+    **{"people": "person", "children": "child", "teeth": "tooth", "feet": "foot", "geese": "goose"},
+    **{"mice": "mouse", "loaves": "loaf", "leaves": "leaf", "shelves": "shelf", "wolves": "wolf"},
+    **{f"{word}s": word for word in ("cookie", "movie", "brownie", "hoodie", "veggie", "zombie", "calorie")},
 }
+# Nouns in -s of one form; the first have a plural's verb.
+PLURAL = frozenset(
+    ("jeans", "pants", "shorts", "glasses", "sunglasses", "scissors", "skis", "clothes", "binoculars")
+)
+SINGULAR = frozenset(
+    ("bus", "gas", "tennis", "lens", "cactus", "canvas", "this", "christmas", "news", "walrus")
+)
+# Nouns that take no article "a" and have no plural.
+MASS = frozenset(
+    (
+        *(
+            "water",
+            "snow",
+            "sand",
+            "grass",
+            "mud",
+            "ice",
+            "rain",
+            "dirt",
+            "smoke",
+            "fire",
+            "rice",
+            "bread",
+            "food",
+        ),
+        *(
+            "fruit",
+            "meat",
+            "cheese",
+            "butter",
+            "milk",
+            "coffee",
+            "tea",
+            "wine",
+            "beer",
+            "juice",
+            "soup",
+            "sugar",
+        ),
+        *(
+            "lettuce",
+            "corn",
+            "pasta",
+            "spaghetti",
+            "wood",
+            "metal",
+            "plastic",
+            "paper",
+            "furniture",
+            "cattle",
+        ),
+        *("luggage", "equipment", "clothing", "jewelry", "traffic", "hair", "fabric", "steel", "broccoli"),
+    )
+)
 
 
-def load_spacy_tagger(target: str) -> Tagger:
-    """Return a tagger that uses the spaCy model of a package or a folder.
+def find_head(phrase: str) -> WordMatch | None:
+    """Return the last word of a phrase, or of its part before "of"; None if the word lists do not know it."""
+    for text in (phrase, phrase.partition(" of ")[0]):
+        matches = scan_words(f"{text} item")  # an attribute is only known before another word
+        if matches and matches[-1].end == len(text):
+            return matches[-1]
+    return None
 
-    Raises:
-        BackendError: spaCy or the model is missing or invalid, or the model tags no words.
+
+def canonicalise_phrase(phrase: str) -> tuple[str, ...]:
+    """Return the words of a phrase in lower case, without articles, in one form for synonyms and both numbers."""
+    phrase = phrase.lower()
+    for match in reversed(scan_words(f"{phrase} item")):
+        phrase = f"{phrase[: match.start]}{match.word}{phrase[match.end :]}"
+    return tuple(get_singular(word) for word in extract_words(phrase) if word not in ARTICLES)
+
+
+def is_implied(old: str, new: str) -> bool:
+    """Return whether a phrase says what another one says, or less, as far as the word lists know.
+
+    It does if it has the same head, is a synonym, or names the group of the other: "dog" implies "brown dog"'s
+    head, "puppy" and "animal".
     """
-    try:
-        import spacy
-    except ImportError as error:
-        raise BackendError(
-            f"negatives.spacy_model = {target!r} needs spaCy: pip install 'caramel[spacy]', and a model."
-        ) from error
-    try:
-        model = spacy.load(target)
-        tags = model("A man rides a horse.")[1].pos_
-    except (OSError, ValueError) as error:
-        raise BackendError(
-            f"negatives.spacy_model = {target!r} cannot be loaded: {error} Give the name of an installed model, "
-            f"or its folder."
-        ) from error
-    if not tags:
-        raise BackendError(
-            f"negatives.spacy_model = {target!r} tags no words: {', '.join(model.pipe_names) or 'it is empty'}."
-        )
-    return lambda text: [
-        _build_token(token) for token in model(text) if not (token.is_punct or token.is_space)
-    ]
-
-
-def _build_token(token: Any) -> Token:
-    word = token.lower_
-    # A possessive takes the place of a determiner: "his hat".
-    tag = (
-        "determiner"
-        if word in words.DETERMINERS and token.pos_ == "PRON"
-        else UNIVERSAL.get(token.pos_, "adverb")
-    )
-    # The lists know colours and kitchen things better than a small model does.
-    known = list_known_words().get(word)
-    if known in ("adjective", "noun") and tag in ("adjective", "noun", "adverb"):
-        tag = known
-    return Token(token.idx, token.idx + len(token), word, tag)
-
-
-def find_noun_phrases(text: str, tokens: Sequence[Token]) -> tuple[NounPhrase, ...]:
-    """Return the noun phrases from left to right; a run without a noun is none."""
-    phrases, first = [], 0
-    while first < len(tokens):
-        stop = first
-        while stop < len(tokens) and _is_in_phrase(text, tokens, first, stop):
-            stop += 1
-        run = list(tokens[first:stop])
-        while run and run[-1].tag != "noun":
-            run.pop()
-        if run:
-            phrases.append(_build_phrase(tokens, first, run))
-        first = max(stop, first + 1)
-    return tuple(phrases)
-
-
-def _is_in_phrase(text: str, tokens: Sequence[Token], first: int, index: int) -> bool:
-    """Return whether a word belongs to the phrase that begins with the first one."""
-    token = tokens[index]
-    if token.tag not in INNER:
-        return False
-    if index == first:
+    first, second = canonicalise_phrase(old), canonicalise_phrase(new)
+    if not first or not second:
         return True
-    adjacent = not text[tokens[index - 1].end : token.start].strip(" -")
-    # A determiner or number after a noun begins the next phrase.
-    starts_next = token.tag in ("determiner", "number", "adjective") and tokens[index - 1].tag == "noun"
-    return adjacent and not starts_next
+    heads = find_head(old), find_head(new)
+    if heads[0] and heads[0].word_type == "relation":
+        contraries = [words.CONTRARY.get(" ".join(one)) for one in (first, second)]
+        action = first[0].endswith("ing")  # running and jumping have one contrary
+        return first == second or (
+            not action and contraries[0] is not None and contraries[0] == contraries[1]
+        )
+    return first[-1] == second[-1] or (heads[0] is not None and heads[0].group == " ".join(second))
 
 
-def _build_phrase(tokens: Sequence[Token], first: int, run: Sequence[Token]) -> NounPhrase:
-    nouns = len(run)
-    while nouns and run[nouns - 1].tag == "noun":
-        nouns -= 1
-    return NounPhrase(
-        start=run[0].start,
-        compound=run[nouns].start,
-        end=run[-1].end,
-        determiners=tuple(token.word for token in run if token.tag in ("determiner", "number")),
-        adjectives=tuple(token for token in run[:nouns] if token.tag == "adjective"),
-        nouns=tuple(run[nouns:]),
-        before=tuple(tokens[:first]),
-        after=tuple(tokens[first + len(run) :]),
-    )
+def is_plural(phrase: str) -> bool:
+    """Return whether the last word of a phrase is a plural, by the word lists and its ending."""
+    word = (extract_words(phrase.partition(" of ")[0]) or [""])[-1]
+    if word in IRREGULAR or word in PLURAL or word in list_plurals():
+        return True
+    return word.endswith("s") and not word.endswith(("ss", "us", "is")) and word not in SINGULAR
+
+
+def get_singular(word: str) -> str:
+    """Return the singular of a noun, by the word lists and its ending; a word of another form stays."""
+    if word in IRREGULAR:
+        return IRREGULAR[word]
+    if word in PLURAL or not is_plural(word):
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
+    stems = word.endswith(("sses", "xes", "ches", "shes", "toes")) or word[:-2] in SINGULAR
+    return word[:-2] if stems else word[:-1]
+
+
+def match_number(phrase: str, plural: bool) -> str:
+    """Return a phrase with its last word in the given number; mass nouns and those of one form stay."""
+    start, space, last = phrase.rpartition(" ")
+    if last in MASS or last in PLURAL or is_plural(last) == plural:
+        return phrase
+    if not plural:
+        return f"{start}{space}{get_singular(last)}"
+    irregular = {singular: form for form, singular in IRREGULAR.items()}
+    return f"{start}{space}{irregular.get(last) or words.get_plural(last)}"
+
+
+def iter_spans(caption: str, phrase: str) -> Iterator[tuple[int, int]]:
+    """Yield where a phrase occurs in a caption; case, spaces and punctuation may differ."""
+    wanted = [word.lower() for word in build_word_pattern(phrase).findall(phrase)]
+    tokens = list(build_word_pattern(caption).finditer(caption))
+    for first in range(len(tokens) - len(wanted) + 1 if wanted else 0):
+        window = tokens[first : first + len(wanted)]
+        if [token.group().lower() for token in window] == wanted:
+            yield window[0].start(), window[-1].end()

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from caramel.sources.captions import words
-from caramel.sources.captions.phrases import NounPhrase, Tagger, Token, find_noun_phrases, tag_by_lists
+from caramel.sources.captions.tagged_phrases import (
+    TaggedPhrase,
+    Tagger,
+    Token,
+    find_tagged_phrases,
+    tag_by_lists,
+)
 from caramel.utils.text import build_character_class, build_word_pattern
 
 WordType = Literal["noun", "attribute", "relation"]
@@ -44,7 +50,7 @@ class Sentence:
     relations: tuple[WordMatch, ...]
     image_words: frozenset[str]
     tokens: tuple[Token, ...]
-    phrases: tuple[NounPhrase, ...]
+    phrases: tuple[TaggedPhrase, ...]
 
     def get_written_form(self, match: WordMatch) -> str:
         """Return a word as it is written; in lower case if it is the first of the sentence."""
@@ -157,7 +163,7 @@ def parse_sentence(text: str, captions: Iterable[str], tag: Tagger = tag_by_list
         token._replace(tag="noun") if any(a <= token.start < b for a, b in spans) else token
         for token in tag(text)
     ]
-    phrases = find_noun_phrases(text, tokens)
+    phrases = find_tagged_phrases(text, tokens)
     return Sentence(text, nouns, attributes, relations, frozenset(image_words), tuple(tokens), phrases)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from caramel.sources.captions import words
-from caramel.sources.captions.phrases import NounPhrase, Token
+from caramel.sources.captions.tagged_phrases import TaggedPhrase, Token
 from caramel.sources.captions.tokenization import Edit, Sentence, WordMatch
 from caramel.sources.captions.word_lists.heads import (
     ALL_SAID,
@@ -97,7 +97,7 @@ def add_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     return edits
 
 
-def _list_companions(noun: WordMatch, phrase: NounPhrase) -> tuple[str, ...]:
+def _list_companions(noun: WordMatch, phrase: TaggedPhrase) -> tuple[str, ...]:
     companions = load_word_lists().companions.get(noun.word, ())
     if companions == ("dog",) and _is_subject(phrase) and not _is_shared_with_dogs(phrase):
         return ()
@@ -108,7 +108,7 @@ def _list_companions(noun: WordMatch, phrase: NounPhrase) -> tuple[str, ...]:
     return companions or load_word_lists().companions.get(f"*{noun.group}", ())
 
 
-def _is_shared_with_dogs(phrase: NounPhrase) -> bool:
+def _is_shared_with_dogs(phrase: TaggedPhrase) -> bool:
     """Return whether a subject does what a dog may do beside it: "a child sitting", "people are walking"."""
     actions = {
         "sitting",
@@ -126,7 +126,7 @@ def _is_shared_with_dogs(phrase: NounPhrase) -> bool:
     return not actions.isdisjoint(token.word for token in phrase.after[:2])
 
 
-def _can_join(sentence: Sentence, noun: WordMatch, phrase: NounPhrase) -> bool:
+def _can_join(sentence: Sentence, noun: WordMatch, phrase: TaggedPhrase) -> bool:
     """Return whether "and" behind a phrase joins a further object to it alone."""
     if not (phrase.determiners or noun.plural):
         return False  # "horse and a cow" reads badly without an article
@@ -142,7 +142,7 @@ def _can_join(sentence: Sentence, noun: WordMatch, phrase: NounPhrase) -> bool:
     return phrase.before[-1].word in JOINING or before.endswith(JOINING_ENDS)
 
 
-def _is_subject(phrase: NounPhrase) -> bool:
+def _is_subject(phrase: TaggedPhrase) -> bool:
     """Return whether a phrase begins the caption, perhaps after "a group of"."""
     return " ".join(token.word for token in phrase.before) in ("", *GROUPS)
 
@@ -156,7 +156,7 @@ def _may_follow(following: Token, *, living: bool) -> bool:
     return following.tag in ("preposition", "adverb", "conjunction")
 
 
-def _is_open_subject(sentence: Sentence, noun: WordMatch, phrase: NounPhrase) -> bool:
+def _is_open_subject(sentence: Sentence, noun: WordMatch, phrase: TaggedPhrase) -> bool:
     """Return whether a living subject may be joined by another one, and the caption's one finite verb can agree."""
     if not phrase.after or has_pronoun(sentence) or noun.group not in words.LIVING:
         return False

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from caramel.sources.captions import words
-from caramel.sources.captions.phrases import NounPhrase
+from caramel.sources.captions.tagged_phrases import TaggedPhrase
 from caramel.sources.captions.tokenization import Edit, Sentence, WordMatch
 from caramel.sources.captions.word_lists.heads import (
     ALL_DESCRIBED,
@@ -33,7 +33,7 @@ class Attribute(NamedTuple):
     end: int
     word: str
     group: str
-    phrase: NounPhrase
+    phrase: TaggedPhrase
 
 
 def _list_attributes(sentence: Sentence) -> list[Attribute]:
@@ -85,7 +85,7 @@ def replace_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     return [Edit(attribute.start, attribute.end, word)]
 
 
-def _is_fitting(sentence: Sentence, word: str, group: str, phrase: NounPhrase) -> bool:
+def _is_fitting(sentence: Sentence, word: str, group: str, phrase: TaggedPhrase) -> bool:
     """Return whether the noun of a phrase may have an attribute in a photograph."""
     head, known = phrase.nouns[-1].word, get_group(sentence, phrase)
     if group == "colour":
@@ -147,12 +147,12 @@ def add_att(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     return [Edit(start, end, f"{word} {old.lower() if first else old}")]
 
 
-def _is_cut_off(phrase: NounPhrase) -> bool:
+def _is_cut_off(phrase: TaggedPhrase) -> bool:
     """Return whether an adverb without a determiner stands before the nouns: "grizzly bear" is read as such."""
     return not phrase.determiners and bool(phrase.before) and phrase.before[-1].tag == "adverb"
 
 
-def _iter_described(sentence: Sentence) -> Iterable[tuple[WordMatch, NounPhrase]]:
+def _iter_described(sentence: Sentence) -> Iterable[tuple[WordMatch, TaggedPhrase]]:
     """Yield the attributes with the phrases that contain them."""
     for attribute in sentence.attributes:
         for phrase in sentence.phrases:

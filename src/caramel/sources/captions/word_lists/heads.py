@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from caramel.sources.captions import words
-from caramel.sources.captions.phrases import NounPhrase
+from caramel.sources.captions.tagged_phrases import TaggedPhrase
 from caramel.sources.captions.tokenization import Edit, Sentence, WordMatch
 from caramel.sources.captions.word_lists.replacements import load_word_lists
 
@@ -38,7 +38,7 @@ def is_mentioned(sentence: Sentence, word: str) -> bool:
     return not forms.isdisjoint(sentence.image_words)
 
 
-def iter_heads(sentence: Sentence) -> Iterable[tuple[WordMatch, NounPhrase]]:
+def iter_heads(sentence: Sentence) -> Iterable[tuple[WordMatch, TaggedPhrase]]:
     """Yield the known nouns that are the whole last run of nouns of their phrases: not "sink" in "bathroom sink"."""
     ends = {phrase.end: phrase for phrase in sentence.phrases}
     for noun in list_nouns(sentence):
@@ -68,14 +68,14 @@ def _list_further_forms() -> dict[str, tuple[str, str, bool]]:
     return plurals | {noun: (noun, group, False) for noun, group in groups.items()} | collective
 
 
-def _is_part_of_name(sentence: Sentence, phrase: NounPhrase) -> bool:
+def _is_part_of_name(sentence: Sentence, phrase: TaggedPhrase) -> bool:
     """Return whether a phrase has a name, or belongs to the next one: "Clydesdale horses", "a car's door"."""
     if phrase.before and any(sentence.text[token.start].isupper() for token in phrase.adjectives):
         return not sentence.text.isupper()
     return bool(phrase.after) and phrase.after[0].word in ("'s", "s", "’s")
 
 
-def get_group(sentence: Sentence, phrase: NounPhrase) -> str:
+def get_group(sentence: Sentence, phrase: TaggedPhrase) -> str:
     """Return the group of a phrase's head in the lists; "" if they do not know it."""
     return next((noun.group for noun in list_nouns(sentence) if noun.end == phrase.end), "")
 

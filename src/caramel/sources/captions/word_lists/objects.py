@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from caramel.sources.captions import words
-from caramel.sources.captions.phrases import NounPhrase
+from caramel.sources.captions.tagged_phrases import TaggedPhrase
 from caramel.sources.captions.tokenization import Edit, Sentence, WordMatch
 from caramel.sources.captions.word_lists.heads import (
     ALL_SAID,
@@ -79,7 +79,7 @@ def _is_only_person(sentence: Sentence, noun: WordMatch) -> bool:
     return noun.group not in ("person", "child") or len(people) == 1
 
 
-def _is_amount(noun: WordMatch, phrase: NounPhrase) -> bool:
+def _is_amount(noun: WordMatch, phrase: TaggedPhrase) -> bool:
     """Return whether a noun names a substance: "a slice of pizza", "eating pizza"."""
     return not noun.plural and not phrase.determiners and bool(phrase.before)
 
@@ -98,7 +98,7 @@ def swap_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
     ]
 
 
-def _can_swap(sentence: Sentence, a: WordMatch, b: WordMatch, p: NounPhrase, q: NounPhrase) -> bool:
+def _can_swap(sentence: Sentence, a: WordMatch, b: WordMatch, p: TaggedPhrase, q: TaggedPhrase) -> bool:
     """Return whether the exchange of two nouns gives another meaning that a photograph may show."""
     if a.word == b.word or a.plural != b.plural or has_duplicate(sentence, a) or has_duplicate(sentence, b):
         return False
@@ -119,7 +119,7 @@ def _can_swap(sentence: Sentence, a: WordMatch, b: WordMatch, p: NounPhrase, q: 
     return movable and relation in HORIZONTAL
 
 
-def _is_undirected(between: list[str], second: NounPhrase) -> bool:
+def _is_undirected(between: list[str], second: TaggedPhrase) -> bool:
     """Return whether nothing tells two nouns apart: "a man standing next to a woman" and no more of either."""
     described = second.after and second.after[0].word in ("in", "with", "wearing", "holding", "riding", "who")
     joined = words.DETERMINERS | {"and", "or"}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from caramel.sources.captions import words
-from caramel.sources.captions.phrases import Token
+from caramel.sources.captions.tagged_phrases import Token
 from caramel.sources.captions.tokenization import Edit, Sentence, WordMatch
 from caramel.sources.captions.word_lists.heads import ALL_SAID, NO_RELATION, Rng, draw_item, list_nouns
 from caramel.sources.captions.word_lists.replacements import load_word_lists
