@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from caramel.errors import BackendError
 from caramel.interfaces.language_model import (
@@ -17,14 +17,12 @@ from caramel.interfaces.language_model import (
 )
 from caramel.interfaces.model import Identity
 from caramel.models.devices import resolve_device
+from caramel.models.llm.sampling import GumbelMaxProcessor
 from caramel.models.transformers.transformers_files import (
     build_identity,
     load_pretrained,
     load_tokenizer,
 )
-
-if TYPE_CHECKING:
-    import torch
 
 TURNS = {
     "system": "{}",
@@ -140,30 +138,6 @@ class CausalLanguageModel:
             except TemplateError as error:
                 problem = error
         raise BackendError(f"The chat template of {self._model.name_or_path!r} cannot be used: {problem}.")
-
-
-class GumbelMaxProcessor:
-    """Adds Gumbel noise to logits: the largest is then the token sampled at the request's temperature."""
-
-    def __init__(self, requests: Sequence[Request]) -> None:
-        import torch
-
-        self._temperatures = [request.temperature for request in requests]
-        self._generators = [torch.Generator().manual_seed(request.seed) for request in requests]
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return the scores (n, tokens); input_ids (n, length) are not used."""
-        import torch
-
-        scores = scores.float()
-        for row, (temperature, generator) in enumerate(
-            zip(self._temperatures, self._generators, strict=True)
-        ):
-            if temperature:
-                uniform = torch.rand(scores.shape[1], generator=generator, dtype=torch.float64)
-                gumbel = -(-uniform.clamp_min(1e-300).log()).log()
-                scores[row] = scores[row] / temperature + gumbel.to(scores)
-        return scores
 
 
 def _merge_system_turn(turns: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -17,7 +17,7 @@ from caramel.sources.captions.llm.checks import JUDGES, Bounds
 from caramel.sources.captions.llm.conversation import ScriptRules
 from caramel.sources.captions.llm.models import NamedModel, build_named_model
 from caramel.sources.captions.llm.response_cache import ReplyStore
-from caramel.sources.captions.llm.scheduler import RequestSettings
+from caramel.sources.captions.llm.scheduler import RequestSettings, Sampling
 from caramel.sources.captions.prompts import prompt_files
 
 OF_PARAPHRASES = {"paraphrase", "validate_paraphrase"}  # names of prompts
@@ -33,6 +33,10 @@ class LanguageModelSettings:
     replies: str
     subtypes: int
     examples: int
+    temperature: float
+    top_p: float
+    min_p: float
+    seed: int | None
     response_schema: bool
     validate_texts: bool
     max_connections: int
@@ -78,14 +82,15 @@ class LanguageModelSettings:
         return ScriptRules(max_attempts, self.required, bounds, self.validate_texts, judges)
 
     def build_request_settings(self, model: str, seed: int) -> RequestSettings:
-        """Return the settings of requests to a model with this name."""
+        """Return the settings of requests to a model with this name; ``seed`` counts if the params set none."""
         return RequestSettings(
             model,
-            seed,
+            seed if self.seed is None else self.seed,
             self.examples,
             self.max_tokens,
             self.response_schema,
             self.max_connections * max(1, self.workers),
+            Sampling(self.temperature, self.top_p, self.min_p),
         )
 
 
