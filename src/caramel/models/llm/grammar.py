@@ -102,9 +102,10 @@ class GrammarProcessor:
         import torch
         from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask_par
 
+        tokens = input_ids[:, -1].tolist()
         for row, matcher in self._matchers.items():
             if self._started and not matcher.is_stopped():
-                matcher.consume_token(int(input_ids[row, -1]))
+                matcher.consume_token(tokens[row])
         self._started = True
         mask = allocate_token_bitmask(len(scores), self._size)
         active = [(matcher, row) for row, matcher in self._matchers.items()]

@@ -110,6 +110,12 @@ class ReplyStore:
                 self._file.execute(f"DELETE FROM {table} WHERE reply_id = ?", [key.reply_id])
         return None
 
+    def has_reply(self, reply_id: str) -> bool:
+        """Return whether the file holds a response to the request with this id."""
+        with self._translate_errors():
+            cursor = self._file.execute("SELECT 1 FROM main.replies WHERE reply_id = ?", [reply_id])
+            return cursor.fetchone() is not None
+
     def put_reply(self, key: ReplyKey, output: ModelOutput) -> ModelOutput:
         """Store a response and return it as stored; a request without a response is remembered for this run alone.
 

@@ -132,11 +132,7 @@ class Scheduler:
                 f"{self._silence}\nCheck the server and its URL, then rerun: responses so far are saved "
                 f"({self._spent})."
             )
-        if self._stop:
-            raise ResourceError(
-                f"The budget negatives.language_model.{self._stop} is reached after {len(self.outcomes):,} of "
-                f"{self._total:,} texts ({self._spent}). Responses so far are saved: raise the cap and rerun."
-            )
+        self._check_budget()
         assert len(self.outcomes) == self._total
         if self.outcomes and all(outcome.reason == NO_REPLY for outcome in self.outcomes.values()):
             raise BackendError(
@@ -144,6 +140,27 @@ class Scheduler:
                 f"server and its URL, then rerun."
             )
         return self.outcomes
+
+    def collect_requests(self, number: int) -> list[tuple[ReplyKey, Request]]:
+        """Return up to ``number`` requests that the scripts wait for, without sending any.
+
+        Each script is continued with all cached responses. No other method can be called afterwards.
+
+        Raises:
+            ResourceError: the requests would exceed a cap of the budget.
+        """
+        with tqdm(total=self._total, desc=self._title, unit="text", disable=None) as self._bar:
+            requests = self._take_pending_requests(number)
+        self._check_budget()
+        return [(self._pending[name].key, request) for name, request in requests]
+
+    def _check_budget(self) -> None:
+        """Raise a ResourceError if a cap of the budget is reached."""
+        if self._stop:
+            raise ResourceError(
+                f"The budget negatives.language_model.{self._stop} is reached after {len(self.outcomes):,} of "
+                f"{self._total:,} texts ({self._spent}). Responses so far are saved: raise the cap and rerun."
+            )
 
     @property
     def _ended(self) -> bool:
