@@ -114,7 +114,7 @@ def measure_prefixes(folder: Path, captions: list[str], batch_size: int) -> None
     requests = [build_request(one, settings)[1] for one in inputs]
     texts = []
     for cached in (True, False):
-        with patch.object(prefix_cache, "supports_prefixes", lambda model, cached=cached: cached):
+        with patch.object(prefix_cache, "has_plain_cache", lambda model, cached=cached: cached):
             model = load_causal_model(str(folder), max_connections=batch_size)
         tokens = count_tokens(model)
         begun = time.monotonic()

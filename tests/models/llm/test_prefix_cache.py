@@ -20,7 +20,7 @@ CAPTIONS = ["A dog runs.", "Two men and a cat sit on a big red car.", "A ball."]
 def load(folder: Path, batch: int, monkeypatch: pytest.MonkeyPatch, *, cached: bool) -> CausalLanguageModel:
     with monkeypatch.context() as patch:
         if not cached:
-            patch.setattr(prefix_cache, "supports_prefixes", lambda model: False)
+            patch.setattr(prefix_cache, "has_plain_cache", lambda model: False)
         return load_causal_model(str(folder), max_connections=batch)
 
 
@@ -125,7 +125,7 @@ def test_models_with_other_states_than_keys_and_values_store_none() -> None:
     with_window = MistralForCausalLM(MistralConfig(**sizes, **heads, sliding_window=8))
     without = MistralForCausalLM(MistralConfig(**sizes, **heads, sliding_window=None))
     convolution = Lfm2ForCausalLM(Lfm2Config(**sizes, **heads, layer_types=["conv", "full_attention"]))
-    supported = [prefix_cache.supports_prefixes(model) for model in (with_window, without, convolution)]
+    supported = [prefix_cache.has_plain_cache(model) for model in (with_window, without, convolution)]
     assert supported == [False, True, False]
 
 

@@ -35,7 +35,7 @@ class PrefixCache:
 
     def __init__(self, model: Any) -> None:
         self._model, self._prefixes = model, dict[Message, Prefix]()
-        self._is_supported = supports_prefixes(model)
+        self._is_supported = has_plain_cache(model)
 
     def compute_prefix(self, prompt: Message, rows: Sequence[list[int]]) -> Prefix | None:
         """Return what all rows begin with, computed at most once; None if that is too short, or not supported.
@@ -67,7 +67,7 @@ class PrefixCache:
         return [(layer.keys, layer.values) for layer in cache.layers]
 
 
-def supports_prefixes(model: Any) -> bool:
+def has_plain_cache(model: Any) -> bool:
     """Return whether keys and values of each token are the whole state of a model."""
     from transformers import DynamicCache
     from transformers.cache_utils import DynamicLayer

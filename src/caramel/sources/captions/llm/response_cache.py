@@ -82,10 +82,10 @@ class ReplyStore:
     def _open_file(self) -> sqlite3.Connection:
         """Return a connection to the file with all tables."""
         try:
-            return _connect(self._path, "NORMAL")
+            return _open_connection(self._path, "NORMAL")
         except sqlite3.OperationalError:
             # Readers need memory that processes share, which some network disks lack: then there are none.
-            return _connect(self._path, "EXCLUSIVE")
+            return _open_connection(self._path, "EXCLUSIVE")
 
     def close(self) -> None:
         """Close the file."""
@@ -211,7 +211,7 @@ class ReplyStore:
             ) from error
 
 
-def _connect(path: Path, locking_mode: str) -> sqlite3.Connection:
+def _open_connection(path: Path, locking_mode: str) -> sqlite3.Connection:
     """Return a connection with all tables; raises what sqlite3 raises."""
     columns = ", ".join(("reply_id PRIMARY KEY", *COLUMNS[1:], "checksum"))
     file = sqlite3.connect(path, isolation_level=None, timeout=BUSY)
