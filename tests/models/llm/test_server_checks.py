@@ -2,17 +2,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from chat_server import ChatServer, always, refuses, says
 from chat_server import Request as Received
 from chat_server import Response as Sent
+from llama_server import serve_gguf
+from real_models import find_gguf
 from test_chat import ASKED, answers
 
 from caramel.errors import BackendError
+from caramel.interfaces.language_model import Request as Asked
 from caramel.models.chat.endpoint import KEY
 from caramel.models.llm.chat import ChatLanguageModel, load_chat_model
 from caramel.models.llm.server_checks import PROBES
+from caramel.sources.captions.prompts.prompt_files import load_prompt
 
 TRUNCATED = ASKED._replace(top_p=0.9, min_p=0.1, schema=None)
 
@@ -74,6 +79,25 @@ def test_a_server_that_ignores_the_schema_is_said_once_and_its_answers_are_kept(
     server.behave = always("new: gold")
     assert {output.text for output in answers(load(server), [ASKED] * 3).values()} == {"new: gold"}
     assert capsys.readouterr().err.count("does not enforce response_format") == 1
+
+
+def test_a_real_server_applies_truncation_and_the_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("xllamacpp")
+    path = find_gguf()
+    if path is None:
+        pytest.skip("SmolLM2 is not there: make dev")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    prompt = load_prompt("replace_obj_propose")
+    messages = prompt.build_messages({"sentence": "A dog runs on the beach.", "object": "dog"}, 1)
+    requests = [
+        Asked(messages, 1.5, seed, 32, prompt.schema_text, top_p=0.95, min_p=0.1) for seed in range(2)
+    ]
+    with serve_gguf(path, tmp_path / "log", slots=2) as url:
+        outputs = answers(load_chat_model(f"m@{url}", max_connections=2, workers=0), requests)
+    assert all([*json.loads(output.text or "")] == ["new"] for output in outputs.values())
+    assert "response_format" not in capsys.readouterr().err
 
 
 def test_an_answer_of_the_asked_form_is_not_complained_of(

@@ -198,7 +198,7 @@ class ReplyStore:
         """Translate errors of SQLite into errors that say what to do."""
         try:
             yield
-        except (sqlite3.OperationalError, Timeout) as error:
+        except (sqlite3.OperationalError, Timeout, OSError) as error:
             raise ResourceError(
                 f"The responses in {str(self._path)!r} cannot be used: {error}. Another run may have the "
                 f"file open: wait for it, or end it. Responses so far are saved."
