@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,23 +80,26 @@ def write_batch_file(
     settings = LanguageModelSettings(**model)
     _check_models(settings, parts)
 
+    number = 0
+
     def write_rows(temporary: Path) -> None:
+        nonlocal number
         with temporary.open("w", encoding="utf-8") as file:
-            for row in rows:
+            for server, key, request in rows:
+                body = server.build_body(request)
+                row = {"custom_id": key.reply_id, "method": "POST", "url": URL, "body": body}
                 file.write(json.dumps(row) + "\n")
+                number += 1
 
     with open_replies(store) as replies:
         import_replies(replies, settings.replies)
-        rows = []
         spent = Usage(settings.budget)
-        for server, key, request in _iter_pending(
-            pairs, parts, seed, max_attempts, settings, replies, limit, spent
-        ):
-            body = server.build_body(request)
-            rows.append({"custom_id": key.reply_id, "method": "POST", "url": URL, "body": body})
-        if rows:
+        pending = _iter_pending(pairs, parts, seed, max_attempts, settings, replies, limit, spent)
+        first = next(pending, None)
+        if first is not None:
+            rows = chain([first], pending)
             write_atomically(path, write_rows)
-    return len(rows)
+    return number
 
 
 def read_batch_file(
