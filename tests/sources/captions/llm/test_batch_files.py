@@ -233,7 +233,7 @@ def test_a_real_model_that_answers_files_gives_captions(tmp_path: Path) -> None:
             "usage": {"prompt_tokens": output.input_tokens, "completion_tokens": output.output_tokens},
         }
 
-    form = {"response_schema": True, "examples": 2, "max_tokens": 64}
+    form = {"response_schema": True, "examples": 1, "max_tokens": 48}
     settings = arguments(tmp_path, PAIRS[:1], ["paraphrases"], **form) | {"max_attempts": 1}
     assert 1 <= answer_all(tmp_path, settings, answer) <= 4
     out = write(NOWHERE, tmp_path, PAIRS[:1], ["paraphrases"], max_attempts=1, **form)
