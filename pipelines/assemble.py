@@ -1,4 +1,4 @@
-"""Stage ``assemble``: the benchmark and the training set."""
+"""Stage ``assemble``: build the benchmark and the training set."""
 
 from caramel.config.schema import Config
 from caramel.io.image_store import rewrite_shard_paths

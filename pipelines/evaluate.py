@@ -1,4 +1,4 @@
-"""Stage ``evaluate``: every model on the benchmark, as a Ray Tune grid."""
+"""Stage ``evaluate``: score every model on the benchmark, as a Ray Tune grid."""
 
 from pathlib import Path
 
@@ -22,7 +22,10 @@ CSV = ("variants", "differences", "separability", "compounds", "retained", "boun
 
 
 def evaluate(config: Config) -> None:
-    """Score the base and every fine-tuned model; write similarities, metrics, comparisons, what was kept, detectors and probes."""
+    """Score the base and every fine-tuned model, and write the tables of results.
+
+    These are similarities, metrics, comparisons, retained abilities, detectors and probes.
+    """
     tuned = [(variant, seed) for variant in config.finetune.variants for seed in config.finetune.seeds]
     section, device = config.evaluate, config.run.device
     bootstrap = Bootstrap(section.n_bootstrap, section.seed)
@@ -40,7 +43,7 @@ def evaluate(config: Config) -> None:
             seed=section.seed,
         ),
         allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
-        compute=Compute(device, "fp32"),  # figures do not depend on the processor
+        compute=Compute(device, "fp32"),  # so that results do not depend on the processor
         batch_size=section.batch_size,
         bootstrap=bootstrap,
         execution=execution,

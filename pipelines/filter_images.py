@@ -1,4 +1,4 @@
-"""Stage ``filter_images``: the best faithful candidate or none, and nothing ambiguous."""
+"""Stage ``filter_images``: choose the best faithful candidate that is not ambiguous, or none."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Stage ``finetune``: variants × seeds as a Ray Tune experiment, one MLflow run each."""
+"""Stage ``finetune``: train variants × seeds as a Ray Tune experiment, with one MLflow run per model."""
 
 from pathlib import Path
 
@@ -18,7 +18,10 @@ ROWS, IMAGES = "data/assemble/training.parquet", "data/assemble/images.parquet"
 
 
 def finetune(config: Config) -> None:
-    """Write data/finetune/<variant>-<seed>, one checkpoint folder each, curves.csv, mixtures.csv, searched.csv and overrides.json."""
+    """Write data/finetune: <variant>-<seed>/ with a checkpoint for each model, and four files for all models.
+
+    The files are curves.csv, mixtures.csv, searched.csv and overrides.json.
+    """
     section = config.finetune
     out = create_empty_folder(Path("data/finetune"))
     common = section.model_dump(exclude=set(GRID_KEYS))

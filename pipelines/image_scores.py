@@ -1,4 +1,4 @@
-"""Stage ``image_scores``: what attackers make of the benchmark's pictures that see no caption."""
+"""Stage ``image_scores``: score the benchmark's images with attackers that see no caption."""
 
 from __future__ import annotations
 

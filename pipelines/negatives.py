@@ -1,4 +1,4 @@
-"""Stage ``negatives``: hard negatives of all subtypes and one paraphrase per pair."""
+"""Stage ``negatives``: write hard negatives of all subtypes, and one paraphrase per pair."""
 
 from pathlib import Path
 
@@ -19,9 +19,10 @@ OUT = Path("data/negatives")
 
 
 def negatives(config: Config) -> None:
-    """Write data/negatives/{negatives,paraphrases,rejects}.parquet; of language models replies and verdicts, too.
+    """Write data/negatives/{negatives,paraphrases,rejects}.parquet.
 
-    Then failures.csv counts why texts failed and, where the scenes are known, noise.csv and checks.csv how often the model erred.
+    A language model also gives replies and verdicts. Then failures.csv counts why texts failed. If the scenes are
+    known, noise.csv and checks.csv give the error rates of the model.
     """
     section, allow_unmentioned_objects = config.negatives, config.scenes.allow_unmentioned_objects
     pairs = read_table(PAIRS, "data/scenes/pairs.parquet")

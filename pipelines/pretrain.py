@@ -1,4 +1,4 @@
-"""Stage ``pretrain``: the base CLIP."""
+"""Stage ``pretrain``: train the base CLIP."""
 
 from itertools import chain
 from pathlib import Path
@@ -27,7 +27,7 @@ INPUTS = [
 
 
 def pretrain(config: Config) -> None:
-    """Write data/base: the checkpoint's folder and its curves.csv."""
+    """Write data/base, a checkpoint folder with curves.csv."""
     section = config.pretrain
     pairs = read_table(PAIRS, INPUTS[0])
     images = ImageStore(INPUTS[1], read_table(IMAGES, INPUTS[1]))

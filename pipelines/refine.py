@@ -1,4 +1,4 @@
-"""Stage ``refine``: format the captions, drop duplicates, and leave nothing to two blind scorers."""
+"""Stage ``refine``: format the captions, drop duplicates, and balance the rows against blind scorers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INPUTS, OUT = Path("data/negatives"), Path("data/refine")
 
 
 def refine(config: Config) -> None:
-    """Refine the captions; score what is left afresh, with other folds than the grid's."""
+    """Refine the captions, and score the remaining rows again, with other folds than those of the grid."""
     refined = refinement.refine_tables(
         read_table(PAIRS, "data/scenes/pairs.parquet"),
         read_table(NEGATIVES, INPUTS / "negatives.parquet"),

@@ -1,4 +1,4 @@
-"""Stage ``report``: one page on the data, the images and the models."""
+"""Stage ``report``: write one page on the data, the images and the models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DATA, LAST = Path("data"), Path("work/report/last.json")
 
 
 def report(config: Config) -> None:
-    """Write the page, its figures and its key numbers."""
+    """Write the page, its figures and its key results."""
     root = Path.cwd()
     commit = tracking.get_git_commit(root)
     outputs = sorted(str(path) for path in DATA.rglob("*"))

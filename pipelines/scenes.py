@@ -1,4 +1,4 @@
-"""Stage ``scenes``: images and true captions, from the embedded world or from a folder."""
+"""Stage ``scenes``: read images and true captions, from the embedded world or from a folder."""
 
 from caramel.config.schema import Config
 from caramel.io.image_shards import ShardWriter

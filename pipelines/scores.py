@@ -1,4 +1,4 @@
-"""Stage ``scores``: what blind text scorers make of the captions as they were written."""
+"""Stage ``scores``: score the captions with blind text scorers, before refinement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OUT = Path("data/scores")
 
 
 def scores(config: Config) -> None:
-    """Score every negative against its positive; write the scores, the blind accuracies and the positive control."""
+    """Score every negative against its positive, and write scores, blind accuracies and the positive control."""
     pairs = read_table(PAIRS, "data/scenes/pairs.parquet", ["pair_id", "image_id", "caption"])
     negatives = read_table(NEGATIVES, "data/negatives/negatives.parquet", SCORED)
     write_scores(pairs, negatives, OUT, **config.scores.model_dump())

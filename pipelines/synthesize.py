@@ -1,4 +1,4 @@
-"""Stage ``synthesize``: candidate images of the negative captions, in resumable shards on Ray."""
+"""Stage ``synthesize``: draw candidate images of the negative captions, in resumable shards on Ray."""
 
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from caramel.sources.images.generation import (
 
 
 def synthesize(config: Config) -> None:
-    """Write data/synthesize/{candidates,images,rejects}.parquet, settings.json, and the images in its folder images."""
+    """Write data/synthesize/{candidates,images,rejects}.parquet, settings.json, and the images in images/."""
     section, out = config.synthesize, Path("data/synthesize")
     pairs = read_table(PAIRS, "data/refine/pairs.parquet")
     negatives = read_table(NEGATIVES, "data/refine/negatives.parquet")

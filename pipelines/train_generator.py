@@ -1,4 +1,4 @@
-"""Stage ``train_generator``: the text-to-image pipeline that will draw negative images."""
+"""Stage ``train_generator``: train the text-to-image pipeline that will draw negative images."""
 
 from itertools import chain
 from pathlib import Path
@@ -24,7 +24,7 @@ INPUTS = ["data/scenes/pairs.parquet", "data/scenes/images.parquet", "data/negat
 
 
 def train_generator(config: Config) -> None:
-    """Write data/generator: the pipeline's folder and its curves.csv."""
+    """Write data/generator, a generator folder with curves.csv."""
     section = config.train_generator
     pairs = read_table(PAIRS, INPUTS[0])
     drawn = select_examples(

@@ -1,4 +1,4 @@
-"""Stage ``train_writer``: the small language model that writes captions of the world, in profiles that ask for it."""
+"""Stage ``train_writer``: train the small language model that writes captions of the world, if the profile uses it."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ FOLDER = "data/writer"
 
 
 def train_writer(config: Config) -> None:
-    """Write data/writer: the model's folder and its curves.csv."""
+    """Write data/writer, a model folder with curves.csv."""
     section = config.train_writer
     asks = "language_model" in (config.negatives.backend, config.negatives.paraphrases)
     targets = config.negatives.language_model.target, config.negatives.language_model.paraphraser

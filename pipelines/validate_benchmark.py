@@ -1,4 +1,4 @@
-"""Stage ``validate_benchmark``: nothing is trained or scored on a benchmark that can be hacked."""
+"""Stage ``validate_benchmark``: stop before training and scoring if the benchmark has shortcuts or defects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUMMARY = "data/validate_benchmark/summary.json"
 
 
 def validate_benchmark(config: Config) -> None:
-    """Run the suites on instances, training set, images and blind accuracy; write what they found."""
+    """Run the suites on instances, training set, images and blind accuracy, and write their summaries."""
     index = INPUTS / "images.parquet"
     images = read_table(IMAGES, index)
     instances = read_table(INSTANCES, INPUTS / "instances.parquet")

@@ -1,4 +1,4 @@
-"""Stage ``validate_captions``: nothing goes on from captions that break a quality rule."""
+"""Stage ``validate_captions``: stop the pipeline if captions break a quality rule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUMMARY = Path("data/validate_captions/summary.json")
 
 
 def validate_captions(config: Config) -> None:
-    """Run the suites on pairs, negatives, paraphrases and blind accuracy; write what they found."""
+    """Run the suites on pairs, negatives, paraphrases and blind accuracy, and write their summaries."""
     pairs = read_table(PAIRS, INPUTS / "pairs.parquet")
     if config.filter_images.faithfulness_threshold is None:
         check_enough(pairs)

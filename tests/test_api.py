@@ -188,7 +188,7 @@ def test_what_an_audit_does_not_ask_of_images_is_a_warning(tmp_path: Path) -> No
     rows = captions()
     rows = rows.assign(image=[f"{n}.png" for n in range(len(rows))])
     (tmp_path / "0.png").touch()
-    with pytest.warns(UserWarning, match=f"0 of {len(rows)} rows .* nothing is asked of the images"):
+    with pytest.warns(UserWarning, match=f"0 of {len(rows)} rows .* images are not audited"):
         caramel.audit_captions(rows, scorers=["length"], folds=2, images=tmp_path)
 
 
@@ -257,7 +257,11 @@ FRAMES: dict[str, tuple[Callable[[], Any], type[CaramelError], str]] = {
         DataError,
         "row 0: column 'caption' must be text, not 1",
     ),
-    "an id twice": (lambda: captions().assign(id="x"), DataError, "30 ids stand twice|29 ids stand twice"),
+    "an id twice": (
+        lambda: captions().assign(id="x"),
+        DataError,
+        "ids are duplicates .number of duplicates: (30|29)",
+    ),
     "a column twice": (
         lambda: pd.concat([captions(), captions()[["caption"]]], axis=1),
         DataError,
@@ -280,7 +284,7 @@ def test_captions_that_cannot_be_audited_are_explained(kind: str) -> None:
 
 RESULTS: dict[str, tuple[Callable[[], Any], str | None, type[CaramelError], str]] = {
     "no frame": (lambda: None, None, DataError, "must be a pandas DataFrame, not NoneType"),
-    "no row": (lambda: similarities("m", 0, 0), None, DataError, "holds no row"),
+    "no row": (lambda: similarities("m", 0, 0), None, DataError, "has no rows"),
     "no benchmark": (lambda: similarities("m", 0)[["s_c0_i0"]], None, ConfigError, "Give benchmark=NAME"),
     "an unknown benchmark": (lambda: similarities("m", 0), "sugarcrap", BackendError, "sugarcrepe"),
     "another benchmark": (
@@ -305,14 +309,14 @@ RESULTS: dict[str, tuple[Callable[[], Any], str | None, type[CaramelError], str]
         lambda: pd.DataFrame({"id": ["x", "x"], "s_c0_i0": [1.0, 2.0], "s_c1_i0": [0.0, 0.0]}),
         "sugarcrepe",
         DataError,
-        "instances of model 'model' stand twice",
+        r"Duplicate instances \(1\) of model 'model'",
     ),
     "no score": (lambda: captions(), "sugarcrepe", DataError, "no column of scores or verdicts"),
     "a wrong verdict": (
         lambda: captions().assign(correct="perhaps"),
         "sugarcrepe",
         DataError,
-        "row 0: 'perhaps' in column 'correct' is no verdict",
+        "row 0: 'perhaps' in column 'correct' is not a verdict",
     ),
 }
 
@@ -330,7 +334,7 @@ def test_results_that_cannot_be_compared_are_explained() -> None:
         caramel.compare(pd.concat([a, b]), b)
     with pytest.raises(ContractError, match="missing columns"):
         caramel.compare(a.drop(columns="s_true"), b)
-    with pytest.raises(DataError, match="scored by one of the models alone"):
+    with pytest.raises(DataError, match="only one of the models scored: "):
         caramel.compare(a, b.head(10))
     with pytest.raises(DataError, match="Nothing to compare"):
         caramel.compare([], b)

@@ -239,7 +239,7 @@ def test_the_story_of_a_reader_is_as_it_is_told(tmp_path, monkeypatch, capsys, c
     assert len(names["rows"]) == 6
     said = capsys.readouterr().out
     assert "The data set on disk is version v1.0." in said
-    assert "equals what its similarities give, to the last digit" in said
+    assert "equals the table recomputed from its similarities, to the last digit" in said
     assert "mine" in (tmp_path / "reader" / "mine" / "metrics.csv").read_text(encoding="utf-8")
     monkeypatch.chdir(project)
     do(last)

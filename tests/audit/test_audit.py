@@ -115,7 +115,7 @@ def test_thresholds_break_where_a_low_accuracy_is_not_shown_and_by_the_rows_with
         result, max_accuracy=low - 0.01, max_defects=0, acceptance="not_refuted"
     )
     assert re.search(r"of the rows: refused: shown to be above \d\d\.\d %\.", refused)
-    assert defects == "1 rows have a defect; at most 0 are allowed."
+    assert defects == "Rows with a defect: 1; at most 0 are allowed."
 
 
 def test_a_threshold_and_the_badge_are_of_the_attack_that_fares_worst():

@@ -153,8 +153,8 @@ def test_the_column_of_a_corpus_can_be_named(tmp_path: Path):
         ("corpus.csv", b"caption,text\n,a cat\n", "holds no text in column 'caption'"),
         ("corpus.jsonl", b"{nothing\n", "not valid JSON"),
         ("corpus.parquet", b"nothing", "not a Parquet file"),
-        ("corpus.doc", b"", "no known format"),
-        ("corpus.txt", None, "is not there"),
+        ("corpus.doc", b"", "an unknown format"),
+        ("corpus.txt", None, "does not exist"),
     ],
 )
 def test_a_corpus_that_cannot_be_read_is_an_error(

@@ -68,12 +68,12 @@ def test_a_folder_without_the_images_is_an_error_and_images_that_are_not_asked_a
         (
             "other.jpg",
             1,
-            "'images' holds none of the images of the audited rows; they are called:\n  - '0.jpg'",
+            "'images' holds none of the images of the audited rows. Their names are:\n  - '0.jpg'",
         ),
         (
             "0.jpg",
             0,
-            "0 of 30 rows of 'bench' have both an image and a negative image in 'images': nothing is",
+            "0 of 30 rows of 'bench' have both an image and a negative image in 'images': images are not",
         ),
     ):
         Path("images", name).touch()
@@ -112,7 +112,7 @@ def test_a_corpus_is_learned_from(call: Call) -> None:
     Path("corpus.txt").write_text("\n \n", encoding="utf-8")
     code, _, err = call("bench", "--out", "audit", "--scorer", "ngram", "--corpus", "corpus.txt")
     assert code == 1
-    assert "'corpus.txt' holds no line of text" in err
+    assert "'corpus.txt' has no line of text" in err
 
 
 def test_attackers_learn_from_other_data_sets_too_and_the_largest_hole_is_said(call: Call) -> None:
@@ -134,7 +134,8 @@ def test_attackers_learn_from_other_data_sets_too_and_the_largest_hole_is_said(c
     assert "Holes, the largest first" in Path("audit", "audit.html").read_text()
     code, _, err = call("bench", "--out", "again", "--scorer", "casing", "--learn-from", "bench")
     assert code == 1
-    assert "Nothing can be learned from 'bench': all of its 30 rows" in err
+    assert "Attackers cannot train on 'bench'" in err
+    assert "(number of rows: 30)" in err
 
 
 def test_images_and_a_training_corpus_are_looked_at_where_they_are_given(call: Call) -> None:

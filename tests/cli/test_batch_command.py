@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from chat_server import Request
-from conftest import Call
 from obliging_writer import CAPTIONS, obliging
 
 from caramel.schemas.io import build_frame, write_table
 from caramel.schemas.pairs import PAIRS
 
+Call = Callable[..., tuple[int, str, str]]
 TARGET = "negatives.language_model.target=chat:m@http://127.0.0.1:9/v1"
 
 
@@ -93,7 +94,7 @@ def test_a_part_that_no_language_model_writes_and_a_local_model_are_refused(proj
     assert project("config", "use", "default")[0] == 0
     code, _, err = project("batch", "write", "--out", "r.jsonl")
     assert code == 1
-    assert "asks no language model" in err
+    assert "uses no language model" in err
 
 
 def test_nothing_is_written_over_the_params(project: Call) -> None:

@@ -26,7 +26,8 @@ def test_compare_of_a_model_with_itself_finds_nothing(eval_call: Call, clip_fold
 
 
 @pytest.mark.parametrize(
-    ("place", "what"), [("nowhere", "is not there"), ("images", "holds no"), ("mine.csv", "is no file of")]
+    ("place", "what"),
+    [("nowhere", "does not exist"), ("images", "holds no"), ("mine.csv", "is not a file of")],
 )
 def test_what_is_no_run_is_said_to_be_none(eval_call: Call, place: str, what: str) -> None:
     Path("mine.csv").write_text("a,b\n1,2\n")
@@ -59,7 +60,7 @@ def test_results_of_two_releases_with_other_texts_stand_beside_each_other_nowher
     ):
         code, out, err = eval_call(*words)
         assert (code, out) == (1, ""), words
-        assert "8 of 32 instances have the same id and other texts" in err, words
+        assert "8 of 32 instances have the same id but different texts" in err, words
         assert "'swap_att-1' of sugarcrepe" in err
         assert "different releases" in err
     assert not Path("again/metrics.csv").exists()
@@ -84,4 +85,4 @@ def test_results_on_other_images_of_the_same_names_are_not_compared(
     assert run_eval(eval_call, f"a=open_clip:{clip_folder}", "second")[0] == 0
     code, _, err = eval_call("compare", "first", "second")
     assert code == 1
-    assert "4 of 32 instances have the same id and other images" in err
+    assert "4 of 32 instances have the same id but different images" in err

@@ -76,7 +76,7 @@ def test_refine_writes_all_that_it_promises(call: Call, tmp_path: Path) -> None:
     assert taught["before"] == before
     assert 0 < taught["after"]["ci_low"] < taught["after"]["accuracy"] < taught["after"]["ci_high"] < 1
     assert "rejected rows" in said
-    assert f"Taken: adversarial at 1, {len(kept)} of 300 rows ({len(rejects)} rejected)." in said
+    assert f"Chosen: adversarial at 1, {len(kept)} of 300 rows ({len(rejects)} rejected)." in said
     assert f"{100 * after['accuracy']:.1f} %" in said
 
 
@@ -137,7 +137,7 @@ def test_a_set_too_small_for_a_claim_is_taken_by_name_alone_and_is_said_to_be_th
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--scorer", "probe", "--attacker", "probe"), "was not refined with"),
+        (("--scorer", "probe", "--attacker", "probe"), "is not used for refinement"),
         (("--scorer", "prob"), "Did you mean 'probe'?"),
         (("--scorer", "probe", "--scorer", "probe"), "different"),
         (("--scorer", "probe", "--rows", "302", "--method", "length"), "keeps 302 rows"),

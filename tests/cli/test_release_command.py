@@ -20,7 +20,7 @@ def test_a_release_says_what_is_open_and_one_error_with_strict(
     assert run_cli(["release", "v1", "--out", "a:whole"]) == 0
     said = capsys.readouterr()
     assert "files, " in said.out
-    assert said.err == "No audit: no type has enough images to learn from.\n"
+    assert said.err == "No audit: no type has enough images to train on.\n"
     (tmp_path / "release.yaml").unlink()
     assert run_cli(["release", "v1", "--out", "open", "--no-audit"]) == 0
     assert "- licence: not stated" in capsys.readouterr().err

@@ -116,7 +116,7 @@ def test_data_that_a_method_lacks_is_told_before_it_trains(
     assert settings.check_methods(project, config(project)).text.endswith("their data is available")
     found = settings.check_methods(project, config(project, finetune__variants="[infonce, clic]"))
     assert found.state == FAIL
-    assert "None of 8 rows has a caption2, a paraphrase, which method 'clic' trains on" in found.text
+    assert "None of 8 rows has a caption2 (a paraphrase), which method 'clic' trains on" in found.text
 
 
 def test_an_unknown_backend_is_told_before_a_stage_runs(project: Path) -> None:

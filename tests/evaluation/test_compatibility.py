@@ -50,7 +50,7 @@ def test_a_chat_model_is_for_captions_of_an_image() -> None:
         ("svo_probes", compared(negative_caption=None, negative_image=2)),
         ("coco_retrieval", retrieval(4)),
     ):
-        assert f"cannot be scored on {name!r}: it is asked to choose" in str(
+        assert f"cannot be scored on {name!r}: it chooses among captions" in str(
             find_incompatibility(chat, BENCHMARKS[name], task)
         )
 
@@ -70,7 +70,7 @@ def test_a_matcher_is_not_for_millions_of_pairs(family: str, monkeypatch: pytest
     monkeypatch.setattr(compatibility, "MOST_PAIRS", 12)
     named = BENCHMARKS["coco_retrieval"]
     assert find_incompatibility(f"{family}:folder", named, retrieval(4)) is None
-    assert "which are 15 pairs, more than 12" in str(
+    assert "These are 15 pairs, more than 12" in str(
         find_incompatibility(f"{family}:folder", named, retrieval(5))
     )
     assert find_incompatibility("dual:folder", named, retrieval(5)) is None

@@ -196,7 +196,7 @@ def test_missing_says_all_at_once_and_loads_nothing(source: BenchmarkSource) -> 
     lines = find_problems(["a=counting:16"], [source, elsewhere])
     assert len(lines) == 2
     assert "000000000001.jpg: missing" in lines[0]
-    assert "there is no folder 'nowhere'" in lines[1]
+    assert "folder 'nowhere' does not exist" in lines[1]
     assert encoders.opened == {}
 
 
@@ -222,9 +222,9 @@ def test_what_is_missing_goes_on_after_an_unknown_family(source: BenchmarkSource
 def test_models_of_one_name_and_a_benchmark_twice_are_refused_before_any_work(
     source: BenchmarkSource,
 ) -> None:
-    with pytest.raises(ConfigError, match=r"model 'a' stands 2 times.*NAME=SPEC"):
+    with pytest.raises(ConfigError, match=r"model 'a' is given 2 times.*NAME=SPEC"):
         run(source, "a=counting:16", "a=matching:4")
-    with pytest.raises(ConfigError, match="benchmark 'sugarcrepe' stands 2 times"):
+    with pytest.raises(ConfigError, match="benchmark 'sugarcrepe' is given 2 times"):
         run_evaluation(["a=counting:16"], [source, source], **SETTINGS)  # type: ignore[arg-type]
     assert encoders.opened == {}
     assert len(find_problems(["a=counting:16", "a=matching:4"], [source, source])) == 2

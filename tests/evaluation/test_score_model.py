@@ -337,8 +337,8 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "no model": (object(), BackendError, "A object cannot be scored"),
     "a wrapped model": (type("Wrapped", (), {"module": 1})(), BackendError, r"its \.module"),
     "integers": (lambda items: np.ones((len(items), 2), int), BackendError, "floating-point"),
-    "one row too few": (lambda items: np.ones((len(items) - 1, 2)), BackendError, "a row of floating"),
-    "no array": (lambda items: "vectors", BackendError, "must give vectors"),
+    "one row too few": (lambda items: np.ones((len(items) - 1, 2)), BackendError, "one row of floating"),
+    "no array": (lambda items: "vectors", BackendError, "must return vectors"),
     "one axis": (lambda items: np.ones(len(items)), BackendError, r"\(n|\(\d+, d\)"),
     "not finite": (lambda items: np.full((len(items), 2), np.nan), BackendError, "NaN or infinity"),
 }
@@ -371,8 +371,8 @@ def test_missing_and_wrong_parts_of_a_model_are_explained(
     _, training, _ = open_clip.create_model_and_transforms(f"local-dir:{folder}")
     for given, more, message in (
         (model, {"tokenizer": parts["tokenizer"]}, "preprocess= is missing"),
-        (model, {**parts, "processor": 1}, "processor= is of no use"),
-        (model, {**parts, "preprocess": training}, "changes the same picture by chance"),
+        (model, {**parts, "processor": 1}, "processor= is not used"),
+        (model, {**parts, "preprocess": training}, "changes the same image at random"),
         (model, {**parts, "preprocess": lambda image: image}, "does not end in ToTensor and Normalize"),
         (other, {}, "processor= is missing"),
         (other, {"processor": parts["tokenizer"]}, "has no tokenizer|has no image_processor"),

@@ -26,5 +26,7 @@ def test_a_distance_is_of_all_weights_but_the_temperature(tmp_path: Path) -> Non
 
 def test_weights_that_one_of_both_lacks_are_named(tmp_path: Path) -> None:
     base = saved(tmp_path / "base", a=3.0, b=4.0)
-    with pytest.raises(BackendError, match=r"tuned' has other weights than its base .*'b' is in one alone"):
+    with pytest.raises(
+        BackendError, match=r"tuned' has other weights than its base .*'b' is in only one of them"
+    ):
         compute_weight_distance(base, saved(tmp_path / "tuned", a=3.0))

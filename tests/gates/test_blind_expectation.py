@@ -65,7 +65,7 @@ def test_too_few_rows_are_no_proof_but_pass_by_name_and_no_row_is_blamed() -> No
 def test_an_unknown_rule_accepts_nothing() -> None:
     found = checked(even(40), max_accuracy=1.0, scorers=["length"], acceptance="none", **MINE)
     assert not found.success
-    assert found.result["observed_value"] == "acceptance = 'none' is none of equivalence, not_refuted"
+    assert found.result["observed_value"] == "acceptance = 'none' is not one of equivalence, not_refuted"
 
 
 @pytest.mark.parametrize(

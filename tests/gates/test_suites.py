@@ -506,7 +506,7 @@ ROWS = pd.DataFrame({"id": ["a", "b"]})
         ({**UNIQUE, "sevrity": "critical"}, "cannot be loaded"),
         (
             {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": {"$PARAMETER": "n"}}},
-            "asks for a parameter",
+            "needs a parameter",
         ),
     ],
 )

@@ -198,7 +198,7 @@ def test_who_has_the_git_url_alone_gets_the_data_and_the_figures(smoke, tmp_path
     got = Project(tmp_path / "v1")
     said = got.run("caramel", "verify", "v1", "--deep").stdout
     assert "The data set on disk is version v1." in said
-    assert "equals what its similarities give, to the last digit" in said
+    assert "equals the table recomputed from its similarities, to the last digit" in said
     got.run("caramel", "release", "v1", "--out", "release", "--no-audit")
     made = Path(got.folder, "release")
     rows = read(smoke, INSTANCES, "assemble/instances.parquet")

@@ -138,7 +138,7 @@ def test_cosines_are_those_of_the_models_texts(families, tmp_path, monkeypatch):
     assert found == pytest.approx((vectors[0] * vectors[1]).sum(axis=1), abs=1e-6)
     assert found[1] >= selection.MIN_SIMILARITY
     assert selection.compute_cosines(data[:0], "counting:8").shape == (0,)
-    with pytest.raises(BackendError, match="'matching:4' embeds no texts"):
+    with pytest.raises(BackendError, match="'matching:4' does not embed texts"):
         selection.compute_cosines(data, "matching:4")
 
 
@@ -176,7 +176,7 @@ def test_a_score_that_is_no_score_is_an_error(bad, said):
 
 
 @pytest.mark.parametrize(
-    ("similarity", "said"), [([0.5, np.nan], "not finite, the first of them nan"), ([0.5], r"need \(2,\)")]
+    ("similarity", "said"), [([0.5, np.nan], "not finite; the first is nan"), ([0.5], r"need \(2,\)")]
 )
 def test_a_similarity_that_is_none_is_an_error(similarity, said):
     data, scores = rows(["A dog sat here.", "A bus sat here."]), np.full((2, 2), 0.5)

@@ -151,7 +151,7 @@ def test_without_a_target_the_lowest_interval_of_a_refinement_is_chosen():
     ask = {"target": None, "acceptance": "equivalence"}
     assert t.choose_candidate(SOME, number=None, **ask) == 2, "few rows are at 50 % by chance"
     assert t.choose_candidate(SOME, number=71, **ask) == 2
-    with pytest.raises(DataError, match="keeps 90 rows: the most that a refinement keeps is 70"):
+    with pytest.raises(DataError, match="keeps 90 rows: a refinement keeps at most 70"):
         t.choose_candidate(SOME, number=90, **ask)
 
 

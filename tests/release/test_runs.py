@@ -76,7 +76,9 @@ def test_pin_and_runs_find_the_runs_in_processes_that_did_nothing_before(
     done = run_command(project, "pin", "v1", environment=other)
     assert "2 tracked runs read this version's data; they have the tag 'pin.v1'" in done.stdout, done.stderr
     done = run_command(project, "runs", "v1", "--out", "runs.csv", environment=other)
-    assert (done.returncode, done.stdout) == (0, "2 runs of version v1: 'runs.csv'.\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "Runs of version v1: 2. Written to 'runs.csv'.\n"), (
+        done.stderr
+    )
     lines = (project / "runs.csv").read_text().splitlines()
     assert [line.split(",")[1] for line in lines] == ["name", "one", "both"]
     assert not (tmp_path / "other.db").exists()

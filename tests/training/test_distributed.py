@@ -95,7 +95,8 @@ def test_two_processes_train_as_one_does_also_where_one_is_killed(
 
     both = launch(all_plans, {"folder": str(tmp_path / "two"), "given": given}, 2, kill)
     assert (
-        "'training 1' ended: killed by SIGKILL. The training goes on from its last" in capfd.readouterr().err
+        "'training 1' ended: killed by SIGKILL. The training continues from its last"
+        in capfd.readouterr().err
     )
     assert heard
     assert {address for address, _ in heard} == {"127.0.0.1"}
@@ -155,7 +156,7 @@ def test_a_process_that_keeps_dying_is_named_with_what_to_lower(monkeypatch: Any
         return started[-1]
 
     monkeypatch.setattr(module, "_WorkerProcess", start)
-    said = r"(?s)'training 1' ended: killed by SIGKILL.*4th time.*finetune.nproc \(2\)"
+    said = r"(?s)'training 1' ended: killed by SIGKILL.*attempt 4, .*finetune.nproc \(2\)"
     with pytest.raises(ResourceError, match=said):
         launch(print, {}, 2, print)
     assert [member.ended for member in started] == [True] * 8
@@ -172,8 +173,8 @@ def test_each_process_has_its_share_and_of_several_gpus_its_own(monkeypatch: Any
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"group": DistContext(0, 2)}, r"finetune.nproc = 2: .*'visual.norm'.*its share.*Take 1"),
-        ({"micro_batch_size": 3}, r"finetune.micro_batch_size = 3: .*'visual.norm'.*a part.*Take null"),
+        ({"group": DistContext(0, 2)}, r"finetune.nproc = 2: .*'visual.norm'.*its share.*Set 1"),
+        ({"micro_batch_size": 3}, r"finetune.micro_batch_size = 3: .*'visual.norm'.*a part.*Set null"),
     ],
 )
 def test_a_model_that_normalises_over_a_batch_is_neither_shared_nor_encoded_in_parts(

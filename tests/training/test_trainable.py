@@ -141,7 +141,8 @@ def test_a_correction_is_alpha_by_rank_times_a_matrix_of_that_rank() -> None:
 
 def test_a_target_that_names_nothing_is_named_with_what_there_is() -> None:
     with pytest.raises(
-        ConfigError, match=r"(?s)1 of 2 name no weight.*'\*.attention.\*'.*It has, among others:.*visual"
+        ConfigError,
+        match=r"(?s)1 of 2 match no weight.*'\*.attention.\*'.*Weights of the model, for example:.*visual",
     ):
         add_lora(
             copy.deepcopy(tiny_clips.build("clip")),

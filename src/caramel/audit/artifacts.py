@@ -1,4 +1,4 @@
-"""What gives the true caption away: the terms of the learned attacker, and simple properties of the texts."""
+"""Find text artifacts: terms of a learned attacker and simple properties that tell the true caption."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from caramel.utils.stats import wilson_interval
 TOP = 20  # terms per type
 SHOWN = 5  # pairs per finding
 
-# Property -> what a text is that has more of it, and one that has less.
+# Property -> description of a text that has more of it, and of a text that has less.
 PROPERTIES = {
     "length": ("shorter", "longer"),
     "words": ("of fewer words", "of more words"),
@@ -33,18 +33,23 @@ Artifacts = dict[str, dict[str, list[dict[str, Any]]]]  # type -> terms, propert
 
 
 def find_artifacts(rows: pd.DataFrame, *, seed: int) -> Artifacts:
-    """Return by type what an attacker can go by: ``terms`` and ``properties``, most telling first.
+    """Return by type the artifacts that an attacker can use: ``terms`` and ``properties``, strongest first.
 
-    Each finding has ``true_captions`` and ``negatives``, the rows in which the caption, or the negative,
-    has more of it than the other, and ``examples``: pair_ids of up to five rows that it gives away.
+    Each finding has:
 
-    - A term is a word, two neighbouring words, or a length, with the ``weight`` that scorer ``probe``
-      gives it when it is shown all pairs: above 0 where it speaks for the true caption. The ``TOP`` terms
-      whose weight, over all pairs, sets the two captions apart most.
-    - A property is one that a rule of ``surface`` measures; ``true_caption_is`` says which way it points.
-      Left out are those that point neither way for certain (95 % interval, a tie counted half).
+    - ``true_captions``: number of rows in which the caption has more of it than the negative
+    - ``negatives``: number of rows in which the negative has more of it than the caption
+    - ``examples``: pair_ids of up to five rows that it reveals
 
-    Weights are of all pairs, so this explains the data set; it is no measure of accuracy.
+    There are two sorts of findings:
+
+    - A term is a word, a word bigram or a length. Its ``weight`` is that of scorer ``probe`` trained on all
+      pairs; above 0, the term indicates the true caption. The ``TOP`` terms that separate the captions most
+      over all pairs are listed.
+    - A property is measured by a rule of ``surface``. ``true_caption_is`` states its direction. Properties
+      without a certain direction are left out (95 % interval, ties counted half).
+
+    Weights are trained on all pairs, so they explain the data set. They do not measure accuracy.
     """
     rows = rows.sort_values("pair_id", ignore_index=True)
     return {
@@ -95,7 +100,7 @@ def _find_property_artifacts(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _count_by_sign(more: Floats | Ints, direction: float, names: Sequence[str]) -> dict[str, Any]:
-    """Return the counts of rows of each sign, and examples of those that the direction is right on."""
+    """Return the number of rows with each sign, and examples of rows on which the direction is right."""
     right = np.flatnonzero(more * np.sign(direction) > 0)[:SHOWN]
     return {
         "true_captions": int((more > 0).sum()),

@@ -1,4 +1,4 @@
-"""Audit of a data set's texts: what blind attackers make of them, what gives them away, and their defects."""
+"""Audit the texts of a data set: accuracy of blind attackers, artifacts, and defects."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ from caramel.utils.acceptance import CHANCE, STATES, Acceptance, Verdict, comput
 
 LEAK_COLUMNS = ("pair_id", "side", "kind", "similarity", "row", "corpus_text", "matches")
 ORDER_ONLY = "word_order_only"
-REWORDED = ("replace", "add")  # types whose negatives must have other words, not the same in another order
+REWORDED = ("replace", "add")  # types whose negatives must have other words, not only another order
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found.
+    """Results of an audit.
 
     Attributes:
-        name: of the data set.
+        name: name of the data set.
         rows: the audit rows.
-        folds: of the cross-validation.
-        seed: of folds and draws.
-        attack: what blind attackers make of caption and negative, learned by cross-validation.
-        further: what they make of the other tasks, and what attackers do that learned elsewhere.
-        giveaways: what they can go by.
-        defects: name -> pair_ids of the rows that have it.
-        faulty: number of rows with a defect; ``word_order_only`` counts where the type says that words are
-            replaced or added.
-        images: what the two images of a row give away, where it has both; None: nothing was looked at.
-        leaks: texts that stand in a training corpus, ``LEAK_COLUMNS``; None: there is no corpus to look in.
+        folds: number of cross-validation folds.
+        seed: random seed for folds and sampling.
+        attack: results of blind attackers on caption and negative, trained by cross-validation.
+        further: results on the other tasks, and results of attackers that trained on other data sets.
+        giveaways: artifacts that attackers can use.
+        defects: name -> pair_ids of the rows with this defect.
+        faulty: number of rows with a defect. ``word_order_only`` counts only for types that replace or add
+            words.
+        images: shortcuts in the images of rows with both images; None: images were not checked.
+        leaks: texts that a training corpus contains, with ``LEAK_COLUMNS``; None: contamination was not
+            checked.
     """
 
     name: str
@@ -55,13 +56,13 @@ class Audit:
 
     @property
     def best(self) -> Mapping[str, Any]:
-        """The best blind attacker over all rows: micro, macro, ci_low, ci_high in [0, 1], p_value, ties."""
+        """The best blind attacker's figures over all rows: micro, macro, ci_low, ci_high in [0, 1], p_value, ties."""
         overall: Mapping[str, Any] = self.attack.figures[BEST]["overall"]
         return overall
 
     @property
     def attacks(self) -> Sequence[Attack]:
-        """All attacks, on each task and from each source."""
+        """All attacks, for each task and source."""
         return (self.attack, *self.further)
 
 
@@ -75,24 +76,24 @@ def audit_rows(
     corpus: Sequence[str] | None = None,
     sources: Sequence[Source] = (),
 ) -> Audit:
-    """Return how well blind attackers do on audit rows, by what, and the rows' defects.
+    """Return the accuracy of blind attackers on audit rows, the artifacts, and the rows' defects.
 
-    The texts are taken as they are written: final stops and capital letters are part of what
-    an attacker sees. Learned attackers are judged out of fold; see ``attack``.
+    Texts are used as written: attackers see final stops and capital letters. Learned attackers are tested out
+    of fold; see ``attack``.
 
     Args:
         rows: audit rows: pair_id, image_id, type, subtype, caption, caption2 (or None), negative_caption.
-        scorers: blind scorers, see ``attack.found_scorer``.
-        folds: of the cross-validation.
-        seed: of folds and draws.
-        name: of the data set.
-        corpus: texts that language models learn from, instead of the other folds.
-        sources: data sets that attackers learn from as well, each by itself.
+        scorers: blind scorers; see ``attack.load_attacker``.
+        folds: number of cross-validation folds.
+        seed: random seed for folds and sampling.
+        name: name of the data set.
+        corpus: texts that n-gram models train on instead of the other folds.
+        sources: further data sets that attackers train on, each by itself.
 
     Raises:
-        BackendError: there is no scorer of that name, or its model cannot be loaded.
+        BackendError: there is no scorer with that name, or its model cannot be loaded.
         ConfigError: no scorer is named.
-        DataError: the rows cannot be attacked, or a source has nothing to learn from.
+        DataError: the rows cannot be attacked, or a source has no rows to train on.
     """
     paraphrased = has_enough_images(rows[rows["caption2"].notna()])
     attack, *further = [
@@ -114,16 +115,18 @@ def audit_rows(
 
 
 def find_leaks(rows: pd.DataFrame, corpus: Path, *, column: str, seed: int) -> pd.DataFrame:
-    """Return the captions, paraphrases and negatives that stand in a training corpus, exactly or nearly: ``LEAK_COLUMNS``.
+    """Return the texts of the rows that a training corpus contains, exactly or nearly, with ``LEAK_COLUMNS``.
+
+    Captions, paraphrases and negatives are looked up.
 
     Args:
         rows: audit rows.
-        corpus: file of texts; see ``leakage.leakage``.
-        column: of the texts in it.
-        seed: of the hash functions.
+        corpus: file of texts; see ``contamination.find_contamination``.
+        column: column of the texts in this file.
+        seed: random seed for the hash functions.
 
     Raises:
-        DataError: the file is missing, broken, of no known format, or lacks the column.
+        DataError: the file is missing, broken or of an unknown format, or lacks the column.
     """
     texts = rows.melt("pair_id", ["caption", "caption2", "negative_caption"], "side", "said").dropna(
         subset="said"
@@ -136,10 +139,10 @@ def find_leaks(rows: pd.DataFrame, corpus: Path, *, column: str, seed: int) -> p
 
 
 def judge_accuracy(result: Audit, limit: float) -> list[tuple[Attack, Verdict]]:
-    """Return what the best blind attacker's interval (micro) says about a limit in [0, 1], the worst first.
+    """Return the verdict of the best blind attacker's interval (micro) about a limit in [0, 1], the worst first.
 
-    Of each attack on a task of two texts, on captions and on paraphrases, wherever it learned: what rejected rows or
-    paraphrases give away makes a data set no sounder for being hidden from the other attacks. All must be accepted.
+    There is a verdict for each attack on a task of two texts: on captions and on paraphrases, from every
+    training source. All must be accepted, because a shortcut that only one attack finds is still a shortcut.
     """
     verdicts = []
     for attack in result.attacks:
@@ -158,12 +161,12 @@ def judge_accuracy(result: Audit, limit: float) -> list[tuple[Attack, Verdict]]:
 def list_broken_thresholds(
     result: Audit, *, max_accuracy: float | None, max_defects: int | None, acceptance: Acceptance
 ) -> list[str]:
-    """Return what thresholds are broken, each with its figure.
+    """Return a message for each broken threshold, with its figure.
 
     Args:
-        result: of the audit.
-        max_accuracy: broken unless the rule ``acceptance`` passes the best blind attacker's accuracy in each attack of
-            ``accuracy_verdicts``.
+        result: the audit.
+        max_accuracy: broken unless the rule ``acceptance`` passes the best blind attacker's accuracy in each
+            attack of ``judge_accuracy``.
         max_defects: broken if more rows have a defect; see ``Audit.faulty``.
         acceptance: see ``caramel.utils.acceptance``.
     """
@@ -175,7 +178,7 @@ def list_broken_thresholds(
                     f"The best blind attacker is right on {format_best_accuracy(attack)} of the rows{format_attack_scope(attack)}: {judged}."
                 )
     if max_defects is not None and result.faulty > max_defects:
-        messages.append(f"{result.faulty} rows have a defect; at most {max_defects} are allowed.")
+        messages.append(f"Rows with a defect: {result.faulty}; at most {max_defects} are allowed.")
     return messages
 
 
@@ -187,7 +190,7 @@ def format_best_accuracy(attack: Attack) -> str:
 
 
 def format_attack_scope(attack: Attack) -> str:
-    """Return in words what an attack is on and where it learned, as far as that is not captions and the other folds."""
+    """Return in words the task and source of an attack; nothing for captions, nothing for the other folds."""
     task = "" if attack.task == P1_N else f", {attack.task.name}"
     return task if attack.source is None else f"{task}, learned from {attack.source!r}"
 

@@ -1,7 +1,7 @@
-"""Texts of a data set that stand in a training corpus as well, word for word or nearly so.
+"""Find texts of a data set that a training corpus also contains, exactly or nearly.
 
-Near duplicates are found by ``minhash``. The corpus is read in blocks, so that memory depends on the texts and not
-on its length.
+Near duplicates are found by ``minhash``. The corpus is read in blocks, so that memory depends on the texts
+and not on the length of the corpus.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from caramel.utils.minhash import (
 from caramel.utils.text import extract_words
 
 COLUMNS = ("text", "kind", "similarity", "row", "corpus_text", "matches")
-BLOCK = 20_000  # rows of the corpus that are looked at together
-THRESHOLD = 0.8  # least similarity of near duplicates
+BLOCK = 20_000  # rows of the corpus that are compared at a time
+THRESHOLD = 0.8  # minimum similarity of near duplicates
 PERMUTATIONS = 128  # length of the signatures
 
 
@@ -41,23 +41,31 @@ def find_contamination(
     column: str = "caption",
     seed: int,
 ) -> pd.DataFrame:
-    """Return the texts that the corpus holds: text, kind, similarity, row, corpus_text, matches.
+    """Return a row for each text that the corpus contains.
 
-    ``text`` is the place in ``texts``, and ``row`` that of the most similar row of the corpus (the first of
-    them), from 0; ``corpus_text`` is its text. ``kind`` is ``exact`` where both have the same words in the
-    same order (case, space and punctuation do not count), else ``near``; ``similarity`` is the Jaccard
-    similarity of the sets of word pairs, at least ``THRESHOLD``; ``matches`` counts the rows of the corpus
-    that reach it. Exact duplicates are all found; of near ones at the threshold 99 % are, and more above it.
+    The columns are:
+
+    - ``text``: index in ``texts``.
+    - ``kind``: ``exact`` if both texts have the same words in the same order (case, space and punctuation do
+      not count), else ``near``.
+    - ``similarity``: Jaccard similarity of the sets of word bigrams, at least ``THRESHOLD``.
+    - ``row``: index of the best match in the corpus, from 0; the first row among equals. An exact match
+      precedes a near one.
+    - ``corpus_text``: text of this row.
+    - ``matches``: number of rows of the corpus that reach the threshold.
+
+    All exact duplicates are found. Of near duplicates at the threshold 99 % are found, and more above it.
     Texts without words have no duplicates.
 
     Args:
-        texts: to look for.
-        corpus: texts, or a file of them: .txt (one per line), .csv, .jsonl or .parquet.
-        column: of the texts in a file that is not .txt.
-        seed: of the hash functions.
+        texts: texts to look for.
+        corpus: texts, or a file of texts: .txt (one per line), .csv, .jsonl or .parquet.
+        column: column of the texts in a file that is not .txt.
+        seed: random seed for the hash functions.
 
     Raises:
-        DataError: the file is missing, broken, of no known format, or lacks the column or texts in it.
+        DataError: the file is missing, broken or of an unknown format, or lacks the column, or the column has
+            no text.
     """
     keys = [" ".join(extract_words(text)) for text in texts]
     distinct = sorted({key for key in keys if key})
@@ -80,7 +88,7 @@ def find_contamination(
 
 @dataclass
 class _Match:
-    """The best row of the corpus for one text so far, and how many there are."""
+    """The best row of the corpus for one text so far, and the number of matching rows."""
 
     match_type: str
     similarity: float
@@ -90,7 +98,7 @@ class _Match:
 
 
 def _find_best_matches(distinct: Sequence[str], rows: Iterator[str | None], seed: int) -> dict[str, _Match]:
-    """Return the best match of each text that has one."""
+    """Return the best match of each text that has a match."""
     ours = build_shingles([key.split() for key in distinct])
     size, count = choose_bands(THRESHOLD, PERMUTATIONS)
     functions = hash_functions(size * count, seed)
@@ -116,7 +124,10 @@ def _find_best_matches(distinct: Sequence[str], rows: Iterator[str | None], seed
 
 
 def _select_better(old: _Match | None, new: _Match) -> _Match:
-    """Return the better match, an exact one before the most similar before the first, counting both."""
+    """Return the better match, with both matches counted.
+
+    An exact match is better than a near one; then the higher similarity is better, then the earlier row.
+    """
 
     def rank_match(match: _Match) -> tuple[bool, float, int]:
         return match.match_type == "exact", match.similarity, -match.row
@@ -127,9 +138,9 @@ def _select_better(old: _Match | None, new: _Match) -> _Match:
 
 
 def _read_texts(path: Path, column: str) -> Iterator[str | None]:
-    """Return the texts of a file, None where a row has none."""
+    """Return the texts of a file; None for a row without text."""
     if path.suffix not in SUFFIXES or not path.is_file():
-        what = "is not there" if not path.is_file() else "is of no known format"
+        what = "does not exist" if not path.is_file() else "has an unknown format"
         raise DataError(f"The corpus {str(path)!r} {what}. Known formats: {', '.join(SUFFIXES)}.")
     if path.suffix == ".txt":
         return (line.strip() for line in iter_lines(path))
@@ -138,14 +149,14 @@ def _read_texts(path: Path, column: str) -> Iterator[str | None]:
 
 
 def _check_some(path: Path, column: str, texts: Iterator[str | None]) -> Iterator[str | None]:
-    """Yield the texts; a DataError at their end if there was none: nothing would stand in such a corpus."""
+    """Yield the texts, and raise a DataError at their end if all were empty."""
     is_empty = True
     for text in texts:
         is_empty = is_empty and not (text and text.strip())
         yield text
     if is_empty:
         raise DataError(
-            f"The corpus {str(path)!r} holds no text in column {column!r}. Name the column that does."
+            f"The corpus {str(path)!r} holds no text in column {column!r}. Name the column that holds the texts."
         )
 
 

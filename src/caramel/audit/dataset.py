@@ -1,4 +1,4 @@
-"""A data set, from a file or a frame, is audited with all that is at hand: texts, images, a training corpus."""
+"""Audit a data set from a file or a frame: its texts, and its images and a training corpus if available."""
 
 from __future__ import annotations
 
@@ -29,21 +29,23 @@ def audit_data_set(
     training: Path | None,
     training_column: str = "caption",
 ) -> Audit:
-    """Return the audit of a data set's texts, of its images where rows have both, and of what is in a corpus.
+    """Return the audit of a data set.
+
+    It covers the texts, the images of rows with both images, and contamination with a training corpus.
 
     Args:
         data_set: the data set.
-        scorers: blind scorers, see ``attack.found_scorer``.
-        folds: of the cross-validation.
-        seed: of folds and draws.
-        name: of the data set.
-        corpus: texts that n-gram models learn from, instead of the other folds.
-        sources: data sets that attackers learn from as well.
-        training: file of a training corpus's captions; None: nothing is looked up.
-        training_column: of the captions in it.
+        scorers: blind scorers; see ``attack.load_attacker``.
+        folds: number of cross-validation folds.
+        seed: random seed for folds and sampling.
+        name: name of the data set.
+        corpus: texts that n-gram models train on instead of the other folds.
+        sources: further data sets that attackers train on.
+        training: file with the captions of a training corpus; None: contamination is not checked.
+        training_column: column of the captions in this file.
 
     Raises:
-        BackendError: there is no scorer of that name, or its model cannot be loaded.
+        BackendError: there is no scorer with that name, or its model cannot be loaded.
         DataError: the rows cannot be attacked, or a file is missing or broken.
     """
     leaks = (
@@ -62,7 +64,7 @@ def audit_data_set(
 
 
 def clear_timings(result: Audit) -> Audit:
-    """Return an audit that does not say how long attackers took, so that equal rows give equal bytes: seconds are 0."""
+    """Return the audit with all seconds set to 0, so that equal rows give equal bytes."""
 
     def clear_attack_timings(attack: Attack) -> Attack:
         return replace(attack, seconds=dict.fromkeys(attack.seconds, 0.0))
@@ -75,7 +77,7 @@ def clear_timings(result: Audit) -> Audit:
 
 
 def _find_image_shortcuts(data_set: AuditRows, folds: int, seed: int) -> ImageShortcuts | None:
-    """Return what the images of rows that have both give away; None where no row has both at hand."""
+    """Return the shortcuts in the images of rows with both images; None if no row has both."""
     rows = data_set.rows.dropna(subset=["image", "negative_image"])
     if rows.empty:
         return None

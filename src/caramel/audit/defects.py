@@ -1,4 +1,4 @@
-"""Defects of the texts of hard negatives, found row by row, without any model or download."""
+"""Find defects in the texts of captions and hard negatives, without a model or a download."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from caramel.utils.text import extract_words
 
 Words = tuple[str, ...]
 TEXTS = ("caption", "caption2", "negative_caption")
-CLIP_TOKENS = 77  # CLIP's context, start and end included (Radford et al. 2021)
-LONGEST_TOKEN = 32  # bytes, in CLIP's vocabulary
+CLIP_TOKENS = 77  # CLIP's context length, including start and end (Radford et al. 2021)
+LONGEST_TOKEN = 32  # bytes of the longest token in CLIP's vocabulary
 ARTICLES = frozenset(("a", "an", "the"))
-# Words of grammar that captions of any length have, and that are no words of the other languages.
+# English function words that captions of any length have, and that are not words of the other languages.
 ENGLISH = frozenset(
     re.findall(
         r"\w+",
@@ -28,8 +28,8 @@ ENGLISH = frozenset(
         """,
     )
 )
-# The same of Spanish, French, German, Italian, Portuguese and Dutch. Left out: what is an English word as well
-# (`die`, `van`, `met`, `son`, `pour`).
+# Function words of Spanish, French, German, Italian, Portuguese and Dutch. Words that are also English words are left
+# out (`die`, `van`, `met`, `son`, `pour`).
 OTHER_LANGUAGES = frozenset(
     re.findall(
         r"\w+",
@@ -44,19 +44,19 @@ OTHER_LANGUAGES = frozenset(
     )
 )
 _ENTITY = re.compile(r"&([a-zA-Z][a-zA-Z0-9]+;|#[0-9]+;|#[xX][0-9a-fA-F]+;)")
-# U+FFFD stands for bytes that were no text; control characters and byte-order marks are no signs at all.
+# U+FFFD replaces bytes that did not decode; control characters and byte-order marks are not printable characters.
 _NO_SIGN = re.compile("[\ufffd\ufeff\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def _build_char_class(first: int, last: int) -> str:
-    """Return a class of the signs that these bytes become when they are read as Windows-1252 or Latin-1."""
+    """Return a regex class of the characters that these bytes become when read as Windows-1252 or Latin-1."""
     data = [bytes([byte]) for byte in range(first, last + 1)]
     signs = {byte.decode("latin-1") for byte in data} | {byte.decode("cp1252", "ignore") for byte in data}
     return f"[{re.escape(''.join(sorted(signs)))}]"
 
 
-# What UTF-8 becomes when each of its bytes is read as a sign: `Ã©` for `é`, `â€™` for `’`. Bytes that begin signs
-# of other scripts than Latin count from two of them on: one alone may be meant, as in `CAFÉ”`.
+# What UTF-8 becomes when each byte is read as a character: `Ã©` for `é`, `â€™` for `’`. Bytes that begin characters
+# of non-Latin scripts must occur twice in a row, because one alone may be intended, as in `CAFÉ”`.
 _MORE = _build_char_class(0x80, 0xBF)
 _MOJIBAKE = re.compile(
     f"[ÂÃ]{_MORE}|[âï]{_MORE}{{2}}|ð{_MORE}{{3}}|"
@@ -65,28 +65,28 @@ _MOJIBAKE = re.compile(
 
 
 def find_defects(rows: pd.DataFrame) -> dict[str, list[str]]:
-    """Return the pair_ids of the rows with each defect, in their order.
+    """Return the pair_ids of the rows with each defect, in the order of the rows.
 
-    Texts are compared by their words in order: case, space and punctuation do not count.
+    Texts are compared by their words in order; case, space and punctuation do not count.
 
-    - ``negative_equals_caption``: nothing is wrong with the negative.
-    - ``paraphrase_equals_caption``: the paraphrase changes nothing.
-    - ``duplicate_pair``: caption and negative stand in an earlier row, whatever its image.
-    - ``word_order_only``: the same words in another order. Right for a swap; in other types it
-      shows that nothing was replaced or added.
-    - ``paraphrase_equals_negative``: one text is said to be true and false of the image.
+    - ``negative_equals_caption``: the negative has the same words as the caption.
+    - ``paraphrase_equals_caption``: the paraphrase has the same words as the caption.
+    - ``duplicate_pair``: an earlier row has the same caption and negative, whatever its image.
+    - ``word_order_only``: the negative has the caption's words in another order. This is right for a swap. In
+      other types it shows that nothing was replaced or added.
+    - ``paraphrase_equals_negative``: the same text is both true and false for the image.
     - ``contradictory_roles``: a true caption of the row is, up to articles, a negative in another row of the
       same image, or the other way round.
-    - ``empty_text``: a text without any word.
-    - ``over_long_text``: a text that CLIP cuts; see ``is_cut_by_clip``.
+    - ``empty_text``: a text without words.
+    - ``over_long_text``: a text that CLIP truncates; see ``is_cut_by_clip``.
     - ``not_english``: see ``is_not_english``.
     - ``encoding_damage``: see ``is_damaged``.
-    - ``image_in_two_splits``: the row's image, or its negative image, stands in rows of another split as well.
-      Only where there is a column split.
+    - ``image_in_two_splits``: rows of another split also have the row's image or its negative image. Checked
+      only if there is a column split.
 
     Args:
-        rows: columns pair_id, image_id, caption, caption2 (or None) and negative_caption; perhaps image,
-            negative_image and split.
+        rows: columns pair_id, image_id, caption, caption2 (or None) and negative_caption; optional columns
+            image, negative_image and split.
     """
     caption, negative = (rows[name].map(extract_words) for name in ("caption", "negative_caption"))
     paraphrase = rows["caption2"].map(lambda text: extract_words(text) if isinstance(text, str) else None)
@@ -109,12 +109,14 @@ def find_defects(rows: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def is_cut_by_clip(text: str) -> bool:
-    """Return whether CLIP's tokenizer, which is open_clip's, makes more of a text than ``CLIP_TOKENS``.
+    """Return whether CLIP's tokenizer (open_clip's) gives more than ``CLIP_TOKENS`` tokens for a text.
 
-    It is asked only where that is not plain: importing it takes seconds, and a word of a million letters minutes.
+    The tokenizer runs only if the length does not decide. Importing it takes seconds, and a word of a million
+    letters takes minutes.
     """
     room = CLIP_TOKENS - 2
-    # A token is at least one sign. Others than these are mended, expanded or folded before, and may become more.
+    # A token is at least one character. Cleaning may lengthen texts with non-ASCII characters or `&`, so these are
+    # not decided here.
     if text.isascii() and "&" not in text and len("".join(text.split())) <= room:
         return False
     tokenizer = _load_clip_tokenizer()
@@ -130,12 +132,16 @@ def _load_clip_tokenizer() -> Any:
 
 
 def is_not_english(text: str) -> bool:
-    """Return whether a text shows signs of another language.
+    """Return whether a text is probably in another language.
 
-    Either three letters or more, and more than an eighth of all, are not of ``a`` to ``z``: another script,
-    or many accents. Or at least two words are words of grammar of Spanish, French, German, Italian,
-    Portuguese or Dutch, and more than twice as many as of English. Short texts without such words, and languages that
-    are written almost without accents, are not told from English.
+    One of two conditions must hold:
+
+    - Three or more letters, and more than an eighth of all letters, are non-ASCII: another script, or many
+      accents.
+    - At least two words are function words of Spanish, French, German, Italian, Portuguese or Dutch, and they
+      are more than twice as many as the English function words.
+
+    Short texts without such words, and languages with almost no accents, are not told from English.
     """
     if not text.isascii():
         letters = [sign for sign in text if sign.isalpha()]
@@ -148,10 +154,13 @@ def is_not_english(text: str) -> bool:
 
 
 def is_damaged(text: str) -> bool:
-    """Return whether a text was decoded wrongly on its way.
+    """Return whether a text has an encoding error.
 
-    Signs of it are UTF-8 read as Windows-1252 or Latin-1 (``Ã©``, ``â€™``), the replacement character,
-    control characters and byte-order marks, and HTML entities that were left as they are (``&amp;``, ``&#39;``).
+    Encoding errors are:
+
+    - UTF-8 read as Windows-1252 or Latin-1 (``Ã©``, ``â€™``)
+    - the replacement character, control characters and byte-order marks
+    - HTML entities that were not decoded (``&amp;``, ``&#39;``)
     """
     if not text.isascii() and _MOJIBAKE.search(text):
         return True
@@ -161,7 +170,7 @@ def is_damaged(text: str) -> bool:
 
 
 def _any_text_mask(rows: pd.DataFrame, holds: Callable[[str], bool]) -> pd.Series[bool]:
-    """Return whether any text of a row has a property; equal texts are looked at once."""
+    """Return whether any text of a row has a property; equal texts are checked once."""
     given = [rows[name] for name in TEXTS]
     bad = {text for text in {*pd.concat(given)} if isinstance(text, str) and holds(text)}
     return pd.concat([column.isin(bad) for column in given], axis=1).any(axis=1)
@@ -170,7 +179,7 @@ def _any_text_mask(rows: pd.DataFrame, holds: Callable[[str], bool]) -> pd.Serie
 def _contradiction_mask(
     images: pd.Series[str], true: Iterable[Iterable[Words | None]], false: Iterable[Words | None]
 ) -> pd.Series[bool]:
-    """Return whether a text of a row is true here and a negative in another row of the image, or the reverse."""
+    """Return whether a text of a row is true in it and a negative in another row of the image, or the reverse."""
     roles: tuple[dict[object, set[int]], ...] = (defaultdict(set), defaultdict(set))
     for role, column in enumerate([false, *true]):
         for row, (image, words) in enumerate(zip(images, column, strict=True)):
@@ -179,14 +188,14 @@ def _contradiction_mask(
                 roles[role > 0][key].add(row)
     bad: set[int] = set()
     for text in roles[0].keys() & roles[1].keys():
-        # Within one row alone the negative equals a true caption, which is another defect.
+        # Both roles in the same row are another defect: the negative equals a true caption.
         negative, positive = roles[0][text], roles[1][text]
         bad |= {row for row in positive if negative - {row}} | {row for row in negative if positive - {row}}
     return pd.Series([row in bad for row in range(len(images))], index=images.index)
 
 
 def _split_overlap_mask(rows: pd.DataFrame) -> pd.Series[bool]:
-    """Return whether an image of a row stands in rows of several splits."""
+    """Return whether an image of a row is in rows of several splits."""
     columns = [rows[name] for name in ("image_id", "image", "negative_image") if name in rows.columns]
     image_splits: dict[object, set[str]] = defaultdict(set)
     for column in columns:

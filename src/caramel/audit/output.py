@@ -1,4 +1,4 @@
-"""What an audit writes: its figures as JSON, the gap of each pair, and a badge."""
+"""Write an audit: its figures as JSON, the gap of each pair, and a badge."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ from caramel.blind.text.text_tasks import P1_N
 from caramel.io.files import write_atomically, write_text
 
 FILES = ("rows.parquet", "pairs.parquet", "badge.svg", "badge.md", "audit.json")  # written by ``write_audit``
-TOLERATED = 0.55  # accuracy that the badge is about where no threshold is given
+TOLERATED = 0.55  # limit of the accuracy on the badge if no threshold is given
 COLOURS = {"accepted": "#2e7d32", "undecided": "#b26a00", "refused": "#b71c1c"}  # green, amber, red
 
 
 def write_audit(result: Audit, out: Path, *, limit: float = TOLERATED) -> Path:
     """Write the audit to a folder and return the path of ``audit.json``.
 
-    Beside it stand ``rows.parquet``, the audit rows; ``pairs.parquet``, the gap of each pair under each scorer,
-    ``best_blind_attacker`` among them; and ``badge.svg`` with the line that shows it, ``badge.md``,
-    both with what the interval says about ``limit``.
+    The other files are:
+
+    - ``rows.parquet``: the audit rows.
+    - ``pairs.parquet``: the gap of each pair under each scorer, including ``best_blind_attacker``.
+    - ``badge.svg``, and ``badge.md`` with the line that shows it. Both show the verdict of the interval about
+      ``limit``.
     """
     out = Path(out)
     report = json.dumps(audit_to_dict(result), indent=2, ensure_ascii=False) + "\n"
@@ -72,7 +75,7 @@ def audit_to_dict(result: Audit) -> dict[str, Any]:
 
 
 def _attack_to_dict(attack: Attack) -> dict[str, Any]:
-    """Return what an attack found: the task, where was learned, and who was strongest at what cost."""
+    """Return an attack as JSON-like values: task, source, figures, and the strongest attacker with its cost."""
     name = attack.strongest
     return {
         "task": attack.task.name,
@@ -111,19 +114,19 @@ def build_pair_gaps(attack: Attack) -> pd.DataFrame:
 
 
 def format_badge(result: Audit, limit: float = TOLERATED) -> str:
-    """Return the line of Markdown that shows ``badge.svg``: the attack that fares worst by the limit."""
+    """Return the line of Markdown that shows ``badge.svg``, for the attack with the worst verdict."""
     attack, judged = judge_accuracy(result, limit)[0]
     task = "" if attack.task == P1_N else f" on {attack.task.name}"
     learned = (
         "" if attack.source is None else ", learned elsewhere"
-    )  # its name is a user's, and could end the line
+    )  # a source's name comes from the user and could break the line, so it is left out
     limits = f"(chance 50 %; at most {format_percent(limit)} %: {judged.state})"
     text = f"blind accuracy {format_best_accuracy(attack)}{task}{learned} {limits}"
     return f"![{text}](badge.svg)"
 
 
 def format_badge_svg(result: Audit, limit: float = TOLERATED) -> str:
-    """Return a badge of the best blind attacker's accuracy where it fares worst by the limit, in the colour of that."""
+    """Return a badge: the best blind attacker's accuracy in the attack with the worst verdict, in its colour."""
     attack, judged = judge_accuracy(result, limit)[0]
     left, right = "blind accuracy", f"{format_percent(attack.figures[BEST]['overall']['micro'])} %"
     colour = COLOURS[judged.state]

@@ -1,7 +1,7 @@
-"""What a set of captions, paraphrases and hard negatives is like: counts, lengths, parts of speech, topics, similarity.
+"""Compute statistics of a set of captions, paraphrases and negatives: counts, lengths, words, topics, similarity.
 
-The statistics of SugarCrepe++ (Dumpala et al. 2024, table 1, figures 6 and 12), of any set. Topics are the
-super-categories of COCO's objects, as the word lists have them: a text is of each whose nouns it names.
+These are the statistics of SugarCrepe++ (Dumpala et al. 2024, table 1, figures 6 and 12), for any set. Topics
+are the super-categories of COCO's objects in the word lists. A text has each topic whose nouns it names.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ SIDES = {"caption": "P1", "caption2": "P2", "negative_caption": "N"}
 ALL, NO_TOPIC = "all", "none of these"
 ROWS, LENGTH, SPEECH, TOPIC, NOUN = "rows", "words", "part of speech", "topic", "noun"
 SHARES = {"low": 0.25, "median": 0.5, "high": 0.75}  # quantiles
-BOX = {"least": 0.05, **SHARES, "most": 0.95}  # of a box plot: ends of the whiskers, of the box, and between
-MOST = 10  # nouns that are named
-LOOKED_AT = 50_000  # rows whose texts are looked at; of more, that many drawn ones
-# What the lists leave out, since it names what their words name as well.
+BOX = {"least": 0.05, **SHARES, "most": 0.95}  # quantiles of a box plot: whiskers, box and median
+MOST = 10  # number of nouns that are listed
+LOOKED_AT = 50_000  # maximum number of rows whose texts are analysed; larger sets are sampled
+# Nouns that are not in the word lists because other words there name the same objects.
 WIDER = dict.fromkeys(("person", "persons", "people", "crowd"), "person")
 WIDER |= dict.fromkeys(("child", "children", "kid", "kids", "baby"), "child")
 Line = tuple[str, str, str, str, float]
 
 
 class TextFacts(NamedTuple):
-    """What is known of one text."""
+    """Statistics of one text."""
 
     words: int
     classes: Counter[WordClass]
@@ -45,18 +45,22 @@ class TextFacts(NamedTuple):
 
 
 def compute_set_statistics(rows: pd.DataFrame, parser: Parser | None = None) -> pd.DataFrame:
-    """Return ``COLUMNS``: a figure of each subtype, and of all, by text, what it is about, and its name.
+    """Return the statistics with ``COLUMNS``, for each subtype and for all rows.
 
-    rows             rows; images, and texts, which differ; "looked at", of which all that follows is
-    words            words of a text: mean, quartiles and the most
+    ``text`` names the text or pair of texts, ``about`` the group of the figure, and ``name`` the figure:
+
+    rows             number of rows, of distinct images and of distinct texts; "looked at": number of rows that all
+                     figures below cover
+    words            number of words of a text: mean, quartiles and maximum
     part of speech   share of the words in [0, 1]; see ``word_classes``
-    topic            share of the texts in [0, 1] that name a noun of the group; a text may be of several
-    noun             share of the texts that name it, of the most frequent
-    lexical …        quantiles (``BOX``) of the similarity of two texts, such as P1-N: lexical, and with a parser syntactic and sls
+    topic            share of the texts in [0, 1] that name a noun of the group; a text may have several topics
+    noun             share of the texts that name this noun, for the most frequent nouns
+    lexical …        quantiles (``BOX``) of the similarity of two texts, such as P1-N: lexical, and with a parser
+                     syntactic and sls
 
     Args:
         rows: columns pair_id, image_id, subtype, caption, caption2 (or None) and negative_caption.
-        parser: of the syntactic similarity.
+        parser: parser for the syntactic similarity.
 
     Raises:
         DataError: the parser has no parse for a text.
@@ -89,7 +93,7 @@ def compute_set_statistics(rows: pd.DataFrame, parser: Parser | None = None) -> 
 
 
 def extract_facts(text: str) -> TextFacts:
-    """Return what is known of a text."""
+    """Return the statistics of a text."""
     words = extract_words(text)
     classes = assign_word_classes(words)
     nouns = frozenset(w for w, c in zip(words, classes, strict=True) if c == "noun")
@@ -99,7 +103,7 @@ def extract_facts(text: str) -> TextFacts:
 
 
 def _summarise_texts(facts: Sequence[TextFacts]) -> Iterator[tuple[str, str, float]]:
-    """Yield (about, name, value) of some texts, one at least."""
+    """Yield (about, name, value) for at least one text."""
     lengths = np.array([fact.words for fact in facts])
     yield LENGTH, "mean", float(lengths.mean())
     for name, share in SHARES.items():
@@ -119,14 +123,14 @@ def _summarise_texts(facts: Sequence[TextFacts]) -> Iterator[tuple[str, str, flo
 
 
 def _compute_shares(names_by_text: Iterable[Iterable[str]]) -> dict[str, float]:
-    """Return name -> share of the texts that have it."""
+    """Return name -> share of the texts with this name."""
     of_texts = list(names_by_text)
     counts = Counter(name for names in of_texts for name in names)
     return {name: number / len(of_texts) for name, number in counts.items()}
 
 
 def _summarise_similarities(similar: pd.DataFrame) -> Iterator[tuple[str, str, str, float]]:
-    """Yield (pair of texts, measure, quantile's name, value)."""
+    """Yield (pair of texts, measure, name of the quantile, value)."""
     for pair, of_pair in similar.groupby("pair", sort=False):
         for measure in ("lexical", "syntactic", "sls"):
             values = of_pair[measure].dropna()

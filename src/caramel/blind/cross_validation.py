@@ -1,4 +1,4 @@
-"""Learning on the pairs of the other folds: what learned attackers share, on texts or on images."""
+"""Train attackers on the pairs of the other folds and score the held-out fold, for texts or images."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.utils.hashing import assign_folds, compute_stable_keys
 from caramel.utils.resampling import CrossValidation
 
-# (pairs to learn from (2, m), items to score (k,)) -> values (k,); all as numbers of items.
+# (pairs to train on (2, m), items to score (k,)) -> values (k,). Pairs and items are indices of items.
 Learn = Callable[[Ints, Ints], Floats]
 
 
 class Fold(NamedTuple):
-    """Which rows are judged together, and which are learned from for it. (n,), (n,)."""
+    """Masks of the rows that are tested together and of the rows that attackers train on for them. (n,), (n,)."""
 
     test: Bools
     train: Bools
 
 
 def group_folds(cv: CrossValidation) -> list[Fold]:
-    """Return the parts in which rows are judged: no group of a part is learned from for it.
+    """Return the folds. No group of a fold's test rows is among its training rows.
 
-    With rows that are only trained on, the groups of the others are dealt into folds, and what is trained on of a fold's
-    groups is left out for it; where no group is on both sides, all are judged at once.
+    If there are train-only rows, the groups of the other rows are assigned to folds, and each fold leaves out
+    the train-only rows of its groups. If no group has rows of both kinds, all rows are tested in one fold.
     """
     names, number = np.unique(np.array(cv.groups, dtype=str), return_inverse=True)
     judged = np.ones(len(cv.groups), dtype=bool) if cv.train_only is None else ~cv.train_only
@@ -52,21 +52,23 @@ def score_out_of_fold(
     cap: int,
     texts: Ints | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return scores in [0, 1] of both sides, (n,) and (n,), each learned on the other folds.
+    """Return scores in [0, 1] of both sides, (n,) and (n,), from training on the other folds.
 
-    A score is the share of the fold's distinct items of lower value, those of equal value counted half.
+    A score is the share of the fold's distinct items that have a lower value; items of equal value count
+    half.
 
-    A pair of which either text is to be scored is not learned from, nor is any pair of a group that is to
-    be scored. Folds with more than ``cap`` pairs learn from a random part of them. The pairs to learn from
-    come in an order that does not depend on that of the rows.
+    A pair is not trained on if either of its texts is scored in the fold, or if its group is scored in the
+    fold. With more than ``cap`` training pairs, a fold trains on a random sample of them. The order of the
+    training pairs does not depend on the order of the rows.
 
     Args:
-        names: of the distinct items: texts, or hashes of images.
-        sides: (2, n) numbers of the true and of the false item of each pair.
-        cv: folds of images.
-        learn: learns from pairs and returns values; higher looks truer.
-        cap: pairs to learn from, per fold, at most.
-        texts: (items,) number of the text of each item, where several items share one; None: each is its own.
+        names: names of the distinct items: texts, or hashes of images.
+        sides: (2, n) indices of the true and of the false item of each pair.
+        cv: folds, grouped by image.
+        learn: trains on pairs and returns values; a higher value means more likely true.
+        cap: maximum number of training pairs per fold.
+        texts: (items,) index of the text of each item, if several items share a text. None: each item is its
+            own text.
     """
     text_sides = sides if texts is None else texts[sides]
     pairs = zip(cv.groups, *sides.tolist(), strict=True)
@@ -76,7 +78,7 @@ def score_out_of_fold(
         scored = np.unique(sides[:, here])
         usable = np.flatnonzero(learned & ~np.isin(text_sides, text_sides[:, here]).any(axis=0))
         drawn = usable[np.argsort(keys[usable], kind="stable")[:cap]]
-        # In an order of their own, since a solver visits the rows in turn.
+        # Sorted, because the result of a solver depends on the order of the rows.
         pairs_drawn = sides[:, drawn[np.lexsort((sides[1, drawn], sides[0, drawn]))]]
         scores[:, here] = compute_percentile_ranks(learn(pairs_drawn, scored))[
             np.searchsorted(scored, sides[:, here])
@@ -86,11 +88,11 @@ def score_out_of_fold(
 
 @dataclass(frozen=True)
 class LearnedScorer:
-    """A ``Scorer`` that learns on the other folds which text is the true one; see ``score_out_of_fold``.
+    """A ``Scorer`` that trains on the other folds to tell which text is true; see ``score_out_of_fold``.
 
     Attributes:
-        build_learner: (distinct texts, seed) -> what learns from pairs of them and values them.
-        cap: pairs to learn from, per fold, at most.
+        build_learner: (distinct texts, seed) -> ``Learn`` function over these texts.
+        cap: maximum number of training pairs per fold.
     """
 
     build_learner: Callable[[Sequence[str], int], Learn]
@@ -102,7 +104,7 @@ class LearnedScorer:
         negatives: Sequence[str],
         cv: CrossValidation,
     ) -> tuple[Floats, Floats]:
-        """Return the scores in [0, 1] of both sides; errors are those of ``build_learner``."""
+        """Return the scores in [0, 1] of both sides. Errors are those of ``build_learner``."""
         if not len(cv.groups):
             return np.zeros(0), np.zeros(0)
         texts, sides = deduplicate_texts(positives, negatives)
@@ -111,15 +113,16 @@ class LearnedScorer:
 
 
 def fit_pair_weights(differences: Floats, *, cost: float, signs: Floats | None = None) -> Floats:
-    """Return weights w (d,) with P(the first is the true one) = σ(w·(x₁ − x₂)), by logistic regression.
+    """Return weights w (d,) with P(the first item is true) = σ(w·(x₁ − x₂)), by logistic regression.
 
-    Features are brought to a mean square of 1 first, so that the penalty is the same for all. Turning a
-    pair round changes nothing: it has the opposite difference and the opposite answer.
+    Features are first scaled to a mean square of 1, so that the penalty is the same for all. Swapping the
+    items of a pair does not change the fit, because it negates both the difference and the label.
 
     Args:
-        differences: (n, d), features of the true item minus those of the false one.
+        differences: (n, d), features of the true item minus features of the false item.
         cost: inverse strength of the L2 penalty.
-        signs: (n,) of each row as it is fitted, 1 or −1; None: in turn. All equal ones teach nothing.
+        signs: (n,) sign by which each row is multiplied for the fit, 1 or −1. None: alternating. If all are
+            equal, the weights are 0.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -136,15 +139,16 @@ def fit_pair_weights(differences: Floats, *, cost: float, signs: Floats | None =
 
 
 def fit_sparse_pair_weights(differences: Any, *, cost: float, tolerance: float, seed: int) -> Floats:
-    """Return weights as ``pair_weights`` does, of many sparse features that are counts: they keep their scale.
+    """Return weights as ``fit_pair_weights`` does, for many sparse features that are counts, without scaling them.
 
-    Dual coordinate descent: single-threaded, without a line search that rounding could turn.
+    The solver is dual coordinate descent. It is single-threaded and has no line search that depends on
+    rounding.
 
     Args:
         differences: (n, d), sparse.
         cost: inverse strength of the L2 penalty.
-        tolerance: of the solver.
-        seed: of the order in which it visits the rows.
+        tolerance: tolerance of the solver.
+        seed: random seed for the order in which the solver visits the rows.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -165,5 +169,5 @@ def fit_sparse_pair_weights(differences: Any, *, cost: float, tolerance: float, 
 
 
 def build_alternating_signs(rows: int) -> Floats:
-    """Return signs by which every other pair is turned round, since a solver wants both classes. (n,)."""
+    """Return signs that swap every other pair, because the solver needs both classes. (n,)."""
     return np.where(np.arange(rows) % 2, 1.0, -1.0)

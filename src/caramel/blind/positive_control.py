@@ -1,7 +1,7 @@
-"""The positive control of the blind scorers: a shortcut that was planted must be found.
+"""Run the positive control of the blind scorers: they must find a planted shortcut.
 
-A scorer that finds nothing in a data set says something only if it finds what is there. So some negatives are copied, all get
-the same odd end, and the scorers are asked again.
+That a scorer finds no shortcut in a data set is evidence only if it finds shortcuts that exist. So some
+negatives are copied, all copies get the same odd ending, and the scorers score the copies.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ import pandas as pd
 from caramel.blind.scores import Accuracies, compute_blind_accuracy, score_pairs
 from caramel.utils.hashing import compute_stable_keys
 
-MARK = " and Quokka of 7 Zebras!"  # longer, with words, capitals, a digit and a last sign that no caption has
-ROWS = 400  # that are copied, at most
-PLANTED = "planted"  # the subset of the figures
+MARK = " and Quokka of 7 Zebras!"  # longer; words, capitals, a digit and a last character that no caption has
+ROWS = 400  # rows that are copied, at most
+PLANTED = "planted"  # name of the subset in the figures
 
 
 def compute_positive_control(
     pairs: pd.DataFrame, negatives: pd.DataFrame, *, scorers: Sequence[str], folds: int, seed: int
 ) -> Accuracies:
-    """Return what each scorer finds in a copy of some rows whose negatives all end alike: scorer -> ``planted`` -> figures.
+    """Return each scorer's figures on copied rows whose negatives all end alike: scorer -> ``planted`` -> figures.
 
-    The figures are those of ``blind_accuracy``. All rows count as one type, so that a rare type is no smaller control.
+    The figures are those of ``compute_blind_accuracy``. All rows count as one type, so that a rare type does
+    not make the control smaller.
 
     Args:
-        pairs, negatives, scorers, folds, seed: as of ``score_pairs``.
+        pairs, negatives, scorers, folds, seed: see ``score_pairs``.
 
     Raises:
-        BackendError, DataError: as of ``score_pairs``.
+        BackendError, DataError: see ``score_pairs``.
     """
     order = np.argsort(compute_stable_keys(negatives["negative_id"], seed), kind="stable")[:ROWS]
     sample = negatives.iloc[order].reset_index(drop=True)

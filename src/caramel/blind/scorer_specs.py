@@ -1,7 +1,7 @@
-"""``--scorer SPEC``: a blind scorer's name, or ``NAME:TARGET`` for one that needs a model.
+"""Load blind scorers by spec (``--scorer SPEC``): a scorer's name, or ``NAME:TARGET`` if it needs a model.
 
-The names are those in ``SCORERS``; TARGET is a checkpoint's folder in the format of transformers, or OWNER/REPO on the
-Hugging Face hub.
+``SCORERS`` holds the names. TARGET is the folder of a checkpoint in the transformers format, or OWNER/REPO on
+the Hugging Face hub.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from caramel.interfaces.scorer import Scorer, ScorerSpec
 from caramel.registry import SCORERS
 from caramel.runtime.ray.file_transfer import LocalFile
 
-ENCODED = ("embedding_probe", "finetuned")  # what an encoder that is at hand is used for
+ENCODED = ("embedding_probe", "finetuned")  # scorers that use an encoder
 
 
 def load_scorer(spec: str, *, both: bool = False) -> Scorer:
-    """Return the blind scorer of a spec, which raises where a score is none (``scorers.checked``).
+    """Return the blind scorer of a spec. It raises a BackendError for an invalid score (``scorers.check_scorer``).
 
     Args:
         spec: name, or name and target.
-        both: whether it may be one that sees both captions.
+        both: whether scorers that see both captions are allowed.
 
     Raises:
-        BackendError: there is no such scorer (the message lists the choices), a target is missing or
-            too much, or there is no checkpoint at the target.
+        BackendError: there is no such scorer (the message lists the choices), a target is missing or not
+            allowed, or there is no checkpoint at the target.
     """
     name, colon, target = spec.partition(":")
     if name not in SCORERS or (can_see_both(spec) and not both):
@@ -44,19 +44,19 @@ def load_scorer(spec: str, *, both: bool = False) -> Scorer:
 
 
 def mark_local_scorer(spec: str) -> str | LocalFile:
-    """Return the spec as work on any machine takes it: one whose model is a folder of this one says so."""
+    """Return the spec for use on any machine: a ``LocalFile`` if its model is a folder on this machine."""
     name, _, target = spec.partition(":")
     return LocalFile(target, f"{name}:") if target and Path(target).exists() else spec
 
 
 def can_see_both(spec: str) -> bool:
-    """Return whether the scorer of a spec sees both captions; False where there is none of that name."""
+    """Return whether the scorer of a spec sees both captions; False if there is no scorer with that name."""
     name = spec.partition(":")[0]
     return name in SCORERS and SCORERS[name].sees_both
 
 
 def missing_scorer(spec: str, *, both: bool = False) -> list[str]:
-    """Return what keeps the scorer of a spec from being loaded: there is none of that name, or not its model."""
+    """Return why the scorer of a spec cannot be loaded: an unknown name or a missing model. Empty if it can."""
     try:
         load_scorer(spec, both=both)
     except BackendError as error:
@@ -65,22 +65,23 @@ def missing_scorer(spec: str, *, both: bool = False) -> list[str]:
 
 
 def list_scorers() -> list[ScorerSpec]:
-    """Return what describes each scorer, those first that need no model."""
+    """Return the spec of each scorer, first the scorers that need no model."""
     return [SCORERS[name] for name in SCORERS]
 
 
 def list_default_scorers(encoder: str | None = None) -> tuple[str, ...]:
-    """Return the blind scorers that an audit is made with unless others are named: all that need no model.
+    """Return the default blind scorers of an audit: all scorers that need no model.
 
     Args:
-        encoder: language-model encoder that is at hand, which is then probed and fine-tuned too; None: there is none.
+        encoder: an available language-model encoder; scorers that probe and fine-tune it are added. None:
+            there is none.
     """
     default = tuple(default.name for default in list_scorers() if default.missing is None)
     return default if encoder is None else (*default, *(f"{name}:{encoder}" for name in ENCODED))
 
 
 def format_scorers_help() -> list[str]:
-    """Return a line of help for each scorer: its spec, and what it looks at."""
+    """Return a help line for each scorer: its spec, and what it measures."""
     scorers = list_scorers()
     specs = _format_specs(scorers)
     width = max(map(len, specs))
@@ -88,7 +89,7 @@ def format_scorers_help() -> list[str]:
 
 
 def _format_specs(scorers: Sequence[ScorerSpec]) -> list[str]:
-    """Return how each is written."""
+    """Return how each scorer is written on the command line."""
     return [
         scorer_spec.name if scorer_spec.missing is None else f"{scorer_spec.name}:FOLDER"
         for scorer_spec in scorers
@@ -96,7 +97,7 @@ def _format_specs(scorers: Sequence[ScorerSpec]) -> list[str]:
 
 
 def _build_unknown_error(spec: str, both: bool) -> BackendError:
-    """Return the error that lists the choices."""
+    """Return the error for an unknown scorer, with the list of choices."""
     choices = [scorer_spec for scorer_spec in list_scorers() if both or not scorer_spec.sees_both]
     near = difflib.get_close_matches(
         spec.partition(":")[0], [scorer_spec.name for scorer_spec in choices], n=1

@@ -1,4 +1,4 @@
-"""What the blind text scorers share: places of their texts, and the range of their scores."""
+"""Helpers that blind text scorers share: deduplicate texts, and check and scale scores."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from caramel.interfaces.scorer import Scorer
 from caramel.utils.arrays import Floats, Ints
 from caramel.utils.resampling import CrossValidation
 
-DECIMALS = 6  # scores are rounded, so that another processor's last bits change no table
+DECIMALS = 6  # scores are rounded, so that differences in the last bits between processors change no table
 
 
 def check_scorer(name: str, scorer: Scorer) -> Scorer:
-    """Return the scorer; where it gives a text no number in [0, 1], it raises a BackendError instead."""
+    """Return the scorer with a check: it raises a BackendError if a score is not a number in [0, 1]."""
 
     @functools.wraps(scorer)
     def score_checked(
@@ -33,10 +33,10 @@ def check_scorer(name: str, scorer: Scorer) -> Scorer:
 
 
 def _check_range(name: str, texts: Sequence[str], given: Any) -> Floats:
-    """Return the scores of the texts, (n,), after a look at each.
+    """Return the scores of the texts, (n,), after checking each.
 
     Raises:
-        BackendError: one is not a number in [0, 1], or there are not as many as texts.
+        BackendError: a score is not a number in [0, 1], or the numbers of scores and texts differ.
     """
     try:
         scores = np.asarray(given, dtype=np.float64)
@@ -47,15 +47,15 @@ def _check_range(name: str, texts: Sequence[str], given: Any) -> Floats:
     wrong = np.flatnonzero(~((scores >= 0) & (scores <= 1)))
     if len(wrong):
         raise BackendError(
-            f"Scorer {name!r} gives {scores[wrong[0]]} for the text {texts[wrong[0]]!r}, and no number in [0, 1] for "
-            f"{len(wrong)} of {len(texts)} texts. Mend the scorer (`Scorer` in src/caramel/interfaces/scorer.py says "
-            f"what it returns), or leave it out."
+            f"Scorer {name!r} gives {scores[wrong[0]]} for the text {texts[wrong[0]]!r}. Its scores of {len(wrong)} of "
+            f"{len(texts)} texts are not numbers in [0, 1]. Fix the scorer (`Scorer` in "
+            f"src/caramel/interfaces/scorer.py says what it returns), or leave it out."
         )
     return scores
 
 
 def deduplicate_texts(positives: Sequence[str], negatives: Sequence[str]) -> tuple[list[str], Ints]:
-    """Return the distinct texts, sorted, and where each side's texts stand among them. (2, n)."""
+    """Return the distinct texts, sorted, and the index of each side's texts among them. (2, n)."""
     number, uniques = pd.factorize(np.array([*positives, *negatives], dtype=object))
     different = uniques.tolist()
     order = sorted(range(len(different)), key=different.__getitem__)
@@ -65,7 +65,7 @@ def deduplicate_texts(positives: Sequence[str], negatives: Sequence[str]) -> tup
 
 
 def compute_percentile_ranks(values: Floats) -> Floats:
-    """Return the share of values below each, equal ones counted half. (n,) -> (n,), in (0, 1).
+    """Return for each value the share of values below it; equal values count half. (n,) -> (n,), in (0, 1).
 
     This maps any score to [0, 1], evenly spread and in the same order. Values are rounded first.
     """

@@ -1,4 +1,4 @@
-"""Blind scores of pairs and their negatives, and how often each scorer picks the true caption."""
+"""Score pairs and their negatives with blind scorers, and compute how often each scorer picks the true caption."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ def score_pairs(
     seed: int,
     train_only: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Return table ``scores``: each negative and its positive under each scorer.
+    """Return table ``scores``: the scores of each negative and of its positive under each scorer.
 
-    Types are scored one by one: an attacker knows the type, and what gives ``add`` away (the longer
-    text) would else hide what gives ``swap`` away.
+    Types are scored one by one, because an attacker knows the type. Scored together, the artifact of ``add``
+    (the longer text) would hide the artifacts of ``swap``.
 
     Args:
         pairs: table ``pairs``.
         negatives: table ``negatives``.
-        scorers: blind scorers, see ``scorer_specs``.
-        folds: of the cross-validation, grouped by image.
-        seed: of folds and draws.
-        train_only: table ``negatives`` of rows that scorers learn from instead, such as those that refinement rejected; each
-            type is learned from its own, or from all where it has none, and never from an image that is scored. None: from
-            the other folds.
+        scorers: blind scorers; see ``scorer_specs``.
+        folds: number of cross-validation folds, grouped by image.
+        seed: random seed for folds and sampling.
+        train_only: table ``negatives`` of the rows that scorers train on, such as the rows that refinement
+            rejected. Each type trains on its own rows, or on all rows if it has none, and never on an image
+            that is scored. None: scorers train on the other folds.
 
     Raises:
-        BackendError: there is no scorer of that name, or it gives a text no number in [0, 1].
-        DataError: a negative's pair is missing.
+        BackendError: there is no scorer with that name, or a score is not a number in [0, 1].
+        DataError: the pair of a negative is missing.
     """
     scores = score_by_scorer(pairs, negatives, scorers=scorers, folds=folds, seed=seed, train_only=train_only)
     parts = list(scores)
@@ -67,7 +67,10 @@ def score_by_scorer(
     seed: int,
     train_only: pd.DataFrame | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield what ``score_pairs`` returns, of one scorer after the other: of millions of rows all would be gigabytes."""
+    """Yield the rows of ``score_pairs`` one scorer at a time.
+
+    For millions of rows, the scores of all scorers together take gigabytes.
+    """
     rows = Rows.from_tables(pairs, negatives, train_only)
     for name in dict.fromkeys(scorers):
         scores = rows.score_rows(load_scorer(name), folds, seed)
@@ -90,11 +93,14 @@ def write_scores(
     folds: int,
     seed: int,
 ) -> None:
-    """Write scores.parquet, what ``score_pairs`` returns, and blind.json, its ``blind_accuracy``; one scorer at a time.
+    """Write the table of ``score_pairs`` to scores.parquet and its ``compute_blind_accuracy`` to blind.json.
+
+    Scorers run one at a time.
 
     Args:
-        folder: for the two files.
-        pairs, negatives, scorers, folds, seed: as of ``score_pairs``; of the negatives the columns ``SCORED`` will do.
+        folder: folder for the two files.
+        pairs, negatives, scorers, folds, seed: see ``score_pairs``. The negatives need only the columns
+            ``SCORED``.
     """
     accuracies: Accuracies = {}
 
@@ -108,13 +114,18 @@ def write_scores(
 
 
 def read_by_scorer(path: Path) -> Iterator[pd.DataFrame]:
-    """Yield a table ``scores`` of one scorer after the other; errors as of ``read_table``."""
+    """Yield a table ``scores`` one scorer at a time. Errors are those of ``read_table``."""
     for name in read_table(SCORES, path, ["scorer"])["scorer"].unique():
         yield read_table(SCORES, path, only=("scorer", [name]))
 
 
 class Texts(NamedTuple):
-    """Texts of n rows, of which equal ones are in memory once: the different ones, and the number of each row's. (n,)."""
+    """Texts of n rows that hold equal texts in memory once.
+
+    Attributes:
+        different: the distinct texts.
+        number: (n,) index of each row's text in ``different``.
+    """
 
     different: list[str]
     number: Ints
@@ -126,17 +137,17 @@ class Texts(NamedTuple):
         return cls(different.tolist(), number)
 
     def take_rows(self, rows: Ints) -> list[str]:
-        """Return the texts of some rows."""
+        """Return the texts of the given rows."""
         return [self.different[i] for i in self.number[rows].tolist()]
 
 
 class Rows(NamedTuple):
-    """Negatives that are scored, and behind them those that are learned from.
+    """Negatives that are scored, followed by the negatives that scorers train on.
 
     Attributes:
-        caption, image: of each pair.
-        pair: (n,) place of each row's pair.
-        negative: captions of the rows.
+        caption, image: caption and image of each pair.
+        pair: (n,) index of each row's pair.
+        negative: negative captions of the rows.
         types: types of the rows.
         judged: number of rows that are scored.
     """
@@ -155,7 +166,7 @@ class Rows(NamedTuple):
         """Return the rows of the tables.
 
         Raises:
-            DataError: a negative's pair is missing.
+            DataError: the pair of a negative is missing.
         """
         parts = [negatives] if train_only is None else [negatives, train_only]
         for part in parts:
@@ -176,7 +187,7 @@ class Rows(NamedTuple):
         )
 
     def score_rows(self, scorer: Scorer, folds: int, seed: int) -> Floats:
-        """Return the scores of both sides of the rows that are judged, type by type. (2, n)."""
+        """Return the scores of both sides of the scored rows, type by type. (2, n)."""
         train_only = np.arange(len(self.pair)) >= self.judged
         scores = np.full((2, len(self.pair)), np.nan)
         for type_number in np.unique(self.types.number[~train_only]):
@@ -199,12 +210,12 @@ class Rows(NamedTuple):
 
 
 def require_pairs(pairs: pd.DataFrame, negatives: pd.DataFrame) -> None:
-    """Raise a DataError if a negative's pair is missing."""
+    """Raise a DataError if the pair of a negative is missing."""
     orphans = negatives.loc[find_indices(negatives["pair_id"], pairs["pair_id"]) < 0, "negative_id"]
     if len(orphans):
         raise DataError(
             f"{len(orphans)} of {len(negatives)} negatives have no pair:\n{format_items([repr(n) for n in orphans])}\n"
-            f"Run the stage that made the negatives again."
+            f"Rerun the stage that made the negatives."
         )
 
 
@@ -217,13 +228,16 @@ def compute_blind_accuracy(
     subtype. The figures:
 
     - ``accuracy`` in [0, 1] with ``ci_low``, ``ci_high``: share of rows whose positive scores higher.
-      A tie counts as half a row, so a scorer that cannot tell is at one half, whatever its ties.
-    - ``strict``: the same where a tie is a miss, as for models.
-    - ``n`` and ``ties``: rows, and those with equal scores.
+      A tie counts as half a row, so a scorer at chance has one half, however many ties it has.
+    - ``strict``: the same share, but a tie counts as a miss, as for models.
+    - ``n``: number of rows.
+    - ``ties``: number of rows with equal scores.
 
-    The 95 % intervals are Wilson's, at the effective number of rows: negatives of one image are
-    not independent, so the variance is that of sums over images; nor are the ``folds`` in which the
-    scores were made, so it is multiplied by ``variance_factor``.
+    The 95 % intervals are Wilson intervals at the effective number of rows:
+
+    - Negatives of one image are not independent, so the variance is computed from sums over images.
+    - The ``folds`` that made the scores are not independent either, so the variance is multiplied by
+      ``variance_factor``.
     """
     require_pairs(pairs, negatives)
     of_pair = find_indices(negatives["pair_id"], pairs["pair_id"])
@@ -247,12 +261,12 @@ def compute_blind_accuracy(
 
 
 def _list_subsets(codes_by_column: Mapping[str, tuple[Ints, pd.Index[str]]]) -> list[tuple[str, Bools]]:
-    """Return the named subsets of n rows that are not empty, in the order of the taxonomy, each as a mask (n,).
+    """Return the names and masks (n,) of the subsets of n rows that are not empty, in the order of the taxonomy.
 
-    Where a type and a subtype have the same name, it is the subtype's.
+    If a type and a subtype have the same name, the mask is the subtype's.
 
     Args:
-        codes_by_column: ``type`` and ``subtype``: number of each row's (n,), and the names by number.
+        codes_by_column: for ``type`` and ``subtype``: the code of each row (n,), and the names by code.
     """
     whole = np.ones(len(codes_by_column["type"][0]), dtype=np.bool_)
     masks = {"all": whole, "macro": whole}
@@ -264,7 +278,7 @@ def _list_subsets(codes_by_column: Mapping[str, tuple[Ints, pd.Index[str]]]) -> 
 
 
 def order_names(names: Iterable[str], usual: Sequence[str]) -> list[str]:
-    """Return distinct names: the usual ones in their order, then the others by name."""
+    """Return the distinct names: first the usual names in their order, then the others by name."""
     distinct = set(names)
     return [*(name for name in usual if name in distinct), *sorted(distinct - set(usual))]
 

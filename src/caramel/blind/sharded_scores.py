@@ -1,8 +1,8 @@
-"""Blind scores of data sets of any size: shard by shard, resumable, on one machine or a cluster.
+"""Score data sets of any size with blind scorers: shard by shard, resumable, on one machine or a cluster.
 
-Learned scorers look at no more than a part of a large data set anyway (``CAP`` in ``probe``, ``kneser_ney``). So
-whole images are dealt into shards, and each is scored by itself: learned on its own other folds. Memory depends
-on the size of a shard, and not on that of the data set.
+Learned scorers train on only a part of a large data set (``CAP`` in ``linear_probe`` and ``kneser_ney``). So
+whole images are assigned to shards, and each shard is scored by itself, with cross-validation within the
+shard. Memory depends on the size of a shard, not on the size of the data set.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ def compute_sharded_scores(
     executor: Executor,
     size: int = SHARD,
 ) -> list[Path]:
-    """Return Parquet files of table ``scores`` of audit rows, one per shard; negative_id is the pair_id.
+    """Return the paths of Parquet files of table ``scores``, one per shard; negative_id is the pair_id.
+
+    The order of the rows does not change the result.
 
     Args:
-        rows: audit rows, at least one; see ``attack``.
+        rows: audit rows, at least one; see ``text.attack.run_attacks``.
         scorers: see ``scorer_specs``.
-        folds: of the cross-validation within a shard.
-        seed: of shards, folds and draws.
-        folder: for the rows of the shards and their scores; what is there already is not made again.
+        folds: number of cross-validation folds within a shard.
+        seed: random seed for shards, folds and sampling.
+        folder: folder for the rows of the shards and their scores. Scores that exist are reused.
         executor: ``inline`` runs in this process, ``ray`` on the cluster.
-        size: rows of a shard, about.
-
-    The order of the rows changes nothing.
+        size: approximate number of rows per shard.
 
     Raises:
-        BackendError: there is no scorer of that name.
+        BackendError: there is no scorer with that name.
     """
     for name in scorers:
-        load_scorer(name)  # an unknown one is said before anything is scored
+        load_scorer(name)  # raises for an unknown scorer before anything is scored
     count = -(-len(rows) // size)
     rows = rows[COLUMNS].sort_values("pair_id", ignore_index=True)
     shard = assign_folds(rows["image_id"].tolist(), folds=count, seed=seed)
@@ -78,8 +78,15 @@ def compute_sharded_scores(
 def score_shard(
     shard: str, *, scorers: Sequence[str], names: Sequence[str], folds: int, seed: int
 ) -> pa.Table:
-    """Return table ``scores`` of the rows in one file; scorers, as they are found here, are called by their names."""
-    rows = pq.read_table(Path(shard).absolute()).to_pandas()  # it would take a:b/c for a URL
+    """Return table ``scores`` of the rows in one file.
+
+    Args:
+        shard: Parquet file of the shard's rows.
+        scorers: specs of the scorers on this machine.
+        names: the name of each scorer in the table.
+        folds, seed: see ``compute_sharded_scores``.
+    """
+    rows = pq.read_table(Path(shard).absolute()).to_pandas()  # pyarrow reads the relative path a:b/c as a URL
     negatives = rows[["pair_id", "type", "subtype", "negative_caption"]].assign(negative_id=rows["pair_id"])
     pairs = rows[["pair_id", "image_id", "caption"]]
     scores = score_pairs(pairs, negatives, scorers=scorers, folds=folds, seed=seed)

@@ -1,20 +1,22 @@
-"""All blind scorers together, never judged on what any of them was learned from.
+"""Combine all blind scorers by nested stacking, and test the combination only on held-out rows.
 
-The scorers' gaps (score of a true caption less that of the negative) are the features of a logistic regression
-that says which of the two is true: stacking (Wolpert 1992). For honest figures it is nested:
+A scorer's gap is its score of the true caption minus its score of the negative. The gaps of all scorers are
+the features of a logistic regression that predicts which caption is true: stacking (Wolpert 1992). It is
+nested, so that the figures are honest:
 
-- Pairs are judged in parts (``crossfit.lessons``); no group of a part is learned from for it.
-- The pairs of a part have gaps from scorers that were learned without it.
-- The combination that judges a part is learned on what may be learned from for it, from gaps that come from a
-  cross-validation *within* that. So no pair of a part had a share in any number that the combination was learned
-  from. Gaps from the outer cross-validation would not do: those of the other folds come from scorers
-  that had learned on this one.
+- Pairs are tested fold by fold (``cross_validation.group_folds``). No group of a fold is in its training
+  rows.
+- The gaps of a fold's test pairs come from scorers that were trained without these pairs.
+- The combination that is tested on a fold is trained on the fold's training rows. Their gaps come from a
+  cross-validation *within* these rows. So the test pairs have no influence on any number that the combination
+  trains on. Gaps from the outer cross-validation would break this: the gaps of the other folds come from
+  scorers that trained on this fold.
 
-Which of the two captions stands first is drawn by lot, so that no method can gain from the order.
+The order of the two captions is random, so that no method can gain from it.
 
-To learn on the folds of the test set itself what gives it away, and to drop rows by it, is also what the test-set stress
-test and iterative bias pruning of Brown et al. 2025 (arXiv 2511.04655) do, by a fine-tuned language model and a
-random forest on questions; here it is done on pairs of captions, with groups and nesting.
+The test-set stress test and iterative bias pruning of Brown et al. 2025 (arXiv 2511.04655) also train on
+folds of the test set to find shortcuts, and drop rows accordingly. They use a fine-tuned language model and a
+random forest on questions. This module works on pairs of captions, with groups and nesting.
 """
 
 from __future__ import annotations
@@ -42,14 +44,20 @@ COST = 0.1  # inverse strength of the L2 penalty of the combination
 
 
 def build_pairs(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Return a pair for each true caption of each row, those of the first column first.
+    """Return a pair for each true caption of each row; pairs of the first column come first.
 
-    Its columns: key (of draws), column, caption (the true one), negative_caption, third (the other true caption of the
-    row, or None), subtype, group and train_only.
+    The columns are:
+
+    - key: key for random draws
+    - column: column of the true caption
+    - caption: the true caption
+    - negative_caption
+    - third: the other true caption of the row, or None
+    - subtype, group, train_only
 
     Args:
-        rows: audit rows of one type, with group, and train_only: whether it is learned from and not judged.
-        columns: of the true captions: ``caption``, ``caption2`` or both.
+        rows: audit rows of one type, with the columns group and train_only (True: trained on and not tested).
+        columns: columns of the true captions: ``caption``, ``caption2`` or both.
     """
     parts = []
     for column in columns:
@@ -69,16 +77,16 @@ def build_pairs(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Gaps:
-    """What scorers make of pairs.
+    """The gaps of pairs under scorers.
 
     Attributes:
-        names: of the scorers, those first that learn.
-        parts: which pairs are judged together, and learned from for it.
-        outer: (n, k) gaps in [-1, 1] from scorers that were learned on what may be learned from for a pair's part;
-            of rules as they measure.
-        inner: of each part, the gaps of what is learned from, cross-validated within.
-        alone: scorer -> (n,) its gaps by itself.
-        seconds: scorer -> what it took.
+        names: names of the scorers; scorers that learn come first.
+        parts: the folds.
+        outer: (n, k) gaps in [-1, 1] from scorers that were trained on the training rows of a pair's fold.
+            The gaps of rules are as measured.
+        inner: for each fold, the gaps of its training rows, from cross-validation within them.
+        alone: scorer -> (n,) gaps of this scorer alone.
+        seconds: scorer -> seconds that it took.
     """
 
     names: Sequence[str]
@@ -90,9 +98,17 @@ class Gaps:
 
 
 def compute_gaps(pairs: pd.DataFrame, attackers: Mapping[str, Scorer], *, folds: int, seed: int) -> Gaps:
-    """Return the gaps of pairs, see ``pairs_of``, under scorers, and of those that learn also in each part."""
-    # What a rule measures is not learned, and which way it points the combination finds itself.
-    unwrapped = {name: inspect.unwrap(cast(Any, f)) for name, f in attackers.items()}  # without ``checked``
+    """Return the gaps of pairs under scorers, and the gaps of learned scorers within each fold.
+
+    Args:
+        pairs: see ``build_pairs``.
+        attackers: scorers by name.
+        folds: number of cross-validation folds.
+        seed: random seed for folds and sampling.
+    """
+    # A rule's measure is not learned. The combination finds its direction.
+    # Unwrapping removes ``check_scorer``.
+    unwrapped = {name: inspect.unwrap(cast(Any, f)) for name, f in attackers.items()}
     rules = {name: rule for name, rule in unwrapped.items() if isinstance(rule, Rule)}
     others: dict[str, Any] = {name: f for name, f in attackers.items() if name not in rules}
     spent: dict[str, float] = defaultdict(float)
@@ -117,14 +133,15 @@ def compute_gaps(pairs: pd.DataFrame, attackers: Mapping[str, Scorer], *, folds:
 
 
 def combine_gaps(gaps: Gaps, pairs: pd.DataFrame, use: Bools, names: Sequence[str], *, seed: int) -> Floats:
-    """Return 2·P(true) − 1 of the pairs in use, by all the named scorers together; 0 of others. (n,).
+    """Return 2·P(true) − 1 of the pairs in use, by all the named scorers combined; 0 for the others. (n,).
 
     Args:
-        gaps: their gaps.
-        pairs: see ``pairs_of``.
-        use: (n,) which are judged; such are learned from too, or all where none that may be learned from is.
-        names: of the scorers.
-        seed: of the draw which of two captions stands first.
+        gaps: gaps of the pairs.
+        pairs: see ``build_pairs``.
+        use: (n,) mask of the pairs that are tested. A fold also trains on the training pairs in this mask, or
+            on all its training pairs if none is in it.
+        names: names of the scorers.
+        seed: random seed for the order of the two captions.
     """
     subtype = pairs["subtype"].to_numpy(dtype=str)
     subtypes = np.unique(subtype)
@@ -149,12 +166,12 @@ Call = Callable[[Sequence[Any], Sequence[Any]], Any]  # (positives, negatives) -
 
 
 def _bind_folds(attackers: Mapping[str, Any], cv: CrossValidation) -> dict[str, Call]:
-    """Return the scorers with all but their texts."""
+    """Return the scorers with the folds bound, so that only the texts are missing."""
     return {name: functools.partial(f, cv=cv) for name, f in attackers.items()}
 
 
 def _compute_gap_columns(pairs: pd.DataFrame, calls: Mapping[str, Call], spent: dict[str, float]) -> Floats:
-    """Return the gaps of the pairs, score of the true caption less that of the negative; (n, calls). Adds to ``spent``."""
+    """Return the gaps of the pairs, (n, calls), and add the seconds of each call to ``spent``."""
     gaps = np.zeros((len(pairs), len(calls)))
     texts = [pairs[name].tolist() for name in ("caption", "negative_caption", "third")]
     for i, (name, call) in enumerate(calls.items()):
@@ -172,7 +189,7 @@ def _compute_gap_columns(pairs: pd.DataFrame, calls: Mapping[str, Call], spent: 
 
 
 def _expand_by_subtype(gaps: Floats, subtype: Any, subtypes: Any) -> Floats:
-    """Return the gaps, and once more for each subtype, zero elsewhere: weights of all, and of its own."""
+    """Return the gaps, and a copy per subtype that is 0 elsewhere, for shared weights and weights per subtype."""
     if len(subtypes) == 1:
         return gaps
     return np.hstack([gaps, *(gaps * (subtype == name)[:, None] for name in subtypes)])

@@ -1,4 +1,4 @@
-"""The command audit: can a model that sees no image solve a data set?"""
+"""Command ``audit``: test whether a model that sees no image can solve a data set."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from caramel.errors import DataError
 from caramel.io.files import forbid_overwriting_inputs
 
 REFERENCE_MODEL = "CLIP ViT-B/32"  # its published accuracy is printed beside the audit's
-RELEASED = {"sugarcrepe": 7511, "sugarcrepe_pp": 4757}  # rows of the releases that those figures are of
+RELEASED = {"sugarcrepe": 7511, "sugarcrepe_pp": 4757}  # rows of the releases with published figures
 
 
 @dataclass(frozen=True)
 class AttackOptions:
-    """What the blind attackers are, and what they learn from besides the data set."""
+    """The blind attackers, and their training data besides the data set."""
 
     scorers: tuple[str, ...]
     encoder: str | None
@@ -39,7 +39,7 @@ class AttackOptions:
 
 @dataclass(frozen=True)
 class TrainingCorpusOptions:
-    """The training corpus that texts are looked up in."""
+    """The training corpus in which the audit looks up texts."""
 
     training: Path | None
     training_column: str
@@ -47,7 +47,7 @@ class TrainingCorpusOptions:
 
 @dataclass(frozen=True)
 class ThresholdOptions:
-    """What an audit must find for exit code 0."""
+    """Thresholds that an audit must meet for exit code 0."""
 
     max_accuracy: float | None
     acceptance: Any
@@ -83,15 +83,15 @@ def _list_scorer_help() -> list[str]:
 @click.option(
     "--corpus",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Text file with one caption per line. N-gram models learn from it instead of the data set's other folds.",
+    help="Text file with one caption per line. N-gram models are trained on it instead of the data set's other folds.",
 )
 @click.option(
     "--learn-from",
     "learn_from",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
-    help="Data set that attackers also learn from, repeatable, in any format: another benchmark, or the pool or the "
-    "rejects of a refinement. Rows that PATH also has are left out.",
+    help="Data set that attackers are also trained on, repeatable, in any format: another benchmark, or the input or the "
+    "rejects of a refinement. Rows that are also in PATH are left out.",
 )
 @click.option(
     "--images",
@@ -117,7 +117,7 @@ def _list_scorer_help() -> list[str]:
     "--max-accuracy",
     type=click.FloatRange(0.5, 1),
     help="Exit with code 1 unless the best blind attacker's accuracy is shown to be at most this, on captions and on "
-    "paraphrases, whatever it learned from.",
+    "paraphrases, for all training data.",
 )
 @add_acceptance_option
 @click.option(
@@ -230,12 +230,12 @@ def read_published_accuracy(benchmark: str) -> dict[str, float]:
 
 
 def _read_lines(path: Path) -> list[str]:
-    """Return the lines of a text file that are not empty."""
+    """Return the non-empty lines of a text file."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise DataError(f"{str(path)!r} cannot be read as UTF-8 text: {error}.") from error
     texts = [line.strip() for line in lines if line.strip()]
     if not texts:
-        raise DataError(f"{str(path)!r} holds no line of text: there is nothing to learn from.")
+        raise DataError(f"{str(path)!r} has no line of text, so there is nothing to train on.")
     return texts

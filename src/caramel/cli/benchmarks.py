@@ -1,4 +1,4 @@
-"""The command benchmarks: which benchmarks models can be scored on."""
+"""Command ``benchmarks``: list the benchmarks that models can be scored on."""
 
 from __future__ import annotations
 

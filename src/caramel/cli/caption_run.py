@@ -47,7 +47,7 @@ def load_caption_run() -> CaptionRun:
     parts = [part for part, backend in backends.items() if backend == "language_model"]
     if not parts:
         raise ConfigError(
-            f"Profile {config.profile!r} asks no language model: set negatives.backend or negatives.paraphrases to "
+            f"Profile {config.profile!r} uses no language model: set negatives.backend or negatives.paraphrases to "
             f"'language_model'."
         )
     settings = {

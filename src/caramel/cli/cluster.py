@@ -1,4 +1,4 @@
-"""The group cluster: joins machines to a Ray cluster."""
+"""Commands ``cluster``: join machines to a Ray cluster."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import click
 
 from caramel.cli.options import Command
 
-PORT = 6379  # Ray's own
-PORTS = 105  # the head's and those after it: see ``cluster_start``
-LEAST_MEMORY = 75 * 2**20  # bytes: Ray refuses less
+PORT = 6379  # Ray's default
+PORTS = 105  # number of ports from the head's port on: see ``cluster_start``
+LEAST_MEMORY = 75 * 2**20  # in bytes; Ray's minimum
 
 
 def _add_resource_options(command: Command) -> Command:
-    """Add the options that say what Ray may use on this machine."""
+    """Add the options for the resources that Ray may use on this machine."""
     for name, least, help_ in (
         (
             "--object-store-memory",
@@ -40,8 +40,8 @@ def cluster_group() -> None:
 
     \b
     Example:
-      caramel cluster head                      # on one machine, which prints what the others need
-      caramel cluster worker 10.0.0.1:6379      # on each of the others
+      caramel cluster head                      # on one machine; it prints the commands for the rest
+      caramel cluster worker 10.0.0.1:6379      # on each other machine
       RAY_ADDRESS=10.0.0.1:6379 dvc repro       # on any of them
     """
 
@@ -73,7 +73,7 @@ def start_head_node(host: str | None, port: int, **resources: int | None) -> Non
 def start_worker_node(address: str, host: str | None, **resources: int | None) -> None:
     """Run a worker node here, until Ctrl-C.
 
-    The head of its cluster is at HOST:PORT. If Ray stops on this machine, because the head went away or the network
+    The head of its cluster is at HOST:PORT. If Ray stops on this machine, because the head ended or the network
     failed, it is started again.
 
     \b

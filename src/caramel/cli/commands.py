@@ -1,7 +1,7 @@
-"""All commands by section, and how errors end: one message and an exit code.
+"""Collect all commands by section, and turn errors into one message and an exit code.
 
-Heavy packages are imported inside the commands, so that ``caramel --help`` answers at once. An
-error that the user can fix is printed without a traceback, in one place: ``run_cli``.
+Heavy packages are imported inside the commands, so that ``caramel --help`` is fast. ``run_cli`` prints every error
+that the user can fix without a traceback.
 """
 
 from __future__ import annotations
@@ -107,17 +107,17 @@ class SectionedGroup(click.Group):
 
 
 def run_cli(arguments: list[str] | None = None) -> int:
-    """Run the command line; return its exit code: 1, with one message, for any error that the user can fix."""
+    """Run the command line and return its exit code: 1, with one message, for an error that the user can fix."""
     try:
         check_arguments(sys.argv[1:] if arguments is None else arguments)
         return cli(arguments, standalone_mode=False) or 0
     except click.ClickException as error:
-        buffer = io.StringIO()  # it names files as they are spelled
+        buffer = io.StringIO()  # click does not escape file names; ``echo`` does
         error.show(buffer)
         echo(buffer.getvalue().rstrip("\n"), err=True)
         return error.exit_code
     except click.Abort as stopped:
-        # From Ctrl-C, or from a file that ends too soon, which the user did not ask for.
+        # Raised after Ctrl-C, or after a file that ends too soon, which is an error of its own.
         raise stopped.__cause__ or KeyboardInterrupt from None
     except CaramelError as error:
         echo(f"Error: {error}", err=True)
@@ -128,10 +128,10 @@ def run_cli(arguments: list[str] | None = None) -> int:
 
 
 def check_arguments(arguments: list[str]) -> None:
-    """Raise ConfigError for an argument that is not UTF-8: no table or file can hold what Python makes of its bytes."""
+    """Raise a ConfigError if an argument is not UTF-8: tables and files cannot hold its surrogate characters."""
     for word in arguments:
         try:
-            # UTF-8 stays UTF-8 in an ASCII locale.
+            # In an ASCII locale, UTF-8 bytes become surrogates; this restores them.
             word.encode(errors="surrogateescape").decode()
         except UnicodeError as error:
             raise ConfigError(
@@ -140,7 +140,7 @@ def check_arguments(arguments: list[str]) -> None:
 
 
 def build_alias(command: click.Command, old: str, new: str) -> click.Command:
-    """Return a hidden command ``old`` that prints one line with the new name and does the same."""
+    """Return a hidden command ``old`` that prints the new name in one line, then runs the command."""
     alias = copy.copy(command)
     alias.name, alias.hidden = old, True
 
@@ -161,7 +161,7 @@ def build_alias(command: click.Command, old: str, new: str) -> click.Command:
 def cli() -> None:
     """Build, audit and use hard-negative benchmarks for vision-language models.
 
-    `dvc repro` rebuilds the data and all results of a project; these commands do the rest.
+    `dvc repro` rebuilds the data and all results of a project. These commands do everything else.
     """
     from caramel.runtime.environment import be_quiet, collect_seldom
 

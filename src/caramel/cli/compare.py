@@ -1,4 +1,4 @@
-"""The command compare: a paired test between two models."""
+"""Command ``compare``: compare two models with a paired test."""
 
 from __future__ import annotations
 

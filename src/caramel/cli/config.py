@@ -1,4 +1,4 @@
-"""The group config: writes params.yaml."""
+"""Commands ``config``: write params.yaml from a profile."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def config_group() -> None:
 def use_profile(name: str, sets: tuple[str, ...]) -> None:
     """Write params.yaml for a profile and print what changed.
 
-    NAME is that of a file params/NAME.yaml.
+    NAME is the name of a file params/NAME.yaml.
 
     \b
     Example:

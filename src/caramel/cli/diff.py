@@ -1,4 +1,4 @@
-"""The command diff: how two versions differ."""
+"""Command ``diff``: show how two versions differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command doctor: checks machine and project."""
+"""Command ``doctor``: check machine and project."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from caramel.errors import ConfigError
 @click.option(
     "--remote",
     is_flag=True,
-    help="Check DVC's remotes instead: whether they can be reached and written, and are complete; --fix sends what "
-    "they lack.",
+    help="Check DVC's remotes instead: whether they can be reached and written, and are complete; --fix uploads missing "
+    "files.",
 )
 def diagnose_project(fix: bool, cluster: bool, remote: bool) -> None:
     """Check this machine and this project, and say what to fix.
@@ -40,9 +40,7 @@ def diagnose_project(fix: bool, cluster: bool, remote: bool) -> None:
     from caramel.doctor.remote import examine_remotes, fix_remotes
 
     if cluster and remote:
-        raise ConfigError(
-            "--cluster and --remote are two different checks: run `caramel doctor` once for each."
-        )
+        raise ConfigError("--cluster and --remote cannot be combined: run `caramel doctor` once for each.")
     for done in (fix_remotes if remote else fix_project)(Path()) if fix else ():
         echo(f"fixed {done}.")
     findings = examine_cluster() if cluster else (examine_remotes if remote else examine_project)(Path())

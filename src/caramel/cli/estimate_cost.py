@@ -1,4 +1,4 @@
-"""The command estimate-cost: what the captions of a language model will cost, before it is asked."""
+"""Command ``estimate-cost``: estimate the cost of captions by a language model, without sending a request."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from caramel.cli.output import echo
 def estimate_caption_cost(sample: int) -> None:
     """Estimate what captions by a language model will cost.
 
-    Prints requests, tokens and cost of stage `negatives` of params.yaml, and sends no request. Replies stored in
-    work/replies count as known, as far as the first answers to a text go. A local model (local:FOLDER) is loaded,
-    because its files are part of the key of its replies. Stage `scenes` must have run.
+    Prints requests, tokens and cost of stage `negatives` of params.yaml, and sends no request. First replies to a text
+    that are cached in work/replies count as known. A local model (local:FOLDER) is loaded, because its files are part
+    of the cache key. Stage `scenes` must have run.
 
     \b
     Example:
@@ -33,8 +33,8 @@ def estimate_caption_cost(sample: int) -> None:
     pairs, settings = run = load_caption_run()
     estimate = estimate_cost(pairs, **settings, sample=sample)
     echo(f"texts       {estimate.texts:>15,}  {' and '.join(run.parts)} of {len(pairs):,} captions")
-    echo(f"known       {estimate.known:>15,}  requests whose replies are stored")
-    echo(f"requests    {estimate.requests:>15,}  at least; every first answer passes")
+    echo(f"known       {estimate.known:>15,}  requests with cached replies")
+    echo(f"requests    {estimate.requests:>15,}  at least, if every first reply passes")
     echo(f"tokens in   {estimate.input_tokens:>15,}  at about four bytes of text each")
     echo(f"tokens out  {estimate.output_tokens:>15,}")
     echo(f"cost        {estimate.cost:>15,.2f}  by price_per_mtok_in and price_per_mtok_out")

@@ -1,4 +1,4 @@
-"""The command eval: scores models on benchmarks."""
+"""Command ``eval``: score models on benchmarks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ComputeOptions:
 
 
 class _BatchSize(click.ParamType):  # type: ignore[type-arg]
-    """A whole number from 1, or ``auto``."""
+    """A positive integer, or ``auto``."""
 
     name = "N|auto"
 
@@ -188,19 +188,19 @@ def evaluate_models(
 
 
 def _check_addresses(models: Sequence[str]) -> None:
-    """Check the models' addresses before anything is written: runs and tables would keep a password or key in them.
+    """Check the models' addresses before anything is written: runs and tables would store a password or key in them.
 
     Raises:
-        ConfigError: an address holds a password or key.
-        BackendError: what stands behind its # is no setting; it may be a key, too.
+        ConfigError: an address contains a password or key.
+        BackendError: the text after # is not a setting; it could be a key.
     """
     from caramel.models.chat.settings import parse_settings
 
     for model in models:
         if (redacted := redact_secrets(model)) != model:
             raise ConfigError(
-                f"Model {redacted!r}: its address holds a password or key, which runs and tables would store. Leave it out, and set "
-                f"CARAMEL_CHAT_KEY."
+                f"Model {redacted!r}: its address contains a password or key, which runs and tables would store. Remove it "
+                f"from the address, and set CARAMEL_CHAT_KEY."
             )
         address, _, fragment = model.partition("#")
         if "://" in address:
@@ -213,8 +213,8 @@ def _locate_sources(
     """Return where each benchmark's files are; see ``locate_benchmark``.
 
     Raises:
-        ConfigError: a benchmark is named twice, or none is.
-        BackendError: there is no benchmark of that name.
+        ConfigError: a benchmark is named twice, or no benchmark is named.
+        BackendError: a benchmark is unknown.
     """
     from caramel.evaluation.benchmark_source import locate_benchmark
     from caramel.registry import BENCHMARKS
@@ -226,6 +226,6 @@ def _locate_sources(
         )
     for name in names:
         BENCHMARKS.get_target(name)
-    folder = Path(os.path.realpath(data))  # a circle of links, too
+    folder = Path(os.path.realpath(data))  # also resolves a circle of links
     image_folder = Path(os.path.realpath(images)) if images else None
     return [locate_benchmark(name, folder, image_folder, missing) for name in names]

@@ -1,4 +1,4 @@
-"""The command get: downloads a pinned version."""
+"""Command ``get``: download a pinned version."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def get_pinned_version(
     SOURCE is a git URL or a project's folder. PATHS are folders, files, or the ends of the paths of tables; without
     PATHS, the whole version is downloaded. The images of an index `images` come with it. Every file is checked against
     the pin before any file appears in --out, where `caramel verify PIN` works. An interrupted download continues when
-    the command is called again. Only data files below data/ and pins/PIN.json are taken. A project in a subfolder of a
+    the command is called again. Only data files below data/ and pins/PIN.json are downloaded. A project in a subfolder of a
     repository is found as well; if several projects have the pin, FOLDER/PIN says which one is meant.
 
     \b

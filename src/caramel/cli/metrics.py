@@ -1,4 +1,4 @@
-"""The command metrics: metrics from the per-instance files of any program."""
+"""Command ``metrics``: compute metrics from the per-instance files of any program."""
 
 from __future__ import annotations
 

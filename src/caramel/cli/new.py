@@ -1,4 +1,4 @@
-"""The command new: a project that uses caramel as an installed package."""
+"""Command ``new``: create a project that uses caramel as an installed package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several commands share: types of options, groups of options as one object, and help that lists backends."""
+"""Define what commands share: types of options, groups of options as one object, and help that lists backends."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from caramel.errors import ConfigError
 from caramel.utils.resampling import Bootstrap
 
 Command = Callable[..., Any]
-# Random generators take seeds of 32 bits, and some draws of a command take the next ones.
+# Random generators take seeds of 32 bits, and a command may also use the next few seeds.
 SEED = click.IntRange(0, 2**32 - 100)
-MOST_RESAMPLES = 100_000  # as evaluate.n_bootstrap in params.yaml: more add no precision and take very long
+MOST_RESAMPLES = 100_000  # as evaluate.n_bootstrap in params.yaml: more add no precision and take long
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FORMAT_HELP = "Format of the data set; needed if a folder holds several."
-LINES = "LINES"  # stands in a command's docstring where the lines go
+LINES = "LINES"  # placeholder in a command's docstring
 
 
 def collect_options(into: type, name: str) -> Callable[[Command], Command]:
-    """Return a decorator that hands a command the options named as the fields of a dataclass as one object, ``name``.
+    """Return a decorator that passes options to a command as one object, the argument ``name``.
 
-    It stands below the options, so that ``--help`` and the command's parameters stay as they are.
+    The options are those that have the names of the fields of the dataclass ``into``. The decorator must be below the
+    options, so that ``--help`` and the command's parameters do not change.
     """
 
     def decorate(command: Command) -> Command:
@@ -42,7 +43,7 @@ def collect_options(into: type, name: str) -> Callable[[Command], Command]:
 
 @dataclass(frozen=True)
 class CrossValidationOptions:
-    """How rows are split into folds."""
+    """Options of the cross-validation."""
 
     folds: int
     seed: int
@@ -114,20 +115,20 @@ add_acceptance_option = click.option(
 
 
 class RenamedOption(click.Option):
-    """An option whose old spelling still works, and is not shown."""
+    """An option with an old name that still works but is not in the help."""
 
     def __init__(self, declarations: Sequence[str], *, old: str, **settings: Any) -> None:
         super().__init__(declarations, **settings)
         self.old = old
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """Have the parser read both spellings."""
+        """Register both names with the parser."""
         super().add_to_parser(parser, ctx)
         parser.add_option(obj=self, opts=[self.old], dest=self.name, action="store", nargs=self.nargs)
 
 
 def build_listing_command(list_lines: Callable[[], Sequence[str]]) -> type[click.Command]:
-    """Return a command class that inserts lines into its help; they are computed only when it is shown."""
+    """Return a command class that replaces ``LINES`` in its help; the lines are computed only for the help."""
 
     class Listing(click.Command):
         def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -148,7 +149,11 @@ add_set_option = click.option(
 
 
 def parse_set_options(values: tuple[str, ...]) -> dict[str, str]:
-    """Return ``key=value`` texts as a mapping."""
+    """Return ``key=value`` texts as a mapping.
+
+    Raises:
+        ConfigError: a text is not ``key=value``.
+    """
     settings = {}
     for value in values:
         key, sign, text = value.partition("=")

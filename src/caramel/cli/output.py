@@ -1,4 +1,4 @@
-"""Printing: every command prints through ``echo``."""
+"""Print the output of all commands, with ``echo``."""
 
 from __future__ import annotations
 

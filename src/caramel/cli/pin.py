@@ -1,4 +1,4 @@
-"""The command pin: freezes the data set on disk as a version."""
+"""Command ``pin``: freeze the data set on disk as a version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command refine: leaves out rows until blind models cannot solve a data set."""
+"""Command ``refine``: remove rows until blind models cannot solve a data set."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GoalOptions:
-    """What a refined set must be."""
+    """Requirements on the refined set."""
 
     target: float | None
     acceptance: Any
@@ -94,17 +94,18 @@ def refine_path(
 ) -> None:
     """Remove rows until blind models cannot solve a data set.
 
-    Blind models see no image. PATH is any data set that `caramel audit` reads. First, captions are formatted and unusable rows rejected. Then
-    every method is tried at several strengths, and an attacker made of the --scorer ones measures, on half of the rows,
-    how well each result can still be solved. The command takes the result with the most rows whose accuracy is shown
-    to be at most --target: its whole 95 % interval is at or below it. With --rows, each result is first reduced to that many rows,
-    and results with fewer rows are not taken. Without --target, it takes the result whose interval ends lowest.
+    Blind models see no image. PATH is any data set that `caramel audit` reads. First, captions are formatted and
+    unusable rows rejected. Then every method is tried at several strengths. An attacker that combines the --scorer
+    scorers measures, on half of the rows, how well each result can still be solved. The command chooses the result
+    with the most rows whose accuracy is shown to be at most --target: its whole 95 % interval is at or below it. With
+    --rows, each result is first reduced to that many rows, and results with fewer rows are not chosen. Without
+    --target, the command chooses the result whose interval ends lowest.
 
-    The result is then evaluated on the other half, which no choice depended on: by the --attacker scorers, which had
-    no part in the choice, and by these and the --scorer ones together, as they learn from the first half. Only these
-    figures say how good the refined set is. If one of them is not shown to be at most --target, the command says so,
-    with the number of rows that it would take, and exits with code 1. With --acceptance not_refuted, sets too small
-    for that are taken if nothing is shown against them.
+    The result is then evaluated on the other half, on which no choice depends: by the --attacker scorers, which had
+    no part in the choice, and by the --attacker and --scorer scorers together. They are trained on the first half.
+    Only these figures say how good the refined set is. If one of them is not shown to be at most --target, the command
+    says how many rows would be needed, and exits with code 1. With --acceptance not_refuted, it accepts a set that is
+    too small to decide, unless its accuracy is shown to be above --target.
 
     Writes SugarCrepe-format JSON per subtype, refined.parquet, rejects.parquet, curve.csv, curve.png and
     refine.json to --out.
@@ -139,8 +140,8 @@ def refine_path(
     result = replace(result, judged=refining.evaluate_refinement(tried, result.rows, settings))
     output.write_report(refining.build_report(result, settings, len(tried.rows), str(path)), out)
     summary = f"{len(result.rows)} of {len(tried.rows)} rows ({len(result.rejects)} rejected)"
-    echo(f"\nTaken: {_format_candidate(result.chosen)}, {summary}.")
-    echo("Best blind attacker on the rows that no choice depended on, before and after:")
+    echo(f"\nChosen: {_format_candidate(result.chosen)}, {summary}.")
+    echo("Best blind attacker on the rows that had no part in the choice, before and after:")
     for label, (before, after) in result.judged.items():
         echo(f"  {label.replace('_', ' '):14}{_format_interval(before):>22}{_format_interval(after):>22}")
     echo(f"Written to {out}.")
@@ -162,7 +163,7 @@ def _format_interval(figures: Sequence[float]) -> str:
 
 
 def _format_curve(curve: pd.DataFrame, target: float | None) -> str:
-    """Return the curve for the terminal, accuracy in per cent, and what its intervals say about a target."""
+    """Return the curve for the terminal, with accuracies in per cent and the verdicts on a target."""
     from caramel.refine.tradeoff import judge_curve
 
     head = f"{'method':20}{'strength':>10}{'rows':>10}{'share':>8}{'accuracy':>10}{'interval':>14}"

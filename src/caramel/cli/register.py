@@ -1,4 +1,4 @@
-"""The command register: a trained model in MLflow's registry."""
+"""Command ``register``: add a trained model to MLflow's registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command release: a pinned version as a folder to upload."""
+"""Command ``release``: write a pinned version as a folder to upload."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEXTS = ["pair_id", "image_id", "type", "subtype", "caption", "caption2", "negat
 @click.option(
     "--about",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="YAML file with what only people know: authors, licences, answers.  [default: release.yaml, if it exists]",
+    help="YAML file with what you must supply: authors, licences, answers.  [default: release.yaml, if it exists]",
 )
 @click.option("--strict", is_flag=True, help="Refuse a release with open questions.")
 @click.option(
@@ -72,7 +72,7 @@ def _write_audit(instances: pd.DataFrame, folder: Path) -> None:
 
     rows = read_frame(instances.rename(columns={"instance_id": "pair_id"})[TEXTS])
     if not has_enough_images(rows.rows):
-        echo("No audit: no type has enough images to learn from.", err=True)
+        echo("No audit: no type has enough images to train on.", err=True)
         return
     result = audit_data_set(
         rows,

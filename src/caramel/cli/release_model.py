@@ -1,4 +1,4 @@
-"""The command release-model: a trained model as a folder to upload."""
+"""Command ``release-model``: write a trained model as a folder to upload."""
 
 from __future__ import annotations
 

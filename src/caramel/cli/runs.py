@@ -1,4 +1,4 @@
-"""The command runs: which tracked runs read a version's data."""
+"""Command ``runs``: list the tracked runs that read a version's data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def list_version_runs(name: str, out: Path | None) -> None:
     matches = list_runs(read_pin(name, Path()), Path())
     if out is not None:
         write_csv(out, matches)
-        echo(f"{len(matches)} runs of version {name}: {str(out)!r}.")
+        echo(f"Runs of version {name}: {len(matches)}. Written to {str(out)!r}.")
     elif len(matches):
         echo(matches.to_string(index=False))
     else:

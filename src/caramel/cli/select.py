@@ -1,4 +1,4 @@
-"""The command select: keeps the best hard negatives of a large training set."""
+"""Command ``select``: select the best hard negatives of a large training set."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from caramel.io.files import forbid_overwriting_inputs
     "scorers",
     multiple=True,
     required=True,
-    help="Blind scorer that rates how plausible and fluent a negative is, repeatable; `caramel audit --help` lists them.",
+    help="Blind scorer of a negative's plausibility or fluency, repeatable; `caramel audit --help` lists them.",
 )
 @click.option(
     "--similarity",
     metavar="MODEL",
     help="Model, as in `caramel eval`, whose text embeddings find negatives that mean the same as their caption; "
-    "the published one is CLIP.",
+    "the published method uses CLIP.",
 )
 @click.option(
     "--percentile",
@@ -64,11 +64,12 @@ def select_best_negatives(
 ) -> None:
     """Select the best hard negatives of a large training set.
 
-    The method is that of TROHN-Img. PATH is any data set that `caramel audit` reads. First, negatives of ten characters
-    or fewer are left out, and those that equal their caption: in their words, or by --similarity (a cosine of 0.999).
-    A remaining negative is kept if its score reaches the percentile of its subtype under every scorer, and it is
-    not a question, ends with a full stop and occurs once. Then rows are removed until scores no longer reveal which side of
-    a pair is the negative.
+    This is the method of TROHN-Img. PATH is any data set that `caramel audit` reads.
+
+    First, two kinds of negatives are left out: those of ten characters or fewer, and those that nearly equal their
+    caption, in their words or by --similarity (a cosine of at least 0.999). A remaining negative is kept if its score
+    reaches the percentile of its subtype under every scorer, and if it is not a question, ends with a full stop and
+    occurs once. Then rows are removed until scores no longer reveal which side of a pair is the negative.
 
     Sets of more than 100,000 rows are scored in shards on Ray: on this machine's cores, or on the cluster at
     RAY_ADDRESS. Finished shards are stored in --out/scores and are not scored again.

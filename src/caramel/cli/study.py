@@ -1,4 +1,4 @@
-"""The command study: the graph repeated with other seeds."""
+"""Command ``study``: repeat the graph with other seeds."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run_study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> 
             echo(f"cell {number}: {drawn}")
         echo(f"sources and settings, as entry code of a plan: {hash_fixed(Path(), config)}")
         return
-    commit = get_git_commit(Path())  # before the run: its sources are copied now
+    commit = get_git_commit(Path())  # before the run, which copies the sources now
     with workspace.hold_study_lock(workspace.FOLDER):
         registration = check_plan(config, Path(), workspace.read_begin(workspace.FOLDER))
         for done in fix_project(workspace.FOLDER):

@@ -1,4 +1,4 @@
-"""The command table: results beside the published rows, as a paper prints them."""
+"""Command ``table``: write a results table beside the published rows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def write_results_table(
 ) -> None:
     """Write a paper's results table beside the published rows.
 
-    RUNS are folders of `caramel eval` or `caramel metrics`. Published rows are shown if a measured model has the same
+    RUNS are folders of `caramel eval` or `caramel metrics`. A published row is shown if a measured model has the same
     type of score: cosine, matching head, VQAScore … The best model is bold only if it is significantly better than
     every other measured model.
 

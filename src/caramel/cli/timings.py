@@ -1,4 +1,4 @@
-"""The command timings: time and memory of each stage."""
+"""Command ``timings``: print wall time and peak memory of each stage."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def print_timings() -> None:
         except ValidationError:
             damaged += 1
             continue
-        latest.pop(row.stage, None)  # so that stages come in the order of their latest runs
+        latest.pop(row.stage, None)  # orders stages by their latest runs
         latest[row.stage] = row
     if damaged:
         echo(
-            f"Skipped {damaged} lines of {TIMINGS} that are cut off, or hold no time or a negative one.",
+            f"Skipped damaged lines of {TIMINGS}: {damaged}. They are cut off, or their time is missing or negative.",
             err=True,
         )
     if not latest:
-        raise DataError(f"{TIMINGS} holds no run of a stage. Run `dvc repro`.")
+        raise DataError(f"{TIMINGS} has no run of a stage. Run `dvc repro`.")
     echo(f"{'stage':24}{'profile':14}{'wall time':>12}{'peak memory':>14}")
     for row in latest.values():
         echo(f"{row.stage:24}{row.profile:14}{row.seconds:>10.1f} s{row.peak_mb:>11} MB")

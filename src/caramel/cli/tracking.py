@@ -1,4 +1,4 @@
-"""The group tracking: moves the history of tracked runs."""
+"""Commands ``tracking``: copy the history of tracked runs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def tracking_group() -> None:
 def copy_runs(source: str, target: str) -> None:
     """Copy all tracked runs from one store to another.
 
-    FROM and TO are each an mlruns/ folder, or the address of an MLflow server. Experiments, runs, parameters, metrics
-    with steps and times, tags, inputs and artifacts that TO lacks are copied, so that a second call continues an
+    FROM and TO are each an mlruns/ folder, or the address of an MLflow server. Copies the experiments, runs, parameters,
+    metrics with steps and times, tags, inputs and artifacts that are missing in TO. A second call continues an
     interrupted one. Nothing is removed. Artifacts beside the database are found even if the folder was moved. Files
     that cannot be read are skipped and listed, with exit code 1.
 
@@ -37,15 +37,18 @@ def copy_runs(source: str, target: str) -> None:
     from caramel.runtime.mlflow.store_copy import copy_history
 
     done = copy_history(source, target)
-    echo(f"{done.runs} runs: {done.created} copied, {done.mended} completed, the others were complete.")
+    echo(
+        f"{done.runs} runs: {done.created} copied, {done.mended} completed, the others were already complete."
+    )
     if done.unread:
         echo(f"Skipped, because they cannot be read:\n{format_items(done.unread, 50)}", err=True)
     if done.lost:
         raise DataError(
-            f"Artifacts of these runs were not copied, since there is no folder\n{format_items(done.lost)}\nPut it there, or beside "
-            f"the database as `artifacts`, and run this again."
+            f"Artifacts of these runs were not copied, because their folder is missing:\n{format_items(done.lost)}\n"
+            f"Restore each at its path, or beside the database as `artifacts`, and run this command again."
         )
     if done.unread:
         raise DataError(
-            f"{len(done.unread)} files or folders of artifacts were not copied. Make them readable, or delete them, and run this again."
+            f"Files or folders of artifacts that were not copied: {len(done.unread)}. Make them readable, or delete them, "
+            f"and run this command again."
         )

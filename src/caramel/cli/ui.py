@@ -1,4 +1,4 @@
-"""The command ui: MLflow's pages of the tracked runs."""
+"""Command ``ui``: serve MLflow's pages of the tracked runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def serve_tracking_ui(port: int) -> None:
     root = get_store_root()
     if address := get_tracking_server():
         require_server()
-        echo(f"Runs are tracked by the server at {redact_secrets(address)}: open that in a browser.")
+        echo(f"The server at {redact_secrets(address)} tracks the runs: open this address in a browser.")
         return
     if not os.environ.get(NAME) and not (root / "mlruns" / "mlflow.db").exists():
         raise DataError(f"No runs are tracked yet in {root / 'mlruns'}. Run `dvc repro` first.")
@@ -49,10 +49,10 @@ def serve_tracking_ui(port: int) -> None:
         **os.environ,
         # Job execution would start eight more processes, for features that need a language model.
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        # All users of a machine see the arguments of a process, and the address of a database may hold a password.
+        # Not arguments: all users of a machine see these, and the address of a database may contain a password.
         "MLFLOW_BACKEND_STORE_URI": store,
         "MLFLOW_REGISTRY_STORE_URI": store,
-        # A file mlflow.py of the project is not run, here and in MLflow's server, which would look for it in its --app-dir.
+        # Neither this process nor MLflow's server, which searches its --app-dir, may run a file mlflow.py of the project.
         "PYTHONSAFEPATH": "1",
         "MLFLOW_UVICORN_OPTS": f"--app-dir {os.devnull} {os.environ.get('MLFLOW_UVICORN_OPTS', '')}",
     }
@@ -70,7 +70,7 @@ def serve_tracking_ui(port: int) -> None:
 
 
 def _check_port(port: int) -> None:
-    """Raise a ResourceError if something listens on the port already."""
+    """Raise a ResourceError if the port on 127.0.0.1 cannot be used."""
     import socket
 
     with socket.socket() as probe:

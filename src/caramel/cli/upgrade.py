@@ -1,4 +1,4 @@
-"""The command upgrade: brings a project up to date with the installed caramel."""
+"""Command ``upgrade``: update a project to the installed caramel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from caramel.cli.output import echo
 def upgrade_this_project() -> None:
     """Update this project after a new caramel was installed.
 
-    Works on projects of `caramel new`, and says which stages will run again. Files that you changed stay as they are.
+    Works on projects of `caramel new`, and says which stages will run again. Files that you changed are kept.
     No stage is run.
 
     \b
@@ -34,19 +34,19 @@ def upgrade_this_project() -> None:
         echo(f"renamed keys in {name}")
     for name in done.conflicts:
         echo(
-            f"kept {name}, which both you and caramel changed; the new form is {ASIDE / name}: copy what you want from it"
+            f"kept {name}, which both you and caramel changed; the new version is {ASIDE / name}: copy what you need from it"
         )
     for name in done.dropped:
         echo(f"{name} is no longer part of caramel: delete it, unless you use it")
     if any(name.startswith("params/") for name in (*done.written, *done.conflicts)):
         echo(
-            "The values in params.yaml stay as they are: run `caramel config use NAME`, with the --set options that you use, before `dvc repro`."
+            "The values in params.yaml are unchanged: run `caramel config use NAME`, with the --set options that you use, before `dvc repro`."
         )
     for name, why in done.rerun.items():
         more = f" and {len(why) - 3} more" if len(why) > 3 else ""
         echo(f"will run again: {name} ({', '.join(why[:3])}{more})")
     if done.after:
-        echo(f"and, if their inputs changed: {', '.join(done.after)}")
+        echo(f"will run again if their inputs change: {', '.join(done.after)}")
     if not done.rerun:
         echo(
             f"No stage will run again: the code of all stages is unchanged in caramel {metadata.version('caramel')}."

@@ -1,4 +1,4 @@
-"""The command verify: compares the data set on disk with a pin."""
+"""Command ``verify``: compare the data set on disk with a pin."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from caramel.errors import format_items
 def verify_version(name: str, deep: bool) -> None:
     """Check that the data set on disk is a pinned version.
 
-    NAME is that of the version. Exits with code 1 if the data differ.
+    NAME is the name of the version. Exits with code 1 if the data differ.
 
     \b
     Example:
@@ -49,9 +49,9 @@ def _verify_rescoring(name: str) -> list[str]:
     again = rescore_version(name, Path())
     if not again.differences:
         echo(
-            f"Its table of results, {again.rows:,} rows, equals what its similarities give, to the last digit."
+            f"Its table of results ({again.rows:,} rows) equals the table recomputed from its similarities, to the last digit."
         )
         return []
-    echo(f"{len(again.differences):,} values of its table of results differ from what its similarities give:")
+    echo(f"Values of its table of results that differ from the recomputed table: {len(again.differences):,}")
     echo(format_items(again.differences, 20))
     return again.differences

@@ -1,4 +1,4 @@
-"""Benchmarks where they lie: what is read of their files, and a hash of all that they ask."""
+"""Locate benchmarks, read their tasks and hash the content of a task."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from caramel.registry import BENCHMARKS
 from caramel.schemas.io import build_frame
 from caramel.schemas.rejects import REJECTS
 
-Missing = Literal["fail", "skip"]  # what a missing image is: an error, or instances without a score
-_AT_ONCE = 8192  # rows that are hashed together
+Missing = Literal["fail", "skip"]  # a missing image is an error, or its instances get no score
+_AT_ONCE = 8192  # rows hashed at a time
 
 
 @dataclass(frozen=True)
 class BenchmarkSource:
-    """Where a benchmark lies.
+    """Location of a benchmark and options of its reader.
 
     Attributes:
         benchmark: name in the registry.
-        data: its folder.
+        data: folder of the benchmark.
         images: folder of its images.
         options: further keyword arguments of its reader.
-        dvc: DVC paths that it is read from, for the MLflow run.
-        missing: whether a missing image ends it, or the instances that need it have no score.
+        dvc: DVC paths of its files, for the MLflow run.
+        missing: ``fail``: a missing image is an error; ``skip``: the instances that need it get no score.
     """
 
     benchmark: str
@@ -48,10 +48,10 @@ class BenchmarkSource:
 def locate_benchmark(
     name: str, data: Path, images: Path | None, missing: Missing = "fail"
 ) -> BenchmarkSource:
-    """Return where a benchmark lies: in ``data/NAME``, or in ``data`` where there is no such folder.
+    """Return the location of a benchmark: ``data/NAME``, or ``data`` if there is no such folder.
 
-    Its images likewise: in ``images/NAME``, or in ``images``, which many benchmarks may share; without ``images``
-    in the benchmark's folder.
+    The images are in ``images/NAME``, or in ``images`` if there is no such folder, so that several benchmarks can
+    share it. If ``images`` is None, they are in the benchmark's folder.
     """
     folder = data / name if (data / name).is_dir() else data
     if images is None:
@@ -66,14 +66,14 @@ def locate_benchmark(
 
 
 def read_task(source: BenchmarkSource, limit: int | None = None) -> Task:
-    """Return the task of a benchmark, or its first instances.
+    """Read the task of a benchmark; with ``limit``, only its first instances.
 
     Raises:
         DataError: a file is missing or broken.
     """
     if not Path(source.data).is_dir():
         raise DataError(
-            f"Benchmark {source.benchmark!r}: there is no folder {source.data!r}. Expected layout:\n"
+            f"Benchmark {source.benchmark!r}: folder {source.data!r} does not exist. Expected layout:\n"
             f"{BENCHMARKS[source.benchmark].layout}"
         )
     read = BENCHMARKS[source.benchmark].load_rows
@@ -81,22 +81,22 @@ def read_task(source: BenchmarkSource, limit: int | None = None) -> Task:
 
 
 def select_scorable(task: Task, source: BenchmarkSource, with_images: bool) -> Task:
-    """Return the task without instances whose images are missing, where the source says so and images are looked at."""
+    """Return the task without instances whose images are missing, if the source skips them and images are used."""
     return exclude_missing(task) if with_images and source.missing == "skip" else task
 
 
 def check_instances(task: Task, source: BenchmarkSource) -> None:
-    """Raise DataError where two instances have one name."""
+    """Raise DataError if two instances have the same id."""
     twice = task.rows["instance_id"][task.rows["instance_id"].duplicated()]
     if len(twice):
         raise DataError(
-            f"Benchmark {source.benchmark!r}: {len(twice)} instances stand twice:\n"
+            f"Benchmark {source.benchmark!r}: duplicate instances ({len(twice)}):\n"
             f"{format_items([format_value(name) for name in twice])}"
         )
 
 
 def build_rejects(task: Task, benchmark: str) -> pd.DataFrame:
-    """Return table ``rejects`` of what of a benchmark's files asks nothing; its stage is the benchmark."""
+    """Return table ``rejects`` of the rows that define no query; column ``stage`` holds the benchmark's name."""
     rows = [
         {"id": reject.location, "stage": benchmark, "reason": reject.reason, "text": reject.text}
         for reject in list_rejects(task)
@@ -105,7 +105,7 @@ def build_rejects(task: Task, benchmark: str) -> pd.DataFrame:
 
 
 def list_image_keys(task: Task, with_images: bool) -> list[bytes]:
-    """Return the content key of each image; its number where no image is looked at."""
+    """Return the content key of each image, or its number if no images are used."""
     return (
         compute_content_keys(task.images)
         if with_images
@@ -114,7 +114,7 @@ def list_image_keys(task: Task, with_images: bool) -> list[bytes]:
 
 
 def hash_task(task: Task) -> bytes:
-    """Return a hash of all that a task asks, but of its images."""
+    """Return a hash of a task's content without its images."""
     digest = hashlib.sha256()
     for start in range(0, len(task.rows), _AT_ONCE):
         digest.update(task.rows.iloc[start : start + _AT_ONCE].to_json(orient="values").encode())

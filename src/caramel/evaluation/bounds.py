@@ -1,10 +1,15 @@
-"""What Group can be on the assembled instances: of a reader of words without order, of an exact reader, and where models differ.
+"""Compute bounds of Group on the assembled instances, from an exact reader and a bag-of-words reader.
 
-Both readers read the pictures of the embedded world without an error, so that what they miss is not to be seen in them. The
-exact reader knows whether a caption is true. The reader of words knows of each word by itself whether the picture shows it: a noun, a
-colour, a size or a position of some object, a relation of some two objects; and how often each is said. It knows neither which
-colour belongs to which noun nor which object stands left of which. Ties are broken at random: where both readers find the
-two captions equally true of both pictures, Group is 1 in 6.
+Both readers decode the images of the embedded world without errors. What they miss is therefore not visible
+in the images.
+
+- The exact reader decides whether a caption is true of an image.
+- The bag-of-words reader checks each word by itself and how often it occurs: a noun, colour, size or position
+  of some object, or a relation between some two objects. It does not know which colour belongs to which noun,
+  or which object is left of which.
+
+Ties are broken at random. Where a reader finds both captions equally true of both images, Group is 1 in 6.
+The module also counts the instances on which models differ.
 """
 
 from __future__ import annotations
@@ -33,16 +38,18 @@ from caramel.utils.arrays import Bools, Floats
 
 
 def compute_bounds(runs: RunHits, assembled: Path, *, allow_unmentioned_objects: bool) -> pd.DataFrame:
-    """Return Group of base and readers by subset of one form, and on how many instances models differ: ``BOUND_COLUMNS``.
+    """Return Group of the base and of both readers by subset of one form: ``BOUND_COLUMNS``.
 
-    ``base``, ``words`` and ``exact`` are shares in [0, 1], the readers' NaN where the captions are not of the world.
-    ``base_differs`` counts instances on which some fine-tuned run and the base differ, ``runs_differ`` those on which two
-    fine-tuned runs do. ``n`` counts the instances that all models scored.
+    - ``base``, ``words`` and ``exact`` are shares in [0, 1]. ``words`` and ``exact`` are NaN where the captions
+      are not sentences of the world.
+    - ``base_differs`` counts the instances on which some fine-tuned run differs from the base.
+    - ``runs_differ`` counts the instances on which two fine-tuned runs differ.
+    - ``n`` counts the instances that all models scored.
 
     Args:
-        runs: the base and the fine-tuned ones, on a form of the instances, by Group among others.
-        assembled: folder of the form's table and of ``images``.
-        allow_unmentioned_objects: whether a picture may show more than its caption says.
+        runs: hits of the base and the fine-tuned models on one form of the instances; Group is among the metrics.
+        assembled: folder of the form's table and of table ``images``.
+        allow_unmentioned_objects: whether an image may show more than its caption says.
     """
     groups = {model: hits[:, 0] for model, hits in runs.select_metrics(["group"]).hits.items()}
     base = groups.pop(BASE)
@@ -68,12 +75,12 @@ def compute_bounds(runs: RunHits, assembled: Path, *, allow_unmentioned_objects:
 def read_group(
     instances: pd.DataFrame, images: Path, *, allow_unmentioned_objects: bool
 ) -> tuple[Floats, Floats]:
-    """Return the chance of Group of each instance, (n,), of the reader of words and of the exact reader.
+    """Return each instance's probability of Group, (n,), for the bag-of-words reader and for the exact reader.
 
-    NaN where a caption of the instances is no sentence of the world.
+    All values are NaN if any caption of the instances is not a sentence of the world.
 
     Args:
-        instances: captions and images, two of each.
+        instances: two captions and two images per instance.
         images: path of table ``images``.
         allow_unmentioned_objects: as in ``compute_bounds``.
     """
@@ -99,7 +106,7 @@ def read_group(
 
 
 def _read_images(names: Sequence[str], images: Path) -> dict[str, tuple[SceneObject, ...] | None]:
-    """Return the objects of each image; None where a cell cannot be read."""
+    """Return the objects of each image; None for an image with an unreadable cell."""
     known = ImageStore(images, read_table(IMAGES, images))
     readings = read_images(np.stack([decode_center_crop(known[name], name, CANVAS) for name in names]))
     return {
@@ -112,7 +119,7 @@ def _is_true(meaning: Meaning, objects: tuple[SceneObject, ...]) -> bool:
 
 
 def has_words(meaning: Meaning, objects: tuple[SceneObject, ...]) -> bool:
-    """Return whether each word of a caption, by itself and as often as it is said, is true of something that is shown."""
+    """Return whether each word of a caption, counted with repetitions, is true of some object in the image."""
     mentions, pairs = meaning.mentions, list(itertools.combinations(objects, 2))
     beside, above = (
         any(getattr(a, axis) != getattr(b, axis) for a, b in pairs) for axis in ("column", "row")
@@ -124,7 +131,7 @@ def has_words(meaning: Meaning, objects: tuple[SceneObject, ...]) -> bool:
 
 
 def compute_expected_group(scores: Floats) -> Floats:
-    """Return the chance of Group, (n,), where ties among scores (n, captions, images) in {0, 1} are broken at random."""
+    """Return the probability of Group, (n,), for scores (n, captions, images) in {0, 1} with ties broken at random."""
     flat = scores.reshape(len(scores), 4)
     hits: list[Bools] = []
     for order in itertools.permutations(range(4)):

@@ -1,4 +1,4 @@
-"""Which models cannot be scored on which benchmarks: seen from the spec's family, before any work."""
+"""Check from a model spec's family, before any work, whether the model can be scored on a benchmark."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from caramel.evaluation.scores.multiple_choice import can_ask_choices
 from caramel.interfaces.benchmark import ABSENT, Benchmark, Comparisons, Task
 from caramel.models.specs import get_family
 
-MOST_PAIRS = 10_000_000  # of a matcher, each a pass of its own: Flickr30K has 5 million, COCO 125
+# Largest number of pairs for a matcher, with one forward pass per pair; Flickr30K has 5 million pairs, COCO 125 million.
+MOST_PAIRS = 10_000_000
 
 
 def find_incompatibility(model: str, benchmark: Benchmark, task: Task) -> str | None:
-    """Return why the model of a spec cannot be scored on the task of a benchmark, None if it can.
+    """Return the reason why a model cannot be scored on a benchmark's task; None if it can.
 
     Raises:
-        BackendError: the spec's family cannot be told.
+        BackendError: the spec's family cannot be determined.
     """
     form = get_family(model).form
     reason = None
     if form == "chooser" and not can_ask_choices(task):
         reason = (
-            "it is asked to choose among captions, and not all instances are an image, a caption and a "
-            "negative caption"
+            "it chooses among captions, and some instances are not an image, a caption and a negative caption"
         )
     if form == "text" and not _has_texts_alone(benchmark, task):
-        reason = "it scores texts with texts, and no metric there is of texts alone"
+        reason = "it compares texts with texts, and the benchmark has no metric on texts alone"
     if form == "matcher" and (count := count_pairs(task)) > MOST_PAIRS:
         reason = (
-            f"it looks at each image with each text, which are {count:,} pairs, more than {MOST_PAIRS:,}; "
-            f"a lower --limit has fewer"
+            f"it processes every pair of an image and a text. These are {count:,} pairs, more than {MOST_PAIRS:,}; "
+            f"a lower --limit gives fewer"
         )
     return (
         reason and f"model {model!r} cannot be scored on {benchmark.name!r}: {reason}. Leave one of them out."
@@ -36,7 +36,7 @@ def find_incompatibility(model: str, benchmark: Benchmark, task: Task) -> str | 
 
 
 def count_pairs(task: Task) -> int:
-    """Return how many pairs of a text and an image the task compares, at most."""
+    """Return an upper bound on the number of (text, image) pairs that the task compares."""
     if isinstance(task, Comparisons):
         rows = task.rows
         images = (rows[["image", "negative_image"]] != ABSENT).sum(axis=1)
@@ -47,7 +47,7 @@ def count_pairs(task: Task) -> int:
 
 
 def _has_texts_alone(benchmark: Benchmark, task: Task) -> bool:
-    """Return whether a metric of the benchmark is of similarities of texts, and an instance has them."""
+    """Return whether a metric of the benchmark compares texts with texts, and an instance has such texts."""
     if not isinstance(task, Comparisons) or not task.rows["caption2"].notna().any():
         return False
     compared = [METRICS[name].greater for name in benchmark.metrics if name in METRICS]

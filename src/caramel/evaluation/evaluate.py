@@ -1,4 +1,4 @@
-"""Models × benchmarks: the one function behind ``caramel eval`` and the stage ``evaluate``."""
+"""Score models on benchmarks; ``caramel eval`` and the stage ``evaluate`` both call ``run_evaluation``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.utils.resampling import Bootstrap
 
-TRIAL_TABLES = {  # what a trial writes: metrics, and one of the others
+TRIAL_TABLES = {  # tables of a trial: metrics, and one of the other two
     "similarities.parquet": SIMILARITIES,
     "answers.parquet": ANSWERS,
     "metrics.parquet": METRICS,
@@ -38,12 +38,12 @@ TRIAL_TABLES = {  # what a trial writes: metrics, and one of the others
 
 
 class Evaluation(NamedTuple):
-    """What all models did on all benchmarks."""
+    """The results of all models on all benchmarks."""
 
     similarities: pd.DataFrame  # table ``similarities``
-    answers: pd.DataFrame  # table ``answers``: of models that answer in words
+    answers: pd.DataFrame  # table ``answers``, for models that answer in words
     metrics: pd.DataFrame  # table ``metrics``
-    rejects: pd.DataFrame  # table ``rejects``: what of the benchmarks' files asks nothing
+    rejects: pd.DataFrame  # table ``rejects``: rows of the benchmarks' files that define no query
 
 
 def run_evaluation(
@@ -58,28 +58,30 @@ def run_evaluation(
     limit: int | None = None,
     tags: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Evaluation:
-    """Score every model on every benchmark; each is a trial and an MLflow run.
+    """Score every model on every benchmark; each combination is a trial and an MLflow run.
 
-    All captions are read and all images decoded before any model is loaded; models that are shown no image need
-    none. With Ray on this machine, several trials are a Ray Tune experiment. A single one, or each in turn on a cluster
-    whose nodes share no disk, spreads its own shards over all processors.
+    All captions are read and all images decoded before any model is loaded. Images are not needed if no model
+    uses them. With Ray on this machine, several trials form a Ray Tune experiment. A single trial spreads its
+    shards over all processors. On a cluster whose nodes share no disk, the trials run one after the other and
+    each does the same.
 
     Args:
         models: specs; see ``models/specs.py``.
         sources: benchmarks.
         compute: device and precision.
         batch_size: items per forward pass; None: found automatically.
-        bootstrap: of the intervals.
-        execution: of the trials; one that is done is not run again, unless questions of a chat model failed in it.
+        bootstrap: settings of the intervals.
+        execution: how trials run; a finished trial is not run again, unless questions to a chat model failed in it.
         store: folder of the embedding store.
         limit: number of instances of each benchmark; None: all.
         tags: by model name, further tags of its MLflow runs.
 
     Raises:
-        ConfigError: two models have one name, or a benchmark stands twice, or the tracking server refuses this user.
-        DataError: a file of a benchmark is missing or broken, or images are.
+        ConfigError: two models have the same name, a benchmark is given twice, or the tracking server refuses
+            this user.
+        DataError: a file of a benchmark or an image is missing or broken.
         BackendError: a model is unknown, missing or broken, or cannot be scored on one of the benchmarks.
-        ResourceError: a trial failed on Ray; the message holds its error. Or the tracking server does not answer.
+        ResourceError: a trial failed on Ray (the message holds its error), or the tracking server does not answer.
     """
     require_server()
     if repeated := find_duplicate_names(models, sources):
@@ -115,7 +117,7 @@ def run_evaluation(
         executor=of_trials,
         title="evaluate",
         gpus=gpus,
-        should_rerun=lambda result: result["failed"] > 0,  # the next run asks those questions again
+        should_rerun=lambda result: result["failed"] > 0,  # the next run sends those questions again
         plan=lambda point, name: {
             "planned": _plan_run(
                 point, name, precision=compute.precision, batch_size=batch_size, limit=limit
@@ -137,10 +139,11 @@ def run_evaluation(
 
 
 def take_turns(models: int, sources: int, at_once: int) -> list[int]:
-    """Return places of trials, which are numbered model by model, in an order in which those that run together have other models.
+    """Return an order of the trials, numbered model by model, in which concurrent trials have different models.
 
-    As many models as trials run at once go side by side through their benchmarks. Else a model's benchmarks would run at
-    once, and each encode what they share: forms of one benchmark have the same texts and half of the pictures.
+    ``at_once`` models go through their benchmarks side by side. Otherwise the benchmarks of one model would run at
+    the same time, and each would encode what they share: the forms of a benchmark share all texts and half of the
+    images.
     """
     return [
         model * sources + source
@@ -165,25 +168,25 @@ def evaluate_model(
     executor: Executor,
     gpus: float,
 ) -> dict[str, Any]:
-    """Score one model on one benchmark, write its tables into ``scratch`` and log one MLflow run.
+    """Score one model on one benchmark, write ``TRIAL_TABLES`` into ``scratch`` and log one MLflow run.
 
     Args:
-        point: ``model`` (spec), ``weights`` (their hash), ``source`` (as ``Source``), ``content`` (hash of
-            the instances and images) and ``tags``.
+        point: ``model`` (spec), ``weights`` (hash of the weights), ``source`` (fields of ``BenchmarkSource``),
+            ``content`` (hash of the instances and images) and ``tags``.
         scratch: folder of the trial.
-        planned: the run.
+        planned: the MLflow run.
         device: auto, cpu or cuda.
         precision: auto, fp32, bf16 or fp16.
         batch_size: items per forward pass; None: found automatically.
-        n_bootstrap: resamples of the intervals.
-        seed: of the bootstrap.
+        n_bootstrap: number of resamples for the intervals.
+        seed: seed of the bootstrap.
         store: folder of the embedding store.
         limit: number of instances; None: all.
-        executor: of the shards.
-        gpus: of one worker of theirs.
+        executor: executor of the shards.
+        gpus: GPUs of one worker that encodes shards.
 
     Returns:
-        ``failed``: number of questions without an answer; and every metric over all instances. The tables are ``WRITTEN``.
+        ``failed``, the number of questions without an answer, and every metric over all instances.
     """
     from caramel.evaluation.results.answers import summarise_answers
     from caramel.evaluation.scores.multiple_choice import collect_answers, drop_missing_images
@@ -194,7 +197,7 @@ def evaluate_model(
     with_images = get_family(point["model"]).looks_at_images
     task = select_scorable(read_task(source, limit), source, with_images)
     keys = list_image_keys(task, with_images)
-    device = resolve_device(device)  # here: nodes of a cluster may have another one
+    device = resolve_device(device)  # resolved here, because nodes of a cluster may have another device
     run = RunConfig(point["model"], Compute(device, precision), batch_size, store, executor, gpus)
     model = open_model(run.model, device, precision)
     bootstrap, failed = Bootstrap(n_bootstrap, seed), 0
@@ -241,7 +244,7 @@ def _plan_run(
 
 
 def select_executor() -> Executor:
-    """Return ``ray`` where there is a cluster or more than one GPU, else ``inline``."""
+    """Return ``ray`` if there is a cluster or more than one GPU, else ``inline``."""
     import torch
 
     return "ray" if os.environ.get("RAY_ADDRESS") or torch.cuda.device_count() > 1 else "inline"

@@ -1,4 +1,4 @@
-"""Stage ``evaluate``: base and fine-tuned models, and any others, on the assembled and public benchmarks."""
+"""Run stage ``evaluate``: score base, fine-tuned and further models on the assembled and public benchmarks."""
 
 from __future__ import annotations
 
@@ -32,22 +32,23 @@ ASSEMBLED, SCENES = "data/assemble", "data/scenes"
 FORMS = (
     "instances",
     "instances_source",
-)  # the positive images drawn as the negative ones are, or as they were
+)  # positive images drawn like the negative images, or positive images of the source
 HEADLINE = ("accuracy", "i2t", "t2i", "group")
 
 
 @dataclass(frozen=True)
 class BenchmarkSelection:
-    """What is scored, beside the assembled instances, and of which split.
+    """Split and benchmarks to score, in addition to the assembled instances.
 
     Attributes:
-        split: part of the assembled instances and of the source's pairs.
-        names: of further benchmarks.
-        data: folder that holds a folder per further benchmark.
-        images: folder of their images.
-        retrieval_images: number of images of the source on which it is measured what was kept, at least 2 (``readers/held_out.py``).
-        zero_shot: folder of images per class, on which it is measured as well; where it holds none, it is not.
-        seed: of the draw of ``retrieval_images``, at least 0.
+        split: split of the assembled instances and of the source's pairs.
+        names: names of further benchmarks.
+        data: folder that holds one folder per further benchmark.
+        images: folder of the images of further benchmarks.
+        retrieval_images: number of the source's images that measure retention, at least 2
+            (``readers/held_out.py``).
+        zero_shot: folder with one folder of images per class, which measure retention too; skipped if it is empty.
+        seed: seed of the draw of ``retrieval_images``, at least 0.
     """
 
     split: str
@@ -60,17 +61,17 @@ class BenchmarkSelection:
 
 
 class EvaluationTables(NamedTuple):
-    """What the stage writes."""
+    """Tables that the stage writes; "both forms" are the forms of the assembled instances."""
 
     similarities: pd.DataFrame  # table ``similarities``
     answers: pd.DataFrame  # table ``answers``
     metrics: pd.DataFrame  # table ``metrics``
-    variants: pd.DataFrame  # ``summary.VARIANT_COLUMNS``, of benchmark ``instances``
-    differences: pd.DataFrame  # ``comparison.DIFFERENCE_COLUMNS``, of both forms of the assembled instances, and of one less the other
-    separability: pd.DataFrame  # ``separability.SEPARABILITY_COLUMNS``, of both forms
-    compounds: pd.DataFrame  # ``standardised.STANDARDISED_COLUMNS``, of both forms
-    bounds: pd.DataFrame  # ``bound_columns.BOUND_COLUMNS``, of both forms
-    retained: pd.DataFrame  # ``retained.RETAINED_COLUMNS``
+    variants: pd.DataFrame  # ``summary.VARIANT_COLUMNS`` for benchmark ``instances``
+    differences: pd.DataFrame  # ``comparison.DIFFERENCE_COLUMNS`` for both forms, and for one minus the other
+    separability: pd.DataFrame  # ``separability.SEPARABILITY_COLUMNS`` for both forms
+    compounds: pd.DataFrame  # ``standardisation.STANDARDISED_COLUMNS`` for both forms
+    bounds: pd.DataFrame  # ``bound_columns.BOUND_COLUMNS`` for both forms
+    retained: pd.DataFrame  # ``forgetting.RETAINED_COLUMNS``
 
 
 def evaluate_models(
@@ -89,12 +90,12 @@ def evaluate_models(
     Args:
         tuned: (variant, seed) of each fine-tuned model.
         models: specs of further models.
-        benchmarks: what is scored.
-        allow_unmentioned_objects: whether a picture may show more than its caption says.
+        benchmarks: split and benchmarks to score.
+        allow_unmentioned_objects: whether an image may show more than its caption says.
         compute: device and precision.
         batch_size: items per forward pass.
-        bootstrap: of the intervals.
-        execution: of the trials; its folder also holds the embedding store.
+        bootstrap: settings of the intervals.
+        execution: how trials run; its folder also holds the embedding store.
 
     Raises:
         DataError: there is nothing to score, or an image is missing.
@@ -112,7 +113,7 @@ def evaluate_models(
         sources.append(locate_benchmark(ZERO_SHOT, Path(benchmarks.zero_shot), None))
     images = Path(benchmarks.images) if benchmarks.images else None
     for name in benchmarks.names:
-        assert benchmarks.data is not None, "caramel.config.validate says so before the first stage"
+        assert benchmarks.data is not None, "caramel.config.validate checks this before the first stage"
         sources.append(locate_benchmark(name, Path(benchmarks.data), images))
     folders, tags = list_checkpoints(tuned)
     store = execution.folder / "embeddings"
@@ -167,7 +168,7 @@ def evaluate_models(
 
 
 def _list_retention_sources(split: str, count: int, seed: int) -> list[BenchmarkSource]:
-    """Return the benchmarks of what was kept on the pairs of the source; classes where there are pictures of them."""
+    """Return the benchmarks that measure retention on the source's pairs; ``CLASSES`` needs single-object images."""
     options = {"split": split, "count": count, "seed": seed}
     names = [
         RETRIEVAL,
@@ -186,7 +187,7 @@ def _select_instance_rows(rows: pd.DataFrame, models: Container[str]) -> pd.Data
 def list_checkpoints(
     tuned: Sequence[tuple[str, int]],
 ) -> tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]:
-    """Return the checkpoint folders of the base and the fine-tuned models, and tags, by name.
+    """Return the checkpoint folders and the MLflow tags of the base and the fine-tuned models, by name.
 
     Raises:
         BackendError: a checkpoint's folder is missing.

@@ -1,4 +1,4 @@
-"""Evaluations as MLflow runs: metrics by subset and their figure; and what all models gained and lost, in one run."""
+"""Log evaluations as MLflow runs: metrics by subset with a figure, and one run on retention of all models."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import pandas as pd
 from caramel.interfaces.benchmark import Exclusion
 from caramel.runtime.mlflow import tracking
 
-_INVALID_CHARACTER = re.compile(r"[^\w./ -]")  # of a name in MLflow
-_MAX_LENGTH = 250  # signs of one
+_INVALID_CHARACTER = re.compile(r"[^\w./ -]")  # in a name in MLflow
+_MAX_LENGTH = 250  # characters in a name in MLflow
 
 
-HEADLINE = ("without_add", "all")  # subsets; the first that a metric has
+HEADLINE = ("without_add", "all")  # subsets; the first one that a metric has is its headline
 
 
 def log_run(
     metrics: pd.DataFrame, planned: tracking.PlannedRun, *, left_out: Exclusion | None = None
 ) -> None:
-    """Log the metrics, by subset, and their figure to a run; and how many images and instances are left out, if any.
+    """Log metrics by subset, their figure, and the numbers of missing images and left-out instances, if any.
 
-    Each metric's value on its headline subset is also logged by the metric's bare name, which MLflow's pages show in a section
-    of their own, without a slash in their names, and offer as columns beside the hundred others.
+    Each metric's value on its headline subset is also logged under the metric's bare name. MLflow's pages show
+    names without a slash in a separate section, and offer them as columns beside the hundred others.
     """
     import mlflow
 
@@ -46,7 +46,7 @@ def log_run(
 
 
 def select_headline_metrics(scored: pd.DataFrame) -> dict[str, float]:
-    """Return each metric's value on the first of ``HEADLINE`` that it has, by the metric's name in MLflow."""
+    """Return each metric's value on the first subset of ``HEADLINE`` that it has, by the metric's name in MLflow."""
     rows = pd.concat([scored[scored["subset"] == subset] for subset in reversed(HEADLINE)])
     return {
         _INVALID_CHARACTER.sub(" at ", m): float(v)
@@ -55,11 +55,11 @@ def select_headline_metrics(scored: pd.DataFrame) -> dict[str, float]:
 
 
 def log_retained(metrics: pd.DataFrame, retained: pd.DataFrame) -> None:
-    """Log what the base and its variants kept, table and figure, as one run; see ``results.retained``.
+    """Log what the base and its variants retain, as table and figure, in one run; see ``results.forgetting``.
 
     Args:
         metrics: table ``metrics``.
-        retained: of ``results.retained.retained``.
+        retained: result of ``results.forgetting.compute_retention``.
     """
     import mlflow
 
@@ -78,7 +78,7 @@ def log_retained(metrics: pd.DataFrame, retained: pd.DataFrame) -> None:
 
 
 def log_detectors(metrics: pd.DataFrame) -> None:
-    """Log what detectors of what is synthetic reached, as a run for each form of the benchmark; see ``detectors.detect``."""
+    """Log the metrics of synthetic-item detectors, one run per form of the benchmark; see ``synthetic_probe``."""
     for form, rows in metrics.groupby("benchmark", sort=False):
         key = hashlib.sha256(rows.to_csv(index=False).encode()).hexdigest()
         tags = {"stage": "evaluate", "benchmark": str(form)}
@@ -87,10 +87,10 @@ def log_detectors(metrics: pd.DataFrame) -> None:
 
 
 def build_metric_names(metrics: Sequence[str], subsets: Sequence[str]) -> list[str]:
-    """Return the name of each metric of a subset in MLflow, ``METRIC/SUBSET``, all of them different.
+    """Return distinct MLflow names ``METRIC/SUBSET`` for metrics of subsets.
 
-    MLflow allows few signs in a name, 250 of them, and no path that leads elsewhere. Subsets are named by the data:
-    one whose name will not do goes by a hash of it.
+    MLflow restricts the characters of a name, allows 250 of them, and refuses a path that leads elsewhere. The data
+    names the subsets. If a subset's name is not valid, a hash replaces it.
     """
     names: dict[str, None] = {}
     for metric, subset in zip(metrics, subsets, strict=True):

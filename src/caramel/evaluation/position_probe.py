@@ -1,12 +1,18 @@
-"""Linear probes of position: what a linear reading of a model's vectors says of where objects are.
+"""Fit linear probes that predict object positions from a model's embeddings.
 
-On images of two objects: which two cells are filled; of each noun, in which cell it is; and from the readings of both nouns, how
-they stand to each other. Each noun has a probe of its own: which of two nouns is on the left is no linear function of an image
-vector, but the cell of a noun is one. On texts: which word of relation a caption says.
+On images of two objects the probes predict
 
-A probe is a ridge regression on the classes (one-hot), as wide as it does best on its own training scenes by leave-one-out. It is
-judged on scenes that it was not fitted on (``FOLDS`` folds of scenes). Chance is the most frequent class. Positive control: the
-same probes on the mean colours of patches of the images, which hold all positions; what they miss says nothing of a model.
+- which two cells are filled
+- for each noun, the cell that it is in
+- from the predictions for both nouns, the relation between them
+
+Each noun has its own probe, because the cell of a noun is a linear function of an image vector. Which of two
+nouns is on the left is not such a function. On texts a probe predicts the relation word of the caption.
+
+A probe is a ridge regression on one-hot classes. Its penalty is selected by leave-one-out on its own training
+scenes. It is evaluated on held-out scenes (``FOLDS`` folds of scenes). Chance is the share of the most frequent
+class. The positive control fits the same probes on the mean colours of image patches, which hold all positions.
+What the control misses says nothing about a model.
 """
 
 from __future__ import annotations
@@ -43,10 +49,10 @@ from caramel.utils.stats import wilson_interval
 
 FOLDS = 5
 PATCH = 8  # pixels
-LEAST = 10  # scenes of a noun, from which on it is probed
+LEAST = 10  # smallest number of scenes that a noun needs to be probed
 PENALTIES = tuple(10.0**power for power in range(-1, 5))
 N_CELLS = GRID * GRID
-# Ordered pairs of cells of one row or one column, and how the first stands to the second: a place in RELATIONS.
+# Ordered pairs of cells in one row or column -> index into RELATIONS, the relation of the first cell to the second.
 ALIGNED = {
     (a, b): RELATIONS.index(("left" if a < b else "right") if a // GRID == b // GRID else ("above" if a < b else "below"))
     for a, b in itertools.permutations(range(N_CELLS), 2)
@@ -55,7 +61,7 @@ ALIGNED = {
 
 
 class ProbePredictions(NamedTuple):
-    """What a probe reads on scenes that it was not fitted on, and what is so: places of classes, (n,) each."""
+    """A probe's predictions on held-out scenes and the truth: class indices, (n,) each."""
 
     predicted: Ints
     true: Ints
@@ -70,18 +76,19 @@ def probe_positions(
     batch_size: int,
     execution: Execution,
 ) -> pd.DataFrame:
-    """Return the accuracy of the probes on the first run of each variant: ``PROBE_COLUMNS``; no rows where no scene is known.
+    """Return the accuracy of the probes on the first run of each variant, as ``PROBE_COLUMNS``.
 
-    ``n`` counts scenes (of ``relation word`` captions); the interval is Wilson's of so many.
+    There are no rows if fewer than ``LEAST`` scenes are known. ``n`` counts scenes, and captions for the target
+    ``relation word``. The interval is Wilson's for that number.
 
     Args:
         folders: checkpoint folder by name of the model.
         data: folder of tables ``pairs`` and ``images``.
-        split: of the pairs.
+        split: split of the pairs.
         device: auto, cpu or cuda.
         batch_size: items per forward pass.
-        execution: on Ray shards are encoded on a cluster whose nodes share no disk, and here on this machine. The folder
-            holds the embedding store; vectors that are in it are not encoded again.
+        execution: with Ray, shards are encoded on a cluster whose nodes share no disk, or else on this machine.
+            The folder holds the embedding store; vectors in the store are not encoded again.
     """
     scenes = read_scenes(data, split)
     if len(scenes) < LEAST:
@@ -120,10 +127,9 @@ def _build_empty_pairs() -> tuple[Index, Index]:
 
 
 def read_scenes(data: Path, split: str) -> pd.DataFrame:
-    """Return the scenes of two objects, a row for each image: image_id, caption, nouns and cells (lists of two), word.
+    """Return the scenes of two objects, one row per image: image_id, caption, nouns and cells (lists of two), word.
 
-    ``nouns`` are in the order of ``NOUNS``; ``word`` is the place in ``RELATIONS`` of the one that the caption says, -1 where it
-    says none.
+    ``nouns`` are in the order of ``NOUNS``. ``word`` is the result of ``find_relation_word`` for the caption.
     """
     pairs = read_table(PAIRS, data / "pairs.parquet")
     names = {*read_table(IMAGES, data / "images.parquet", ["image_id"])["image_id"]}
@@ -139,7 +145,7 @@ def read_scenes(data: Path, split: str) -> pd.DataFrame:
 
 
 def find_relation_word(caption: str) -> int:
-    """Return the place in ``RELATIONS`` of the word by which a caption says its only relation; -1 if it says not one."""
+    """Return the index in ``RELATIONS`` of a caption's only relation word; -1 unless it has exactly one."""
     parsed = parse_caption(caption)
     words = re.findall(rf"\b({'|'.join(RELATIONS)})\b", caption)
     if parsed is None or len(parsed.whole.relations) != 1 or len(words) != 1:
@@ -148,12 +154,12 @@ def find_relation_word(caption: str) -> int:
 
 
 def compute_readings(images: Floats, texts: Floats, scenes: pd.DataFrame) -> dict[str, ProbePredictions]:
-    """Return what each target's probe reads; a target without enough scenes is left out.
+    """Return the predictions of each target's probe; a target without enough scenes is left out.
 
     Args:
         images: vectors of the images, (n, d).
         texts: vectors of the captions, (n, d).
-        scenes: as ``read_scenes`` gives them.
+        scenes: result of ``read_scenes``.
     """
     cells = np.array(scenes["cells"].tolist(), np.int64)  # (n, 2)
     folds = np.random.default_rng(0).permutation(len(scenes)) % FOLDS
@@ -179,7 +185,7 @@ def compute_readings(images: Floats, texts: Floats, scenes: pd.DataFrame) -> dic
 
 
 def _score_nouns(images: Floats, scenes: pd.DataFrame, cells: Ints, folds: Ints) -> tuple[Floats, np.ndarray]:
-    """Return the scores of the cells for both nouns of each scene, (n, 2, cells), and which nouns were probed, (n, 2)."""
+    """Return the cells' scores for both nouns of each scene, (n, 2, cells), and which nouns have a probe, (n, 2)."""
     nouns = np.array(scenes["nouns"].tolist())
     scores, probed = np.zeros((len(scenes), 2, N_CELLS)), np.zeros((len(scenes), 2), bool)
     for noun in NOUNS:
@@ -191,7 +197,7 @@ def _score_nouns(images: Floats, scenes: pd.DataFrame, cells: Ints, folds: Ints)
 
 
 def _read_relations(scores: Floats) -> Ints:
-    """Return the relation of the pair of cells, of one row or column, that both nouns' scores (n, 2, cells) speak for most."""
+    """Return the relation of the aligned pair of cells with the highest sum of both nouns' scores (n, 2, cells)."""
     pairs = list(ALIGNED)
     sums = np.stack([scores[:, 0, a] + scores[:, 1, b] for a, b in pairs], axis=1)
     relations: Ints = np.array(list(ALIGNED.values()), np.int64)[sums.argmax(1)]
@@ -199,7 +205,7 @@ def _read_relations(scores: Floats) -> Ints:
 
 
 def fit_scores(vectors: Floats, labels: Ints, count: int, folds: Ints) -> Floats:
-    """Return the score of each class for every row, (n, count), by a probe that was fitted on the other folds' rows."""
+    """Return the score of each class for every row, (n, count), from a probe fitted on the rows of the other folds."""
     from sklearn.linear_model import RidgeCV
 
     scores, wanted = np.zeros((len(labels), count)), np.eye(count)[labels]
@@ -214,7 +220,7 @@ def fit_scores(vectors: Floats, labels: Ints, count: int, folds: Ints) -> Floats
 
 
 def read_patches(files: Sequence[bytes]) -> Floats:
-    """Return how far the mean colour of each patch of encoded images is from the background, (n, patches · 3)."""
+    """Return the mean distance of each patch's colours from the background, for encoded images, (n, patches · 3)."""
     side = CANVAS // PATCH
     stack = np.stack(
         [decode_center_crop(data, f"number {index}", CANVAS) for index, data in enumerate(files)]
@@ -234,10 +240,10 @@ def _build_rows(model: str, readings: Mapping[str, ProbePredictions]) -> list[di
 
 
 def _compute_probe_accuracy(target: str, of: ProbePredictions) -> dict[str, float]:
-    """Return scenes, chance, accuracy and its interval."""
+    """Return the number of scenes, chance, accuracy and its interval."""
     n = len(of.true) // (
         2 if target == NOUN else 1
-    )  # both nouns of a scene count as one: they are of one image
+    )  # both nouns of a scene count once, because they belong to one image
     accuracy = float((of.predicted == of.true).mean())
     low, high = wilson_interval(accuracy, n)
     chance = float(np.bincount(of.true).max() / len(of.true))

@@ -1,4 +1,4 @@
-"""What is looked at before any model is loaded: names, files, images, and whether each model fits each benchmark."""
+"""Check names, files, images and the compatibility of models with benchmarks before any model is loaded."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from caramel.schemas.rejects import REJECTS
 def find_problems(
     models: Sequence[str], sources: Sequence[BenchmarkSource], limit: int | None = None
 ) -> list[str]:
-    """Return all that keeps the evaluation from being run, without loading a model: an entry each."""
+    """Return all problems that prevent the evaluation, one entry each, without loading a model."""
     problems, known = find_duplicate_names(models, sources), []
     for model in models:
         try:
             problems += [f"model {model!r}: {line}" for line in missing_of(model)]
             known.append(model)
-        except BackendError as error:  # its family cannot be told
+        except BackendError as error:  # its family cannot be determined
             problems.append(str(error))
     for source in sources:
         try:
@@ -53,15 +53,15 @@ def find_problems(
 
 
 def find_duplicate_names(models: Sequence[str], sources: Sequence[BenchmarkSource]) -> list[str]:
-    """Return what is wrong if the tables could not tell two models or benchmarks apart."""
+    """Return a message for each model name or benchmark that is given more than once."""
     messages = []
     for what, names in (
         ("model", [parse_spec(model).name for model in models if _is_known(model)]),
         ("benchmark", [source.benchmark for source in sources]),
     ):
         messages += [
-            f"{what} {name!r} stands {names.count(name)} times. Give each {what} once"
-            f"{', and a name of its own: NAME=SPEC' if what == 'model' else ''}."
+            f"{what} {name!r} is given {names.count(name)} times. Give each {what} once"
+            f"{', with a name of its own: NAME=SPEC' if what == 'model' else ''}."
             for name in dict.fromkeys(names)
             if names.count(name) > 1
         ]
@@ -69,7 +69,7 @@ def find_duplicate_names(models: Sequence[str], sources: Sequence[BenchmarkSourc
 
 
 def _is_known(model: str) -> bool:
-    """Return whether the family of a spec can be told."""
+    """Return whether the family of a spec can be determined."""
     try:
         parse_spec(model)
     except BackendError:
@@ -80,7 +80,7 @@ def _is_known(model: str) -> bool:
 def hash_contents(
     models: Sequence[str], sources: Sequence[BenchmarkSource], limit: int | None
 ) -> tuple[dict[tuple[str, bool], str], pd.DataFrame]:
-    """Return (benchmark, whether images are shown) -> hash of all that is scored, after checking it, and the rejects.
+    """Check all benchmarks; return (benchmark, whether images are used) -> hash of its content, and the rejects.
 
     Raises:
         DataError: captions or images are missing or broken.
@@ -113,6 +113,6 @@ def hash_contents(
 
 
 def _find_incompatibilities(models: Sequence[str], source: BenchmarkSource, task: Task) -> list[str]:
-    """Return why models cannot be scored on a task, a line each."""
+    """Return the reasons why models cannot be scored on a task, one line each."""
     reasons = [find_incompatibility(model, BENCHMARKS[source.benchmark], task) for model in models]
     return [reason for reason in reasons if reason]

@@ -1,6 +1,7 @@
-"""A model in memory on a benchmark in memory: no store, no runs, no workers; the scores are those of ``caramel eval``.
+"""Score a model in memory on a benchmark in memory, without a store, MLflow runs or workers.
 
-Items stand in the same order and portions as where a store is filled, so that sums are taken in the same order.
+The scores equal those of ``caramel eval``. Items have the same order and chunks as when a store is filled, so that
+sums are taken in the same order.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ from caramel.utils.resampling import Bootstrap
 
 @dataclass(frozen=True)
 class LoadedBenchmark:
-    """A benchmark whose captions are read and whose images have been looked at; len() is that of its instances.
+    """A benchmark whose captions were read and whose images were checked; len() is its number of instances.
 
     Attributes:
-        benchmark: how it is judged.
-        source: where it lies.
-        task: what it asks.
+        benchmark: its metrics and subsets.
+        source: its location.
+        task: its instances.
         keys: content key of each of the task's images.
     """
 
@@ -65,14 +66,14 @@ class LoadedBenchmark:
 
 
 class Scores(NamedTuple):
-    """What a model did on a benchmark."""
+    """The results of a model on a benchmark."""
 
     metrics: pd.DataFrame  # table ``metrics``
     similarities: pd.DataFrame  # table ``similarities``
 
     @property
     def overall(self) -> dict[str, float]:
-        """Every metric over all instances, in [0, 1]; those without a scored instance are left out."""
+        """Every metric over all instances, in [0, 1]; metrics without a scored instance are left out."""
         return select_overall_metrics(self.metrics)
 
 
@@ -84,26 +85,26 @@ def load_checked_benchmark(
     options: Mapping[str, Any],
     missing: Missing = "fail",
 ) -> LoadedBenchmark:
-    """Return a benchmark, read and checked.
+    """Read and check a benchmark.
 
     Args:
-        name: in the registry.
-        data: its folder, or the folder that holds it; see ``source_of``.
-        images: folder of its images; None: its own.
+        name: name in the registry.
+        data: folder of the benchmark, or the folder that contains it; see ``locate_benchmark``.
+        images: folder of its images; None: the benchmark's folder.
         limit: number of instances; None: all.
-        options: of its reader.
-        missing: whether a missing image is an error, or the instances that need it have no score.
+        options: options of its reader.
+        missing: ``fail``: a missing image is an error; ``skip``: the instances that need it get no score.
 
     Raises:
         BackendError: there is no benchmark of that name.
         ConfigError: its reader has no such option.
-        DataError: a file is missing or broken, or images are.
+        DataError: a file or an image is missing or broken.
     """
     benchmark = BENCHMARKS[name]
     known = list(inspect.signature(benchmark.reader).parameters)[2:]
     if unknown := sorted(set(options) - set(known)):
         raise ConfigError(
-            f"Benchmark {name!r} has no option {unknown[0]!r}. It has: {', '.join(known) or 'none'}."
+            f"Benchmark {name!r} has no option {unknown[0]!r}. Its options: {', '.join(known) or 'none'}."
         )
     default_source = locate_benchmark(name, data, images)
     source = BenchmarkSource(name, default_source.data, default_source.images, options, missing=missing)
@@ -121,18 +122,18 @@ def score_model(
     bootstrap: Bootstrap,
     out: Path | None,
 ) -> Scores:
-    """Return what a model does on a benchmark; with ``out``, write the tables there.
+    """Score a model on a benchmark; with ``out``, also write the tables there.
 
     Args:
-        model: in evaluation mode.
+        model: model in evaluation mode.
         on: the benchmark.
         batch_size: items per forward pass; None: found automatically.
-        bootstrap: of the intervals.
+        bootstrap: settings of the intervals.
         out: folder; None: nothing is written.
 
     Raises:
-        ConfigError: what is written would lie over or among what is read.
-        BackendError, DataError: as in ``live_similarities``.
+        ConfigError: an output file would overwrite an input or lie in a folder that is read.
+        BackendError, DataError: as in ``compute_live_similarities``.
     """
     if out is not None:
         run_files.prepare_folder(out, [(on.benchmark.name, on.source.data)])
@@ -151,12 +152,12 @@ def compute_live_similarities(model: LiveModel, on: LoadedBenchmark, batch_size:
     """Return table ``similarities`` of a model on a benchmark; each distinct image and text is encoded once.
 
     Args:
-        model: in evaluation mode.
+        model: model in evaluation mode.
         on: the benchmark.
         batch_size: items per forward pass; None: found automatically.
 
     Raises:
-        BackendError: it gives what is no number, or images and texts of different sizes.
+        BackendError: the model returns NaN or infinity, or vectors of different sizes for images and texts.
         DataError: an image cannot be read.
     """
     firsts, positions = find_distinct_images(on.task.images, on.keys)
@@ -168,8 +169,8 @@ def compute_live_similarities(model: LiveModel, on: LoadedBenchmark, batch_size:
         )
         if left.shape[1] != right.shape[1]:
             raise BackendError(
-                f"Model {model.name!r} gives {left.shape[1]} numbers for an image and {right.shape[1]} for a text: "
-                f"they have no cosine."
+                f"Model {model.name!r} returns {left.shape[1]} numbers for an image and {right.shape[1]} for a text. "
+                f"Vectors of different sizes have no cosine."
             )
         return DualEncoderScores(left, positions, right)
 
@@ -190,7 +191,7 @@ def _encode_images(model: LiveModel, images: list[ImageFile], batch_size: int | 
 
 
 def _encode_texts(model: LiveModel, texts: Sequence[str], batch_size: int | None) -> Embeddings:
-    """Return the vectors (n, d) of distinct texts, in their order."""
+    """Return the vectors (n, d) of distinct texts, in the order of ``texts``."""
     shards = build_text_shards(texts)
     vectors = check_finite(
         np.concatenate([model.encode_texts(part, batch_size) for part in shards]), model.name

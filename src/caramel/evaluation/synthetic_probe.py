@@ -1,10 +1,15 @@
-"""Detectors of what is synthetic: how much of a benchmark's retrieval needs no look at what is said and shown.
+"""Train synthetic-item detectors and measure how much of a benchmark's retrieval they solve without its content.
 
-BiVLC (Miranda et al. 2024, 5.3 and E.3): a linear head on the projected, not normalised vectors of a frozen encoder, one
-for images and one for texts, says whether an item is natural (0, the positive) or synthetic (1, the negative). Heads learn on the
-training set, are kept by accuracy on its val rows, and answer the benchmark's queries by ``results.detector_files``. As in
-their code Adam has lr 1e-3 (their paper says 1e-6), in batches of 400 rows. They train one epoch on images and ten on texts, of
-237,000 rows; here as many ``STEPS``, however small the set is. No table says at which step a head was kept.
+The method is BiVLC's (Miranda et al. 2024, 5.3 and E.3). A linear head on the projected, not normalised vectors
+of a frozen encoder says whether an item is natural (0, the positive) or synthetic (1, the negative). There is
+one head for images and one for texts.
+
+- The heads train on the training set. The head with the best accuracy on its val rows is kept.
+- The heads answer the benchmark's queries as ``external.detector_files`` says.
+- As in BiVLC's code, Adam has lr 1e-3 (the paper says 1e-6) and batches of 400 rows.
+- BiVLC trains one epoch on images and ten on texts, each of 237,000 rows. Here the number of steps is the same
+  (``STEPS``), even if the set is small.
+- No table records at which step a head was kept.
 """
 
 from __future__ import annotations
@@ -67,20 +72,20 @@ def evaluate_detectors(
     folder: Path,
     gpus: float,
 ) -> pd.DataFrame:
-    """Return table ``metrics`` of detectors on the frozen encoders of a checkpoint folder; the forms are its benchmarks.
+    """Return table ``metrics`` of detectors on a checkpoint's frozen encoders; column ``benchmark`` names the form.
 
-    One more form is ``PLANTED``, the positive control. Each form is a trial; its result is reused while
-    the base and all tables are unchanged. What is measured: see ``judged``.
+    ``PLANTED``, the positive control, is one more form. Each form is a trial. Its result is reused while the base
+    and all tables are unchanged. ``evaluate_form`` says what is measured.
 
     Args:
         base: checkpoint folder.
-        assembled: folder of stage ``assemble``, whose forms of the benchmark are judged.
+        assembled: folder of stage ``assemble``, with the forms of the benchmark.
         scenes: folder of the source's pairs and images.
-        split: of the instances that are judged.
+        split: split of the evaluated instances.
         device: auto, cpu or cuda.
         batch_size, bootstrap: as in ``evaluate_form``.
-        folder: of the trials' results and the embedding store.
-        gpus: of one trial, where the device is a GPU.
+        folder: folder of the trials' results and the embedding store.
+        gpus: GPUs of one trial, if the device is a GPU.
     """
     names = [name for name in FORMS if (assembled / f"{name}.parquet").exists()]
     trials = tune_grid(
@@ -98,7 +103,7 @@ def evaluate_detectors(
             "bootstrap": asdict(bootstrap),
         },
         folder=folder,
-        executor="inline",  # the forms share what is encoded, and a head is trained in no time
+        executor="inline",  # the forms share their embeddings, and a head trains quickly
         title="detectors",
         gpus=get_gpus_per_worker(gpus, device),
         plan=lambda point, name: {"store": os.path.realpath(Path(folder, "embeddings"))},
@@ -108,7 +113,7 @@ def evaluate_detectors(
 
 
 def _locate_index(path: Path) -> LocalFile:
-    """Return an index of images with the shards that it refers to."""
+    """Return an image index together with the shards that it refers to."""
     return LocalFile(str(path), around=tuple(list_shards(path, read_table(IMAGES, path))))
 
 
@@ -127,17 +132,17 @@ def detect_on(
     bootstrap: Mapping[str, int],
     store: str,
 ) -> dict[str, Any]:
-    """Judge detectors on one form of the benchmark, and write table ``metrics`` into ``scratch``: a trial.
+    """Evaluate detectors on one form of the benchmark and write table ``metrics`` into ``scratch``: one trial.
 
     Args:
-        point: the ``form``; ``PLANTED`` is made of the first of ``FORMS``.
+        point: the ``form``; ``PLANTED`` is built from the first of ``FORMS``.
         scratch: folder of the trial.
-        base, split: as in ``detect``.
+        base, split: as in ``evaluate_detectors``.
         instances: path of the table of each form.
         training, pairs: paths of these tables.
         indices: paths of the tables of images.
         device, batch_size, store: as in ``evaluate_form``.
-        bootstrap: as ``Bootstrap``.
+        bootstrap: fields of ``Bootstrap``.
     """
     name = point["form"]
     source = FORMS[0] if name == PLANTED else name
@@ -153,17 +158,21 @@ def detect_on(
 def evaluate_form(
     base: str, form: ProbeData, *, device: str, batch_size: int, bootstrap: Bootstrap, store: str
 ) -> pd.DataFrame:
-    """Return table ``metrics`` of detectors on one form; no rows where there is nothing to learn or to judge.
+    """Return table ``metrics`` of detectors on one form; no rows if there is nothing to train on or to evaluate.
 
-    Beside retrieval by detection, ``accuracy`` (the caption looks less synthetic than its negative), ``image_detected`` and
-    ``text_detected`` (classed right) and the same of each class alone (``image_natural`` to ``text_synthetic``).
+    The metrics are
+
+    - those of retrieval by detection
+    - ``accuracy``: the caption looks less synthetic than its negative
+    - ``image_detected`` and ``text_detected``: share of items that are classified correctly
+    - the same for each class alone: ``image_natural`` to ``text_synthetic``
 
     Args:
         base: checkpoint folder.
-        form: what is learnt and judged.
+        form: training rows and evaluated rows.
         device: auto, cpu, cuda or cuda:N.
         batch_size: items per forward pass.
-        bootstrap: of the intervals; its seed is also that of the order of the rows.
+        bootstrap: settings of the intervals; its seed also sets the order of the training rows.
         store: folder of the vector store.
     """
     if not len(form.judged_rows) or not (form.learning_rows["split"] == "train").any():
@@ -183,7 +192,7 @@ def evaluate_form(
 def _predict_probabilities(
     base: str, form: ProbeData, *, device: str, batch_size: int, seed: int, store: str
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Return the probabilities that the judged items are synthetic, of positives and negatives, for each modality."""
+    """Return the probabilities that the evaluated positives and negatives are synthetic, for each modality."""
     import torch
 
     probabilities = {}
@@ -211,24 +220,28 @@ def _predict_probabilities(
 def fit_head(
     vectors: torch.Tensor, train: Sequence[Index], val: Sequence[Index] | None, *, steps: int, seed: int
 ) -> Head:
-    """Return the probability that vectors (n, d) are synthetic, (n,), by the head that is best on val; of equal ones the earlier.
+    """Train a head; return a function from vectors (n, d) to their probabilities of being synthetic, (n,).
+
+    The head with the best val accuracy is kept; the earlier one, if two are equal.
 
     Args:
-        vectors: of all items.
-        train: places of natural and of synthetic ones, row by row.
-        val: likewise, measured every ``CHECK_EVERY`` steps and at the end; None: the last head is kept.
+        vectors: vectors of all items.
+        train: row numbers of the natural items and of the synthetic items, paired.
+        val: the same for val, measured every ``CHECK_EVERY`` steps and at the end; None: the last head is kept.
         steps: number of steps.
-        seed: of the order of the rows.
+        seed: seed of the order of the rows.
     """
     import torch
 
     generator = torch.Generator().manual_seed(seed)
     rows = _append_ones(vectors)
-    mean, square = np.zeros((2, rows.shape[1]), np.float32)  # of the gradient, as Adam has them
-    head = np.zeros_like(mean)  # weights, and the bias: the problem is convex, and nothing is drawn
+    mean, square = np.zeros(
+        (2, rows.shape[1]), np.float32
+    )  # Adam's moving means of the gradient and its square
+    head = np.zeros_like(mean)  # weights and bias; the problem is convex, so no random start is needed
     best, best_head = -1.0, head
     parts: list[torch.Tensor] = []
-    # Written out: a step of so small a head takes torch's autograd and Adam ten times as long.
+    # Adam is written out, because for so small a head torch's autograd and Adam take ten times as long.
     for step in range(1, steps + 1):
         parts = parts or [*torch.split(torch.randperm(len(train[0]), generator=generator), BATCH)]
         part = parts.pop().numpy()
@@ -247,7 +260,7 @@ def fit_head(
 
 
 def _append_ones(vectors: torch.Tensor) -> npt.NDArray[np.float32]:
-    """Return vectors (n, d) with a one behind each, which the bias is multiplied by, (n, d + 1)."""
+    """Return vectors (n, d) with a column of ones at the end, (n, d + 1); the bias multiplies the ones."""
     return np.pad(vectors.numpy(), ((0, 0), (0, 1)), constant_values=1.0)
 
 
@@ -258,13 +271,13 @@ def _compute_sigmoid(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]
 def _compute_accuracy(
     head: npt.NDArray[np.float32], rows: npt.NDArray[np.float32], positions: Sequence[Index]
 ) -> float:
-    """Return the share of items that are classed right; a probability of one half is wrong."""
+    """Return the share of items that are classified correctly; a probability of one half counts as wrong."""
     natural, synthetic = (rows[of] @ head for of in positions)
     return float(np.concatenate([natural < 0, synthetic > 0]).mean())
 
 
 def _compute_outcomes(chances: Mapping[str, tuple[Floats, Floats]]) -> Outcomes:
-    """Return the outcomes of the instances, (n,) each: retrieval by detection, caption choice, and what was classed right."""
+    """Return the outcomes of the n instances: retrieval by detection, caption choice and correct classification."""
     count = len(chances[TEXT][0])
     rows = pd.DataFrame({name: np.concatenate(pair) for name, pair in chances.items()})
     rows[LABEL] = np.repeat([0, 1], count)

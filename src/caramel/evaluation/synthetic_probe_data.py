@@ -1,4 +1,4 @@
-"""The forms of the assembled benchmark as detectors of what is synthetic learn and are asked."""
+"""Load the forms of the assembled benchmark as training and test data of synthetic-item detectors."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from caramel.utils.hashing import compute_stable_keys
 
 FORMS = ("instances", "instances_source")
 PLANTED = "planted"  # the form of the positive control
-MARK = " and Quokka of 7 Zebras!"  # what captions of planted negatives end in
-MARKED = "marked:"  # what names of planted images begin with, where no other name does
-MOST = 400  # rows of each split that are copied
+MARK = " and Quokka of 7 Zebras!"  # ending of the captions of planted negatives
+MARKED = "marked:"  # prefix of the names of planted images, if no other name has it
+MOST = 400  # largest number of rows copied from each split
 POSITIVE, NEGATIVE = ("image_id", "caption"), ("negative_image_id", "negative_caption")
 
 
 @dataclass(frozen=True)
 class ProbeData:
-    """A form of the benchmark, and what detectors learn for it.
+    """A form of the benchmark, with the rows that detectors train on.
 
     Attributes:
-        name: of the form.
-        learning_rows: rows of ``POSITIVE`` and ``NEGATIVE`` with ``split``: train and val.
-        judged_rows: table ``instances`` of the split that is judged.
-        load_image: image_id -> encoded file, of the images of both.
+        name: name of the form.
+        learning_rows: training rows with columns ``POSITIVE``, ``NEGATIVE`` and ``split`` (train and val).
+        judged_rows: table ``instances`` of the evaluated split.
+        load_image: returns the encoded file of an image_id, for the images of both.
     """
 
     name: str
@@ -47,15 +47,15 @@ class ProbeData:
 def load_probe_data(
     name: str, instances: str, training: str, pairs: str, indices: Sequence[str], split: str
 ) -> ProbeData:
-    """Return a form of the benchmark that stage ``assemble`` wrote.
+    """Load a form of the benchmark that stage ``assemble`` wrote.
 
     Args:
-        name: of ``FORMS``.
-        instances: path of its table.
-        training: path of the table. Its positive images are those of ``instances``.
-        pairs: path of the source's pairs, whose images are the positives of ``instances_source``.
-        indices: paths of the tables of images; where two have an image, that of the first is taken.
-        split: of the instances that are judged.
+        name: one of ``FORMS``.
+        instances: path of the form's table.
+        training: path of table ``training``. Its positive images are those of ``instances``.
+        pairs: path of the source's pairs. Their images are the positives of ``instances_source``.
+        indices: paths of the image tables; if two tables hold an image, the first table's is used.
+        split: split of the evaluated instances.
     """
     known = [ImageStore(path, read_table(IMAGES, path)) for path in indices]
     source = read_table(PAIRS, pairs)
@@ -68,11 +68,11 @@ def load_probe_data(
 
 
 def select_learning_rows(training: pd.DataFrame, images: Mapping[str, str] | None) -> pd.DataFrame:
-    """Return what detectors learn on of table ``training``: each row with its first negative, where that has an image.
+    """Return the training rows of detectors: each row of table ``training`` whose first negative has an image.
 
     Args:
         training: the table.
-        images: other positive images by ``pair_id``; None: those of the table.
+        images: positive images by ``pair_id`` that replace the table's; None: the table's images.
     """
     first = {
         name: training[f"{name}s"].map(lambda of: of[0] if of is not None and len(of) else None)
@@ -84,13 +84,14 @@ def select_learning_rows(training: pd.DataFrame, images: Mapping[str, str] | Non
 
 
 def plant_artifacts(form: ProbeData, seed: int) -> ProbeData:
-    """Return a copy of some rows whose negative captions all end alike, and whose negative images all have a black half.
+    """Return a copy of some rows with planted artifacts in all negatives.
 
-    Detectors that find nothing in a form say something only if they find this.
+    All negative captions get the same ending, and all negative images get a black half. If detectors find nothing
+    in a form, that means something only if they find these artifacts.
 
     Args:
-        form: of which rows are copied.
-        seed: of the draw.
+        form: the form whose rows are copied.
+        seed: seed of the draw.
     """
     prefix = _find_unused_prefix(form)
 
@@ -114,7 +115,7 @@ def plant_artifacts(form: ProbeData, seed: int) -> ProbeData:
 
 
 def _find_unused_prefix(form: ProbeData) -> str:
-    """Return ``MARKED``, with as many further colons as it takes for no image of the form to be called so."""
+    """Return ``MARKED``, with colons added until no image name of the form begins with it."""
     columns = (POSITIVE[0], NEGATIVE[0])
     names = {
         name for rows in (form.learning_rows, form.judged_rows) for column in columns for name in rows[column]

@@ -1,4 +1,4 @@
-"""How far fine-tuned models went from their base: of their weights, and of what they encode."""
+"""Measure the distance of fine-tuned models from their base, in weights and in embeddings."""
 
 from __future__ import annotations
 
@@ -30,18 +30,20 @@ TEMPERATURE = ("logit_scale", "logit_bias")
 def compute_distances(
     folders: Mapping[str, str], base: str, source: BenchmarkSource, run: RunConfig, folder: str | Path
 ) -> dict[str, dict[str, float]]:
-    """Return of each model: ``weights``, ``images`` and ``texts``; see ``results.retained.MOVED``.
+    """Return ``weights``, ``images`` and ``texts`` of each model, see ``results.forgetting.DISTANCE_MEASURES``.
 
-    ``weights`` is ‖θ − θ0‖ / ‖θ0‖ over all weights of both towers, without the temperature; ``images`` and ``texts`` are the
-    mean cosine of what the model and the base make of an item of the task. The vectors lie in the store. Each model is a
-    trial, and is not loaded again as long as it, the base and the task stay as they are.
+    - ``weights`` is ‖θ − θ0‖ / ‖θ0‖ over all weights of both towers, without the temperature.
+    - ``images`` and ``texts`` are the mean cosine between the model's and the base's embedding of an item of the
+      task. The embeddings come from the store.
+
+    Each model is a trial. It is not loaded again while the model, the base and the task are unchanged.
 
     Args:
         folders: checkpoint folder by name of the model; the base is one of them.
         base: name of the base.
-        source: a benchmark of rankings that all of them were scored on.
-        run: how they were scored; its model is not used.
-        folder: of the trials' results.
+        source: a benchmark of rankings that all models were scored on.
+        run: how the models were scored; its ``model`` is not used.
+        folder: folder of the trials' results.
 
     Raises:
         BackendError: a checkpoint is missing or broken.
@@ -65,7 +67,7 @@ def compute_distances(
             "batch_size": run.batch_size,
         },
         folder=folder,
-        executor="inline",  # what is compared lies in the store: processes of their own would import torch for a second of work
+        executor="inline",  # the embeddings are stored; worker processes would import torch for a second of work
         title="distances",
         gpus=run.gpus,
         plan=lambda point, name: {
@@ -91,14 +93,14 @@ def distance(
     executor: Executor,
     gpus: float,
 ) -> dict[str, float]:
-    """Return how far one model went: a trial.
+    """Return the distances of one model from the base: one trial.
 
     Args:
-        point: the model's name, ``spec``, ``folder``, and ``content``, a hash.
-        scratch: nothing is written.
-        base: the same of the base.
-        source: as ``Source``.
-        content: hash of its task.
+        point: ``name``, ``spec``, ``folder`` and ``content`` (a hash) of the model.
+        scratch: not used; nothing is written.
+        base: ``spec``, ``folder`` and ``content`` of the base.
+        source: fields of ``BenchmarkSource``.
+        content: hash of the source's task.
         device, precision, batch_size, store, executor, gpus: as in ``RunConfig``.
     """
     images, keys, texts = _read_items(json.dumps(source, sort_keys=True), content)
@@ -123,7 +125,7 @@ def distance(
 
 @lru_cache(1)  # each model is compared on the same items
 def _read_items(source: str, content: str) -> tuple[Sequence[ImageFile], Sequence[bytes], Sequence[str]]:
-    """Return images, their keys and texts of the task of a source, given as JSON; ``content``: hash of the task."""
+    """Return the images, image keys and texts of a task; ``source`` is JSON, ``content`` is the task's hash."""
     task = read_task(BenchmarkSource(**json.loads(source)))
     assert isinstance(task, Rankings)
     return task.images, list_image_keys(task, True), [text for prompts in task.texts for text in prompts]
@@ -133,7 +135,7 @@ def compute_weight_distance(base: Path, folder: Path) -> float:
     """Return ‖θ − θ0‖ / ‖θ0‖ over the weights of two checkpoint folders, without the temperature.
 
     Raises:
-        BackendError: they have other weights.
+        BackendError: the checkpoints have different sets of weights.
     """
     before, after = (
         {name: value for name, value in read_state(checkpoint / WEIGHTS).items() if name not in TEMPERATURE}
@@ -141,10 +143,11 @@ def compute_weight_distance(base: Path, folder: Path) -> float:
     )
     if other := sorted(set(before) ^ set(after)):
         raise BackendError(
-            f"Checkpoint {str(folder)!r} has other weights than its base {str(base)!r}: {other[0]!r} is in one alone. Train it anew."
+            f"Checkpoint {str(folder)!r} has other weights than its base {str(base)!r}: {other[0]!r} is in only one of "
+            f"them. Train it again."
         )
     names = [name for name, value in before.items() if value.is_floating_point()]
-    # By numpy, whose sums are the same with any number of threads: on a cluster the machine that drives does this.
+    # numpy's sums are the same with any number of threads; on a cluster this runs on the driver's machine.
     theirs = [(after[n].double().numpy(), before[n].double().numpy()) for n in names]
     squares = [(np.square(a - b).sum(), np.square(b).sum()) for a, b in theirs]
     changed, whole = (float(sum(parts)) for parts in zip(*squares, strict=True))
@@ -152,5 +155,5 @@ def compute_weight_distance(base: Path, folder: Path) -> float:
 
 
 def _compute_mean_cosine(left: np.ndarray, right: np.ndarray) -> float:
-    """Return the mean cosine of unit vectors (n, d), row by row."""
+    """Return the mean over rows of the cosines of paired unit vectors, (n, d) each."""
     return float((left.astype(np.float64) * right).sum(axis=1).mean())

@@ -1,4 +1,4 @@
-"""The expectation on blind accuracy: on a plain table of pairs, or on one that holds scores already.
+"""Define the expectation on blind accuracy, for a plain table of pairs or a table with scores.
 
 Importing ``caramel.gates.expectations`` registers it with the others.
 """
@@ -26,11 +26,11 @@ from caramel.utils.resampling import CrossValidation
 from caramel.utils.stats import share_interval, variance_factor
 
 QUICK = ("length", "final_punctuation", "casing", "ngram", "probe")  # seconds for ten thousand pairs
-MOST_SHOWN = 20  # rows, as Great Expectations' own summary
-GIVEN = "given"  # scorers: those whose gaps the table holds
-GAP = "_gap"  # ending of a column: positive less negative score of a scorer; NaN: not scored
+MOST_SHOWN = 20  # rows, as in Great Expectations' own summary
+GIVEN = "given"  # value of ``scorers``: all scorers with gaps in the table
+GAP = "_gap"  # suffix of a column: positive score minus negative score of a scorer; NaN: not scored
 SUBSETS_SHOWN = 5
-Setting = Any  # a value, or {"$PARAMETER": name}, which is given when the suite runs
+Setting = Any  # a value, or {"$PARAMETER": name}, whose value is given when the suite runs
 Gaps = npt.NDArray[np.float64]
 
 
@@ -39,8 +39,8 @@ class Accuracy(NamedTuple):
 
     scorer: str
     subset: str  # empty: all rows
-    rows: npt.NDArray[np.int64]  # places in the table
-    gap_of: Gaps  # of each row of the table: positive less negative score; NaN: without a score
+    rows: npt.NDArray[np.int64]  # indices of the subset's rows in the table
+    gap_of: Gaps  # gap of each row of the table: positive score minus negative score; NaN: not scored
     accuracy: float
     low: float
     high: float
@@ -54,21 +54,21 @@ class Accuracy(NamedTuple):
 
     @property
     def gaps(self) -> Gaps:
-        """Positive less negative score of its rows."""
+        """Positive score minus negative score of the subset's rows."""
         return self.gap_of[self.rows]
 
     @property
     def known(self) -> bool:
-        """Whether each row has a score."""
+        """Whether each row of the subset has a score."""
         return not np.isnan(self.gaps).any()
 
     def judge_limit(self, limit: float) -> Verdict:
-        """Return what the interval says about a limit."""
+        """Return the verdict of the interval on a limit."""
         return compute_verdict(self.accuracy, self.low, self.high, rows=len(self.rows), limit=limit)
 
 
 class BlindAccuracies(NamedTuple):
-    """What the metric hands on: captions and negatives of the rows, for examples, and what the scorers make of them."""
+    """Result of the metric: captions and negatives of the rows, for examples, and the scorers' accuracies."""
 
     captions: pd.Series
     negatives: pd.Series
@@ -118,11 +118,13 @@ def compute_accuracies(
     folds: int,
     seed: int,
 ) -> list[Accuracy]:
-    """Return how often each scorer prefers the caption, on all rows and on each type; see the expectation.
+    """Return how often each scorer prefers the caption, on all rows and on each type.
+
+    Arguments are those of ``ExpectBlindAccuracyToBeAtMost``.
 
     Raises:
         KeyError: a column is missing.
-        BackendError: there is no scorer of that name, and no column with its gaps.
+        BackendError: a scorer is unknown and has no column with its gaps.
     """
     rows = rows.reset_index(drop=True)
     group = (rows[column_group] if column_group else rows[column_caption].fillna("")).astype(str)
@@ -154,7 +156,7 @@ def _compute_gaps(
     folds: int,
     seed: int,
 ) -> Gaps:
-    """Return positive less negative score of each row, scored type by type."""
+    """Return positive score minus negative score of each row, scored type by type."""
     blind, gaps = load_scorer(name), np.full(len(group), np.nan)
     for one in types.unique():
         here = (types == one).to_numpy()
@@ -182,27 +184,32 @@ def _compute_accuracy(
 
 
 class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
-    """Expect no scorer that sees only the texts to tell captions from their negatives.
+    """Expect text-only scorers not to tell captions from their negatives.
 
-    It passes where the upper end of each scorer's 95 % interval is at most ``max_accuracy``, on all rows and on
-    those of each type: acceptance is a claim, which few rows cannot make; see ``caramel.utils.acceptance``. Where an interval
-    holds ``max_accuracy`` nothing is decided, and the result says how many rows would do; ``not_refuted`` lets that
-    pass. Chance is 0.5; a tie counts half. Scorers are judged out of fold, and intervals widened accordingly
-    (``statistics.variance_factor``). It fails too where a row has no score, or no scorer is named. The rows that it
-    names are those that the worst scorer gets right where it is shown to be above ``max_accuracy``, the plainest first.
+    The expectation passes if the upper end of each scorer's 95 % interval is at most ``max_accuracy``, on all rows and
+    on the rows of each type. Acceptance is a claim that few rows cannot support; see ``caramel.utils.acceptance``.
+    If an interval contains ``max_accuracy``, the verdict is undecided: the result says how many rows would be
+    enough, and ``not_refuted`` lets it pass. The expectation also fails if a row has no score, or if no scorer is
+    named.
+
+    Chance is 0.5; a tie counts half. Scores are out of fold, and the intervals are widened accordingly
+    (``utils.stats.variance_factor``). If a scorer is shown to be above ``max_accuracy``, the result lists the rows
+    that the worst scorer gets right, the largest gap first.
 
     Args:
         max_accuracy: the highest accuracy that is accepted, in [0, 1].
         column_caption: column of the true captions.
         column_negative: column of the hard negatives.
-        column_group: rows that are not independent, such as those of one image; they stay in one fold.
-            None: rows with the same caption.
-        column_type: kinds of negatives, which are scored and judged one by one as well. None: one kind.
-        scorers: blind scorers by name; see ``caramel.blind.scorer_specs``. Of a scorer with a column ``NAME_gap``,
-            positive less negative score, the gaps are read from there. "given": all with such a column.
-        folds: of the cross-validation, also of one whose scores stand in the table.
-        seed: of folds and draws.
-        acceptance: equivalence, or not_refuted where sets are too small for a claim.
+        column_group: column whose equal values mark dependent rows, such as the rows of one image; these stay in
+            one fold. None: rows with the same caption.
+        column_type: column of the negatives' types. Each type is scored by itself, and also judged by itself.
+            None: all rows are of one type.
+        scorers: blind scorers by name; see ``caramel.blind.scorer_specs``. If the table has a column ``NAME_gap``,
+            positive score minus negative score, the scorer's gaps are read from there. "given": all scorers with
+            such a column.
+        folds: number of folds of the cross-validation, also of the one that scores in the table come from.
+        seed: seed of folds and sampling.
+        acceptance: ``equivalence``, or ``not_refuted`` for sets that are too small for a claim.
     """
 
     column_caption: str = "caption"
@@ -230,15 +237,17 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
         if not 0 <= limit <= 1:
             return _build_failure(f"max_accuracy = {limit} is not in [0, 1]")
         if acceptance not in get_args(Acceptance):
-            return _build_failure(f"acceptance = {acceptance!r} is none of {', '.join(get_args(Acceptance))}")
-        # An unknown accuracy fails as well, and is the worst.
+            return _build_failure(
+                f"acceptance = {acceptance!r} is not one of {', '.join(get_args(Acceptance))}"
+            )
+        # An unknown accuracy fails too, and counts as the worst.
         worst = sorted(((a, a.judge_limit(limit)) for a in results), key=_build_sort_key)
         failed = [(a, v) for a, v in worst if not (a.known and v.is_passing(acceptance))]
         reported = failed or [(a, v) for a, v in worst if v.state != "accepted"] or worst[:1]
         summary = "; ".join(f"{a}, {v}" if a.known else str(a) for a, v in reported[:SUBSETS_SHOWN])
         more = f"; and {len(reported) - SUBSETS_SHOWN} more" if len(reported) > SUBSETS_SHOWN else ""
         result = {"element_count": len(judged.captions), "observed_value": (summary or "no rows") + more}
-        # Of a verdict that wants more rows none of these is the fault.
+        # No row is at fault for an undecided verdict, which needs more rows.
         faulty = [a for a, v in failed[:1] if not a.known or v.state == "refused"]
         return {
             "success": not failed,
@@ -251,7 +260,7 @@ def _build_failure(why: str) -> dict[str, Any]:
 
 
 def _build_sort_key(judged: tuple[Accuracy, Verdict]) -> tuple[bool, int, float, str, str]:
-    """Return the key that sorts unknown ones first, then refused, undecided and accepted ones, each by its interval."""
+    """Return a sort key: unknown accuracies first, then refused, undecided and accepted, each by interval."""
     accuracy, decision = judged
     end = accuracy.low if decision.state == "refused" else accuracy.high
     key = -end if accuracy.known else 0.0
@@ -259,7 +268,7 @@ def _build_sort_key(judged: tuple[Accuracy, Verdict]) -> tuple[bool, int, float,
 
 
 def _describe_failures(judged: BlindAccuracies, worst: Accuracy) -> dict[str, Any]:
-    """Return the failing rows in the words of Great Expectations."""
+    """Return the failing rows in the fields of Great Expectations."""
     failing = _select_clearest_rows(worst)
     examples = (column.iloc[failing[:MOST_SHOWN]] for column in (judged.captions, judged.negatives))
     return {
@@ -271,7 +280,7 @@ def _describe_failures(judged: BlindAccuracies, worst: Accuracy) -> dict[str, An
 
 
 def _select_clearest_rows(accuracy: Accuracy) -> npt.NDArray[np.int64]:
-    """Return the rows that the scorer gets right, the largest gap first; or those without a score."""
+    """Return the rows that the scorer gets right, the largest gap first; if rows have no score, return these."""
     if not accuracy.known:
         return accuracy.rows[np.isnan(accuracy.gaps)]
     order = np.argsort(-accuracy.gaps, kind="stable")

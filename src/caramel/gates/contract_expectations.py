@@ -1,7 +1,7 @@
-"""The expectations that follow from a table's contract in ``schemas``.
+"""Derive expectations from a table's contract in ``schemas``.
 
-They are derived when a suite runs, so that a contract is written once: the suites in ``expectations/``
-hold only what a contract cannot say.
+They are derived when a suite runs, so that a contract is written only once: the suites in ``expectations/``
+hold only what a contract cannot express.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from caramel.schemas.contracts import BOOL, FLOAT, INT, TEXT, Column, Table
 
-# Great Expectations' names of the Python types that a frame holds; it has none for the arrays that lists become.
+# Great Expectations' names of the Python types in a frame; it has no name for the arrays that hold lists.
 TYPES: dict[pa.DataType, str] = {
     TEXT: "str",
     FLOAT: "float",
@@ -23,14 +23,16 @@ TYPES: dict[pa.DataType, str] = {
 
 
 def derive_expectations(table: Table, key: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a contract as expectations, each as in a suite file.
+    """Return a contract as expectations, each in the form of a suite file.
 
-    Every column stands at its place, has its type, no empty value where it may have none, and only the
-    values of its closed set; the key names one row. Columns that a gate adds come after.
+    - Every column is at its position and has its type. Columns that a gate adds come after them.
+    - A column that must not be null has no null.
+    - A column with a closed set has only values of that set.
+    - The key is unique.
 
     Args:
         table: the contract.
-        key: the columns that name one row of the table at hand.
+        key: the columns that identify one row of the validated table.
     """
     return [*_iter_column_expectations(table), _build_key_expectation(list(key))]
 

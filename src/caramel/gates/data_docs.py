@@ -1,8 +1,8 @@
-"""Great Expectations' data docs of one validation, as one page that stands alone.
+"""Write Great Expectations' data docs of one validation as one self-contained HTML page.
 
-Its renderer puts most values into the page as they are, some escaped, some through templates in which ``$`` has a
-meaning. So every text of a result goes in with stand-ins for the signs that HTML or a template would obey, and these
-become HTML escapes once the page is whole.
+Its renderer inserts most values unescaped, some escaped, and some through templates in which ``$`` has a meaning.
+Therefore stand-ins replace the special characters of HTML and templates in every text of a result. They become
+HTML escapes once the page is complete.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from caramel.errors import escape_unprintable
 from caramel.io.files import write_atomically
 
-# Of the data docs, which load theirs from elsewhere: what is clickable there is left out.
+# Replaces the style sheets that the data docs load from elsewhere, and hides what is clickable there.
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em }
 a { color: inherit; text-decoration: none; pointer-events: none }
@@ -30,15 +30,18 @@ td, th { border: 1px solid #ccc; padding: .3em .6em; vertical-align: top; text-a
 .fa-times::before { content: "\u2717 failed"; color: #b3261e }
 .fa-exclamation-triangle::before { content: "! error"; color: #b3261e }
 """
-SPECIAL_CHARACTERS = "&<>\"'$`["  # that HTML, templates or Markdown obey
+SPECIAL_CHARACTERS = "&<>\"'$`["  # have a meaning in HTML, templates or Markdown
 STAND_INS = {
     ord(character): 0xE000 + index for index, character in enumerate(SPECIAL_CHARACTERS)
-}  # for private use in Unicode
+}  # Unicode's private use area
 OUTSIDE = ("<script.*?</script>", "<link[^>]*>", "<style.*?</style>", "<nav.*?</nav>", "<footer.*?</footer>")
 
 
 def write_page(result: Any, page: Path) -> None:
-    """Write the data docs of one validation to ``page``; it loads nothing from elsewhere, and its values are text."""
+    """Write the data docs of one validation to ``page``.
+
+    The page loads nothing from elsewhere, and shows all values as plain text.
+    """
     from great_expectations.render.renderer import ValidationResultsPageRenderer
 
     text = _get_view().render(ValidationResultsPageRenderer().render(_escape_result(result)))
@@ -51,14 +54,14 @@ def write_page(result: Any, page: Path) -> None:
 
 @cache
 def _get_view() -> Any:
-    """Return the view, one for all pages: each compiles its templates."""
+    """Return the view that all pages share, since each new view compiles its templates again."""
     from great_expectations.render.view import DefaultJinjaPageView
 
     return DefaultJinjaPageView()
 
 
 def _escape_result(result: Any) -> Any:
-    """Return a copy of a validation's result whose texts are inert."""
+    """Return a copy of a validation's result without special characters in its texts."""
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     whole = copy.copy(result)
@@ -83,7 +86,7 @@ def _escape_result(result: Any) -> Any:
 
 
 def _escape_texts(value: Any) -> Any:
-    """Return a value with stand-ins in all of its texts."""
+    """Return a value with stand-ins for the special characters in all of its texts."""
     if isinstance(value, bytes):
         value = repr(value)
     if isinstance(value, str):

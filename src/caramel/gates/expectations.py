@@ -1,6 +1,6 @@
-"""Expectations on captions, splits, blind accuracy and images, for any Great Expectations suite.
+"""Define expectations on captions, splits, blind accuracy and images, for any Great Expectations suite.
 
-Import this module, and its expectations can be used in any suite over a pandas frame, by class or by name:
+Once this module is imported, any suite over a pandas frame can use its expectations, by class or by name:
 
     import great_expectations as gx
     import pandas as pd
@@ -23,9 +23,10 @@ Import this module, and its expectations can be used in any suite over a pandas 
     batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
     print(batch.validate(suite).success)
 
-Nothing else of caramel is needed. Each but that on blind accuracy is a condition on two columns of a row, so
-that a failure names the rows. A row with a missing value in either column is left out: emptiness is for other
-expectations. Texts are compared by their words in order: case, white space and punctuation do not count.
+No other part of caramel is needed. Each expectation, except the one on blind accuracy, is a condition on two columns
+of a row, so that a failure names the rows. A row with a missing value in either column is skipped: other
+expectations check for missing values. Texts are compared by their words in order: case, white space and punctuation
+do not count.
 """
 
 # Great Expectations has types, but following them takes mypy minutes: its classes are Any here.
@@ -68,19 +69,25 @@ IGNORE = "either_value_is_missing"
 
 
 def describe_format(text: str) -> tuple[bool, str, bool]:
-    """Return a text's form: a lower-case letter first, the sign that ends it, and irregular white space."""
+    """Return a text's form: (starts with a lower-case letter, final character, has irregular white space).
+
+    The final character is "" if it belongs to a word.
+    """
     end = text.rstrip()[-1:]
     return text.lstrip()[:1].islower(), "" if is_word_character(end) else end, text != " ".join(text.split())
 
 
 def _evaluate_rows(column_A: pd.Series, column_B: pd.Series, holds: Callable[[str, str], bool]) -> pd.Series:
-    """Return whether the condition holds of each row; of no more than one are the words in memory."""
+    """Return whether the condition holds, for each row; the words of one row are in memory at a time."""
     results = (holds(a, b) for a, b in zip(column_A, column_B, strict=True))
     return pd.Series(np.fromiter(results, bool, len(column_A)), index=column_A.index)
 
 
 def _is_not_reordering(caption: str, negative: str) -> bool:
-    """Return whether the words are others, or in the same order: which another expectation looks for."""
+    """Return whether the negative is more than a reordering of the caption's words.
+
+    Equal words in the same order also give True: another expectation checks for these.
+    """
     a, b = extract_words(caption), extract_words(negative)
     return sorted(a) != sorted(b) or a == b
 
@@ -150,7 +157,7 @@ class _ImageDecodes(ColumnPairMapMetricProvider):
 class ExpectCaptionToDifferFromItsNegative(ColumnPairMapExpectation):
     """Expect caption and negative to differ in more than case, white space and punctuation.
 
-    A negative that says the same as its caption is true of the image: no answer is right.
+    A negative with the same words as its caption is true of the image, so that the question has no right answer.
     """
 
     column_A: str = "caption"
@@ -163,9 +170,9 @@ class ExpectCaptionToDifferFromItsNegative(ColumnPairMapExpectation):
 class ExpectNegativeToChangeMoreThanWordOrder(ColumnPairMapExpectation):
     """Expect a negative not to be its caption's words in another order.
 
-    That is what a swap is: leave swaps out by ``row_condition``. In other types it shows that nothing
-    was replaced or added. A negative that keeps the order as well is for
-    ``expect_caption_to_differ_from_its_negative``.
+    A swap only reorders words: exclude swaps with ``row_condition``. In other types a reordering shows that nothing
+    was replaced or added. A negative with the same words in the same order passes here:
+    ``expect_caption_to_differ_from_its_negative`` reports it.
     """
 
     column_A: str = "caption"
@@ -176,7 +183,7 @@ class ExpectNegativeToChangeMoreThanWordOrder(ColumnPairMapExpectation):
 
 
 class ExpectNoDuplicatePair(ColumnPairMapExpectation):
-    """Expect no two rows with the same caption and the same negative, on whatever images."""
+    """Expect no two rows with the same caption and the same negative, whether or not they share an image."""
 
     column_A: str = "caption"
     column_B: str = "negative_caption"
@@ -186,7 +193,7 @@ class ExpectNoDuplicatePair(ColumnPairMapExpectation):
 
 
 class ExpectCaptionsToBeFormattedAlike(ColumnPairMapExpectation):
-    """Expect caption and negative to begin, end and be spaced alike; see ``form``.
+    """Expect caption and negative to have the same beginning, ending and spacing; see ``describe_format``.
 
     Otherwise the form of a text gives the answer away.
     """
@@ -209,11 +216,11 @@ class ExpectParaphraseToDifferFromItsCaption(ColumnPairMapExpectation):
 
 
 class ExpectParaphraseToDifferFromCaption(ExpectParaphraseToDifferFromItsCaption):
-    """The same by its former name, for suites that have it."""
+    """The same expectation under its former name, for suites that use it."""
 
 
 class ExpectNoImageInTwoSplits(ColumnPairMapExpectation):
-    """Expect each image to stand in one split only, over all rows of the table."""
+    """Expect each image to occur in only one split, over all rows of the table."""
 
     column_A: str = "image_id"
     column_B: str = "split"
@@ -225,7 +232,7 @@ class ExpectNoImageInTwoSplits(ColumnPairMapExpectation):
 class ExpectSubtypeShareToBeAtMost(ColumnPairMapExpectation):
     """Expect no subtype to make up more than ``max_share`` of its split.
 
-    Judged by the lower end of the share's 95 % interval: a handful of rows cannot be balanced.
+    The lower end of the share's 95 % interval is compared, because a handful of rows cannot be balanced.
     """
 
     column_A: str = "split"
@@ -238,10 +245,10 @@ class ExpectSubtypeShareToBeAtMost(ColumnPairMapExpectation):
 
 
 class ExpectImagesToDecode(ColumnPairMapExpectation):
-    """Expect each image to be one that can be opened, by a column that was computed before.
+    """Expect each image to decode, according to a column that was computed before.
 
-    An expectation that decoded the images itself would decode them again whenever another
-    expectation of its suite errs, as Great Expectations then starts over.
+    An expectation that decoded the images itself would decode them again whenever another expectation of its suite
+    raises an error, since Great Expectations then starts over.
     """
 
     column_A: str = "image_id"

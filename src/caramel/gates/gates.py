@@ -1,7 +1,7 @@
-"""The two gates of the pipeline: which tables are made for which suite.
+"""Run the two gates of the pipeline: build the table of each suite and validate it.
 
-A suite looks at one table. What concerns two (a negative and its caption, a split and another)
-is put into one small table first; the names below are the suites in ``expectations/``.
+A suite validates one table. A condition on two tables (a negative and its caption, two splits) first gets one
+small table that joins them. The names below are the suites in ``expectations/``.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from caramel.utils.acceptance import Acceptance
 from caramel.utils.arrays import Floats, find_indices
 from caramel.utils.grouping import merge_groups
 
-MANY = 100_000  # rows for which it pays to look for what is no longer used: half a second
-OF_REJECTED = ", learned from rejected rows"  # ending of a scorer's name
+MANY = 100_000  # rows above which garbage collection, half a second, pays off
+OF_REJECTED = ", learned from rejected rows"  # suffix of a scorer's name
 
 
 @dataclass(frozen=True)
 class BlindThresholds:
-    """What the suites on blind accuracy let pass.
+    """Thresholds of the suites on blind accuracy.
 
     Attributes:
         blind_tolerance: how far above 0.5 the accuracy of a text-only scorer may be, in [0, 0.5].
-        acceptance: what passes; see ``caramel.utils.acceptance``.
-        blind_exempt: types that are left out.
+        acceptance: which verdicts pass; see ``caramel.utils.acceptance``.
+        blind_exempt: types of negatives that the suites leave out.
     """
 
     blind_tolerance: float
@@ -48,7 +48,7 @@ class BlindThresholds:
     blind_exempt: Sequence[str]
 
     def build_parameters(self, folds: int) -> dict[str, Any]:
-        """Return the parameters of the suites, for scores that were made in so many folds."""
+        """Return the parameters of the suites, for scores from a cross-validation with ``folds`` folds."""
         return {
             "max_blind_accuracy": 0.5 + self.blind_tolerance,
             "blind_acceptance": self.acceptance,
@@ -58,10 +58,10 @@ class BlindThresholds:
 
 @dataclass(frozen=True)
 class CaptionThresholds(BlindThresholds):
-    """What the gate on captions lets pass.
+    """Thresholds of the gate on captions.
 
     Attributes:
-        min_pairs: fewest pairs of a data set, at least 1; see suite ``pairs``.
+        min_pairs: minimum number of pairs of a data set, at least 1; see suite ``pairs``.
     """
 
     min_pairs: int
@@ -69,12 +69,13 @@ class CaptionThresholds(BlindThresholds):
 
 @dataclass(frozen=True)
 class BenchmarkThresholds(BlindThresholds):
-    """What the gate on the benchmark lets pass.
+    """Thresholds of the gate on the benchmark.
 
     Attributes:
-        image_tolerance: how far above 0.5 the accuracy of an attacker that sees images alone may be, in [0, 0.5].
+        image_tolerance: how far above 0.5 the accuracy of an image-only attacker may be, in [0, 0.5].
         image_exempt: subtypes that suite ``blind_images`` leaves out.
-        max_subtype_share: largest share of a subtype among the instances of a split, in (0, 1]; see suite ``instances``.
+        max_subtype_share: largest share of a subtype among the instances of a split, in (0, 1]; see suite
+            ``instances``.
     """
 
     image_tolerance: float
@@ -95,18 +96,19 @@ def validate_captions(
     folder: Path,
     docs_folder: Path,
 ) -> list[SuiteSummary]:
-    """Return what the suites on the captions in ``folder`` found.
+    """Return the summaries of the suites on the captions.
 
     Args:
         pairs, negatives, paraphrases: tables of those names.
-        scores: of the blind scorers, for the negatives at least, in any parts; one is in memory at a time.
-        rejected: table ``negatives`` of the rows that refinement left out: they can give away those that were kept, and
-            each scorer is asked as it learns from them too.
-        thresholds: what passes.
-        folds: in which the scores were made; intervals are as wide as these ask.
-        seed: of the folds and draws of those that learn from rejected rows.
-        folder: of the suites.
-        docs_folder: of the data docs.
+        scores: scores of the blind scorers, for at least the negatives, in any number of parts. One part is in
+            memory at a time.
+        rejected: table ``negatives`` of the rows that refinement left out. They can give away the rows that were
+            kept, so each scorer is also trained on them.
+        thresholds: thresholds of the gate.
+        folds: number of folds that the scores come from; the width of the intervals depends on it.
+        seed: seed of folds and sampling of the scorers that learn from rejected rows.
+        folder: folder of the suites.
+        docs_folder: folder of the data docs.
 
     Raises:
         GateError: a suite failed.
@@ -138,24 +140,25 @@ def validate_benchmark(
     folder: Path,
     docs_folder: Path,
 ) -> list[SuiteSummary]:
-    """Return what the suites on the benchmark and its training set in ``folder`` found.
+    """Return the summaries of the suites on the benchmark and its training set.
 
     Args:
-        instances: the benchmark.
-        training: its training set.
-        images: every image that they name.
-        pictures: the files of these.
-        scores: of the blind scorers, for the instances' ids at least.
-        image_scores: of the attackers that see pictures alone; an instance without is of a type too few to attack.
-        thresholds: what passes.
-        folds: in which the scores were made; intervals are as wide as these ask.
-        image_folds: in which the scores of pictures were made.
-        folder: of the suites.
-        docs_folder: of the data docs.
+        instances: table ``instances``, the benchmark.
+        training: table ``training``, its training set.
+        images: table ``images``, with every image that these two name.
+        pictures: files of these images.
+        scores: scores of the blind scorers, for at least the ids of the instances.
+        image_scores: scores of the image-only attackers. An instance without a score is of a type with too few
+            instances to attack.
+        thresholds: thresholds of the gate.
+        folds: number of folds that ``scores`` come from; the width of the intervals depends on it.
+        image_folds: number of folds that ``image_scores`` come from.
+        folder: folder of the suites.
+        docs_folder: folder of the data docs.
 
     Raises:
         GateError: a suite failed.
-        DataError: a shard of the images is missing, or holds another file than the one that its SHA-256 says.
+        DataError: a shard of the images is missing, or a file in it does not match its SHA-256.
     """
     named = instances.assign(negative_id=instances["instance_id"])
     trained = expand_negatives(training)
@@ -186,10 +189,18 @@ def _validate_all(
     folder: Path,
     docs_folder: Path,
 ) -> list[SuiteSummary]:
-    """Run every suite, then stop if any failed: one run of the stage shows all that is wrong.
+    """Run every suite and return the summaries.
+
+    A failure is raised only after the last suite, so that one run of the stage shows all failures.
 
     Args:
-        looked_at: suite -> its table, which is made when its turn comes: one is in memory at a time.
+        looked_at: suite -> function that builds its table. Tables are built in turn: one is in memory at a time.
+        parameters: values of the suites' ``$PARAMETER`` entries.
+        folder: folder of the suites.
+        docs_folder: folder of the data docs.
+
+    Raises:
+        GateError: at least one suite failed.
     """
     summaries, failures = [], []
     for name, make in looked_at.items():
@@ -201,8 +212,8 @@ def _validate_all(
         many = len(rows) > MANY
         del rows
         if many:
-            gc.collect()  # Great Expectations holds the rows in cycles
-        pa.default_memory_pool().release_unused()  # else kept to be used again, beside Python's own memory
+            gc.collect()  # Great Expectations holds the rows in reference cycles
+        pa.default_memory_pool().release_unused()  # Arrow would otherwise keep it for reuse
     if failures:
         raise GateError("\n\n".join(failures))
     return summaries
@@ -218,10 +229,10 @@ def build_judged_captions(
     folds: int,
     seed: int,
 ) -> pd.DataFrame:
-    """Return the negatives that are not of the exempt types, with their captions and the gap of every blind scorer.
+    """Return the negatives of the types that are not exempt, with captions and the gaps of every blind scorer.
 
-    As it learned from the other folds, and as it learns from the rows that were rejected, if there are any; see
-    ``validate_captions``.
+    Each scorer has the gaps after training on the other folds. If there are rejected rows, it also has the gaps
+    after training on these; see ``validate_captions``.
     """
     judged = negatives.loc[~negatives["type"].isin(list(exempt)), SCORED]
     columns = build_gap_columns(judged["negative_id"], scores)
@@ -237,7 +248,7 @@ def build_judged_captions(
 def add_captions(rows: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with their pair's ``caption`` and ``image_id``, and ``missing_pair``.
 
-    The last is the pair that is not there; it is empty where the pair is.
+    ``missing_pair`` is the row's ``pair_id`` if that pair is missing, else null.
     """
     at = find_indices(rows["pair_id"], pairs["pair_id"])
     missing = at < 0
@@ -249,13 +260,19 @@ def add_captions(rows: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def expand_negatives(training: pd.DataFrame) -> pd.DataFrame:
-    """Return a training set with a row for each negative, with its ``place`` from 0; of no negative at all, one that is empty."""
+    """Return a training set with one row per negative, numbered from 0 within its pair by ``place``.
+
+    A pair without negatives gives one row, whose negative is null.
+    """
     rows = training.explode(["negative_captions", "negative_image_ids", "subtypes"], ignore_index=True)
     return rows.assign(place=rows.groupby("pair_id").cumcount())
 
 
 def list_image_uses(instances: pd.DataFrame, trained: pd.DataFrame, images: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per distinct use of an image: image_id, split, used_in, missing_image."""
+    """Return one row per distinct use of an image: ``image_id``, ``split``, ``used_in``, ``missing_image``.
+
+    ``missing_image`` is the ``image_id`` if table ``images`` lacks it, else null.
+    """
     uses = [images[["image_id", "split"]].assign(used_in="images")]
     for name, rows, column in (
         ("instances", instances, "image_id"),
@@ -271,10 +288,12 @@ def list_image_uses(instances: pd.DataFrame, trained: pd.DataFrame, images: pd.D
 
 
 def add_image_checks(images: pd.DataFrame, image_store: ImageStore) -> pd.DataFrame:
-    """Return the images with ``image_ok``: it decodes to its row's size, and photographs with ``perceptual_hash``.
+    """Return the images with ``image_ok`` and ``perceptual_hash``.
+
+    ``image_ok`` says whether the file decodes to the size in its row. Only photographs have a perceptual hash.
 
     Raises:
-        DataError: a shard is missing, or holds another file than the one that an image's SHA-256 says.
+        DataError: a shard is missing, or a file in it does not match the image's SHA-256.
     """
     rows = images[["image_id", "width", "height", "source"]].itertuples(index=False, name=None)
     checks = [
@@ -288,7 +307,7 @@ def add_image_checks(images: pd.DataFrame, image_store: ImageStore) -> pd.DataFr
 
 
 def _inspect_image(data: bytes, size: tuple[int, int], hashed: bool) -> tuple[bool, bytes | None]:
-    """Return whether an encoded file decodes to a picture of a size, and the hash of that if it is asked for."""
+    """Return whether an encoded file decodes to an image of this size, and its hash if ``hashed``."""
     try:
         image = decode_image(data, "")
     except DataError:
@@ -297,10 +316,11 @@ def _inspect_image(data: bytes, size: tuple[int, int], hashed: bool) -> tuple[bo
 
 
 def build_image_attack_tables(rows: pd.DataFrame, scores: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the rows for the suites on attackers that see pictures alone, each with its scores.
+    """Return the tables of the suites on image-only attackers: suite -> rows with their gaps.
 
-    ``attacked_images`` holds all rows, with ``attacked``, which is empty where a type was too few to attack;
-    ``blind_images`` those that were attacked, if any, with ``tied``: rows that share an image or a caption.
+    - ``attacked_images``: all rows. Column ``attacked`` is null if the type had too few instances to attack.
+    - ``blind_images``: the attacked rows, if there are any. Column ``tied`` groups rows that share an image or a
+      caption.
     """
     scored = add_score_gaps(rows, scores, exempt=())
     attacked = rows["negative_id"].where(rows["negative_id"].isin(scores["negative_id"]))
@@ -315,19 +335,20 @@ def build_image_attack_tables(rows: pd.DataFrame, scores: pd.DataFrame) -> dict[
 
 
 def add_score_gaps(rows: pd.DataFrame, scores: pd.DataFrame, *, exempt: Sequence[str]) -> pd.DataFrame:
-    """Return the rows that are not of the exempt types, each with its gap under every blind scorer.
+    """Return the rows of the types that are not exempt, each with its gap under every blind scorer.
 
-    A scorer NAME gives the column ``NAME_gap``: positive less negative score; NaN: not scored.
+    A scorer NAME gives the column ``NAME_gap``: positive score minus negative score; NaN: not scored.
     """
     judged = rows[~rows["type"].isin(list(exempt))]
     return judged.assign(**build_gap_columns(judged["negative_id"], [scores]))
 
 
 def build_gap_columns(names: pd.Series[str], scores: Iterable[pd.DataFrame]) -> dict[str, Floats]:
-    """Return the columns of ``with_scores`` for negatives of those names, (n,) each.
+    """Return the columns that ``add_score_gaps`` adds for the negatives in ``names``, (n,) each.
 
     Args:
-        scores: table ``scores``, in any parts of which no two have scores of one scorer.
+        names: n values of ``negative_id``.
+        scores: table ``scores``, in any number of parts. A scorer's scores are all in one part.
     """
     columns = {}
     for part in scores:

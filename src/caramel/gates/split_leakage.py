@@ -1,4 +1,4 @@
-"""Which texts of one split stand in another: by their words, and by what they say in whatever words."""
+"""Find texts that occur in two splits, by their words and by their meaning."""
 
 from __future__ import annotations
 
@@ -11,19 +11,24 @@ from caramel.utils.arrays import Ints, factorize_texts, find_indices
 from caramel.utils.text import extract_words, normalise_text
 
 CONTENT = frozenset((*NOUNS, *COLOURS, *SIZES))
-NOWHERE = -1  # key of what is equal to nothing
+NOWHERE = -1  # key of a text that equals no other text
 
 
 def list_text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per text of a pair, and where another split has it too.
+    """Return one row per text of a pair, with its first duplicate in another split.
 
     Args:
-        pairs, negatives, paraphrases: tables of those names. What belongs to no pair is in no split, and left out.
+        pairs, negatives, paraphrases: tables of those names. A text without a pair has no split and is left out.
 
     Returns:
-        pair_id, used_in (its column), split, text; ``scene_known``: it is the world's; ``same_words_in``,
-        ``same_meaning_in``: "SPLIT: TEXT" of the first in another split that is equal, null if none is. Words are equal
-        up to case, space and punctuation. Meanings are known of sentences of the world on a scene of it.
+        A table with these columns:
+
+        - ``pair_id``, ``split``, ``text``, and ``used_in``: the text's column in its table;
+        - ``scene_known``: whether the pair has a scene of the embedded world;
+        - ``same_words_in``: "SPLIT: TEXT" of the first text in another split with equal words, null if there is
+          none. Case, white space and punctuation do not count.
+        - ``same_meaning_in``: the same for equal meanings. Only sentences of the world on a scene of the world
+          have a known meaning.
     """
     sources = {"caption": pairs, "caption2": paraphrases, "negative_caption": negatives}
     known = pairs.drop_duplicates("pair_id")
@@ -33,7 +38,7 @@ def list_text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd
     for column, rows in sources.items():
         at = find_indices(rows["pair_id"], known["pair_id"])
         inside, at = at >= 0, at[at >= 0]
-        # As Python's texts: a copy of a row is a few bytes then, and Great Expectations makes many.
+        # Python strings: copying a row then takes a few bytes, and Great Expectations copies often.
         texts = rows[column].to_numpy(object)[inside]
         used = {"pair_id": names[at], "text": texts, "split": split[at], "scene_known": of_world[at]}
         parts.append(pd.DataFrame(used).astype({"pair_id": object, "text": object}))
@@ -45,7 +50,7 @@ def list_text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd
     scene, use_texts = uses["scene_known"].to_numpy(dtype=bool), uses["text"]
     content = np.full(len(uses), NOWHERE)
     content[scene] = factorize_texts(map(extract_content_words, use_texts[scene]))
-    # Reading is slow, and who says the same has the same words of content: most texts need not be read.
+    # Parsing is slow, and texts of equal meaning have equal content words: most texts need no parsing.
     read_these = find_in_other_split(uses, "text", content).notna().to_numpy()
     meanings = np.full(len(uses), NOWHERE)
     meanings[read_these] = pd.factorize(use_texts[read_these].map(parse_meaning))[0]
@@ -56,29 +61,30 @@ def list_text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd
 
 
 def extract_content_words(text: str) -> str:
-    """Return the nouns, colours and sizes of a text."""
+    """Return the nouns, colours and sizes of a text, sorted and joined by spaces."""
     return " ".join(sorted(CONTENT.intersection(extract_words(text))))
 
 
 def parse_meaning(text: str) -> str | None:
-    """Return what a sentence of the world says, equal for equal meanings; None: it is no sentence of the world.
+    """Return the meaning of a sentence of the world, as a text that is equal for equal meanings.
 
-    That nothing else is there every caption says.
+    None: the text is not a sentence of the world. The meaning leaves out that nothing else is in the image, since
+    every caption says so.
     """
     parsed = parse_caption(text)
     return None if parsed is None else repr(parsed.whole.canonicalise())
 
 
 def find_in_other_split(uses: pd.DataFrame, column: str, key: Ints) -> pd.Series:
-    """Return "SPLIT: WHAT" of the first use in another split of what has an equal key, null where there is none.
+    """Return for each row "SPLIT: VALUE" of the first row of another split with an equal key, null if there is none.
 
     Args:
-        uses: n rows with ``split`` and what is used in it.
-        column: what is used.
-        key: (n,) of each use; ``NOWHERE`` is equal to nothing.
+        uses: n rows with the columns ``split`` and ``column``.
+        column: the column that gives VALUE.
+        key: (n,) key of each row; ``NOWHERE`` equals no other key.
     """
     of_key = pd.Series(pd.factorize(uses["split"])[0]).groupby(key)
-    # Of millions of texts few stand in two splits: only these are put together.
+    # Few of millions of texts occur in two splits: only these are merged.
     met = (key != NOWHERE) & (of_key.transform("min") != of_key.transform("max")).to_numpy()
     keyed = uses.loc[met, ["split", column]].assign(key=key[met]).rename_axis("use").reset_index()
     keyed["split"] = keyed["split"].astype("str")

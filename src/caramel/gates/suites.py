@@ -1,10 +1,11 @@
-"""Run a Great Expectations suite on a table, and say plainly what failed.
+"""Run a Great Expectations suite on a table, and report what failed.
 
-A suite is a JSON file ``{name, table, key, expectations: [{type, kwargs, meta, severity}]}``. Where
-``table`` has a contract in ``schemas``, the expectations that follow from it come first and are
-not in the file. A value in ``kwargs`` may be ``{"$PARAMETER": name}`` and is then given when the
-suite runs. Data docs are left beside the data, on failure as on success; what goes on is a summary
-without times, so that equal data give equal bytes.
+A suite is a JSON file ``{name, table, key, expectations: [{type, kwargs, meta, severity}]}``. If ``table`` has a
+contract in ``schemas``, the expectations derived from the contract come first and are not in the file. A value in
+``kwargs`` may be ``{"$PARAMETER": name}``; its value is then given when the suite runs.
+
+Data docs are written beside the data, whether the suite passes or fails. The result is a summary without times, so
+that equal data give equal bytes.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ from caramel.schemas.training import TRAINING
 EXAMPLES = 5
 COLUMNS = ("column", "column_A", "column_B", "column_list", "column_caption", "column_negative")
 
-# Not the catalogue of all tables: an edit of any other one would rerun the gates.
+# Not the catalogue of all tables: otherwise an edit of any other table would rerun the gates.
 CONTRACTS = {table.name: table for table in (IMAGES, PAIRS, NEGATIVES, PARAPHRASES, INSTANCES, TRAINING)}
 
 
 @dataclass(frozen=True)
 class ExpectationResult:
-    """What one expectation found."""
+    """Result of one expectation."""
 
     expectation: str
     columns: tuple[str, ...]
     severity: str
     success: bool
-    failing_rows: int | None  # null: the expectation is on the whole table
+    failing_rows: int | None  # None: the expectation is on the whole table
     observed: Any = None
     examples: tuple[str, ...] = ()
     notes: str = ""
@@ -53,7 +54,7 @@ class ExpectationResult:
 
 @dataclass(frozen=True)
 class SuiteSummary:
-    """What a suite found on a table; the same for the same rows."""
+    """Result of a suite on a table; equal rows give an equal summary."""
 
     suite: str
     table: str
@@ -68,17 +69,17 @@ def validate_table(
     docs_folder: str | Path,
     parameters: Mapping[str, Any] | None = None,
 ) -> SuiteSummary:
-    """Return what the suite found, if no expectation of severity ``critical`` failed.
+    """Return the summary of the suite, if no expectation of severity ``critical`` failed.
 
     Args:
         rows: the table.
         suite_path: the suite, a JSON file.
-        docs_folder: data docs go to ``docs_folder/<suite>/index.html``.
-        parameters: values of the suite's ``$PARAMETER`` places.
+        docs_folder: data docs are written to ``docs_folder/<suite>/index.html``.
+        parameters: values of the suite's ``$PARAMETER`` entries.
 
     Raises:
         DataError: the suite is missing or broken, or names an unknown expectation.
-        GateError: the rows fail it; the message names the expectations, columns, counts and rows.
+        GateError: the rows fail the suite; the message names the expectations, columns, counts and rows.
     """
     be_quiet()
     suite_path = Path(suite_path)
@@ -97,17 +98,17 @@ def validate_table(
 
 
 def read_suite(path: Path) -> dict[str, Any]:
-    """Return a suite: its file, checked for its form, with the expectations of its table's contract.
+    """Return a suite from its file, with the expectations of its table's contract.
 
     Raises:
-        DataError: it is missing, is not JSON, or lacks one of its keys.
+        DataError: the file is missing, is not JSON, or lacks one of the keys.
     """
     try:
         suite = json.loads(read_plain_text(path))
     except FileNotFoundError:
         raise DataError(f"Suite {str(path)!r} is missing. Suites are in the folder expectations/.") from None
     except ValueError as error:
-        raise DataError(f"Suite {str(path)!r} is not JSON: {error}. Mend the file.") from error
+        raise DataError(f"Suite {str(path)!r} is not JSON: {error}. Fix the file.") from error
     wanted = {"name": str, "table": str, "key": list, "expectations": list}
     wrong = [
         k
@@ -132,12 +133,16 @@ def write_summaries(summaries: Sequence[SuiteSummary], path: str | Path) -> None
 
 
 def _run_suite(rows: pd.DataFrame, suite: dict[str, Any], path: Path, parameters: dict[str, Any]) -> Any:
-    """Return Great Expectations' result for the rows."""
+    """Return Great Expectations' result for the rows.
+
+    Raises:
+        DataError: a parameter of the suite is not given.
+    """
     import great_expectations as gx
     from great_expectations.exceptions import SuiteParameterError
     from great_expectations.execution_engine import pandas_execution_engine
 
-    # Bytes: of what is larger it takes no fingerprint, which nobody reads here.
+    # In bytes. Larger frames get no fingerprint; caramel does not use it.
     pandas_execution_engine.HASH_THRESHOLD = 0
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
@@ -148,17 +153,20 @@ def _run_suite(rows: pd.DataFrame, suite: dict[str, Any], path: Path, parameters
         return batch.validate(loaded, expectation_parameters=parameters, result_format="SUMMARY")
     except SuiteParameterError as error:
         raise DataError(
-            f"Suite {str(path)!r} asks for a parameter that was not given: {error}. Given: {sorted(parameters)}."
+            f"Suite {str(path)!r} needs a parameter that is not given: {error}. Given: {sorted(parameters)}."
         ) from error
     finally:
-        context.data_sources.delete("caramel")  # which would hold the rows until the next suite runs
+        context.data_sources.delete("caramel")  # it would hold the rows until the next suite runs
 
 
 def _build_suite(suite: dict[str, Any], path: Path) -> Any:
-    """Return the suite as Great Expectations' object, with all of its expectations.
+    """Return the suite as an object of Great Expectations, with all of its expectations.
 
-    Great Expectations drops an expectation of unknown type with a mere log line, and the suite
-    may then pass: so types are checked before and the number is checked after.
+    Great Expectations drops an expectation of unknown type with only a log line, and the suite may then pass.
+    Therefore the types are checked before loading, and the number of expectations after it.
+
+    Raises:
+        DataError: an expectation has an unknown type, or cannot be loaded.
     """
     import great_expectations as gx
     from great_expectations.compatibility.pydantic import ValidationError
@@ -188,14 +196,14 @@ def _build_suite(suite: dict[str, Any], path: Path) -> Any:
 
 
 def _format_description(part: Mapping[str, Any]) -> str:
-    """Return the line that stands for an expectation in the data docs."""
+    """Return the line that describes an expectation in the data docs."""
     columns = ", ".join(_list_columns(part["type"], part.get("kwargs", {})))
     notes = part.get("meta", {}).get("notes", "")
     return f"{part['type']} ({columns}): {notes}" if columns else f"{part['type']}: {notes}"
 
 
 def _list_columns(expectation_type: str, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the columns that an expectation is on, where they are its defaults too."""
+    """Return the columns that an expectation checks, its default columns included."""
     from great_expectations.expectations.registry import get_expectation_impl
 
     fields = get_expectation_impl(expectation_type).__fields__
@@ -207,7 +215,7 @@ def _list_columns(expectation_type: str, kwargs: Mapping[str, Any]) -> tuple[str
 
 
 def _build_finding(part: Any, rows: pd.DataFrame, key: Sequence[str]) -> ExpectationResult:
-    """Return what one expectation found, with the rows that failed it."""
+    """Return the result of one expectation, with examples of the rows that failed."""
     config, result = part.expectation_config, part.result
     columns = _list_columns(config.type, config.kwargs)
     observed = result.get("observed_value")
@@ -228,7 +236,10 @@ def _build_finding(part: Any, rows: pd.DataFrame, key: Sequence[str]) -> Expecta
 
 
 def _format_exception(info: Mapping[str, Any]) -> str:
-    """Return why an expectation could not be evaluated, from GX's two forms of saying so; "" if it was."""
+    """Return why an expectation could not be evaluated, or "" if it was.
+
+    Great Expectations has two forms of this message.
+    """
     messages = [info.get("exception_message")]
     messages += [v["exception_message"] for v in info.values() if isinstance(v, Mapping)]
     return "; ".join(dict.fromkeys(m for m in messages if m))
@@ -241,7 +252,7 @@ def _format_row(row: Mapping[Any, Any]) -> str:
 def _format_error(
     summary: SuiteSummary, failed: Sequence[ExpectationResult], suite_path: Path, page: Path
 ) -> str:
-    """Return the text of a GateError."""
+    """Return the message of a GateError."""
     lines = [
         f"Suite {summary.suite!r} ({suite_path}): table {summary.table!r} fails "
         f"{len(failed)} of {len(summary.findings)} expectations."
@@ -251,7 +262,7 @@ def _format_error(
         observations = [] if finding.observed is None else [str(finding.observed)]
         if finding.failing_rows is not None:
             observations.append(f"{finding.failing_rows} of {summary.rows} rows fail")
-        lines.append(f"{finding.expectation}{on}: {'; '.join(observations) or 'it is not so'}")
+        lines.append(f"{finding.expectation}{on}: {'; '.join(observations) or 'failed'}")
         if finding.notes:
             lines.append(f"  {finding.notes}")
         if finding.examples:
@@ -259,5 +270,5 @@ def _format_error(
             lines.append(
                 format_items(list(finding.examples)) + (f"\n  … and {more} more" if more > 0 else "")
             )
-    lines.append(f"Look at {page}; mend the stage that wrote the table, or its params, and run `dvc repro`.")
+    lines.append(f"See {page}. Fix the stage that wrote the table, or its params, and run `dvc repro`.")
     return "\n".join(lines)

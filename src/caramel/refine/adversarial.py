@@ -1,7 +1,7 @@
-"""Refinement: captions in one format, no duplicates, and an even grid over blind scorers.
+"""Refine the tables of captions: one format, no duplicates, and a balanced grid over blind scorers.
 
-Adversarial refinement is SugarCrepe's (Hsieh et al. 2023, D.3): where a scorer prefers the true
-caption of one pair, it prefers the negative of another by about as much. The grid is in ``balance.py``.
+Adversarial refinement is SugarCrepe's (Hsieh et al. 2023, D.3): if a scorer prefers the true caption of one pair, it
+prefers the negative of another pair by about as much. The grid is in ``mirrored_grid.py``.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ DUPLICATE = "caption and negative stand elsewhere already"
 UNBALANCED = "no mirror image in the grid of blind scores"
 
 
-TEXTS = ("caption", "negative_caption", "caption2")  # of pairs, negatives and paraphrases
+TEXTS = ("caption", "negative_caption", "caption2")  # text columns of pairs, negatives and paraphrases
 
-WORDLESS, MISSING = 0, -1  # numbers of texts without a word, and where there is no text
+WORDLESS, MISSING = 0, -1  # numbers of a text without words, and of a missing text
 Reasons = npt.NDArray[np.object_]
 Faults = tuple[Reasons, Reasons, Reasons]
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
 
 class RefinedTables(NamedTuple):
-    """What is kept, formatted, and what is not, with the reason; each keeps its contract."""
+    """The kept rows, formatted, and the rejected rows with reasons; each table keeps its contract."""
 
     pairs: pd.DataFrame
     negatives: pd.DataFrame
@@ -62,27 +62,26 @@ def refine_tables(
     folds: int,
     seed: int,
 ) -> RefinedTables:
-    """Return formatted captions without duplicates, on which no scorer tells right from wrong.
+    """Return formatted captions without duplicates, on which no scorer of the grid tells right from wrong.
 
-    A pair that loses all its negatives is kept: it is still an image with its true caption.
+    A pair that loses all its negatives is kept: it is still an image with its true caption. The order of the input
+    rows affects only the order of the output rows.
 
     Args:
         pairs: table ``pairs``.
         negatives: table ``negatives``.
         paraphrases: table ``paraphrases``.
-        scores: table ``scores`` of the captions as they came. It is used where it holds all scorers
-            and formatting changed no text; else the formatted captions are scored anew.
-        scorers: the scorers of the grid; two as published, or any number.
+        scores: table ``scores`` of the captions before formatting. It is used if it holds all scorers and
+            formatting changed no text; otherwise the formatted captions are scored again.
+        scorers: scorers of the grid, any number; the published method has two.
         cell: side of a grid cell.
-        within: whether each subtype has a grid of its own.
-        exempt: types that the grid leaves as they are.
-        folds: of the cross-validation, where captions are scored anew.
-        seed: of the draw and of the folds.
-
-    The order of the rows changes nothing but the order of the rows.
+        within: whether each subtype has its own grid.
+        exempt: types that the grid does not filter.
+        folds: number of folds of the cross-validation, if captions are scored again.
+        seed: seed of the draw and of the folds.
 
     Raises:
-        ConfigError: there is no scorer or one stands twice, or ``cell`` is not in [1e-6, 1].
+        ConfigError: there is no scorer, a scorer is named twice, or ``cell`` is not in [1e-6, 1].
     """
     check_grid(scorers, cell)
     formatted = _format_tables(pairs, negatives, paraphrases)
@@ -107,11 +106,11 @@ def refine_tables(
 
 
 def select_unbalanced(negatives: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFrame:
-    """Return the negatives that the grid left out, as they were formatted.
+    """Return the negatives that the grid left out, with their formatted texts.
 
     Args:
-        negatives: that were refined.
-        rejects: of ``refine``.
+        negatives: table ``negatives`` before refinement.
+        rejects: table ``rejects`` that ``refine_tables`` returned.
     """
     left_out = rejects[rejects["reason"] == UNBALANCED]
     at = find_indices(negatives["negative_id"], left_out["id"])
@@ -120,7 +119,7 @@ def select_unbalanced(negatives: pd.DataFrame, rejects: pd.DataFrame) -> pd.Data
 
 
 def check_grid(scorers: Sequence[str], cell: float) -> None:
-    """Raise a ConfigError where there is no scorer, one stands twice, or ``cell`` is not in [1e-6, 1]."""
+    """Raise a ConfigError if there is no scorer, a scorer is named twice, or ``cell`` is not in [1e-6, 1]."""
     if not scorers or len(set(scorers)) < len(scorers) or not 1 / UNIT <= cell <= 1:
         raise ConfigError(
             f"The grid's scorers are {list(scorers)!r} and its cell is {cell!r}: give one or more different "
@@ -129,16 +128,18 @@ def check_grid(scorers: Sequence[str], cell: float) -> None:
 
 
 def get_strata(rows: pd.DataFrame, within: Within) -> list[str] | None:
-    """Return the part of each row that has a grid of its own; None where one grid holds all."""
+    """Return the part of each row, where each part has its own grid; None if one grid holds all rows."""
     if within == "all":
         return None
     number, names = pd.factorize(rows["subtype"])
-    parts: list[str] = np.asarray(names, dtype=object)[number].tolist()  # of equal names one is in memory
+    parts: list[str] = np.asarray(names, dtype=object)[
+        number
+    ].tolist()  # equal names share one string in memory
     return parts
 
 
 def _format_tables(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> Tables:
-    """Return the tables with their texts formatted and rows numbered anew."""
+    """Return the tables with formatted texts and a new index."""
     first, second, third = (
         rows.assign(**{text: rows[text].map(format_caption)}).reset_index(drop=True)
         for rows, text in zip((pairs, negatives, paraphrases), TEXTS, strict=True)
@@ -155,10 +156,10 @@ def _has_same_texts(formatted: Sequence[pd.DataFrame], originals: Sequence[pd.Da
 
 
 def find_faults(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> Faults:
-    """Return for each row of each table why it is of no use, or the empty text. (n,) each.
+    """Return for each row of each table why it is unusable, or "". (n,) each.
 
-    Texts are compared by their words in order: case, space and punctuation do not count. Of equal
-    pairs of caption and negative, on whatever images, that of the smallest negative_id is good.
+    Texts are compared by their words in order: case, white space and punctuation do not count. If several rows have
+    the same caption and the same negative, on any images, only the row with the smallest ``negative_id`` is usable.
 
     Raises:
         DataError: a negative's pair is missing.
@@ -196,21 +197,21 @@ def find_faults(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Da
 
 
 def _number_texts(*texts: pd.Series[str]) -> list[Ints]:
-    """Return a number for each text, equal for equal words in their order; that of no word is ``WORDLESS``. (n,) each."""
+    """Return a number for each text, equal for equal words in order; ``WORDLESS`` without words. (n,) each."""
     ends = np.cumsum([len(column) for column in texts])
     numbers = factorize_texts(itertools.chain([""], *(map(normalise_text, column) for column in texts)))
     return np.split(numbers[1:], ends[:-1])
 
 
 def _select_first_fault(faults: Mapping[str, Bools]) -> Reasons:
-    """Return the name of the first condition that holds in each row, or the empty text. (n,)."""
+    """Return the name of the first condition that holds in each row, or "". (n,)."""
     number = np.select(list(faults.values()), list(range(1, len(faults) + 1)), default=0)
     reasons: Reasons = np.array(["", *faults], dtype=object)[number]
     return reasons
 
 
 def _build_duplicate_mask(names: pd.Series[str], caption: Ints, negative: Ints) -> Bools:
-    """Return which rows hold the texts of another row with a smaller name. (n,)."""
+    """Return which rows have the same texts as a row with a smaller name. (n,)."""
     order = names.argsort().to_numpy()
     mask = np.zeros(len(names), dtype=np.bool_)
     mask[order] = pd.DataFrame({"caption": caption[order], "negative": negative[order]}).duplicated()
@@ -218,7 +219,7 @@ def _build_duplicate_mask(names: pd.Series[str], caption: Ints, negative: Ints) 
 
 
 def compute_score_gaps(scores: pd.DataFrame, names: pd.Series[str], scorers: Sequence[str]) -> Ints | None:
-    """Return the gaps under all scorers in units of 1e-6, (n, k); None if one is missing or NaN."""
+    """Return the gaps under all scorers in units of 1e-6, (n, k); None if a gap is missing or NaN."""
     columns = []
     for scorer in scorers:
         scorer_rows = scores[scores["scorer"] == scorer]
@@ -230,7 +231,7 @@ def compute_score_gaps(scores: pd.DataFrame, names: pd.Series[str], scorers: Seq
 
 
 def _split_rejects(formatted: Tables, reasons: Faults) -> RefinedTables:
-    """Return the rows without a reason, and the others as rejects."""
+    """Return the rows without a reason, and the other rows as table ``rejects``."""
     names = (("pair_id", ""), ("negative_id", ""), ("pair_id", ":paraphrase"))
     remaining, rejects = [], []
     for rows, reason, (name, ending), text in zip(formatted, reasons, names, TEXTS, strict=True):

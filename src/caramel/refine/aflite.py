@@ -1,8 +1,8 @@
-"""AFLite: pairs that an ensemble of linear models predicts most reliably are dropped, round by round.
+"""Run AFLite: drop the pairs that an ensemble of linear models predicts most reliably, round by round.
 
-Le Bras et al. (2020), algorithm 1, for pairs of captions: the models learn which of two captions is the true
-one. Their features are differences of bags of words and word pairs, of lengths, and, as the representation
-from trained models that the paper takes, the gaps of blind scorers.
+This is algorithm 1 of Le Bras et al. (2020) for pairs of captions: the models learn which of two captions is the
+true one. Features are differences of bags of words and word pairs, differences of lengths, and the gaps of blind
+scorers. The gaps replace the paper's representation from trained models.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from caramel.refine.mirrored_grid import UNIT, KeepMask
 from caramel.utils.arrays import Floats, Ints
 from caramel.utils.hashing import assign_folds, compute_stable_keys
 
-PARTITIONS = 8  # random halvings per round; each pair is predicted once in each
-SLICE = 0.05  # share of the pairs that a round drops at most
-CHANCE = 0.5  # only pairs that are predicted rightly more often than this are dropped
-COST, TOLERANCE = 1.0, 1e-2  # inverse strength of the L2 penalty; of the solver
+PARTITIONS = 8  # random halvings per round; each halving predicts each pair once
+SLICE = 0.05  # largest share of the pairs that a round drops
+CHANCE = 0.5  # only pairs that are predicted correctly more often than this are dropped
+COST, TOLERANCE = 1.0, 1e-2  # inverse strength of the L2 penalty; tolerance of the solver
 
 
 @dataclass(frozen=True)
 class AFLiteResult:
-    """In which order pairs were dropped, and how predictable those were that were left.
+    """The order in which pairs were dropped, and the predictability of the remaining pairs.
 
     Attributes:
         rows: number of pairs at the start.
-        order: (d,) places of the dropped pairs, first dropped first.
-        left: (r,) pairs left at the start of each round.
-        predictability: (r,) share of right predictions of held-out pairs in each round, ties counted half.
+        order: (d,) indices of the dropped pairs, first dropped first.
+        left: (r,) number of pairs left at the start of each round.
+        predictability: (r,) share of correct predictions on held-out pairs in each round; a tie counts half.
     """
 
     rows: int
@@ -43,7 +43,7 @@ class AFLiteResult:
     predictability: Floats
 
     def build_keep_mask(self, level: float) -> KeepMask:
-        """Return which pairs were left when predictability was first at most ``level``; else in the end. (n,)."""
+        """Return which pairs were left when predictability first reached ``level``, or else at the end. (n,)."""
         reached = np.flatnonzero(self.predictability <= level)
         left = int(self.left[reached[0]]) if len(reached) else self.rows - len(self.order)
         mask = np.ones(self.rows, dtype=np.bool_)
@@ -52,21 +52,21 @@ class AFLiteResult:
 
 
 def run_aflite(rows: pd.DataFrame, gaps: Ints, *, level: float, least: int, seed: int) -> AFLiteResult:
-    """Drop the most predictable pairs until they are predicted at a share of at most ``level``.
+    """Drop the most predictable pairs until the share of correct predictions is at most ``level``.
 
-    In each round ``PARTITIONS`` times half of the images is drawn; a logistic regression of either half
-    predicts the other. A pair's predictability is the share of right predictions. The most predictable
-    pairs, ``SLICE`` of them at most, are dropped. It ends also when ``least`` pairs are left or none
-    is predicted better than by chance.
+    Each round draws half of the images ``PARTITIONS`` times. A logistic regression on either half predicts the
+    other half. A pair's predictability is its share of correct predictions. The round drops the most predictable
+    pairs, at most the share ``SLICE``. The rounds also stop when ``least`` pairs are left, or when no pair is
+    predicted better than by chance.
+
+    The order of the rows does not affect the result.
 
     Args:
         rows: audit rows of one type.
         gaps: (n, k) gaps of blind scorers, as features; k may be 0.
-        level: predictability that is low enough, in [0, 1].
-        least: pairs to leave.
-        seed: of the halvings.
-
-    The order of the rows changes nothing.
+        level: predictability at which the rounds stop, in [0, 1].
+        least: minimum number of pairs to leave.
+        seed: seed of the halvings.
     """
     first = np.argsort(rows["pair_id"].to_numpy(dtype=object), kind="stable")
     ordered = rows.iloc[first]
@@ -95,7 +95,7 @@ def run_aflite(rows: pd.DataFrame, gaps: Ints, *, level: float, least: int, seed
 
 
 def _compute_feature_differences(positives: pd.Series[str], negatives: pd.Series[str], gaps: Ints) -> Any:
-    """Return the features of the positives less those of the negatives, sparse. (n, features)."""
+    """Return the features of the positives minus those of the negatives, sparse. (n, features)."""
     from scipy.sparse import csr_array, hstack
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -103,13 +103,13 @@ def _compute_feature_differences(positives: pd.Series[str], negatives: pd.Series
         return csr_array((0, gaps.shape[1]))
     counts = CountVectorizer(analyzer=extract_words, dtype=np.float64).fit_transform([*positives, *negatives])
     bags = csr_array(counts[: len(gaps)] - counts[len(gaps) :])
-    # On the scale of a difference of two words: far smaller gaps would be held down by the penalty.
+    # Scaled to a difference of two words: the penalty would suppress much smaller gaps.
     scale = 2 / np.maximum(np.sqrt((gaps.astype(float) ** 2).mean(axis=0)), 1 / UNIT)
     return csr_array(hstack([bags, csr_array(gaps * scale)]))
 
 
 def _compute_predictability(features: Any, groups: Sequence[str], seed: int) -> Floats:
-    """Return how often each pair is predicted rightly by models of the other half, in [0, 1]. (n,)."""
+    """Return how often models of the other half predict each pair correctly, in [0, 1]. (n,)."""
     right = np.zeros(len(groups))
     for partition in range(PARTITIONS):
         half = assign_folds(groups, folds=2, seed=seed + partition)

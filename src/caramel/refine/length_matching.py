@@ -1,4 +1,8 @@
-"""Length matching: as many pairs whose negative is longer by so many words as pairs where it is shorter by as many."""
+"""Compute differences in length, for length matching.
+
+Length matching keeps as many pairs whose negative is longer by k words as
+pairs whose negative is shorter by k words.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,10 @@ from caramel.utils.text import extract_words
 
 
 def compute_length_gaps(rows: pd.DataFrame) -> Ints:
-    """Return the words of the true caption less those of the negative. (n,).
+    """Return the number of words of the true caption minus that of the negative. (n,).
 
-    With a paraphrase the true caption's are the mean of both, rounded to the even side.
+    If a row has a paraphrase, the mean number of words of caption and paraphrase is used. The difference is rounded
+    half to even.
     """
     first, negative = (_count_words(rows[c]) for c in ("caption", "negative_caption"))
     second = np.where(rows["caption2"].notna(), _count_words(rows["caption2"].fillna("")), first)

@@ -1,9 +1,9 @@
-"""The mirrored grid of adversarial refinement, in any number of dimensions.
+"""Select rows on the mirrored grid of adversarial refinement, in any number of dimensions.
 
-Hsieh et al. (2023, D.3) put each pair in a grid over its gaps under two blind scorers, positive less
-negative score, and keep the same number of pairs from each cell and from its mirror image through the
-origin. Where one gap is zero they balance the sign of the other in ten bins per side; where both are zero
-the pair is kept. Here the same holds for k scorers: see ``balanced``.
+A gap is a pair's positive score minus its negative score under a blind scorer. Hsieh et al. (2023, D.3) put each
+pair into a grid over its gaps under two scorers. They keep the same number of pairs from each cell and from its
+mirror image through the origin. If one gap is zero, they balance the sign of the other gap in ten bins per side. If
+both gaps are zero, they keep the pair. ``select_balanced`` does the same for k scorers.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from caramel.blind.scorers import DECIMALS
 from caramel.utils.arrays import Ints
 from caramel.utils.hashing import compute_stable_keys
 
-UNIT = 10**DECIMALS  # gaps are whole multiples of 1 / UNIT, so that a gap and its mirror are exactly opposite
-ZERO_BINS = 10  # bins per side of the other gaps, where some gap is zero
+UNIT = (
+    10**DECIMALS
+)  # gaps are integer multiples of 1 / UNIT, so that a gap and its mirror are exactly opposite
+ZERO_BINS = 10  # bins per side of the other gaps, if some gap is zero
 
 KeepMask = npt.NDArray[np.bool_]
 
@@ -29,28 +31,28 @@ def select_balanced(
 ) -> KeepMask:
     """Return which pairs to keep so that each of k scorers is right as often as it is wrong. (n,).
 
-    The scorers whose gap is not zero span a grid of their own: 2 ** k - 1 grids in all, and the origin.
+    The scorers whose gap is not zero span the grid of a pair. This gives 2 ** k - 1 grids, and the origin:
 
     - No gap is zero: a grid of k dimensions with cells of side ``cell``.
-    - Some are: a grid over the others, with ``ZERO_BINS`` bins per side.
-    - All are: kept.
+    - Some gaps are zero: a grid over the other gaps, with ``ZERO_BINS`` bins per side.
+    - All gaps are zero: the pair is kept.
 
-    Of each cell and its mirror image through the origin the same number is kept: all of the smaller and a
-    random part of the larger. No cell reaches over an axis, so that every scorer prefers the positive in one
-    of the two cells exactly as often as the negative in the other. With k = 2 this is the published method.
+    A cell and its mirror image through the origin keep the same number of pairs: all pairs of the smaller cell, and
+    a random part of the larger one. No cell crosses an axis. Therefore every scorer prefers the positive in one of
+    the two cells exactly as often as the negative in the other. With k = 2 this is the published method.
 
     Args:
-        gaps: (n, k) in units of 1 / UNIT.
-        names: n unique names; with the seed they decide the draw, whatever the order of the rows.
-        strata: n names of parts, each with grids of its own; None is one part, as published.
-        cell: side of a cell of the full grid, in [1 / UNIT, 1]; 1 leaves the signs alone.
-        seed: of the draw.
+        gaps: (n, k) gaps in units of 1 / UNIT.
+        names: n unique names. They and the seed determine the draw, so that the order of rows does not.
+        strata: n names of parts, each with its own grids; None: one part, as published.
+        cell: side of a cell of the full grid, in [1 / UNIT, 1]; with 1, only the signs of the gaps matter.
+        seed: seed of the draw.
     """
     return select_mirrored(compute_grid_cells(gaps, cell=cell), names, strata, seed=seed)
 
 
 def compute_grid_cells(gaps: Ints, *, cell: float) -> Ints:
-    """Return the coordinates of each pair's cell, as in ``balanced``: 0 where a gap is zero. (n, k)."""
+    """Return the coordinates of each pair's cell, as in ``select_balanced``: 0 where a gap is zero. (n, k)."""
     full = (gaps != 0).all(axis=1)
     step = np.where(full, round(cell * UNIT), UNIT // ZERO_BINS)[:, None]
     cells: Ints = np.sign(gaps) * ((np.abs(gaps) - 1) // step + 1)
@@ -60,13 +62,13 @@ def compute_grid_cells(gaps: Ints, *, cell: float) -> Ints:
 def select_mirrored(
     cells: Ints, names: Sequence[str], strata: Sequence[str] | None, *, seed: int
 ) -> KeepMask:
-    """Return which rows to keep so that each cell has as many as its mirror image. (n,).
+    """Return which rows to keep so that each cell has as many rows as its mirror image. (n,).
 
     Args:
-        cells: (n, k) whole coordinates; the mirror image has all of them negated. The origin is its own.
+        cells: (n, k) integer coordinates; the mirror image has all of them negated. The origin mirrors itself.
         names: n unique names, for the draw.
-        strata: n names of parts that are balanced one by one; None is one part.
-        seed: of the draw.
+        strata: n names of parts that are balanced separately; None: one part.
+        seed: seed of the draw.
     """
     side = _compute_first_sign(cells)
     cell_index = _number_cells(cells * side[:, None], strata)
@@ -76,7 +78,7 @@ def select_mirrored(
     ).reshape(-1, 2)
     quota = sizes.min(axis=1)[cell_index]
     keep_mask: KeepMask = (side == 0) | (quota > 0)
-    # Only where a part is left out is there anything to draw.
+    # A draw is needed only in cells that lose some of their rows.
     drawn = np.flatnonzero(keep_mask & (side != 0) & (sizes[cell_index, is_positive] > quota))
     keys = compute_stable_keys([names[i] for i in drawn.tolist()], seed)
     keep_mask[drawn] = _rank_within(cell_index[drawn], keys) < quota[drawn]
@@ -92,17 +94,18 @@ def reduce_mirrored(
     rows: int,
     seed: int,
 ) -> KeepMask:
-    """Return ``rows`` of the rows that ``mirrored`` kept, or one fewer, as evenly balanced as they were. (n,).
+    """Return a mask that keeps only ``rows`` rows of ``keep_mask``, or one fewer, and stays balanced. (n,).
 
-    Rows of mirrored cells leave in random couples, one of each cell; rows of the origin leave alone.
+    Rows of mirrored cells are dropped in random couples, one row from each cell. Rows of the origin are dropped
+    one by one.
 
     Args:
-        keep_mask: what ``mirrored`` returned for the cells, names and strata.
-        cells: (n, k) as there.
+        keep_mask: result of ``select_mirrored`` for the cells, names and strata.
+        cells: (n, k) as in ``select_mirrored``.
         names: n unique names, for the draw.
-        strata: as there.
-        rows: number to keep; where fewer are kept already, they are returned.
-        seed: of the draw.
+        strata: as in ``select_mirrored``.
+        rows: number of rows to keep; if ``keep_mask`` has fewer, all of them are kept.
+        seed: seed of the draw.
     """
     here = np.flatnonzero(keep_mask)
     side = _compute_first_sign(cells[here])
@@ -112,7 +115,7 @@ def reduce_mirrored(
     keys = compute_stable_keys([names[i] for i in here.tolist()], seed)
     rank = _rank_within(2 * cell_index + (side > 0), keys)
     couple = pd.factorize(cell_index * (len(here) + 1) + rank)[0]
-    # A couple is drawn by the key of its row on the positive side.
+    # The key of a couple is the key of its row on the positive side.
     lead = side >= 0
     key = np.empty(int(couple.max(initial=-1)) + 1, dtype=np.uint64)
     key[couple[lead]] = keys[lead]
@@ -126,7 +129,7 @@ def reduce_mirrored(
 
 
 def _compute_first_sign(cells: Ints) -> Ints:
-    """Return the sign of the first coordinate that is not zero; 0 at the origin. (n, k) -> (n,)."""
+    """Return the sign of each row's first coordinate that is not zero; 0 at the origin. (n, k) -> (n,)."""
     side = np.zeros(len(cells), dtype=np.int64)
     for column in cells.T:
         np.copyto(side, np.sign(column), where=side == 0)
@@ -140,7 +143,7 @@ def _number_cells(cells: Ints, strata: Sequence[str] | None) -> Ints:
         cell_index = pd.factorize(np.asarray(strata, dtype=object))[0].astype(np.int64)
     for column in cells.T:
         low = int(column.min(initial=0))
-        # Numbers stay below n times the coordinates' range: 64 bits hold them, whatever k.
+        # Numbers stay below n times the range of the coordinates: they fit into 64 bits for any k.
         cell_index = cell_index * (int(column.max(initial=0)) - low + 1) + (column - low)
         cell_index = pd.factorize(cell_index)[0].astype(np.int64)
     return cell_index

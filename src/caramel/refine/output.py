@@ -1,4 +1,4 @@
-"""Files of refined rows: SugarCrepe's own JSON, Parquet, rejects, and the trade-off curve."""
+"""Write the files of refined rows: SugarCrepe's JSON, Parquet, rejects, and the trade-off curve."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SELECTION = "selection.json"
 
 
 def list_output_files(out: Path, subtypes: Iterable[object]) -> list[Path]:
-    """Return all files that are written into ``out``, for rows of these subtypes."""
+    """Return all files that refinement writes into ``out``, for rows of these subtypes."""
     return [
         *(_build_path(name, out) for name in subtypes),
         *(out / n for n in (REFINED, REJECTS_FILE, CURVE, PLOT, REPORT, SELECTION)),
@@ -36,30 +36,40 @@ def list_output_files(out: Path, subtypes: Iterable[object]) -> list[Path]:
 
 
 def write_refined(rows: pd.DataFrame, rejects: pd.DataFrame, out: Path, subtypes: Iterable[str]) -> None:
-    """Write refined audit rows into the folder ``out``; ``subtypes`` are those that there were before.
+    """Write refined audit rows into the folder ``out``.
 
-    ``<subtype>.json`` is in the format of SugarCrepe, or of SugarCrepe++ where the subtype's rows have
-    paraphrases; rows are numbered anew, and signs that a file's name cannot hold are percent-encoded, as is the
-    first of a name that a report has (``refine``, ``selection``), or that is hidden, an option or a device of Windows.
-    ``refined.parquet`` has the rows with their pair_id, ``rejects.parquet`` the others with the reasons.
+    - ``<subtype>.json`` is in the format of SugarCrepe, or of SugarCrepe++ if all of the subtype's rows have
+      paraphrases. Rows are numbered from 0.
+    - ``refined.parquet`` has the rows with their ``pair_id``.
+    - ``rejects.parquet`` has the other rows with the reasons.
+
+    In the name of a JSON file, characters that a file name cannot hold are percent-encoded. The first character is
+    also percent-encoded if the name is that of a report (``refine``, ``selection``), is hidden, looks like an option,
+    or is a device name of Windows.
+
+    Args:
+        rows: audit rows that are kept.
+        rejects: table ``rejects``.
+        out: folder to write into.
+        subtypes: subtypes of the rows before refinement.
     """
     for gone in set(subtypes) - set(rows["subtype"]):
-        remove_file(_build_path(gone, out))  # of an earlier run
+        remove_file(_build_path(gone, out))  # written by an earlier run
     for subtype, part in rows.groupby("subtype", sort=True):
         _write_json(_build_records(part), _build_path(subtype, out))
-    texts = rows.drop(columns=["image", "negative_image"], errors="ignore")  # places on this machine
+    texts = rows.drop(columns=["image", "negative_image"], errors="ignore")  # paths on this machine
     write_atomically(out / REFINED, lambda path: texts.to_parquet(path, index=False))
     write_table(REJECTS, rejects, out / REJECTS_FILE)
 
 
 def write_selection(report: dict[str, Any], out: Path) -> None:
-    """Write ``selection.json``: settings of the selection, and how many rows each of its reasons left out."""
+    """Write ``selection.json``: settings of the selection, and the number of rows left out for each reason."""
     _write_json(report, out / SELECTION)
 
 
 def _build_path(subtype: object, out: Path) -> Path:
     name = quote(str(subtype), safe=" +") or "%"
-    taken = f"{name}.json".lower() in (REPORT, SELECTION)  # some systems take capital letters for small ones
+    taken = f"{name}.json".lower() in (REPORT, SELECTION)  # some file systems ignore case
     free = not taken and is_portable_start(name)
     return out / f"{name if free else f'%{ord(name[0]):02X}{name[1:]}'}.json"
 
@@ -92,7 +102,7 @@ def write_report(report: dict[str, Any], out: Path) -> None:
 
 
 def _draw_curve(curve: pd.DataFrame, path: Path) -> None:
-    """Draw accuracy, with its interval, against rows kept, a line per method."""
+    """Draw accuracy, with its interval, against rows kept, one line per method."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.5, 4.0), layout="constrained")

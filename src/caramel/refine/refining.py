@@ -1,9 +1,13 @@
-"""The method behind ``caramel refine``: try, take, judge.
+"""Refine a data set, the method behind ``caramel refine``: build candidates, choose one, evaluate it.
 
-Every method is tried at several strengths, and an attacker made of the scorers that it was fitted on chooses among
-them by half of the rows, whole groups (``utils.grouping``). What is taken is then judged on the other half, by which nothing
-was chosen, by scorers that had no part in it, and by all together; they learn from the first half. Of several candidates
-the one that is chosen has the accuracy that came out low, so that on the rows of the choice it would look better than it is.
+1. Each method is tried at several strengths.
+2. An attacker that stacks the fitted scorers chooses a candidate on one half of the rows. Groups
+   (``utils.grouping``) are not divided.
+3. The chosen candidate is evaluated on the other half, on which nothing was chosen: by scorers that had no part in
+   the refinement, and by all scorers together. They are trained on the first half.
+
+Step 3 needs other rows because the choice favours an accuracy that came out low by chance: on the rows of the
+choice, the chosen candidate would look better than it is.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from caramel.utils.acceptance import Acceptance, Verdict, compute_verdict
 from caramel.utils.grouping import group_rows
 from caramel.utils.hashing import assign_folds
 
-# What refinement is fitted on and chosen by, and the further scorers that judge the result.
+# Default scorers that refinement is fitted on and chosen by, and further scorers that evaluate the result.
 FITTED = ("ngram", "probe", "char_probe", "edit_probe", "length", "rare_words")
 FURTHER = ("kneser_ney", "char_ngram", "shrunk_probe", "final_punctuation", "casing", "digits", "articles")
 
@@ -36,19 +40,19 @@ Figures = tuple[float, float, float]  # accuracy, ci_low, ci_high; all in [0, 1]
 
 @dataclass(frozen=True)
 class RefineSettings:
-    """How a data set is refined; what is left empty is the default.
+    """How a data set is refined.
 
     Attributes:
         scorers: blind scorers that refinement is fitted on and chosen by.
-        attackers: further ones, that judge the result.
-        target: highest accuracy of the blind attacker, in [0.5, 1]; None: the lowest interval is taken.
+        attackers: further blind scorers, which evaluate the result.
+        target: highest accuracy of the blind attacker, in [0.5, 1]; None: the lowest interval is chosen.
         acceptance: whether the target must be shown to be reached; see ``caramel.utils.acceptance``.
-        rows: rows to keep, or one fewer; None: as many as there are.
-        methods: of ``tradeoff.METHODS``.
-        cells: sides of a grid cell.
-        within: whether each subtype has a grid of its own.
-        folds: of the cross-validation.
-        seed: of folds and draws.
+        rows: number of rows to keep, or one fewer; None: as many as possible.
+        methods: names from ``tradeoff.METHODS``.
+        cells: sides of a grid cell to try.
+        within: whether each subtype has its own grid.
+        folds: number of folds of the cross-validation.
+        seed: seed of folds and sampling.
     """
 
     scorers: Sequence[str]
@@ -69,10 +73,11 @@ class RefineCandidates:
 
     Attributes:
         rows: audit rows, repaired.
-        rejects: table ``rejects``: rows that were of no use.
-        fresh: (n,) whether a row is of the half by which no candidate is chosen.
+        rejects: table ``rejects``: unusable rows.
+        fresh: (n,) whether a row is in the half on which no candidate is chosen.
         candidates: refinements of the rows.
-        curve: a row for each of them, see ``tradeoff.tradeoff``; accuracies are of the other half.
+        curve: one row per candidate, see ``tradeoff.compute_tradeoff_curve``. Accuracies are measured on the
+            other half, on which the candidate is chosen.
     """
 
     rows: pd.DataFrame
@@ -88,11 +93,12 @@ class RefinedDataset:
 
     Attributes:
         rows: audit rows that are kept.
-        rejects: table ``rejects``: all others, with the reason.
-        chosen: the method and its strength.
-        curve: what each method and strength would have kept, and its accuracy.
-        judged: who judges -> accuracy of the blind attacker before and after, on rows by which nothing was chosen.
-        target: highest accuracy that was asked for; None: none.
+        rejects: table ``rejects``: all other rows, with the reason.
+        chosen: the candidate that was chosen: its method and strength.
+        curve: rows kept and accuracy of each method and strength.
+        judged: group of attackers -> accuracy of the blind attacker before and after refinement, on rows on which
+            nothing was chosen.
+        target: the requested highest accuracy; None: no target.
     """
 
     rows: pd.DataFrame
@@ -104,7 +110,7 @@ class RefinedDataset:
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
-        """Who judges -> what the interval after refinement says about the target; nothing without one."""
+        """Group of attackers -> verdict of the interval after refinement on the target; empty without a target."""
         if self.target is None:
             return {}
         rows, limit = len(self.rows), self.target
@@ -126,17 +132,17 @@ def build_settings(
     folds: int,
     seed: int,
 ) -> RefineSettings:
-    """Return the settings, with the defaults where a sequence is empty; see ``Settings``.
+    """Return the settings, with the default for each empty sequence; see ``RefineSettings``.
 
     Raises:
-        ConfigError: nobody would judge the result but those that it was fitted on.
+        ConfigError: no attacker is left that refinement is not fitted on, or a scorer is also an attacker.
     """
     fitted = tuple(scorers) or FITTED
     further = tuple(attackers) or tuple(s for s in FURTHER if s not in fitted)
     if not further or set(fitted) & set(further):
         raise ConfigError(
-            f"--attacker {list(further)!r} and --scorer {list(fitted)!r}: the result must be judged by one scorer "
-            f"at least that it was not refined with. Name others."
+            f"--attacker {list(further)!r} and --scorer {list(fitted)!r}: at least one scorer that is not used for "
+            f"refinement must evaluate the result, and no scorer may do both. Name other scorers."
         )
     methods, cells = tuple(methods) or tradeoff.METHODS, tuple(cells) or tradeoff.CELLS
     return RefineSettings(fitted, further, target, acceptance, rows, methods, cells, within, folds, seed)
@@ -148,16 +154,16 @@ def build_candidate_set(given: pd.DataFrame, settings: RefineSettings, where: st
     Args:
         given: audit rows, see ``rows.py``.
         settings: how they are refined.
-        where: what they are of, for messages.
+        where: source of the rows, for messages.
 
     Raises:
-        DataError: no row is of use.
-        ConfigError: as ``tradeoff.candidates``.
-        BackendError: there is no scorer of that name.
+        DataError: no row is usable.
+        ConfigError: as in ``tradeoff.build_candidates``.
+        BackendError: a scorer is unknown.
     """
     rows, rejects = repair_rows(given)
     if rows.empty:
-        raise DataError(f"No row of {where} is of use: {rejects['reason'].value_counts().to_dict()}.")
+        raise DataError(f"No row of {where} is usable: {rejects['reason'].value_counts().to_dict()}.")
     refinements = tradeoff.build_candidates(
         rows,
         methods=settings.methods,
@@ -186,10 +192,10 @@ def build_candidate_set(given: pd.DataFrame, settings: RefineSettings, where: st
 
 
 def take_best(tried: RefineCandidates, settings: RefineSettings) -> RefinedDataset:
-    """Return the best refinement, not judged yet.
+    """Return the best refinement, not evaluated yet.
 
     Raises:
-        DataError: none fits; see ``tradeoff.choose``.
+        DataError: no candidate is eligible; see ``tradeoff.choose_candidate``.
     """
     index = tradeoff.choose_candidate(
         tried.curve, target=settings.target, number=settings.rows, acceptance=settings.acceptance
@@ -203,15 +209,18 @@ def take_best(tried: RefineCandidates, settings: RefineSettings) -> RefinedDatas
 def evaluate_refinement(
     tried: RefineCandidates, after: pd.DataFrame, settings: RefineSettings
 ) -> dict[str, tuple[Figures, Figures]]:
-    """Return who judges -> accuracy of the blind attacker before and after refinement, on the fresh half of the rows.
+    """Return the accuracy of each blind attacker before and after refinement, on the fresh half of the rows.
 
-    Attackers learn from the other half. ``rejected_rows`` are all scorers as they learn from the rows that were rejected,
-    where those and the others are enough to learn from; before refinement there are none, and the figure is that of all scorers.
+    - ``new_scorers``: the scorers that had no part in the refinement, trained on the other half.
+    - ``all_scorers``: all scorers, trained on the other half.
+    - ``rejected_rows``: all scorers, trained on the rejected rows. This entry exists only if both the rejected rows
+      and the kept fresh rows have enough images. Before refinement there are no rejected rows, so its figure "before"
+      is that of ``all_scorers``.
 
     Args:
-        tried: before refinement.
-        after: those of its rows that are kept.
-        settings: who judges, and the seed.
+        tried: rows and candidates before refinement.
+        after: rows of ``tried`` that are kept.
+        settings: scorers, attackers, folds and seed.
     """
     groups = {
         "new_scorers": settings.attackers,
@@ -227,7 +236,7 @@ def evaluate_refinement(
     }
     rejects = before[~keep_mask]
     if all(has_enough_images(rows) for rows in (fresh[1], rejects)):
-        # What was thrown away gives away what was kept: nobody has to learn on the refined set itself.
+        # Rejected rows can give away the rows that were kept, without training on the refined set itself.
         accuracies["rejected_rows"] = (accuracies["all_scorers"][0], judges["all_scorers"](fresh[1], rejects))
     return accuracies
 
@@ -235,7 +244,7 @@ def evaluate_refinement(
 def _build_attacker(
     scorers: Sequence[str], settings: RefineSettings
 ) -> Callable[[pd.DataFrame, pd.DataFrame], Figures]:
-    """Return what gives the figures, on some rows, of the scorers stacked as they learn from others; NaN of too few rows."""
+    """Return a function (rows, training rows) -> figures of the stacked scorers; NaN if either has too few images."""
 
     def compute_figures(rows: pd.DataFrame, learned: pd.DataFrame) -> Figures:
         if not (has_enough_images(rows) and has_enough_images(learned)):
@@ -255,7 +264,7 @@ def _build_attacker(
 
 
 def build_report(refined: RefinedDataset, settings: RefineSettings, rows: int, source: str) -> dict[str, Any]:
-    """Return what ``refine.json`` holds; ``rows`` is the number of rows that were refined."""
+    """Return the content of ``refine.json``; ``rows`` is the number of rows that were refined."""
     names = ("accuracy", "ci_low", "ci_high")
     stated = {
         "source": source,

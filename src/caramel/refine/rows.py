@@ -1,7 +1,7 @@
-"""Refinement of audit rows: their format, their gaps under blind scorers, and what is rejected.
+"""Repair audit rows, reject unusable ones, and compute the gaps under blind scorers.
 
-Audit rows are a table of one row per instance: pair_id (unique), image_id, type, subtype, caption, caption2 (or
-None) and negative_caption.
+Audit rows are a table with one row per instance and the columns pair_id (unique), image_id, type, subtype, caption,
+caption2 (or None) and negative_caption.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from caramel.utils.resampling import CrossValidation
 
 
 def repair_rows(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the rows with formatted texts and without faults, and the others as table ``rejects``.
+    """Return the rows without faults, with formatted texts, and the other rows as table ``rejects``.
 
-    A row whose paraphrase is of no use is rejected whole. Of rows with equal texts the smallest pair_id stays.
+    A row with an unusable paraphrase is rejected as a whole. Among rows with equal texts, the row with the smallest
+    ``pair_id`` is kept.
     """
     repaired = rows.reset_index(drop=True)
     for name in TEXTS:
@@ -41,7 +42,7 @@ def repair_rows(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def build_rejects(rows: pd.DataFrame, reasons: Reasons) -> pd.DataFrame:
-    """Return the rows whose reason, one of (n,) texts, is not empty, as table ``rejects``."""
+    """Return the rows whose reason, one of (n,) texts, is not "", as table ``rejects``."""
     bad = reasons != ""
     dropped = rows[bad]
     columns = {
@@ -54,13 +55,13 @@ def build_rejects(rows: pd.DataFrame, reasons: Reasons) -> pd.DataFrame:
 
 
 def compute_row_gaps(rows: pd.DataFrame, scorers: Sequence[str], *, folds: int, seed: int) -> Ints:
-    """Return the rows' gaps under the scorers, positive less negative score, in units of 1e-6. (n, k).
+    """Return the rows' gaps under the scorers: positive score minus negative score, in units of 1e-6. (n, k).
 
-    Types are scored one by one, as in ``scores.score_pairs``. With a paraphrase the positive's score is the
-    mean of both captions' (Dumpala et al. 2024).
+    Types are scored one by one, as in ``blind.scores.score_pairs``. If a row has a paraphrase, its positive score is
+    the mean of the scores of caption and paraphrase (Dumpala et al. 2024).
 
     Raises:
-        BackendError: there is no scorer of that name.
+        BackendError: a scorer is unknown.
     """
     second = rows["caption2"].notna().to_numpy()
     both = pd.concat([rows, rows[second].assign(caption=lambda r: r["caption2"])], ignore_index=True)

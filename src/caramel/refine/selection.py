@@ -1,12 +1,15 @@
-"""Selection of hard negatives for a training set: plausible, well written, told apart, and balanced.
+"""Select hard negatives for a training set: plausible, well written, distinct from their caption, and balanced.
 
-Steps 1 to 3 of TROHN-Img (Miranda et al. 2024, 5.2), with cleaning rules of our own: texts are compared up to
-case, space and punctuation, a question is known by its mark, and what is dropped is said with the reason.
+Steps 1 to 3 of TROHN-Img (Miranda et al. 2024, 5.2), with caramel's own cleaning rules:
 
-Negatives that are as good as their caption go first, so that they have no part in the percentiles; so do those of ten
-signs or fewer (the authors' code drops these after the percentiles). As good as the caption means by words alike, and,
-where a text encoder is given, by the cosine of the two embeddings: the authors' is CLIP ViT-B/32 (github.com/IMirandaM/BiVLC,
-TROHN_Img_scoring.py and TROHN_Img_best_selection.py).
+- Texts are compared by their words: case, white space and punctuation do not count.
+- A text that ends with a question mark is a question.
+- Every dropped row is reported with its reason.
+
+Two kinds of negatives are dropped before the percentiles, so that they have no part in them: near copies of their
+caption, and negatives of ten characters or fewer (the authors' code drops the short ones after the percentiles). A
+near copy has nearly the caption's words or, if a text encoder is given, a cosine of the two embeddings near 1. The
+authors' encoder is CLIP ViT-B/32 (github.com/IMirandaM/BiVLC, TROHN_Img_scoring.py and TROHN_Img_best_selection.py).
 """
 
 from __future__ import annotations
@@ -34,8 +37,8 @@ from caramel.utils.arrays import Floats
 from caramel.utils.text import extract_words
 
 PERCENTILE = 64.5
-MIN_SIMILARITY = 0.999  # similarity of two texts that are as good as the same
-MIN_CHARACTERS = 11  # signs
+MIN_SIMILARITY = 0.999  # least similarity of near copies
+MIN_CHARACTERS = 11
 
 BELOW = "below the percentile of its subtype under {}"
 QUESTION = "the negative is a question"
@@ -50,17 +53,17 @@ def score_rows(
 ) -> tuple[Floats, Floats]:
     """Return the scores of captions and of negatives, (n, k) each, in [0, 1], in the rows' order.
 
-    What does not fit into one shard is spread over Ray's workers; memory depends on the size of a shard.
+    If the rows need several shards, Ray workers score these. Memory depends on the size of a shard.
 
     Args:
         rows: audit rows, at least one.
-        scorers: k of them; see ``blind.scorer_specs``.
-        folds: of the cross-validation within a shard.
-        seed: of shards, folds and draws.
-        folder: for finished shards, which are not scored again.
+        scorers: names of k scorers; see ``blind.scorer_specs``.
+        folds: number of folds of the cross-validation within a shard.
+        seed: seed of shards, folds and sampling.
+        folder: folder of finished shards, which are not scored again.
 
     Raises:
-        BackendError: there is no scorer of that name, or its model cannot be loaded.
+        BackendError: a scorer is unknown, or its model cannot be loaded.
     """
     files = compute_sharded_scores(
         rows,
@@ -80,11 +83,11 @@ def compute_cosines(rows: pd.DataFrame, model: str) -> Floats:
     """Return the cosine of each caption and its negative under a model's text encoder, in [-1, 1]. (n,).
 
     Args:
-        rows: columns caption and negative_caption.
-        model: spec of a dual or text encoder, see ``models.specs``; its vectors are kept as those of scorers.
+        rows: table with the columns ``caption`` and ``negative_caption``.
+        model: spec of a dual or text encoder, see ``models.specs``. Its vectors are cached like those of scorers.
 
     Raises:
-        BackendError: the model cannot be loaded, or embeds no texts.
+        BackendError: the model cannot be loaded, or does not embed texts.
     """
     texts = sorted({*rows["caption"], *rows["negative_caption"]})
     if not texts:
@@ -106,7 +109,7 @@ def compute_cosines(rows: pd.DataFrame, model: str) -> Floats:
 
 
 def embedded(texts: Sequence[str], *, model: str) -> pa.Table:
-    """Return the ``vector_table`` of the texts' embeddings."""
+    """Return the texts' embeddings as a table of ``build_vector_table``."""
     return build_vector_table(
         [compute_text_key(text) for text in texts], _open_encoder(model).encode_texts(texts, None)
     )
@@ -116,13 +119,13 @@ def _open_encoder(spec: str) -> DualEncoder | TextEncoder:
     model = open_model(spec, "auto", "fp32")
     if not isinstance(model, DualEncoder | TextEncoder):
         raise BackendError(
-            f"Model {spec!r} embeds no texts. Give a dual encoder, such as ViT-B-32-quickgelu:openai, or text:FOLDER."
+            f"Model {spec!r} does not embed texts. Give a dual encoder, such as ViT-B-32-quickgelu:openai, or text:FOLDER."
         )
     return model
 
 
 class Selection(NamedTuple):
-    """The rows that are kept, and the others as table ``rejects``."""
+    """The selected rows, and the other rows as table ``rejects``."""
 
     rows: pd.DataFrame
     rejects: pd.DataFrame
@@ -142,11 +145,16 @@ def select_negatives(
 ) -> Selection:
     """Return the best rows by the scores of their negatives, cleaned, and balanced on the grid of the gaps.
 
-    1. The negative has ``SHORTEST`` signs or more, and is not as good as its caption (``ALIKE``).
-    2. Its score is at or above the percentile of its subtype under every scorer, of the rows that came so far.
-    3. It has words, is no question, ends with a stop, and does not stand in another row that came so far with a
-       smaller pair_id.
-    4. ``balance.balanced``.
+    A row must pass these steps in turn:
+
+    1. The negative has at least ``MIN_CHARACTERS`` characters, and is not a near copy of its caption
+       (``MIN_SIMILARITY``).
+    2. Under every scorer, its score is at or above the percentile of its subtype, among the rows that passed step 1.
+    3. It has words, is not a question, ends with a full stop, and has other words than each row with a smaller
+       ``pair_id`` that passed so far.
+    4. The grid keeps it (``mirrored_grid.select_balanced``).
+
+    The order of the input rows affects only the order of the output rows.
 
     Args:
         rows: audit rows; only pair_id, subtype, caption and negative_caption are read.
@@ -154,15 +162,14 @@ def select_negatives(
         negative: (n, k) scores of the negatives in [0, 1].
         scorers: k names, such as plausibility and acceptability.
         cell: side of a grid cell.
-        within: whether each subtype has a grid of its own.
-        seed: of the grid's draw.
-        percentile: in [0, 100]; linear interpolation between ranks.
-        similarity: (n,) of caption and negative, such as ``cosines``; None: that of their words alone counts.
-
-    The order of the rows changes nothing but the order of the rows.
+        within: whether each subtype has its own grid.
+        seed: seed of the grid's sampling.
+        percentile: in [0, 100]; ranks are interpolated linearly.
+        similarity: (n,) similarity of caption and negative, such as ``compute_cosines``; None: only their words are
+            compared.
 
     Raises:
-        ConfigError: as ``refine.check_grid``, or the percentile is not in [0, 100].
+        ConfigError: as in ``adversarial.check_grid``, or the percentile is not in [0, 100].
         DataError: a score is NaN or not in [0, 1], or a similarity is not finite.
     """
     check_grid(scorers, cell)
@@ -179,7 +186,7 @@ def select_negatives(
         reasons[similarity >= MIN_SIMILARITY] = AS_CAPTION
     reasons[(rows["negative_caption"].str.len() < MIN_CHARACTERS).to_numpy(bool)] = SHORT
     left = np.flatnonzero(reasons == "")
-    for column in reversed(range(len(scorers))):  # so that the first scorer's reason stands
+    for column in reversed(range(len(scorers))):  # so that the first scorer's reason wins
         low = ~_build_percentile_mask(negative[left, column], rows["subtype"].iloc[left], percentile)
         reasons[left[low]] = BELOW.format(scorers[column])
     left = left[reasons[left] == ""]
@@ -197,7 +204,7 @@ def select_negatives(
 
 
 def _check_scores(positive: Floats, negative: Floats, scorers: Sequence[str], rows: int) -> None:
-    """Raise a DataError unless both are (rows, scorers) and in [0, 1]."""
+    """Raise a DataError unless both arrays are (rows, scorers) with values in [0, 1]."""
     for name, scores in (("caption", positive), ("negative", negative)):
         if scores.shape != (rows, len(scorers)):
             raise DataError(
@@ -207,19 +214,19 @@ def _check_scores(positive: Floats, negative: Floats, scorers: Sequence[str], ro
         bad = ~((scores >= 0) & (scores <= 1))
         if bad.any():
             raise DataError(
-                f"{int(bad.sum())} scores of {name}s are not in [0, 1], the first of them "
+                f"{int(bad.sum())} scores of {name}s are not in [0, 1]; the first is "
                 f"{float(scores[bad][0])!r}. Score these texts again."
             )
 
 
 def _check_similarity(similarity: Floats, rows: int) -> None:
-    """Raise a DataError unless it is (rows,) and finite: what is no number would pass for unlike its caption."""
+    """Raise a DataError unless the array is (rows,) and finite: a NaN would count as different from the caption."""
     if similarity.shape != (rows,):
         raise DataError(f"The similarity has shape {similarity.shape}; {rows} rows need {(rows,)}.")
     bad = ~np.isfinite(similarity)
     if bad.any():
         raise DataError(
-            f"{int(bad.sum())} similarities of a caption and its negative are not finite, the first of them "
+            f"{int(bad.sum())} similarities of a caption and its negative are not finite; the first is "
             f"{float(similarity[bad][0])!r}. Embed these texts again, or leave --similarity out."
         )
 
@@ -233,7 +240,7 @@ def _build_percentile_mask(scores: Floats, subtypes: pd.Series[str], percentile:
 
 
 def _find_text_faults(rows: pd.DataFrame) -> list[str]:
-    """Return what is wrong with each row's negative, or the empty text; duplicates are looked for last. (n,)."""
+    """Return the fault of each row's negative, or ""; duplicates are checked last. (n,)."""
     negatives = [" ".join(extract_words(text)) for text in rows["negative_caption"]]
     faults = [_find_fault(*texts) for texts in zip(rows["negative_caption"], negatives, strict=True)]
     good = [i for i, fault in enumerate(faults) if not fault]
@@ -246,7 +253,7 @@ def _find_text_faults(rows: pd.DataFrame) -> list[str]:
 
 
 def _find_fault(text: str, words: str) -> str:
-    """Return what is wrong with a negative by itself, or the empty text."""
+    """Return the fault of a negative by itself, or ""."""
     end = text.rstrip().rstrip(CLOSERS)[-1:]
     if not words:
         return NO_WORDS
@@ -256,7 +263,7 @@ def _find_fault(text: str, words: str) -> str:
 
 
 def _is_near_copy(caption: str, negative: str) -> bool:
-    """Return whether the words of both are as good as the same; no words are like none."""
+    """Return whether both texts have nearly the same words; a negative without words is never a near copy."""
     from rapidfuzz.distance import Levenshtein
 
     caption_words, other = (" ".join(extract_words(text)) for text in (caption, negative))

@@ -1,7 +1,7 @@
-"""What refinement costs: rows kept against the accuracy of a blind attacker, over methods and strengths.
+"""Compute the trade-off of refinement: rows kept against a blind attacker's accuracy, over methods and strengths.
 
-A candidate is a method at a strength. The attacker that judges candidates, so that one is chosen, must not be
-the one whose accuracy is reported of the chosen one: see ``caramel refine``.
+A candidate is a method at a strength. The attacker that chooses among candidates must not be the attacker whose
+accuracy is reported for the chosen candidate: see ``caramel refine``.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from caramel.refine.rows import compute_row_gaps
 from caramel.utils.acceptance import Acceptance, Verdict, compute_verdict
 from caramel.utils.arrays import Ints
 
-# (audit rows) -> accuracy of a blind attacker, and its 95 % interval; all in [0, 1].
+# (audit rows) -> accuracy of a blind attacker and its 95 % interval, all in [0, 1].
 Attack = Callable[[pd.DataFrame], tuple[float, float, float]]
 
 NONE, LENGTH, ADVERSARIAL, AFLITE = "none", "length", "adversarial", "aflite"
 AFLITE_ADVERSARIAL = "aflite+adversarial"
 METHODS = (LENGTH, ADVERSARIAL, AFLITE, AFLITE_ADVERSARIAL)
-CELLS = (1.0, 0.25, 0.1, 0.02)  # side of a cell; the last is the published one
-LEVELS = (0.7, 0.6, 0.55, 0.52, 0.5)  # predictability at which AFLite ends
+CELLS = (1.0, 0.25, 0.1, 0.02)  # side of a cell; the last is the published value
+LEVELS = (0.7, 0.6, 0.55, 0.52, 0.5)  # predictability at which AFLite stops
 UNMATCHED = "no pair with the opposite difference in length"
 PREDICTABLE = "too predictable for an ensemble of linear models"
 SURPLUS = "left out at random: fewer rows were asked for"
@@ -38,13 +38,13 @@ COLUMNS = ("method", "strength", "rows", "share", "accuracy", "ci_low", "ci_high
 
 @dataclass(frozen=True)
 class Candidate:
-    """A refinement: which rows it keeps, and why not the others.
+    """A refinement: which rows it keeps, and why it drops the others.
 
     Attributes:
         method: ``none`` or one of ``METHODS``.
-        strength: side of a cell (``adversarial``) or AFLite's level; NaN where there is none.
-        reasons: (n,) why a row is not kept, or the empty text.
-        cells: (n, k) grid that they are balanced on; k = 0 where there is none.
+        strength: side of a cell (``adversarial``) or AFLite's level; NaN for a method without a strength.
+        reasons: (n,) why a row is dropped; "" if it is kept.
+        cells: (n, k) grid that the rows are balanced on; k = 0 without a grid.
     """
 
     method: str
@@ -70,26 +70,27 @@ def build_candidates(
     cells: Sequence[float] = CELLS,
     levels: Sequence[float] = LEVELS,
 ) -> list[Candidate]:
-    """Return what each method keeps of the rows at each strength, after ``none``, which keeps all.
+    """Return the candidates of all methods and strengths; the first is ``none``, which keeps all rows.
 
     - ``length``: see ``length_matching.py``.
-    - ``adversarial``: the grid over the scorers' gaps (``balance.balanced``) at each cell side.
-    - ``aflite``: ``aflite.aflite`` of each type by itself, with the scorers' gaps as features, at each level.
-    - ``aflite+adversarial``: what AFLite leaves is scored anew with other folds, and balanced on the signs.
+    - ``adversarial``: the grid over the scorers' gaps (``mirrored_grid.select_balanced``), for each cell side.
+    - ``aflite``: ``aflite.run_aflite`` on each type by itself, with the scorers' gaps as features, for each level.
+    - ``aflite+adversarial``: the rows that AFLite leaves are scored again with other folds, and balanced on the
+      signs of the gaps.
 
     Args:
         rows: audit rows, see ``rows.py``.
-        methods: of ``METHODS``.
+        methods: names from ``METHODS``.
         scorers: blind scorers that refinement is fitted on.
-        folds: of their cross-validation.
-        within: whether each subtype has a grid of its own.
-        seed: of folds and draws.
+        folds: number of folds of their cross-validation.
+        within: whether each subtype has its own grid.
+        seed: seed of folds and sampling.
         cells: sides of a grid cell.
-        levels: predictabilities at which AFLite ends, in [0, 1].
+        levels: predictabilities at which AFLite stops, in [0, 1].
 
     Raises:
-        ConfigError: as ``refine.check_grid``.
-        BackendError: there is no scorer of that name.
+        ConfigError: as in ``adversarial.check_grid``.
+        BackendError: a scorer is unknown.
     """
     for cell in cells:
         check_grid(scorers, cell)
@@ -122,7 +123,7 @@ def build_candidates(
             if AFLITE in methods:
                 refinements.append(Candidate(AFLITE, level, filtered, nothing))
             if AFLITE_ADVERSARIAL in methods:
-                signs = np.zeros_like(gaps)  # of rows that are not there: they balance nothing
+                signs = np.zeros_like(gaps)  # zero for dropped rows, which then balance no other row
                 if keep_mask.any():
                     signs[keep_mask] = np.sign(
                         compute_row_gaps(rows[keep_mask], scorers, folds=folds, seed=seed + 1)
@@ -134,7 +135,7 @@ def build_candidates(
 def _iter_aflite_masks(
     rows: pd.DataFrame, gaps: Ints, levels: Sequence[float], seed: int
 ) -> Iterator[tuple[float, KeepMask]]:
-    """Yield what AFLite leaves of all types at each level."""
+    """Yield each level with the mask of the rows that AFLite leaves, over all types."""
     parts: list[tuple[KeepMask, AFLiteResult]] = []
     for type_name in sorted(rows["type"].unique()):
         here = (rows["type"] == type_name).to_numpy()
@@ -149,7 +150,7 @@ def _iter_aflite_masks(
 def reduce_candidate(
     candidate: Candidate, rows: pd.DataFrame, *, number: int, within: Within, seed: int
 ) -> Candidate:
-    """Return the candidate with a random ``number`` of its rows, or one fewer so that it stays balanced."""
+    """Return the candidate with ``number`` random rows of its rows, or one fewer so that it stays balanced."""
     names, parts = rows["pair_id"].tolist(), get_strata(rows, within)
     reduced_mask = reduce_mirrored(candidate.keep_mask, candidate.cells, names, parts, rows=number, seed=seed)
     reasons = np.where(candidate.keep_mask & ~reduced_mask, SURPLUS, candidate.reasons)
@@ -161,13 +162,14 @@ def compute_tradeoff_curve(
 ) -> pd.DataFrame:
     """Return one row per candidate: method, strength, rows, share, accuracy, ci_low and ci_high.
 
-    ``share`` is that of the rows that are kept. A candidate that keeps next to nothing has no accuracy: NaN.
+    ``share`` is the share of rows that the candidate keeps. The accuracy is NaN if a candidate keeps too few rows.
 
     Args:
         rows: audit rows.
         refinements: candidates of these rows.
-        attack: judges those that a candidate keeps.
-        among: (n,) the rows that are shown to it, so that others are left to judge the choice; None: all.
+        attack: measures the accuracy on the rows that a candidate keeps.
+        among: (n,) mask of the rows that the attack may use, so that the other rows can evaluate the choice;
+            None: all rows.
     """
     lines = []
     for candidate in refinements:
@@ -183,20 +185,24 @@ def compute_tradeoff_curve(
 def choose_candidate(
     curve: pd.DataFrame, *, target: float | None, number: int | None, acceptance: Acceptance
 ) -> int:
-    """Return the place of the candidate with the most rows whose accuracy is shown to be at most ``target``.
+    """Return the index of the chosen candidate.
 
-    With ``not_refuted`` the accuracy that was measured must be no higher, whatever its interval. Without a target,
-    that of the refinement (not ``none``) whose interval ends lowest: the lowest accuracy would be that of the
-    fewest rows, by chance. A candidate without an accuracy is not taken.
+    - With a target: the candidate with the most rows whose accuracy is shown to be at most ``target``. With
+      ``not_refuted`` the measured accuracy must be at most ``target``, whatever its interval.
+    - Without a target: the refinement (not ``none``) whose interval ends lowest. The lowest accuracy would favour
+      the fewest rows, by chance.
+
+    A candidate without an accuracy is never chosen.
 
     Args:
-        curve: what ``tradeoff`` returned.
+        curve: result of ``compute_tradeoff_curve``.
         target: highest accuracy, in [0, 1], or None.
-        number: rows that a candidate must have, or one fewer, as ``thin`` leaves; None: at least one.
+        number: number of rows that a candidate must have, or one fewer, as ``reduce_candidate`` leaves; None: at
+            least one.
         acceptance: see ``caramel.utils.acceptance``.
 
     Raises:
-        DataError: there is none; the message says what there is, and how many rows would do.
+        DataError: no candidate is eligible; the message says what is possible, and how many rows would be enough.
     """
     least, most = max(1, (number or 0) - 1), curve.loc[curve["method"] != NONE, "rows"].max()
     eligible = curve[(curve["rows"] >= least) & curve["accuracy"].notna()]
@@ -204,17 +210,17 @@ def choose_candidate(
         eligible = eligible[eligible["method"] != NONE]
     if eligible.empty and most >= least:
         raise DataError(
-            f"Settings keep up to {most} rows, but no type has {FEWEST} images among those that it is judged by, so that no "
-            f"blind attacker can judge them. Give more rows, or allow larger cells."
+            f"Settings keep up to {most} rows, but no type has {FEWEST} images among the rows that a choice is made "
+            f"on, so no blind attacker can be trained. Give more rows, or allow larger cells."
         )
     if eligible.empty:
         raise DataError(
-            f"No setting keeps {number or 1} rows: the most that a refinement keeps is {most}. Ask for fewer, or allow "
+            f"No setting keeps {number or 1} rows: a refinement keeps at most {most}. Request fewer rows, or allow "
             f"larger cells."
         )
     if target is None:
         return int(eligible.sort_values("ci_high", kind="stable").index[0])
-    # Where nothing need be shown, what was measured is all that is left to choose by.
+    # With not_refuted nothing must be shown: the measured accuracy is the only criterion.
     accepted = [one.state == "accepted" for one in judge_curve(eligible, target)]
     low = eligible[eligible["accuracy"] <= target] if acceptance == "not_refuted" else eligible[accepted]
     if low.empty:
@@ -223,7 +229,7 @@ def choose_candidate(
 
 
 def judge_curve(curve: pd.DataFrame, target: float) -> list[Verdict]:
-    """Return what each interval of the curve says about the target."""
+    """Return the verdict of each interval of the curve on the target."""
     columns = (curve[name] for name in ("accuracy", "ci_low", "ci_high", "rows"))
     return [
         compute_verdict(p, low, high, rows=n, limit=target) for p, low, high, n in zip(*columns, strict=True)
@@ -236,22 +242,22 @@ def _format_error(eligible: pd.DataFrame, target: float, acceptance: Acceptance)
         best = eligible.sort_values("accuracy", kind="stable").iloc[0]
         return (
             f"No setting brings the blind attacker to {target}: the lowest is {best['accuracy']:.3f} with "
-            f"{best['rows']} rows ({best['method']}). Allow more, or refine with further scorers."
+            f"{best['rows']} rows ({best['method']}). Raise the target, or refine with further scorers."
         )
     nearest = eligible.sort_values("ci_high", kind="stable").head(1)
     best, (one,) = nearest.iloc[0], judge_curve(nearest, target)
     return (
         f"No setting is shown to bring the blind attacker to {target}: the lowest interval ends at "
         f"{best['ci_high']:.3f}, around {best['accuracy']:.3f} with {best['rows']} rows ({best['method']}), "
-        f"{one}. Allow more, give more rows, refine with further scorers, or ask for what is merely "
+        f"{one}. Raise the target, give more rows, refine with further scorers, or accept a target that is only "
         f"not refuted (acceptance not_refuted)."
     )
 
 
 def build_attack(scorers: Sequence[str], *, folds: int, seed: int) -> Attack:
-    """Return the attacker that stacks the scorers (``attack.best_blind_attacker``), over all rows.
+    """Return the attacker that stacks the scorers (``attack.run_caption_attack``), over all rows.
 
-    Its figures are NaN where there are too few rows to learn from.
+    Its figures are NaN if there are too few rows to train on.
     """
 
     def compute_figures(rows: pd.DataFrame) -> tuple[float, float, float]:

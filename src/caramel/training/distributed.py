@@ -1,24 +1,30 @@
-"""Several processes that train one model, each on its share of a batch, to the weights that one process would give.
+"""Train one model in several processes, each on its share of a batch, to the same weights as in one process.
 
-share      process r of W encodes rows [r n / W, (r + 1) n / W) of each batch of n, and decodes their pictures alone
-vectors    all have those of the whole batch, in its order, each field by itself: captions, negatives, images …
-loss       of the whole batch, computed by each, since it is cheap beside a tower: every method has the negatives of all
-gradient   of the loss by the vectors is known to each, too; that of its own flows into the weights (as in ``grad_cache``),
-           and the sum over the processes is the gradient of the batch
-weights    the same in all; the first process alone writes and tells
+share      Process r of W decodes and encodes only rows [r n / W, (r + 1) n / W) of each batch of n.
+vectors    Each process gathers the vectors of the whole batch, in its order, field by field: captions,
+           negatives, images …
+loss       Each process computes the loss of the whole batch, since it is cheap compared with a tower. So
+           every method has the negatives of all rows.
+gradient   Each process knows the loss's gradient for all vectors. Its own rows' part flows into the weights
+           (as in ``grad_cache``); the sum over the processes is the gradient of the batch.
+weights    They are equal in all processes. Only the first process writes checkpoints and reports points.
 
-That is what ``DistributedDataParallel`` and a gather with gradient give (``training.md``: exact after the mean), in one sum a
-step: a step calls the towers one by one, and not the model's own ``forward``, on which DDP's hooks wait. A group lives
-within one trial and on its machine: it starts, ends and resumes as one, and speaks through the loopback interface only.
+``DistributedDataParallel`` and a gather with gradient give the same result (``training.md``: exact after the
+mean). Here it takes one sum per step. A step calls the towers one by one instead of the model's own
+``forward``, which DDP's hooks need. A group belongs to one trial on one machine: it starts, ends and resumes
+as a whole, and its processes communicate through the loopback interface only.
 
-``torch.distributed.launcher.api.elastic_launch`` (torch 2.15) is no substitute for ``launch``:
+``torch.distributed.launcher.api.elastic_launch`` (torch 2.15) cannot replace ``launch``:
 
-- Its agent listens on all interfaces ([::]), also with a rendezvous through a file and ``local_addr`` 127.0.0.1.
-- An exception in a worker is raised as ``ChildFailedError``, which does not hold the exception, and the agent
-  restarts all workers after it, as after a death. ``launch`` retries deaths alone.
-- It blocks the calling thread until the end, and workers have no channel to it. Points of the curve are logged there while
-  training runs, since MLflow's active run and Tune's session belong to that thread.
-- In the main thread it replaces the handlers of SIGINT and SIGTERM. In another thread it warns that workers may be orphaned.
+- Its agent listens on all interfaces ([::]), even with a rendezvous through a file and ``local_addr``
+  127.0.0.1.
+- It raises an exception of a worker as ``ChildFailedError``, which does not contain the exception. The agent
+  then restarts all workers, as it does after a worker died. ``launch`` retries only after a process died.
+- It blocks the calling thread until the end, and workers have no channel to that thread. Points of the curve
+  must be logged there during the training, since MLflow's active run and Tune's session belong to that
+  thread.
+- In the main thread it replaces the handlers of SIGINT and SIGTERM. In another thread it warns that workers
+  may be orphaned.
 """
 
 from __future__ import annotations
@@ -47,35 +53,35 @@ if TYPE_CHECKING:
 
     import torch
 
-RETRIES = 3  # of a group of which a process died
-ENDING = 5.0  # seconds that a process is given to clear up after itself
-DYING = 2.0  # seconds in which it is seen that a process has died whose connections were lost
-OF_ALL = ("logit_scale", "logit_bias", "state", "teacher")  # of ``Features``: no row has its own
+RETRIES = 3  # restarts of a group after a process died
+ENDING = 5.0  # seconds for a process to clean up
+DYING = 2.0  # seconds to wait until a process with a lost connection is seen to be dead
+OF_ALL = ("logit_scale", "logit_bias", "state", "teacher")  # fields of ``Features`` without a row dimension
 Tell = Callable[[Curve], None]
 
 
 @dataclass(frozen=True)
 class DistContext:
-    """This process among those that train together; alone, if nothing else is said."""
+    """Rank of this process and number of processes that train together; by default it trains alone."""
 
     rank: int = 0
     size: int = 1
 
     def get_local_rows(self, rows: int) -> slice:
-        """Return which of the rows of a batch this process encodes; their number is divisible by the processes'."""
+        """Return the slice of a batch's rows for this process; ``size`` must divide their number."""
         assert rows % self.size == 0
         share = rows // self.size
         return slice(self.rank * share, (self.rank + 1) * share)
 
     def select_device(self, device: str) -> str:
-        """Return where this process computes: of several GPUs each has the next one."""
+        """Return the device of this process; with several GPUs, consecutive ranks take consecutive GPUs."""
         import torch
 
         several = device == "cuda" and self.size > 1 and torch.cuda.device_count()
         return f"cuda:{self.rank % several}" if several else device
 
     def gather_features(self, encoded: Features) -> Features:
-        """Return the rows of all processes, without gradient; what no row has of its own is that of this one."""
+        """Return the rows of all processes, without gradient; ``OF_ALL`` fields are from this process."""
         import torch
         from torch import distributed
 
@@ -91,7 +97,7 @@ class DistContext:
         return replace(encoded, **tensors)
 
     def divide_gradient(self, value: torch.Tensor) -> torch.Tensor:
-        """Return a value that every process has, with its share of the gradient that each of them finds."""
+        """Return a value that all processes share; its gradient is divided by the number of processes."""
         if self.size == 1 or not value.requires_grad:
             return value
         view = value.view_as(value)
@@ -99,7 +105,7 @@ class DistContext:
         return view
 
     def all_reduce_gradients(self, gradients: Sequence[torch.Tensor]) -> None:
-        """Make each gradient its sum over all processes, the same bits in all."""
+        """Replace each gradient by its sum over all processes, with equal bits in all of them."""
         import torch
         from torch import distributed
 
@@ -117,22 +123,23 @@ ALONE = DistContext()
 
 
 class _WorkerDiedError(Exception):
-    """A process of the group ended without an answer."""
+    """A process of the group ended without a result."""
 
 
 def launch(work: Callable[..., Any], settings: Mapping[str, Any], nproc: int, tell: Tell) -> Any:
-    """Return what ``work(group, tell, **settings)`` gives in the first of so many processes; one is this one.
+    """Run ``work(group, tell, **settings)`` in ``nproc`` processes and return the result of the first one.
 
-    If one dies, all are started anew: work that resumes goes on from what it left.
+    With ``nproc`` 1 it runs in this process. If a process dies, all are restarted; resumable work continues
+    from its last state.
 
     Args:
-        work: top-level function; it runs in all processes, each with its ``group``.
-        settings: its keyword arguments, JSON-like.
-        nproc: their number.
-        tell: called here with what the first process tells.
+        work: top-level function; it runs in all processes, each with its own ``group``.
+        settings: keyword arguments of ``work``, JSON-like.
+        nproc: number of processes.
+        tell: called in this process with the points that the first process reports.
 
     Raises:
-        CaramelError: as ``work`` raises it.
+        CaramelError: ``work`` raised it.
         ResourceError: processes died ``RETRIES`` + 1 times.
     """
     if nproc == 1:
@@ -146,18 +153,19 @@ def launch(work: Callable[..., Any], settings: Mapping[str, Any], nproc: int, te
                 return _wait_for_result(members, tell)
             except _WorkerDiedError as died:
                 message = str(died)
-                print(f"\n{message} The training goes on from its last checkpoint.", file=sys.stderr)
+                print(f"\n{message} The training continues from its last checkpoint.", file=sys.stderr)
             finally:
                 for member in members:
                     member.stop_process()
     raise ResourceError(
-        f"{message} That was for the {RETRIES + 1}th time. If memory ran out, lower finetune.nproc ({nproc}) or "
-        f"finetune.micro_batch_size; then run `dvc repro`, which goes on from the last checkpoint."
+        f"{message} This was attempt {RETRIES + 1}, the last one. If memory ran out, lower "
+        f"finetune.nproc ({nproc}) or finetune.micro_batch_size. Then run `dvc repro`, "
+        f"which continues from the last checkpoint."
     )
 
 
 class _WorkerProcess:
-    """A process of a group, as who started it knows it."""
+    """Handle of a process of a group, in the process that started it."""
 
     def __init__(
         self, work: Callable[..., Any], settings: Mapping[str, Any], group: DistContext, meeting: str
@@ -173,7 +181,7 @@ class _WorkerProcess:
         send.close()
 
     def stop_process(self) -> None:
-        """End the process, if it runs, and what it has started."""
+        """End the process, if it is running, and kill its children if it does not end in time."""
         self.process.terminate()
         self.process.join(ENDING)
         if self.process.is_alive():
@@ -187,11 +195,11 @@ class _WorkerProcess:
 
 
 def _wait_for_result(members: Sequence[_WorkerProcess], tell: Tell) -> Any:
-    """Return what the first process answers, and hand on what it tells.
+    """Return the result of the first process, and pass the points that processes report to ``tell``.
 
     Raises:
-        Exception: one of them raised it.
-        _Died: one of them ended before that.
+        Exception: a process raised it.
+        _WorkerDiedError: a process ended before the first one returned its result.
     """
     ends = [member.process.sentinel for member in members]
     while True:
@@ -205,7 +213,7 @@ def _wait_for_result(members: Sequence[_WorkerProcess], tell: Tell) -> Any:
                     f"Process {member.process.name!r} ended: {_describe_exit(member.process)}."
                 ) from None
             if message_type == "error":
-                # Where another one died, that is why this one could not go on.
+                # If another process died, its death is the cause of this error.
                 wait(ends, timeout=0 if isinstance(value, CaramelError) else DYING)
                 if died := next((m.process for m in members if m.process.exitcode is not None), None):
                     raise _WorkerDiedError(f"Process {died.name!r} ended: {_describe_exit(died)}.")
@@ -224,35 +232,35 @@ def _describe_exit(process: SpawnProcess) -> str:
 def _run_worker(
     work: Callable[..., Any], settings: Mapping[str, Any], group: DistContext, meeting: str, send: Connection
 ) -> None:
-    """Do the work of one process, and say what came of it."""
+    """Run the work of one process, and send its result or error."""
     from torch import distributed
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         os.environ["GLOO_SOCKET_IFNAME"] = _find_loopback_interface()
-        # A store, not the URL of its file: torch reads the path of a URL only up to a ``?``, ``#`` or ``;``.
-        store = distributed.FileStore(f"{meeting}/meeting", group.size)  # type: ignore[attr-defined]  # no stub names it
+        # A store, not the URL of its file: torch reads a URL's path only up to a ``?``, ``#`` or ``;``.
+        store = distributed.FileStore(f"{meeting}/meeting", group.size)  # type: ignore[attr-defined]  # not in the stubs
         distributed.init_process_group("gloo", store=store, rank=group.rank, world_size=group.size)
         result = work(group, lambda points: send.send(("points", points)), **settings)
-        distributed.barrier()  # who ends takes the connections of the others along
+        distributed.barrier()  # a process that ends closes the connections of the others
         send.send(("found", result))
-    except Exception as error:  # noqa: BLE001 - who started it raises it
+    except Exception as error:  # noqa: BLE001 - the parent raises it
         send.send(("error", make_picklable(error)))
-    signal.pause()  # until it is ended: an end of its own would look like a death
+    signal.pause()  # until the parent ends it: exiting here would look like a death
 
 
 def make_picklable(error: Exception) -> Exception:
-    """Return an error as another process can have it: itself, or its words where it does not survive being sent."""
+    """Return an error that can be pickled: the error itself, or a ``ResourceError`` with its message."""
     try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - this process's own
-    except Exception:  # noqa: BLE001 - whatever its constructor makes of the arguments that are kept
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - pickled by this process
+    except Exception:  # noqa: BLE001 - its constructor may fail in any way
         return ResourceError(f"{type(error).__name__}: {error}")
     return error
 
 
 def _end_with_parent() -> None:
-    """End this process as soon as the one that started it has ended."""
+    """End this process as soon as its parent has ended."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
@@ -265,5 +273,5 @@ def _find_loopback_interface() -> str:
         if any(address.address == "127.0.0.1" for address in addresses):
             return str(name)
     raise ResourceError(
-        "Processes that train together speak through the loopback interface, and there is none here."
+        "Processes that train together communicate through the loopback interface, and this machine has none."
     )

@@ -1,7 +1,8 @@
-"""Terms of contrastive losses of dual encoders, on what a step encoded.
+"""Compute the terms of contrastive losses of dual encoders from the features of a step.
 
-X(a → b ⊕ c) is the mean over rows of the cross-entropy of a_i with its own b_i, among all b and all c. A negative that a
-row lacks is a column of minus infinity, never a logit of 0; so is the caption of another row that shows the same image.
+X(a → b ⊕ c) is the mean over rows of the cross-entropy of a_i with its own b_i, among all b and all c. A
+missing negative is a column of minus infinity, never a logit of 0. So is the caption of another row that
+shows the same image.
 """
 
 from __future__ import annotations
@@ -23,21 +24,22 @@ def contrastive_cross_entropy(
     negatives: torch.Tensor | None = None,
     negative_mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return X(queries → keys ⊕ negatives), a scalar; 0 if no row counts.
+    """Return X(queries → keys ⊕ negatives), a scalar; 0 if no row has a loss.
 
     Args:
         queries: (n, d).
         keys: (n, d); row i belongs to query i.
         scale: inverse temperature, a scalar.
-        key_mask: (n, n) truth values: which keys are columns of which query; a row whose own key is none has no loss.
+        key_mask: (n, n) booleans: which keys are columns of which query. A row without its own key has no
+            loss.
         negatives: (…, d), further columns of every query.
-        negative_mask: (…), which of them there are.
+        negative_mask: (…) booleans: which negatives are available.
     """
     import torch
     from torch.nn.functional import cross_entropy
 
     rows, target = key_mask.diagonal(), torch.arange(len(keys), device=keys.device)
-    columns = key_mask | torch.diag(~rows)  # a row that does not count has a finite loss, which is left out
+    columns = key_mask | torch.diag(~rows)  # a row without a loss gets a finite one, which is left out
     logits = (scale * queries @ keys.T).masked_fill(~columns, -torch.inf)
     if negatives is not None:
         assert negative_mask is not None
@@ -48,7 +50,7 @@ def contrastive_cross_entropy(
 
 
 def distinct_image_mask(image_ids: torch.Tensor) -> torch.Tensor:
-    """Return which rows are a pair or negatives of each other, (n, n): not two that show one image."""
+    """Return a mask (n, n) of the pairs and the negatives: it excludes different rows of one image."""
     import torch
 
     same = image_ids[:, None] == image_ids[None, :]
@@ -73,7 +75,7 @@ def hard_negative_clip_loss(
 ) -> torch.Tensor:
     """Return Neg(x, y, h) = ½ [X(x → y ⊕ h) + X(y → x)]: every row's negatives are columns of every image.
 
-    As NegCLIP has it (Yuksekgonul et al., ICLR 2023, 4.1), for any number of negatives.
+    This is the loss of NegCLIP (Yuksekgonul et al., ICLR 2023, 4.1), for any number of negatives.
     """
     to_text = contrastive_cross_entropy(
         images, texts, scale, key_mask=key_mask, negatives=negatives, negative_mask=negative_mask
@@ -82,7 +84,7 @@ def hard_negative_clip_loss(
 
 
 def negclip_loss(encoded: Features) -> torch.Tensor:
-    """Return Neg(x, y, h) of the rows; see ``with_negative_texts``."""
+    """Return Neg(x, y, h) of the rows; see ``hard_negative_clip_loss``."""
     negatives, negative_mask = get_negatives(encoded)
     key_mask = distinct_image_mask(encoded.image_ids)
     return hard_negative_clip_loss(
@@ -91,7 +93,7 @@ def negclip_loss(encoded: Features) -> torch.Tensor:
 
 
 def get_negatives(encoded: Features) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the negative texts (n, K, d) and which of them there are (n, K)."""
+    """Return the negative texts (n, K, d) and the mask of the available ones (n, K)."""
     assert encoded.negative_texts is not None
     assert encoded.negative_mask is not None
     return encoded.negative_texts, encoded.negative_mask
@@ -100,9 +102,9 @@ def get_negatives(encoded: Features) -> tuple[torch.Tensor, torch.Tensor]:
 def per_row_logits(
     anchors: torch.Tensor, firsts: torch.Tensor, others: torch.Tensor, scale: torch.Tensor | float
 ) -> torch.Tensor:
-    """Return scale times the cosines of each row's anchor with its first and with its other vectors, (n, 1 + K).
+    """Return scale times the cosines of each row's anchor with its first and its other vectors, (n, 1 + K).
 
-    anchors, firsts: (n, d); others: (n, K, d).
+    The shapes are (n, d) for ``anchors`` and ``firsts``, and (n, K, d) for ``others``.
     """
     import torch
 
@@ -111,15 +113,15 @@ def per_row_logits(
 
 
 def mask_missing_negatives(logits: torch.Tensor, negative_mask: torch.Tensor) -> torch.Tensor:
-    """Return logits (n, 1 + K) with minus infinity for the negatives that are not there (n, K)."""
+    """Return logits (n, 1 + K) with minus infinity for missing negatives; the mask is (n, K)."""
     import torch
 
     return logits.masked_fill(~torch.nn.functional.pad(negative_mask, (1, 0), value=True), -torch.inf)
 
 
 def per_row_cross_entropy(logits: torch.Tensor, negative_mask: torch.Tensor) -> torch.Tensor:
-    """Return the mean of −ln softmax₀ of logits (n, 1 + K) over the rows that have a negative; 0 if none has."""
-    # The others have one column, and so a loss of 0.
+    """Return the mean of −ln softmax₀ of logits (n, 1 + K) over rows with a negative; 0 if none has."""
+    # Rows without a negative have one column and so a loss of 0.
     return -mask_missing_negatives(logits, negative_mask).log_softmax(1)[:, 0].sum() / negative_mask.any(
         1
     ).sum().clamp(min=1)

@@ -1,4 +1,4 @@
-"""A method's loss for a model that is trained, with what it carries from step to step."""
+"""Compute a method's loss for the trained model, and update the method's teacher and state."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from caramel.models.open_clip.config import Clip
 
 LOGIT_SCALE_MAX = 4.6052  # ln 100, as in CLIP
-FIRST_SCALE, FIRST_BIAS = 10.0, -10.0  # of a sigmoid loss (Zhai et al., ICCV 2023)
+FIRST_SCALE, FIRST_BIAS = 10.0, -10.0  # initial values of a sigmoid loss (Zhai et al., ICCV 2023)
 
 
 def add_logit_bias(clip: Clip) -> Clip:
-    """Return the model with a bias of its logits; one that had none starts with the scale and bias of SigLIP."""
+    """Return the model with a bias of its logits; a new bias starts with the scale and bias of SigLIP."""
     import torch
 
     if clip.model.logit_bias is not None:
@@ -39,10 +39,11 @@ def add_logit_bias(clip: Clip) -> Clip:
 
 
 class Objective:
-    """The loss of a batch by a method.
+    """The loss of a method for batches.
 
     Attributes:
-        modules: what is carried from step to step, by name: a teacher, and the method's state.
+        modules: modules that persist between steps, by name: the teacher and the method's state, if there are
+            any.
     """
 
     def __init__(
@@ -55,14 +56,15 @@ class Objective:
         rows: int | None = None,
         group: DistContext = ALONE,
     ) -> None:
-        """Start what the method carries.
+        """Create the method's teacher and state.
 
         Args:
-            clip: the model on its device, as it is before its training.
-            method: whose loss it is.
-            device, precision: of the model; losses are in fp32.
-            rows: of a batch that are encoded at a time; None: all. The loss and its gradient are the same.
-            group: the processes that share each batch; the loss and its gradient are those of all of it.
+            clip: the model on its device, before its training.
+            method: the method.
+            device, precision: device and precision of the model; losses are in fp32.
+            rows: number of rows that are encoded at a time; None: all. It does not change the loss or its
+                gradient.
+            group: the processes that share each batch; loss and gradient are those of the whole batch.
         """
         import torch
 
@@ -78,9 +80,10 @@ class Objective:
             self.modules["state"].register_buffer("value", self._state)
 
     def compute_loss(self, batch: Batch) -> torch.Tensor:
-        """Return the loss of a batch, a scalar: with its graph, or, of a batch in parts, with its gradient in the weights.
+        """Return the loss of a batch, a scalar.
 
-        Of a group, ``batch`` has the rows of this process, and the loss is that of all.
+        It has a graph if the batch is encoded whole in one process. Otherwise its gradient is already in the
+        weights. In a group, ``batch`` has the rows of this process, and the loss is that of all rows.
         """
         parts = self._split_batch(batch)
         if len(parts) == 1 and self._group.size == 1:
@@ -99,12 +102,12 @@ class Objective:
         return [batch.slice_rows(slice(start, start + rows)) for start in range(0, len(batch.texts), rows)]
 
     def _encode_part(self, clip: Clip, part: Batch) -> Features:
-        # Each in a context of its own: one keeps the weights that it has cast, with their gradient or without.
+        # Each part has its own context: a context caches cast weights, with or without their gradient.
         with use_precision(self._device, self._precision):
             return encode_batch(clip, self._method, part)
 
     def _compute_method_loss(self, batch: Batch, encoded: Features) -> torch.Tensor:
-        """Return the loss of what was encoded, and note the state after it."""
+        """Return the loss of the features, and remember the method's next state."""
         import torch
 
         if "teacher" in self.modules:
@@ -122,7 +125,7 @@ class Objective:
         return self._method.loss(encoded, batch.step, **self._method.weights)
 
     def update_after_step(self) -> None:
-        """Bring what is carried to the next step, and keep the temperature within its bounds."""
+        """Update the state and the teacher, and clamp the temperature to its bounds."""
         import torch
 
         with torch.no_grad():

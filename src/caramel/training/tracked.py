@@ -1,4 +1,4 @@
-"""One training run of a stage: its MLflow run, its output folder and its learning curve."""
+"""Track a training run of a stage: its MLflow run, output folder and learning curve."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def plot_curve(curve: Curve, title: str) -> Any:
 def build_curve_table(curve: Curve, model: str, select: str = "") -> pd.DataFrame:
     """Return a curve as rows (model, step, metric, value, kept).
 
-    ``kept`` is true at the step whose weights were kept: see ``loop.kept_step`` for ``select``.
+    ``kept`` is true at the step whose weights were kept (``best_step`` with ``select``).
     """
     selected_step = best_step(curve, select) if curve else None
     rows = [(model, step, metric, value, step == selected_step) for step, metric, value in curve]
@@ -57,7 +57,7 @@ def build_curve_table(curve: Curve, model: str, select: str = "") -> pd.DataFram
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """Handle of the open run: where to write, and how to log."""
+    """Handle of the open run: its folder and its logging."""
 
     name: str
     folder: Path
@@ -85,11 +85,11 @@ def open_training_run(
     """Open the MLflow run of a training stage and an empty output folder.
 
     Args:
-        name: of the run and of the model in its curve.
-        key: hash of all that determines the run.
+        name: name of the run, and of the model in its curve.
+        key: hash of everything that determines the run.
         params: logged parameters.
         data: DVC paths that the run reads.
-        folder: output folder; what an earlier run left there is removed.
+        folder: output folder; files of an earlier run are removed.
     """
     create_empty_folder(folder)
     with tracking.run(name, key=key, params=params, data=data, tags={"stage": name}):

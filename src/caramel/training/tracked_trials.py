@@ -1,4 +1,4 @@
-"""Trials of the stage ``finetune``: what Tune runs, with an MLflow run for each."""
+"""Run the trials of the stage ``finetune`` with Ray Tune, and an MLflow run for each."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from caramel.training.variants import VariantConfig, list_variant_params, resolv
 
 @dataclass(frozen=True)
 class TrainingInputs:
-    """What variants are trained from.
+    """Base model and data of the training.
 
     Attributes:
         base: checkpoint folder to start from.
-        rows: path of the ``training`` table: its train rows are trained on, its val rows measured.
+        rows: path of the ``training`` table, with rows for training (train) and validation (val).
         images: path of the images table.
         tracked: DVC paths to record as the runs' inputs.
     """
@@ -41,17 +41,17 @@ class TrainingInputs:
 
 @dataclass(frozen=True)
 class TrialRunner:
-    """All that trials of this stage are made of but their points.
+    """Runs trials; it holds everything that they share, and each trial has its own point.
 
     Attributes:
-        inputs: what they are trained from.
+        inputs: base model and data of the training.
         common: settings of all variants by their keys in the params, as in ``resolve_variant``.
         rows: number of train rows.
         nproc: processes that train one variant together, > 0.
         num_workers: as in ``LoopConfig``.
-        execution: of the trials; its ``gpus`` are those of one process.
+        execution: how trials are executed; ``gpus`` is the number per process.
         root: folder that holds ``mlruns/``.
-        parent: id of the run that theirs belong to.
+        parent: id of the MLflow run that the trials' runs belong to.
     """
 
     inputs: TrainingInputs
@@ -64,8 +64,8 @@ class TrialRunner:
     parent: str | None = None
 
     def run(self, points: Sequence[Point], halving: Halving | None = None) -> list[TrialResult]:
-        """Return what the trials gave; the runs of those that were ended early end, too."""
-        planned: dict[str, tracking.PlannedRun] = {}  # by the name of the trial
+        """Return the trials' results; mark the MLflow runs of trials that ended early as killed."""
+        planned: dict[str, tracking.PlannedRun] = {}  # by trial name
 
         def plan_trial(point: dict[str, Any], trial: str) -> dict[str, Any]:
             run = planned[trial] = self._plan_run(point, trial)
@@ -91,11 +91,11 @@ class TrialRunner:
         return results
 
     def list_names(self, points: Sequence[Point]) -> list[str]:
-        """Return the trials' names, the hashes of all that they depend on."""
+        """Return the trials' names: hashes of everything that the trials depend on."""
         return compute_result_names(finetune_trial, self._build_trial_settings(), points)
 
     def count_checkpoints(self, point: Point) -> int:
-        """Return at how many steps a trial is measured."""
+        """Return the number of steps at which a trial is measured."""
         loop = self._resolve_variant(point).training.loop
         return math.ceil(loop.steps / loop.checkpoint_every)
 

@@ -1,4 +1,4 @@
-"""What of a model is trained: all of it, a tower, the last layers, or corrections of low rank; the rest is frozen."""
+"""Select a model's trainable weights (all, a tower, the last layers or low-rank updates), freeze the rest."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ if TYPE_CHECKING:
     import torch
 
 TEMPERATURE = ("logit_scale", "logit_bias")
-BEHIND = ("ln_post.", "ln_final.", "proj", "text_projection")  # the layers, in a tower of open_clip's
+BEHIND = ("ln_post.", "ln_final.", "proj", "text_projection")  # weights after the layers of a tower
 
 
 def set_trainable_params(model: Any, config: TrainableConfig, *, seed: int) -> None:
-    """Leave what is to be trained with a gradient, and nothing else.
+    """Set ``requires_grad`` of the selected weights to true and of all others to false.
+
+    The temperature is always trained, except with low-rank updates.
 
     Args:
-        model: of open_clip; changed in place.
-        config: what is to be trained.
-        seed: of the first values of low-rank updates.
+        model: model of open_clip; changed in place.
+        config: which weights are trained.
+        seed: seed of the initial values of low-rank updates.
 
     Raises:
-        ConfigError: there is nothing of that sort in the model.
+        ConfigError: the model has no weights of the selected sort.
     """
     trainable = config.trainable
     if trainable == "lora":
@@ -49,7 +51,10 @@ def set_trainable_params(model: Any, config: TrainableConfig, *, seed: int) -> N
 
 
 def set_training_mode(model: torch.nn.Module) -> None:
-    """Set the model to training, and parts of it that learn nothing to evaluation: their statistics stay as they are."""
+    """Set the model to training mode, and modules whose weights are all frozen to evaluation mode.
+
+    So the statistics of frozen modules do not change.
+    """
     model.train()
     for module in model.modules():
         parameters = list(module.parameters())
@@ -58,20 +63,20 @@ def set_training_mode(model: torch.nn.Module) -> None:
 
 
 def _parse_tower(name: str) -> tuple[str, str]:
-    """Return the tower of a weight, visual or text, and its name there."""
+    """Return the tower of a weight, visual or text, and the weight's name in it."""
     if name.startswith("visual."):
         return "visual", name.removeprefix("visual.")
     return "text", name.removeprefix("text.")
 
 
 def _parse_layer(name: str) -> int | None:
-    """Return the number of the layer that a tower's weight belongs to; None of what stands before or behind them."""
+    """Return the number of the layer of a tower's weight; None for weights before or after the layers."""
     parts = name.split(".")
     return int(parts[2]) if parts[:2] == ["transformer", "resblocks"] else None
 
 
 def _count_layers(model: Any, tower: str) -> int:
-    """Return how many layers a tower has."""
+    """Return the number of layers of a tower."""
     numbers = [
         _parse_layer(rest)
         for which, rest in map(_parse_tower, _list_parameter_names(model))
@@ -80,8 +85,8 @@ def _count_layers(model: Any, tower: str) -> int:
     layer_numbers = [number for number in numbers if number is not None]
     if not layer_numbers:
         raise ConfigError(
-            f"finetune.trainable = 'last' needs towers that are transformers of open_clip's own, and the {tower} tower of this model "
-            f"is none. Take 'all', 'image', 'text' or 'lora'."
+            f"finetune.trainable = 'last' needs towers that are transformers of open_clip's own, and the "
+            f"{tower} tower of this model is not. Set 'all', 'image', 'text' or 'lora'."
         )
     return max(layer_numbers) + 1
 
@@ -91,19 +96,20 @@ def _list_parameter_names(model: Any) -> list[str]:
 
 
 def add_lora(model: Any, config: LoraConfig, *, seed: int) -> None:
-    """Give each weight W that a target names a correction: W + (alpha / rank) B A, of which A and B alone are trained.
+    """Replace each weight W that a target matches by W + (alpha / rank) B A, and train only A and B.
 
-    LoRA (Hu et al., ICLR 2022): A is Kaiming-uniform and B zero, so that the model is at first what it was, bit for
-    bit. The correction is a parametrisation of the weight itself: it reaches ``MultiheadAttention``, which never calls
-    its projections, and ``merge`` leaves a plain model. Kernels of convolutions are taken as matrices (out, the rest).
+    This is LoRA (Hu et al., ICLR 2022). A is Kaiming-uniform and B is zero, so at first the model is
+    unchanged, bit for bit. The update is a parametrisation of the weight itself. So it works in
+    ``MultiheadAttention``, which never calls its projections, and ``merge_lora`` leaves a plain model. A
+    convolution's kernel is treated as a matrix (out, all other dimensions).
 
     Args:
         model: changed in place.
         config: rank, alpha and targets.
-        seed: of A, and of the weight's name.
+        seed: seed of A, combined with the weight's name.
 
     Raises:
-        ConfigError: a target names no matrix of the model.
+        ConfigError: a target matches no matrix of the model.
     """
     import torch
     from torch.nn.utils import parametrize
@@ -113,8 +119,9 @@ def add_lora(model: Any, config: LoraConfig, *, seed: int) -> None:
     idle = [target for target in targets if not any(fnmatch(name, target) for name in matrices)]
     if idle:
         raise ConfigError(
-            f"finetune.lora.targets: {len(idle)} of {len(targets)} name no weight of this model:\n"
-            f"{format_items([repr(target) for target in idle])}\nIt has, among others:\n{format_items(matrices[:: max(1, len(matrices) // 5)])}"
+            f"finetune.lora.targets: {len(idle)} of {len(targets)} match no weight of this model:\n"
+            f"{format_items([repr(target) for target in idle])}\n"
+            f"Weights of the model, for example:\n{format_items(matrices[:: max(1, len(matrices) // 5)])}"
         )
     for name in matrices:
         if any(fnmatch(name, target) for target in targets):
@@ -129,14 +136,14 @@ def add_lora(model: Any, config: LoraConfig, *, seed: int) -> None:
 def _build_lora_weight(
     weight: torch.Tensor, rank: int, scale: float, generator: torch.Generator
 ) -> torch.nn.Module:
-    """Return the module that adds scale · B A to the weight."""
+    """Return a parametrisation that adds scale · B A to the weight."""
     import torch
 
     class LoRAWeight(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             rows, columns = weight.flatten(1).shape
-            bound = columns**-0.5  # Kaiming-uniform with a = √5, as torch starts its own matrices
+            bound = columns**-0.5  # Kaiming-uniform with a = √5, as torch initialises matrices
             first = (2 * torch.rand(rank, columns, generator=generator) - 1) * bound
             self.a = torch.nn.Parameter(first.to(weight))
             self.b = torch.nn.Parameter(weight.new_zeros(rows, rank))
@@ -148,7 +155,7 @@ def _build_lora_weight(
 
 
 def merge_lora(model: torch.nn.Module) -> None:
-    """Make the corrections part of the weights that they correct."""
+    """Merge the low-rank updates into their weights."""
     from torch.nn.utils import parametrize
 
     for module in [m for m in model.modules() if parametrize.is_parametrized(m)]:
@@ -157,7 +164,7 @@ def merge_lora(model: torch.nn.Module) -> None:
 
 
 def get_merged_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return the weights by the names that they have without corrections, merged, and detached."""
+    """Return the merged and detached weights, by their names in the model without low-rank updates."""
     state = {}
     for name, value in model.state_dict().items():
         path, corrected, rest = name.partition("parametrizations.")

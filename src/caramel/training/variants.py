@@ -1,4 +1,4 @@
-"""The methods of a fine-tuning as its settings have them, and whether there is what they train on."""
+"""Resolve the settings of fine-tuning variants, and check that data and model suit their methods."""
 
 from __future__ import annotations
 
@@ -23,23 +23,27 @@ from caramel.utils.typed_settings import build_settings
 
 
 def set_up(variant: str, negatives: int | None, weights: Mapping[str, float]) -> Method:
-    """Return a method with so many negatives of a row, if it takes any and a number is given, and with other weights."""
+    """Return a method with the given weights and, if it uses negatives, the given number of them.
+
+    With ``negatives`` None, the method keeps its own number.
+    """
     method = METHODS[variant]
     number = negatives if negatives is not None and method.negatives else method.negatives
     return replace(method, negatives=number, weights={**method.weights, **weights})
 
 
-# Keys of the section ``finetune`` that are no settings of a variant.
+# Keys of the section ``finetune`` that are not settings of a variant.
 GRID_KEYS = frozenset({"variants", "seeds", "overrides", "search", "nproc"})
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long a variant is trained, as the params say it.
+    """How long a variant is trained, as given in the params.
 
     Attributes:
-        epochs: passes through the rows, > 0, in place of ``steps`` and ``checkpoint_every``. None: these count.
-        evals_per_epoch: with epochs: checkpoints in a pass, > 0; there is another one at the end.
+        epochs: passes through the rows, > 0; replaces ``steps`` and ``checkpoint_every``. None: those are
+            used.
+        evals_per_epoch: checkpoints per epoch, > 0, plus one at the end; used only with ``epochs``.
         steps, checkpoint_every, batch_size: as in ``LoopConfig``.
         warmup_steps: as in ``OptimizerConfig``.
     """
@@ -53,10 +57,10 @@ class Schedule:
 
 
 def resolve_steps(method: Method, schedule: Schedule, number: int) -> tuple[int, int]:
-    """Return the steps of a training on so many rows, and those from checkpoint to checkpoint.
+    """Return the number of steps of a training on ``number`` rows, and the steps between checkpoints.
 
     Raises:
-        ConfigError: the warm-up outlasts the training.
+        ConfigError: the warm-up is longer than the training.
     """
     steps, checkpoint_every, epochs = schedule.steps, schedule.checkpoint_every, schedule.epochs
     if epochs is not None:
@@ -65,10 +69,10 @@ def resolve_steps(method: Method, schedule: Schedule, number: int) -> tuple[int,
         steps = epochs * steps_per_epoch
         checkpoint_every = max(1, steps_per_epoch // schedule.evals_per_epoch)
     if schedule.warmup_steps > steps:
-        passes = f", which are {epochs} passes through {number} rows" if epochs is not None else ""
+        passes = f" (epochs: {epochs}, rows: {number})" if epochs is not None else ""
         raise ConfigError(
-            f"finetune.warmup_steps = {schedule.warmup_steps}: method {method.name!r} trains for {steps} steps{passes}, and its "
-            f"learning rate would never be reached. Take a shorter warm-up, or more steps."
+            f"finetune.warmup_steps = {schedule.warmup_steps}: method {method.name!r} trains for {steps} "
+            f"steps{passes}, so it would never reach its learning rate. Set a shorter warm-up, or more steps."
         )
     return steps, checkpoint_every
 
@@ -78,10 +82,11 @@ class VariantConfig:
     """How one variant is trained with one seed.
 
     Attributes:
-        method: with the variant's negatives and weights of terms.
-        training: its steps are resolved where the params have epochs.
-        wise_ft_alphas: weights in [0, 1] of the trained model in mixtures with the base, ascending; empty: no mixture.
-        keep: which weights are kept: best on val, or last.
+        method: method with the variant's number of negatives and weights of loss terms.
+        training: settings of the training; epochs of the params are converted to steps.
+        wise_ft_alphas: weights in [0, 1] of the trained model in mixtures with the base, ascending; empty: no
+            mixture.
+        keep: which weights are kept: the best on val, or the last.
     """
 
     method: Method
@@ -93,16 +98,16 @@ class VariantConfig:
 def resolve_variant(
     point: Mapping[str, Any], common: Mapping[str, Any], *, rows: int, num_workers: int
 ) -> VariantConfig:
-    """Return the settings of a trial: the one place where params and a variant's overrides of them become typed.
+    """Return the typed settings of a trial. Only this function converts the params and a variant's overrides.
 
     Args:
-        point: {"variant", "seed"}, and "overrides": what the variant has of its own.
+        point: {"variant", "seed"}, and optionally "overrides": the settings that differ from ``common``.
         common: settings of all variants by their keys in the params, with device and precision.
-        rows: train rows.
+        rows: number of train rows.
         num_workers: as in ``LoopConfig``.
 
     Raises:
-        ConfigError: a key is unknown or missing, or the warm-up outlasts the training.
+        ConfigError: a key is unknown or missing, or the warm-up is longer than the training.
     """
     values = {**common, **point.get("overrides", {})}
     schedule = build_settings(
@@ -116,7 +121,10 @@ def resolve_variant(
 
 
 def list_variant_params(config: VariantConfig) -> dict[str, Any]:
-    """Return the settings by their keys in the params, as runs log them: with weights of terms, without ``num_workers``."""
+    """Return the settings by their keys in the params, as runs log them.
+
+    They include the weights of loss terms, but not ``num_workers``.
+    """
     training = config.training
     groups: list[Any] = [training.loop, training.optimizer, training.scope, training.compute]
     params = {name: value for group in groups for name, value in asdict(group).items()}
@@ -137,16 +145,16 @@ def split_rows(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def check_data(variants: Iterable[str], train_rows: pd.DataFrame, base: str | Path) -> None:
-    """Look whether there is all that some methods train on, before one of them does.
+    """Check, before any training, that the rows and the model have what the methods need.
 
     Args:
         variants: names of methods.
-        train_rows: of table ``training``.
-        base: checkpoint folder of the model that is trained.
+        train_rows: train rows of the table ``training``.
+        base: checkpoint folder of the model to train.
 
     Raises:
-        DataError: the rows lack what one of them needs (``examples.require``).
-        BackendError: the model does.
+        DataError: the rows lack what a method needs (``check_rows``).
+        BackendError: the model lacks what a method needs.
     """
     methods = [METHODS[variant] for variant in variants]
     for method in methods:
@@ -154,13 +162,13 @@ def check_data(variants: Iterable[str], train_rows: pd.DataFrame, base: str | Pa
     in_parts = [method.name for method in methods if method.parts]
     if in_parts and (why := _explain_missing_parts(Path(base))):
         raise BackendError(
-            f"Method {in_parts[0]!r} trains on patches and words, which the model at {str(base)!r} does not give: {why}. Leave "
-            f"{in_parts[0]!r} out of finetune.variants, or take another base."
+            f"Method {in_parts[0]!r} trains on patches and words, which the model at {str(base)!r} does not "
+            f"provide: {why}. Remove {in_parts[0]!r} from finetune.variants, or use another base."
         )
 
 
 def check_variant(point: Mapping[str, Any], common: Mapping[str, Any], *, rows: int, nproc: int) -> None:
-    """Look whether so many processes can train a variant on so many rows as its settings say.
+    """Check that a variant's settings allow a training with ``rows`` rows in ``nproc`` processes.
 
     Raises:
         ConfigError: as in ``resolve_variant`` and ``check_shares``.
@@ -170,27 +178,28 @@ def check_variant(point: Mapping[str, Any], common: Mapping[str, Any], *, rows: 
 
 
 def check_shares(method: Method, number: int, captions: int, nproc: int) -> None:
-    """Look whether the processes of a training can share each batch alike.
+    """Check that the processes of a training can share each batch equally.
 
     Args:
-        method: that is trained by.
-        number: train rows.
-        captions: of a batch.
-        nproc: processes of a training.
+        method: training method.
+        number: number of train rows.
+        captions: texts per batch.
+        nproc: number of processes of a training.
 
     Raises:
-        ConfigError: the rows of a batch are not divisible by the processes.
+        ConfigError: the number of rows in a batch is not divisible by ``nproc``.
     """
     if nproc == 1:
         return
     beside = 2 if method.neighbours else 1
     size = beside * min(number, count_rows_per_step(method, captions, bool(method.neighbours)))
     if size % nproc:
-        few = f", all {number} that there are" if size == number else ""
+        few = f" (all {number} available rows)" if size == number else ""
         fitting = [n for n in range(2, size + 1) if size % n == 0]
         raise ConfigError(
-            f"finetune.nproc = {nproc}: a batch of {captions} captions is {size} rows of method {method.name!r}{few}, which "
-            f"so many processes cannot share alike. Take another finetune.batch_size, or nproc: 1, {', '.join(map(str, fitting))}."
+            f"finetune.nproc = {nproc}: a batch of {captions} captions has {size} rows with method "
+            f"{method.name!r}{few}, and the processes cannot share these equally. "
+            f"Set another finetune.batch_size, or nproc to one of: 1, {', '.join(map(str, fitting))}."
         )
 
 
@@ -198,5 +207,5 @@ def _explain_missing_parts(base: Path) -> str:
     import torch
 
     config, _ = read_folder(base)
-    with torch.device("meta"):  # what it is made of, without weights
+    with torch.device("meta"):  # the architecture without weights
         return explain_missing_tokens(build_model(config, str(base)))

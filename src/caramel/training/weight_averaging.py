@@ -1,4 +1,4 @@
-"""Averages of weights: over the steps of a training, and between a model before and after it."""
+"""Average weights: over the steps of a training (EMA), and of a model before and after it (WiSE-FT)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ State = Mapping[str, "torch.Tensor"]
 
 
 def copy_frozen_model(model: torch.nn.Module) -> torch.nn.Module:
-    """Return a copy in evaluation mode that learns nothing."""
+    """Return a frozen copy of the model in evaluation mode."""
     return copy.deepcopy(model).requires_grad_(False).eval()
 
 
 def update_ema_(average: torch.nn.Module, state: State, decay: float) -> None:
-    """Move an average towards the weights of a step: θ̄ ← decay θ̄ + (1 − decay) θ; what is no weight is taken over.
+    """Update an average with the weights of a step: θ̄ ← decay θ̄ + (1 − decay) θ; buffers are copied.
 
-    ``torch.optim.swa_utils.AveragedModel`` gives other numbers: its first update copies the weights, whatever its function
-    of averaging says. It also pairs parameters by order, and a model with low-rank updates has others than its average.
+    ``torch.optim.swa_utils.AveragedModel`` gives other numbers: its first update copies the weights,
+    regardless of its averaging function. It also pairs parameters by order, and a model with low-rank updates
+    has other parameters than its average.
 
     Args:
-        average: changed in place.
-        state: of the model that is trained, by the same names.
-        decay: in [0, 1].
+        average: averaged model, changed in place.
+        state: weights and buffers of the trained model, by the same names.
+        decay: weight of the average, in [0, 1].
     """
     import torch
 
@@ -39,14 +40,15 @@ def update_ema_(average: torch.nn.Module, state: State, decay: float) -> None:
 
 
 def ema_decay_at(decay: float, step: int) -> float:
-    """Return the decay after a step, from 0: less at first, that the average forgets the start soon."""
+    """Return the decay after a step, from 0; a small decay at first lets the average forget the start."""
     return min(decay, (step + 1) / (step + 10))
 
 
 def interpolate_weights(before: State, after: State, alpha: float) -> dict[str, torch.Tensor]:
-    """Return (1 − alpha) before + alpha after, of all numbers that are not whole; the others are those after.
+    """Return (1 − alpha) before + alpha after for floating-point values; other values are those of ``after``.
 
-    WiSE-FT (Wortsman et al., CVPR 2022). At 0 and 1 it is one of the two, bit for bit.
+    This is WiSE-FT (Wortsman et al., CVPR 2022). At alpha 0 and 1 the result equals ``before`` or ``after``,
+    bit for bit.
     """
     import torch
 
@@ -60,7 +62,7 @@ def interpolate_weights(before: State, after: State, alpha: float) -> dict[str, 
 
 
 class WiseFTPoint(NamedTuple):
-    """One metric of one mixture: ``selected`` for the one that is taken."""
+    """One metric of one mixture; ``selected`` is true for the selected mixture."""
 
     alpha: float
     metric: str
@@ -75,14 +77,14 @@ def select_alpha(
     measure: Callable[[], Mapping[str, float]],
     select: str,
 ) -> list[WiseFTPoint]:
-    """Measure mixtures of a model's weights before and after its training, and leave it the best; return the curve.
+    """Measure mixtures of the weights before and after training, load the best one and return all metrics.
 
     Args:
-        model: after its training; changed in place.
-        before: its weights before.
-        alphas: mixing weights in [0, 1], ascending: 0 is the model before, 1 the one after.
-        measure: returns metrics of the model as it is, on validation rows.
-        select: that of them which decides; of equal ones, the least alpha is taken.
+        model: model after its training; changed in place.
+        before: weights before the training.
+        alphas: mixing weights in [0, 1], ascending: 0 is the model before, 1 the model after training.
+        measure: returns metrics of the model's current weights on validation rows.
+        select: metric that selects the mixture; the smallest alpha wins a tie.
     """
     after = {name: value.detach().clone() for name, value in model.state_dict().items()}
     curve: list[tuple[float, Mapping[str, float]]] = []

@@ -153,10 +153,10 @@ def test_no_instance_is_no_figure():
 
 def test_tables_of_two_runs_are_refused(made):
     forms, images, texts = made
-    with pytest.raises(DataError, match=r"2 images .* not in the table of images"):
+    with pytest.raises(DataError, match=r"missing from the table of images .*: 2\)"):
         compute_image_scores(forms, dict(list(images.items())[2:]), texts, folds=4, seed=3, split="test")
     fewer = {**forms, "instances_source": forms["instances_source"].iloc[1:]}
-    with pytest.raises(DataError, match="'instances_source' has other instances than 'instances'"):
+    with pytest.raises(DataError, match="'instances_source' and form 'instances' have different instances"):
         compute_image_scores(fewer, images, texts, folds=4, seed=3, split="test")
 
 

@@ -103,5 +103,5 @@ def test_too_few_rows_to_learn_from_tie(folder):
 
 
 def test_a_folder_without_an_encoder_is_an_error_at_once(tmp_path):
-    with pytest.raises(BackendError, match=r"finetuned:.*small encoder"):
+    with pytest.raises(BackendError, match=r"finetuned:.*small transformers encoder"):
         load_scorer(f"finetuned:{tmp_path}")

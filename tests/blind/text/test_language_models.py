@@ -216,7 +216,7 @@ def test_a_t5_that_is_not_vera_is_refused(tmp_path):
 )
 def test_a_classifier_whose_second_label_is_not_acceptable_is_refused(config, tmp_path):
     folder = small.cola_folder(tmp_path / "model", **config)
-    with pytest.raises(BackendError, match="the second for acceptable sentences"):
+    with pytest.raises(BackendError, match="the second is for acceptable sentences"):
         scored("cola", folder, TEXTS)
 
 
@@ -262,5 +262,5 @@ def test_a_text_has_one_token_before_it_whatever_the_tokenizer_adds(settings, fo
 
 def test_a_causal_model_without_a_token_to_begin_with_is_refused(tmp_path):
     folder = small.gpt2_folder(tmp_path / "model", bos_token=None, eos_token=None)
-    with pytest.raises(BackendError, match="neither a token that begins a text nor one that ends it"):
+    with pytest.raises(BackendError, match="neither a beginning-of-text token nor an end-of-text token"):
         scored("causal_lm", folder, TEXTS)

@@ -114,21 +114,21 @@ def test_an_instance_with_an_answer_in_one_order_alone_is_unscored_and_a_note_sa
     assert rows.loc[("swap_obj", "choice_2way"), ["n", "unscored"]].tolist() == [4, 1]
     assert rows.loc[("add_att", "choice_2way"), ["n", "unscored"]].tolist() == [0, 3]
     assert value["order:PN", "choice_2way"] == pytest.approx(share([pair[0] for pair in SWAP + ADD]))
-    assert "4 instances of model 'gpt4v' have an answer in one order of the options alone" in "".join(
+    assert "Instances of model 'gpt4v' with an answer in only one order of the options: 4" in "".join(
         found.attrs["notes"]
     )
 
 
 def test_one_order_twice_is_an_error(tmp_path: Path) -> None:
     path = written(tmp_path, "swap_obj", SWAP, 0)
-    with pytest.raises(DataError, match="5 instances of model 'gpt4v' stand twice in one order"):
+    with pytest.raises(DataError, match=r"Duplicate answers \(5\) of model 'gpt4v' in one order"):
         values([path, path])
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"correct": "maybe"}, "row '1': 'maybe' in column 'correct' is no verdict"),
+        ({"correct": "maybe"}, "row '1': 'maybe' in column 'correct' is not a verdict"),
         (
             {"answer": {"free_form_answer": 3, "multiple_choice_answer": ""}},
             "field 'free_form_answer' must be",

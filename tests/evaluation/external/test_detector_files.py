@@ -101,11 +101,11 @@ def test_what_has_no_prediction_is_unscored(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"label": "2"}, r"row 1 .*: '2' in column 'label' is no class. 0 is natural, 1 is synthetic"),
-        ({"label": ""}, "'' in column 'label' is no class"),
-        ({"text_pred": "1.5"}, "'1.5' in column 'text_pred' is no probability"),
-        ({"img_pred": "much"}, "'much' in column 'img_pred' is no probability"),
-        ({"label": "1"}, "has 1 natural rows and 3 synthetic ones"),
+        ({"label": "2"}, r"row 1 .*: '2' in column 'label' is not a class. 0 is natural, 1 is synthetic"),
+        ({"label": ""}, "'' in column 'label' is not a class"),
+        ({"text_pred": "1.5"}, "'1.5' in column 'text_pred' is not a probability"),
+        ({"img_pred": "much"}, "'much' in column 'img_pred' is not a probability"),
+        ({"label": "1"}, r"natural rows \(1\) and synthetic rows \(3\)"),
     ],
 )
 def test_what_is_no_detection_is_an_error(tmp_path: Path, row: dict[str, Any], message: str) -> None:

@@ -119,10 +119,10 @@ def test_answers_are_judged_as_answers(tmp_path: Path) -> None:
             1,
             "order",
             "NPP",
-            "1 instances have an order of options that is not of their number, the first is 'i0'",
+            "instances whose order of options does not have their number of options: 1. The first is 'i0'",
         ),
-        (1, "image_id", "other.jpg", "1 instances have several images, the first is 'i0'"),
-        (None, "", "", "1 instances lack answers that others have, the first is 'i0'"),
+        (1, "image_id", "other.jpg", "instances with several images: 1. The first is 'i0'"),
+        (None, "", "", "instances that lack answers which others have: 1. The first is 'i0'"),
     ],
 )
 def test_answers_that_do_not_agree_are_errors(
@@ -197,7 +197,7 @@ def test_addresses_in_memory_are_no_images(tmp_path: Path) -> None:
     (note,) = compute_file_metrics([path], PAIRS, bootstrap=Bootstrap(100, 0)).attrs["notes"]
     assert "names no images" in note
     assert "row 1 (line 2): '<PIL.JpegImagePlugin" in note
-    assert "in column 'image' is no name of an image" in note
+    assert "in column 'image' is not an image name" in note
     named = write_csv(tmp_path / "n.csv", [row | {"filename": "a.jpg"} for row in released()])
     assert read_scores(named, PAIRS).rows["image_id"].unique().tolist() == ["a.jpg"]
 
@@ -207,7 +207,7 @@ def test_a_column_of_images_that_does_not_count_is_noted_beside_one_that_does(tm
     found = read_scores(write_csv(tmp_path / "m.csv", rows), SUGARCREPE)
     assert found.rows["image_id"].tolist() == ["0.jpg", "1.jpg", "2.jpg"]
     (note,) = found.notes
-    assert "'' in column 'image_id' is no name of an image" in note
+    assert "'' in column 'image_id' is not an image name" in note
 
 
 @pytest.mark.parametrize(
@@ -292,22 +292,25 @@ def test_models_are_told_apart_by_their_column(tmp_path: Path) -> None:
     [
         (
             [{"score": 1}],
-            r"no column of scores or verdicts; it has \['score'\].*\n.*s_c0_i0.*\n.*itt.*correct",
+            r"no column of scores or verdicts; its columns are \['score'\].*\n.*s_c0_i0.*\n.*itt.*correct",
         ),
         (
             [{"correct": "true"}, {"correct": "maybe"}],
-            r"row 2 \(line 3\): 'maybe' in column 'correct' is no verdict",
+            r"row 2 \(line 3\): 'maybe' in column 'correct' is not a verdict",
         ),
-        ([{"s_c0_i0": "1", "s_c1_i0": "much"}], "row 1 .*: 'much' in column 's_c1_i0' is no finite number"),
+        (
+            [{"s_c0_i0": "1", "s_c1_i0": "much"}],
+            "row 1 .*: 'much' in column 's_c1_i0' is not a finite number",
+        ),
         ([{"correct": 1, "accuracy": 1}], r"several columns of the verdict 'accuracy'"),
-        ([{"id": "a", "correct": 1}, {"id": "a", "correct": 0}], "1 instances of model 'm' stand twice"),
-        ([{"s_c0_i0": "inf", "s_c1_i0": "1"}], "row 1 .*: 'inf' in column 's_c0_i0' is no finite number"),
-        ([{"s_c0_i0": "1", "s_c1_i0": "1e999"}], "'1e999' in column 's_c1_i0' is no finite number"),
-        ([{"s_c0_i0": "1_0", "s_c1_i0": "1"}], "'1_0' in column 's_c0_i0' is no finite number"),
-        ([{"n_above": "-1", "n_tied": "0"}], "'-1' in column 'n_above' is no number of candidates"),
-        ([{"n_above": "1.5", "n_tied": "0"}], "'1.5' in column 'n_above' is no number of candidates"),
-        ([{"id": "", "correct": 1}], "row 1 .*: '' in column 'id' is no name"),
-        ([{"model": "", "correct": 1}], "row 1 .*: '' in column 'model' is no name"),
+        ([{"id": "a", "correct": 1}, {"id": "a", "correct": 0}], r"Duplicate instances \(1\) of model 'm'"),
+        ([{"s_c0_i0": "inf", "s_c1_i0": "1"}], "row 1 .*: 'inf' in column 's_c0_i0' is not a finite number"),
+        ([{"s_c0_i0": "1", "s_c1_i0": "1e999"}], "'1e999' in column 's_c1_i0' is not a finite number"),
+        ([{"s_c0_i0": "1_0", "s_c1_i0": "1"}], "'1_0' in column 's_c0_i0' is not a finite number"),
+        ([{"n_above": "-1", "n_tied": "0"}], "'-1' in column 'n_above' is not a number of candidates"),
+        ([{"n_above": "1.5", "n_tied": "0"}], "'1.5' in column 'n_above' is not a number of candidates"),
+        ([{"id": "", "correct": 1}], "row 1 .*: '' in column 'id' is not a name"),
+        ([{"model": "", "correct": 1}], "row 1 .*: '' in column 'model' is not a name"),
         ([{"correct": 1, "subset": "all"}], r"row 1 \(line 2\): a subset in column 'subset' is called 'all'"),
         ([{"correct": 1, "subset": "macro"}], "a subset in column 'subset' is called 'macro'"),
     ],
@@ -320,15 +323,18 @@ def test_what_cannot_be_read_is_an_error(tmp_path: Path, rows: list[dict[str, An
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"id": ["a", None], "correct": [True, False]}, "row 1: .* in column 'id' is no name"),
-        ({"id": [1.5, 2.5], "correct": [True, False]}, "row 0: 1.5 in column 'id' is no name"),
-        ({"s_c0_i0": [True, False], "s_c1_i0": [1.0, 2.0]}, "row 0: True in column 's_c0_i0' is no finite"),
-        ({"s_c0_i0": [[1.0], [2.0]], "s_c1_i0": [1.0, 2.0]}, "in column 's_c0_i0' is no finite number"),
+        ({"id": ["a", None], "correct": [True, False]}, "row 1: .* in column 'id' is not a name"),
+        ({"id": [1.5, 2.5], "correct": [True, False]}, "row 0: 1.5 in column 'id' is not a name"),
+        (
+            {"s_c0_i0": [True, False], "s_c1_i0": [1.0, 2.0]},
+            "row 0: True in column 's_c0_i0' is not a finite",
+        ),
+        ({"s_c0_i0": [[1.0], [2.0]], "s_c1_i0": [1.0, 2.0]}, "in column 's_c0_i0' is not a finite number"),
         (
             {"s_c0_i0": [1.0, float("inf")], "s_c1_i0": [1.0, 2.0]},
-            "row 1: inf in column 's_c0_i0' is no finite",
+            "row 1: inf in column 's_c0_i0' is not a finite",
         ),
-        ({"correct": [2, 1]}, "row 0: 2 in column 'correct' is no verdict"),
+        ({"correct": [2, 1]}, "row 0: 2 in column 'correct' is not a verdict"),
     ],
 )
 def test_values_of_wrong_types_are_errors(tmp_path: Path, values: dict[str, Any], message: str) -> None:
@@ -350,20 +356,20 @@ def test_a_run_is_not_its_own_second_seed(tmp_path: Path) -> None:
     rows = pd.concat([similarities("m", 0), similarities("o", 1)], ignore_index=True)
     path = write_table(SIMILARITIES, rows, tmp_path / "similarities.parquet")
     assert len(read_runs([f"{path}::m", f"{path}::o"])) == 2
-    with pytest.raises(DataError, match="stands twice"):
+    with pytest.raises(DataError, match="is given twice"):
         read_runs([f"{path}::m", f"{tmp_path}/../{tmp_path.name}::m"])
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("m.txt", "x", "no known format"),
+        ("m.txt", "x", "unknown format"),
         ("m.json", "3", "list or an object"),
         ("m.json", "[3]", "must be an object of fields"),
-        ("m.json", "[]", "holds no row"),
-        ("m.json", '[{"id": "a\\ud800", "correct": 1}]', "row 0 holds a text that is no Unicode"),
-        ("m.jsonl", '{"\\udc00": 1, "correct": 1}', "line 1 holds a text that is no Unicode"),
-        ("m.json", '[{"subset": ["\\ud800"], "correct": 1}]', "row 0 holds a text that is no Unicode"),
+        ("m.json", "[]", "has no rows"),
+        ("m.json", '[{"id": "a\\ud800", "correct": 1}]', "row 0 holds a text that is not valid Unicode"),
+        ("m.jsonl", '{"\\udc00": 1, "correct": 1}', "line 1 holds a text that is not valid Unicode"),
+        ("m.json", '[{"subset": ["\\ud800"], "correct": 1}]', "row 0 holds a text that is not valid Unicode"),
         ("m.parquet", "x", "not a Parquet file"),
         ("similarities.parquet", "x", "is not a Parquet file"),
     ],

@@ -204,7 +204,7 @@ def test_one_image_says_nothing() -> None:
 @pytest.mark.parametrize(
     ("a", "message"),
     [
-        (scored("a", 1, n=100), "scored by one of the models alone"),
+        (scored("a", 1, n=100), "only one of the models scored: "),
         (scored("a", 1).assign(benchmark="other"), "no benchmark in common"),
         (pd.concat([scored("a", 1), scored("c", 1)]), "FOLDER::MODEL"),
     ],
@@ -218,7 +218,7 @@ def test_instances_of_two_releases_are_not_compared_though_their_ids_are_the_sam
     a, b = scored("a", 1), scored("b", 2)
     for other in (b.assign(image_id=b["image_id"].iloc[::-1].tolist()), b.assign(subsets=[["z"]] * len(b))):
         with pytest.raises(
-            DataError, match=r"(?s)have the same id and another image or other.*Score both models"
+            DataError, match=r"(?s)the same id but different images or subsets: .*Score both models"
         ):
             compared([a], [other])
     turned = b.assign(subsets=[[*names, "w"] for names in b["subsets"]])

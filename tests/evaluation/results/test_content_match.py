@@ -84,10 +84,7 @@ def test_metrics_of_our_file_beside_one_of_others_say_it(tmp_path: Path) -> None
     printed_text = printed(
         "metrics", "--benchmark", "sugarcrepe", ours, str(theirs), "--out", str(tmp_path / "out")
     )
-    assert (
-        printed_text.count(f"Note: 8 of 12 instances are taken for the same ones in several models {BY_ID}")
-        == 1
-    )
+    assert printed_text.count(f"Note: 8 of 12 instances are matched between models {BY_ID}") == 1
     alone = compute_file_metrics([theirs], SUGARCREPE, bootstrap=Bootstrap(100, 0))
     assert not [note for note in alone.attrs["notes"] if BY_ID in note]
     both = pd.concat([scored("a", 1, hashed=True), scored("b", 2, hashed=False)], ignore_index=True)
@@ -113,5 +110,5 @@ def test_a_table_names_the_runs_whose_instances_are_not_there(tmp_path: Path) ->
     )
     of_table = ["--benchmark", "sugarcrepe", "--style", "latex"]
     text = printed("table", ours, str(tmp_path / "theirs"), *of_table)
-    assert text.count("Metrics alone, without their instances") == 1
+    assert text.count("Runs with metrics but without their instances") == 1
     assert "without their instances" not in printed("table", str(tmp_path / "theirs"), *of_table)

@@ -37,9 +37,9 @@ def test_a_tie_may_be_called_either_way_and_what_is_not_scored_contradicts_nothi
     ("row", "message"),
     [
         ({"n_above": 4, "n_tied": 1, "n_candidates": 5}, "than 'n_candidates' can hold"),
-        ({"n_above": 0, "n_tied": 0, "n_candidates": 5, "s_true": 0.1, "s_other": 0.2}, "do not fit"),
-        ({"n_above": 1, "n_tied": 0, "n_candidates": 5, "s_true": 0.3, "s_other": 0.2}, "do not fit"),
-        ({"n_above": 0, "n_tied": 0, "n_candidates": 5, "s_true": 0.2, "s_other": 0.2}, "do not fit"),
+        ({"n_above": 0, "n_tied": 0, "n_candidates": 5, "s_true": 0.1, "s_other": 0.2}, "do not match"),
+        ({"n_above": 1, "n_tied": 0, "n_candidates": 5, "s_true": 0.3, "s_other": 0.2}, "do not match"),
+        ({"n_above": 0, "n_tied": 0, "n_candidates": 5, "s_true": 0.2, "s_other": 0.2}, "do not match"),
     ],
 )
 def test_counts_that_cannot_be_of_one_query_are_refused(
@@ -64,14 +64,14 @@ def test_counts_that_fit_are_read(tmp_path: Path) -> None:
 
 def test_a_type_and_a_subtype_of_another_type_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, **SCORES, type=["swap", "swap"], subtype=["swap_obj", "replace_obj"])
-    with pytest.raises(DataError, match="column 'type' says 'swap' and column 'subtype' 'replace_obj'"):
+    with pytest.raises(DataError, match="column 'type' is 'swap', but column 'subtype' is 'replace_obj'"):
         read_others(path, ["accuracy"])
 
 
 def test_a_name_that_no_row_bears_out_is_noted(tmp_path: Path) -> None:
     path = written(tmp_path, "m-swap_att.csv", **SCORES, subset=["swap_obj", "swap_obj"])
     notes = read_others(path, ["accuracy"]).notes
-    assert any("is called after 'swap_att'" in note for note in notes)
+    assert any("is named after subset 'swap_att'" in note for note in notes)
     whole = written(tmp_path, "n-swap_att.csv", **SCORES, subset=["swap_obj", "swap_att"])
     assert read_others(whole, ["accuracy"]).notes == ()
 

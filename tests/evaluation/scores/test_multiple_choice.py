@@ -468,7 +468,7 @@ def test_other_tasks_are_an_error(server: ChatServer, images: list[ImageFile], t
     alone.rows.loc[2, "negative_caption"] = None
     ranking = Rankings(task(images).rows[["instance_id", "image_id", "subsets"]], images, [("a",)], [])
     for other in (texts, alone, ranking):
-        with pytest.raises(BackendError, match="'b' cannot be asked by choice"):
+        with pytest.raises(BackendError, match="'b' does not support multiple choice"):
             asked(server, other, tmp_path / "store")
     assert server.requests == []
 

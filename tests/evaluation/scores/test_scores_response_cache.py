@@ -58,12 +58,12 @@ def test_a_kept_reply_that_is_broken_is_asked_again_with_one_line(
     model = Says("B")
     assert ask_questions(model, QUESTIONS, tmp_path) == {"k1": Reply("B"), "k2": Reply("A")}
     assert model.asked == 1
-    said = [line for line in capsys.readouterr().err.splitlines() if "Broken" in line]
+    said = [line for line in capsys.readouterr().err.splitlines() if "that are broken" in line]
     (line,) = said
-    assert line.startswith(f"Broken lines in {str(tmp_path)!r}, ")
-    assert line.endswith(": 1. What they may have answered is asked again.")
+    assert line.startswith(f"Lines in {str(tmp_path)!r} that are broken ")
+    assert line.endswith(": 1. Their questions are asked again.")
     assert ask_questions(model, QUESTIONS, tmp_path) == {"k1": Reply("B"), "k2": Reply("A")}
-    assert "Broken" not in capsys.readouterr().err, "nothing is asked again"
+    assert "broken" not in capsys.readouterr().err, "nothing is asked again"
 
 
 def test_bytes_that_are_no_text_are_asked_again(tmp_path: Path) -> None:

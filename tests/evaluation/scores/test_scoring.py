@@ -299,7 +299,7 @@ def broken_family(families: None, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("what", ["images", "texts", "texts_alone"])
 @pytest.mark.parametrize("value", ["nan", "inf"])
 def test_a_model_that_gives_nan_is_named(what: str, value: str, tmp_path: Path, broken_family: None) -> None:
-    with pytest.raises(BackendError, match=r"Model 'mine' gave NaN or infinity for 1 items"):
+    with pytest.raises(BackendError, match=r"for which model 'mine' gave NaN or infinity: 1"):
         scored(compared(tmp_path), f"mine=broken:{what},{value}", tmp_path / "store")
 
 

@@ -202,7 +202,7 @@ def test_files_that_cannot_be_read_are_left_out_and_listed_and_all_others_are_co
             "fifo": "is no file",
         }
         assert done.stderr.splitlines()[-1].startswith(
-            "Error: 5 files or folders of artifacts were not copied."
+            "Error: Files or folders of artifacts that were not copied: 5."
         )
     copies = told(str(tmp_path / "second"))
     assert [sorted(run[5]) for run in copies.values() if "inside" in run[5]] == [

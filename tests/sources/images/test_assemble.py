@@ -87,14 +87,18 @@ def first_lost(rows: pd.DataFrame) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("table", "change", "message"),
     [
-        ("pairs", first_lost, "1 negatives without a pair:\n  - 'p0'"),
-        ("negatives", first_lost, "1 chosen images without a negative:\n  - 'p0:s'"),
-        ("images", first_lost, "1 pairs without a picture:\n  - 'ip0'"),
-        ("negative_images", first_lost, "1 chosen images without a picture:\n  - 'cp0'"),
+        ("pairs", first_lost, "Negatives without a pair (1):\n  - 'p0'"),
+        ("negatives", first_lost, "Chosen images without a negative (1):\n  - 'p0:s'"),
+        ("images", first_lost, "Pairs without an image (1):\n  - 'ip0'"),
+        (
+            "negative_images",
+            first_lost,
+            "Chosen images without a row in the tables of images (1):\n  - 'cp0'",
+        ),
         (
             "choices",
             lambda rows: pd.concat([rows, rows[:1]]),
-            "1 negatives with two chosen images:\n  - 'p0:s'",
+            "Negatives with two chosen images (1):\n  - 'p0:s'",
         ),
     ],
 )

@@ -87,5 +87,5 @@ def test_what_is_kept_lies_where_it_was_drawn(run, files) -> None:
 def test_too_few_images_to_measure_on_stop_the_gate_on_captions_before_anything_is_trained(run) -> None:
     pairs = read_table(PAIRS, "data/refine/pairs.parquet")
     write_table(PAIRS, pairs.assign(split="train"), "data/refine/pairs.parquet")
-    with pytest.raises(DataError, match=r"cannot be calibrated on 0 images .* or a number in filter_images"):
+    with pytest.raises(DataError, match=r"their number is 0.* or set filter_images.faithfulness_threshold"):
         run("validate_captions")

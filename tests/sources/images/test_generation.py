@@ -122,7 +122,7 @@ def test_a_caption_that_no_picture_of_its_split_shows_is_a_clear_error(world) ->
     caption = realise_caption(Reading(Meaning(tuple(full)), 0))
     other = next(split for split in SPLITS if split != assign_split(full))
     wrong = pairs.assign(split=other)
-    with pytest.raises(DataError, match=f"may stand in split '{other}'.*negatives.backend to 'world'"):
+    with pytest.raises(DataError, match=f"Split '{other}' allows no image of.*negatives.backend to 'world'"):
         build_prompts(
             rows.assign(negative_caption=caption), wrong, pairs, method="edit", prompt_suffix="", seed=3
         )
@@ -279,7 +279,7 @@ def test_a_generator_that_is_not_as_it_was_written_is_refused_with_what_to_run(
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    with pytest.raises(BackendError, match="is not the one"):
+    with pytest.raises(BackendError, match="does not match its card"):
         load_pipeline(copy, "cpu")
 
 
@@ -288,10 +288,10 @@ def test_an_adopted_pipeline_that_changed_or_went_is_refused(generator_folder, t
     shutil.copytree(generator_folder / "pipeline", theirs)
     adopt_pipeline(pretrained=str(theirs), out=tmp_path / "adopted")
     (theirs / "model_index.json").write_text((theirs / "model_index.json").read_text() + " ")
-    with pytest.raises(BackendError, match=r"theirs' is not the one .*changed or missing"):
+    with pytest.raises(BackendError, match=r"theirs' does not match its card .*changed or missing"):
         load_pipeline(tmp_path / "adopted", "cpu")
     shutil.rmtree(theirs)
-    with pytest.raises(BackendError, match="theirs' is not the one"):
+    with pytest.raises(BackendError, match="theirs' does not match its card"):
         load_pipeline(tmp_path / "adopted", "cpu")
 
 
@@ -303,7 +303,7 @@ def test_pictures_that_do_not_fit_into_memory_say_what_to_lower(generator_folder
 
     monkeypatch.setattr(pipeline.transformer, "forward", full)
     with pytest.raises(
-        ResourceError, match=r"A call for 2 pictures does not fit into the memory of 'cpu'.*batch_size`"
+        ResourceError, match=r"A batch of size 2 does not fit into the memory of 'cpu'.*batch_size`"
     ):
         draw_images(pipeline, options, ["a car", "a ball"], [1, 2], sampling=Sampling(2.0, 1), image_size=48)
 

@@ -194,7 +194,7 @@ def test_a_gradient_or_weight_that_is_not_finite_stops_it_too(tmp_path) -> None:
     run = training(fresh())
     for group in run.optimizer.param_groups:
         group["lr"] = math.inf
-    with pytest.raises(ConfigError, match="there is no checkpoint before it"):
+    with pytest.raises(ConfigError, match="there is no checkpoint before this step"):
         run_training(run, scratch=tmp_path / "rate", title="t")
 
 
@@ -301,7 +301,7 @@ def test_a_training_that_stops_names_the_rows_of_the_batch(tmp_path) -> None:
     run = training(fresh(), 17, math.nan)
     run.rows = lambda step: [f"row {step}.{place}" for place in range(9)]
     with pytest.raises(
-        ConfigError, match=r"(?s)The rows of its batch:.*row 17\.0.*row 17\.4\n.*4 more\nLower `lr`"
+        ConfigError, match=r"(?s)Rows of the batch:.*row 17\.0.*row 17\.4\n.*4 more\nLower `lr`"
     ):
         run_training(run, scratch=tmp_path, title="t")
 

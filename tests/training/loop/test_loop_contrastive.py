@@ -304,5 +304,5 @@ def test_what_a_method_carries_goes_on_where_a_training_was_killed(
 
 def test_a_training_that_diverges_names_the_pairs_of_its_batch(rows, files, clip_folder, tmp_path) -> None:
     rows = rows.assign(pair_id=[f"pair {n}" for n in range(24)])
-    with pytest.raises(ConfigError, match=r"(?s)not finite.*The rows of its batch:\n  - pair \d"):
+    with pytest.raises(ConfigError, match=r"(?s)not finite.*Rows of the batch:\n  - pair \d"):
         trained(clip_folder, rows, files, tmp_path, lr=1e30, warmup_steps=1)

@@ -1,4 +1,4 @@
-"""Captions and hard negatives from one file with named columns: CSV, JSON, JSON Lines or Parquet."""
+"""Read captions and hard negatives from one file with named columns: CSV, JSON, JSON Lines or Parquet."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from caramel.utils.text import extract_words
 Rows = list[tuple[str, dict[str, Any]]]  # where, row
 Texts = list[str | None]
 SUFFIXES = (".csv", ".jsonl", ".json", ".parquet")
-ALL = "all"  # type and subtype where no row has one, and the name of all rows together
-OTHER = "other"  # of rows that have none, where others do
-MEANS = frozenset((ALL, "macro"))  # names of figures over several
+ALL = "all"  # type and subtype if no row has one; also the name of the figures over all rows
+OTHER = "other"  # type or subtype of rows that have none, if other rows have one
+MEANS = frozenset((ALL, "macro"))  # names of figures over several types
 TEXTS = ("caption", "caption2", "negative_caption")
 IMAGES = ("image", "negative_image")
 REQUIRED = ("caption", "negative_caption")
-# Ours -> names in the file, the first that holds something.
+# Our name -> column names in the file; the first column with a value is used.
 OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "caption2": ("caption2",),
     "pair_id": ("id", "pair_id", "instance_id"),
@@ -43,49 +43,58 @@ OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "split": ("split",),
 }
 IMAGE_COLUMNS = tuple(dict.fromkeys(name for ours in ("image_id", *IMAGES) for name in OPTIONAL[ours]))
-# What Python writes of an object that is no text: <PIL.JpegImagePlugin.JpegImageFile image … at 0x7F12>, [[[0 1 …
+# Python's output for an object that is not text: <PIL.JpegImagePlugin.JpegImageFile image … at 0x7F12>, [[[0 1 …
 _OBJECT = re.compile(r"<.* at 0x[0-9A-Fa-f]+>|\[\[.*|tensor\(.*", re.DOTALL)
 
 
 def describe_columns() -> str:
-    """Return which columns there must be and may be, for messages."""
+    """Return the required and the optional columns, for messages."""
     others = dict.fromkeys(name for names in OPTIONAL.values() for name in names)
     return f"{', '.join(REQUIRED)}; optional {', '.join(others)}"
 
 
 def read_named(path: Path) -> pd.DataFrame:
-    """Return pair_id, image_id, type, subtype, caption, caption2, negative_caption, image, negative_image.
+    """Return the rows of a file with named columns.
 
-    And ``split``, where there is such a column. image_id is the name of the image; image, negative_image: an
-    ``ImageFile`` where the file holds the image itself, else the name of a file. Other columns are left out.
-    A caption that is missing is empty text, any other value that is missing None. Without ids the rows
-    are counted; without images, rows with the same words in their captions count as of one image; without
-    types, all rows are of type ``all``, and those that have none beside others of type ``other``.
+    The columns of the result are pair_id, image_id, type, subtype, caption, caption2, negative_caption, image
+    and negative_image, and ``split`` if the file has it. Other columns are left out.
+
+    - image_id is the name of the image.
+    - image and negative_image are an ``ImageFile`` if the file holds the image itself, else the name of a
+      file.
+    - A missing caption is empty text. Any other missing value is None.
+    - Without ids, the row's number is its id.
+    - Without images, rows whose captions have the same words count as rows of one image.
+    - Without types, all rows have type ``all``. If only some rows have no type, they have type ``other``.
 
     Raises:
-        DataError: the file is broken or holds no row, a column is missing, a value is not text, or an image is none or
-            lies outside of its folder.
+        DataError: the file is broken or has no rows, a column is missing, a value is not text or not an
+            image, or an image is outside of its folder.
     """
-    return complete_rows(*_read_file(path), repr(str(path)), "Of a benchmark's release give the folder.")
+    return complete_rows(
+        *_read_file(path),
+        repr(str(path)),
+        "If it is from the release of a benchmark, give the release's folder.",
+    )
 
 
 def complete_rows(names: Sequence[str], rows: Rows, where: str, cure: str = "") -> pd.DataFrame:
-    """Return rows as ``read_named`` does, with names, images and types where there are none.
+    """Return rows as ``read_named`` does, with missing names, images and types filled in.
 
     Args:
-        names: columns that there are.
-        rows: where each stands, and its values by column.
-        where: what they are of, for messages.
-        cure: what to do where columns are missing, beside naming them so.
+        names: columns of the source.
+        rows: the location of each row, and its values by column.
+        where: name of the source, for messages.
+        cure: further advice if columns are missing.
 
     Raises:
-        DataError: as in ``read_named``.
+        DataError: see ``read_named``.
     """
     lacking = [name for name in REQUIRED if name not in names]
     if lacking:
         raise DataError(
             f"{where} lacks the columns {lacking}; it has {format_value(list(names))}.\n"
-            f"Named columns are {describe_columns()}. {cure}".rstrip()
+            f"Required columns: {describe_columns()}. {cure}".rstrip()
         )
     if not rows:
         raise DataError(f"{where} holds no row.")
@@ -106,7 +115,7 @@ def complete_rows(names: Sequence[str], rows: Rows, where: str, cure: str = "") 
 
 
 def _read_file(path: Path) -> tuple[list[str], Rows]:
-    """Return the names of the file's columns, and its rows; of Parquet files, their known columns."""
+    """Return the names of the file's columns, and its rows. Parquet rows hold only the known columns."""
     if path.suffix == ".parquet":
         return _read_parquet(path)
     rows = list(iter_csv_rows(path)) if path.suffix == ".csv" else read_json_rows(path)
@@ -119,7 +128,10 @@ def _read_file(path: Path) -> tuple[list[str], Rows]:
 
 
 def _read_parquet(path: Path) -> tuple[list[str], Rows]:
-    """Return the names of the file's columns, and its rows of those that are known; encoded images are not held."""
+    """Return the names of the file's columns, and its rows with the known columns.
+
+    Encoded images are not held in memory.
+    """
     known = {*REQUIRED, *(name for names in OPTIONAL.values() for name in names)}
     with open_parquet(path) as file:
         names = list(file.schema_arrow.names)
@@ -131,10 +143,10 @@ def _read_parquet(path: Path) -> tuple[list[str], Rows]:
 
 
 def _parse_texts(rows: Rows, column: str) -> Texts:
-    """Return the values of a column as texts; whole numbers are names, and empty or missing ones None.
+    """Return the values of a column as texts; whole numbers become names, and empty or missing values None.
 
     Raises:
-        DataError: a value is something else, or no Unicode text.
+        DataError: a value is neither text nor a whole number, or not valid Unicode.
     """
     return [_parse_text(row.get(column), column, where) for where, row in rows]
 
@@ -163,10 +175,10 @@ def _suggest_fix(column: str) -> str:
 
 
 def _read_images(rows: Rows, column: str, source: str) -> list[ImageReference | None]:
-    """Return the images of a column; an id need not be the name of a file.
+    """Return the images of a column. The values of column ``image_id`` need not be file names.
 
     Raises:
-        DataError: a value is no image, or a name is of a file outside of the folder.
+        DataError: a value is not an image, or a name points outside of the folder.
     """
     values = embed_values([row.get(column) for _, row in rows], column, source)
     check_no_verdicts(values, column, source)
@@ -181,9 +193,10 @@ def _read_images(rows: Rows, column: str, source: str) -> list[ImageReference | 
 
 
 def _complete_columns(columns: dict[str, list[Any]]) -> pd.DataFrame:
-    """Return the rows with names, images and types where the file has none.
+    """Return the rows with missing names, images and types filled in.
 
-    An image is named by its caption then, since row 3 of another data set, to learn from, is of another one.
+    A missing image is named by its caption, not by its row number: row 3 of another data set to train on has
+    another image.
     """
     numbers = range(len(columns["caption"]))
     columns["pair_id"] = [name or f"row-{n}" for n, name in zip(numbers, columns["pair_id"], strict=True)]
@@ -199,13 +212,13 @@ def _complete_columns(columns: dict[str, list[Any]]) -> pd.DataFrame:
 
 
 def fill_type_names(names: Texts) -> list[str]:
-    """Return names of types, those that are missing by ``all``, or by ``other`` where there are some."""
+    """Return the names of types; missing names become ``all``, or ``other`` if some names are not missing."""
     none = OTHER if any(names) else ALL
     return [name or none for name in names]
 
 
 def _infer_types(type_name: str | None, subtype: str | None) -> tuple[str | None, str | None]:
-    """Return type and subtype; ``add`` and ``obj`` are ``add`` and ``add_obj``, as in SugarCrepe."""
+    """Return type and subtype as SugarCrepe names them: ``add`` and ``obj`` become ``add`` and ``add_obj``."""
     if f"{type_name}_{subtype}" in SUBTYPES:
         subtype = f"{type_name}_{subtype}"
     if type_name is None:

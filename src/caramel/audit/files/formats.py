@@ -1,4 +1,4 @@
-"""Which format a folder's data set has, seen from the names of its files."""
+"""Detect the format of the data set in a folder from the names of its files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from caramel.schemas.columns import SUBTYPES
 
 
 class FormatSignature(NamedTuple):
-    """What tells a format.
+    """How a format is recognised.
 
     Attributes:
-        patterns: of its files; one tells it.
-        columns: that its Parquet files must have.
-        zipped: whether its files may lie in zip archives.
+        patterns: patterns of its files; one matching file is enough.
+        columns: columns that its Parquet files must have.
+        zipped: whether its files may be in zip archives.
     """
 
     patterns: tuple[str, ...]
@@ -139,19 +139,20 @@ FORMAT_SIGNATURES: Mapping[str, FormatSignature] = {
         )
     ),
 }
-"""Format -> what it is known by. Retrieval from a folder of any CSV files and zero-shot classification are not
-here: nothing tells them, and they have no hard negatives."""
+"""Format -> its signature. Retrieval from a folder of arbitrary CSV files and zero-shot classification are not here:
+they have no recognisable files and no hard negatives."""
 
 
 def detect_format(folder: Path, name: str | None) -> str:
     """Return the format of a folder.
 
     Args:
-        folder: of the data set.
-        name: of the format, where there may be several.
+        folder: folder of the data set.
+        name: name of the format, if the folder may hold several.
 
     Raises:
-        DataError: there is none (the message lists what was looked for), not the named one, or several.
+        DataError: the folder holds no known format (the message lists the formats), not the named format, or
+            several formats.
     """
     if name is not None and name not in FORMAT_SIGNATURES:
         raise DataError(f"There is no format {name!r}. Formats: {', '.join(FORMAT_SIGNATURES)}.")
@@ -164,8 +165,8 @@ def detect_format(folder: Path, name: str | None) -> str:
         raise DataError(f"{str(folder)!r} holds no data set of a known format.\n{describe_formats()}")
     if name is None and len(formats) > 1:
         raise DataError(
-            f"{str(folder)!r} holds data sets of several formats: {', '.join(formats)}. Say which one with "
-            f"--format, or put each into a folder of its own."
+            f"{str(folder)!r} holds data sets of several formats: {', '.join(formats)}. Choose one with --format, or "
+            f"put each data set into its own folder."
         )
     return name or formats[0]
 
@@ -186,7 +187,7 @@ def _read_parquet_columns(path: Path) -> set[str]:
 
 
 def describe_formats() -> str:
-    """Return what a data set is known by, for messages."""
+    """Return how a data set is recognised, for messages."""
     lines = [f"{name}: {_describe_signature(sign)}" for name, sign in FORMAT_SIGNATURES.items()]
     return (
         f"Looked for, in a folder:\n{format_items(lines, len(lines))}\n"

@@ -1,7 +1,11 @@
-"""Captions and hard negatives of any data set that can be audited, in one form.
+"""Read captions and hard negatives of any data set that can be audited, in one form.
 
-A data set is a folder: a public benchmark as published, or our tables; or one file with named columns. Which it
-is, is seen from the names of its files; see ``formats``.
+A data set is a folder or a file:
+
+- a folder with a public benchmark as published, or with caramel's tables
+- one file with named columns
+
+The names of the files tell the format; see ``formats``.
 """
 
 from __future__ import annotations
@@ -54,16 +58,23 @@ NAMED, SUGARCREPE_PP = "columns", "sugarcrepe_pp"
 
 @dataclass(frozen=True)
 class AuditRows:
-    """What is audited.
+    """The rows and images of a data set to audit.
+
+    The columns of the rows are ``COLUMNS``, and ``split`` if the data set has splits:
+
+    - pair_id: unique.
+    - image_id: name of the positive image.
+    - type, subtype: as the data set names them. ``all`` if it has none; ``other`` for rows without one if other
+      rows have one.
+    - caption, negative_caption: text, which may be empty.
+    - caption2: text or None.
+    - image, negative_image: keys of ``images``. None if the data set has no such image or it is not available.
 
     Attributes:
-        rows: ``COLUMNS``, and ``split`` where the data set has splits. pair_id: unique; image_id: name of the
-            positive image; type, subtype: as the data set names them, ``all`` where it does not, ``other`` of rows that
-            have none beside others; caption, negative_caption: text, which may be empty; caption2: text or None; image,
-            negative_image: keys of ``images``, None where the data set has no such image or it is not at hand.
-        format: name in ``SIGNS``, ``sugarcrepe_pp``, or ``columns``.
-        images: the images that are at hand; ``image_files.encoded`` reads them.
-        notes: what of the data set is not looked at, a line each.
+        rows: the rows.
+        format: a name in ``FORMAT_SIGNATURES``, ``sugarcrepe_pp`` or ``columns``.
+        images: the available images; ``image_files.read_encoded_image`` reads them.
+        notes: parts of the data set that are not audited, one line each.
     """
 
     rows: pd.DataFrame
@@ -75,19 +86,18 @@ class AuditRows:
 def read_rows(path: Path, *, images: Path | None = None, name: str | None = None) -> AuditRows:
     """Return the rows of a data set, whatever its format.
 
-    A caption among several candidates (CREPE, ARO's orders, What'sUp) gives a row for each false one. One that
-    stands in several subsets by design (CREPE's ``both`` and ``all_types``, and its files for several training
-    sets) gives the rows of the first. Images are not opened.
+    A caption with several false candidates (CREPE, ARO's orders, What'sUp) gives a row for each false
+    candidate. A caption that is in several subsets by design (CREPE's ``both`` and ``all_types``, and its
+    files for several training sets) gives only the rows of the first subset. Images are not opened.
 
     Args:
-        path: folder of a data set, or a file: SugarCrepe's of one subtype, or one with named columns.
-        images: folder of the images; None: that of the data.
-        name: of the format, where a folder holds several.
+        path: folder of a data set, or a file: SugarCrepe's file of one subtype, or a file with named columns.
+        images: folder of the images; None: the folder of the data.
+        name: name of the format, if a folder holds several.
 
     Raises:
-        DataError: there is nothing at ``path``, nothing of a known format (the message lists what was looked
-            for) or several formats; or the data are broken, or have no hard negatives; or ``images`` holds none
-            of their images.
+        DataError: ``path`` does not exist, has no known format (the message lists the formats), or has several
+            formats; the data are broken or have no hard negatives; or ``images`` holds none of their images.
     """
     path = Path(path)
     if not path.exists():
@@ -112,7 +122,7 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
         format_name = NAMED
         rows, files = _read_named_columns(path, folder)
     else:
-        raise DataError(f"{str(path)!r} is of no known format.\n{describe_formats()}")
+        raise DataError(f"{str(path)!r} has an unknown format.\n{describe_formats()}")
     if format_name == SUGARCREPE_FORMAT and rows["caption2"].notna().all():
         format_name = SUGARCREPE_PP
     notes += () if images is None else _note_images(rows, files, images, repr(str(path)))
@@ -120,15 +130,15 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
 
 
 def read_frame(frame: pd.DataFrame, *, images: Path | None = None) -> AuditRows:
-    """Return the rows of a frame with named columns, as of a file with them; see ``named_columns``.
+    """Return the rows of a frame with named columns, as for such a file; see ``columns.read_named``.
 
     Args:
         frame: ``caption``, ``negative_caption``, and further columns.
-        images: folder of the images; None: they are not looked at.
+        images: folder of the images; None: images are not audited.
 
     Raises:
-        DataError: a column is missing or stands twice, there is no row, a value is not text, an id stands twice, an
-            image lies outside of the folder, or the folder holds none.
+        DataError: a column is missing or a duplicate, there are no rows, a value is not text, an id is a
+            duplicate, an image is outside of the folder, or the folder holds none of the images.
     """
     plain = select_named_columns(frame).astype(object)
     records: list[Any] = plain.where(plain.notna(), None).to_dict("records")
@@ -142,7 +152,7 @@ def read_frame(frame: pd.DataFrame, *, images: Path | None = None) -> AuditRows:
 
 
 def _read_sugarcrepe(path: Path, images: Path) -> LocatedRows:
-    """Return the rows of SugarCrepe's or SugarCrepe++'s files."""
+    """Return the rows of the files of SugarCrepe or SugarCrepe++."""
     rows = read_captions(path)
     names = list(dict.fromkeys(rows["image_id"]))
     paths = dict(zip(names, map(str, locate_images(images, names, FOLDERS)), strict=True))
@@ -154,7 +164,7 @@ def _read_sugarcrepe(path: Path, images: Path) -> LocatedRows:
 
 
 def _read_instances(path: Path, images: Path) -> LocatedRows:
-    """Return the rows of table ``instances``; the images are those of table ``images``, where it is there."""
+    """Return the rows of table ``instances``, with the images of table ``images`` if it exists."""
     rows = read_table(INSTANCES, path / "instances.parquet")
     store = path / "images.parquet"
     ids = read_table(IMAGES, store, ["image_id"])["image_id"] if store.is_file() else ()
@@ -169,10 +179,10 @@ def _read_instances(path: Path, images: Path) -> LocatedRows:
 
 
 def _read_tables(path: Path, images: Path) -> LocatedRows:
-    """Return the rows of tables ``negatives``, ``pairs`` and, where it is there, ``paraphrases``."""
+    """Return the rows of tables ``negatives``, ``pairs`` and, if it exists, ``paraphrases``."""
     if not (path / "pairs.parquet").is_file():
         raise DataError(
-            f"{str(path)!r} holds negatives.parquet and no pairs.parquet. Give a folder that holds both, such as "
+            f"{str(path)!r} holds negatives.parquet but not pairs.parquet. Give a folder that holds both, such as "
             f"data/refine."
         )
     negatives = read_table(NEGATIVES, path / "negatives.parquet")
@@ -180,7 +190,8 @@ def _read_tables(path: Path, images: Path) -> LocatedRows:
     lost = rows.loc[rows["caption"].isna(), "negative_id"].tolist()
     if lost:
         raise DataError(
-            f"{str(path)!r}: {len(lost)} negatives are of pairs that are not in pairs.parquet:\n{format_items([format_value(name) for name in lost])}"
+            f"{str(path)!r}: the pairs of some negatives are not in pairs.parquet (number of negatives: {len(lost)}):\n"
+            f"{format_items([format_value(name) for name in lost])}"
         )
     second = path / "paraphrases.parquet"
     known = {}
@@ -192,12 +203,12 @@ def _read_tables(path: Path, images: Path) -> LocatedRows:
 
 
 def _read_named_columns(path: Path, images: Path) -> LocatedRows:
-    """Return the rows of a file with named columns; images are paths in the folder of the images."""
+    """Return the rows of a file with named columns; its images are paths relative to the images' folder."""
     return _locate_row_images(read_named(path), images)
 
 
 def _locate_row_images(rows: pd.DataFrame, images: Path) -> LocatedRows:
-    """Return rows whose images are in files, or named in a folder, with the keys of those that are at hand."""
+    """Return rows with the keys of their available images, which are embedded or named in a folder."""
     columns = {
         column: [ImageFile(str(images / name)) if isinstance(name, str) else name for name in rows[column]]
         for column in ("image", "negative_image")
@@ -214,41 +225,46 @@ def _locate_row_images(rows: pd.DataFrame, images: Path) -> LocatedRows:
 def _note_images(
     rows: pd.DataFrame, files: Mapping[str, ImageFile], images: Path, where: str
 ) -> tuple[str, ...]:
-    """Return what the images of a folder that the user named are not asked of.
+    """Return a note if some rows lack an image in the folder that the user named.
 
     Raises:
-        DataError: none of the images is at hand.
+        DataError: the folder holds none of the images.
     """
     if not files:
         names = [format_value(name) for name in dict.fromkeys(rows["image_id"])]
         raise DataError(
-            f"{str(images)!r} holds none of the images of the audited rows; they are called:\n{format_items(names, 3)}\n"
-            f"Give the folder that holds these files, or none."
+            f"{str(images)!r} holds none of the images of the audited rows. Their names are:\n{format_items(names, 3)}\n"
+            f"Give the folder that holds these files, or no folder."
         )
     both = int(rows[["image", "negative_image"]].notna().all(axis=1).sum())
     if both == len(rows):
         return ()
-    what = "only these are asked what images give away" if both else "nothing is asked of the images"
+    what = "the audit of images covers only these rows" if both else "images are not audited"
     return (
         f"{both} of {len(rows)} rows of {where} have both an image and a negative image in {str(images)!r}: {what}.",
     )
 
 
 def _check_rows(rows: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the rows with the columns of the contract."""
+    """Return the rows with the columns of the contract.
+
+    Raises:
+        DataError: there are no rows, an id is a duplicate, or a type or subtype has a reserved name.
+    """
     if rows.empty:
         raise DataError(f"{where} holds no row.")
     twice = rows.loc[rows["pair_id"].duplicated(), "pair_id"].astype(str).tolist()
     if twice:
         raise DataError(
-            f"{where}: {len(twice)} ids stand twice:\n{format_items([format_value(name) for name in twice])}\nGive each row its own id."
+            f"{where}: some ids are duplicates (number of duplicates: {len(twice)}):\n"
+            f"{format_items([format_value(name) for name in twice])}\nGive each row its own id."
         )
     for column in ("type", "subtype"):
         names = {*rows[column]}
         if len(names) > 1 and (taken := sorted(names & MEANS)):
             raise DataError(
-                f"{where}: column {column!r} names {taken[0]!r} beside others, which is the name of a mean over all of them. "
-                f"Give it another name."
+                f"{where}: column {column!r} has the value {taken[0]!r} among others. This name is reserved for figures "
+                f"over several values. Give it another name."
             )
     columns = [*COLUMNS, *(["split"] if "split" in rows.columns else [])]
     result = rows[columns].reset_index(drop=True).astype(object)

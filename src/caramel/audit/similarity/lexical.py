@@ -1,4 +1,4 @@
-"""SLS: syntactic and lexical similarity of caption, paraphrase and hard negative (Dumpala et al. 2024, D.1).
+"""Compute SLS, the syntactic and lexical similarity of caption, paraphrase and negative (Dumpala et al. 2024, D.1).
 
 SLS(U, V) = lexical(U, V) · syntactic(U, V), each in [0, 1].
 """
@@ -27,15 +27,16 @@ _SEQUENCES: Mapping[Unit, Callable[[str], Sequence[Hashable]]] = {"words": extra
 
 
 def compute_sls(rows: pd.DataFrame, *, parser: Parser | None = None, unit: Unit = "words") -> pd.DataFrame:
-    """Return pair_id, subtype, pair (``P1-P2``, ``P1-N`` or ``P2-N``), lexical, syntactic and sls.
+    """Return the similarities of each pair of texts.
 
-    One row per instance and pair of texts that it has; without a paraphrase that is (P1, N) alone. Without a
-    parser ``syntactic`` and ``sls`` are missing.
+    The columns are pair_id, subtype, pair (``P1-P2``, ``P1-N`` or ``P2-N``), lexical, syntactic and sls.
+    There is one row per instance and pair of texts; instances without a paraphrase have only ``P1-N``.
+    Without a parser, ``syntactic`` and ``sls`` are NaN.
 
     Args:
         rows: columns pair_id, subtype, caption, caption2 (or None) and negative_caption.
-        parser: of every distinct text, asked once.
-        unit: of the lexical similarity; see ``lexical_similarities``.
+        parser: parser that is called once, with every distinct text.
+        unit: unit of the lexical similarity; see ``compute_lexical_similarities``.
 
     Raises:
         DataError: the parser has no parse for a text.
@@ -58,13 +59,15 @@ def compute_sls(rows: pd.DataFrame, *, parser: Parser | None = None, unit: Unit 
 
 
 def compute_lexical_similarities(first: Sequence[str], second: Sequence[str], *, unit: Unit) -> Floats:
-    """Return 1 − d / n in [0, 1] for n texts and n others: d is Levenshtein's distance, n the longer length. (n,).
+    """Return the lexical similarities in [0, 1] of n texts with n others. (n,).
+
+    A similarity is 1 − d / l: d is the Levenshtein distance, l the length of the longer text.
 
     Args:
         first: n texts.
         second: n texts.
-        unit: ``words``: lower-case words, without punctuation, as the paper defines it. ``characters``: the
-            texts as they are written, which gives the values that its Table 9 prints.
+        unit: ``words``: lower-case words without punctuation, as the paper defines it. ``characters``: the
+            texts as written, which gives the values in the paper's Table 9.
     """
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cpdist
@@ -82,7 +85,7 @@ def _compute_syntactic_similarities(parser: Parser, first: Sequence[str], second
 
 
 def compute_quartiles(scores: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return n and the quartiles ``low``, ``median`` and ``high`` of a column of ``sls``, by pair of texts."""
+    """Return n and the quartiles ``low``, ``median`` and ``high`` of a column of SLS scores, by pair of texts."""
     groups = scores.groupby("pair", sort=False)[column]
     shares = {"low": 0.25, "median": 0.5, "high": 0.75}
     return pd.DataFrame({"n": groups.count(), **{name: groups.quantile(q) for name, q in shares.items()}})

@@ -1,7 +1,7 @@
-"""Parsers as backends: texts to constituency trees. ``given:FILE`` reads trees that any parser wrote.
+"""Load parsers, which turn texts into constituency trees, by spec.
 
 world         exact trees of the embedded world's captions; see ``world_trees``
-given:FILE    one line per caption with its Penn-style trees, one for each sentence:
+given:FILE    a file of trees from any parser. One line per caption with its Penn-style trees, one tree per sentence:
               (ROOT (S (NP (DT A) (NN cat)) (VP (VBZ sits)) (. .)))
 """
 
@@ -17,10 +17,10 @@ from caramel.io.readers import iter_lines
 from caramel.io.validators import format_value
 from caramel.registry import PARSERS
 
-ROOTS = ("", "ROOT", "TOP", "S1")  # what parsers call the node above a sentence
+ROOTS = ("", "ROOT", "TOP", "S1")  # labels that parsers give to the node above a sentence
 MAX_DEPTH = 200
 _BRACKETS = re.compile(r"[()]|[^\s()]+")
-# Words are compared as they were before a parser made tokens of them: its signs for brackets and quotes undone.
+# Words are compared as before tokenization: the parser's escapes for brackets and quotes are undone.
 _SIGNS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 _QUOTES = str.maketrans({"“": '"', "”": '"', "’": "'", "‘": "'", "`": "'", "\\": None})
 
@@ -29,8 +29,8 @@ def load_parser(spec: str) -> Parser:
     """Return the parser of a spec, ``NAME`` or ``NAME:TARGET``.
 
     Raises:
-        BackendError: there is no parser of that name, or its target is missing or too much.
-        DataError: the target is no file of trees.
+        BackendError: there is no parser with that name, or its target is missing or not allowed.
+        DataError: the target is not a file of trees.
     """
     name, _, target = spec.partition(":")
     return PARSERS[name](target)
@@ -41,7 +41,7 @@ def given_parser(target: str) -> Parser:
 
     Raises:
         BackendError: no file is named.
-        DataError: the file cannot be read, a line is no tree, or a text has two different ones.
+        DataError: the file cannot be read, a line is not a tree, or a text has two different trees.
     """
     if not target:
         raise BackendError("Parser 'given' needs a file of trees: write given:FILE.")
@@ -52,8 +52,9 @@ def given_parser(target: str) -> Parser:
         lacking = sorted({text for text, parse in zip(texts, parses, strict=True) if parse is None})
         if lacking:
             raise DataError(
-                f"{target!r} has no tree for {len(lacking)} texts:\n{format_items([repr(t) for t in lacking])}\n"
-                f"Parse each text as it is written, punctuation included, and write its trees in one line."
+                f"{target!r} lacks the trees of some texts (number of texts: {len(lacking)}):\n"
+                f"{format_items([repr(t) for t in lacking])}\n"
+                f"Parse each text as written, including punctuation, and write its trees in one line."
             )
         return [parse for parse in parses if parse is not None]
 
@@ -61,7 +62,7 @@ def given_parser(target: str) -> Parser:
 
 
 def _read_parses(file: Path) -> dict[str, Parse]:
-    """Return key of text -> parse, for the lines of a file that are not empty."""
+    """Return normalised text -> parse, for the lines of a file that are not empty."""
     known: dict[str, Parse] = {}
     for number, line in enumerate(iter_lines(file), 1):
         if not line.strip():
@@ -70,31 +71,32 @@ def _read_parses(file: Path) -> dict[str, Parse]:
         key = _normalise_text("".join(_SIGNS.get(word, word) for tree in parse for word in tree.list_words()))
         if known.setdefault(key, parse) != parse:
             raise DataError(
-                f"{str(file)!r}, line {number}: the same text has another tree above: {format_value(line)}."
+                f"{str(file)!r}, line {number}: the same text has another tree in an earlier line: {format_value(line)}. "
+                f"Remove one of them."
             )
     return known
 
 
 def _normalise_text(text: str) -> str:
-    """Return what a text and the joined words of its tree have in common."""
+    """Return a form that is equal for a text and the joined words of its tree."""
     text = text.casefold().replace("``", '"').replace("''", '"').translate(_QUOTES)
     return "".join(text.split())
 
 
 def read_trees(text: str, where: str) -> Parse:
-    """Return the bracketed trees of a text, each below one node ``ROOT`` whatever its parser called it.
+    """Return the bracketed trees of a text, each below a node ``ROOT``, however its parser labelled this node.
 
     Args:
-        text: ``(LABEL child …)`` or ``(TAG word)``, one or several.
-        where: named in errors.
+        text: one or several trees, ``(LABEL child …)`` or ``(TAG word)``.
+        where: location of the text, for messages.
 
     Raises:
-        DataError: a bracket is not closed or holds nothing, a word has no tag of its own, there is no tree, or
-            one is deeper than ``MAX_DEPTH``.
+        DataError: a bracket is not closed or is empty, a word has no tag of its own, there is no tree, or a
+            tree is deeper than ``MAX_DEPTH``.
     """
     bad = DataError(
-        f"{where}: no bracketed tree: {format_value(text)}. Write (LABEL child …), with (TAG word) for each word, at most "
-        f"{MAX_DEPTH} deep."
+        f"{where}: not a bracketed tree: {format_value(text)}. Write (LABEL child …), with (TAG word) for each word, at "
+        f"most {MAX_DEPTH} levels deep."
     )
     levels: list[list[Tree]] = [[]]  # finished children of each open bracket, outermost first
     labels: list[str] = []

@@ -1,16 +1,17 @@
-"""Syntactic similarity of captions: the label tree kernel of FastKASSIM on constituency trees.
+"""Compute the syntactic similarity of captions by FastKASSIM's label tree kernel on constituency trees.
 
-Chen et al. 2023 (FastKASSIM), after Moschitti 2006 (tree kernels) and Boghrati et al. 2018 (sentences matched to
-sentences). With σ = 1 and λ = 0.4, the defaults of the authors' package:
+Chen et al. 2023 (FastKASSIM), after Moschitti 2006 (tree kernels) and Boghrati et al. 2018 (sentences matched
+to sentences). With σ = 1 and λ = 0.4, the defaults of the authors' package:
 
-    Δ(x, y) = 0                                        where the labels differ
-            = λ · Π_{c child of x} (σ + Σ_{d child of y} Δ(c, d))      else; words are no nodes
+    Δ(x, y) = 0                                        if the labels differ
+            = λ · Π_{c child of x} (σ + Σ_{d child of y} Δ(c, d))      otherwise; words are not nodes
     K(x, y) = Σ Δ over all nodes of x and all nodes of y
     similarity(x, y) = K(x, y) / √(K(x, x) · K(y, y))
 
-K weighs every child of x against all children of y, so the order of the two trees matters, as it does there: by up
-to 0.12 on unlike captions of the embedded world. Their code also lets Δ(x, y) stand for Δ(y, x) within one tree,
-whichever came first; here each is its own, which moved no similarity by more than 0.012 there.
+K compares every child of x with all children of y, so the order of the two trees matters, as in the authors'
+code: by up to 0.12 on dissimilar captions of the embedded world. Within one tree, the authors' code also uses
+Δ(x, y) for Δ(y, x), whichever is computed first. Here each is computed separately. On the embedded world this
+changes no similarity by more than 0.012.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from caramel.interfaces.parser import Parse, Tree
 from caramel.utils.arrays import Floats
 
 SIGMA, LAMBDA = 1.0, 0.4
-CACHED = 1 << 20  # values of Δ; what is compared again is mostly what was compared last
+CACHED = 1 << 20  # values of Δ; repeated comparisons are mostly of recent subtrees
 
 
 def compute_tree_similarities(first: Sequence[Parse], second: Sequence[Parse]) -> Floats:
     """Return the syntactic similarity in [0, 1] of n parses with n others. (n,).
 
-    Sentences are matched one to one so that the sum of their similarities is greatest, and that sum is divided
-    by the larger number of sentences. Equal up to words gives 1.
+    Sentences are matched one to one so that the sum of their similarities is greatest. This sum is divided by
+    the larger number of sentences. Parses that differ only in their words have similarity 1.
 
     Raises:
-        DataError: a tree is so wide that its kernel is no finite number.
+        DataError: a tree is so wide that its kernel is not finite.
     """
     kernel = _Kernel()
     similarities = [kernel.compare_parses(x, y) for x, y in zip(first, second, strict=True)]
@@ -45,7 +46,7 @@ def compute_tree_similarities(first: Sequence[Parse], second: Sequence[Parse]) -
 
 
 class _Kernel:
-    """The kernel, with what it has computed: Δ depends on labels alone, so equal subtrees share one number."""
+    """The kernel with a cache of its values. Δ depends only on labels, so equal subtrees share one id."""
 
     def __init__(self) -> None:
         self._number: dict[tuple[str, tuple[int, ...]], int] = {}
@@ -68,11 +69,14 @@ class _Kernel:
         scale = math.sqrt(self._self_kernel(first)) * math.sqrt(self._self_kernel(second))
         if not math.isfinite(scale):
             words = " ".join([*first.list_words(), "/", *second.list_words()])
-            raise DataError(f"No syntactic similarity: a tree has too many equal children in {words[:80]!r}.")
+            raise DataError(
+                f"The syntactic similarity is not finite: a tree has too many equal children in {words[:80]!r}. "
+                f"Leave this row out."
+            )
         return min(1.0, self._sum_deltas(first, second) / scale)
 
     def _sum_deltas(self, first: Tree, second: Tree) -> float:
-        """Return K: Δ over all pairs of nodes, each pair of shapes once."""
+        """Return K, the sum of Δ over all pairs of nodes; each pair of shapes is computed once."""
         ours, theirs = self._count_shapes(first), self._count_shapes(second)
         by_label: dict[str, list[tuple[int, int]]] = {}
         for shape, times in theirs.items():
@@ -93,7 +97,7 @@ class _Kernel:
         return product
 
     def _count_shapes(self, tree: Tree) -> Counter[int]:
-        """Return how often each shape (a subtree without its words) stands in the tree."""
+        """Return the number of occurrences of each shape (a subtree without its words) in the tree."""
         counts: Counter[int] = Counter()
 
         def number_node(node: Tree) -> int:

@@ -1,4 +1,4 @@
-"""Exact constituency trees of the embedded world's captions, by Penn Treebank labels."""
+"""Build exact constituency trees of the embedded world's captions, with Penn Treebank labels."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _THERE = "(S (NP (EX there)) (VP (VBZ is) {what}){{end}})"
 _PICTURE = "(NP (NP (DT a) (NN picture)) (PP (IN of) {what}){{end}})"
 _SEEN = "(S {{a}} (VP (MD can) (VP (VB be) (VP (VBN seen){where}))){{end}})"
 
-# One tree for each of ``PATTERNS``. {a} {b} {c}: noun phrases. {ab} {cb}: the preposition with all it governs.
-# {its_ab} …: the adverbial. {end}: what a tail adds, and the final stop.
+# One tree for each of ``PATTERNS``. {a} {b} {c}: noun phrases. {ab} {cb}: prepositional phrases. {its_ab} …:
+# adverbials. {end}: the caption's tail, if any, and the final stop.
 TREES: dict[tuple[int, int], tuple[str, ...]] = {
     (1, 0): (
         "(NP {a}{end})",
@@ -68,10 +68,10 @@ _ITS_SIDE = "(PP (IN to) (NP (PRP$ its) (NN {kind})))"
 
 
 def world_parser(target: str) -> Parser:
-    """Return the parser of the world's language.
+    """Return the parser of the embedded world's language.
 
     Raises:
-        BackendError: a target is given; it takes none.
+        BackendError: a target is given, but the parser takes none.
     """
     if target:
         raise BackendError(f"Parser 'world' takes no target, but 'world:{target}' gives one: write world.")
@@ -82,14 +82,14 @@ def parse_captions(texts: Sequence[str]) -> list[Parse]:
     """Return the exact tree of each caption of the world.
 
     Raises:
-        DataError: a text is no sentence of its language.
+        DataError: a text is not a caption of the world.
     """
     readings = {text: parse_caption(text) for text in texts}
     foreign = sorted(text for text, reading in readings.items() if reading is None)
     if foreign:
         raise DataError(
-            f"{len(foreign)} texts are no captions of the embedded world:\n{format_items([repr(t) for t in foreign])}\n"
-            f"Give trees of a parser of your own: given:FILE."
+            f"Some texts are not captions of the embedded world (number of texts: {len(foreign)}):\n"
+            f"{format_items([repr(t) for t in foreign])}\nGive trees from another parser: given:FILE."
         )
     parses = {
         text: _parse_caption(text, reading) for text, reading in readings.items() if reading is not None

@@ -1,9 +1,11 @@
-"""Attackers that see the two pictures of an instance and no caption: which of them is the negative's?
+"""Attack pairs of images without captions: attackers that predict which image of an instance is the negative one.
 
-``features`` is a learned combination of hand-made features, ``network`` a small network on pixels; both score each picture by
-itself. ``siamese`` looks at both pictures of a pair (``image_pairs``). All are judged out of fold, and type by type as the
-blind scorers of texts are: what gives one type away would else hide what gives another away. It cannot matter which of a
-pair comes first.
+- ``features``: a learned combination of hand-made features. It scores each image by itself.
+- ``network``: a small network on pixels. It scores each image by itself.
+- ``siamese``: compares both images of a pair (``image.pairs``).
+
+All are tested out of fold, type by type as the blind scorers of texts are: the artifacts of one type would
+otherwise hide the artifacts of another. The order of the images in a pair has no effect.
 """
 
 from __future__ import annotations
@@ -26,21 +28,21 @@ from caramel.runtime.ray.sharded_map import map_in_threads
 from caramel.utils.arrays import Floats, Ints
 from caramel.utils.resampling import CrossValidation
 
-CAP = 20_000  # pairs to learn from, per fold
+CAP = 20_000  # maximum number of training pairs per fold
 COST = 1.0  # inverse strength of the L2 penalty
-FEWEST = 20  # groups of a type; fewer are too few to attack
+FEWEST = 20  # minimum number of groups of a type; types with fewer are not attacked
 ATTACKERS = ("features", "network", "siamese")
-Scores = tuple[Floats, Floats]  # of the true images and of the negative ones, in [0, 1]; NaN: not attacked
+Scores = tuple[Floats, Floats]  # scores of the true and of the negative images, in [0, 1]; NaN: not attacked
 
 
 class DistinctImages(NamedTuple):
-    """The distinct images of some pairs, each measured and decoded once.
+    """The distinct images of a set of pairs, each measured and decoded once.
 
     Attributes:
         names: SHA-256 of each file, sorted.
         features: (k, d), in the order of ``FEATURES``.
         pixels: (k, SIDE, SIDE, 3).
-        equal: (k,) number of the picture; files of equal pixels have one.
+        equal: (k,) id of the image; files with equal pixels share an id.
     """
 
     names: list[str]
@@ -49,7 +51,7 @@ class DistinctImages(NamedTuple):
     equal: Ints
 
     def find_indices(self, images: Sequence[bytes], negatives: Sequence[bytes]) -> Ints:
-        """Return the places of both sides' images among these. (2, n)."""
+        """Return the indices of both sides' images among the distinct images. (2, n)."""
         index = {name: i for i, name in enumerate(self.names)}
         return np.array(
             [[index[_hash_bytes(data)] for data in side] for side in (images, negatives)], dtype=np.int64
@@ -57,8 +59,11 @@ class DistinctImages(NamedTuple):
 
 
 def decode_images(*columns: Sequence[bytes]) -> DistinctImages:
-    """Return the distinct images of columns of encoded files, none of which is kept; errors as in ``measure``."""
-    first: dict[str, tuple[Sequence[bytes], int]] = {}  # SHA-256 -> where the file stands first
+    """Return the distinct images of columns of encoded files, without keeping the files in memory.
+
+    Errors are those of ``compute_features``.
+    """
+    first: dict[str, tuple[Sequence[bytes], int]] = {}  # SHA-256 -> column and index of the file's first use
     for files in columns:
         for index, data in enumerate(files):
             first.setdefault(_hash_bytes(data), (files, index))
@@ -88,13 +93,13 @@ def attack_images(
 ) -> dict[str, Scores]:
     """Return each attacker's scores of both sides' images, (n,) and (n,), type by type.
 
-    It matters to nothing which of a pair comes first. No pair is learned from that holds a picture that is to be scored.
-    The scores of ``siamese`` are the probabilities that either image of the pair is the true one.
+    The order of the images in a pair has no effect. A fold does not train on a pair with an image that it
+    scores. The scores of ``siamese`` are the probabilities that each image of the pair is the true one.
 
     Args:
         images: all images.
-        sides: (2, n) places of the true and of the negative images among them.
-        types: type of each row; one of fewer than ``FEWEST`` groups is not attacked: NaN.
+        sides: (2, n) indices of the true and of the negative images among them.
+        types: type of each row. Types of fewer than ``FEWEST`` groups are not attacked; their scores are NaN.
         cv: folds of the pairs.
     """
     learners: dict[str, tuple[Learn, int]] = {
@@ -128,11 +133,11 @@ def attack_images(
 
 
 def compute_pair_hits(scores: Scores) -> Floats:
-    """Return of each pair 1 where the true image scores higher, 0 where the other does, and one half where neither. (n,)."""
+    """Return for each pair 1 if the true image scores higher, 0 if the negative image does, 0.5 for a tie. (n,)."""
     return np.asarray((1 + np.sign(scores[0] - scores[1])) / 2)
 
 
 def _fit_predict_features(features: Floats, learned: Ints, scored: Ints) -> Floats:
-    """Return values of the images to be scored: features weighted by a logistic regression on pairs; see ``Learn``."""
+    """Return values of the scored images: features weighted by a logistic regression on pairs; see ``Learn``."""
     weights = fit_pair_weights(features[learned[0]] - features[learned[1]], cost=COST)
     return np.asarray(features[scored] @ weights)

@@ -1,7 +1,11 @@
-"""Hand-made features of an encoded picture: what tells a generated or re-encoded one without any caption.
+"""Compute hand-made features of an encoded image, which can reveal generated or re-encoded images.
 
-A picture can give itself away by its file (size, format, quality of the compression), its shape, its colours and
-how many there are, or its finest detail, of which generators draw less or other than cameras record.
+An image can be recognised by:
+
+- its file: size, format, quality of the compression
+- its shape
+- its colours and their number
+- its finest detail: the detail of generators differs from the detail that cameras record, in amount or kind
 """
 
 from __future__ import annotations
@@ -13,10 +17,10 @@ from PIL import Image
 from caramel.io.image_codec import decode_image, open_encoded_image
 from caramel.utils.arrays import Floats
 
-WINDOW = 256  # pixels: side of the centre square whose detail is measured
-FINE = 0.25  # cycles per pixel above which detail is fine; half of what pixels can hold
+WINDOW = 256  # side in pixels of the centre square whose detail is measured
+FINE = 0.25  # cycles per pixel above which detail is fine; half of the Nyquist frequency
 
-# Feature -> what it is. Sizes are logarithms, so that a difference is a ratio.
+# Feature -> description. Sizes are logarithms, so that a difference is a ratio.
 FEATURES = {
     "file_size": "ln of the file's bytes",
     "width": "ln of pixels, upright",
@@ -33,7 +37,7 @@ FEATURES = {
     "red_spread": "standard deviation, in [0, 0.5]",
     "green_spread": "standard deviation, in [0, 0.5]",
     "blue_spread": "standard deviation, in [0, 0.5]",
-    "red_middle": "median, in [0, 1]: of the background where there is one",
+    "red_middle": "median, in [0, 1]; the background's value if there is a background",
     "green_middle": "median, in [0, 1]",
     "blue_middle": "median, in [0, 1]",
     "colours": "ln of the number of distinct colours in the centre",
@@ -46,10 +50,10 @@ def compute_features(data: bytes, name: str) -> Floats:
     """Return the features of an encoded image, in the order of ``FEATURES``. (d,).
 
     Raises:
-        DataError: it does not decode; the message names it.
+        DataError: the image does not decode; the message names it.
     """
     image = decode_image(data, name)
-    colours = np.array(image.histogram(), dtype=float).reshape(3, 256)  # no copy of the pixels as numbers
+    colours = np.array(image.histogram(), dtype=float).reshape(3, 256)  # does not copy the pixels
     shares, levels = colours / colours.sum(axis=1, keepdims=True), np.linspace(0, 1, 256)
     means = shares @ levels
     spreads = np.sqrt((shares * (levels - means[:, None]) ** 2).sum(axis=1))
@@ -80,27 +84,27 @@ def compute_features(data: bytes, name: str) -> Floats:
 
 
 def _crop_centre(image: Image.Image) -> Image.Image:
-    """Return the centre square of at most ``WINDOW`` pixels a side."""
+    """Return the centre of the image, at most ``WINDOW`` pixels on each side."""
     left, top = (max(0, (side - WINDOW) // 2) for side in image.size)
     return image.crop((left, top, min(left + WINDOW, image.width), min(top + WINDOW, image.height)))
 
 
 def _measure_edges(grey: npt.NDArray[np.uint8]) -> float:
-    """Return ln of 1 + the mean step between neighbours in rows and in columns."""
+    """Return ln of 1 + the mean step between neighbouring pixels in rows and in columns."""
     steps = [np.abs(np.diff(grey.astype(float), axis=axis)).ravel() for axis in (0, 1)]
     differences = np.concatenate(steps)
     return float(np.log1p(differences.mean())) if len(differences) else 0.0
 
 
 def _measure_fine_detail(grey: npt.NDArray[np.uint8]) -> float:
-    """Return ln of the share of the power that is at more than ``FINE`` cycles per pixel.
+    """Return ln of the share of the power above ``FINE`` cycles per pixel.
 
-    The mean is left out, and a Hann window keeps the edges from counting as detail.
+    The mean is subtracted, and a Hann window keeps the edges from counting as detail.
     """
     centre = grey.astype(float)
     window = np.outer(*(np.hanning(side + 2)[1:-1] for side in centre.shape))
     mean = (centre * window).sum() / window.sum()
     power = np.abs(np.fft.fft2((centre - mean) * window)) ** 2
     frequency = np.hypot(*np.meshgrid(*map(np.fft.fftfreq, centre.shape), indexing="ij"))
-    # The constant keeps an even picture, which has no detail at all, finite.
+    # The constants keep the value finite for a uniform image, which has no detail.
     return float(np.log((power[frequency > FINE].sum() + 1e-3) / (power.sum() + 1.0)))

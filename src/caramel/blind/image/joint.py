@@ -1,14 +1,20 @@
-"""The joint attacker: it sees the captions and the pictures of an instance, but not which belong together.
+"""Compute the GroupMatch of the joint attacker, which sees captions and images but not which belong together.
 
-Its similarity is s(c, i) = a(c) · b(i), where a says how true a text looks by itself and b how true a picture does. It tells
-which assignment of the two captions to the two pictures is the right one where it tells both the true caption from the
-negative one and the true picture from the negative one, or neither: whoever tells one of them alone is at chance.
+Its similarity is s(c, i) = a(c) · b(i). Here a scores how true a text looks by itself, and b how true an
+image looks by itself. It finds the right assignment of the two captions to the two images if a and b are both
+right or both wrong:
 
-That is GroupMatch, which asks for the difference of both texts times that of both pictures, and no other metric is of any use
-here. I2T, T2I and Group compare products that have a and b themselves in them: where both texts of an instance are on the
-same side of the point that a calls even, none can hold, whatever is known. With a and b less their mean over the instance,
-all of them hold exactly where GroupMatch does. So its value says of Group, too, how much can be had by one who sees the whole
-instance, but never its relation. By chance it is 50 %.
+- a tells the true caption from the negative one
+- b tells the true image from the negative one
+
+An attacker that can tell only the captions or only the images is at chance.
+
+This is GroupMatch. It tests the sign of the product of two differences, between both texts and between both
+images. No other metric is useful here. I2T, T2I and Group compare products of a and b themselves. If both
+texts of an instance are on the same side of the zero point of a, none of these metrics can hold, however good
+a and b are. With a and b minus their mean over the instance, all of them hold exactly where GroupMatch holds.
+So the value of GroupMatch also tells how much of Group can be reached by an attacker that sees the whole
+instance but never its relation. Chance is 50 %.
 """
 
 from __future__ import annotations
@@ -31,10 +37,10 @@ def compute_joint_hits(texts: tuple[Floats, Floats], images: tuple[Floats, Float
     """Return the hits of the joint attacker on each instance: a column of 0, 1 or NaN (unscored) per metric.
 
     Args:
-        texts: scores of the captions and of the hard negatives, (n,) each; equal ones: it cannot tell, which is a miss.
-        images: the same of their pictures; NaN: not scored.
+        texts: scores of the captions and of the hard negatives, (n,) each. Equal scores are a miss.
+        images: scores of the true and of the negative images, (n,) each. NaN: not scored.
     """
-    # Less the mean over the instance: GroupMatch is that of the scores as they are, without their rounding.
+    # Minus the mean over the instance. GroupMatch stays that of the given scores, without their rounding errors.
     a, b = ((side[0] - side[1]) / 2 for side in (texts, images))
     similarities = {"s_c0_i0": a * b, "s_c1_i0": -a * b, "s_c0_i1": -a * b, "s_c1_i1": a * b}
     return compute_outcomes(pd.DataFrame(similarities), METRICS).hits
@@ -43,14 +49,14 @@ def compute_joint_hits(texts: tuple[Floats, Floats], images: tuple[Floats, Float
 def compute_hit_shares(
     hits: Floats, subsets: Mapping[str, Ints], clusters: Ints, *, folds: int, value: str
 ) -> dict[str, Figure]:
-    """Return the share of hits in each subset, with a 95 % interval; where nothing is scored it is None.
+    """Return the share of hits in each subset, with a 95 % interval; None if no row of the subset is scored.
 
     Args:
         hits: (n,) in [0, 1]; NaN: unscored.
-        subsets: name -> places of its rows.
-        clusters: (n,) number of the group of each row: rows of one are not independent.
-        folds: of the cross-validation in which the scores were made; see ``statistics.variance_factor``.
-        value: what the share is called.
+        subsets: name -> indices of its rows.
+        clusters: (n,) index of each row's group; rows of a group are not independent.
+        folds: number of folds of the cross-validation that made the scores; see ``stats.variance_factor``.
+        value: key of the share in the result.
     """
     shares_by_subset: dict[str, Figure] = {}
     for name, rows in subsets.items():

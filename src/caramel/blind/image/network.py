@@ -1,4 +1,4 @@
-"""A small network on pixels that learns which of two pictures is the true one."""
+"""Train a small network on pixels to tell which of two images is the true one."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from caramel.utils.arrays import Floats, Ints
 if TYPE_CHECKING:
     import torch
 
-SIDE = 48  # pixels that it sees; the centre square of larger pictures is scaled down
-NETWORK_CAP = 4_000  # pairs to learn from, per fold
+SIDE = 48  # side of the input in pixels; the centre square of larger images is scaled down
+NETWORK_CAP = 4_000  # maximum number of training pairs per fold
 CHANNELS = 16
-BATCH = 32  # pairs of a step
-STEPS, EPOCHS = 100, 6  # of a training, at least
+BATCH = 32  # pairs per step
+STEPS, EPOCHS = 100, 6  # minimum numbers per training
 RATE, DECAY = 4e-3, 0.05
-SCORED = 1024  # pictures that are scored at a time
+SCORED = 1024  # images that are scored at a time
 _drawing = threading.Lock()  # torch has one generator for all threads
 
 
 def fit_predict_network(images: npt.NDArray[np.uint8], learned: Ints, scored: Ints, *, seed: int) -> Floats:
-    """Return f of the pictures to be scored, (k,), where P(the first of two is true) = σ(f(x₁) − f(x₂)).
+    """Return f of the scored images, (k,), with P(the first of two images is true) = σ(f(x₁) − f(x₂)).
 
-    Each picture has its value by itself, so that turning a pair round changes nothing, and what both of a pair
-    show cancels out. On a processor equal arguments give equal values, on any number of cores: one is used.
+    f scores each image by itself. So the order of a pair has no effect, and content that both images share
+    cancels out. On a CPU, equal arguments give equal values with any number of cores, because one core is
+    used.
 
     Args:
         images: (n, SIDE, SIDE, 3).
-        learned: (2, m) places of the true and of the false picture of each pair to learn from.
-        scored: (k,) places of the pictures to be scored.
-        seed: of the weights, and of the order of the pairs.
+        learned: (2, m) indices of the true and of the negative image of each training pair.
+        scored: (k,) indices of the images to score.
+        seed: random seed for the weights and for the order of the pairs.
     """
     import torch
 
@@ -56,9 +57,10 @@ def fit_predict_network(images: npt.NDArray[np.uint8], learned: Ints, scored: In
 
 @contextmanager
 def _use_one_thread() -> Iterator[None]:
-    """Let torch use one thread: layers this small lose more to waiting for the others than they gain, four times as much.
+    """Limit torch to one thread in the calling thread.
 
-    That is of the thread that calls: several networks may learn side by side.
+    With layers this small, more threads lose four times as much time to waiting as they gain. The limit holds
+    for the calling thread only, so several networks can train side by side.
     """
     import torch
 
@@ -71,7 +73,7 @@ def _use_one_thread() -> Iterator[None]:
 
 
 def _build_network() -> torch.nn.Module:
-    """Return the network: three convolutions, then a weight for each place and one for each kind of detail anywhere."""
+    """Return the network: three convolutions, then a linear layer on all positions and one on pooled channels."""
     from torch import nn
 
     class Reading(nn.Module):
@@ -80,7 +82,7 @@ def _build_network() -> torch.nn.Module:
             self.there = nn.Linear(width * positions, 1, bias=False)
             self.anywhere = nn.Linear(2 * width, 1, bias=False)
             for layer in (self.there, self.anywhere):
-                nn.init.zeros_(layer.weight)  # what has learned nothing cannot tell
+                nn.init.zeros_(layer.weight)  # an untrained network is at chance
 
         def forward(self, features: torch.Tensor) -> torch.Tensor:
             pooled = torch.cat([features.mean((2, 3)), features.amax((2, 3))], dim=1)
@@ -99,7 +101,7 @@ def _build_network() -> torch.nn.Module:
 def _train_network(
     network: torch.nn.Module, images: npt.NDArray[np.uint8], learned: Ints, rng: np.random.Generator
 ) -> None:
-    """Learn from the pairs, in an order that the generator draws."""
+    """Train the network on the pairs, in an order drawn from the generator."""
     import torch
 
     pairs = learned.shape[1]
@@ -123,7 +125,7 @@ def _train_network(
 
 
 def _normalise_images(images: npt.NDArray[np.uint8]) -> torch.Tensor:
-    """Return pictures (n, SIDE, SIDE, 3) as a network wants them: (n, 3, SIDE, SIDE), about 0 and of spread 1."""
+    """Return images (n, SIDE, SIDE, 3) as network inputs (n, 3, SIDE, SIDE), centred at 0 and scaled."""
     import torch
 
     values = (torch.from_numpy(images).float() - 127.5) / 64

@@ -1,9 +1,13 @@
-"""An attacker that compares the two pictures of a pair: a siamese one.
+"""Score pairs of images with a siamese attacker, which compares the two images of a pair.
 
-Whether the first of two pictures is the true one it says by the difference of their features, and by that
-difference times what the pair is like, the mean of both. Turning a pair round turns the sign of all of these, and of
-the answer. So it finds what no value of a single picture tells: in dark pairs the negative is the brighter one, in light
-pairs the darker one.
+It predicts whether the first image is the true one from two inputs:
+
+- the difference of the two images' features
+- this difference times the mean of the two images' features, which describes the pair
+
+Swapping the images negates all inputs and the prediction. So the attacker finds shortcuts that no value of a
+single image shows. For example, the negative is the brighter image in dark pairs and the darker image in
+light pairs.
 """
 
 from __future__ import annotations
@@ -15,22 +19,22 @@ from caramel.utils.arrays import Floats, Ints
 from caramel.utils.hashing import compute_stable_keys
 from caramel.utils.resampling import CrossValidation
 
-COST = 0.03  # inverse strength of the L2 penalty: there are d + d² weights of d features
+COST = 0.03  # inverse strength of the L2 penalty; d features have d + d² weights
 
 
 def pair_scores(features: Floats, equal: Ints, sides: Ints, cv: CrossValidation, *, cap: int) -> Floats:
-    """Return P(the first is the true one) of each pair and P(the second is), learned on the other folds. (2, n).
+    """Return P(the first image is true) and P(the second is true) of each pair, trained on the other folds. (2, n).
 
-    No pair is learned from that holds a picture that is to be scored.
+    A fold does not train on a pair with an image that it scores.
 
     Args:
-        features: (k, d) of the pictures.
-        equal: (k,) number of each picture; those of equal pixels have one.
-        sides: (2, n) places of the true and of the negative picture of each pair.
+        features: (k, d) features of the images.
+        equal: (k,) id of each image; images with equal pixels share an id.
+        sides: (2, n) indices of the true and of the negative image of each pair.
         cv: folds of the pairs.
-        cap: pairs to learn from, per fold, at most.
+        cap: maximum number of training pairs per fold.
     """
-    # By what tells a pair, so that the order of the rows changes nothing.
+    # The key is made from the pair itself, so that the order of the rows does not change the result.
     order = np.argsort(
         compute_stable_keys(
             (f"{g}\n{a}\n{b}" for g, a, b in zip(cv.groups, *sides.tolist(), strict=True)), cv.seed
@@ -50,7 +54,7 @@ def pair_scores(features: Floats, equal: Ints, sides: Ints, cv: CrossValidation,
 
 
 def _standardise_features(features: Floats, learned: Ints) -> Floats:
-    """Return the features with mean 0 and spread 1 over the pictures to learn from; what does not vary is 0."""
+    """Return the features with mean 0 and spread 1 over the training images; constant features are 0."""
     known = features[np.unique(learned)]
     spread = known.std(axis=0)
     varies = spread > 1e-9 * np.abs(known).max(axis=0)
@@ -58,7 +62,7 @@ def _standardise_features(features: Floats, learned: Ints) -> Floats:
 
 
 def _build_antisymmetric_features(pairs: Floats) -> Floats:
-    """Return what turns its sign when a pair is turned round, (2, n, d) -> (n, d + d²)."""
+    """Return features that change sign when the images of a pair are swapped. (2, n, d) -> (n, d + d²)."""
     difference, mean = pairs[0] - pairs[1], (pairs[0] + pairs[1]) / 2
     products = difference[:, :, None] * mean[:, None, :]
     return np.hstack([difference, products.reshape(len(difference), -1)])

@@ -1,7 +1,8 @@
-"""The positive control of the attackers of pictures: a shortcut that was planted must be found.
+"""Run the positive control of the image attackers: they must find a planted shortcut.
 
-An attacker that finds nothing in a data set says something only if it finds what is there. So some pairs are copied, all of
-their negative images are made darker by a little, and the attackers are asked again.
+That an attacker finds no shortcut in a data set is evidence only if it finds shortcuts that exist. So some
+pairs are copied, all negative images of the copies are made slightly darker, and the attackers score the
+copies.
 """
 
 from __future__ import annotations
@@ -19,28 +20,34 @@ from caramel.io.image_codec import decode_image
 from caramel.utils.hashing import compute_stable_keys
 from caramel.utils.resampling import CrossValidation
 
-LEVELS = 12  # of 255 by which the negative images are darker
-PAIRS = 400  # that are copied, at most
+LEVELS = 12  # levels of 255 by which the negative images are darker
+PAIRS = 400  # maximum number of copied pairs
 
 
 def run_planted_control(
     images: Sequence[bytes], negatives: Sequence[bytes], cv: CrossValidation
 ) -> dict[str, Any]:
-    """Return what the attackers find in a copy of some pairs whose negative images were all made darker.
+    """Return the attackers' figures on copied pairs whose negative images are all darker.
 
-    JSON-like: ``levels`` of 255 by which they are; ``pictures``: attacker -> accuracy; ``joint``: attacker -> GroupMatch, with
-    texts that tell; each with ``ci_low``, ``ci_high``, ``n`` and ``unscored``: of too few groups all are unscored.
+    The result is JSON-like:
+
+    - ``levels``: levels of 255 by which the negative images are darker.
+    - ``pictures``: attacker -> accuracy.
+    - ``joint``: attacker -> GroupMatch, with text scores that are always right.
+
+    Each figure has ``ci_low``, ``ci_high``, ``n`` and ``unscored``. With too few groups, all pairs are
+    unscored.
 
     Args:
         images: n encoded files of true images, at least one.
         negatives: n encoded files of negative images, one for each.
-        cv: folds of the pairs; its seed is also that of draws and weights.
+        cv: folds of the pairs. Its seed is also used for sampling and weights.
 
     Raises:
         DataError: an image does not decode.
     """
     order = np.argsort(compute_stable_keys(cv.groups, cv.seed), kind="stable")[:PAIRS].tolist()
-    # Both sides are encoded anew: the kind of the file must not be what gives one away.
+    # Both sides are re-encoded, so that the file format does not reveal the negative.
     plain, darker = (
         [_darken_image(images[n], 0) for n in order],
         [_darken_image(negatives[n], LEVELS) for n in order],
@@ -67,7 +74,7 @@ def run_planted_control(
 
 
 def _darken_image(data: bytes, levels: int) -> bytes:
-    """Return the image as PNG, every value lower by so many levels, but none below 0."""
+    """Return the image as PNG with every value lowered by ``levels``, but not below 0."""
     from PIL import Image
 
     values = np.asarray(decode_image(data, "planted"), np.int16) - levels

@@ -1,4 +1,4 @@
-"""What attackers make of the benchmark's pictures, in both of its forms: alone, and with the texts but not their relation."""
+"""Attack the images of each form of a benchmark: images alone, and images with texts but not their relation."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ from caramel.utils.resampling import CrossValidation
 
 
 class ImageScores(NamedTuple):
-    """The scores of each form's pictures, and how often they tell.
+    """The scores of each form's images, and the accuracy of the attackers.
 
     Attributes:
-        scores: form -> table ``scores`` of its instances; those of a type that is too few to attack are not in it.
-        figures: JSON-like: ``folds``, ``split``, ``fewest`` and, for each of the ``forms``, ``pictures`` (attacker ->
-            subset -> accuracy) and ``joint`` (attacker -> metric -> subset -> value), each with ``ci_low``, ``ci_high``,
-            ``n`` and ``unscored``. Subsets are ``all``, ``without_add``, each type and each subtype. ``planted`` is the positive
-            control: the same of attackers to whom something was given to find; see ``planted_control``.
+        scores: form -> table ``scores`` of its instances, without types that have too few groups to attack.
+        figures: JSON-like: ``folds``, ``split``, ``fewest`` and, for each of the ``forms``, ``pictures``
+            (attacker -> subset -> accuracy) and ``joint`` (attacker -> metric -> subset -> value), each with
+            ``ci_low``, ``ci_high``, ``n`` and ``unscored``. Subsets are ``all``, ``without_add``, each type
+            and each subtype. ``planted`` holds the same figures on a planted shortcut, the positive control;
+            see ``run_planted_control``.
     """
 
     scores: dict[str, pd.DataFrame]
@@ -54,27 +55,28 @@ def compute_image_scores(
     seed: int,
     split: str,
 ) -> ImageScores:
-    """Return what attackers make of the pictures of a benchmark that see no caption, and of both apart from each other.
+    """Return the results of attackers that see images alone, or images and captions without their relation.
 
-    All instances are attacked, out of fold; a fold holds all instances with an image, or with a picture equal to
-    it, in any form. Figures are of one split.
+    All instances are attacked, out of fold. In any form, all instances with the same image, or with images of
+    equal pixels, are in one fold. Figures cover one split.
 
     Args:
-        forms: name -> table ``instances``: the same instances in the same order, with other positive images.
-        images: encoded files by image_id, with all that they name.
-        texts: table ``scores`` of the blind scorers of texts; the joint attacker goes by their mean.
-        folds: of the cross-validation.
-        seed: of folds, draws and weights.
-        split: part of the instances that the figures are of.
+        forms: name -> table ``instances``. All forms have the same instances in the same order, with
+            different positive images.
+        images: encoded files by image_id, with all images that the forms name.
+        texts: table ``scores`` of the blind text scorers; the joint attacker uses their mean.
+        folds: number of cross-validation folds.
+        seed: random seed for folds, sampling and weights.
+        split: split that the figures cover.
 
     Raises:
-        DataError: an image is missing or does not decode, or the forms are not of the same instances.
+        DataError: an image is missing or does not decode, or the forms do not have the same instances.
     """
     first = next(iter(forms.values()))
     for name, rows in forms.items():
         if rows["instance_id"].tolist() != first["instance_id"].tolist():
             raise DataError(
-                f"Form {name!r} has other instances than {next(iter(forms))!r}. Run `dvc repro assemble`."
+                f"Form {name!r} and form {next(iter(forms))!r} have different instances. Run `dvc repro assemble`."
             )
     columns = [rows["image_id"] for rows in forms.values()] + [first["negative_image_id"]]
     files = _load_encoded_images(columns, images)
@@ -109,18 +111,22 @@ def compute_image_scores(
 def _load_encoded_images(
     columns: Sequence[pd.Series], images: Mapping[str, bytes]
 ) -> list[LazySequence[str]]:
-    """Return the encoded images of those names, column by column."""
+    """Return the encoded images of the names in each column.
+
+    Raises:
+        DataError: an image is missing.
+    """
     lacking = sorted({*pd.concat(list(columns))} - {*images})
     if lacking:
         raise DataError(
-            f"{len(lacking)} images of the instances are not in the table of images:\n"
+            f"Images of the instances are missing from the table of images (number missing: {len(lacking)}):\n"
             f"{format_items([repr(name) for name in lacking])}\nRun `dvc repro assemble`."
         )
     return [LazySequence(images.__getitem__, names.tolist()) for names in columns]
 
 
 def _find_subset_rows(rows: pd.DataFrame, split: str) -> dict[str, Ints]:
-    """Return the places of the rows of each subset, of one split."""
+    """Return the indices of the rows of each subset in one split."""
     in_split = (rows["split"] == split).to_numpy()
     masks = {"all": in_split, "without_add": in_split & (rows["type"] != "add").to_numpy()}
     for column, usual in (("type", TYPES), ("subtype", SUBTYPES)):
@@ -129,14 +135,14 @@ def _find_subset_rows(rows: pd.DataFrame, split: str) -> dict[str, Ints]:
 
 
 def _compute_mean_scores(rows: pd.DataFrame, texts: pd.DataFrame) -> Scores:
-    """Return the mean over the blind scorers of each text's score; NaN where there is none."""
+    """Return the mean over the blind scorers of each text's scores; NaN if it has none."""
     mean = texts.groupby("negative_id")[["positive_score", "negative_score"]].mean()
     of_rows = mean.reindex(rows["instance_id"]).to_numpy(dtype=np.float64)
     return of_rows[:, 0], of_rows[:, 1]
 
 
 def _build_score_table(names: pd.Series, scores: Mapping[str, Scores]) -> pd.DataFrame:
-    """Return table ``scores`` of what was attacked."""
+    """Return table ``scores`` of the attacked instances."""
     parts = [
         pd.DataFrame({"negative_id": names, "scorer": a, "positive_score": p, "negative_score": n}).dropna()
         for a, (p, n) in scores.items()
@@ -147,7 +153,7 @@ def _build_score_table(names: pd.Series, scores: Mapping[str, Scores]) -> pd.Dat
 def _compute_accuracy(
     scores: Scores, subsets: Mapping[str, Ints], cluster: Ints, folds: int
 ) -> dict[str, Any]:
-    """Return how often the true picture scores higher; a tie counts half."""
+    """Return how often the true image scores higher; a tie counts half."""
     return dict(
         compute_hit_shares(compute_pair_hits(scores), subsets, cluster, folds=folds, value="accuracy")
     )

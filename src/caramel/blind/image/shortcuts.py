@@ -1,4 +1,4 @@
-"""Image-side shortcuts: what tells a true image from its negative image without any caption, or without its relation to one."""
+"""Find image-side shortcuts: what tells a true image from its negative without its relation to a caption."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from caramel.utils.resampling import CrossValidation
 
 
 class ImageShortcuts(NamedTuple):
-    """What attackers find that see the two images of each pair and no caption.
+    """Results of attackers that see the two images of each pair and no caption.
 
     Attributes:
-        rows: places of the rows that were attacked; those of a type of fewer than ``FEWEST`` groups are too few.
-        scores: attacker -> scores in [0, 1] of the true and of the negative images of these rows, learned out of fold.
-        figures: attacker -> how often the true image scores higher, a tie counted half; see ``attack_figures``.
-        features: one row per feature, most telling first: ``feature``; ``more_in``, the side on which it
-            is larger more often (``true``, ``negative``, or ``neither``); and the figures of this feature
-            alone, its direction learned on the other folds.
-        joint: attacker -> metric -> its value with the joint attacker, whose texts the blind scorer ``probe`` judges; see
-            ``joint``.
+        rows: indices of the attacked rows. Types of fewer than ``FEWEST`` groups are not attacked.
+        scores: attacker -> out-of-fold scores in [0, 1] of the true and of the negative images of these rows.
+        figures: attacker -> how often the true image scores higher, with ties counted half; see
+            ``compute_attack_metrics``.
+        features: one row per feature, highest accuracy first. Columns: ``feature``; ``more_in``, the side on
+            which the feature is larger more often (``true``, ``negative`` or ``neither``); and the figures of
+            this feature alone, with its direction learned on the other folds.
+        joint: attacker -> metric -> value of the joint attacker, with text scores of the blind scorer
+            ``probe``; see ``image.joint``.
     """
 
     rows: Ints
@@ -47,13 +48,14 @@ def find_image_shortcuts(
     rows: pd.DataFrame,
     cv: CrossValidation,
 ) -> ImageShortcuts:
-    """Return how well images give away which of two is the true one.
+    """Return how well attackers tell the true image of each pair without a caption.
 
     Args:
         images: n encoded files of true images, at least one.
         negatives: n encoded files of negative images, one for each.
         rows: n audit rows: columns type, subtype, caption and negative_caption.
-        cv: folds of the rows; those with an equal picture are in one too. Its seed is also that of draws and weights.
+        cv: folds of the rows. Rows with images of equal pixels are put in one fold too. Its seed is also used
+            for sampling and weights.
 
     Raises:
         DataError: an image does not decode; the message gives its hash.
@@ -95,7 +97,7 @@ def find_image_shortcuts(
 
 
 def _score_texts(rows: pd.DataFrame, cv: CrossValidation) -> Scores:
-    """Return what the blind scorer ``probe`` makes of the captions and of the negatives, type by type."""
+    """Return the scores of the captions and of the negatives under the blind scorer ``probe``, type by type."""
     types, names, scores = (
         rows["type"].to_numpy(),
         np.array(cv.groups, dtype=object),
@@ -120,7 +122,7 @@ def _compute_joint_metrics(texts: Scores, images: Scores, number: Ints, folds: i
 
 
 def _orient_gaps(gap: Floats, fold: Ints) -> Floats:
-    """Return a feature's gaps (n,), turned round on folds where the others say that less looks true."""
+    """Return a feature's gaps (n,), negated on folds where lower values look true in the other folds."""
     lead = np.sign(gap)
     against = np.array([lead[fold != k].sum() < 0 for k in range(fold.max(initial=-1) + 1)], dtype=bool)
     return np.where(against[fold], -gap, gap)

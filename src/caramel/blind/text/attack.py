@@ -1,9 +1,14 @@
-"""Attacks on a data set's texts, on each of its tasks.
+"""Attack the texts of a data set on each of its tasks, with text-only scorers and all of them combined.
 
-Attackers are the blind scorers, and all of them together (``stacking``). They learn on the other folds of the data
-set, or on another one: what refinement threw away, the pool that it was made from, or data sets that have nothing to do
-with it. Either way rows are dealt into folds by groups (``grouping``) over both: an image, or a near-duplicate
-caption, is in one fold, and no row of a group is judged by what learned from it.
+Attackers are the blind scorers, and all of them combined (``stacking``). They train on one of these:
+
+- the other folds of the data set
+- another data set: the rows that refinement rejected, the pool that the data set was made from, or an
+  unrelated data set
+
+In both cases rows are assigned to folds by groups (``utils.grouping``), over both data sets. All rows of an
+image, and near-duplicate captions, are in one fold. No row is scored by an attacker that trained on its
+group.
 """
 
 from __future__ import annotations
@@ -31,26 +36,27 @@ from caramel.utils.hashing import compute_stable_keys
 from caramel.utils.text import extract_words
 
 BEST = "best_blind_attacker"
-FEWEST = 20  # images of one type; of fewer there is too little to learn from
-MOST = 50_000  # rows of one type that are attacked, or learned from; of larger types a random part is
+FEWEST = 20  # minimum number of images of a type; fewer are too little to train on
+MOST = 50_000  # maximum number of rows of a type to attack or train on; larger types are sampled
 
 
 @dataclass(frozen=True)
 class Attack:
-    """What blind attackers make of a data set on one task.
+    """Results of blind attackers on one task of a data set.
 
     Attributes:
-        rows: the audit rows that were attacked, by pair_id; without types whose rows are all one group.
-        gaps: scorer -> (n,) gap in [-1, 1], true caption less negative, from scorers that did not learn on it; ``BEST``
-            is one of them, with 2·P(true) − 1. Where two captions are true it is (n, 2).
-        figures: scorer -> figures, see ``attack_figures``.
-        grouped_by: what was never both judged and learned from.
+        rows: the audit rows that were attacked, by pair_id, without types whose rows are all one group.
+        gaps: scorer -> (n,) gap in [-1, 1], true caption minus negative, from scorers that did not train on
+            the row. ``BEST`` is among them, with 2·P(true) − 1. With two true captions the shape is (n, 2).
+        figures: scorer -> figures; see ``compute_attack_metrics``.
+        grouped_by: what defines the groups that are never both tested and trained on.
         groups: number of groups of the attacked rows.
-        task: what was asked.
-        source: name of the data set that was learned from; None: the attacked one, by cross-validation.
-        taught: number of rows that were learned from, of all folds together.
-        seconds: scorer -> what it took to learn and to score; ``BEST``: all together. Tasks that share what is learned
-            state it each.
+        task: the task.
+        source: name of the data set that attackers trained on. None: the attacked data set, by
+            cross-validation.
+        taught: number of training rows, over all folds.
+        seconds: scorer -> seconds of training and scoring; ``BEST``: the sum over all scorers. Tasks that
+            share training each state all of it.
     """
 
     rows: pd.DataFrame
@@ -65,10 +71,10 @@ class Attack:
 
     @property
     def strongest(self) -> str:
-        """The attacker that is right most often over all rows; of equal ones the cheapest.
+        """The attacker with the highest accuracy over all rows; among equals the cheapest.
 
-        It is chosen by the accuracy that is then shown of it, which flatters it: its interval and p-value are those of one
-        attacker and do not count the choice. What is claimed is claimed of ``BEST``, which was named beforehand.
+        It is selected on the reported accuracy, so the figure is optimistic: its interval and p-value are for
+        one attacker and do not account for the selection. Claims rest on ``BEST``, which is pre-specified.
         """
         return max(
             self.figures, key=lambda name: (self.figures[name]["overall"]["micro"], -self.seconds[name])
@@ -84,7 +90,7 @@ def run_caption_attack(
     corpus: Sequence[str] | None = None,
     source: Source | None = None,
 ) -> Attack:
-    """Return what each scorer, and all together, make of captions and negatives; see ``attacks``."""
+    """Return the results of each scorer, and of all combined, on captions and negatives; see ``run_attacks``."""
     (attack,) = run_attacks(rows, scorers, (P1_N,), folds=folds, seed=seed, corpus=corpus, source=source)
     return attack
 
@@ -99,28 +105,29 @@ def run_attacks(
     corpus: Sequence[str] | None = None,
     source: Source | None = None,
 ) -> list[Attack]:
-    """Return what each scorer, and all together, make of the audit rows, on each task.
+    """Return the results of each scorer, and of all combined, on each task.
 
-    Types are attacked one by one. The order of the rows changes nothing. What scorers learn they learn once for all
-    tasks, from all their pairs; so the tasks of the caption alone are best asked for by themselves.
+    Types are attacked one by one. The order of the rows does not change the result. Scorers train once for
+    all tasks, on all pairs of these tasks. So run the tasks of the caption alone in a call of their own.
 
     Args:
         rows: audit rows: pair_id, image_id, type, subtype, caption, caption2 (or None), negative_caption.
-        scorers: see ``found_scorer``; at least one.
-        tasks: what is asked. Rows without one of their true captions are left out.
-        folds: of the cross-validation; one less within the other folds.
-        seed: of folds and draws.
-        corpus: texts that language models learn from, instead of the other folds.
-        source: data set to learn from, each type on its rows of that type, or on all where it has none. None: ``rows``
-            themselves, by cross-validation. Its rows with a caption and a negative of ``rows`` are left out.
+        scorers: see ``load_attacker``; at least one.
+        tasks: the tasks. Rows that lack a true caption of the tasks are left out.
+        folds: number of cross-validation folds; one less for the cross-validation within the other folds.
+        seed: random seed for folds and sampling.
+        corpus: texts that n-gram models train on instead of the other folds.
+        source: data set to train on. Each type trains on the source's rows of that type, or on all its rows
+            if there are none. Source rows whose caption and negative are both in a row of ``rows`` are left
+            out. None: attackers train on ``rows``, by cross-validation.
 
     Raises:
-        BackendError: there is no scorer of that name, or its model cannot be loaded.
+        BackendError: there is no scorer with that name, or its model cannot be loaded.
         ConfigError: no scorer is named.
-        DataError: the rows of each type are all one group; or there is nothing to learn from.
+        DataError: the rows of each type are all one group, or there are no rows to train on.
     """
     if not scorers:
-        raise ConfigError("No blind scorer is named. Name one at least, such as 'length'.")
+        raise ConfigError("No blind scorer is named. Name at least one, such as 'length'.")
     attackers = {name: load_attacker(name, corpus) for name in dict.fromkeys(scorers)}
     columns = [name for name in ("caption", "caption2") if any(name in task.columns for task in tasks)]
     rows = _sample_rows(rows[rows[columns].notna().all(axis=1)], seed).assign(train_only=False)
@@ -133,12 +140,13 @@ def run_attacks(
     groups, by = group_rows(field)
     field = field.assign(group=groups)
     if others is None:
-        # Of a type whose rows are all one group nothing can be learned that it was not judged on.
+        # If all rows of a type are one group, no training rows are left for it.
         field = field[field["group"].groupby(field["type"]).transform("nunique") > 1].reset_index(drop=True)
         if field.empty:
             raise DataError(
-                f"The {len(rows)} rows cannot be attacked: those of a type are all one group (by {by}), so that nothing "
-                f"is left to learn from. Give more images, or correct the column of the images."
+                f"The rows cannot be attacked (number of rows: {len(rows)}). The rows of each type are all one group "
+                f"(grouped by {by}), so no rows are left to train on. Give more images, or correct the column of the "
+                f"images."
             )
     judged = field[~field["train_only"]].reset_index(drop=True)
     possible_tasks = [
@@ -153,7 +161,7 @@ def run_attacks(
         Attack(
             attacked_rows,
             gaps[task],
-            # What is learned elsewhere makes no fold depend on another.
+            # Folds depend on each other only if attackers train on the other folds.
             compute_attack_metrics(
                 attacked_rows, gaps[task], number, folds=folds if others is None else None, seed=seed
             ),
@@ -169,18 +177,22 @@ def run_attacks(
 
 
 def _sum_seconds(seconds: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
-    """Return the seconds of the named attackers; of all together, what they took in all."""
+    """Return the seconds of the named attackers, and their sum as ``BEST``."""
     seconds_by_name = {name: round(seconds[name], 2) for name in names if name != BEST}
     return {**seconds_by_name, BEST: round(sum(seconds_by_name.values()), 2)}
 
 
 def has_enough_images(rows: pd.DataFrame) -> bool:
-    """Return whether some type of audit rows has so many images that something can be learned from it."""
+    """Return whether some type of the audit rows has enough images to train on."""
     return bool((rows.groupby("type")["image_id"].nunique() >= FEWEST).any())
 
 
 def load_attacker(spec: str, corpus: Sequence[str] | None = None) -> Scorer:
-    """Return the scorer of a spec (``scorer_specs``), one that sees both captions too.
+    """Return the scorer of a spec (``scorer_specs``); scorers that see both captions are allowed.
+
+    Args:
+        spec: name, or name and target.
+        corpus: texts that the scorer trains on, if it takes a corpus.
 
     Raises:
         BackendError: there is no such scorer.
@@ -192,10 +204,13 @@ def load_attacker(spec: str, corpus: Sequence[str] | None = None) -> Scorer:
 
 
 def _select_source_rows(source: Source, rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of a source that are none of the attacked ones; those with a paraphrase, where it counts and any has.
+    """Return the rows of a source whose pair is not attacked.
+
+    If the tasks use the paraphrase and some of these rows have one, only the rows with a paraphrase are
+    returned.
 
     Raises:
-        DataError: there is none.
+        DataError: all rows of the source are attacked too.
     """
     attacked_pairs = {
         _normalise_pair(*texts) for texts in zip(rows["caption"], rows["negative_caption"], strict=True)
@@ -204,21 +219,21 @@ def _select_source_rows(source: Source, rows: pd.DataFrame, columns: Sequence[st
     source_rows = source.rows[[_normalise_pair(*pair) not in attacked_pairs for pair in texts]]
     if source_rows.empty:
         raise DataError(
-            f"Nothing can be learned from {source.name!r}: all of its {len(source.rows)} rows stand in the audited data "
-            f"set too. Give what was rejected, the pool that it was made from, or another data set."
+            f"Attackers cannot train on {source.name!r}: the audited data set contains all of its rows (number of rows: "
+            f"{len(source.rows)}). Give the rejected rows, the pool that the data set was made from, or another data set."
         )
     second = source_rows["caption2"].notna()
     return source_rows[second] if "caption2" in columns and second.any() else source_rows
 
 
 def _normalise_pair(caption: str, negative: str) -> tuple[str, str]:
-    """Return the words of both texts, which formatting does not change."""
+    """Return the words of both texts; formatting does not change them."""
     first, second = (" ".join(extract_words(text)) for text in (caption, negative))
     return first, second
 
 
 def _sample_rows(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return all rows of types of at most ``MOST`` rows, and of larger ones whole images up to it; by pair_id."""
+    """Return the rows, sorted by pair_id; types of more than ``MOST`` rows are sampled by whole images."""
     parts = []
     for type_name in rows["type"].unique():
         part = rows[rows["type"] == type_name]
@@ -226,7 +241,7 @@ def _sample_rows(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
             sizes = part["image_id"].value_counts().sort_index()
             sizes = sizes.iloc[np.argsort(compute_stable_keys(sizes.index.tolist(), seed), kind="stable")]
             within = sizes.cumsum() <= MOST
-            within.iloc[0] = True  # an image that has more rows alone
+            within.iloc[0] = True  # the first image may have more than ``MOST`` rows
             part = part[part["image_id"].isin(sizes.index[within])]
         parts.append(part)
     sampled = pd.concat(parts) if parts else rows
@@ -241,7 +256,10 @@ def _attack_by_type(
     folds: int,
     seed: int,
 ) -> tuple[dict[Task, dict[str, Floats]], Mapping[str, float]]:
-    """Return the gaps of the judged rows by task and attacker, (n,) or (n, true captions), and the seconds of each."""
+    """Return the gaps of the tested rows by task and attacker, and seconds by attacker.
+
+    The gaps are (n,), or (n, t) for t true captions.
+    """
     named = {task: [*attackers, *(SEES_ALL if task.sees_all else ()), BEST] for task in tasks}
     gaps = {
         task: {name: np.zeros((len(judged), len(task.columns))) for name in names}
@@ -268,7 +286,10 @@ def _attack_by_type(
 def _attack_type(
     rows: pd.DataFrame, attackers: Mapping[str, Scorer], tasks: Sequence[Task], folds: int, seed: int
 ) -> tuple[dict[Task, dict[str, Floats]], Mapping[str, float]]:
-    """Return the gaps of the judged rows of one type by task and attacker, (n, true captions), and the seconds."""
+    """Return the gaps of one type's tested rows by task and attacker, and seconds by attacker.
+
+    The gaps are (n, t) for t true captions.
+    """
     columns = [name for name in ("caption", "caption2") if any(name in task.columns for task in tasks)]
     pairs = build_pairs(rows, columns)
     seeing = SEES_ALL if any(task.sees_all for task in tasks) else {}
@@ -280,7 +301,7 @@ def _attack_type(
         names = [name for name in scorer_gaps.names if task.sees_all or name not in SEES_ALL]
         best = combine_gaps(scorer_gaps, pairs, use, names, seed=seed)
         of_task = {name: scorer_gaps.alone[name] for name in names} | {BEST: best}
-        # Pairs stand caption by caption, each in the order of the rows.
+        # Pairs are ordered by caption column, then in the order of the rows.
         shape = (len(task.columns), -1)
         result[task] = {name: values[use & judged].reshape(shape).T for name, values in of_task.items()}
     return result, scorer_gaps.seconds

@@ -1,10 +1,10 @@
-"""How often attackers tell the negative, with intervals and p-values that fit cross-validation.
+"""Compute how often attackers find the negative, with intervals and p-values that account for cross-validation.
 
-A row's guess is right, wrong, or a tie, of which the texts that tie have equal shares; so whoever cannot tell is at
-one half where there are two texts, and at a third where there are three.
+A row's guess is right, wrong or a tie. Tied texts share the guess equally, so chance is one half for two
+texts and a third for three.
 
-The folds of a cross-validation are not independent: each row is learned from when others are judged, and the
-other way round; so variances are multiplied by ``statistics.variance_factor``.
+The folds of a cross-validation are not independent: each row is trained on when other rows are tested, and
+the other way round. So variances are multiplied by ``stats.variance_factor``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from caramel.schemas.columns import SUBTYPES, TYPES
 from caramel.utils.arrays import Floats, Ints
 from caramel.utils.stats import above_chance_p_value, share_interval, variance_factor
 
-BLOCKS = 10_000  # groups that are flipped one by one; more are flipped in as many random blocks
+# Up to this number, groups are flipped one by one. More groups are flipped in this many random blocks.
+BLOCKS = 10_000
 
 # overall: {micro, ci_low, ci_high, p_value, macro, macro_ci_low, macro_ci_high, macro_p_value, strict, n, ties};
 # by_type, by_subtype: name -> {accuracy, ci_low, ci_high, p_value, strict, n, ties}.
@@ -33,17 +34,20 @@ def compute_attack_metrics(
 ) -> dict[str, Figures]:
     """Return the figures of each scorer, overall and by type and subtype.
 
-    ``micro`` is over all rows, ``macro`` the mean over subtypes, ``accuracy`` that of a subset; ``strict``
-    is (micro) accuracy where a tie is a miss. Intervals are of 95 %, clustered on the groups.
-    ``p_value`` is one-sided: the share of draws, in which another text of whole groups is the negative, that are as
-    far above chance.
+    - ``micro``: accuracy over all rows.
+    - ``macro``: mean of the accuracies of the subtypes.
+    - ``accuracy``: accuracy on a subset.
+    - ``strict``: (micro) accuracy with ties counted as misses.
+    - ``ci_low``, ``ci_high``: 95 % interval, clustered by group.
+    - ``p_value``: one-sided. Each random draw makes another text of whole groups the negative. The p-value is
+      the share of draws that are as far above chance.
 
     Args:
         rows: columns type and subtype.
-        gaps: scorer -> (n,), the true caption's score less the negative's; or (n, t), of each of t true captions.
-        groups: (n,) number of each row's group, in [0, m).
-        folds: of the cross-validation; None: what judges the rows learned from no row of theirs.
-        seed: of the draws.
+        gaps: scorer -> (n,), the true caption's score minus the negative's; or (n, t) for t true captions.
+        groups: (n,) index of each row's group, in [0, m).
+        folds: number of cross-validation folds. None: the attackers trained on none of the rows.
+        seed: random seed for the draws.
     """
     if rows.empty:
         return {}
@@ -68,10 +72,13 @@ def compute_attack_metrics(
 
 
 def compute_guess_shares(gaps: Floats) -> Floats:
-    """Return how far each text is taken for the false one: the lowest is; those that tie share alike. (n, t + 1).
+    """Return the share of the guess that each text gets as the negative. (n, t + 1).
+
+    The guess is the text with the lowest score; tied texts share it equally.
 
     Args:
-        gaps: (n,) or (n, t), how far each of t true captions scores above the negative, which is the last text.
+        gaps: (n,) or (n, t), how far each of t true captions scores above the negative. The negative is the
+            last text.
     """
     scores = np.hstack([gaps.reshape(len(gaps), -1), np.zeros((len(gaps), 1))])
     lowest = scores == scores.min(axis=1, keepdims=True)
@@ -79,7 +86,7 @@ def compute_guess_shares(gaps: Floats) -> Floats:
 
 
 def _list_subsets(rows: pd.DataFrame) -> list[tuple[tuple[str, str], Ints]]:
-    """Return each subset's place among the figures, and the stratum of each row; −1 outside it."""
+    """Return each subset's path in the figures, and the stratum of each row; −1 outside the subset."""
     subtype = np.unique(rows["subtype"].to_numpy(dtype=str), return_inverse=True)[1].astype(np.int64)
     subsets = [(("overall", "micro"), np.zeros_like(subtype)), (("overall", "macro"), subtype)]
     for section, column, usual in (("by_type", "type", TYPES), ("by_subtype", "subtype", SUBTYPES)):
@@ -89,7 +96,7 @@ def _list_subsets(rows: pd.DataFrame) -> list[tuple[tuple[str, str], Ints]]:
 
 
 def _compute_row_weights(stratum: Ints) -> Floats:
-    """Return the weight of each row in the mean over strata of their means; 0 outside. (n,)."""
+    """Return the weight of each row in the mean of the strata's means; 0 outside the subset. (n,)."""
     inside = stratum >= 0
     sizes = np.bincount(stratum[inside])
     weights = np.zeros(len(stratum))
@@ -100,7 +107,7 @@ def _compute_row_weights(stratum: Ints) -> Floats:
 def _compute_subset_metrics(
     hits: Floats, stratum: Ints, groups: Ints, factor: float
 ) -> dict[str, float | int]:
-    """Return the figures of one subset but its p-value."""
+    """Return the figures of one subset, except its p-value."""
     inside = stratum >= 0
     hits, stratum = hits[inside], stratum[inside]
     group = np.unique(groups[inside], return_inverse=True)[1]
@@ -112,7 +119,7 @@ def _compute_subset_metrics(
 
 
 def _nest_metrics(subset_metrics: Sequence[tuple[tuple[str, str], dict[str, float | int]]]) -> Figures:
-    """Return the figures of one scorer: the two overall ones in one, the others by name."""
+    """Return the figures of one scorer as a nested dict; ``overall`` merges micro and macro."""
     parts = dict(subset_metrics)
     micro, macro = parts.pop(("overall", "micro")), parts.pop(("overall", "macro"))
     overall = {"micro": micro.pop("accuracy"), **micro, "macro": macro["accuracy"]}
@@ -124,9 +131,9 @@ def _nest_metrics(subset_metrics: Sequence[tuple[tuple[str, str], dict[str, floa
 
 
 def _compute_p_values(taken: Floats, weights: Floats, groups: Ints, factor: float, seed: int) -> Floats:
-    """Return one-sided p-values by draws of the false text, one per group. (n, a, o), (n, s) -> (a, s).
+    """Return one-sided p-values from random draws of the negative, one draw per group. (n, a, o), (n, s) -> (a, s).
 
-    If a scorer cannot tell, any of the o texts of a group's rows is as likely the one that it takes.
+    Under the null hypothesis, a scorer picks each of the o texts of a group's rows with equal probability.
     """
     rng = np.random.default_rng(seed)
     count = int(groups.max()) + 1

@@ -1,4 +1,4 @@
-"""Blind scorer ``char_ngram``: how likely a text is as a true caption, by a Kneser–Ney model of six characters.
+"""Blind scorer ``char_ngram``: likelihood of a text under a Kneser–Ney model of order six over characters.
 
 Case and spaces count.
 """
@@ -13,4 +13,6 @@ from caramel.interfaces.scorer import create_model_free_spec
 ORDER = 6
 
 score_with_char_ngrams = partial(score_by_likelihood, split=list, order=ORDER)
-CHAR_NGRAM = create_model_free_spec("char_ngram", "Kneser–Ney model of six signs", score_with_char_ngrams)
+CHAR_NGRAM = create_model_free_spec(
+    "char_ngram", "Kneser–Ney model of six characters", score_with_char_ngrams
+)

@@ -1,4 +1,4 @@
-"""Blind scorer ``embedding_probe``: a learned attacker that sees sentence embeddings of the texts."""
+"""Blind scorer ``embedding_probe``: a logistic regression on sentence embeddings of the texts."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from caramel.utils.arrays import Floats, Ints
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CAP = 20_000  # pairs to learn from, per fold
+CAP = 20_000  # maximum number of training pairs per fold
 COST = 0.01  # inverse strength of the L2 penalty
-# Of an encoder that states none: an attacker learns from what there is, and is compared with no published figure.
+# For an encoder that states no pooling. An attacker is compared with no published figure, so any pooling will do.
 DEFAULT_POOLING = ("mean",)
 
 
 def build_learner(texts: Sequence[str], seed: int, *, target: str) -> Learn:
-    """Return logistic regression on the difference of two texts' embeddings.
+    """Return a logistic regression on the difference of two texts' embeddings.
 
-    P(the first is the true one) = σ(w·e₁ − w·e₂), learned on the pairs of the other folds; w·e orders the
-    texts of a fold. Nothing is drawn by the seed.
+    P(the first text is true) = σ(w·e₁ − w·e₂), trained on the pairs of the other folds. w·e orders the texts
+    of a fold. The seed is not used.
 
     Args:
-        texts: the distinct ones.
-        seed: as of ``LearnedScorer``.
-        target: of a text encoder, as after ``text:`` in a model's spec.
+        texts: the distinct texts.
+        seed: see ``LearnedScorer``.
+        target: target of a text encoder, as after ``text:`` in a model's spec.
 
     Raises:
         BackendError: the encoder is broken.
@@ -62,14 +62,17 @@ def load_embedding_probe(target: str) -> LearnedScorer:
 
 
 def embedded_table(texts: Sequence[str], *, target: str) -> pa.Table:
-    """Return the ``vector_table`` of the texts' embeddings."""
+    """Return the texts' embeddings as ``build_vector_table`` does."""
     vectors = open_encoder(target).encode_texts(texts, None)
     return build_vector_table([compute_text_key(text) for text in texts], vectors)
 
 
 @keep_last(lambda target: stamp_files(target) + stamp_files(target.partition("?")[0]))
 def open_encoder(target: str) -> SentenceEncoder:
-    """Return the encoder on the GPU where there is one, else on the processor; the last one is kept while its files are as they were."""
+    """Return the encoder, on the GPU if there is one, else on the CPU.
+
+    The last encoder stays loaded until its files change.
+    """
     return load_text(
         target, device="auto", precision="fp32", name="embedding_probe", default_pooling=DEFAULT_POOLING
     )
@@ -77,7 +80,7 @@ def open_encoder(target: str) -> SentenceEncoder:
 
 EMBEDDING_PROBE = ScorerSpec(
     "embedding_probe",
-    "learned on embeddings; takes what text: takes",
+    "learned on embeddings; takes the targets of text:",
     load=load_embedding_probe,
     missing=partial(list_text_encoder_problems, default_pooling=DEFAULT_POOLING),
     cure="Give the folder of a sentence encoder, such as all-MiniLM-L6-v2, or OWNER/REPO on the hub.",

@@ -1,9 +1,9 @@
-"""Blind scorer ``finetuned``: a transformer that learns which of two captions is the true one.
+"""Blind scorer ``finetuned``: a transformer that is fine-tuned to tell which of two captions is true.
 
-By far the slowest scorer: on one core of a processor an encoder of the size of MiniLM (22 million parameters)
-takes a minute or more per fold, and several at ``PAIRS`` pairs; ``caramel audit`` has it learn folds within
-folds, 25 at five folds. Its cost is bounded: ``PAIRS`` pairs per fold, ``EPOCHS`` passes, ``LENGTH`` tokens per
-text. A fold that is done is kept, so that an interrupted run goes on.
+It is by far the slowest scorer. On one CPU core, an encoder of the size of MiniLM (22 million parameters)
+takes a minute or more per fold, and several minutes with ``PAIRS`` pairs. ``caramel audit`` trains it on
+folds within folds: 25 trainings with five folds. Its cost is bounded: ``PAIRS`` pairs per fold, ``EPOCHS``
+epochs, ``LENGTH`` tokens per text. Finished folds are saved, so that an interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import torch
 
-PAIRS = 2000  # to learn from, per fold, at most
+PAIRS = 2000  # maximum number of training pairs per fold
 EPOCHS = 2
 BATCH = 16  # pairs per step
-RATE = 5e-5  # of the encoder; falls linearly to 0 after a tenth of the steps
-HEAD_RATE = 1e-3  # of the new linear layer
+RATE = 5e-5  # learning rate of the encoder; decays linearly to 0 after a warmup of a tenth of the steps
+HEAD_RATE = 1e-3  # learning rate of the new linear layer
 DECAY = 0.01
-LENGTH = 64  # tokens of a text at most
+LENGTH = 64  # maximum number of tokens of a text
 Row = tuple[int, ...]
 
 
 def build_learner(texts: Sequence[str], seed: int, *, target: str) -> Learn:
-    """Return an encoder with a linear layer on the mean of its last hidden states, which both learn.
+    """Return a ``Learn`` function that trains an encoder and a linear layer on the mean of its last hidden states.
 
-    They learn P(the first is the true one) = σ(f(t₁) − f(t₂)) on the pairs of the other folds, which is the
-    same whichever stands first; f orders the texts of a fold.
+    The model is P(the first text is true) = σ(f(t₁) − f(t₂)), trained on the pairs of the other folds. The
+    order of the two texts does not matter. f orders the texts of a fold.
 
     Args:
-        texts: the distinct ones.
-        seed: of the training.
-        target: folder or OWNER/REPO of an encoder of transformers.
+        texts: the distinct texts.
+        seed: random seed of the training.
+        target: folder or OWNER/REPO of a transformers encoder.
 
     Raises:
         BackendError: the encoder is broken.
@@ -88,18 +88,18 @@ def load_finetuned_scorer(target: str) -> LearnedScorer:
 
 
 def _compute_identity(target: str) -> Identity:
-    """Return what determines the encoder that is tuned."""
+    """Return the identity of the encoder that is fine-tuned."""
     device = resolve_device("auto")
     parts = [load_tokenizer(target)]
     return build_identity("finetuned", _load_encoder(target, "cpu"), parts, precision="fp32", device=device)
 
 
 def tuned_table(shard: Mapping[str, Any], *, target: str) -> pa.Table:
-    """Return the ``vector_table`` of the values of ``asked``, by an encoder tuned on ``true`` and ``false``.
+    """Return the values of the texts ``asked`` under an encoder that is fine-tuned on ``true`` and ``false``.
 
     Args:
-        shard: n true texts, n false ones, the texts asked for, and the seed.
-        target: of the encoder.
+        shard: ``true`` and ``false``, n texts each; ``asked``, the texts to score; ``seed``.
+        target: folder or OWNER/REPO of the encoder.
     """
     import torch
 
@@ -109,9 +109,9 @@ def tuned_table(shard: Mapping[str, Any], *, target: str) -> pa.Table:
         with translate_load_errors(target):
             model, tokenizer = _load_encoder(target, device), load_tokenizer(target)
             head = torch.nn.Linear(model.config.hidden_size, 1, bias=False).to(device)
-            torch.nn.init.zeros_(head.weight)  # what has learned nothing cannot tell
+            torch.nn.init.zeros_(head.weight)  # an untrained scorer is at chance
             judge = _TextScorer(model, head, tokenizer, device)
-            judge.compute_values([TEXT])  # files that load may still not fit together
+            judge.compute_values([TEXT])  # raises for files that load but do not fit together
         _train_scorer(judge, shard["true"], shard["false"])
     return build_vector_table(
         [compute_text_key(text) for text in shard["asked"]], judge.compute_values(shard["asked"])[:, None]
@@ -120,7 +120,7 @@ def tuned_table(shard: Mapping[str, Any], *, target: str) -> pa.Table:
 
 @dataclass(frozen=True)
 class _TextScorer:
-    """The model that is tuned."""
+    """The model that is fine-tuned."""
 
     model: Any
     head: torch.nn.Linear
@@ -158,7 +158,7 @@ class _TextScorer:
 
 
 def _train_scorer(judge: _TextScorer, true: Sequence[str], false: Sequence[str]) -> None:
-    """Tune encoder and layer on pairs, in an order drawn from torch's generator."""
+    """Fine-tune the encoder and the layer on pairs, in an order drawn from torch's generator."""
     import torch
 
     pairs = list(zip(judge.tokenize_texts(true), judge.tokenize_texts(false), strict=True)) if true else []
@@ -187,7 +187,7 @@ def _train_scorer(judge: _TextScorer, true: Sequence[str], false: Sequence[str])
 
 
 def _load_encoder(target: str, device: str) -> Any:
-    """Return the encoder alone."""
+    """Return the encoder without a head."""
     from transformers import AutoModel
 
     return load_pretrained(AutoModel, target, device=device, unneeded=("pooler.",))
@@ -198,5 +198,5 @@ FINETUNED = ScorerSpec(
     "an encoder, fine-tuned on the pairs; slow",
     load=load_finetuned_scorer,
     missing=partial(list_checkpoint_problems, images=False),
-    cure="Give the folder of a small encoder of transformers, or OWNER/REPO on the hub.",
+    cure="Give the folder of a small transformers encoder, or OWNER/REPO on the hub.",
 )

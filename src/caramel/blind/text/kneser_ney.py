@@ -1,4 +1,4 @@
-"""Kneser–Ney language models of any order, over words or signs, and blind scorer ``kneser_ney``.
+"""Kneser–Ney language models of any order, over words or characters, and blind scorer ``kneser_ney``.
 
 Interpolated Kneser–Ney smoothing, with one discount or with three (modified Kneser–Ney), as in Chen &
 Goodman 1999, sections 2.8 and 3.
@@ -25,7 +25,7 @@ from caramel.utils.text import tokenize_text
 START, END, UNKNOWN = 0, 1, 2
 SPECIAL = 3
 ORDER = 3
-CAP = 100_000  # captions to learn from, per fold; more make it slower and hardly stronger
+CAP = 100_000  # maximum number of training captions per fold; more make it slower and hardly stronger
 
 Discounts = tuple[float, float, float]  # of counts 1, 2, and 3 or more
 
@@ -40,24 +40,23 @@ def score_by_likelihood(
     discounts: Discounts | None = None,
     corpus: Sequence[str] | None = None,
 ) -> tuple[Floats, Floats]:
-    """Score texts by a language model of the other folds' positives. (n,), (n,).
+    """Return the scores of texts under a language model of the other folds' positives. (n,), (n,).
 
-    The mean log-probability per token orders the texts of a fold; a score is the share of the
-    fold's distinct texts that are less likely, those that are equally likely counted half. So the
-    scores are spread evenly over [0, 1].
+    The mean log-probability per token orders the texts of a fold. A score is the share of the fold's distinct
+    texts that are less likely; equally likely texts count half. So the scores are spread evenly over [0, 1].
 
-    A text that is to be scored never stands in the training part, and neither does another caption
-    of its image. A caption counts once per image, however many negatives it has. Folds with more
-    than ``CAP`` captions learn from a random part of them.
+    The training captions contain no text that is scored and no other caption of its image. A caption counts
+    once per image, however many negatives it has. With more than ``CAP`` captions, a fold trains on a random
+    sample of them.
 
     Args:
         positives: n true captions.
         negatives: n hard negatives.
-        cv: folds of images; its seed is also that of the draw.
-        split: returns the tokens of a text.
-        order: of the model, 1 for single tokens.
-        discounts: None for those estimated from the training part.
-        corpus: texts to learn from instead; none of those that are to be scored is used.
+        cv: folds of images. Its seed is also used for sampling.
+        split: function that returns the tokens of a text.
+        order: order of the model, 1 for single tokens.
+        discounts: discounts of the model; None: they are estimated from the training captions.
+        corpus: texts to train on instead of the other folds, without the texts that are scored.
     """
     texts, sides = deduplicate_texts(positives, negatives)
     given = [] if corpus is None else sorted(set(corpus) - set(texts))
@@ -85,10 +84,14 @@ def score_by_likelihood(
 
 @dataclass(frozen=True)
 class Corpus:
-    """Texts as the numbers of their tokens, with ``order`` − 1 starts before and one end behind each.
+    """Texts as n-grams of token ids, with ``order`` − 1 start tokens before and one end token after each text.
 
-    ``flat`` holds the n-grams of all texts, one after the other, as numbers in [0, words^order);
-    text i has ``lengths[i]`` of them, from ``offsets[i]``.
+    Attributes:
+        flat: n-grams of all texts, one text after the other, as integers in [0, words^order).
+        offsets: (n,) index of each text's first n-gram in ``flat``.
+        lengths: (n,) number of n-grams of each text.
+        words: number of token ids.
+        order: tokens per n-gram.
     """
 
     flat: Ints
@@ -101,8 +104,8 @@ class Corpus:
     def from_texts(cls, texts: Sequence[str], *, split: Callable[[str], Sequence[str]], order: int) -> Corpus:
         """Return the corpus of the texts.
 
-        Tokens are numbered by how often they stand; those for which a 64-bit number has no room in
-        n-grams of this order are one, the unknown one.
+        Tokens are numbered by frequency. If an n-gram of this order does not fit into a 64-bit integer, the
+        rarest tokens share the id of the unknown token.
         """
         number: dict[str, int] = {}
         ids, lengths = array("i"), array("q")
@@ -114,7 +117,7 @@ class Corpus:
 
     @classmethod
     def _pack_ids(cls, ids: npt.NDArray[np.int32], lengths: Ints, vocab_size: int, order: int) -> Corpus:
-        """Return the corpus of token numbers (m,) of texts of given lengths (n,)."""
+        """Return the corpus of token ids (m,) of texts with the given lengths (n,)."""
         words = SPECIAL + min(vocab_size, int(2 ** (62 / order)) - SPECIAL)
         rank = np.empty(vocab_size, dtype=np.int32)
         rank[np.argsort(-np.bincount(ids, minlength=vocab_size), kind="stable")] = (
@@ -134,7 +137,7 @@ class Corpus:
         for i in range(order):
             flat *= words
             flat += stream[i : i + len(flat)]
-        del stream  # of millions of texts each of these arrays is hundreds of megabytes
+        del stream  # for millions of texts, each of these arrays takes hundreds of megabytes
         inner = np.ones(len(flat) + order - 1, dtype=bool)
         for i in range(1, order):
             inner[ends - i] = False  # n-grams that would run into the next text
@@ -142,12 +145,12 @@ class Corpus:
         return cls(flat[inner[: len(flat)]], np.cumsum(sizes) - sizes, sizes, words, order)
 
     def compute_starts(self, which: Ints) -> Ints:
-        """Return where the n-grams of each text start in ``grams(which)``. (n,)."""
+        """Return where the n-grams of each text start in ``get_ngrams(which)``. (n,)."""
         lengths = self.lengths[which]
         return np.asarray(np.cumsum(lengths) - lengths)
 
     def get_ngrams(self, which: Ints) -> Ints:
-        """Return the n-grams of the texts numbered in ``which``, one text after the other. (m,)."""
+        """Return the n-grams of the texts with the indices ``which``, one text after the other. (m,)."""
         lengths = self.lengths[which]
         shift = np.repeat(self.offsets[which] - self.compute_starts(which), lengths)
         return np.asarray(self.flat[shift + np.arange(lengths.sum())])
@@ -155,14 +158,14 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Level:
-    """Counts of the n-grams of one order, and of the contexts that they continue; keys sorted."""
+    """Counts of the n-grams of one order and of their contexts; keys are sorted."""
 
     keys: Ints
     counts: Ints
     contexts: Ints
     totals: Ints  # sum of the counts that continue each context
-    left: Floats  # what the discounts take from those, in counts
-    discounts: Floats  # (4,) of counts 0, 1, 2, and 3 or more
+    left: Floats  # sum of the discounts of these counts
+    discounts: Floats  # (4,) discounts of counts 0, 1, 2, and 3 or more
 
     @classmethod
     def from_counts(cls, keys: Ints, counts: Ints, words: int, discounts: Discounts | None) -> Level:
@@ -189,10 +192,10 @@ class Level:
 
 
 def estimate_discounts(counts: Ints) -> Discounts:
-    """Return the discounts of counts 1, 2 and more (Chen & Goodman 1999, equation 26).
+    """Return the discounts of counts 1, 2, and 3 or more (Chen & Goodman 1999, equation 26).
 
-    With few n-grams, of which no count occurs, the estimates need not lie within (0, count): numbers
-    of n-grams are taken as 1 at least, and discounts are kept 0.1 away from either end.
+    With few n-grams some counts do not occur, and the estimates need not be within (0, count). So numbers of
+    n-grams are at least 1, and discounts are kept 0.1 away from either end.
     """
     one, two, three, four = (max(1, int((counts == n).sum())) for n in (1, 2, 3, 4))
     share = one / (one + 2 * two)
@@ -202,7 +205,7 @@ def estimate_discounts(counts: Ints) -> Discounts:
 
 
 def _find_positions(keys: Ints, wanted: Ints) -> Ints:
-    """Return the place of each wanted key among the sorted keys; −1 where it is not there."""
+    """Return the index of each wanted key among the sorted keys; −1 if it is missing."""
     if not len(keys):
         return np.full(len(wanted), -1, dtype=np.int64)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
@@ -213,9 +216,9 @@ def _find_positions(keys: Ints, wanted: Ints) -> Ints:
 class Model:
     """Interpolated Kneser–Ney model.
 
-    The n-grams of the highest order are counted; of shorter ones the different tokens before them
-    are. The tokens of the training part and one unknown token share what the last discount leaves,
-    evenly.
+    The highest order uses the counts of n-grams. Lower orders count the distinct tokens that precede an
+    n-gram. The probability that the last discount leaves is shared equally by the tokens of the training
+    texts and one unknown token.
     """
 
     levels: tuple[Level, ...]  # of single tokens, pairs, …
@@ -224,7 +227,7 @@ class Model:
 
     @classmethod
     def fit(cls, corpus: Corpus, which: Ints, discounts: Discounts | None = None) -> Model:
-        """Return the model of the texts numbered in ``which``."""
+        """Return the model of the texts with the indices ``which``."""
         words, levels = corpus.words, []
         keys, counts = np.unique(corpus.get_ngrams(which), return_counts=True)
         for n in range(corpus.order, 0, -1):
@@ -234,7 +237,7 @@ class Model:
         return cls(tuple(levels[::-1]), keys, words)
 
     def compute_probability(self, grams: Ints) -> Floats:
-        """Return P(last token | those before) of each n-gram, in (0, 1]. (m,) -> (m,)."""
+        """Return P(last token | preceding tokens) of each n-gram, in (0, 1]. (m,) -> (m,)."""
         words, result = self.words, np.full(len(grams), 1 / (len(self.known) + 1))
         last = grams % words
         keys = grams - last + np.where(_find_positions(self.known, last) < 0, UNKNOWN, last)
@@ -243,7 +246,7 @@ class Model:
         return result
 
     def compute_mean_log_probs(self, corpus: Corpus, which: Ints) -> Floats:
-        """Return the mean log-probability per token of each text numbered in ``which``. (n,)."""
+        """Return the mean log-probability per token of each text with an index in ``which``. (n,)."""
         grams, at = np.unique(corpus.get_ngrams(which), return_inverse=True)
         logs = np.log(self.compute_probability(grams))[at]
         return np.asarray(np.add.reduceat(logs, corpus.compute_starts(which)) / corpus.lengths[which])

@@ -1,23 +1,26 @@
 """Blind scorers that are language models: plausibility, grammar, likelihood.
 
-Nothing is learned on the data set, so folds, groups and seed mean nothing to them. Every distinct text is
-scored once, in batches of one length, in single precision; texts that are equal to the tokenizer have
-equal scores, bit for bit, so that they tie. What was scored is kept (``text_store``).
+They do not train on the data set, so folds, groups and seed have no effect. Every distinct text is scored
+once, in batches of one length, in single precision. Texts with the same tokens get bit-identical scores, so
+that they tie. Scores are cached (``text_embedding_cache``).
 
     vera       plausibility by Vera (Liu et al. 2023): the calibrated sigmoid of a layer on T5's encoder. As its
-               authors compute it: hidden state of the last token, linear layer, logit divided by the temperature,
-               sigmoid.
+               authors compute it: hidden state of the last token, linear layer, logit divided by the
+               temperature, sigmoid.
     cola       P(acceptable) by a classifier trained on CoLA, such as textattack/distilbert-base-uncased-CoLA, as
                SugarCrepe (Hsieh et al. 2023) uses it.
-    causal_lm  mean log-likelihood per token by a causal language model. A text stands behind the token that
-               begins a text (where there is none, behind the one that ends it), so that its first token counts as
-               well. The end of the text does not count.
-    masked_lm  mean pseudo-log-likelihood per token by a masked language model (Salazar et al. 2020): each token
+    causal_lm  mean log-likelihood per token by a causal language model. The beginning-of-text token precedes
+    the
+               text (the end-of-text token if the model has none), so that the first token of the text counts.
+               The end of the text does not count.
+    masked_lm  mean pseudo-log-likelihood per token by a masked language model (Salazar et al. 2020): each
+    token
                in turn is masked, alone, and predicted from all others.
 
-``vera`` and ``cola`` give probabilities, which are the scores. A log-likelihood has no natural range: there
-the score is the share of the distinct texts of the call that are less likely, those that are equally
-likely counted half (``scorers.share_below``), so that its order is kept. A text of no token is the least likely.
+``vera`` and ``cola`` give probabilities, and these are the scores. A log-likelihood has no natural range.
+There the score is the share of the distinct texts of the call that are less likely; equally likely texts
+count half (``scorers.compute_percentile_ranks``). This keeps the order. A text without tokens is the least
+likely.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelScorer:
-    """A ``Scorer`` that is a model of a kind in ``text_models.OPEN``, loaded when it is first used.
+    """A ``Scorer`` that runs a model of a type in ``text_models.OPEN``. The model is loaded on first use.
 
     Attributes:
         model_type: vera, cola, causal_lm or masked_lm.
@@ -64,8 +67,8 @@ class ModelScorer:
         """Return the scores in [0, 1] of both sides; see ``Scorer``.
 
         Raises:
-            BackendError: the checkpoint is broken, or not of this kind.
-            ResourceError: it does not fit into memory.
+            BackendError: the checkpoint is broken, or not of this type.
+            ResourceError: the model does not fit into memory.
         """
         texts, sides = deduplicate_texts(positives, negatives)
         if not texts:
@@ -83,13 +86,13 @@ class ModelScorer:
 
 
 def scored_table(texts: Sequence[str], *, model_type: str, target: str) -> pa.Table:
-    """Return the ``vector_table`` of the texts' values."""
+    """Return the texts' values as ``build_vector_table`` does."""
     values = open_model(model_type=model_type, target=target).values(texts)
     return build_vector_table([compute_text_key(text) for text in texts], values[:, None])
 
 
 def _build_spec(name: str, help: str) -> ScorerSpec:
-    """Return the description of a scorer of a kind in ``text_models.OPEN``."""
+    """Return the spec of a scorer that runs a model of a type in ``text_models.OPEN``."""
     return ScorerSpec(
         name,
         help,

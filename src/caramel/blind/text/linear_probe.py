@@ -1,11 +1,11 @@
-"""Blind scorers that are learned attackers: they are shown which caption is the true one.
+"""Blind scorers that are linear probes: logistic regressions trained to tell the true caption from the negative.
 
-All are logistic regressions on the pairs of the other folds: P(the first is the true one) = σ(w·x₁ − w·x₂), so
-that what both captions share cancels out. w·x orders the texts of a fold; a score is the share of the
-fold's distinct texts that have less, those that have as much counted half.
+All train on the pairs of the other folds: P(the first text is true) = σ(w·x₁ − w·x₂), so that terms in both
+captions cancel out. w·x orders the texts of a fold. A score is the share of the fold's distinct texts with a
+lower w·x; texts with an equal w·x count half.
 
-A pair of which either text is to be scored is not learned from, nor is any pair of an image that is to
-be scored. Folds with more than ``CAP`` pairs learn from a random part of them.
+A pair is not trained on if either of its texts is scored in the fold, or if its image is scored in the fold.
+With more than ``CAP`` training pairs, a fold trains on a random sample of them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from caramel.utils.arrays import Floats, Ints
 from caramel.utils.resampling import CrossValidation
 from caramel.utils.text import tokenize_text
 
-CAP = 20_000  # pairs to learn from, per fold; more make it slower and hardly stronger
+CAP = 20_000  # maximum number of training pairs per fold; more make it slower and hardly stronger
 COUNTED = 50_000  # items whose terms are counted at a time
-COST = 1.0  # inverse strength of the L2 penalty, of words
-SHRUNK_COST = 0.02  # finds on a few hundred rows what words alone would drown in
-CHAR_COST = 0.1  # of signs, which are many and alike
+COST = 1.0  # inverse strength of the L2 penalty, for words
+SHRUNK_COST = 0.02  # for a few hundred rows, where individual words would overfit
+CHAR_COST = 0.1  # for character n-grams, which are many and correlated
 CHARS = (3, 4, 5)
 TOLERANCE = 1e-3
 START, END = "<s>", "</s>"
@@ -44,10 +44,10 @@ def score_with_terms(
     terms: Callable[[str], list[str]],
     cost: float,
 ) -> tuple[Floats, Floats]:
-    """Score texts by how often each of their terms stands in them; see ``Scorer``.
+    """Score texts by a linear model of their term counts; see ``Scorer``.
 
     Args:
-        positives, negatives, cv: as of a ``Scorer``.
+        positives, negatives, cv: see ``Scorer``.
         terms: returns the terms of a text.
         cost: inverse strength of the L2 penalty.
     """
@@ -61,11 +61,11 @@ def score_with_edit_probe(
     negatives: Sequence[str],
     cv: CrossValidation,
 ) -> tuple[Floats, Floats]:
-    """Score each text of a pair by where and how it differs from the other one.
+    """Score each text of a pair by where and how it differs from the other text.
 
-    Unlike a ``Scorer`` it sees both candidates, as whoever takes the test does: a text's score depends
-    on what it stands against. The position of the difference is the same seen from either text, so it cannot
-    tell them apart by itself; it counts together with what stands there.
+    Unlike a ``Scorer`` it sees both candidates, as anyone who takes the test does: a text's score depends on
+    the other text of the pair. The position of the difference is the same for both texts, so it cannot tell
+    them apart by itself. It counts together with the words at this position.
     """
     pairs = list(zip(positives, negatives, strict=True))
     items = sorted({*pairs, *((n, p) for p, n in pairs)})
@@ -82,12 +82,12 @@ def score_with_edit_probe(
 
 @dataclass(frozen=True)
 class Items:
-    """What is scored: texts, or texts with the one that each stands against.
+    """The items that are scored: texts, or texts together with the other texts of their row.
 
     Attributes:
         values: the distinct items.
-        text: (items,) number of the text of each.
-        sides: (2, n) numbers of the true and of the false item of each pair.
+        text: (items,) index of the text of each item.
+        sides: (2, n) indices of the true and of the false item of each pair.
     """
 
     values: Sequence[Any]
@@ -96,27 +96,31 @@ class Items:
 
     @classmethod
     def from_values(cls, values: Sequence[Any], texts: Sequence[str], sides: Ints) -> Items:
-        """Return the items with the given texts; equal texts have one number."""
+        """Return the items with the given texts; equal texts have the same index."""
         return cls(values, np.unique(np.array(texts, dtype=object), return_inverse=True)[1], sides)
 
 
 def extract_words(text: str) -> list[str]:
-    """Return the words of a text, its pairs of neighbouring words, and its length, as terms."""
+    """Return the words of a text, its word bigrams and its length, as terms."""
     words = [START, *tokenize_text(text), END]
     return [*words, *(f"{a} {b}" for a, b in itertools.pairwise(words)), f"length {len(words)}"]
 
 
 def extract_char_ngrams(text: str) -> list[str]:
-    """Return the runs of signs of a text, as terms."""
+    """Return the character n-grams of a text, as terms."""
     padded = f" {text} ".ljust(CHARS[0])  # an empty text has a term too
     return [padded[i : i + n] for n in CHARS for i in range(len(padded) - n + 1)]
 
 
 def extract_edits(pair: tuple[str, str]) -> list[str]:
-    """Return what the first text has where it differs from the second, as terms.
+    """Return terms of the words of the first text where it differs from the second.
 
-    The terms are the words there, the first and the last of them with their neighbours outside, how many
-    they are, and that number with the tenth of the text where they begin.
+    The terms are:
+
+    - the words where the texts differ
+    - the first and the last of these words with their neighbours outside
+    - the number of these words
+    - this number with the tenth of the text where they begin
     """
     text_tokens, other = ([START, *tokenize_text(text), END] for text in pair)
     before = _count_common_prefix(text_tokens, other, min(len(text_tokens), len(other)))
@@ -131,7 +135,7 @@ def extract_edits(pair: tuple[str, str]) -> list[str]:
 
 
 def _count_common_prefix(a: Sequence[str], b: Sequence[str], most: int) -> int:
-    """Return how many tokens agree from the start, at most ``most``."""
+    """Return how many tokens are equal from the start, at most ``most``."""
     return next((i for i in range(most) if a[i] != b[i]), most)
 
 
@@ -141,13 +145,13 @@ def _attack_items(
     cost: float,
     cv: CrossValidation,
 ) -> tuple[Floats, Floats]:
-    """Return the scores of both sides of each pair, learned on the other folds. (n,), (n,)."""
+    """Return the scores of both sides of each pair, trained on the other folds. (n,), (n,)."""
     counts = Terms.from_items(items.values, terms)
 
     def fit_predict(learned: Ints, scored: Ints) -> Floats:
         items_learned, sides = np.unique(learned, return_inverse=True)
         weights = fit_weights(counts.count_terms(items_learned), sides.reshape(learned.shape), cost, cv.seed)
-        # Some at a time: the counts of millions of texts are gigabytes.
+        # In parts, because the counts of millions of texts take gigabytes.
         parts = (scored[start : start + COUNTED] for start in range(0, len(scored), COUNTED))
         return np.concatenate([np.zeros(0), *(counts.count_terms(part) @ weights for part in parts)])
 
@@ -172,11 +176,11 @@ score_with_probe = partial(score_with_terms, terms=extract_words, cost=COST)
 score_with_shrunk_probe = partial(score_with_terms, terms=extract_words, cost=SHRUNK_COST)
 score_with_char_probe = partial(score_with_terms, terms=extract_char_ngrams, cost=CHAR_COST)
 
-PROBE = create_model_free_spec("probe", "learned on words and pairs of neighbouring words", score_with_probe)
+PROBE = create_model_free_spec("probe", "learned on words and word bigrams", score_with_probe)
 SHRUNK_PROBE = create_model_free_spec(
-    "shrunk_probe", "the same, the better of small sets", score_with_shrunk_probe
+    "shrunk_probe", "the same, more regularised; better on small sets", score_with_shrunk_probe
 )
-CHAR_PROBE = create_model_free_spec("char_probe", "learned on runs of signs", score_with_char_probe)
+CHAR_PROBE = create_model_free_spec("char_probe", "learned on character n-grams", score_with_char_probe)
 EDIT_PROBE = create_model_free_spec(
     "edit_probe", "learned on where and how the two captions differ", score_with_edit_probe, sees_both=True
 )

@@ -1,4 +1,4 @@
-"""Blind text scorers as models: what a benchmark's captions give away without any image."""
+"""Adapt blind text scorers to the model interface, to measure how well a benchmark is solved without images."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ FOLDS, SEED = 5, 3  # the defaults of `caramel audit`
 
 @dataclass(frozen=True)
 class BlindScorer:
-    """A ``BlindModel`` over one of the blind scorers; scores are in [0, 1], higher looks truer.
+    """A ``BlindModel`` that runs a blind scorer; scores are in [0, 1], and higher means more likely true.
 
-    What a scorer learns it learns on the benchmark itself, by cross-validation over images: it is the
-    attack of one who knows how the benchmark was made, not a model that was trained before.
+    A learned scorer trains on the benchmark itself, by cross-validation over images. It is an attack with
+    knowledge of how the benchmark was made, not a model that was trained before.
     """
 
     name: str
@@ -29,15 +29,16 @@ class BlindScorer:
     def score_texts(
         self, positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str]
     ) -> tuple[Floats, Floats]:
-        """Return the scores of n true captions and of n false ones, (n,) each; see ``blind.scorers``."""
+        """Return the scores of n true captions and of n negatives, (n,) each; see ``Scorer``."""
         return self.scorer(positives, negatives, CrossValidation(groups, FOLDS, SEED))
 
 
 def load_blind(target: str, *, device: str, precision: str, name: str) -> BlindScorer:
-    """Return the blind scorer of a spec, see ``blind.scorer_specs``; device and precision mean nothing to it.
+    """Return the blind scorer of a spec; see ``blind.scorer_specs``. Device and precision have no effect.
 
     Raises:
-        BackendError: there is none of that name (the message lists the choices), or not its model.
+        BackendError: there is no scorer with that name (the message lists the choices), or its model is
+            missing.
     """
     return BlindScorer(name, load_scorer(target, both=True), can_see_both(target))
 

@@ -1,4 +1,4 @@
-"""Blind scorer ``ngram``: how likely a text is as a true caption, by a trigram model of words with one discount."""
+"""Blind scorer ``ngram``: likelihood of a text under a trigram model of words with one discount."""
 
 from __future__ import annotations
 

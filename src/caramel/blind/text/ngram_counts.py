@@ -1,4 +1,4 @@
-"""How often each term stands in a text, of many texts: kept as numbers of terms, and counted when it is asked for."""
+"""Store the terms of many texts as integer ids, and count them on demand."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ import numpy.typing as npt
 
 from caramel.utils.arrays import Ints
 
-BLOCK = 1 << 20  # terms that are numbered anew at a time
+BLOCK = 1 << 20  # terms that are renumbered at a time
 
 
 @dataclass(frozen=True)
 class Terms:
-    """Items as the numbers of their terms, one item after the other: four bytes a term.
+    """Items as the ids of their terms, four bytes per term.
 
-    ``flat`` holds those of all items; item i has ``flat[ends[i - 1]:ends[i]]``. ``names`` are the terms, sorted.
+    Attributes:
+        flat: ids of the terms of all items; item i has ``flat[ends[i - 1]:ends[i]]``.
+        ends: end of each item in ``flat``.
+        names: the terms, sorted; an id is an index into them.
     """
 
     flat: npt.NDArray[np.int32]
@@ -38,15 +41,14 @@ class Terms:
         rank = np.empty(len(names), np.int32)
         rank[[number[name] for name in names]] = np.arange(len(names))
         numbers = np.frombuffer(flat, np.int32)
-        for start in range(
-            0, len(numbers), BLOCK
-        ):  # in place: of millions of texts they are hundreds of megabytes
+        # In place, because the ids of millions of texts take hundreds of megabytes.
+        for start in range(0, len(numbers), BLOCK):
             part = numbers[start : start + BLOCK]
             part[:] = rank[part]
         return cls(numbers, np.array(ends, np.int64), names)
 
     def count_terms(self, which: Ints) -> Any:
-        """Return how often each term stands in each of the items numbered in ``which``, (n, terms), sparse, as floats."""
+        """Return the counts of all terms in the items with the indices ``which``, (n, terms), sparse, as floats."""
         from scipy.sparse import csr_matrix
 
         lengths = np.diff(self.ends, prepend=0)[which]

@@ -1,8 +1,8 @@
-"""Which of three texts is the negative, for whoever sees all three: the task that caption, paraphrase and negative set.
+"""Score which of caption, paraphrase and negative is the negative, for an attacker that sees all three together.
 
-The negative is made from the caption, word by word; the paraphrase is written anew. So two of the three stand close
-together, and of these two the paraphrase tells apart which has what it says. That is learned here, with words
-and all, as ``probe`` learns: a logistic regression on the terms of a text among its two companions.
+The negative is the caption with some words edited; the paraphrase is worded differently. So caption and
+negative are close to each other, and the paraphrase shows which of the two agrees with it. The attacker
+trains as ``probe`` does: a logistic regression on terms that compare a text with its two companions.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from caramel.utils.text import tokenize_text
 
 ODD = "odd_one_out"
 COST = 0.1  # inverse strength of the L2 penalty
-MOST = 4  # words that are counted one by one
-Triple = tuple[str, str, str]  # a text and its two companions, these sorted
+MOST = 4  # counts of words are capped at this
+Triple = tuple[str, str, str]  # a text and its two companions; the companions are sorted
 
 
 def build_triple(text: str, companion: str, other: str) -> Triple:
-    """Return a text with those that it stands among; which of them is which is not said."""
+    """Return a text with its two companions, sorted so that their order does not reveal their roles."""
     first, second = sorted((companion, other))
     return text, first, second
 
@@ -38,7 +38,7 @@ def score_triples(
     negatives: Sequence[Triple],
     cv: CrossValidation,
 ) -> tuple[Floats, Floats]:
-    """Score each text by how it stands to both others of its row; see ``Scorer``, whose texts these are."""
+    """Score each text by how it relates to both other texts of its row; see ``Scorer``. The items are triples."""
     items = sorted({*positives, *negatives})
     number = {item: i for i, item in enumerate(items)}
     sides = np.array([[number[item] for item in side] for side in (positives, negatives)], dtype=np.int64)
@@ -60,11 +60,11 @@ def score_triples(
     )
 
 
-@functools.lru_cache(100_000)  # of a cross-validation within another each is asked for many times
+@functools.lru_cache(100_000)  # nested cross-validation needs each item many times
 def extract_triple_terms(item: Triple) -> list[str]:
-    """Return what a text has, in words and in pairs of neighbouring words, that its companions have or lack, as terms.
+    """Return terms that compare the words and word bigrams of a text with those of its companions.
 
-    ``near`` is the companion with which it shares more words, ``far`` the other one.
+    ``near`` is the companion that shares more words and bigrams with the text, ``far`` the other companion.
     """
     text_tokens, *others = (tokenize_text(text) for text in item)
     near, far = sorted(others, key=lambda other: -_compute_overlap(text_tokens, other))
@@ -73,9 +73,8 @@ def extract_triple_terms(item: Triple) -> list[str]:
     ]
     for size, of in (("words", list), ("pairs", lambda words: list(pairwise(words)))):
         text_counts, near_counts, far_counts = (Counter(of(words)) for words in (text_tokens, near, far))
-        gained = (
-            text_counts - near_counts
-        ) & far_counts  # what sets it off from the near one, and the far one has as well
+        # in the text and in the far companion, but not in the near one
+        gained = (text_counts - near_counts) & far_counts
         lost = (near_counts - text_counts) & far_counts
         alone = text_counts - near_counts - far_counts
         terms += [
@@ -91,12 +90,12 @@ def extract_triple_terms(item: Triple) -> list[str]:
 
 
 def _compute_overlap(a: Sequence[str], b: Sequence[str]) -> float:
-    """Return the share of words and pairs of neighbours that two texts have in common, in [0, 1]."""
+    """Return the sum of the Jaccard similarities of two texts' words and word bigrams, in [0, 2]."""
     return _compute_jaccard(a, b) + _compute_jaccard(list(pairwise(a)), list(pairwise(b)))
 
 
 def _compute_jaccard(a: Sequence[object], b: Sequence[object]) -> float:
-    """Return how many items two sequences have in common, by how many there are in both. In [0, 1]."""
+    """Return the Jaccard similarity of two sequences, with repeats counted. In [0, 1]."""
     one, two = Counter(a), Counter(b)
     return (one & two).total() / max(1, (one | two).total())
 

@@ -1,8 +1,8 @@
-"""Blind scorers by simple surface rules: length, final punctuation, casing, digits, articles, rare words.
+"""Blind scorers that are surface rules: length, final punctuation, casing, digits, articles, rare words.
 
-A rule measures one property of a text. Whether more of it looks true is learned: on each fold,
-the direction is the one that is right more often on the other folds. So a rule is a fair attacker
-whichever side an artefact favours, and never uses the rows that it is judged on.
+A rule measures one property of a text. The direction is learned: on each fold it is the one that is right
+more often on the other folds. So a rule is a fair attacker whichever side an artifact favours, and it never
+uses the rows that it is tested on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Rule:
     """A blind scorer that measures one property; see ``Scorer``.
 
     Attributes:
-        measure: returns the property of a text, in [0, 1].
+        measure: function that returns the property of a text, in [0, 1].
     """
 
     measure: Callable[[str], float]
@@ -39,23 +39,23 @@ class Rule:
         negatives: Sequence[str],
         cv: CrossValidation,
     ) -> tuple[Floats, Floats]:
-        """Return the property of both sides, turned round on folds where the others say so."""
+        """Return the property of both sides, reversed on the folds where the other folds favour the reverse."""
         parts = group_folds(cv)
         return orient_scores(self.measure_texts(positives, negatives), parts)
 
     def measure_texts(self, positives: Sequence[str], negatives: Sequence[str]) -> Floats:
-        """Return the property of the positives and of the negatives, as it is. (2, n)."""
+        """Return the property of the positives and of the negatives, not reversed. (2, n)."""
         texts, sides = deduplicate_texts(positives, negatives)
         values: Floats = np.array([self.measure(text) for text in texts], dtype=float).round(DECIMALS)
         return values[sides]
 
 
 def orient_scores(sides: Floats, parts: Sequence[Fold]) -> tuple[Floats, Floats]:
-    """Return scores (2, n) in [0, 1], turned round (s to 1 − s) where what is learned from says so.
+    """Return scores in [0, 1], (n,) and (n,), reversed (s to 1 − s) on folds whose training rows favour the reverse.
 
     Args:
         sides: (2, n) values of the positives and of the negatives.
-        parts: which rows are judged, and what they are judged by.
+        parts: the folds.
     """
     lead = np.sign(sides[0] - sides[1])
     turned = sides.copy()
@@ -67,7 +67,7 @@ def orient_scores(sides: Floats, parts: Sequence[Fold]) -> tuple[Floats, Floats]
 
 
 def _compute_brevity(count: int, usual: int) -> float:
-    """Return a number in (0, 1] that falls with the count, one half at the usual one."""
+    """Return a number in (0, 1] that falls with the count and is one half at the usual count."""
     return 1 / (1 + count / usual)
 
 
@@ -77,7 +77,7 @@ def _score_open_end(text: str) -> float:
 
 
 def _score_odd_casing(text: str) -> float:
-    """Return k / (1 + k) for k capital letters that are not at the start, or a small one that is."""
+    """Return k / (1 + k) for k odd letters: capital letters after the start, and a lowercase letter at the start."""
     start = text.lstrip()
     odd = sum(sign.isupper() for sign in start[1:]) + start[:1].islower()
     return odd / (1 + odd)
@@ -110,9 +110,9 @@ def score_with_rare_words(
 ) -> tuple[Floats, Floats]:
     """Score texts by how common their words are; see ``Scorer``.
 
-    The property is the mean over words of the logarithm of one plus how often the word stands in
-    the texts of the other folds, true and false ones alike. It orders the texts of a fold; a score
-    is the share of the fold's distinct texts below, those with the same value counted half.
+    The property is the mean over words of ln(1 + the word's count in the texts of the other folds, true
+    captions and negatives alike). It orders the texts of a fold. A score is the share of the fold's distinct
+    texts with a lower value; texts with the same value count half.
     """
     texts, sides = deduplicate_texts(positives, negatives)
     parts = group_folds(cv)
@@ -132,11 +132,11 @@ def score_with_rare_words(
     return orient_scores(scores, parts)
 
 
-LENGTH = create_model_free_spec("length", "number of signs", length)
+LENGTH = create_model_free_spec("length", "number of characters", length)
 WORDS = create_model_free_spec("words", "number of words", words)
-TOKENS = create_model_free_spec("tokens", "number of words and marks", tokens)
-FINAL_PUNCTUATION = create_model_free_spec("final_punctuation", "the last sign", final_punctuation)
-CASING = create_model_free_spec("casing", "capital letters that are out of place", casing)
+TOKENS = create_model_free_spec("tokens", "number of words and punctuation marks", tokens)
+FINAL_PUNCTUATION = create_model_free_spec("final_punctuation", "the last character", final_punctuation)
+CASING = create_model_free_spec("casing", "capital letters in unusual positions", casing)
 DIGITS = create_model_free_spec("digits", "number of digits", digits)
 ARTICLES = create_model_free_spec("articles", "share of articles", articles)
 RARE_WORDS = create_model_free_spec("rare_words", "how common the words are", score_with_rare_words)

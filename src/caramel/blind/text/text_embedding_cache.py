@@ -1,6 +1,6 @@
-"""Vectors of texts from the vector store: what a blind scorer's model made of each.
+"""Compute vectors of texts through the embedding cache, for the models of blind scorers.
 
-Texts of one shard are of like length, so that batches hold little padding.
+Texts of one shard have similar lengths, so that batches hold little padding.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from caramel.models.embedding_cache import EmbeddingCache, Vectors
 from caramel.runtime.code_deps import compute_code_version
 from caramel.runtime.paths import SCORED
 
-SHARD = 4096  # texts; what an interruption loses at most
+SHARD = 4096  # texts per shard; an interruption loses at most one shard
 
 
 def compute_text_vectors(
@@ -27,14 +27,15 @@ def compute_text_vectors(
     identity: Identity,
     title: str,
 ) -> Vectors:
-    """Return a vector for each text (n, d), read-only; those that are not there yet are made first.
+    """Return a vector for each text (n, d), read-only; vectors that are not cached are computed first.
 
     Args:
         texts: n distinct texts, at least one.
-        work: top-level function ``work(texts, **settings)`` -> ``models.embedding_cache.vector_table`` by ``text_key``.
+        work: top-level function ``work(texts, **settings)`` that returns
+            ``models.embedding_cache.build_vector_table`` keyed by ``text_key``.
         settings: JSON-like keyword arguments of ``work``.
-        identity: all that determines the vectors, but the code.
-        title: of the progress bar.
+        identity: everything that determines the vectors, except the code.
+        title: title of the progress bar.
     """
 
     def split_shards(todo: list[int]) -> list[list[str]]:

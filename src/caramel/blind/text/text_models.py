@@ -1,7 +1,7 @@
-"""Language models that give one value per text: Vera, classifiers of CoLA, causal and masked ones.
+"""Load language models that give one value per text: Vera, CoLA classifiers, causal and masked language models.
 
-Models run in single precision on the GPU where there is one. Padding is masked, and stands behind the text,
-so that a text's value does not depend on its batch.
+Models run in single precision, on the GPU if there is one. Padding is masked and follows the text, so that a
+text's value does not depend on its batch.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from caramel.runtime.last_result import keep_last, stamp_files
 if TYPE_CHECKING:
     import torch
 
-# Vera keeps its linear layer in rows of the word embeddings that T5 has no use for.
+# Vera stores its linear layer in rows of the word embeddings that T5 does not use.
 WEIGHT, BIAS, TEMPERATURE = 32099, 32098, 32097
-VERA_LENGTH = 128  # tokens, as its authors cut texts
-LENGTH = 512  # tokens of a text for the others, at most
+VERA_LENGTH = 128  # maximum number of tokens, as its authors truncate texts
+LENGTH = 512  # maximum number of tokens of a text for the other models
 ACCEPTABLE = 1  # CoLA's label of an acceptable sentence
 Inputs = Mapping[str, Any]
 Row = tuple[int, ...]
@@ -41,17 +41,19 @@ class LoadedTextModel(NamedTuple):
 
 @keep_last(lambda *, model_type, target: stamp_files(target))
 def open_model(*, model_type: str, target: str) -> LoadedTextModel:
-    """Return the model on the GPU where there is one, else on the processor; the last one is kept while its files are as they were.
+    """Return the model, on the GPU if there is one, else on the CPU.
+
+    The last model stays loaded until its files change.
 
     Raises:
-        BackendError: it is broken, or its files do not fit together: it is tried on a text.
-        ResourceError: it does not fit into memory.
+        BackendError: the model is broken, or its files do not fit together. It is tried on a text.
+        ResourceError: the model does not fit into memory.
     """
     with translate_load_errors(target):
         model = OPEN[model_type](target, resolve_device("auto"))
         if np.isnan(model.values([TEXT])).any():
             raise BackendError(
-                f"{model_type}:{target} gives no number (NaN) for a text: its weights are broken."
+                f"{model_type}:{target} gives NaN for a text: its weights are broken. Give another checkpoint."
             )
         return model
 
@@ -66,7 +68,7 @@ def _open_vera(target: str, device: str) -> LoadedTextModel:
     if not temperature > 0:
         raise BackendError(
             f"vera:{target} is a T5 encoder, but not Vera: rows {TEMPERATURE} to {WEIGHT} of its {len(table)} word "
-            f"embeddings do not hold a linear layer with a temperature above 0. Give liujch1998/vera."
+            f"embeddings hold no linear layer with a temperature above 0. Give liujch1998/vera."
         )
 
     def compute_plausibility(inputs: Inputs) -> torch.Tensor:
@@ -86,8 +88,8 @@ def _open_cola(target: str, device: str) -> LoadedTextModel:
     labels = [str(model.config.id2label.get(i, i)) for i in range(model.config.num_labels)]
     if len(labels) != 2 or labels[ACCEPTABLE].lower().startswith(("un", "not")):
         raise BackendError(
-            f"cola:{target} has labels {labels}; a CoLA classifier has two, the second for acceptable sentences. "
-            f"Give one such as textattack/distilbert-base-uncased-CoLA."
+            f"cola:{target} has labels {labels}. A CoLA classifier has two labels; the second is for acceptable "
+            f"sentences. Give a CoLA classifier such as textattack/distilbert-base-uncased-CoLA."
         )
 
     def compute_acceptability(inputs: Inputs) -> torch.Tensor:
@@ -105,7 +107,7 @@ def _open_causal(target: str, device: str) -> LoadedTextModel:
     start = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
     if start is None:
         raise BackendError(
-            f"causal_lm:{target}: its tokenizer has neither a token that begins a text nor one that ends it. "
+            f"causal_lm:{target}: its tokenizer has neither a beginning-of-text token nor an end-of-text token. "
             f"State bos_token in its tokenizer_config.json."
         )
 
@@ -132,13 +134,13 @@ def _build_text_model(
     """Return a model that gives one value per text in one pass.
 
     Args:
-        model_type: of scorer.
-        model: on its device.
-        tokenizer: the checkpoint's.
+        model_type: type of the model; a key of ``OPEN``.
+        model: the model, on its device.
+        tokenizer: the checkpoint's tokenizer.
         device: cpu, cuda or cuda:N.
         forward: ``input_ids`` and ``attention_mask`` -> (n,).
-        length: tokens of a text at most.
-        start: token that begins every text, in place of the tokenizer's special ones.
+        length: maximum number of tokens of a text.
+        start: token that begins every text, in place of the tokenizer's special tokens.
     """
     import torch
 
@@ -220,7 +222,7 @@ def _open_masked(target: str, device: str) -> LoadedTextModel:
 
 
 def _compute_row_means(rows: Sequence[Row], owners: Sequence[Row], logs: Any) -> Embeddings:
-    """Return the mean of the logs that each row owns, (n,); −∞ where it owns none."""
+    """Return the mean of the logs of each row, (n,); −∞ for a row without logs."""
     row_index = {row: i for i, row in enumerate(dict.fromkeys(rows))}
     owner = np.array([row_index[row] for row in owners], np.int64)
     count = np.bincount(owner, minlength=len(row_index))
@@ -237,7 +239,7 @@ def _build_row_index(rows: torch.Tensor) -> torch.Tensor:
 
 
 def _limit_length(model: Any, tokenizer: Any, length: int) -> int:
-    """Return how many tokens a text has at most: ``length``, or less where there is no room for it."""
+    """Return the maximum number of tokens of a text: ``length``, or less if the model or tokenizer allows less."""
     room = getattr(model.config, "max_position_embeddings", None) or length
     return int(min(length, room, tokenizer.model_max_length))
 

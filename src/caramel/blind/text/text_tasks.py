@@ -1,8 +1,12 @@
-"""What is asked of a data set's texts, and what attackers learn from.
+"""Define the text tasks of a data set, and the data sets that attackers train on.
 
-A task asks which text of a row is the negative, without the image: of caption and negative (P1-N), of paraphrase and
-negative (P2-N), of all three where each is scored by itself and both true ones must be above the negative (ITT of
-SugarCrepe++, Dumpala et al. 2024), or of all three for one who sees them together (P1-P2-N).
+A task asks which text of a row is the negative, without the image:
+
+- P1-N: caption or negative.
+- P2-N: paraphrase or negative.
+- ITT (SugarCrepe++, Dumpala et al. 2024): all three texts, each scored by itself. Both true captions must
+  score above the negative.
+- P1-P2-N: all three texts, seen together.
 """
 
 from __future__ import annotations
@@ -14,12 +18,12 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked of a row.
+    """A question about the texts of a row.
 
     Attributes:
-        name: of the texts that stand against each other.
-        asks: it in words.
-        columns: of the true captions, all of which must be above the negative.
+        name: short name of the task, from the texts that it compares.
+        asks: the question in words.
+        columns: columns of the true captions. All must score above the negative.
         sees_all: whether the attacker sees all texts together, and not one or two at a time.
     """
 
@@ -30,7 +34,7 @@ class Task:
 
     @property
     def chance(self) -> float:
-        """How often who cannot tell is right: one of so many texts is the negative."""
+        """The accuracy of guessing: one divided by the number of texts."""
         return 1 / (1 + len(self.columns))
 
 
@@ -41,16 +45,16 @@ TRIPLES = Task(
     "P1-P2-N", "which of the three, seen together, is the negative?", ("caption", "caption2"), True
 )
 TASKS = (P1_N, P2_N, ITT, TRIPLES)
-PARAPHRASED = TASKS[1:]  # those of rows with a paraphrase; they share what is learned
+PARAPHRASED = TASKS[1:]  # tasks of rows with a paraphrase; they share training
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set to learn from.
+    """A data set that attackers train on.
 
     Attributes:
-        name: of it.
-        rows: audit rows.
+        name: name of the data set.
+        rows: its audit rows.
     """
 
     name: str

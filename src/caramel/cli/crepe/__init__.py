@@ -1,4 +1,4 @@
-"""The group crepe: builds sets in CREPE's form from Visual Genome and a training corpus; one file per command."""
+"""Commands ``crepe``: build CREPE-style benchmarks from Visual Genome and a training corpus. One file per command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command crepe index: what a training corpus contains."""
+"""Command ``crepe index``: count the atoms and compounds of a training corpus."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def index_corpus(corpus: Path, graphs: Path, out: Path, column: str, parser: str
         for atom in region.captioned.graph.list_atoms()
     }
     if not atoms:
-        raise ConfigError(f"--graphs {str(graphs)!r} has no region of one compound.")
+        raise ConfigError(f"--graphs {str(graphs)!r} has no region with one compound.")
     path = build_index(corpus, atoms, column=column, folder=out, parser=parser)
     echo(f"Looked for {len(atoms):,} words. Written to {path}.")

@@ -1,4 +1,4 @@
-"""Options, inputs and output that the commands of the group crepe share."""
+"""Define the options, inputs and output that the ``crepe`` commands share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ add_out_option = click.option("--out", required=True, type=FOLDER, help="Folder 
 
 @dataclass(frozen=True)
 class SetOptions:
-    """What both sets are built from."""
+    """Options that both sets share."""
 
     graphs: Path
     out: Path
@@ -47,8 +47,8 @@ def add_set_options(command: Command) -> Command:
         click.option(
             "--words",
             required=True,
-            help="Thesaurus that tells which words exclude each other: wordnet:FOLDER with WordNet's database files, or "
-            "lists, a few hundred words that come with caramel.",
+            help="Thesaurus of words that exclude each other: wordnet:FOLDER with WordNet's database files, or lists, a few "
+            "hundred words that come with caramel.",
         ),
         click.option(
             "--sensible",
@@ -72,7 +72,7 @@ def add_set_options(command: Command) -> Command:
 
 
 def iter_regions(graphs: Path, reject: Callable[[Any], object], rules: CropRules | None = None) -> Any:
-    """Yield the regions of the scene graphs that hold one compound; ``reject`` gets what is left out."""
+    """Yield the regions of the scene graphs with one compound; ``reject`` receives the others."""
     from caramel.crepe.crops import CropRules
     from caramel.crepe.systematicity import iter_region_examples
     from caramel.crepe.visual_genome_graphs import iter_image_graphs
@@ -95,7 +95,7 @@ def list_input_files(graphs: Path, words: str = "", sensible: Path | None = None
 
 
 def build_crop_rules(min_area: int) -> CropRules:
-    """Return which crops of an image are large enough."""
+    """Return the rules for crops of at least ``min_area`` pixels."""
     from caramel.crepe.crops import CropRules
 
     return CropRules(area=min_area)
@@ -110,7 +110,7 @@ def load_thesaurus(spec: str) -> Thesaurus:
 
 
 def load_plausibility_scorer(folder: Path | None) -> PlausibilityScorer | None:
-    """Return a function that scores how plausible texts are, by the masked language model in a folder."""
+    """Return a function that scores the plausibility of texts with a masked language model; None without a folder."""
     if folder is None:
         return None
     from caramel.blind.text.text_models import open_model
@@ -120,7 +120,7 @@ def load_plausibility_scorer(folder: Path | None) -> PlausibilityScorer | None:
 
 
 def print_counts(counts: dict[str, int], reasons: dict[str, int], out: Path) -> None:
-    """Print how many examples each file holds, and why others were left out."""
+    """Print the number of examples in each file, and the number left out for each reason."""
     for name, count in counts.items():
         echo(f"{count:10,}  {name}")
     for reason, count in reasons.items():

@@ -1,4 +1,4 @@
-"""The command crepe productivity: the set of captions of growing complexity."""
+"""Command ``crepe productivity``: build the set of captions of growing complexity."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class WriterOptions:
 @click.option(
     "--max-requests",
     type=click.IntRange(1),
-    help="Largest number of requests to the language model, with those whose replies are stored; a caption needs at "
+    help="Largest number of requests to the language model. Requests with stored replies count too; a caption needs at "
     "least one.  [default: no limit]",
 )
 @collect_options(WriterOptions, "writing")
@@ -85,7 +85,7 @@ def build_productivity_set(
     """Build the productivity set: captions of 4 to 12 atoms.
 
     Captions come from random walks through scene graphs. Writes one file for each type of hard negative (atom, swap,
-    negate) and complexity, and rejects.csv, to --out. Replies of a language model are stored in work/replies and not
+    negate) and complexity, and rejects.csv, to --out. Replies of a language model are cached in work/replies and not
     requested again.
 
     \b
@@ -140,7 +140,7 @@ def build_productivity_set(
 
 
 def _build_caption_writer(options: WriterOptions, seed: int) -> CaptionWriter:
-    """Return the function that writes captions: the template, or a language model."""
+    """Return the function that writes captions, with a template or a language model."""
     from caramel.crepe.llm_captions import create_caption_writer, write_template_captions
     from caramel.registry import LANGUAGE_MODELS
     from caramel.sources.captions.llm.writer import STORE

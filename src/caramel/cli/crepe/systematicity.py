@@ -1,4 +1,4 @@
-"""The command crepe systematicity: the set of regions with one compound."""
+"""Command ``crepe systematicity``: build the set of regions with one compound."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from caramel.errors import ConfigError
 def build_systematicity_set(settings: SetOptions, index: Path, name: str) -> None:
     """Build the systematicity set, split by what the corpus contains.
 
-    Its regions hold one compound. Writes one file for each of the splits seen_compounds, unseen_compounds and
+    Each region has one compound. Writes one file for each of the splits seen_compounds, unseen_compounds and
     unseen_atoms, and rejects.csv, to --out.
 
     \b
@@ -44,7 +44,7 @@ def build_systematicity_set(settings: SetOptions, index: Path, name: str) -> Non
 
     if not name.replace("-", "").replace("_", "").isalnum():
         raise ConfigError(
-            f"--name {name!r} must consist of letters, digits, - and _: it is part of a file's name."
+            f"--name {name!r} must consist of letters, digits, - and _: it is part of file names."
         )
     forbid_overwriting_inputs(
         [out / REJECTS, *get_file_paths(out, name).values()],

@@ -1,8 +1,8 @@
-"""Answers of a model that was asked to choose, as SugarCrepe's authors publish those of GPT-4V -> table ``answers``.
+"""Convert published multiple-choice answers, in the format of SugarCrepe's GPT-4V results, to table ``answers``.
 
-A row is ``{answer: {free_form_answer, multiple_choice_answer}, caption, negative_caption, filename, correct}``. All rows
-of a file have the options in one order, and another file has the same ids in the other one. Which order it is stands in
-no field: the replies tell, since ``(1)`` or ``(2)`` and the caption that it means are both there.
+A row is ``{answer: {free_form_answer, multiple_choice_answer}, caption, negative_caption, filename, correct}``.
+All rows of a file have the options in the same order. Another file has the same ids with the other order. No field
+says which order it is. It is inferred from the replies, which hold ``(1)`` or ``(2)`` and the chosen caption.
 
 Confirmed in github.com/RAIVNLab/sugar-crepe, gpt-4v-results.
 """
@@ -30,9 +30,9 @@ KEY = ["model", "instance_id"]
 
 
 def is_answers(rows: pd.DataFrame) -> bool:
-    """Return whether the rows hold answers with the option that is meant: one does; each must, see ``answers_of``.
+    """Return whether any row holds an answer with the chosen option; ``build_answers`` requires it of every row.
 
-    An answer that was written as text, as a table has it, is one as well, which ``answers_of`` refuses.
+    An answer written as text, as in a table, counts too; ``build_answers`` rejects it.
     """
     if "answer" not in rows.columns or "correct" not in rows.columns:
         return False
@@ -44,16 +44,17 @@ def is_answers(rows: pd.DataFrame) -> bool:
 def build_answers(
     rows: pd.DataFrame, described: pd.DataFrame, right: Iterable[float], locations: Sequence[str]
 ) -> pd.DataFrame:
-    """Return table ``answers`` of the rows of a file, without a benchmark.
+    """Return table ``answers`` for the rows of a file, without column ``benchmark``.
 
     Args:
-        rows: as released.
-        described: model, instance_id, image_id and subsets of each.
+        rows: rows of the file as released.
+        described: model, instance_id, image_id and subsets of each row.
         right: 1, 0, or NaN where the row has no verdict.
-        locations: where each stands, for messages.
+        locations: location of each row, for messages.
 
     Raises:
-        DataError: an answer is no object, a field is no text, or no reply of the file tells the order of its options.
+        DataError: an answer is not an object, a field is not text, or no reply of the file shows the order of its
+            options.
     """
     records: Any = rows.to_dict("records")
     meant, replies = (
@@ -88,7 +89,7 @@ def _determine_outcome(right: float, meant: str | None) -> str:
 def _infer_order(
     records: Sequence[dict[str, Any]], replies: Sequence[str | None], locations: Sequence[str]
 ) -> str:
-    """Return the order of the options that most replies tell."""
+    """Return the order of the options that most replies imply."""
     votes: Counter[str] = Counter()
     for row, reply, where in zip(records, replies, locations, strict=True):
         caption, negative = (read_text_field(row, name, where) for name in ("caption", "negative_caption"))
@@ -99,17 +100,17 @@ def _infer_order(
     ranked = votes.most_common()
     if not ranked or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
         raise DataError(
-            f"{locations[0]} and {len(locations) - 1} more: no reply tells in which order the options stood. A free_form_answer "
-            f"names (1) or (2), and multiple_choice_answer the caption that it means."
+            f"{locations[0]} and {len(locations) - 1} more: the replies do not show the order of the options. A "
+            f"free_form_answer must name (1) or (2), and multiple_choice_answer must be the caption that it means."
         )
     return ranked[0][0]
 
 
 def join_answers(files: Sequence[pd.DataFrame], benchmark: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return table ``answers`` of all files, and notes: an instance that lacks an order has a failed answer in it.
+    """Return table ``answers`` of all files, and notes; an instance gets a failed answer in an order that it lacks.
 
     Raises:
-        DataError: an instance of a model stands twice in one order, or has other captions in another one.
+        DataError: an instance of a model is a duplicate in one order, or has different captions in the two orders.
     """
     whole = pd.concat(files, ignore_index=True).assign(benchmark=benchmark)
     for _, rows in whole.groupby("model", sort=False):
@@ -117,7 +118,7 @@ def join_answers(files: Sequence[pd.DataFrame], benchmark: str) -> tuple[pd.Data
     twice = whole[whole.duplicated([*KEY, "order"])]
     if len(twice):
         raise DataError(
-            f"{len(twice)} instances of model {twice['model'].iloc[0]!r} stand twice in one order of the options:\n"
+            f"Duplicate answers ({len(twice)}) of model {twice['model'].iloc[0]!r} in one order of the options:\n"
             f"{format_items([repr(name) for name in twice['instance_id']])}\nGive each file once."
         )
     notes, parts = [], [whole]
@@ -129,7 +130,7 @@ def join_answers(files: Sequence[pd.DataFrame], benchmark: str) -> tuple[pd.Data
             other = alone["order"].map({"PN": "NP", "NP": "PN"})
             parts.append(alone.assign(order=other, outcome="failed", reply=None))
             notes.append(
-                f"{len(alone)} instances of model {model!r} have an answer in one order of the options alone: they are unscored "
-                f"but for that order. Give the files of both."
+                f"Instances of model {model!r} with an answer in only one order of the options: {len(alone)}. They are "
+                f"scored only for that order. Give the files of both orders."
             )
     return build_frame(ANSWERS, pd.concat(parts, ignore_index=True)), notes

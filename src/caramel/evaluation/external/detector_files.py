@@ -1,16 +1,22 @@
-"""Detectors of what is synthetic (BiVLC: Miranda et al. 2024, 5.3 and E): probabilities -> outcomes by instance.
+"""Compute outcomes per instance from the probabilities of synthetic-item detectors.
 
-A row is an item: ``text_pred`` and ``img_pred`` are the probabilities that its caption and its image are
-synthetic, ``label`` says what they are: 0 natural (the positive), 1 synthetic (the negative). The k-th natural row
-and the k-th synthetic one are an instance. Of captions alone (the files on SugarCrepe) there is no ``img_pred``.
+The files are those of BiVLC (Miranda et al. 2024, 5.3 and E). A row is an item:
 
-A detector prefers what it finds less synthetic. It answers a query only where it knows the query's own class:
-an image finds its caption if the image is classed right and the natural caption is the less synthetic one. So the
-metrics have the names of retrieval, and say how much of it such artefacts give. ``text_detected`` and
-``image_detected`` are the shares of an instance's two captions and images that are classed right.
+- ``text_pred`` and ``img_pred`` are the probabilities that its caption and its image are synthetic. Files on
+  captions alone (SugarCrepe) have no ``img_pred``.
+- ``label`` is the true class: 0 natural (the positive), 1 synthetic (the negative).
 
-Confirmed in github.com/IMirandaM/BiVLC: src/Detectors/Detector_evaluation_BiVLC.py, Detector_evaluation_SugarCrepe.py
-and the first rows of the CSV files in src/Detectors/results. There a probability of one half is natural; here it is a tie.
+The k-th natural row and the k-th synthetic row form an instance.
+
+A detector prefers the item that it finds less synthetic. It answers a query only if it classifies the query itself
+correctly: an image finds its caption if the image is classified correctly and the natural caption is the less
+synthetic one. The metrics therefore have the names of the retrieval metrics, and show how much of retrieval such
+artifacts solve. ``text_detected`` and ``image_detected`` are the shares of an instance's two captions and two
+images that are classified correctly.
+
+Confirmed in github.com/IMirandaM/BiVLC: src/Detectors/Detector_evaluation_BiVLC.py,
+Detector_evaluation_SugarCrepe.py and the first rows of the CSV files in src/Detectors/results. There a probability
+of one half counts as natural; here it is a tie.
 """
 
 from __future__ import annotations
@@ -30,40 +36,41 @@ from caramel.utils.arrays import Floats
 TEXT, IMAGE, LABEL = "text_pred", "img_pred", "label"
 COLUMNS = (TEXT, IMAGE, LABEL)
 HALF = np.float64(0.5)
-Test = tuple[Floats, Floats]  # what must be less than what
+Test = tuple[Floats, Floats]  # the first must be less than the second
 Metrics = dict[str, Sequence[Test]]  # name -> tests that must all hold
 
 
 def is_detections(columns: Sequence[str]) -> bool:
-    """Return whether a file with these columns is a detector's."""
+    """Return whether a file with these columns comes from a detector."""
     return TEXT in columns and LABEL in columns
 
 
 def compute_detector_outcomes(
     rows: pd.DataFrame, locations: Sequence[str], where: str
 ) -> tuple[Outcomes, npt.NDArray[np.int64]]:
-    """Return the outcomes of the n instances, and the places of their natural rows, (n,).
+    """Return the outcomes of the n instances, and the positions of their natural rows, (n,).
 
     Args:
         rows: ``COLUMNS``, or all but ``img_pred``.
-        locations: where each row stands, for messages.
-        where: what the rows are of, for messages.
+        locations: location of each row, for messages.
+        where: source of the rows, for messages.
 
     Raises:
-        DataError: a label or a probability is none, or there are more rows of one class than of the other.
+        DataError: a label or a probability is invalid, or one class has more rows than the other.
     """
     labels = _read_numbers(rows[LABEL], locations, "class. 0 is natural, 1 is synthetic")
     odd = np.flatnonzero(~np.isin(labels, (0, 1)))
     if len(odd):
         at = int(odd[0])
         raise DataError(
-            f"{locations[at]}: {format_value(rows[LABEL].iloc[at])} in column {LABEL!r} is no class. 0 is natural, 1 is synthetic."
+            f"{locations[at]}: {format_value(rows[LABEL].iloc[at])} in column {LABEL!r} is not a class. "
+            f"0 is natural, 1 is synthetic."
         )
     natural, synthetic = np.flatnonzero(labels == 0), np.flatnonzero(labels == 1)
     if len(natural) != len(synthetic):
         raise DataError(
-            f"{where} has {len(natural)} natural rows and {len(synthetic)} synthetic ones in column {LABEL!r}. An instance "
-            f"has one of each; download the file again."
+            f"{where} has unequal numbers of natural rows ({len(natural)}) and synthetic rows ({len(synthetic)}) "
+            f"in column {LABEL!r}. An instance has one of each. Download the file again."
         )
     chances = {
         name: _read_probabilities(rows[name], locations) for name in (TEXT, IMAGE) if name in rows.columns
@@ -82,7 +89,7 @@ def compute_detector_outcomes(
 
 
 def _build_tests(pairs: dict[str, Test]) -> Metrics:
-    """Return what must hold of the probabilities of each modality, (natural, synthetic), for each metric."""
+    """Return the tests of each metric on the probabilities of each modality, (natural, synthetic)."""
     text = pairs[TEXT]
     if IMAGE not in pairs:
         return {"accuracy": [text]}
@@ -99,7 +106,7 @@ def _build_tests(pairs: dict[str, Test]) -> Metrics:
 
 
 def _compute_hits(tests: Sequence[Test]) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return hits, NaN where a probability is missing, and ties. (n,), (n,)."""
+    """Return hits, (n,), with NaN where a probability is missing, and ties, (n,)."""
     known = ~np.any([np.isnan(less + more) for less, more in tests], axis=0)
     hit = np.all([less < more for less, more in tests], axis=0)
     tie = np.any([less == more for less, more in tests], axis=0)
@@ -112,15 +119,16 @@ def _read_probabilities(column: pd.Series, locations: Sequence[str]) -> Floats:
     if len(odd):
         at = int(odd[0])
         raise DataError(
-            f"{locations[at]}: {format_value(column.iloc[at])} in column {column.name!r} is no probability in [0, 1]."
+            f"{locations[at]}: {format_value(column.iloc[at])} in column {column.name!r} is not a probability "
+            f"in [0, 1]."
         )
     return probabilities
 
 
 def _read_numbers(column: pd.Series, locations: Sequence[str], expected: str) -> Floats:
-    """Return the values as numbers, NaN where empty; an error says of what kind they are not."""
+    """Return the values as numbers, NaN where empty; ``expected`` describes a valid value in the error message."""
     numbers = [number_or_nan(value) for value in column]
     for number, value, where in zip(numbers, column, locations, strict=True):
         if number is None:
-            raise DataError(f"{where}: {format_value(value)} in column {column.name!r} is no {expected}.")
+            raise DataError(f"{where}: {format_value(value)} in column {column.name!r} is not a {expected}.")
     return np.array(numbers, np.float64)

@@ -1,14 +1,15 @@
-"""Others' files of per-instance results: CSV, JSON, JSON Lines or Parquet, a row per instance.
+"""Read per-instance results of other programs from CSV, JSON, JSON Lines or Parquet, one row per instance.
 
-A column is
+A column is one of these:
 
-- a score, named as in table ``similarities`` (``s_c0_i0`` …), from which the metrics are computed, or
-- the verdict on a metric, true or false, named as the metric in any case (``ITT``, ``T2I`` …), or as the releases
-  of BiVLC (``text_score_i0`` …, later ``Ipos_2T`` …), Winoground (``text_score`` …) and SugarCrepe (``correct``) name
-  it. Empty is not scored; ties cannot be seen.
+- A score, named as in table ``similarities`` (``s_c0_i0`` …). The metrics are computed from the scores.
+- The verdict on a metric, true or false. It has the metric's name in upper or lower case (``ITT``, ``T2I`` …), or
+  the name used in the releases of BiVLC (``text_score_i0`` …, later ``Ipos_2T`` …), Winoground (``text_score`` …)
+  or SugarCrepe (``correct``). An empty verdict means not scored. Verdicts do not show ties.
+- The instance, its image, its subsets or the model.
 
-Where there are both, the scores count, and a verdict that they contradict is an error. Beside these there may be the instance, its image, its subsets and the model;
-other columns are left out. A file of BiVLC's detectors has probabilities of its own (``detector_files``).
+Other columns are ignored. If a file has scores and verdicts, the scores count, and a verdict that contradicts them
+is an error. A file of BiVLC's detectors holds probabilities instead (``detector_files``).
 """
 
 from __future__ import annotations
@@ -50,36 +51,38 @@ TRUTH: Mapping[str, float] = {
     **dict.fromkeys(("", "nan", "none", "null"), np.nan),
 }
 SCORES = tuple(n for n, column in SIMILARITIES.columns.items() if column.null and column.type != TEXT)
-# Their names in files of caramel 0.1.
+# Names of the score columns in files of caramel 0.1 -> current names.
 FORMER = {former: name for name in SCORES if (former := SIMILARITIES.columns[name].formerly)}
 
 
 class InstanceResults(NamedTuple):
-    """What a file says of its instances."""
+    """Instances of a file with their outcomes."""
 
     rows: pd.DataFrame  # model, instance_id, image_id, subsets
-    outcomes: Outcomes  # of the same rows
+    outcomes: Outcomes  # outcomes of the same rows
     notes: tuple[str, ...]  # what the file lacks
     answers: pd.DataFrame | None = (
-        None  # of a model that chose, see ``released_answers``; then the verdicts are these
+        None  # answers to multiple choice, see ``external.answers``; the outcomes then repeat their verdicts
     )
 
 
 def read_others(path: Path, metrics: Sequence[str]) -> InstanceResults:
-    """Return the instances of a file and what it says of them.
+    """Read the instances of a file with their outcomes.
 
-    An image is a name, or the image itself, which its content names. A column of images that are neither (BiVLC's
-    release holds memory addresses) does not count, and a note says so: without another one, each instance is an
-    image of its own. Without ids, the rows are counted. Without a model, the file's
-    name is its name; without subsets, a SugarCrepe subtype at the end of the file's name is the subset.
+    - Image: a name, or the image itself, which gets its name from its content. A column of images that holds
+      neither (BiVLC's release holds memory addresses) is ignored with a note. Without another image column, each
+      instance counts as an image of its own.
+    - Instance: without ids, the row number.
+    - Model: without a model column, the file's name.
+    - Subsets: without such columns, a SugarCrepe subtype at the end of the file's name.
 
     Args:
         path: the file.
-        metrics: to compute where there are scores.
+        metrics: metrics to compute from scores.
 
     Raises:
-        DataError: the file is missing or broken, has neither a score nor a verdict, a value is none, or a column of
-            images holds verdicts.
+        DataError: the file is missing or broken, has neither a score nor a verdict, holds an invalid value, or has
+            verdicts in a column of images.
     """
     rows, locations = read_rows(path, is_known)
     return read_instance_results(rows, metrics, where=repr(str(path)), name=path.stem, locations=locations)
@@ -88,14 +91,14 @@ def read_others(path: Path, metrics: Sequence[str]) -> InstanceResults:
 def read_instance_results(
     rows: pd.DataFrame, metrics: Sequence[str], *, where: str, name: str, locations: Sequence[str]
 ) -> InstanceResults:
-    """Return the instances of others' rows, as ``read_others`` does.
+    """Return the instances of external rows, as ``read_others`` does.
 
     Args:
-        rows: a row per instance; at least one.
-        metrics: to compute where there are scores.
-        where: what the rows are of, for messages.
-        name: what stands for a model's name where no column gives it; a SugarCrepe subtype at its end is the subset.
-        locations: where each row stands, for messages.
+        rows: one row per instance; at least one.
+        metrics: metrics to compute from scores.
+        where: source of the rows, for messages.
+        name: name of the model if no column gives it; a SugarCrepe subtype at its end is the subset.
+        locations: location of each row, for messages.
 
     Raises:
         DataError: as in ``read_others``.
@@ -110,9 +113,9 @@ def read_instance_results(
     scores = [column for column in rows.columns if column in SCORES]
     if not verdicts and not scores:
         raise DataError(
-            f"{where} has no column of scores or verdicts; it has {list(rows.columns)}.\n"
-            f"Looked for scores: {', '.join(SCORES)}.\n"
-            f"Looked for verdicts, true or false: {', '.join([*METRICS, *RECALLS, *ALIASES])}."
+            f"{where} has no column of scores or verdicts; its columns are {list(rows.columns)}.\n"
+            f"Known columns of scores: {', '.join(SCORES)}.\n"
+            f"Known columns of verdicts, true or false: {', '.join([*METRICS, *RECALLS, *ALIASES])}."
         )
     described, notes = describe_rows(rows, where, name, locations)
     if not scores:
@@ -132,13 +135,13 @@ def read_instance_results(
 
 
 def is_known(column: str) -> bool:
-    """Return whether a column is looked at; others, such as pictures, are not read."""
+    """Return whether a column is used; other columns are not read."""
     names = (name for others in NAMES.values() for name in others)
     return column in (*names, *SUBSETS, *SCORES, *FORMER, *COLUMNS) or _find_metric(column) is not None
 
 
 def _find_metric(column: str) -> str | None:
-    """Return the metric that a column of verdicts is named after."""
+    """Return the metric that a column of verdicts is named after; None if there is none."""
     low = column.strip().lower()
     plain = {name.replace("_", ""): name for name in (*METRICS, *RECALLS)}
     return ALIASES.get(low) or plain.get(low.replace("_", ""))
@@ -152,7 +155,9 @@ def _read_verdicts(
     for column, metric in columns.items():
         if metric in hits:
             both = [name for name, other in columns.items() if other == metric]
-            raise DataError(f"{source} has several columns of the verdict {metric!r}: {both}. Leave one.")
+            raise DataError(
+                f"{source} has several columns of the verdict {metric!r}: {both}. Keep one of them."
+            )
         hits[metric] = [
             _parse_verdict(value, column, where) for value, where in zip(rows[column], locations, strict=True)
         ]
@@ -165,8 +170,8 @@ def _parse_verdict(value: Any, column: str, where: str) -> float:
     low = "" if value is None else str(value).strip().lower()
     if low not in TRUTH:
         raise DataError(
-            f"{where}: {format_value(value)} in column {column!r} is no verdict. "
-            f"Write true or false, 1 or 0, yes or no; nothing where it is not scored."
+            f"{where}: {format_value(value)} in column {column!r} is not a verdict. "
+            f"Write true or false, 1 or 0, yes or no. Leave it empty if the instance is not scored."
         )
     return TRUTH[low]
 
@@ -180,6 +185,6 @@ def _read_scores(column: pd.Series, name: str, locations: Sequence[str]) -> list
         number = number_or_nan(value)
         if number is None or number < low or number > high or (whole and number % 1):
             expected = "number of candidates" if whole else "finite number"
-            raise DataError(f"{where}: {format_value(value)} in column {name!r} is no {expected}.")
+            raise DataError(f"{where}: {format_value(value)} in column {name!r} is not a {expected}.")
         numbers.append(number)
     return numbers

@@ -1,4 +1,4 @@
-"""The files of an evaluation in a folder: similarities, answers and metrics."""
+"""Write and read the files of an evaluation in a folder: similarities, answers and metrics."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ RUN_TABLES = {
 
 
 def prepare_folder(out: Path, sources: Sequence[tuple[str, str]]) -> None:
-    """Make the folder, before any work: it may be a place where nothing can be written.
+    """Create the output folder before any work, in case nothing can be written there.
 
     Args:
         out: the folder.
         sources: name and folder of each benchmark that is read.
 
     Raises:
-        ConfigError: what is written would lie over or among what is read.
+        ConfigError: an output file would overwrite an input or lie in a folder that is read.
     """
     written = [out / name for name in (*RUN_TABLES, *METRICS_FILES)]
     forbid_overwriting_inputs(written, [Path(folder) for _, folder in sources])
@@ -51,7 +51,7 @@ def write_run(
     metrics: pd.DataFrame,
     rejects: pd.DataFrame,
 ) -> None:
-    """Write the tables of an evaluation; one without rows is not there, not even of an earlier run."""
+    """Write the tables of an evaluation; for a table without rows, remove the file of an earlier run."""
     for (name, table), rows in zip(RUN_TABLES.items(), (similarities, answers, rejects), strict=True):
         path = out / name
         remove_file(path)
@@ -67,10 +67,10 @@ def write_metrics(metrics: pd.DataFrame, out: Path) -> None:
 
 
 def read_similarities(runs: Sequence[Path]) -> pd.DataFrame:
-    """Return the similarities of all runs but those that hold answers or metrics alone.
+    """Read the similarities of all runs; runs with only answers or only metrics are skipped.
 
     Raises:
-        DataError: a file is missing or broken, or several runs hold one model on one benchmark.
+        DataError: a file is missing or broken, or several runs hold the same model on the same benchmark.
     """
     named = [
         str(run)
@@ -84,16 +84,16 @@ def read_similarities(runs: Sequence[Path]) -> pd.DataFrame:
     twice = rows[rows.duplicated(["model", "benchmark", "instance_id"])]
     if len(twice):
         raise DataError(
-            f"Several runs hold the model {twice['model'].iloc[0]!r} on {twice['benchmark'].iloc[0]!r}. Give each "
-            f"model once, and models a name of their own: `caramel eval --model NAME=SPEC`."
+            f"Several runs hold model {twice['model'].iloc[0]!r} on {twice['benchmark'].iloc[0]!r}. Give each model "
+            f"once. Different models need different names: `caramel eval --model NAME=SPEC`."
         )
     return rows
 
 
 def read_unscored_metrics(runs: Sequence[Path]) -> pd.DataFrame | None:
-    """Return the metrics of models without scores; None if there are none.
+    """Read the metrics of models without scores; return None if there are none.
 
-    These are models that answer in words, and what `caramel metrics` made of others' files.
+    These are models that answer in words, and external results that `caramel metrics` converted.
     """
     parts = []
     for run in runs:
@@ -105,14 +105,16 @@ def read_unscored_metrics(runs: Sequence[Path]) -> pd.DataFrame | None:
 
 
 def check_releases(runs: Sequence[Path], benchmark: str) -> list[str]:
-    """Raise unless instances of one name ask the same in all runs, of scores and of answers; return notes on what cannot be told.
+    """Check that instances with the same id have the same content in all runs; return notes on unknown contents.
+
+    The check covers runs with scores and runs with answers.
 
     Args:
         runs: folders or files.
-        benchmark: that the notes are on.
+        benchmark: the benchmark that the notes are about.
 
     Raises:
-        DataError: a file is broken, or the runs are of different releases; see ``check_contents``.
+        DataError: a file is broken, or the runs use different releases; see ``check_contents``.
     """
     columns = ["model", "benchmark", "instance_id", TEXTS_HASH, IMAGES_HASH]
     parts, without_instances = [], []
@@ -128,7 +130,7 @@ def check_releases(runs: Sequence[Path], benchmark: str) -> list[str]:
     notes = note_unknown_contents([part[part["benchmark"] == benchmark] for part in parts])
     if without_instances and len(runs) > 1:
         notes.append(
-            f"Metrics alone, without their instances: {', '.join(without_instances)}. Whether these are of the same release of the "
-            f"benchmark as the others cannot be told."
+            f"Runs with metrics but without their instances: {', '.join(without_instances)}. It is unknown whether "
+            f"they use the same release of the benchmark as the other runs."
         )
     return notes

@@ -1,4 +1,4 @@
-"""Per-instance results, ours or others': which instance was scored how, read from files."""
+"""Read per-instance results from files of caramel or of other programs, and compute their metrics."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def compute_file_metrics(
     """Return table ``metrics`` of all models in the files; ``.attrs["notes"]`` lists what the files lack.
 
     Args:
-        paths: ``similarities.parquet``, ``answers.parquet``, the folder of both, or others' files (``other_files``);
-            the instances of a model may be spread over several.
-        benchmark: that they are of.
-        bootstrap: of the intervals.
+        paths: ``similarities.parquet``, ``answers.parquet``, the folder of both, or files of other programs
+            (``external.rows``). The instances of a model may be spread over several files.
+        benchmark: the benchmark of the files.
+        bootstrap: settings of the intervals.
 
     Raises:
-        DataError: a file is missing, broken or of another benchmark, an instance stands twice, or instances of one name
-            have other texts or images in several of our files.
+        DataError: a file is missing, broken or of another benchmark, an instance is a duplicate, or instances with
+            the same id have different texts or images in several of caramel's files.
     """
     from caramel.evaluation.results.answers import summarise_answers
 
     answer_tables: list[pd.DataFrame] = []
-    ours: list[pd.DataFrame] = []  # what our files say of their instances
+    ours: list[pd.DataFrame] = []  # instances of caramel's files
     scored: list[InstanceResults] = []
-    chosen: list[pd.DataFrame] = []  # others' answers: a file per order of the options
+    chosen: list[pd.DataFrame] = []  # answers of other programs, one file per order of the options
     for file in (file for path in paths for file in list_result_files(Path(path))):
         if _is_ours(file, ANSWERS, ANSWERS_FILE):
             answer_tables.append(_select_benchmark(read_table(ANSWERS, file), benchmark, file))
@@ -76,10 +76,10 @@ def compute_file_metrics(
 def compute_model_metrics(
     scored: Sequence[InstanceResults], benchmark: Benchmark, *, bootstrap: Bootstrap
 ) -> list[pd.DataFrame]:
-    """Return the metrics of each model; the instances of one may be spread over several of what was read.
+    """Return the metrics of each model; the instances of a model may be spread over several results.
 
     Raises:
-        DataError: an instance of a model stands twice.
+        DataError: an instance of a model is a duplicate.
     """
     by_model: dict[str, list[InstanceResults]] = {}
     for result in scored:
@@ -99,10 +99,10 @@ def compute_model_metrics(
 
 
 def read_scores(path: str | Path, benchmark: Benchmark) -> InstanceResults:
-    """Return the instances of a file, ours or others', and what it says of them.
+    """Read the instances of a file, from caramel or another program, with their outcomes.
 
     Raises:
-        DataError: it is missing, broken, or of another benchmark.
+        DataError: the file is missing, broken, or of another benchmark.
     """
     path = Path(path)
     if not _is_ours(path, SIMILARITIES, SIMILARITIES_FILE):
@@ -112,10 +112,10 @@ def read_scores(path: str | Path, benchmark: Benchmark) -> InstanceResults:
 
 
 def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
-    """Return table ``similarities`` of each PATH or PATH::MODEL, a folder of ours or its file.
+    """Read table ``similarities`` of each PATH or PATH::MODEL, a folder written by caramel or its file.
 
     Raises:
-        DataError: there is no such file, or no such model in it.
+        DataError: the file does not exist, lacks the model, or a run is given twice.
     """
     runs: list[pd.DataFrame] = []
     known_runs: set[tuple[Path, str]] = set()
@@ -124,15 +124,15 @@ def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
         path = Path(path_text)
         if path.is_dir() and not (path / SIMILARITIES_FILE).is_file():
             raise DataError(
-                f"{path_text!r} holds no {SIMILARITIES_FILE}. Give the folder that `caramel eval --out` wrote; models that "
-                f"answer in words have no scores to compare."
+                f"{path_text!r} holds no {SIMILARITIES_FILE}. Give a folder that `caramel eval --out` wrote. "
+                f"Models that answer in words have no scores to compare."
             )
         file = run_file(text)
         if not _is_ours(file, SIMILARITIES, ""):
-            what = "is no file of per-instance scores" if path.exists() else "is not there"
+            what = "is not a file of per-instance scores" if path.exists() else "does not exist"
             raise DataError(
-                f"{path_text!r} {what}. Give a folder that `caramel eval --out` wrote, or its {SIMILARITIES_FILE}. One of an earlier "
-                f"version has other columns: write it again by the same call."
+                f"{path_text!r} {what}. Give a folder that `caramel eval --out` wrote, or its {SIMILARITIES_FILE}. "
+                f"A file of an earlier version has other columns: write it again with the same command."
             )
         rows = read_table(SIMILARITIES, file)
         models = list(dict.fromkeys(rows["model"]))
@@ -142,7 +142,7 @@ def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
             )
         if (run := (file.resolve(), model or " ".join(models))) in known_runs:
             raise DataError(
-                f"{text!r} stands twice. Give each run once; the seeds of a model are different ones."
+                f"{text!r} is given twice. Give each run once. The seeds of a model are different runs."
             )
         known_runs.add(run)
         runs.append(rows[rows["model"] == model].reset_index(drop=True) if model else rows)
@@ -150,29 +150,30 @@ def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
 
 
 def run_file(text: str) -> Path:
-    """Return the file of similarities that PATH or PATH::MODEL stands for, whether it is there or not."""
+    """Return the path of the similarities file for PATH or PATH::MODEL, whether or not it exists."""
     path = Path(text.partition("::")[0])
     return path / SIMILARITIES_FILE if path.is_dir() else path
 
 
 def list_result_files(path: Path) -> list[Path]:
-    """Return the file itself, or those of our folder.
+    """Return the file itself, or the result files of a folder written by caramel.
 
     Raises:
-        DataError: the folder holds none of ours.
+        DataError: the folder holds no result file.
     """
     if not path.is_dir():
         return [path]
     files = [path / name for name in (SIMILARITIES_FILE, ANSWERS_FILE) if (path / name).is_file()]
     if not files:
         raise DataError(
-            f"{str(path)!r} holds neither {SIMILARITIES_FILE} nor {ANSWERS_FILE}. Give a file, or such a folder."
+            f"{str(path)!r} holds neither {SIMILARITIES_FILE} nor {ANSWERS_FILE}. "
+            f"Give a file, or a folder with one of them."
         )
     return files
 
 
 def _is_ours(path: Path, table: Table, name: str) -> bool:
-    """Return whether it is a Parquet file of our name, or with the table's columns."""
+    """Return whether the path is a Parquet file with this name or with the table's columns."""
     if path.suffix != ".parquet" or not path.is_file():
         return False
     if path.name == name:
@@ -186,19 +187,21 @@ def _select_benchmark(rows: pd.DataFrame, benchmark: Benchmark, path: Path) -> p
     selected = rows[rows["benchmark"] == benchmark.name].reset_index(drop=True)
     if selected.empty:
         names = list(dict.fromkeys(rows["benchmark"]))
-        raise DataError(f"{str(path)!r} has no instance of benchmark {benchmark.name!r}; it is of {names}.")
+        raise DataError(
+            f"{str(path)!r} has no instance of benchmark {benchmark.name!r}; its benchmarks are {names}."
+        )
     return selected
 
 
 def _join_results(scored: Sequence[InstanceResults], model: str) -> tuple[pd.DataFrame, Outcomes]:
-    """Return rows and outcomes of one model from several files; a metric that a file lacks is unscored there."""
+    """Return rows and outcomes of one model from several files; a metric that a file lacks is unscored for its rows."""
     rows = pd.concat([result.rows for result in scored], ignore_index=True)
     hits = pd.concat([result.outcomes.hits for result in scored], ignore_index=True)
     ties = pd.concat([result.outcomes.ties for result in scored], ignore_index=True)
     twice = rows["instance_id"][rows["instance_id"].duplicated()]
     if len(twice):
         raise DataError(
-            f"{len(twice)} instances of model {model!r} stand twice:\n{format_items([repr(name) for name in twice])}\n"
-            f"Give each file once; files of different models need a column `model`, or different names."
+            f"Duplicate instances ({len(twice)}) of model {model!r}:\n{format_items([repr(name) for name in twice])}\n"
+            f"Give each file once. Files of different models need a column `model`, or different names."
         )
     return rows, Outcomes(hits, ties.eq(True))

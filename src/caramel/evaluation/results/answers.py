@@ -1,4 +1,4 @@
-"""Answers of prompted multiple choice -> metrics by subset, and their spread over orders and wordings."""
+"""Compute metrics by subset from multiple-choice answers, and their spread over orders and wordings."""
 
 from __future__ import annotations
 
@@ -21,20 +21,24 @@ def summarise_answers(
 ) -> pd.DataFrame:
     """Return table ``metrics`` for every model and benchmark in ``answers``.
 
-    With W ways, of each instance: ``choice_Wway`` is the share of right answers over orders and wordings,
-    ``…_all_orders`` the share of wordings in which the answers to all orders are right, ``…_unparseable`` the
-    share of replies that name no option. An instance with a failed question is unscored. For the negative
-    image they are named ``choice_Wway_negative_image…``, and ``choice_Wway_both_images`` is the share of
-    orders and wordings that are right for both images. The spread is ``choice_Wway`` in the subsets ``order:…``
-    and ``wording:…``.
+    The metrics of an instance with W options are
+
+    - ``choice_Wway``: share of right answers over orders and wordings
+    - ``choice_Wway_all_orders``: share of wordings in which the answers to all orders are right
+    - ``choice_Wway_unparseable``: share of responses that name no option
+    - ``choice_Wway_negative_image…``: the same metrics for the negative image
+    - ``choice_Wway_both_images``: share of orders and wordings that are right for both images
+
+    An instance with a failed question is unscored. The spread is ``choice_Wway`` in the subsets ``order:…`` and
+    ``wording:…``.
 
     Args:
         answers: table ``answers``.
-        benchmarks: name -> benchmark: its macro subsets.
-        bootstrap: of the intervals.
+        benchmarks: name -> benchmark, which selects the macro subsets.
+        bootstrap: settings of the intervals.
 
     Raises:
-        DataError: an instance lacks answers that others have, or its rows do not agree.
+        DataError: an instance lacks answers that other instances have, or its rows are inconsistent.
     """
     parts = []
     for (model, name), rows in answers.groupby(["model", "benchmark"], sort=False):
@@ -54,26 +58,26 @@ def summarise_answers(
 
 
 def _check_answers(answers: pd.DataFrame, model: str) -> None:
-    """Raise a DataError unless all instances were asked the same, each of one image."""
+    """Raise a DataError unless all instances have the same number of answers and each has one image."""
     odd = answers.loc[answers["order"].str.len() != answers["n_options"], "instance_id"]
     several = answers.groupby("instance_id")["image_id"].transform("nunique") > 1
     n_answers = answers.groupby(["image", "n_options", "instance_id"])["outcome"].transform("size")
     most = n_answers.groupby([answers["image"], answers["n_options"]]).transform("max")
     for names, what in (
-        (odd, "have an order of options that is not of their number"),
-        (answers.loc[several, "instance_id"], "have several images"),
-        (answers.loc[n_answers < most, "instance_id"], "lack answers that others have"),
+        (odd, "whose order of options does not have their number of options"),
+        (answers.loc[several, "instance_id"], "with several images"),
+        (answers.loc[n_answers < most, "instance_id"], "that lack answers which others have"),
     ):
         if len(names):
             instance_ids = list(dict.fromkeys(names))
             raise DataError(
-                f"Answers of model {model!r}: {len(instance_ids)} instances {what}, the first is {instance_ids[0]!r}. "
-                f"Run `caramel eval` again: replies that were had are kept."
+                f"Answers of model {model!r}: instances {what}: {len(instance_ids)}. The first is {instance_ids[0]!r}. "
+                f"Run `caramel eval` again. Earlier responses are reused from the cache."
             )
 
 
 def _compute_instance_values(answers: pd.DataFrame) -> tuple[dict[Any, pd.Series], dict[Any, pd.Series]]:
-    """Return each instance's value by metric, and by (metric, subset) of the spread."""
+    """Return each instance's value by metric, and by (metric, subset) for the spread."""
     hit = (answers["outcome"] == "right").astype(float).mask(answers["outcome"] == "failed")
     odd = (answers["outcome"] == "unparseable").astype(float).mask(hit.isna())
     rows = answers.assign(hit=hit, unparseable=odd)
@@ -100,12 +104,12 @@ def _compute_instance_values(answers: pd.DataFrame) -> tuple[dict[Any, pd.Series
 
 
 def _compute_all_right(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Return one row per key: whether all its answers are right; NaN where one failed."""
+    """Return one row per key: whether all its answers are right; NaN if one failed."""
     return _aggregate_complete(rows, keys, "hit", "min").reset_index()
 
 
 def _compute_instance_means(rows: pd.DataFrame, column: str) -> pd.Series:
-    """Return each instance's mean; NaN where an answer failed."""
+    """Return each instance's mean; NaN if an answer failed."""
     return _aggregate_complete(rows, ["instance_id"], column, "mean")
 
 
@@ -115,7 +119,7 @@ def _aggregate_complete(rows: pd.DataFrame, keys: list[str], column: str, how: s
 
 
 def _build_outcomes(values: Mapping[Any, pd.Series], instances: pd.Index) -> Outcomes:
-    """Return the values as outcomes of the instances; none is a tie."""
+    """Return the values as outcomes of the instances, without ties."""
     hits = {name: column.reindex(instances) for name, column in values.items()}
     frame = pd.DataFrame(hits, index=instances)
     return Outcomes(frame, frame.isna() & False)

@@ -1,4 +1,4 @@
-"""Model against model on the same instances, benchmark by benchmark; see ``paired_hits`` for the statistics."""
+"""Compare models on the same instances, benchmark by benchmark; ``paired_tests`` documents the statistics."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ COMPARISON_COLUMNS: Mapping[str, str] = {
     "benchmark": "benchmark",
     "subset": "`all`, `macro`, or a subset of the benchmark",
     "metric": "metric",
-    "value_a": "a's value on the instances that both scored, in [0, 1]; the mean over its seeds",
-    "value_b": "b's value, likewise",
+    "value_a": "a's value on the instances that both models scored, in [0, 1]; the mean over a's seeds",
+    "value_b": "b's value on the same instances; the mean over b's seeds",
     "difference": "value_a - value_b",
     "ci_low": "lower end of the 95 % interval of the difference",
     "ci_high": "upper end",
     "p": "two-sided p-value of no difference, not corrected",
-    "p_least": "the smallest p that the sign flips of the comparison could give: 1 / (flips + 1)",
-    "p_holm": "p corrected by Holm over all rows of the comparison: all benchmarks, subsets and metrics",
-    "significant": "p_holm < 0.05: of all such claims of a comparison any is false with 5 % at most",
-    "effect": "Cohen's g: a's share of the instances that one of both alone has right, minus 1/2; in [-1/2, 1/2]",
-    "a_only": "instances that a has right, or more right, and b not; the mean over pairs of seeds",
-    "b_only": "instances that b has right and a not, likewise",
-    "detectable": "smallest true difference that would have been significant (uncorrected) in 80 % of samples: "
-    "(1.96 + 0.84) standard errors, the t quantile for 1.96",
-    "n": "instances that all runs of both scored",
-    "clusters": "images of these instances; of `macro`, the fewest among its subsets",
+    "p_least": "the smallest p that the sign flips of the comparison can give: 1 / (flips + 1)",
+    "p_holm": "p after Holm correction over all rows of the comparison: all benchmarks, subsets and metrics",
+    "significant": "p_holm < 0.05: the probability that a comparison makes any false claim is at most 5 %",
+    "effect": "Cohen's g: a's share of the instances that exactly one model has right, minus 1/2; in [-1/2, 1/2]",
+    "a_only": "instances that a has right, or more right, and b does not; the mean over pairs of seeds",
+    "b_only": "instances that b has right, or more right, and a does not; the mean over pairs of seeds",
+    "detectable": "smallest true difference that would be significant (uncorrected) in 80 % of samples: "
+    "(1.96 + 0.84) standard errors, with the t quantile in place of 1.96",
+    "n": "instances that all runs of both models scored",
+    "clusters": "images of these instances; for `macro`, the fewest among its subsets",
     "seeds_a": "training seeds of a",
     "seeds_b": "training seeds of b",
 }
@@ -50,7 +50,7 @@ DIFFERENCE_COLUMNS = (
     *("benchmark", "a", "b", "subset", "metric"),
     *("difference", "ci_low", "ci_high", "p", "p_least"),
 )
-FLIPS_PER_TEST = 100  # so that Holm's correction of the smallest p that flips can give leaves 1 %
+FLIPS_PER_TEST = 100  # so that the smallest possible p is still about 1 % after Holm correction
 
 
 def compare_models(
@@ -60,34 +60,39 @@ def compare_models(
     *,
     bootstrap: Bootstrap,
 ) -> pd.DataFrame:
-    """Return model a against model b, per benchmark, subset and metric; see ``COMPARISON_COLUMNS``.
+    """Compare model a with model b by benchmark, subset and metric; return ``COMPARISON_COLUMNS``.
 
-    ``.attrs["notes"]`` says where it is not known whether both were asked the same. Benchmarks and metrics by which no instance was scored by all runs are left out.
+    ``.attrs["notes"]`` lists where it is unknown whether both models scored the same content. A benchmark or a
+    metric is left out if no instance was scored by all runs.
 
-    The p-value is that of the sign-flip test of whole images (``statistics.sign_flip_p``), which is exact
-    however few instances the two disagree on; the more rows are corrected for, the more flips are drawn. With several seeds of a side it is the greater of this, on hits averaged
-    over seeds, and of the t test of the difference by both parts of the variance: a difference must stand out
-    from the choice of images *and* from the luck of training.
+    The p-value comes from the sign-flip test of whole images (``utils.stats.sign_flip_p_value``). That test is
+    exact even if the two models disagree on few instances. The more rows are corrected for, the more flips are
+    drawn. If a side has several seeds, p is the larger of two values:
 
-    The interval is difference ± t quantile * standard error. As the plain one is too short where the models
-    disagree on few instances, one more image is taken to count for a and one for b (Bonett & Price 2012), each of
-    the mean square weight of the images that differ.
+    - the sign-flip p on hits averaged over seeds
+    - the p of the t test of the difference, with both parts of the variance
+
+    So a difference must exceed both the variation by images and the variation by training seeds.
+
+    The interval is difference ± t quantile * standard error. The plain interval is too short if the models
+    disagree on few instances. So one image is added that counts for a, and one that counts for b (Bonett &
+    Price 2012). Each has the mean square weight of the images that differ.
 
     Args:
         a: table ``similarities`` of each training seed of a; each holds one model.
-        b: of b.
-        benchmarks: name -> benchmark; None: those of the registry.
-        bootstrap: of the intervals; its seed is also that of the sign flips.
+        b: the same for b.
+        benchmarks: name -> benchmark; None: the benchmarks of the registry.
+        bootstrap: settings of the intervals; its seed is also the seed of the sign flips.
 
     Raises:
-        DataError: a table holds several models, the two sides have no benchmark in common, not the same
-            instances of one, or no metric of any.
+        DataError: a table holds several models, the two sides share no benchmark or no metric, or they hold
+            different instances of a benchmark.
     """
     comparison = _compute_comparison(a, b, benchmarks, bootstrap=bootstrap)
     if comparison is None:
         names = ", ".join(dict.fromkeys(a[0]["benchmark"].astype(str)))
         raise DataError(
-            f"No instance was scored by all runs on any metric of benchmark {names}. Score them with models that can do it."
+            f"No instance was scored by all runs on any metric of benchmark {names}. Use models that can score it."
         )
     runs = [rows.assign(model=str(number)) for number, rows in enumerate((*a, *b))]  # names may be equal
     comparison.attrs["notes"] = note_unknown_contents(runs)
@@ -101,7 +106,7 @@ def _compute_comparison(
     *,
     bootstrap: Bootstrap,
 ) -> pd.DataFrame | None:
-    """Return what ``compare`` does, None where there is no metric."""
+    """Return the rows of ``compare_models``; None if no metric was scored by all runs."""
     for rows in (*a, *b):
         _check_one_model(rows)
     lists = [list(dict.fromkeys(rows["benchmark"].astype(str))) for rows in (*a, *b)]
@@ -109,7 +114,7 @@ def _compute_comparison(
     if not common:
         raise DataError(
             f"The runs have no benchmark in common: {format_items([', '.join(names) for names in lists])}\n"
-            f"Score all of them on the same benchmark."
+            f"Score all runs on the same benchmark."
         )
     scored = [
         benchmark_hits
@@ -124,7 +129,7 @@ def _compute_comparison(
 def _compute_corrected_rows(
     scored: Sequence[_BenchmarkHits], runs_of_a: int, *, bootstrap: Bootstrap
 ) -> pd.DataFrame:
-    """Return the rows of all that was scored, at least one, with Holm's correction over all of them."""
+    """Return the rows of all scored benchmarks, at least one, with Holm correction over all rows."""
     flips = max(FLIPS, FLIPS_PER_TEST * sum(benchmark_hits.tests for benchmark_hits in scored))
     parts = [
         _compare_benchmark(benchmark_hits, runs_of_a, bootstrap=bootstrap, flips=flips)
@@ -140,15 +145,16 @@ def _compute_corrected_rows(
 def find_leaders(
     values: Mapping[MetricColumn, Mapping[str, float]], p: Callable[[str, str, MetricColumn], float]
 ) -> set[tuple[str, MetricColumn]]:
-    """Return (model, column) where a model is better than every other one of a table by test: what may be bold.
+    """Return (model, column) where a model is significantly better than all others: the cells that may be bold.
 
-    The best of a column is tested against every other model, and Holm's correction is over all these tests of the table.
-    That keeps any false claim in it to 5 %: a column's is false only if a model beats the truly best one, which is no more
-    than one comparison per other model.
+    The best model of a column is tested against every other model. Holm correction covers all these tests of the
+    table. This keeps the probability of any false claim in the table at 5 % or less: a column's claim is false
+    only if a model beats the truly best one, and that takes at most one comparison per other model.
 
     Args:
-        values: of each model in each column, (subset, metric); NaN and models that are left out take no part.
-        p: of two models in a column, two-sided and not corrected; 1 where they cannot be compared.
+        values: value of each model in each column, (subset, metric); NaN and missing models are ignored.
+        p: returns the p-value of two models in a column, two-sided and not corrected; 1 where they cannot be
+            compared.
     """
     tests: list[tuple[str, MetricColumn, float]] = []
     for column, of in values.items():
@@ -162,16 +168,16 @@ def find_leaders(
 
 
 def compare_variants(runs: RunHits, benchmark: Benchmark, *, bootstrap: Bootstrap) -> pd.DataFrame:
-    """Return every variant, and the base, against every other, on one benchmark: ``DIFFERENCE_COLUMNS``.
+    """Compare all variants and the base pairwise on one benchmark; return ``DIFFERENCE_COLUMNS``.
 
-    Models named ``<variant>-<seed>`` are training seeds of one variant. ``a`` is the variant that comes later among the
-    runs. Pairs of which no instance was scored by all runs on any metric are left out. ``p`` is not corrected:
-    who shows some of the rows corrects over these.
+    Models named ``<variant>-<seed>`` are training seeds of one variant. ``a`` is the variant that comes later
+    among the runs. A pair is left out if no instance was scored by all its runs on any metric. ``p`` is not
+    corrected: code that shows some of the rows must correct over those rows.
 
     Args:
-        runs: by the metrics of the benchmark.
-        benchmark: how it is judged.
-        bootstrap: as of ``compare_models``.
+        runs: hits by the metrics of the benchmark.
+        benchmark: its metrics and macro subsets.
+        bootstrap: as in ``compare_models``.
     """
     hits, parts = runs.group_by_variant(), []
     for b, a in combinations(hits, 2):
@@ -186,25 +192,25 @@ def compare_variants(runs: RunHits, benchmark: Benchmark, *, bootstrap: Bootstra
 def compare_forms(
     one: RunHits, other: RunHits, benchmark: Benchmark, *, bootstrap: Bootstrap
 ) -> pd.DataFrame:
-    """Return by how much each difference of two variants is larger in one form of a benchmark: ``DIFFERENCE_COLUMNS``.
+    """Compare the differences between variants in two forms of a benchmark; return ``DIFFERENCE_COLUMNS``.
 
-    That is the interaction of form and variants, (a − b in one) − (a − b in the other), paired on the instances, which both
-    forms have; its test is that of any difference of two models (``compare``), on hits of one form minus those of the other, and
-    the images are those of the other. ``benchmark`` names both.
+    A row is the interaction of form and variants, (a − b in ``one``) − (a − b in ``other``), paired on the
+    instances, which both forms share. The test is the one of ``compare_models``, on the hits in ``one`` minus the
+    hits in ``other``. The image clusters are those of ``other``. Column ``benchmark`` names both forms.
 
     Args:
-        one, other: of both forms, by the metrics of the benchmark.
-        benchmark: how both are judged.
-        bootstrap: as of ``compare_variants``.
+        one, other: hits on the two forms, by the metrics of the benchmark.
+        benchmark: metrics and macro subsets of both forms.
+        bootstrap: as in ``compare_variants``.
 
     Raises:
-        DataError: the forms do not hold the same instances, or models.
+        DataError: the forms hold different instances or different models.
     """
     positions = pd.Index(one.rows["instance_id"]).get_indexer(other.rows["instance_id"])
     if len(positions) != len(one.rows) or (positions < 0).any() or one.hits.keys() != other.hits.keys():
         raise DataError(
-            f"{one.benchmark} and {other.benchmark} are no forms of one benchmark: they have other instances or models. "
-            f"Run `dvc repro -f assemble evaluate`."
+            f"{one.benchmark} and {other.benchmark} are not forms of one benchmark: they hold different instances or "
+            f"models. Run `dvc repro -f assemble evaluate`."
         )
     hit_differences = {model: hits[positions] - other.hits[model] for model, hits in one.hits.items()}
     runs = other._replace(benchmark=f"{one.benchmark} − {other.benchmark}", hits=hit_differences)
@@ -214,15 +220,15 @@ def compare_forms(
 def compare_versions(
     after: pd.DataFrame, before: pd.DataFrame, *, bootstrap: Bootstrap
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return each model's scores against those of the same model in another version, with a column ``model`` first.
+    """Compare each model's scores with its scores in another version; return the rows, column ``model`` first.
 
-    ``a`` is ``after``. What the two did not score on the same instances is left out; the second result says why, by model
-    and benchmark. Holm's correction is over all rows: all
-    models, benchmarks, subsets and metrics.
+    ``a`` is ``after``. A model on a benchmark is left out if the two versions did not score the same instances;
+    the second result gives the reason, by model and benchmark. Holm correction covers all rows: all models,
+    benchmarks, subsets and metrics.
 
     Args:
-        after, before: tables ``similarities``, of any models each.
-        bootstrap: as of ``compare``.
+        after, before: tables ``similarities``, each of any number of models.
+        bootstrap: as in ``compare_models``.
     """
     scored: list[_BenchmarkHits] = []
     unpaired: dict[str, str] = {}
@@ -232,7 +238,7 @@ def compare_versions(
             continue
         try:
             benchmark_hits = _compute_hits([rows], [others], str(benchmark), BENCHMARKS[str(benchmark)])
-        except DataError as error:  # other instances
+        except DataError as error:  # different instances
             unpaired[f"{model} on {benchmark}"] = str(error).splitlines()[0]
             continue
         scored += [benchmark_hits._replace(model=str(model))] if benchmark_hits else []
@@ -243,25 +249,25 @@ def compare_versions(
 
 
 class _BenchmarkHits(NamedTuple):
-    """What all runs of both sides scored of one benchmark."""
+    """Hits that all runs of both sides have on one benchmark."""
 
     benchmark: str
-    hits: Floats  # (runs, n, metrics), those of a first; NaN where any run did not score
-    rows: pd.DataFrame  # of the instances
+    hits: Floats  # (runs, n, metrics), the runs of a first; NaN where any run has no score
+    rows: pd.DataFrame  # the instances
     metrics: Sequence[str]
     macro: Callable[[str], bool]
-    model: str | None = None  # of which it is, where several are compared
+    model: str | None = None  # name of the model, where several models are compared
 
     @property
     def tests(self) -> int:
-        """The most rows that a comparison has of it."""
+        """Largest number of rows that a comparison can have for this benchmark."""
         return (len(build_subset_masks(self.rows)) + 1) * len(self.metrics)
 
 
 def _compute_hits(
     a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], name: str, benchmark: Benchmark
 ) -> _BenchmarkHits | None:
-    """Return the hits of one benchmark; None where there is no metric."""
+    """Return the hits on one benchmark; None if no metric was scored by all runs."""
     parts = [rows[rows["benchmark"] == name].reset_index(drop=True) for rows in (*a, *b)]
     first = parts[0]
     hits = np.stack(
@@ -273,7 +279,7 @@ def _compute_hits(
 def _select_scored(
     hits: Floats, rows: pd.DataFrame, name: str, benchmark: Benchmark
 ) -> _BenchmarkHits | None:
-    """Return hits (runs, n, metrics) by the metrics of which there are any in all runs; None where there is none."""
+    """Return hits (runs, n, metrics) of the metrics that all runs have scores for; None if there are none."""
     hits[:, np.isnan(hits).any(axis=0)] = np.nan
     scored: Bools = np.asarray(~np.isnan(hits).all(axis=(0, 1)))
     if not scored.any():
@@ -286,7 +292,7 @@ def _select_scored(
 def _compare_benchmark(
     scored: _BenchmarkHits, runs_of_a: int, *, bootstrap: Bootstrap, flips: int
 ) -> pd.DataFrame:
-    """Return the rows of one benchmark, all but what is corrected over the rows."""
+    """Return the rows of one benchmark without the columns that are corrected over all rows."""
     return compare_hits(
         scored.hits[:runs_of_a],
         scored.hits[runs_of_a:],
@@ -306,6 +312,7 @@ def _check_one_model(rows: pd.DataFrame) -> None:
     models = list(dict.fromkeys(rows["model"].astype(str)))
     if len(models) != 1:
         raise DataError(
-            f"Each run compared must hold one model; one holds {len(models)}:\n{format_items([repr(m) for m in models])}\n"
-            f"Name the one that is meant: FOLDER::MODEL."
+            f"Each compared run must hold one model; one holds {len(models)}:\n"
+            f"{format_items([repr(m) for m in models])}\n"
+            f"Select one of them: FOLDER::MODEL."
         )

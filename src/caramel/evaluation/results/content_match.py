@@ -1,4 +1,4 @@
-"""Whether instances of one name ask the same in all files: by the hashes of their texts and images, where these are known."""
+"""Check by hashes that instances with the same id have the same texts and images in all files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ KEY = ["benchmark", "instance_id"]
 
 
 def check_contents(parts: Sequence[pd.DataFrame]) -> None:
-    """Raise unless instances of one name ask the same in all parts: the same texts, and images where these are known.
+    """Raise unless instances with the same id have the same texts and images in all parts; unknown hashes are skipped.
 
     Args:
-        parts: instance_id, benchmark and, where it is known what they hold, the hashes of table ``similarities``.
+        parts: instance_id, benchmark and, if known, the hashes of table ``similarities``.
 
     Raises:
-        DataError: they are of different releases; the message says how many, and names some.
+        DataError: the parts are of different releases; the message gives the number of instances and some names.
     """
     for column, what in ((TEXTS_HASH, "texts"), (IMAGES_HASH, "images")):
         hashed = [part[[*KEY, column]].dropna() for part in parts if column in part.columns]
@@ -34,16 +34,17 @@ def check_contents(parts: Sequence[pd.DataFrame]) -> None:
                 for benchmark, name in zip(odd["benchmark"], odd["instance_id"], strict=True)
             ]
             raise DataError(
-                f"{len(odd)} of {count} instances have the same id and other {what}:\n{format_items(names)}\n"
-                f"They are of different releases, whose figures are not of the same questions. Score all models on one."
+                f"{len(odd)} of {count} instances have the same id but different {what}:\n{format_items(names)}\n"
+                f"They are of different releases, whose figures cannot be compared. "
+                f"Score all models on the same release."
             )
 
 
 def note_unknown_contents(parts: Sequence[pd.DataFrame]) -> list[str]:
-    """Return a note, if several models share instances of which not every part says what their texts are; else none.
+    """Return a note if several models share instances whose texts' hash is unknown in some part; else nothing.
 
     Args:
-        parts: model, benchmark, instance_id and, where it is known, the hash of the texts; as of ``check_contents``.
+        parts: model, benchmark, instance_id and, if known, the hash of the texts; as in ``check_contents``.
     """
     rows = [
         part[["model", *KEY]].assign(
@@ -59,6 +60,6 @@ def note_unknown_contents(parts: Sequence[pd.DataFrame]) -> list[str]:
     if count == 0:
         return []
     return [
-        f"{count} of {len(by_instance)} instances are taken for the same ones in several models by their ids alone: not all "
-        f"files say what their texts are, so that different releases of a benchmark would not be noticed."
+        f"{count} of {len(by_instance)} instances are matched between models by their ids alone, because not all files "
+        f"hold the hash of their texts. Different releases of a benchmark would not be detected."
     ]

@@ -1,9 +1,13 @@
-"""What a fine-tuned model kept of its base: retrieval, classification, and how far it went from it; and what it gained.
+"""Measure what a fine-tuned model retains of its base, what it gains and how far it moves from the base.
 
-Compositional metrics alone reward a model that forgets the rest. So beside them stand, for every model, recall at 1 and 5 of
-held-out retrieval both ways, zero-shot accuracy, and its distance from the base: of the weights, and of what it encodes.
-A change from the base is judged as any other difference of two models (``paired_hits``): its interval counts the choice of images
-and that of training seeds.
+Compositional metrics alone reward a model that forgets everything else. So every model is also measured by
+
+- recall at 1 and 5 of held-out retrieval in both directions
+- classification of the world's classes, and zero-shot accuracy
+- its distance from the base, in its weights and in its embeddings
+
+A change from the base is tested like any other difference of two models (``paired_tests``): its interval covers
+the choice of images and the choice of training seeds.
 """
 
 from __future__ import annotations
@@ -23,14 +27,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CHANGE_COLUMNS = ("variant", "measure", "change", "ci_low", "ci_high")
-# A row per model; the change of its variant from the base, the mean over seeds, stands beside each of these.
+# One row per model and measure. The change is that of the model's variant from the base, the mean over seeds.
 RETAINED_COLUMNS = ("model", "variant", "measure", "value", "change", "ci_low", "ci_high")
 RETRIEVAL, CLASSES, ZERO_SHOT = "held_out_retrieval", "world_classes", "zero_shot"
-GAIN_METRICS = (("group", "without_add"), ("group", "all"), ("accuracy", "all"))  # the first that was scored
+GAIN_METRICS = (
+    ("group", "without_add"),
+    ("group", "all"),
+    ("accuracy", "all"),
+)  # the first scored one counts
 
 
 class RetentionMeasure(NamedTuple):
-    """A measure of what is kept: where table ``metrics`` has it."""
+    """A measure of retention, and where to find it in table ``metrics``."""
 
     title: str
     benchmark: str
@@ -46,7 +54,7 @@ RETENTION_MEASURES: Mapping[str, RetentionMeasure] = {
     "classes": RetentionMeasure("Classes", CLASSES, "recall@1", "macro"),
     "zero_shot": RetentionMeasure("Zero-shot top-1", ZERO_SHOT, "recall@1", "all"),
 }
-# How far from the base: of the first 0 is no change, of the others 1.
+# Distances from the base. No change is 0 for ``weights`` and 1 for the cosines.
 DISTANCE_MEASURES: Mapping[str, str] = {
     "weights": "Weights moved",
     "images": "Cosine of images",
@@ -57,7 +65,7 @@ PANELS: Mapping[str, tuple[str, ...]] = {
     "classes of the world": ("classes",),
     "zero-shot classification": ("zero_shot",),
 }
-MARKERS = "osD^vPX"  # after each round of the colours another
+MARKERS = "osD^vPX"  # the next one each time all colours have been used
 
 
 def compute_retention(
@@ -67,13 +75,13 @@ def compute_retention(
     *,
     bootstrap: Bootstrap,
 ) -> pd.DataFrame:
-    """Return what each model kept, and how far it went, as rows of ``RETAINED_COLUMNS``.
+    """Return what each model retains and its distance from the base, as ``RETAINED_COLUMNS``.
 
     Args:
         metrics: table ``metrics`` of the base and its variants.
-        similarities: table ``similarities``, likewise.
-        moved: by model: the measures of ``MOVED``, which have no change.
-        bootstrap: of the intervals of the changes; see ``comparison.compare``.
+        similarities: table ``similarities`` of the same models.
+        moved: by model, the values of ``DISTANCE_MEASURES``; these have no change.
+        bootstrap: settings of the intervals of the changes; see ``comparison.compare_models``.
     """
     metric_values = metrics.set_index(["model", "benchmark", "metric", "subset"])["value"]
     rows = [
@@ -95,12 +103,12 @@ def compute_retention(
 
 
 def compute_changes(similarities: pd.DataFrame, *, bootstrap: Bootstrap) -> pd.DataFrame:
-    """Return the change of each variant from the base by measure of ``KEPT``, paired on the queries: ``CHANGE_COLUMNS``.
+    """Return each variant's change from the base by ``RETENTION_MEASURES``, paired on queries: ``CHANGE_COLUMNS``.
 
     Args:
-        similarities: table ``similarities`` of the base and its variants, a model per training seed; what the base was
-            not scored on is left out.
-        bootstrap: see ``comparison.compare``.
+        similarities: table ``similarities`` of the base and its variants, one model per training seed; benchmarks
+            that the base was not scored on are left out.
+        bootstrap: see ``comparison.compare_models``.
     """
     measures = {
         (measure.benchmark, measure.subset, measure.metric): name
@@ -124,7 +132,7 @@ def compute_changes(similarities: pd.DataFrame, *, bootstrap: Bootstrap) -> pd.D
 
 
 def select_gain_metric(metrics: pd.DataFrame) -> tuple[str, pd.DataFrame]:
-    """Return what the gain is measured by, in words, and each model's value: columns model and value.
+    """Return the name of the metric that measures the gain, and each model's value (columns model and value).
 
     Args:
         metrics: table ``metrics`` of the base and its variants, on the assembled instances.
@@ -139,11 +147,13 @@ def select_gain_metric(metrics: pd.DataFrame) -> tuple[str, pd.DataFrame]:
 
 
 def compute_tradeoff(metrics: pd.DataFrame, rows: pd.DataFrame) -> tuple[str, pd.DataFrame]:
-    """Return what the gain is of, and a point per model and panel: model, variant, panel, kept and gain, from the base.
+    """Return the name of the gain metric, and one point per model and panel.
+
+    A point has columns model, variant, panel, kept and gain; the last two are changes from the base.
 
     Args:
-        metrics: as for ``gained``.
-        rows: of ``retained``.
+        metrics: as in ``select_gain_metric``.
+        rows: result of ``compute_retention``.
     """
     words, values = select_gain_metric(metrics)
     gain = values.set_index("model")["value"] - values.set_index("model")["value"].get(BASE, np.nan)
@@ -162,7 +172,7 @@ def compute_tradeoff(metrics: pd.DataFrame, rows: pd.DataFrame) -> tuple[str, pd
 
 
 def find_pareto_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the points of which no other has as much or more of both, by their first number."""
+    """Return the Pareto-optimal points, sorted by their first number: no other point is as large or larger in both."""
     best: list[tuple[float, float]] = []
     for point in sorted(points, key=lambda p: (-p[0], -p[1])):
         if not best or point[1] > best[-1][1]:
@@ -173,13 +183,15 @@ def find_pareto_front(points: Sequence[tuple[float, float]]) -> list[tuple[float
 def draw_tradeoff(
     panels: Sequence[Axes], words: str, points: pd.DataFrame, *, colours: Sequence[str], ink: str
 ) -> None:
-    """Draw gain against what is kept, a panel each: variants as mean ± standard deviation over seeds, runs as faint dots.
+    """Draw gain against retention, one panel per measure.
+
+    Variants are drawn as mean ± standard deviation over seeds, runs as faint dots.
 
     Args:
         panels: axes, as many as ``points`` has panels.
-        words: what the gain is of.
-        points: of ``tradeoff``.
-        colours: of the variants, in turn.
+        words: name of the gain metric.
+        points: result of ``compute_tradeoff``.
+        colours: colours of the variants, used in turn.
         ink: colour of lines.
     """
     order = [v for v in dict.fromkeys(points["variant"]) if v != BASE]
@@ -207,7 +219,7 @@ def draw_tradeoff(
 
 
 def plot_tradeoff(words: str, points: pd.DataFrame) -> Figure:
-    """Return the figure of ``draw_tradeoff`` by itself."""
+    """Return a figure of its own with the panels of ``draw_tradeoff``."""
     from matplotlib.figure import Figure
 
     count = points["panel"].nunique()

@@ -1,4 +1,4 @@
-"""Per-instance results in data frames: what the commands ``metrics`` and ``compare`` make of files."""
+"""Compute metrics and comparisons of data frames, as the commands ``metrics`` and ``compare`` do for files."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def compute_frame_metrics(frame: pd.DataFrame, name: str | None, *, bootstrap: B
     """Return table ``metrics`` of all models in a frame; ``.attrs["notes"]`` lists what the frame lacks.
 
     Args:
-        frame: table ``similarities``, or others' rows, see ``other_files``.
-        name: of the benchmark; None: those that table ``similarities`` names.
-        bootstrap: of the intervals.
+        frame: table ``similarities``, or rows of other programs, see ``external.rows``.
+        name: name of the benchmark; None: the benchmarks that table ``similarities`` names.
+        bootstrap: settings of the intervals.
 
     Raises:
-        DataError: a column is missing or holds what it must not, an instance stands twice, or there is no row.
-        ConfigError: the frame names no benchmark, and none is given.
+        DataError: a column is missing or holds an invalid value, an instance is a duplicate, or there is no row.
+        ConfigError: the frame names no benchmark, and ``name`` is None.
         BackendError: there is no benchmark of that name.
     """
     rows = _select_named_columns(frame)
@@ -45,8 +45,8 @@ def compute_frame_metrics(frame: pd.DataFrame, name: str | None, *, bootstrap: B
         return metrics
     if name is None:
         raise ConfigError(
-            f"{FRAME} is no table of similarities, and does not say of which benchmark it is. Give benchmark=NAME; "
-            f"`caramel benchmarks` lists them."
+            f"{FRAME} is not a table of similarities and does not name its benchmark. Give benchmark=NAME; "
+            f"`caramel benchmarks` lists the names."
         )
     locations = [f"{FRAME}, row {label!r}" for label in frame.index]
     plain = rows.astype(object)
@@ -69,30 +69,33 @@ def compare_frames(
     *,
     bootstrap: Bootstrap,
 ) -> pd.DataFrame:
-    """Return model a against model b, each a table ``similarities``, or one per training seed; see ``comparison``.
+    """Compare model a with model b, each given as table ``similarities`` or one per training seed.
+
+    The result is that of ``comparison.compare_models``.
 
     Raises:
-        DataError: a frame is no such table, or holds several models; or as in ``comparison.compare``.
+        DataError: a frame is not such a table, or holds several models; or as in ``comparison.compare_models``.
     """
     sides = [[check_similarities(frame) for frame in _list_frames(side)] for side in (a, b)]
     if not all(sides):
-        raise DataError("Nothing to compare: each side needs one table of similarities at least.")
+        raise DataError("Nothing to compare: each side needs at least one table of similarities.")
     for frame in (frame for side in sides for frame in side):
         models = list(dict.fromkeys(frame["model"]))
         if len(models) > 1:
             raise DataError(
-                f"{FRAME} of each run must hold one model; one holds {len(models)}:\n{format_items([repr(m) for m in models])}\n"
-                f"Give the rows of one: frame[frame['model'] == {models[0]!r}]."
+                f"{FRAME} of each run must hold one model; one holds {len(models)}:\n"
+                f"{format_items([repr(m) for m in models])}\n"
+                f"Give the rows of one model: frame[frame['model'] == {models[0]!r}]."
             )
     return compare_models(sides[0], sides[1], bootstrap=bootstrap)
 
 
 def check_similarities(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame as table ``similarities``, checked.
+    """Check a frame and return it as table ``similarities``.
 
     Raises:
         DataError: it has no row.
-        ContractError: it does not keep the contract.
+        ContractError: it violates the table's contract.
     """
     rows = _select_named_columns(frame)
     arrow = check_table(SIMILARITIES, rows, "the data frame")
@@ -105,10 +108,10 @@ def _list_frames(side: pd.DataFrame | Sequence[pd.DataFrame]) -> list[pd.DataFra
 
 
 def _select_named_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of a frame that have a name, rows numbered."""
+    """Return the named columns of a frame, with rows renumbered."""
     named = select_named_columns(frame)
     if frame.empty:
-        raise DataError(f"{FRAME} holds no row.")
+        raise DataError(f"{FRAME} has no rows.")
     return named.reset_index(drop=True)
 
 
@@ -118,5 +121,5 @@ def _select_benchmark(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     selected = rows[rows["benchmark"] == name].reset_index(drop=True)
     if selected.empty:
         names = list(dict.fromkeys(rows["benchmark"]))
-        raise DataError(f"{FRAME} has no instance of benchmark {name!r}; it is of {names}.")
+        raise DataError(f"{FRAME} has no instance of benchmark {name!r}; its benchmarks are {names}.")
     return selected

@@ -1,12 +1,14 @@
-"""Hits of two models on the same instances: difference, interval, test, effect size, what could be seen.
+"""Test paired hits of two models: difference, interval, p-value, effect size and detectable difference.
 
-The difference of two models is the mean over instances of a's hit - b's hit. Its variance has two parts.
-Another sample of images would give another difference: that part comes from the bootstrap over images. So
-would another training of the same recipe: where a model has several training seeds, that part is the
-variance of the seeds' values over their number. The parts are added, and the degrees of freedom of the sum
-are Satterthwaite's (1946). The hits of a seed vary with the images as well, so that some of the first part
-is counted twice, and the interval errs on the long side. A model with one seed stands for itself: nothing is
-said of its other trainings.
+The difference of two models is the mean over instances of a's hit - b's hit. Its variance has two parts:
+
+- Images: another sample of images would give another difference. This part comes from the bootstrap over images.
+- Training: another training of the same recipe would give another difference. If a model has several training
+  seeds, this part is the variance of the seeds' values divided by the number of seeds.
+
+The parts are added. The degrees of freedom of the sum follow Satterthwaite (1946). A seed's hits vary with the
+images as well, so some of the first part is counted twice and the interval is slightly too long. For a model
+with one seed, the result holds for that training only.
 """
 
 from __future__ import annotations
@@ -49,16 +51,16 @@ def compare_hits(
     bootstrap: Bootstrap,
     flips: int = FLIPS,
 ) -> pd.DataFrame:
-    """Return a against b, with all columns but ``benchmark`` and those that are corrected over the rows.
+    """Compare a with b; return all columns but ``benchmark`` and those that are corrected over all rows.
 
     Args:
-        a: (seeds of a, n, metrics) hits, in [0, 1]; NaN in all runs where any did not score.
-        b: (seeds of b, n, metrics), likewise.
+        a: hits (seeds of a, n, metrics) in [0, 1]; NaN in all runs where any run has no score.
+        b: hits (seeds of b, n, metrics) in [0, 1]; NaN likewise.
         rows: ``image_id`` and ``subsets`` of each instance.
         metrics: names.
-        macro: which subsets the macro mean is over.
-        bootstrap: of the intervals; its seed is also that of the sign flips.
-        flips: see ``statistics.sign_flip_p``.
+        macro: returns whether a subset is in the macro mean.
+        bootstrap: settings of the intervals; its seed is also the seed of the sign flips.
+        flips: number of sign flips, see ``utils.stats.sign_flip_p_value``.
     """
     subsets, clusters = build_subset_masks(rows), assign_clusters(rows)
     layout = ColumnLayout(tuple(subsets), tuple(metrics), macro)
@@ -98,7 +100,7 @@ def compare_hits(
 
 
 def _compute_contributions(columns: Floats, clusters: npt.NDArray[np.int64]) -> Floats:
-    """Return what each image adds to the mean of each column; the sum over images is the mean. (k, m)."""
+    """Return each image's contribution to the mean of each column, (k, m); the sum over images is the mean."""
     scored = ~np.isnan(columns)
     totals = np.zeros((int(clusters.max()) + 1, columns.shape[1]))
     np.add.at(totals, clusters, np.where(scored, columns, 0.0))
@@ -107,7 +109,10 @@ def _compute_contributions(columns: Floats, clusters: npt.NDArray[np.int64]) -> 
 
 
 def _compute_extra_variance(totals: Floats, n: npt.NDArray[np.int64]) -> Floats:
-    """Return the variance that one more image for each model adds, (m,); of the weight of one instance if none differ."""
+    """Return the variance that one added image per model contributes, (m,).
+
+    The added image has the mean square weight of the images that differ; if none differ, the weight of one instance.
+    """
     differ = (totals != 0).sum(axis=0)
     square = np.where(differ > 0, (totals**2).sum(axis=0) / np.maximum(differ, 1), 1 / np.maximum(n, 1) ** 2)
     result: Floats = 2 * square
@@ -122,13 +127,15 @@ def _compute_seed_means(side: Floats, subsets: Mapping[str, npt.NDArray[np.bool_
 def combine_variances(
     difference: Floats, of_images: Floats, images: npt.NDArray[np.int64], values: Sequence[Floats]
 ) -> tuple[Floats, Floats, Floats | None]:
-    """Return standard error and t quantile of each difference, and the p-value of its t test; see the module.
+    """Return standard error, t quantile and t-test p-value of each difference; the module says how.
+
+    The p-values are None if both sides have one seed.
 
     Args:
         difference: (m,).
         of_images: variance by the choice of images, (m,).
         images: number of images, (m,).
-        values: (seeds, m) of each side; the test is None where both have one seed.
+        values: values (seeds, m) of each side.
     """
     from scipy.stats import t
 
@@ -146,7 +153,7 @@ def combine_variances(
 def _count_discordant(
     a: Floats, b: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]
 ) -> tuple[Floats, Floats]:
-    """Return how many instances of each column a alone has right, and b alone; means over pairs of seeds. (m,)."""
+    """Return how many instances of each column only a and only b has right, (m,) each; means over pairs of seeds."""
     pairs = [(left, right) for left in a for right in b]
     masks = np.stack(list(subsets.values())).astype(float)  # (subsets, n)
     won, lost = (

@@ -1,4 +1,4 @@
-"""The figure of one model on one benchmark: its metrics by subset, with intervals."""
+"""Plot one model's metrics by subset on one benchmark, with intervals."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-MAX_SUBSETS, MAX_METRICS = 24, 4  # bars that a figure can hold
+MAX_SUBSETS, MAX_METRICS = 24, 4  # limits on the bars of a figure
 
 
 def plot_subset_bars(metrics: pd.DataFrame) -> Figure:
-    """Return bars of the first metrics by subset with 95 % intervals and the chance level.
+    """Return a bar chart of the first metrics by subset, with 95 % intervals and the chance level.
 
     Args:
         metrics: rows of table ``metrics`` of one model on one benchmark; at least one has a value.

@@ -1,4 +1,4 @@
-"""Rows of others' files of results, whatever their format."""
+"""Read the rows of external results files in any known format."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from caramel.io.readers import iter_csv_rows, open_parquet, read_json, read_json
 from caramel.io.validators import format_value
 
 FORMATS = (".csv", ".json", ".jsonl", ".parquet")
-SUMMARY = "accuracy"  # key of an object of rows (SugarCrepe's GPT-4V) whose value, a number, is no row
+SUMMARY = "accuracy"  # key in a file of rows by id (SugarCrepe's GPT-4V) whose value is a number, not a row
 IDS = ("instance_id", "id")
 
 
 def read_rows(path: Path, is_known: Callable[[str], bool]) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows of a file of a known format, and the file and place of each for messages.
+    """Read the rows of a file of a known format; also return the location of each row for messages.
 
-    In an object of rows the keys are their ids, unless a column gives some.
+    If the file is a JSON object of rows, its keys are the ids of the rows, unless a column holds ids.
 
     Args:
         path: the file.
-        is_known: whether a column is looked at; of a Parquet file the others are not read.
+        is_known: returns whether a column is used; other columns of a Parquet file are not read.
 
     Raises:
-        DataError: the file is missing, broken, of another format, or holds no row.
+        DataError: the file is missing, broken, of another format, or has no rows.
     """
     if path.suffix not in FORMATS or not path.is_file():
-        what = "is not there" if not path.is_file() else "is of no known format"
+        what = "does not exist" if not path.is_file() else "has an unknown format"
         raise DataError(f"{str(path)!r} {what}. Known formats: {', '.join(FORMATS)}.")
     rows, locations = _read_parquet(path, is_known) if path.suffix == ".parquet" else _read_text_rows(path)
     if rows.empty:
-        raise DataError(f"{str(path)!r} holds no row.")
+        raise DataError(f"{str(path)!r} has no rows.")
     return rows, locations
 
 
@@ -44,14 +44,14 @@ def _read_parquet(path: Path, is_known: Callable[[str], bool]) -> tuple[pd.DataF
     with open_parquet(path) as file:
         names = [name for name in file.schema_arrow.names if is_known(name)]
         whole = file.read(columns=names)
-        whole.validate(full=True)  # or what is no text would end the next line
+        whole.validate(full=True)  # otherwise invalid text would raise another error in the next line
         rows: pd.DataFrame = whole.replace_schema_metadata(None).to_pandas(integer_object_nulls=True)
         rows = rows.reindex(columns=[*names, *(n for n in file.schema_arrow.names if n not in names)])
     return rows, [f"{str(path)!r}, row {number}" for number in range(len(rows))]
 
 
 def _read_text_rows(path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows of a file of text."""
+    """Read the rows of a text file: CSV, JSON or JSON Lines."""
     keys: list[str] = []
     if path.suffix == ".csv":
         named: list[tuple[str, Any]] = list(iter_csv_rows(path))
@@ -67,8 +67,8 @@ def _read_text_rows(path: Path) -> tuple[pd.DataFrame, list[str]]:
             raise DataError(f"{where} must be an object of fields, not {format_value(row)}.")
         try:
             json.dumps(row, ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:  # JSON can escape half of a sign
-            raise DataError(f"{where} holds a text that is no Unicode: {error}.") from error
+        except UnicodeEncodeError as error:  # JSON can escape half of a surrogate pair
+            raise DataError(f"{where} holds a text that is not valid Unicode: {error}.") from error
     rows = pd.DataFrame([row for _, row in named], dtype=object)
     if keys and not rows.empty and not set(IDS) & set(rows.columns):
         rows = rows.assign(**{IDS[0]: keys})
@@ -76,7 +76,7 @@ def _read_text_rows(path: Path) -> tuple[pd.DataFrame, list[str]]:
 
 
 def number_or_nan(value: Any) -> float | None:
-    """Return a number, or one written as text; NaN for an empty value, None for what is neither."""
+    """Return the number that a value is or spells as text; NaN for an empty value, None for anything else."""
     if value is None or (isinstance(value, str) and value.strip().lower() in ("", "nan")):
         return np.nan
     if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | float | np.number):

@@ -1,4 +1,4 @@
-"""What others' rows are of: the model, the instance, its image and its subsets, by the columns that name them."""
+"""Read model, instance, image and subsets of external rows from the columns that name them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from caramel.evaluation.results.summary import MACRO
 from caramel.io.validators import format_value, validate_text
 from caramel.schemas.columns import SUBTYPES
 
-NAMES: Mapping[str, tuple[str, ...]] = {  # ours -> columns of others, the first that is there
+NAMES: Mapping[str, tuple[str, ...]] = {  # our column -> external columns; the first one that exists is used
     "instance_id": ("instance_id", "id"),
     "image_id": ("image_id", "filename", "image"),
     "model": ("model",),
 }
-SUBSETS = ("subsets", "subset", "type", "subtype", "split", "category")  # all that are there
+SUBSETS = ("subsets", "subset", "type", "subtype", "split", "category")  # all that exist are used
 
 
 def describe_rows(
     rows: pd.DataFrame, source: str, stem: str, locations: Sequence[str]
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return model, instance_id, image_id and subsets of the rows, and notes on what is not known."""
+    """Return model, instance_id, image_id and subsets of the rows, and notes on what is unknown."""
     columns = {
         name: next((rows[c] for c in NAMES[name] if c in rows.columns), None)
         for name in ("instance_id", "model")
@@ -39,7 +39,8 @@ def describe_rows(
     notes = []
     if subsets and named and not any(named in of_row for of_row in subsets):
         notes.append(
-            f"{source} is called after {named!r}, which no row of it is in: its columns count, not its name."
+            f"{source} is named after subset {named!r}, but none of its rows is in that subset. The columns count, not "
+            f"the file's name."
         )
     if subsets is None:
         part = named
@@ -54,8 +55,8 @@ def describe_rows(
     else:
         images = [f"row {n}" for n in range(len(rows))]
         notes.append(
-            f"{' '.join([*unusable, source])} names no images: each instance counts as an image of its own, and the "
-            f"intervals are too short where images have several."
+            f"{' '.join([*unusable, source])} names no images. Each instance counts as an image of its own, and the "
+            f"intervals are too short if images have several instances."
         )
     models = columns["model"]
     described = {
@@ -68,10 +69,10 @@ def describe_rows(
 
 
 def _read_names(column: pd.Series, locations: Sequence[str]) -> list[str]:
-    """Return names: texts that are not empty, or whole numbers."""
+    """Return the names in a column, which must be non-empty texts or whole numbers."""
     for name, where in zip(column, locations, strict=True):
         if isinstance(name, bool | np.bool_) or not isinstance(name, str | int | np.integer) or name == "":
-            raise DataError(f"{where}: {format_value(name)} in column {column.name!r} is no name.")
+            raise DataError(f"{where}: {format_value(name)} in column {column.name!r} is not a name.")
     return [
         validate_text(str(name), str(column.name), where)
         for name, where in zip(column, locations, strict=True)
@@ -81,10 +82,10 @@ def _read_names(column: pd.Series, locations: Sequence[str]) -> list[str]:
 def _read_images(
     rows: pd.DataFrame, source: str, locations: Sequence[str]
 ) -> tuple[list[str] | None, list[str]]:
-    """Return the names of the images, None if no column has them, and a note on each column that should and does not.
+    """Return the names of the images, None if no column has them, and a note on each image column without names.
 
     Raises:
-        DataError: a column holds verdicts, as of the image score, or a name that no table can hold.
+        DataError: a column holds verdicts, such as the image score, or a name that no table can hold.
     """
     notes: list[str] = []
     for column in (name for name in NAMES["image_id"] if name in rows.columns):
@@ -98,8 +99,8 @@ def _read_images(
             texts = [validate_text(str(name), "image", at) for name, at in zip(names, locations, strict=True)]
             return texts, notes
         notes.append(
-            f"{locations[wrong]}: {format_value(names[wrong])} in column {column!r} is no name of an image: the column does not "
-            f"count. Write names, or encoded images."
+            f"{locations[wrong]}: {format_value(names[wrong])} in column {column!r} is not an image name, so the "
+            f"column is ignored. Write names, or encoded images."
         )
     return None, notes
 
@@ -118,7 +119,10 @@ def _is_image(name: Any) -> bool:
 
 
 def _read_subsets(rows: pd.DataFrame, locations: Sequence[str]) -> list[list[str]] | None:
-    """Return the subsets of each row, None if no column says; ``add`` and ``obj`` are ``add`` and ``add_obj``."""
+    """Return the subsets of each row, None if no column names them.
+
+    Type ``add`` and subtype ``obj`` give the subsets ``add`` and ``add_obj``.
+    """
     columns = [name for name in SUBSETS if name in rows.columns]
     if not columns:
         return None
@@ -140,13 +144,14 @@ def _read_subsets(rows: pd.DataFrame, locations: Sequence[str]) -> list[list[str
 def _check_subset_name(name: str, column: str, where: str) -> str:
     if name in ("all", MACRO):
         raise DataError(
-            f"{where}: a subset in column {column!r} is called {name!r}, which is the name of a mean. Give it another name."
+            f"{where}: a subset in column {column!r} is called {name!r}, which is the name of a mean. "
+            f"Rename the subset."
         )
     return validate_text(name, column, where)
 
 
 def _parse_names(value: Any) -> list[str]:
-    """Return the names in a cell: one, several, or a list as text, of JSON or Python; what is empty is none."""
+    """Return the non-empty names in a cell: one name, several, or a list in JSON or Python syntax."""
     names = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
     if isinstance(value, str) and value.startswith("["):
         names = _parse_list(value)
@@ -156,7 +161,7 @@ def _parse_names(value: Any) -> list[str]:
 
 
 def _parse_list(text: str) -> list[Any]:
-    """Return the list that a text is, of JSON, of Python, or a mixture; a text that only looks like one is a name."""
+    """Parse a list in JSON syntax, Python syntax or a mixture; a text that only looks like a list is one name."""
     for parse, written in (
         (json.loads, text),
         (ast.literal_eval, text),
@@ -172,6 +177,6 @@ def _parse_list(text: str) -> list[Any]:
 
 
 def _add_types(names: Sequence[str]) -> list[str]:
-    """Return the names, each once; a SugarCrepe subtype brings its type."""
+    """Return the distinct names, with the types of SugarCrepe subtypes added at the front."""
     types = [name.partition("_")[0] for name in names if name in SUBTYPES]
     return list(dict.fromkeys([*types, *names]))

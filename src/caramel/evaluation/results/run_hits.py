@@ -1,4 +1,4 @@
-"""Hits of all runs of one benchmark on the same instances: worked out once for all tables that are made of them."""
+"""Compute the hits of all runs on one benchmark once, for all tables that use them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from caramel.utils.arrays import Floats
 
 
 class RunHits(NamedTuple):
-    """What the runs of a benchmark have right.
+    """Hits of all runs on a benchmark.
 
     Attributes:
-        benchmark: its name.
+        benchmark: name of the benchmark.
         metrics: names of the columns of the hits.
-        rows: of table ``similarities``, the instances as the first run has them, (n,).
-        hits: by model, in the order of the table: (n, metrics) in [0, 1], NaN where it did not score.
+        rows: the first run's n rows of table ``similarities``.
+        hits: by model, in the order of the table: (n, metrics) in [0, 1], NaN where the model has no score.
     """
 
     benchmark: str
@@ -29,13 +29,13 @@ class RunHits(NamedTuple):
     hits: Mapping[str, Floats]
 
     def select_metrics(self, metrics: Sequence[str]) -> RunHits:
-        """Return the same by some of the metrics."""
+        """Return the hits of some of the metrics."""
         columns = [self.metrics.index(name) for name in metrics]
         chosen = {model: hits[:, columns] for model, hits in self.hits.items()}
         return self._replace(metrics=tuple(metrics), hits=chosen)
 
     def group_by_variant(self) -> dict[str, Floats]:
-        """Return the hits of each variant, (seeds, n, metrics): models named ``<variant>-<seed>`` are training seeds of one."""
+        """Return the hits of each variant, (seeds, n, metrics); models named ``<variant>-<seed>`` are its seeds."""
         runs_by_variant: dict[str, list[Floats]] = {}
         for model, hits in self.hits.items():
             runs_by_variant.setdefault(parse_variant(model), []).append(hits)
@@ -43,7 +43,7 @@ class RunHits(NamedTuple):
 
 
 def compute_run_hits(similarities: pd.DataFrame, benchmark: str, metrics: Sequence[str]) -> RunHits:
-    """Return the hits of every model of table ``similarities`` on a benchmark; none where nobody scored it.
+    """Return the hits of every model in table ``similarities`` on a benchmark; empty if no model was scored on it.
 
     Raises:
         DataError: the models did not score the same instances.

@@ -1,4 +1,4 @@
-"""On how many instances models differ at all: an instance that all runs have right, or none, tells none from another."""
+"""Count the instances that separate models: an instance that all runs or no run has right separates none."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ SEPARABILITY_COLUMNS = ("benchmark", "subset", "metric", "n", "floor", "ceiling"
 
 
 def count_separable(runs: RunHits) -> pd.DataFrame:
-    """Return how many instances of each subset the runs of one benchmark tell apart: ``SEPARABILITY_COLUMNS``.
+    """Count the instances of each subset on which the runs of one benchmark differ: ``SEPARABILITY_COLUMNS``.
 
-    ``n`` counts the instances that all runs scored; ``floor`` those that no run has right, ``ceiling`` those that all
-    have right, ``differ`` the others. An outcome between 0 and 1 is in ``differ``.
+    - ``n``: instances that all runs scored
+    - ``floor``: instances that no run has right
+    - ``ceiling``: instances that all runs have right
+    - ``differ``: all others, including those with an outcome between 0 and 1
     """
     if not runs.hits:
         return pd.DataFrame(columns=list(SEPARABILITY_COLUMNS))

@@ -1,8 +1,9 @@
-"""Figures on seen and unseen compounds, standardised by subtype, and whether a difference depends on the compounds.
+"""Standardise figures on seen and unseen compounds by subtype, and test whether differences depend on the compounds.
 
-Seen and unseen instances have other shares of the subtypes, and subtypes differ far more than compounds do. So each
-group's figure is the mean over subtypes with the same weights, the shares of the subtypes in both groups together
-(direct standardisation; Rothman, Greenland & Lash 2008, chapter 4). A subtype that one group lacks is left out of both.
+Seen and unseen instances have different shares of the subtypes, and subtypes differ far more than compounds do. So
+the figure of each group is a mean over subtypes with the same weights: the shares of the subtypes in both groups
+together (direct standardisation; Rothman, Greenland & Lash 2008, chapter 4). A subtype that one group lacks is left
+out of both.
 """
 
 from __future__ import annotations
@@ -24,26 +25,27 @@ from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import bootstrap_means, compute_means, standard_errors
 
 SEEN, UNSEEN = COMPOUNDS
-INTERACTION = "interaction"  # the figure on seen compounds minus that on unseen ones
+INTERACTION = "interaction"  # figure on seen compounds minus figure on unseen compounds
 STANDARDISED_COLUMNS = ("benchmark", "a", "b", "metric", "compounds", "value", "ci_low", "ci_high", "p", "n")
 
 
 class _Strata(NamedTuple):
-    """Instances by compounds and subtype, and the weights that make figures of them."""
+    """Instances by compounds and subtype, and the weights of the standardised figures."""
 
-    masks: npt.NDArray[np.bool_]  # (2 * subtypes, n), seen ones first
+    masks: npt.NDArray[np.bool_]  # (2 * subtypes, n), seen compounds first
     weights: Floats  # (3, 2 * subtypes): seen, unseen, interaction
 
 
 def standardise_compounds(runs: RunHits, *, bootstrap: Bootstrap) -> pd.DataFrame:
-    """Return the standardised figures of each variant, and of each pair of them: ``STANDARDISED_COLUMNS``.
+    """Return the standardised figures of each variant and of each pair of variants: ``STANDARDISED_COLUMNS``.
 
-    ``a`` alone has its value in [0, 1], with ``b`` empty and no p; a pair has the difference of a and b. Intervals and
-    p (two-sided t test, not corrected) count images, by the bootstrap, and training seeds, as ``paired_hits`` does.
+    For one variant ``a``, ``b`` is empty, the value is in [0, 1], and only the interaction has a p. For a pair, the
+    value is the difference a - b. Intervals and p (two-sided t test, not corrected) cover the variance by images,
+    from the bootstrap, and by training seeds, as in ``paired_tests``.
 
     Args:
-        runs: of the benchmark.
-        bootstrap: of the intervals.
+        runs: hits of all runs on the benchmark.
+        bootstrap: settings of the intervals.
     """
     strata = _find_strata(runs.rows) if runs.hits else None
     if strata is None:
@@ -62,7 +64,7 @@ def standardise_compounds(runs: RunHits, *, bootstrap: Bootstrap) -> pd.DataFram
 
 
 def _find_strata(rows: pd.DataFrame) -> _Strata | None:
-    """Return the strata of the instances whose compounds are known; None where the groups share no subtype."""
+    """Return the strata of the instances whose compounds are known; None if the groups share no subtype."""
     names = [set(of) for of in rows["subsets"]]
     masks: Mapping[str, list[npt.NDArray[np.bool_]]] = {
         group: [np.array([{group, subtype} <= of for of in names], bool) for subtype in SUBTYPES]
@@ -85,9 +87,9 @@ def _estimate_groups(
     """Return value, interval, p and n on seen and unseen compounds, and of their difference.
 
     Args:
-        sides: (seeds, n) hits of one variant, or of the two whose difference is meant; NaN where a run did not score.
-        strata: of the n instances.
-        clusters: (n,) number of each instance's image.
+        sides: hits (seeds, n) of one variant, or of the two variants to subtract; NaN where a run has no score.
+        strata: strata of the n instances.
+        clusters: number of each instance's image, (n,).
     """
     from scipy.stats import t
 
@@ -104,7 +106,7 @@ def _estimate_groups(
     used = [(scored[:, group].any(axis=1)) for group in groups]
     images = np.array([len(np.unique(clusters[of])) for of in used], np.int64)
     count = np.array([int(of.sum()) for of in used])
-    # One more instance for each side, as in ``paired_hits``: where all agree the spread is not 0.
+    # One instance is added for each side, as in ``paired_tests``, so that the spread is not 0 where all agree.
     of_images = standard_errors(samples, images) ** 2 + 2 / count**2
     per_seed = [
         np.stack([strata.weights @ compute_means(np.where(strata.masks, hits, np.nan).T) for hits in side])
@@ -119,7 +121,7 @@ def _estimate_groups(
             "value": value,
             "ci_low": value - quantile * error,
             "ci_high": value + quantile * error,
-            # A figure of one model is not tested against 0; that it differs between the groups is.
+            # The figure of one variant is not tested against 0, but its difference between the groups is.
             "p": p if len(sides) == 2 else np.where([False, False, True], p, np.nan),
             "n": count,
         }

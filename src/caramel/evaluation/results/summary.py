@@ -1,4 +1,4 @@
-"""Similarities -> metrics by subset, over seeds, and between variants."""
+"""Compute metrics by subset from similarities, and summarise them over training seeds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from caramel.utils.stats import (
     summarise_seeds,
 )
 
-BASE = "base"  # name of the model that the variants start from
+BASE = "base"  # name of the model from which the variants are fine-tuned
 MACRO = "macro"
 VARIANT_COLUMNS = ("variant", "subset", "metric", "mean", "sd", "ci_low", "ci_high", "seeds")
 
@@ -38,13 +38,13 @@ def summarise_similarities(
 ) -> pd.DataFrame:
     """Return table ``metrics`` for every model and benchmark in ``similarities``.
 
-    Subsets are ``all`` (micro: over all instances), ``macro`` where the benchmark has one (mean over its
-    macro subsets that have scored instances), and each subset that occurs.
+    The subsets are ``all`` (micro: over all instances), ``macro`` if the benchmark has it (mean over its macro
+    subsets that have scored instances), and each subset that occurs.
 
     Args:
         similarities: table ``similarities``.
-        benchmarks: name -> benchmark: its metrics and its macro subsets.
-        bootstrap: of the intervals.
+        benchmarks: name -> benchmark, which gives the metrics and the macro subsets.
+        bootstrap: settings of the intervals.
     """
     parts = [
         compute_metrics(
@@ -69,14 +69,14 @@ def compute_metrics(
     *,
     mean_members: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> pd.DataFrame:
-    """Return the metrics of one model on one benchmark, with subset and metric of each.
+    """Return the metrics of one model on one benchmark, one row per subset and metric.
 
     Args:
-        rows: ``image_id``, the cluster, and ``subsets`` of each instance.
+        rows: ``image_id`` (the cluster) and ``subsets`` of each instance.
         instance_outcomes: outcomes of the same rows.
-        macro: which subsets the macro mean is over.
-        bootstrap: of the intervals.
-        mean_members: of further means, see ``Benchmark.means``.
+        macro: returns whether a subset is in the macro mean.
+        bootstrap: settings of the intervals.
+        mean_members: members of further means, see ``Benchmark.means``.
     """
     parts, metrics = build_subset_masks(rows), list(instance_outcomes.hits.columns)
     columns = expand_by_subset(instance_outcomes.hits.to_numpy(float), parts)
@@ -104,7 +104,7 @@ def compute_metrics(
 
 
 def select_overall_metrics(metrics: pd.DataFrame) -> dict[str, float]:
-    """Return the metrics over all instances of one model, to six decimals; unscored ones left out."""
+    """Return one model's metrics over all instances, rounded to six decimals, without unscored metrics."""
     rows = metrics[metrics["subset"] == "all"]
     values = zip(rows["metric"], rows["value"], strict=True)
     return {str(name): round(float(value), 6) for name, value in values if not math.isnan(value)}
@@ -122,7 +122,7 @@ def nest_overall_metrics(metrics: pd.DataFrame) -> dict[str, dict[str, dict[str,
 
 
 def parse_variant(model: str) -> str:
-    """Return the variant of a model named ``<variant>-<seed>``; any other name is its own."""
+    """Return the variant of a model named ``<variant>-<seed>``; any other name is returned unchanged."""
     variant, dash, seed = model.rpartition("-")
     return variant if dash and seed.isdigit() else model
 
@@ -130,7 +130,7 @@ def parse_variant(model: str) -> str:
 def summarise_variants(metrics: pd.DataFrame) -> pd.DataFrame:
     """Return mean, sd and 95 % t interval over the seeds of each variant, from table ``metrics``.
 
-    The columns are ``VARIANT_COLUMNS``. A model without seeds, such as the base, is one seed.
+    The columns are ``VARIANT_COLUMNS``. A model without a seed in its name, such as the base, counts as one seed.
     """
     keyed = metrics.assign(variant=metrics["model"].map(parse_variant))
     rows = []
@@ -141,25 +141,25 @@ def summarise_variants(metrics: pd.DataFrame) -> pd.DataFrame:
 
 
 def align_rows(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows in the order of the others' instances.
+    """Return the rows in the order of the instances in ``others``.
 
     Raises:
-        DataError: the two do not hold the same instances, or not of the same texts, images and subsets.
+        DataError: the two hold different instances, or instances with different texts, images or subsets.
     """
     ours, theirs = set(rows["instance_id"]), set(others["instance_id"])
     if ours != theirs:
         odd = sorted(ours ^ theirs)
         raise DataError(
-            f"{len(odd)} instances were scored by one of the models alone:\n{format_items([repr(i) for i in odd])}\n"
-            f"Score both on the same data, with the same --limit."
+            f"Instances that only one of the models scored: {len(odd)}\n{format_items([repr(i) for i in odd])}\n"
+            f"Score both models on the same data, with the same --limit."
         )
     reordered = rows.set_index("instance_id", drop=False).loc[others["instance_id"]].reset_index(drop=True)
     pairs = zip(_describe_instances(reordered), _describe_instances(others), strict=True)
     differ = [f"{one[0]!r}: {one[1:]} and {other[1:]}" for one, other in pairs if one != other]
     if differ:
         raise DataError(
-            f"{len(differ)} instances have the same id and another image or other subsets:\n{format_items(differ)}\n"
-            f"They are of different releases. Score both models on the same one."
+            f"Instances with the same id but different images or subsets: {len(differ)}\n{format_items(differ)}\n"
+            f"They are of different releases. Score both models on the same release."
         )
     check_contents([others, reordered])
     return reordered
@@ -174,13 +174,13 @@ def _describe_instances(rows: pd.DataFrame) -> list[tuple[str, str, list[str]]]:
 def assign_clusters(rows: pd.DataFrame) -> npt.NDArray[np.int64]:
     """Return the number of each instance's positive image, in [0, images).
 
-    By name, so that the bootstrap draws the same whatever the order of the rows.
+    Images are numbered by name, so that the order of the rows does not change the draws of the bootstrap.
     """
     return pd.factorize(rows["image_id"], sort=True)[0].astype(np.int64)
 
 
 def build_subset_masks(rows: pd.DataFrame) -> Mapping[str, npt.NDArray[np.bool_]]:
-    """Return which instances each subset holds, (n,) each; ``all`` first, then by first appearance.
+    """Return the mask of instances of each subset, (n,); ``all`` first, then in order of first appearance.
 
     Raises:
         DataError: a subset has the name of a mean.
@@ -189,7 +189,7 @@ def build_subset_masks(rows: pd.DataFrame) -> Mapping[str, npt.NDArray[np.bool_]
     lists = rows["subsets"].reset_index(drop=True).explode().dropna()
     if taken := sorted({*lists} & {"all", MACRO}):
         raise DataError(
-            f"A subset in column 'subsets' is called {taken[0]!r}, which is the name of a mean. Give it another name."
+            f"A subset in column 'subsets' is called {taken[0]!r}, which is the name of a mean. Rename the subset."
         )
     for name, row_index in lists.groupby(lists, sort=False).groups.items():
         masks[str(name)] = np.zeros(len(rows), bool)
@@ -198,13 +198,13 @@ def build_subset_masks(rows: pd.DataFrame) -> Mapping[str, npt.NDArray[np.bool_]
 
 
 def expand_by_subset(values: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> Floats:
-    """Return the values once per subset, NaN outside it: (n, m) -> (n, subsets * m)."""
+    """Return a copy of the values per subset with NaN outside the subset: (n, m) -> (n, subsets * m)."""
     return np.concatenate([np.where(mask[:, None], values, np.nan) for mask in subsets.values()], axis=1)
 
 
 @dataclass(frozen=True)
 class ColumnLayout:
-    """The flattened (subsets, metrics) layout of columns, to which the macro means and the benchmark's further means are added."""
+    """A flattened (subsets, metrics) layout of columns, followed by the macro mean and the further means."""
 
     subsets: tuple[str, ...]
     metrics: tuple[str, ...]
@@ -213,7 +213,7 @@ class ColumnLayout:
 
     @property
     def _means(self) -> dict[str, list[int]]:
-        """Name of each mean that has a member -> places of its members among the subsets and the means before it."""
+        """Name of each mean that has a member -> positions of its members among the subsets and earlier means."""
         positions = {name: position for position, name in enumerate(self.subsets)}
         macro = [name for name in self.subsets if name != "all" and self.macro(name)]
         member_positions = {}
@@ -223,9 +223,10 @@ class ColumnLayout:
         return member_positions
 
     def append_means(self, rows: Floats, point: Floats) -> Floats:
-        """Return rows (r, subsets * m) with the m values of each mean at the end, if there are any.
+        """Return rows (r, subsets * m) with the m values of each mean appended.
 
-        A mean is over its members that have a value in ``point``; a bootstrap sample that lacks one of them has no such mean.
+        A mean is over those members that have a value in ``point``. It is NaN in a bootstrap sample in which one of
+        them has no value.
         """
         m, both = len(self.metrics), np.concatenate([point[None], rows])
         for members in self._means.values():
@@ -239,14 +240,14 @@ class ColumnLayout:
         return extended
 
     def append_sums(self, counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return counts (subsets * m,) with those of the means: the sums over their members."""
+        """Return counts (subsets * m,) with the counts of the means appended: the sums over their members."""
         for members in self._means.values():
             member_counts = counts.reshape(-1, len(self.metrics))[members]
             counts = np.concatenate([counts, member_counts.sum(axis=0)])
         return counts
 
     def append_minima(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return counts (subsets * m,) with those of the means: the least of their members that has any."""
+        """Return counts (subsets * m,) with those of the means appended: the smallest positive count of a member."""
         most = counts.max(initial=0)
         for members in self._means.values():
             member_counts = counts.reshape(-1, len(self.metrics))[members]
@@ -254,6 +255,6 @@ class ColumnLayout:
         return counts
 
     def build_labels(self) -> dict[str, list[str]]:
-        """Return columns ``subset`` and ``metric``."""
+        """Return the columns ``subset`` and ``metric``."""
         names = [*self.subsets, *self._means]
         return {"subset": [n for n in names for _ in self.metrics], "metric": [*self.metrics] * len(names)}

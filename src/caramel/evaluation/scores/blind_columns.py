@@ -1,16 +1,18 @@
-"""What a blind model makes of a task: scores of captions alone, so that no image can change them.
+"""Score a task with a blind model, which sees only captions, so that no image can change a score.
 
-A blind scorer is given pairs of a true and a false caption and learns across folds of images. Instances
-are scored stratum by stratum, since an attacker knows what kind of negative stands before him: the
-stratum is the instance's type (replace, swap, add) where one of its subsets is one, as in
-``blind.scores``, and else its first subset.
+A blind scorer gets pairs of a true and a false caption and learns across folds of images. Instances are scored
+stratum by stratum, because an attacker can tell the type of a negative. The stratum is the instance's type
+(replace, swap, add) if one of its subsets is a type, as in ``blind.scores``, and else its first subset.
 
-What a scorer that sees both captions says is the gap of a pair. So the negative of an instance has the score
-``UNDECIDED``, and each true caption that plus its gap to the negative; of candidates all true ones have that score,
-and each false one that less its gap to the best true one, so that it stands above them if it beats them all.
+A scorer that sees both captions gives the gap of a pair. Scores are derived from it as follows:
 
-All images have the same score under a blind model. So a choice among images is always a tie, which counts
-as a miss, and an instance with two images is never won in both directions.
+- Comparisons: the negative has the score ``UNDECIDED``. Each true caption has ``UNDECIDED`` plus its gap to the
+  negative.
+- Rankings: all true candidates have the score ``UNDECIDED``. Each false candidate has ``UNDECIDED`` minus its gap to
+  the best true one, so that it ranks above all true ones if it beats them all.
+
+All images have the same score under a blind model. So a choice among images is always a tie, which counts as a
+miss, and an instance with two images is never right in both directions.
 """
 
 from __future__ import annotations
@@ -27,34 +29,34 @@ from caramel.interfaces.benchmark import ABSENT, Comparisons, Index, Rankings, T
 from caramel.interfaces.model import BlindModel, Floats
 from caramel.schemas.columns import TYPES
 
-UNDECIDED = 0.5  # score of a caption that stands against none: there is nothing to tell it from
-MOST_PAIRS = 2_000_000  # true and false candidates that are set against each other in one stratum
+UNDECIDED = 0.5  # score of a caption that is compared with no other
+MOST_PAIRS = 2_000_000  # largest number of pairs of a true and a false candidate in one stratum
 
 
 def compute_blind_columns(task: Task, model: BlindModel) -> dict[str, Floats]:
     """Return the score columns of table ``similarities`` for each row of the task.
 
-    Similarities of two texts are left out of it: a blind scorer does not compare them.
+    Columns for similarities of two texts are left out, because a blind scorer does not compare texts.
     """
     return _score_comparisons(task, model) if isinstance(task, Comparisons) else _score_rankings(task, model)
 
 
 @dataclass
 class _CaptionPairs:
-    """Pairs of a true and a false caption of an image, to be scored together."""
+    """Pairs of a true and a false caption of an image that are scored together."""
 
     positives: list[str] = field(default_factory=list)
     negatives: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
 
     def add_pair(self, positive: str, negative: str, group: str) -> None:
-        """Set one caption against the other."""
+        """Add a pair of a true and a false caption."""
         self.positives.append(positive)
         self.negatives.append(negative)
         self.groups.append(group)
 
     def compute_scores(self, model: BlindModel) -> dict[tuple[str, str], float]:
-        """Return (image, caption) -> score; a caption has the same one wherever it stands."""
+        """Return (image, caption) -> score; a caption of an image has the same score in all pairs."""
         if not self.groups:
             return {}
         caption_scores: dict[tuple[str, str], float] = {}
@@ -65,7 +67,7 @@ class _CaptionPairs:
         return caption_scores
 
     def compute_gaps(self, model: BlindModel) -> dict[tuple[str, str, str], float]:
-        """Return (image, true caption, false caption) -> score of the true one less that of the other."""
+        """Return (image, true caption, false caption) -> score of the true caption minus score of the false one."""
         if not self.groups:
             return {}
         true, false = model.score_texts(self.positives, self.negatives, self.groups)
@@ -74,20 +76,20 @@ class _CaptionPairs:
 
 
 def _iter_strata(rows: pd.DataFrame) -> Iterator[Index]:
-    """Yield the places of the rows of each stratum."""
+    """Yield the row positions of each stratum."""
     names = np.array([_find_stratum(subsets) for subsets in rows["subsets"]], dtype=object)
     for name in dict.fromkeys(names.tolist()):
         yield np.flatnonzero(names == name)
 
 
 def _find_stratum(subsets: Sequence[str]) -> str:
-    """Return the type among the subsets, else the first of them, else nothing."""
+    """Return the type among the subsets, else the first subset, else an empty text."""
     types = [name for name in subsets if name in TYPES]
     return str([*types, *subsets, ""][0])
 
 
 def _score_comparisons(task: Comparisons, model: BlindModel) -> dict[str, Floats]:
-    """Return the score columns of comparisons: those of a caption are the same for both images."""
+    """Return the score columns of comparisons; a caption has the same score for both images."""
     names = {"c0": "caption", "c1": "negative_caption", "c2": "caption2"}
     captions = {n: [t if isinstance(t, str) else None for t in task.rows[c]] for n, c in names.items()}
     images: list[str] = task.rows["image_id"].tolist()
@@ -116,10 +118,10 @@ def _score_comparisons(task: Comparisons, model: BlindModel) -> dict[str, Floats
 def _score_rankings(task: Rankings, model: BlindModel) -> dict[str, Floats]:
     """Return the rank columns of rankings.
 
-    Every true candidate of an image is set against every false one. Of a text that is several prompts the
-    first is looked at. Where a stratum would have more than ``MOST_PAIRS`` of those, as in retrieval from
-    thousands of captions, its rows have no score: such pools hold no negatives that were made for the
-    image, and there is nothing in a text alone that tells them apart.
+    Every true candidate of an image is paired with every false one. If a text consists of several prompts, the first
+    is used. If a stratum would have more than ``MOST_PAIRS`` pairs, as in retrieval from thousands of captions, its
+    rows get no score: such pools hold no negatives made for the image, and a text alone does not show which
+    candidate is true.
     """
     rows = task.rows
     sizes = np.array([len(task.pools[pool]) for pool in rows["pool"]], np.int64)
@@ -142,7 +144,7 @@ def _score_rankings(task: Rankings, model: BlindModel) -> dict[str, Floats]:
 def _compute_ranks(
     rows: pd.DataFrame, pools: Sequence[Index], texts: Sequence[str], model: BlindModel
 ) -> Floats:
-    """Return all rank columns but ``candidates`` of one stratum of image queries."""
+    """Return all rank columns but ``n_candidates`` for one stratum of image queries."""
     sides = [
         (image, list(true), np.setdiff1d(pools[pool], true).tolist())
         for image, pool, true in zip(rows["image_id"], rows["pool"], rows["true"], strict=True)

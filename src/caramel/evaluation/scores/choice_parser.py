@@ -1,23 +1,23 @@
-"""Which option a reply in words chooses: a small grammar, that refuses what it cannot tell.
+"""Parse which option a response in words chooses, with a small grammar that rejects unclear responses.
 
-A reply, without thoughts aloud, Markdown and echoes of the captions, is a sequence of statements, parted by points,
-commas, colons and line ends:
+Reasoning, Markdown and repeated captions are removed first. The rest is a sequence of statements, separated by
+periods, commas, colons and line ends:
 
     reply      one of
                [ANSWER] LETTER [explanation]        opening:  "B", "(b).", "B) a cat", "The answer is B, because …"
                explanation ANSWER LETTER            final:    "The mat is empty. Answer: B"
                statement …                          verdicts: "A is wrong, B", "A: false. B: true"
-               none of them                         where ``none`` is an option
-    ANSWER     "answer", "option", "choice", "caption", "letter", perhaps with "the", "correct", "is", ":" …
-    statement  LETTER alone                         a mention, and the subject of "this is …" behind it
+               none of them                         if ``none`` is an option
+    ANSWER     "answer", "option", "choice", "caption", "letter", optionally with "the", "correct", "is", ":" …
+    statement  LETTER alone                         a mention, and the subject of a following "this is …"
                [LETTER | this | it] is [not] VERDICT
                not LETTER
     VERDICT    true, correct, matches … or false, wrong …
 
-A verdict is on a caption, not on the choice: asked for the true caption, "A) is incorrect" does not choose A; asked for
-the false one, it does. "Correct" and "right" may mean either there, so they decide nothing. A letter that a verdict
-contradicts is not chosen, nor is one beside another letter on which there is no verdict. That all other options are
-wrong chooses nothing: the model has to name its own.
+A verdict is about a caption, not about the choice. If the question asks for the true caption, "A) is incorrect" does
+not choose A. If it asks for the false caption, it does; "correct" and "right" are then ambiguous and decide nothing.
+A letter is not chosen if a verdict contradicts it, or if another letter without a verdict is mentioned. A response
+that only calls all other options wrong chooses nothing: the model must name its choice.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from dataclasses import dataclass, field
 from caramel.evaluation.scores.prompt_templates import LETTERS, NONE, Form
 from caramel.utils.text import split_words, strip_reasoning
 
-# What may stand before the letter. "The right caption is B" is no such lead: asked for the caption that is
-# *not* true, it could mean either.
+# Text that may come before the letter. "The right caption is B" is excluded, because it is ambiguous if the question
+# asks for the caption that is *not* true.
 _LEAD = r"""(?:
     (?:(?:so|therefore|thus|hence),?\s+)?
     (?:(?:the|my)\s+)?(?:(?:(?:correct|right|best|final)\s+)?(?P<noun>answer|option|choice)|caption|letter)
@@ -56,7 +56,7 @@ _NONE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _MARKDOWN = re.compile(r"[*`#]+|^[ \t]*[-•][ \t]+", re.MULTILINE)
-_TAGGED = re.compile(  # as models that were trained to mark their answer do
+_TAGGED = re.compile(  # the format of models that were trained to mark their answer
     r"""\\boxed\{(?:\\text\{)?\(?([A-D])\)?\}\}?|<answer>\s*\(?([A-D])\)?\.?\s*</answer>
     |\{\s*["']answer["']\s*:\s*["']([A-D])["']\s*\}""",
     re.IGNORECASE | re.VERBOSE,
@@ -124,7 +124,7 @@ _FILLERS = frozenset(
 _TRUE = frozenset(
     ["true", "accurate", "matches", "match", "fits", "fit", "describes", "describe", "matching"]
 )
-_RIGHT = frozenset(["correct", "right", "best", "valid"])  # true of the image, or the answer
+_RIGHT = frozenset(["correct", "right", "best", "valid"])  # may mean true of the image, or the right answer
 _FALSE = frozenset(
     [
         "false",
@@ -143,24 +143,24 @@ _OF_THE_ANSWER = frozenset(("answer", "choice", "option"))
 
 @dataclass
 class _ReplyVerdicts:
-    """What the statements of a reply say of the options' letters."""
+    """Verdicts on the options' letters in the statements of a response."""
 
     verdicts: dict[str, set[int]] = field(default_factory=dict)  # 1: true of the image, -1: false
     alone: set[str] = field(default_factory=set)  # letters that are a statement by themselves
-    mentioned: set[str] = field(default_factory=set)  # in others
-    unclear: bool = False  # a verdict on several options, or one that may be on the caption or on the answer
+    mentioned: set[str] = field(default_factory=set)  # letters inside other statements
+    unclear: bool = False  # a verdict is about several options, or could be about the caption or the answer
 
     def add_verdict(self, letter: str, verdict: int) -> None:
         self.verdicts.setdefault(letter, set()).add(verdict)
 
 
 def parse_choice(reply: str, captions: Sequence[str], *, form: Form, none: bool) -> int | None:
-    """Return the place of the option that a reply chooses; None if it chooses no single one.
+    """Return the index of the option that a response chooses; None unless it chooses exactly one.
 
     Args:
-        reply: what the model wrote, whole: one that was cut chooses nothing, since its verdict may be missing.
+        reply: the complete response; a truncated one must not be given, because its verdict may be missing.
         captions: options, in order.
-        form: whether the true caption was asked for, or the one that is not true.
+        form: whether the question asks for the true caption or for the one that is not true.
         none: whether ``none`` is the last option.
     """
     text = _TAGGED.sub(lambda match: f"\nAnswer: {match[match.lastindex or 1]}", strip_reasoning(reply))
@@ -193,7 +193,10 @@ def parse_choice(reply: str, captions: Sequence[str], *, form: Form, none: bool)
 
 
 def _find_final_letter(text: str) -> str | None:
-    """Return the letter of an answer that a reply ends with, unless it opens with another one or a letter alone."""
+    """Return the letter of the answer that ends a response.
+
+    Return None if there is none, or if it is the opening letter or contradicts an opening answer.
+    """
     final, opening = _FINAL.search(text), _OPENING.fullmatch(text)
     if (
         final is None
@@ -210,7 +213,10 @@ def _find_final_letter(text: str) -> str | None:
 
 
 def _find_further_letters(letter: str, rest: str, options: Sequence[Sequence[str]]) -> set[str] | None:
-    """Return the letters in what follows the first one; None where it is no letter of an option, or has another's caption."""
+    """Return the letters in the text after the first letter.
+
+    Return None if the first letter is not an option's letter, or if the caption of another option follows it.
+    """
     words = split_words(rest)
     index = LETTERS.index(letter.upper())
     if index >= len(options) or (words and letter.islower()):  # "a" may be an article
@@ -229,7 +235,10 @@ def _find_further_letters(letter: str, rest: str, options: Sequence[Sequence[str
 
 
 def _choose_by_verdicts(stated: _ReplyVerdicts, letters: str, wanted: int) -> int | None:
-    """Return the option that verdicts single out, or the one letter alone beside others that they reject."""
+    """Return the only option that verdicts accept or that is a bare letter.
+
+    Return None if there is not exactly one, or if another mentioned letter has no verdict.
+    """
     chosen_letters = {name for name, verdicts in stated.verdicts.items() if verdicts == {wanted}}
     chosen_letters |= stated.alone - set(stated.verdicts)
     open_letters = stated.mentioned - set(stated.verdicts) - chosen_letters
@@ -239,7 +248,7 @@ def _choose_by_verdicts(stated: _ReplyVerdicts, letters: str, wanted: int) -> in
 
 
 def _read_statements(text: str, letters: str, form: Form) -> _ReplyVerdicts:
-    """Return what the statements of a reply, without echoes of captions, say of the options."""
+    """Return the verdicts on the options in the statements of a response whose repeated captions are masked."""
     stated, subject = _ReplyVerdicts(), ""
     for part in _STATEMENTS.split(text):
         statement = _START.sub("", part.strip(" \t\"'“”()[]"), count=1).strip()
@@ -270,13 +279,13 @@ def _read_statements(text: str, letters: str, form: Form) -> _ReplyVerdicts:
 
 
 def _parse_verdict(text: str, form: Form) -> int | None:
-    """Return the verdict that a statement without its subject begins with: 1, -1, 0 of one that is unclear; None if none."""
+    """Return the verdict at the start of a statement without its subject: 1, -1, 0 if unclear; None if there is none."""
     spelled = re.findall(r"[\w'’]+", text)
     words = [
         word if word in LETTERS else word.lower().replace("’", "'") for word in spelled
-    ]  # A is no article
+    ]  # capital A is an option, not an article
     if words in (["yes"], ["no"]):
-        return 0  # to what was said before, or to what comes
+        return 0  # may refer to the statement before or after
     sign = 1
     for number, word in enumerate(words):
         of_the_answer = bool(_OF_THE_ANSWER & set(words[number + 1 : number + 2]))
@@ -293,9 +302,10 @@ def _parse_verdict(text: str, form: Form) -> int | None:
 
 
 def _mask_captions(text: str, options: Sequence[Sequence[str]]) -> str:
-    """Return a text without the captions of the options: their words are no statements.
+    """Return a text with the options' captions masked, because their words are not statements.
 
-    A letter before a caption stays, also where it is a word of it: "A. a cat" begins with the letter, not with a caption "a a cat".
+    A letter before a caption stays, even if it equals a word of the caption: "A. a cat" begins with the letter, not
+    with a caption "a a cat".
     """
     opening = _OPENING.fullmatch(text)
     if opening is not None and any(

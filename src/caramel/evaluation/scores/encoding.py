@@ -1,4 +1,4 @@
-"""A model's scores on texts and images: each distinct image, text or pair is computed once and kept in the store."""
+"""Compute a model's scores on texts and images; each distinct image, text or pair is computed once and stored."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ IMAGES_PER_SHARD, TEXTS_PER_SHARD, PAIRS_PER_SHARD = 256, 1024, 256
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How a model is run.
+    """Settings of a model's forward passes.
 
     Attributes:
-        model: its spec, from which workers load it.
+        model: spec from which workers load the model.
         compute: device and precision.
         batch_size: items per forward pass; None: found automatically.
         store: folder of the embedding store.
         executor: ray or inline.
-        gpus: of one worker.
+        gpus: GPUs of one worker.
     """
 
     model: str
@@ -55,7 +55,7 @@ class RunConfig:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a worker needs."""
+        """The settings that a worker needs."""
         return {
             "model": mark_local_path(self.model),
             "device": self.compute.device,
@@ -65,7 +65,7 @@ class RunConfig:
 
 
 def compute_model_code_version(model: str) -> str:
-    """Return a hash of the code that makes vectors of the model of a spec: this, and that of its family."""
+    """Return a hash of the code that computes a model's vectors: this module and the code of the model's family."""
     family = parse_spec(model).family
     return compute_code_version(__name__, model=family)
 
@@ -78,15 +78,18 @@ def encode_items(
     run: RunConfig,
     model: Encodable,
 ) -> ItemScores:
-    """Return the model's scores on these items; what the store lacks is computed now.
+    """Return the model's scores on these items; items that the store lacks are computed now.
 
     Args:
-        images: distinct or not; equal content is encoded once.
-        image_keys: content key of each.
-        texts: distinct.
-        pairs: gives the (text, image) rows that will be asked for: a matcher scores no others.
-        run: how the model is run.
+        images: images, which may repeat; equal content is encoded once.
+        image_keys: content key of each image.
+        texts: distinct texts.
+        pairs: returns the (text, image) rows whose scores will be used; a matcher scores only these.
+        run: settings of the model's forward passes.
         model: the opened model.
+
+    Raises:
+        BackendError: the model answers in words, or gives NaN or infinity.
     """
     store = EmbeddingCache(run.store, model.identity, compute_model_code_version(run.model))
     firsts, image_index = find_distinct_images(images, image_keys)
@@ -95,7 +98,7 @@ def encode_items(
         return _load_pair_scores(store, firsts, texts, text_of, image_index[image_of], image_index, run)
     if not isinstance(model, TextEncoder):
         raise BackendError(
-            f"Model {model.name!r} answers in words and gives no scores; it is asked by choice, on "
+            f"Model {model.name!r} answers in words and gives no scores. It supports only multiple choice, on "
             f"benchmarks of captions for one image."
         )
     vectors = check_finite(_load_text_embeddings(store, texts, run), model.name)
@@ -109,7 +112,7 @@ def encode_items(
 def find_distinct_images(
     images: Sequence[ImageFile], keys: Sequence[bytes]
 ) -> tuple[dict[bytes, ImageFile], Index]:
-    """Return the first image of each content by its key, and each image's place among them."""
+    """Return the first image of each distinct content by its key, and each image's index among them."""
     positions: dict[bytes, int] = {}
     image_index = np.array([positions.setdefault(key, len(positions)) for key in keys], np.int64)
     firsts: dict[bytes, ImageFile] = {}
@@ -119,9 +122,9 @@ def find_distinct_images(
 
 
 def build_text_shards(texts: Sequence[str]) -> list[list[str]]:
-    """Return the texts in the order and the portions in which they are encoded.
+    """Return the texts in the order and the chunks in which they are encoded.
 
-    Texts that differ in case alone stand together: many tokenizers take them for one, and they tie.
+    Texts that differ only in case are adjacent, because many tokenizers treat them as equal, so that they tie.
     """
     return split_chunks(sorted(texts, key=lambda text: (len(text), text.casefold(), text)), TEXTS_PER_SHARD)
 
@@ -175,7 +178,7 @@ def _load_pair_scores(
     run: RunConfig,
 ) -> MatcherScores:
     """Return a matcher's scores of the distinct pairs among the rows."""
-    pairs = np.unique(image_of * len(texts) + text_of)  # by image, so that a shard opens few
+    pairs = np.unique(image_of * len(texts) + text_of)  # sorted by image, so that a shard opens few images
     names = list(images)
     items = [(names[i].hex(), texts[t]) for i, t in zip(*np.divmod(pairs, len(texts)), strict=True)]
 
@@ -207,7 +210,7 @@ def _load_pair_scores(
 
 
 def _load_files(images: Mapping[bytes, ImageFile], keys: Sequence[str]) -> list[list[Any]]:
-    """Return the encoded file of each image, the part of it that is meant, and what it is called in messages."""
+    """Return the encoded file of each image, its crop box, and its name in messages."""
     image_files = [images[bytes.fromhex(key)] for key in keys]
     return [
         [data, image.box, str(image)]
@@ -221,7 +224,7 @@ def encode_texts(
     """Return keys and embeddings of one shard of texts."""
     encoder = cast(
         TextEncoder, open_model(model, device, precision)
-    )  # only of such a model texts are encoded
+    )  # texts are encoded only for such a model
     vectors = encoder.encode_texts(shard, batch_size)
     return build_vector_table([compute_text_key(text) for text in shard], vectors)
 
@@ -229,7 +232,7 @@ def encode_texts(
 def encode_images(
     shard: list[list[Any]], *, model: str, device: str, precision: str, batch_size: int | None
 ) -> pa.Table:
-    """Return keys and embeddings of one shard of images: key, and what ``cut`` takes, of each."""
+    """Return keys and embeddings of one shard of images; an item is the key and the arguments of ``crop_image``."""
     files = map_in_threads(lambda item: crop_image(*item[1:]), shard)
     vectors = cast(DualEncoder, open_model(model, device, precision)).encode_images(files, batch_size)
     return build_vector_table([bytes.fromhex(item[0]) for item in shard], vectors)
@@ -238,7 +241,7 @@ def encode_images(
 def match_pairs(
     shard: list[list[Any]], *, model: str, device: str, precision: str, batch_size: int | None
 ) -> pa.Table:
-    """Return keys and scores of one shard: images, each with its texts: key, texts, and what ``cut`` takes."""
+    """Return keys and scores of one shard; an item is an image's key, its texts and the arguments of ``crop_image``."""
     pairs = [(index, text) for index, item in enumerate(shard) for text in item[1]]
     numbers = {text: i for i, text in enumerate(dict.fromkeys(text for _, text in pairs))}
     scores = cast(Matcher, open_model(model, device, precision)).match_pairs(
@@ -253,5 +256,5 @@ def match_pairs(
 
 
 def split_chunks(items: list[Any], size: int) -> list[list[Any]]:
-    """Return the items in portions of at most ``size``."""
+    """Return the items in chunks of at most ``size``."""
     return [items[start : start + size] for start in range(0, len(items), size)]

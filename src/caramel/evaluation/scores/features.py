@@ -1,4 +1,4 @@
-"""Vectors of a CLIP as they are before they are normalised: each image and text is encoded once, and kept in the store."""
+"""Compute a CLIP's vectors before normalisation; each distinct image and text is encoded once and stored."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def encode_projected(
 
     Args:
         base: checkpoint folder.
-        items: names of images, or texts; all different.
-        load_image: name -> encoded file; None: the items are texts.
+        items: distinct names of images, or distinct texts.
+        load_image: returns the encoded file of a name; None: the items are texts.
         device: cpu, cuda or cuda:N.
         batch_size: items per forward pass.
         store: folder of the vector store.
@@ -74,14 +74,14 @@ def encode_projected(
 
 @functools.lru_cache(1)
 def _load_clip(base: str, content: str, device: str) -> Clip:
-    """Return a checkpoint, loaded once as long as the folder has that hash."""
+    """Return a checkpoint; it is loaded once while the folder's hash is ``content``."""
     return load_checkpoint(base, device)
 
 
 def encode_images(
     shard: list[tuple[str, bytes]], *, base: str, content: str, device: str, batch_size: int
 ) -> pa.Table:
-    """Return keys and vectors of images: key, encoded file."""
+    """Return keys and vectors of images; an item is (key, encoded file)."""
     import torch
 
     clip = _load_clip(base, content, device)
@@ -98,7 +98,7 @@ def encode_images(
 def encode_texts(
     shard: list[tuple[str, str]], *, base: str, content: str, device: str, batch_size: int
 ) -> pa.Table:
-    """Return keys and vectors of texts: key, text."""
+    """Return keys and vectors of texts; an item is (key, text)."""
     import torch
 
     clip = _load_clip(base, content, device)
@@ -115,7 +115,7 @@ def encode_texts(
 def _encode_shard(
     shard: Sequence[tuple[str, Any]], encode: Callable[[list[Any]], Any], batch_size: int
 ) -> pa.Table:
-    """Return keys and vectors of the items, some at a time."""
+    """Return keys and vectors of the items, encoded in batches."""
     import torch
 
     items = [item for _, item in shard]

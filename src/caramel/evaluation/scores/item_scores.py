@@ -1,4 +1,4 @@
-"""A model's scores on the items of one task, by its form: cosines of vectors, or one number for each pair."""
+"""Hold a model's scores on the items of one task: cosines of vectors, or one number per pair."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class ItemScores(Protocol):
     """A model's scores on the items of one task."""
 
     def score_against_images(self, texts: Index, images: Index) -> Floats:
-        """Return the score of each row (n,) of text and image; none of them absent."""
+        """Return the score of each row (n,) of a text and an image, both present."""
         ...
 
     def score_between_texts(self, left: Index, right: Index) -> Floats:
-        """Return the score of each row (n,) of two texts; none of them absent."""
+        """Return the score of each row (n,) of two texts, both present."""
         ...
 
     def score_all_pairs(self, texts: Index, images: Index) -> Floats:
@@ -35,20 +35,20 @@ class ItemScores(Protocol):
 
 
 Pairs = Callable[[], tuple[Index, Index]]
-# A task's distinct texts, and what gives the (text, image) rows that will be asked for -> a model's scores on them.
+# A task's distinct texts, and a function that returns the needed (text, image) rows -> a model's scores on them.
 Encode = Callable[[Sequence[str], Pairs], ItemScores]
 
 
 @dataclass(frozen=True)
 class DualEncoderScores:
-    """Scores of a dual encoder: cosines.
+    """Cosines of a dual encoder.
 
-    Products of float32 are exact in float64 and every row is summed in the same order: two captions
-    with equal embeddings tie exactly, whatever rows they stand in.
+    Products of float32 are exact in float64, and every row is summed in the same order. So two captions with equal
+    embeddings tie exactly, whatever rows they are in.
     """
 
     images: Embeddings  # (distinct images, d)
-    image_index: Index  # image of the task -> its row
+    image_index: Index  # image of the task -> its row in ``images``
     texts: Embeddings  # (texts, d)
 
     @cached_property
@@ -69,7 +69,7 @@ class DualEncoderScores:
 
     def score_all_pairs(self, texts: Index, images: Index) -> Floats:
         """Return the cosines of all texts with all images, (texts, images)."""
-        # Equal embeddings are multiplied once: the sums of a matrix product depend on the place in it.
+        # Equal embeddings are multiplied once, because the sums of a matrix product depend on the position in it.
         rows, row_of = np.unique(self._first_text[texts], return_inverse=True)
         columns, column_of = np.unique(self._first_image[self.image_index[images]], return_inverse=True)
         scores = self.texts[rows].astype(np.float64) @ self.images[columns].astype(np.float64).T
@@ -78,7 +78,7 @@ class DualEncoderScores:
 
 @dataclass(frozen=True)
 class TextEncoderScores:
-    """Scores of a text encoder: it has none for images."""
+    """Scores of a text encoder, which has no scores for images."""
 
     texts: Embeddings
     images: int
@@ -98,18 +98,18 @@ class TextEncoderScores:
 
 @dataclass(frozen=True)
 class MatcherScores:
-    """Scores of a matcher: those of the pairs that were asked for."""
+    """Scores of a matcher for the requested pairs."""
 
     pairs: Index  # sorted: distinct image * number of texts + text
-    scores: Floats  # of these pairs
+    scores: Floats  # one per pair
     texts: int
     image_index: Index
 
     def score_against_images(self, texts: Index, images: Index) -> Floats:
-        """Return the score of each row (n,) of text and image, a pair that was asked for."""
+        """Return the score of each row (n,) of text and image, which must be a requested pair."""
         wanted = self.image_index[images] * self.texts + texts
         at = np.searchsorted(self.pairs, wanted)
-        assert (self.pairs[at] == wanted).all(), "a pair that was not asked for"
+        assert (self.pairs[at] == wanted).all(), "a pair was not requested"
         values: Floats = self.scores[at]
         return values
 
@@ -124,8 +124,8 @@ class MatcherScores:
 
 
 def _find_first_equal(vectors: Embeddings) -> Index:
-    """Return for each row the first row that is equal to it. (n,)."""
-    first_rows: dict[bytes, int] = {}  # by a hash: the rows themselves may be more than fits into memory
+    """Return for each row the index of the first row equal to it, (n,)."""
+    first_rows: dict[bytes, int] = {}  # keyed by a hash, because the rows themselves may not fit into memory
     keys = (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in vectors)
     return np.array([first_rows.setdefault(key, i) for i, key in enumerate(keys)], np.int64)
 
@@ -140,12 +140,16 @@ def _compute_dot_products(left: Embeddings, a: Index, right: Embeddings, b: Inde
 
 
 def check_finite(vectors: Embeddings, name: str) -> Embeddings:
-    """Return the vectors if they are finite."""
+    """Return the vectors if they are finite.
+
+    Raises:
+        BackendError: a vector holds NaN or infinity.
+    """
     for start in range(0, len(vectors), BLOCK):
         bad = int((~np.isfinite(vectors[start : start + BLOCK])).any(axis=1).sum())
         if bad:
             raise BackendError(
-                f"Model {name!r} gave NaN or infinity for {bad} items. Its weights are broken or the "
-                f"precision is too low: try --precision fp32."
+                f"Number of items for which model {name!r} gave NaN or infinity: {bad}. Its weights are broken or "
+                f"the precision is too low: try --precision fp32."
             )
     return vectors

@@ -1,9 +1,9 @@
-"""Prompted multiple choice: a model is shown an image and its captions, and says which one it means.
+"""Ask a chat model multiple-choice questions: it gets an image and captions, and names one caption.
 
-As in SugarCrepe++ (Dumpala et al. 2024, 3.3 and G.1): of two true captions P and the negative N the model
-finds the one that is not true, from three options or from four, with ``none`` as the last. Where the
-instances have no paraphrase, it finds the true one of P and N, from two options or three. Every order of P
-and N is asked (P1 always stands before P2) in every wording, so that the spread over both can be seen.
+As in SugarCrepe++ (Dumpala et al. 2024, 3.3 and G.1), the model gets two true captions P and the negative N, and
+finds the one that is not true. There are three options, or four with ``none`` as the last. If the instances have no
+paraphrase, the model finds the true one of P and N, from two options or three. Every order of P and N is asked (P1
+always comes before P2) in every wording, so that the spread over both can be measured.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ ImageRole = Literal["positive", "negative"]
 
 
 class _ChoiceQuestion(NamedTuple):
-    """One question of an instance."""
+    """One question about an instance."""
 
     instance: Mapping[Any, Any]  # row of the task
     image_role: ImageRole
-    image: int  # place among the task's images
+    image: int  # index among the task's images
     form: Form
     order: str
     wording: str
@@ -54,7 +54,7 @@ class _ChoiceQuestion(NamedTuple):
         return build_prompt(self.form, self.wording, self.captions, none=self.none)
 
     def determine_outcome(self, reply: Reply | None) -> str:
-        """Return what a reply means, one of ``OUTCOMES``; one that was cut may lack its verdict."""
+        """Return the outcome of a response, one of ``OUTCOMES``; a truncated response counts as unparseable."""
         if reply is None or reply.text is None:
             return "failed"
         if reply.is_cut:
@@ -68,17 +68,17 @@ class _ChoiceQuestion(NamedTuple):
 def collect_answers(
     task: Task, image_keys: Sequence[bytes], run: RunConfig, *, benchmark: str
 ) -> pd.DataFrame:
-    """Return the ``answers`` of one model on one task; replies that were had before are not asked for again.
+    """Return table ``answers`` of one model on one task; cached responses are not requested again.
 
-    Where any instance lacks a paraphrase, paraphrases are left out of all. The negative image of an instance
-    is asked about as well, its own caption being P there, but not beside a paraphrase: of three captions two
-    would be false of it.
+    If any instance lacks a paraphrase, the paraphrases of all instances are left out. Questions about the negative
+    image of an instance are asked too, with the negative caption as P. They are not asked if paraphrases are used,
+    because two of the three captions would be false of that image.
 
     Args:
         task: comparisons of captions.
         image_keys: content key of each of the task's images, from ``check_images``.
-        run: how the model is run.
-        benchmark: name for the column of that name.
+        run: settings of the model's forward passes.
+        benchmark: value of column ``benchmark``.
 
     Raises:
         BackendError: the task does not compare captions, or the endpoint does not answer.
@@ -131,14 +131,14 @@ def collect_answers(
 
 
 def drop_missing_images(answers: pd.DataFrame, task: Task) -> pd.DataFrame:
-    """Return the answers to what was asked: not those of instances whose images are missing."""
+    """Return the answers without those on instances whose images are missing, which were not asked."""
     if task.left_out is None:
         return answers
     return answers[~answers["instance_id"].isin(task.left_out.rows["instance_id"])]
 
 
 def _choose_form(task: Task) -> Form:
-    """Return what is asked: which caption is false where all instances have a paraphrase, else which is true."""
+    """Return ``odd`` (which caption is false?) if all instances have a paraphrase, else ``true`` (which is true?)."""
     parts = [task.rows, *([] if task.left_out is None else [task.left_out.rows])]
     return "odd" if all("caption2" in rows and rows["caption2"].notna().all() for rows in parts) else "true"
 
@@ -153,17 +153,17 @@ def can_ask_choices(task: Task) -> bool:
 
 
 def _get_comparison_rows(task: Task, benchmark: str) -> pd.DataFrame:
-    """Return the task's rows if all of them are captions for an image."""
+    """Return the task's rows if all instances are an image, a caption and a negative caption."""
     if not can_ask_choices(task):
         raise BackendError(
-            f"Benchmark {benchmark!r} cannot be asked by choice: not all of its instances are an image, a "
-            f"caption and a negative caption. Leave it or the chat model out."
+            f"Benchmark {benchmark!r} does not support multiple choice: some of its instances are not an image, a "
+            f"caption and a negative caption. Leave out the benchmark or the chat model."
         )
     return task.rows
 
 
 def _iter_questions(rows: pd.DataFrame, form: Form) -> Iterator[_ChoiceQuestion]:
-    """Yield all questions on all instances."""
+    """Yield all questions about all instances."""
     for row in rows.to_dict("records"):
         caption, negative_caption = row["caption"], row["negative_caption"]
         pools: list[tuple[ImageRole, int, list[str], str]]

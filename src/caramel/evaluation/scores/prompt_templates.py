@@ -1,7 +1,7 @@
-"""Multiple choice in words: how a question is put; ``choice_parser`` reads the replies.
+"""Build the prompts of multiple-choice questions; ``choice_parser`` parses the responses.
 
-SugarCrepe++ (Dumpala et al. 2024, 3.3 and G.1) shows the image, two true captions and the negative, and asks
-which one does not match; with two captions the question is which one is true. The wordings are our own.
+SugarCrepe++ (Dumpala et al. 2024, 3.3 and G.1) shows the image, two true captions and the negative, and asks which
+one does not match. With two captions the question is which one is true. The wordings are our own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 
 Form = Literal["odd", "true"]  # find the caption that is not true of the image, or the one that is
 LETTERS = "ABCD"
-NONE = "none of these captions"  # the option that may stand last
+NONE = "none of these captions"  # the optional last option
 
 WORDINGS: Mapping[Form, Mapping[str, str]] = {
     "odd": {
@@ -33,7 +33,7 @@ WORDINGS: Mapping[Form, Mapping[str, str]] = {
 
 
 def build_prompt(form: Form, wording: str, captions: Sequence[str], *, none: bool) -> str:
-    """Return the question with the captions as lettered options, and ``none`` of them as the last one."""
+    """Return the question with the captions as lettered options; with ``none``, ``NONE`` is the last option."""
     options = [" ".join(caption.split()) for caption in captions] + [NONE] * none
     letters = LETTERS[: len(options)]
     lines = [f"{letter}. {option}" for letter, option in zip(letters, options, strict=True)]

@@ -1,4 +1,4 @@
-"""Ranks: how many false candidates of a query score above its best true one, or the same."""
+"""Rank candidates: count the false candidates of a query that score above or equal to its best true one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from caramel.evaluation.scores.item_scores import DualEncoderScores, Encode, Ite
 from caramel.interfaces.benchmark import Index, Rankings
 from caramel.utils.arrays import Floats
 
-CELLS = 2**23  # scores held at a time: 64 MB
+CELLS = 2**23  # scores in memory at a time: 64 MB
 COLUMNS = ("s_true", "s_other", "n_above", "n_tied", "n_candidates")
 
 
 def compute_rank_columns(task: Rankings, encode: Encode) -> dict[str, Floats]:
-    """Return ``s_true``, ``s_other``, ``n_above``, ``n_tied`` and ``n_candidates`` of each row, for the model that ``encode`` asks.
+    """Return ``COLUMNS`` of each row, with the scores of the model that ``encode`` runs.
 
-    Every place in a pool is a candidate of its own: another one with the same words or pixels ties with
-    it. A row in which any candidate has NaN has NaN everywhere but in ``n_candidates``.
+    Every position in a pool is a separate candidate. Candidates with equal words or pixels tie. If any candidate of a
+    row has NaN, the row has NaN in all columns but ``n_candidates``.
     """
     prompts = list(dict.fromkeys(prompt for text in task.texts for prompt in text))
     positions = {prompt: i for i, prompt in enumerate(prompts)}
@@ -38,7 +38,7 @@ def compute_rank_columns(task: Rankings, encode: Encode) -> dict[str, Floats]:
 
 
 def compute_ranks(task: Rankings, scores: ItemScores) -> dict[str, Floats]:
-    """Return the rank columns of a task whose scores are known; see ``rank_columns``."""
+    """Return the rank columns of a task from its scores; see ``compute_rank_columns``."""
     rows = task.rows
     columns = np.full((len(rows), len(COLUMNS)), np.nan)
     shared = rows["pool"].duplicated(keep=False).to_numpy()
@@ -71,7 +71,7 @@ def _expand_candidates(rows: pd.DataFrame, pools: Sequence[Index]) -> tuple[Inde
 
 
 def _list_true_candidates(rows: pd.DataFrame) -> tuple[Index, Index]:
-    """Return (row, place) of every true candidate."""
+    """Return (row, candidate) of every true candidate."""
     lists = rows["true"].tolist()
     return np.repeat(np.arange(len(lists)), [len(true) for true in lists]), np.concatenate(lists).astype(
         np.int64
@@ -79,13 +79,13 @@ def _list_true_candidates(rows: pd.DataFrame) -> tuple[Index, Index]:
 
 
 def _rank_own_pools(rows: pd.DataFrame, pools: Sequence[Index], scores: ItemScores) -> Floats:
-    """Return the columns of rows that have a pool each, all of one size."""
+    """Return the columns of rows whose pools are not shared and all have the same size."""
     values = scores.score_against_images(*_expand_candidates(rows, pools)).reshape(len(rows), -1)
     line, candidate = _list_true_candidates(rows)
     matched_row, column = np.nonzero(
         np.stack([pools[pool] for pool in rows["pool"]])[line] == candidate[:, None]
     )
-    assert len(matched_row) == len(line), "a true candidate is not in the pool, or twice"
+    assert len(matched_row) == len(line), "a true candidate is not in the pool, or is a duplicate in it"
     return _rank_scores(values, line, column)
 
 
@@ -98,27 +98,29 @@ def _rank_shared_pool(rows: pd.DataFrame, pools: Sequence[Index], scores: ItemSc
     line, candidate = _list_true_candidates(rows)
     columns = np.full(max(pool.max(), candidate.max(initial=0)) + 1, -1)
     columns[pool] = np.arange(len(pool))
-    assert (columns[pool] == np.arange(len(pool))).all(), "a place stands in the pool twice"
+    assert (columns[pool] == np.arange(len(pool))).all(), "the pool has a duplicate"
     assert (columns[candidate] >= 0).all(), "a true candidate is not in the pool"
     return _rank_scores(values, line, columns[candidate])
 
 
 def _rank_scores(values: Floats, line: Index, column: Index) -> Floats:
-    """Return the columns of queries with scores ``values`` (q, c), which are changed.
+    """Return the columns of queries with scores ``values`` (q, c), which are modified.
 
-    The cells ``values[line, column]`` are those of the true candidates; each query has one.
+    The cells ``values[line, column]`` belong to the true candidates. Each query has at least one.
     """
     size = np.full(len(values), values.shape[1])
     trues = np.bincount(line, minlength=len(values))
     assert (trues > 0).all(), "a query without a true candidate"
     best = np.full(len(values), -np.inf)
-    with np.errstate(invalid="ignore"):  # NaN is a state, not a mishap
+    with np.errstate(invalid="ignore"):  # NaN is a valid state here
         np.maximum.at(best, line, values[line, column])
-    values[line, column] = -np.inf  # below every false candidate: never above, nor equal …
+    values[
+        line, column
+    ] = -np.inf  # true candidates are then never above the best true one, nor equal to it …
     other = values.max(axis=1)
     above = np.count_nonzero(values > best[:, None], axis=1)
     equal = np.count_nonzero(values == best[:, None], axis=1)
-    equal -= np.where(np.isneginf(best), trues, 0)  # … but to a best true one of -inf
+    equal -= np.where(np.isneginf(best), trues, 0)  # … unless the best true one is -inf
     other[trues == size] = np.nan
     result = np.stack([best, other, above, equal, size], axis=1).astype(np.float64)
     result[np.isnan(best) | (np.isnan(other) & (trues < size)), :-1] = np.nan
@@ -130,7 +132,7 @@ class PromptGroups:
     """The prompts of each text, one text after the other.
 
     Attributes:
-        prompts: places of the prompts.
+        prompts: indices of the prompts.
         sizes: number of prompts of each text, at least 1.
     """
 
@@ -153,10 +155,10 @@ class PromptGroups:
 
 
 def pool_prompts(scores: ItemScores, groups: PromptGroups) -> ItemScores:
-    """Return the scores of texts that are groups of prompts.
+    """Return the scores of texts that consist of groups of prompts.
 
-    Embeddings of a group are averaged and brought to length 1, as CLIP does with the templates of a class
-    (Radford et al. 2021, 3.1.4); a matcher's scores are averaged.
+    The embeddings of a group are averaged and scaled to length 1, as CLIP does with the templates of a class
+    (Radford et al. 2021, 3.1.4). A matcher's scores are averaged.
     """
     if not isinstance(scores, DualEncoderScores) or (groups.sizes == 1).all():
         return _PooledScores(scores, groups)
@@ -169,7 +171,7 @@ def pool_prompts(scores: ItemScores, groups: PromptGroups) -> ItemScores:
 
 @dataclass(frozen=True)
 class _PooledScores:
-    """Scores of groups of prompts: the mean of the prompts' scores, which of one prompt is its own."""
+    """Scores of groups of prompts: the mean of the prompts' scores."""
 
     scores: ItemScores
     groups: PromptGroups
@@ -191,7 +193,7 @@ class _PooledScores:
 
 
 def _compute_group_means(values: Floats, sizes: Index) -> Floats:
-    """Return the means of consecutive groups of rows of these sizes."""
+    """Return the means of consecutive groups of rows with these sizes."""
     if (sizes == 1).all():
         return values
     sums: Floats = np.add.reduceat(values, np.cumsum(sizes) - sizes, axis=0)

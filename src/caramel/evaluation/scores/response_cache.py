@@ -1,13 +1,20 @@
-"""Questions to a model, and its replies: kept as they come, so that none is paid for twice.
+"""Ask a model questions and cache its responses as they arrive, so that no response is paid for twice.
 
-    <store>/<hash of the model's identity>/replies/*.jsonl   one file per run, {"key": …, "reply": …, "finish": …} a line
+    <store>/<hash of the model's identity>/replies/*.jsonl   one file per run
 
-The key is the hash of the image's content and the prompt; all else that decides a reply (endpoint, model,
-temperature, seed, length) is in the identity. A run writes to a file of its own, so that several may run at
-once; a line that a killed run left half-written, or that holds no reply, does not count: it is asked again. Nor does
-one without ``finish``, as earlier versions wrote them: whether the reply was cut is not known.
-Half a surrogate pair, which a server that cuts a reply can leave, is no character and could not be written to
-any table: it is kept as U+FFFD.
+A line is ``{"key": …, "reply": …, "finish": …}``.
+The key is the hash of the image's content and the prompt. Everything else that determines a response (endpoint,
+model, temperature, seed, length) is in the identity. Each run writes its own file, so that several runs can work at
+the same time.
+
+These lines are ignored, and their questions are asked again:
+
+- a line that a killed run left half-written
+- a line without a response
+- a line without ``finish``, as earlier versions wrote them, because it is unknown whether the response was truncated
+
+Half a surrogate pair, which a server can leave when it truncates a response, is not a character and cannot be written
+to any table. It is stored as U+FFFD.
 """
 
 from __future__ import annotations
@@ -27,19 +34,19 @@ from caramel.interfaces.model import Chooser, Question, Reply
 from caramel.io.readers import try_parse_json
 
 _HALF = re.compile("[\ud800-\udfff]")
-PATIENCE = 16  # questions in a row without a reply, after which the run ends
+PATIENCE = 16  # the run ends after this many questions in a row without a response
 
 
 def ask_questions(model: Chooser, questions: Mapping[str, Question], folder: Path) -> dict[str, Reply]:
-    """Return key -> reply of those questions that were answered, now or before.
+    """Return key -> response of all questions that were answered, now or earlier.
 
     Args:
-        model: who is asked.
+        model: the model to ask.
         questions: key -> question.
-        folder: of the replies, which are kept as they come.
+        folder: folder of the cached responses, which are written as they arrive.
 
     Raises:
-        BackendError: none was answered, or ``PATIENCE`` in a row were not; what came is kept.
+        BackendError: no question was answered, or ``PATIENCE`` in a row were not; received responses stay cached.
     """
     known, broken = load_replies(folder)
     replies = {key: known[key] for key in questions if key in known}
@@ -48,8 +55,8 @@ def ask_questions(model: Chooser, questions: Mapping[str, Question], folder: Pat
         return replies
     if broken:
         tqdm.write(
-            f"Broken lines in {str(folder)!r}, or lines that do not say whether the reply was cut: {broken}. "
-            "What they may have answered is asked again.",
+            f"Lines in {str(folder)!r} that are broken or do not say whether the response was truncated: {broken}. "
+            "Their questions are asked again.",
             file=sys.stderr,
         )
     silent, problem = 0, ""
@@ -78,12 +85,12 @@ def ask_questions(model: Chooser, questions: Mapping[str, Question], folder: Pat
 def _build_error(model: Chooser, which: str, problem: str) -> BackendError:
     return BackendError(
         f"Model {model.name!r} did not answer {which}; the last problem was: {problem}\n"
-        f"Look at the server and its URL, then run the same command again: replies that came are kept."
+        f"Check the server and its URL, then run the same command again. Received responses are reused."
     )
 
 
 def load_replies(folder: Path) -> tuple[dict[str, Reply], int]:
-    """Return key -> reply of all that is in the folder, and how many lines are broken."""
+    """Return key -> response of all responses in the folder, and the number of broken lines."""
     replies: dict[str, Reply] = {}
     broken = 0
     for path in sorted(folder.glob("*.jsonl")):
@@ -100,7 +107,7 @@ def load_replies(folder: Path) -> tuple[dict[str, Reply], int]:
 
 @contextmanager
 def open_reply_log(folder: Path) -> Iterator[Callable[[str, Reply], None]]:
-    """Give a function (key, reply) that appends to a new file of the folder; each line is out at once."""
+    """Yield a function (key, response) that appends to a new file in the folder; each line is flushed at once."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{uuid.uuid4().hex}.jsonl").open("w", encoding="utf-8") as file:
 

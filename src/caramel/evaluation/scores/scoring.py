@@ -1,7 +1,6 @@
-"""A model and a task -> table ``similarities``: scores only, no verdicts.
+"""Score a model on a task and return table ``similarities``, which holds scores and no verdicts.
 
-Every form of model is brought to two functions, the score of rows of (text, image) and of rows of
-(text, text).
+Every form of model is reduced to two functions: the score of rows of (text, image), and of rows of (text, text).
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from caramel.utils.arrays import Floats
 def compute_similarities(
     task: Task, image_keys: Sequence[bytes], run: RunConfig, *, benchmark: str
 ) -> pd.DataFrame:
-    """Return the ``similarities`` of one model on one task, in the order of the task's rows.
+    """Return table ``similarities`` of one model on one task, in the order of the task's rows.
 
     Args:
-        task: what to score.
+        task: the task to score.
         image_keys: content key of each of the task's images, from ``check_images``.
-        run: how the model is run.
-        benchmark: name for the column of that name.
+        run: settings of the model's forward passes.
+        benchmark: value of column ``benchmark``.
 
     Raises:
-        BackendError: the model cannot be loaded, gave NaN in an embedding, or has no score for such a task.
+        BackendError: the model cannot be loaded, gives NaN in an embedding, or has no scores for such a task.
         DataError: an image cannot be read, or the store is broken.
     """
     model = open_model(run.model, run.compute.device, run.compute.precision)
@@ -54,7 +53,7 @@ def compute_similarities(
 
 
 def compute_score_columns(task: Task, encode: Encode) -> dict[str, Floats]:
-    """Return the score columns of a task for a model that ``encode`` asks."""
+    """Return the score columns of a task, with the model that ``encode`` runs."""
     return (
         _score_comparisons(task, encode)
         if isinstance(task, Comparisons)
@@ -71,17 +70,17 @@ def build_similarities(
     benchmark: str,
     score_type: str,
 ) -> pd.DataFrame:
-    """Return the ``similarities`` of a task's rows with these score columns, and the rule that gave them.
+    """Return table ``similarities`` of a task's rows with these score columns and their score type.
 
-    Instances that the task leaves out stand last, without a score.
+    Instances that the task leaves out come last, without a score.
 
     Args:
-        task: what was scored.
+        task: the scored task.
         columns: scores of its rows.
-        image_keys: content key of each of its images; None: the model looked at none.
-        model: name.
-        benchmark: name.
-        score_type: the rule.
+        image_keys: content key of each of its images; None: the model used no images.
+        model: name of the model.
+        benchmark: name of the benchmark.
+        score_type: how the scores were computed.
     """
     rows = task.rows[["instance_id", "image_id", "subsets"]].assign(
         texts_hash=hash_texts(task), images_hash=None if image_keys is None else hash_images(task, image_keys)
@@ -97,7 +96,7 @@ def build_similarities(
 
 
 def number_texts(columns: Sequence[pd.Series]) -> tuple[list[str], list[Index]]:
-    """Return the distinct texts of some columns, and each row's place among them; ``ABSENT`` for None."""
+    """Return the distinct texts of some columns, and each row's index among them; ``ABSENT`` for None."""
     positions: dict[str, int] = {}
     index = [
         np.array(
@@ -135,7 +134,7 @@ def _score_comparisons(task: Comparisons, encode: Encode) -> dict[str, Floats]:
 
 
 def _score_present(score: Callable[[Index, Index], Floats], a: Index, b: Index) -> Floats:
-    """Return the score of each row, NaN where an item is absent."""
+    """Return the score of each row; NaN where an item is absent."""
     result = np.full(len(a), np.nan)
     present = (a != ABSENT) & (b != ABSENT)
     result[present] = score(a[present], b[present])

@@ -1,4 +1,4 @@
-"""The benchmark (two images × two captions) and the training set, from what was kept."""
+"""Assemble the benchmark (two images × two captions) and the training set from the chosen images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from caramel.schemas.training import TRAINING
 class AssembledTables(NamedTuple):
     """The benchmark, the training set, and the rows of all images that they name.
 
-    Where the positives of the benchmark are drawn, ``source_form`` is the benchmark with those of the source instead.
+    If the benchmark's positive images are drawn, ``source_form`` is the benchmark with the source's images instead.
     """
 
     instances: pd.DataFrame
@@ -34,27 +34,32 @@ def assemble_datasets(
     *,
     positives: Literal["source", "drawn"],
 ) -> AssembledTables:
-    """Return instances and the training set of all negatives that have a chosen image.
+    """Return the benchmark and the training set of all negatives that have a chosen image.
 
-    Rows of the train split train, rows of val choose and watch, rows of test are the benchmark:
-    ``instances`` holds val and test, the training set train and val. All methods train on its pairs: of each a method takes the
-    negatives that it is made for, first of all the one with an image; behind it stand the pair's other hard negatives.
+    The train split is for training, the val split for model selection and monitoring, and the test split is the
+    benchmark. ``instances`` holds val and test; the training set holds train and val.
+
+    All methods train on the pairs of the training set. Each pair lists first the negative with an image, then its
+    other hard negatives. A method uses those negatives that it is designed for.
 
     Args:
-        pairs, negatives, paraphrases: tables of those names, as refined.
+        pairs, negatives, paraphrases: tables of those names, after refinement.
         choices: table ``choices``; rows with ``chosen_by`` name the negative images.
-        images: positive images of the source; table ``images``, as the index of these has it (``image_store.referred``).
-        negative_images: pictures of the chosen candidates, and the positives that were drawn with them; in the same form.
-        positives: source: as the source has them; drawn: by the same process as the negative images, so that nothing
-            but what they show tells the two apart. The training set is of the same form.
+        images: table ``images`` of the source's positive images, with rewritten shard paths
+            (``image_store.rewrite_shard_paths``).
+        negative_images: the same table for the images of the chosen candidates, and for the positive images that
+            were drawn with them.
+        positives: ``source``: positive images are those of the source. ``drawn``: they are drawn by the same process
+            as the negative images, so that only their content tells the two apart. This holds for the training set
+            too.
 
     Raises:
-        DataError: a negative has two chosen images, or a chosen image has no negative, no pair or no picture: the
-            tables are not of one run.
+        DataError: a negative has two chosen images, or a chosen image has no negative, no pair or no row in the
+            tables of images. Then the tables are not from one run.
     """
     names = ["negative_id", "image_id", "positive_image_id"]
     chosen = choices.loc[choices["chosen_by"].notna(), names]
-    # Of millions of negatives those of the chosen ones' pairs will do.
+    # There can be millions of negatives; only those of pairs with a chosen image are needed.
     its_pairs = negatives.loc[negatives["negative_id"].isin(chosen["negative_id"]), "pair_id"]
     negatives = negatives[negatives["pair_id"].isin(its_pairs)]
     _check_consistency(chosen, pairs, negatives, images, negative_images)
@@ -87,23 +92,23 @@ def _check_consistency(
     images: pd.DataFrame,
     negative_images: pd.DataFrame,
 ) -> None:
-    """Raise a DataError where the tables do not fit together; see ``assemble``."""
+    """Raise a DataError if the tables do not fit together; see ``assemble_datasets``."""
     of_chosen = negatives[negatives["negative_id"].isin(chosen["negative_id"])]
     named = pairs[pairs["pair_id"].isin(of_chosen["pair_id"])]
     lacking = {
-        "negatives with two chosen images": chosen["negative_id"][chosen["negative_id"].duplicated()],
-        "chosen images without a negative": _find_missing(chosen["negative_id"], negatives["negative_id"]),
-        "negatives without a pair": _find_missing(of_chosen["pair_id"], pairs["pair_id"]),
-        "chosen images without a picture": _find_missing(
+        "Negatives with two chosen images": chosen["negative_id"][chosen["negative_id"].duplicated()],
+        "Chosen images without a negative": _find_missing(chosen["negative_id"], negatives["negative_id"]),
+        "Negatives without a pair": _find_missing(of_chosen["pair_id"], pairs["pair_id"]),
+        "Chosen images without a row in the tables of images": _find_missing(
             pd.concat([chosen["image_id"], chosen["positive_image_id"].dropna()]), negative_images["image_id"]
         ),
-        "pairs without a picture": _find_missing(named["image_id"], images["image_id"]),
+        "Pairs without an image": _find_missing(named["image_id"], images["image_id"]),
     }
     for what, names in lacking.items():
         if len(names):
             raise DataError(
-                f"{len(names)} {what}:\n{format_items([repr(name) for name in names])}\n"
-                f"The tables are not of one run. Run `dvc repro` to make them again."
+                f"The tables are not from one run. {what} ({len(names)}):\n"
+                f"{format_items([repr(name) for name in names])}\nRun `dvc repro` to build them again."
             )
 
 
@@ -113,7 +118,7 @@ def _find_missing(names: pd.Series, known: pd.Series) -> pd.Series:
 
 
 def _build_training_set(rows: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows, each with its negative first and the other negatives of its pair behind it, in the order of their names."""
+    """Return the training set: each row lists its own negative first, then the pair's others, sorted by id."""
     others = negatives[~negatives["negative_id"].isin(rows["instance_id"])].sort_values("negative_id")
     behind = others.groupby("pair_id")[["negative_caption", "subtype"]].agg(list)
 

@@ -1,9 +1,11 @@
-"""From which fit on a judge is believed: chosen on pairs known to fit and on their own hard negatives.
+"""Calibrate a judge's threshold on images with their captions and with their hard negatives.
 
-The scale of an image–text model is its own: a cosine of 0.2 is a good fit to one and a bad one to
-another. So the threshold is measured, on captions that no training of the judge saw. What it must tell apart is what its
-candidates are of, an image's caption and its hard negative: another image's caption is so much easier that the threshold would
-be too low, and what it reaches far above what it reaches on candidates.
+Each image–text model has its own scale: a cosine of 0.2 is a good fit for one model and a bad fit for another. The
+threshold is therefore measured, on captions that the judge did not see in training.
+
+The threshold must separate what the candidates require: an image's caption and its hard negative. With captions of
+other images, which are much easier, the threshold would be too low, and its accuracy would be far above the accuracy
+on candidates.
 """
 
 from __future__ import annotations
@@ -23,17 +25,21 @@ from caramel.utils.hashing import assign_folds
 if TYPE_CHECKING:
     from caramel.interfaces.judge import Judge, MatchScores
 
-SPLIT = "val"  # the base is trained on train, and nothing is chosen on test
-LEAST = 30  # images; with fewer, a threshold would be a guess
-MOST = 2000  # images, drawn at random; more make it no surer
-DIGITS = 6  # fits and shares are rounded, so that another processor's last bits change nothing
+SPLIT = "val"  # the base is trained on train, and nothing is selected on test
+LEAST = 30  # minimum number of images; with fewer, a threshold would be a guess
+MOST = 2000  # maximum number of images, drawn at random; more do not make it more certain
+DIGITS = 6  # fits and shares are rounded, so that the last bits of another processor change nothing
 
 
-FOLDS = 5  # of images: what a threshold reaches is counted on those that had no part in choosing it
+FOLDS = 5  # folds of images: a threshold is evaluated on images that had no part in its choice
 
 
 class Calibration(NamedTuple):
-    """A threshold, and what thresholds so chosen reach on other images' captions and hard negatives, each in [0, 1]."""
+    """A threshold, the number of images, and cross-fitted figures on captions and hard negatives.
+
+    All values but ``images`` are in [0, 1]. Each figure is measured on images that had no part in choosing the
+    threshold.
+    """
 
     threshold: float
     images: int
@@ -47,19 +53,20 @@ def calibrate_threshold(
 ) -> Calibration:
     """Return the threshold with the best balanced accuracy on pairs of the val split and their hard negatives.
 
-    Each image stands once with a caption of its own, which fits, and once with that pair's hard negative, which does not.
-    Thresholds are the middles between neighbouring fits; of equally good ones the highest is taken. What it reaches is
-    cross-fitted: on each of ``FOLDS`` parts of the images by the threshold of the others.
+    Each image occurs twice: with one of its captions, which fits, and with a hard negative of that pair, which does
+    not fit. The candidate thresholds are the midpoints between neighbouring fits; among equally good thresholds the
+    highest is chosen. The figures are cross-fitted: each of ``FOLDS`` folds of images is evaluated with the threshold
+    of the other folds.
 
     Args:
-        judge: whose fits are looked at.
+        judge: the judge to calibrate.
         pairs: table ``pairs``.
-        negatives: table ``negatives``, of these pairs or more.
+        negatives: table ``negatives`` of at least these pairs.
         images: encoded files by image_id.
-        seed: of the draw of captions, and of the folds.
+        seed: seed of the draw of captions, and of the folds.
 
     Raises:
-        DataError: there are fewer than ``LEAST`` images to look at.
+        DataError: there are fewer than ``LEAST`` usable images.
     """
     at_hand = pairs["image_id"].map(images.__contains__).astype(bool)
     known = pairs[(pairs["split"] == SPLIT) & at_hand].merge(
@@ -81,7 +88,7 @@ def calibrate_threshold(
 
 
 def check_enough(pairs: pd.DataFrame) -> None:
-    """Say that a threshold cannot be calibrated before hours went into what it is for.
+    """Check that a threshold can be calibrated, before hours are spent on drawing candidates.
 
     Raises:
         DataError: there are fewer than ``LEAST`` images of the val split.
@@ -90,7 +97,7 @@ def check_enough(pairs: pd.DataFrame) -> None:
 
 
 def can_calibrate(pairs: pd.DataFrame, negatives: pd.DataFrame) -> bool:
-    """Return whether as many images of the val split as are needed have a pair with a hard negative."""
+    """Return whether enough images of the val split have a pair with a hard negative."""
     known = pairs[(pairs["split"] == SPLIT) & pairs["pair_id"].isin(negatives["pair_id"])]
     return int(known["image_id"].nunique()) >= LEAST
 
@@ -98,21 +105,27 @@ def can_calibrate(pairs: pd.DataFrame, negatives: pd.DataFrame) -> bool:
 def _check_image_count(images: int) -> None:
     if images < LEAST:
         raise DataError(
-            f"A judge's threshold cannot be calibrated on {images} images of the {SPLIT} split with a hard negative: {LEAST} are "
-            f"needed. Give more images, a larger share in scenes.val_test_frac, or a number in "
-            f"filter_images.faithfulness_threshold."
+            f"A judge's threshold cannot be calibrated with fewer than {LEAST} images of the {SPLIT} split that have a "
+            f"hard negative; their number is {images}. Give more images, raise scenes.val_test_frac, or set "
+            f"filter_images.faithfulness_threshold to a number."
         )
 
 
 def _sample_one_per_group(rows: pd.DataFrame, name: str, of: str, seed: int) -> pd.DataFrame:
-    """Return one row for each value of column ``of``, in an order drawn by the rows' names, column ``name``."""
+    """Return one random row for each value of column ``of``, in random order; the draw depends on column ``name``."""
     draw = rows[name].map(lambda text: zlib.crc32(f"{seed}:{text}".encode()))
     drawn = rows.assign(draw=draw).sort_values(["draw", name])
     return drawn.drop_duplicates(of).reset_index(drop=True)
 
 
 def compute_cross_fitted_threshold(fitting: MatchScores, unfitting: MatchScores, fold: Ints) -> Calibration:
-    """Return the best threshold of all, (n,) and (n,), and what those of the other folds reach on each fold, (n,)."""
+    """Return the best threshold of all pairs, with figures of each fold under the threshold of the other folds.
+
+    Args:
+        fitting: (n,) fits of the pairs that fit.
+        unfitting: (n,) fits of the pairs that do not fit.
+        fold: (n,) fold of each image.
+    """
     passed = np.zeros((2, len(fold)), dtype=bool)
     for one in np.unique(fold):
         here = fold == one
@@ -123,7 +136,7 @@ def compute_cross_fitted_threshold(fitting: MatchScores, unfitting: MatchScores,
 
 
 def select_threshold(fitting: MatchScores, unfitting: MatchScores) -> Calibration:
-    """Return the threshold that tells the two best, (n,) and (n,), and what it reaches on these themselves."""
+    """Return the threshold that separates the fits best, (n,) and (n,), with its figures on the same fits."""
     values = np.unique(np.concatenate([fitting, unfitting]))
     middles = np.round((values[1:] + values[:-1]) / 2, DIGITS)
     candidates = [
@@ -134,7 +147,13 @@ def select_threshold(fitting: MatchScores, unfitting: MatchScores) -> Calibratio
 
 
 def _compute_calibration(threshold: float, right: Bools, wrong: Bools) -> Calibration:
-    """Return what is reached where these of the pairs that fit pass, and these of those that do not. (n,), (n,)."""
+    """Return the figures of a threshold.
+
+    Args:
+        threshold: the threshold.
+        right: (n,) whether each pair that fits passes.
+        wrong: (n,) whether each pair that does not fit passes.
+    """
     recall, passed = float(right.mean()), float(wrong.mean())
     precision = recall / (recall + passed) if recall + passed else 0.0
     shares = (precision, recall, (recall + 1 - passed) / 2)

@@ -1,4 +1,4 @@
-"""The drawing of candidates, a shard of negative captions at a time: all at once, or in rounds until one is kept."""
+"""Draw the candidates of one shard of negative captions, all at once or in rounds until one is kept."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from caramel.schemas.contracts import INT, TEXT
 from caramel.sources.images.diffusion import Sampling, draw_images, load_pipeline
 from caramel.sources.images.judges import ReadingJudge
 
-PromptCandidate = tuple[Mapping[str, str], int]  # a row of ``prompts``, and the number of a candidate
-Files = tuple[bytes, bytes | None]  # the candidate, and its positive where that is drawn with it
+PromptCandidate = tuple[Mapping[str, str], int]  # a row of ``build_prompts``, and the number of a candidate
+Files = tuple[bytes, bytes | None]  # the candidate, and its positive image if that is drawn with it
 _SHARD = pa.schema(
     [
         ("negative_id", TEXT),
@@ -32,20 +32,20 @@ _SHARD = pa.schema(
 
 @keep_last(lambda generator, device: stamp_files(generator))
 def _load_cached_pipeline(generator: str, device: str) -> tuple[Any, dict[str, Any]]:
-    """Return the pipeline, loaded once per worker process while its files are as they were."""
+    """Return the pipeline and its call options, loaded once per worker process while its files do not change."""
     import torch
 
-    torch.set_num_threads(1)  # one worker per core: the same pictures on any number of cores
+    torch.set_num_threads(1)  # one worker per core: the same images on any number of cores
     return load_pipeline(generator, device)
 
 
 def derive_candidate_seed(seed: int, negative_id: str, candidate: int) -> int:
-    """Return the seed of one picture: a function of these three alone."""
+    """Return the seed of one image, which depends only on these three values."""
     return zlib.crc32(f"{seed}:{negative_id}:{candidate}".encode())
 
 
 class StopRule(NamedTuple):
-    """What the exact reading keeps: it ends the drawing of a negative caption before its last candidate."""
+    """What the exact reading keeps. Once it keeps a candidate, no further one is drawn for the negative caption."""
 
     allow_unmentioned_objects: bool
     keep_ambiguous: Sequence[str]
@@ -58,10 +58,10 @@ def build_stop_rule(
     faithfulness_threshold: float | None,
     keep_ambiguous: Sequence[str],
 ) -> StopRule | None:
-    """Return what ends the drawing of a negative caption, None where all its candidates are drawn.
+    """Return the rule that stops drawing candidates of a negative caption; None: all candidates are drawn.
 
-    Only of an exact reading the first candidate that is kept is the best: its fits are 0 and 1. A model's next one may
-    fit better, and where nothing is asked of the fit (``min_faithful`` 0) so may any.
+    A rule exists only for the exact reading, whose fits are 0 or 1: the first candidate that is kept is the best. With
+    a model as judge, or with ``faithfulness_threshold`` 0, a later candidate may fit better.
     """
     if judge != ReadingJudge.name or not faithfulness_threshold:
         return None
@@ -81,16 +81,16 @@ def draw_shard(
     batch_size: int,
     device: str,
 ) -> pa.Table:
-    """Draw the candidates of one shard of ``prompts``: a row each, with the positive where pairs are edited.
+    """Draw the candidates of one shard: one row each, with the positive image if pairs are edited.
 
     Args:
-        shard: of ``prompts``.
-        candidates: of each caption; at most, where ``until`` is given.
-        until: of ``drawn_until``: a further candidate is drawn only where none is kept yet.
+        shard: rows of ``build_prompts``.
+        candidates: number of candidates of each caption; the maximum number if ``until`` is given.
+        until: fields of the rule of ``build_stop_rule``: a further candidate is drawn only if none is kept yet.
         generator: generator folder.
-        seed: of the draws.
+        seed: seed of the images.
         guidance, steps: as in ``Sampling``.
-        image_size: pixels of a side.
+        image_size: side in pixels.
         batch_size: images per call of the pipeline.
         device: cpu or cuda.
     """
@@ -130,12 +130,12 @@ def _build_shard_table(rows: Sequence[PromptCandidate], files: Sequence[Files], 
 def _compute_keep_mask(
     rows: Sequence[Mapping[str, str]], files: Sequence[Files], until: StopRule
 ) -> list[bool]:
-    """Return of which rows the candidate is one that ``filters`` keeps, and no later one is better."""
+    """Return for each row whether ``filters.py`` keeps the candidate, and no later one can be better."""
     negative_files, positive_files = zip(*files, strict=True)
     drawn = [number for number, file in enumerate(positive_files) if file is not None]
     captions, positives = ([row[key] for row in rows] for key in ("caption", "positive"))
     judge = ReadingJudge(until.allow_unmentioned_objects)
-    # In one call, in which it reads pictures of equal content once.
+    # One call, so that the judge reads images of equal content only once.
     scores = judge.score_match(
         [*negative_files, *negative_files, *(positive_files[number] for number in drawn)],
         [*captions, *positives, *(positives[number] for number in drawn)],
@@ -145,7 +145,7 @@ def _compute_keep_mask(
     of_positive[drawn] = of_drawn
     good = np.minimum(of_negative, of_positive) == 1
     clear = ~judge.is_ambiguous(of_negative, of_other, 0.0)
-    # What is added leaves the positive true of every picture that is faithful: a later one is no clearer.
+    # An added detail leaves the positive caption true of every faithful image: a later one is ambiguous too.
     added = [row["type"] == "add" and "add" in until.keep_ambiguous for row in rows]
     keep_mask: list[bool] = (good & (clear | np.array(added))).tolist()
     return keep_mask
@@ -161,7 +161,7 @@ def _draw_candidates(
     batch_size: int,
     device: str,
 ) -> list[Files]:
-    """Return the PNG of each candidate, and of its positive where pairs are edited."""
+    """Return the PNG of each candidate, and of its positive image if pairs are edited."""
     pipeline, options = _load_cached_pipeline(generator, device)
     seeds = [derive_candidate_seed(seed, row["negative_id"], number) for row, number in rows]
     files: list[Files] = []

@@ -1,10 +1,12 @@
-"""Text-to-image pipelines as folders: any diffusers pipeline, ours or a hub's, by one path.
+"""Save, load and sample text-to-image pipelines: any diffusers pipeline, trained by caramel or published on a hub.
 
-    pipeline/         what ``save_pretrained`` writes, where the pipeline is ours
-    generator.json    where the pipeline is (this folder, another one or a hub name), the hash of its
-                      files where they are at hand, and its call options
+A generator is a folder:
 
-The call options are those of the pipeline's class that are not settings of an experiment.
+    pipeline/         output of ``save_pretrained``, if caramel trained the pipeline
+    generator.json    card: where the pipeline is (this folder, another folder or a hub name), the hash of its
+                      files if they are available locally, and its call options
+
+The call options are options of the pipeline's class that are not settings of an experiment.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ OWN = "pipeline"
 
 @dataclass(frozen=True)
 class CallOptions:
-    """Keyword arguments that every call of the pipeline gets."""
+    """Keyword arguments of every call of the pipeline."""
 
     values: dict[str, Any]
 
@@ -47,11 +49,11 @@ def save_pipeline(pipeline: Any, options: CallOptions, out: Path) -> Path:
 def adopt_pipeline(
     *unused: object, pretrained: str | None, out: Path, **settings: object
 ) -> list[tuple[int, str, float]]:
-    """Write the card of a pipeline that is not ours: a diffusers folder or a hub name.
+    """Write the card of a pretrained pipeline, a diffusers folder or a hub name, and return an empty learning curve.
 
-    Takes and ignores what a backend that trains needs; returns an empty learning curve.
+    The arguments of backends that train are accepted and ignored.
     """
-    assert pretrained, "caramel.config.validate says so before the first stage"
+    assert pretrained, "caramel.config.validate checks this before the first stage"
     here = Path(pretrained).is_dir()
     source = str(Path(pretrained).resolve()) if here else pretrained
     _write_card(out, {"source": source, "sha256": compute_file_hash(source) if here else None, "options": {}})
@@ -64,7 +66,7 @@ def _write_card(out: Path, card: dict[str, Any]) -> None:
 
 
 def _read_card(folder: Path) -> tuple[str, dict[str, Any]]:
-    """Return where the pipeline is and its call options, after checking that it is the one that was written."""
+    """Return the pipeline's location and its call options, after checking its files against the card."""
     path = folder / CARD
     cure = "Run `dvc repro -f train_generator`."
     try:
@@ -77,8 +79,8 @@ def _read_card(folder: Path) -> tuple[str, dict[str, Any]]:
     source = str(folder / OWN) if name == OWN else name
     if digest is not None and (not Path(source).is_dir() or compute_file_hash(source) != digest):
         raise BackendError(
-            f"The pipeline in {source!r} is not the one that {str(path)!r} was written for: its files are broken, "
-            f"changed or missing. {cure}"
+            f"The pipeline in {source!r} does not match its card {str(path)!r}: its files are broken, changed or "
+            f"missing. {cure}"
         )
     return source, options
 
@@ -87,8 +89,8 @@ def load_pipeline(folder: str | Path, device: str) -> tuple[Any, dict[str, Any]]
     """Return (pipeline, call options) of a generator folder.
 
     Raises:
-        BackendError: the folder is no generator, its pipeline is not the one that was written, diffusers
-            cannot load it, or the device cannot be used.
+        BackendError: the folder is not a generator, its pipeline does not match the card, diffusers cannot load the
+            pipeline, or the device cannot be used.
         ResourceError: the pipeline does not fit onto the device.
     """
     import torch
@@ -115,10 +117,10 @@ def load_pipeline(folder: str | Path, device: str) -> tuple[Any, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a pipeline is sampled.
+    """Sampling settings of a pipeline.
 
     Attributes:
-        guidance: scale of classifier-free guidance, at least 0; 1: none.
+        guidance: scale of classifier-free guidance, at least 0; 1: no guidance.
         steps: number of denoising steps, at least 1.
     """
 
@@ -137,19 +139,19 @@ def draw_images(
     known: npt.NDArray[np.uint8] | None = None,
     hidden: npt.NDArray[np.bool_] | None = None,
 ) -> npt.NDArray[np.uint8]:
-    """Return one picture per prompt, shape (n, size, size, 3); each starts from noise of its own seed.
+    """Return one image per prompt, (n, size, size, 3); each image starts from noise of its own seed.
 
     Args:
-        pipeline, options: of ``load_pipeline``.
-        prompts, seeds: one per picture.
+        pipeline, options: result of ``load_pipeline``.
+        prompts, seeds: one per image.
         sampling: guidance and steps.
-        image_size: pixels of the side.
-        known: pictures (n, size, size, 3) of which only a part is drawn anew, by a pipeline that was trained for it
-            (``training.recipes.text_to_image``); None: all is drawn.
-        hidden: that part, (n, size, size).
+        image_size: side in pixels.
+        known: images (n, size, size, 3) of which only the part ``hidden`` is drawn again, by a pipeline trained for
+            inpainting (``training.recipes.text_to_image``); None: the whole image is drawn.
+        hidden: (n, size, size) mask of the pixels to draw.
 
     Raises:
-        ResourceError: so many pictures do not fit into memory at a time.
+        ResourceError: the images of one call do not fit into memory.
     """
     import torch
 
@@ -160,7 +162,7 @@ def draw_images(
         else _build_inpainting_arguments(known, hidden, generators, pipeline.device)
     )
     memory = translate_memory_errors(
-        f"A call for {len(prompts)} pictures", str(pipeline.device), "Lower `synthesize.batch_size`."
+        f"A batch of size {len(prompts)}", str(pipeline.device), "Lower `synthesize.batch_size`."
     )
     with memory, torch.inference_mode(), disable_tf32():
         drawn = pipeline(
@@ -184,9 +186,9 @@ def _build_inpainting_arguments(
     generators: Sequence[torch.Generator],
     device: torch.device,
 ) -> dict[str, Any]:
-    """Return the arguments of a call that keep what is known of each picture, without noise, at each step.
+    """Return call arguments that restore the known pixels of each image, without noise, after each step.
 
-    The latents of our own pipeline are pixels in [-1, 1].
+    The latents of caramel's own pipeline are pixels in [-1, 1].
     """
     import torch
 

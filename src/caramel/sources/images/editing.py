@@ -1,9 +1,10 @@
-"""Pairs of pictures of the world, edited: each object drawn in its own cell, what both pictures show drawn once.
+"""Draw edited pairs of images of the embedded world, cell by cell; objects in both images are drawn only once.
 
-The positive scene and a scene of the negative caption, planned to differ in as few cells as can be
-(``sources.world.planning``), are drawn by the generator cell by cell, from the caption of the one object, on an empty
-background. So relations hold by the plan, and both pictures come from one process: nothing but what they show tells
-them apart. A block-wise counterfactual set is made so, too (arXiv 2507.04699).
+A pair is the positive scene and a scene of the negative caption. The second scene is planned to differ from the first
+in as few cells as possible (``sources.world.planning``). The generator draws each object in its own cell, from a
+caption of this one object, on an empty background. Relations therefore hold by the plan. Both images come from one
+process, so only their content tells them apart. A published block-wise counterfactual data set is made in the same
+way (arXiv 2507.04699).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ImageArray = npt.NDArray[np.uint8]
 
 
 class Patch(NamedTuple):
-    """One object to be drawn in its cell."""
+    """One object to draw in its cell."""
 
     scene_object: SceneObject
     background: str
@@ -47,10 +48,12 @@ def plan_scene_edit(
     seed: int,
     tested: frozenset[Compound],
 ) -> str:
-    """Return the scene to draw for a negative caption, as JSON: one that may stand in its split; see ``planning.plan``.
+    """Return the scene to draw for a negative caption, as JSON; see ``planning.plan_scene``.
+
+    The split must allow the scene.
 
     Raises:
-        DataError: a caption is none of the world, or no picture that may stand in the split shows it.
+        DataError: a caption is not a caption of the embedded world, or no image that the split allows shows it.
     """
     readings = parse_caption(negative), parse_caption(positive)
     if readings[0] is None or readings[1] is None:
@@ -63,8 +66,8 @@ def plan_scene_edit(
     planned_scene = plan_scene(readings[0], readings[1], Scene.from_json(scene), rng, may_stand)
     if planned_scene is None:
         raise DataError(
-            f"No picture of {negative!r} of {negative_id!r} may stand in split {split!r}. Set negatives.backend to 'world' "
-            f"in params.yaml, which writes what can be shown, or synthesize.method to 'draw'."
+            f"Split {split!r} allows no image of {negative!r} of {negative_id!r}. Set negatives.backend to 'world' in "
+            f"params.yaml, which writes only captions that can be drawn, or synthesize.method to 'draw'."
         )
     return planned_scene.to_json()
 
@@ -78,12 +81,12 @@ def draw_pairs(
     batch_size: int,
     sampling: Sampling,
 ) -> Iterator[tuple[ImageArray, ImageArray]]:
-    """Yield the (positive, negative) picture of each row, each (CANVAS, CANVAS, 3).
+    """Yield the (positive, negative) images of each row, each (CANVAS, CANVAS, 3).
 
     Args:
-        pipeline, options: of ``load_pipeline``.
+        pipeline, options: result of ``load_pipeline``.
         rows: (positive scene, negative scene, seed); both scenes have the same background.
-        suffix: appended to each prompt, in place of its final stop.
+        suffix: text that replaces the final stop of each prompt.
         batch_size: cells per call of the pipeline.
         sampling: guidance and steps.
     """
@@ -97,13 +100,13 @@ def draw_pairs(
 
 
 def _iter_patches(positive: Scene, negative: Scene, seed: int) -> Iterator[Patch]:
-    """Yield what is drawn of both scenes; what both show is the same patch."""
+    """Yield the patches of both scenes; an object in both scenes gives equal patches."""
     for scene in (positive, negative):
         yield from (_create_patch(scene_object, scene.background, seed) for scene_object in scene.things)
 
 
 def _create_patch(scene_object: SceneObject, background: str, seed: int) -> Patch:
-    # Seeds are keyed by the object's text of caramel 0.1, in which its class was called Thing.
+    # Seeds depend on the object's repr in caramel 0.1, where its class was called Thing.
     key = repr(scene_object).replace(type(scene_object).__name__, "Thing", 1)
     return Patch(scene_object, background, zlib.crc32(f"{seed}:{key}".encode()))
 
@@ -111,7 +114,7 @@ def _create_patch(scene_object: SceneObject, background: str, seed: int) -> Patc
 def _draw_patches(
     pipeline: Any, options: Mapping[str, Any], patches: Sequence[Patch], suffix: str, sampling: Sampling
 ) -> Iterator[ImageArray]:
-    """Yield the cell (CELL, CELL, 3) of each patch, drawn inside the border that shows its background."""
+    """Yield the cell (CELL, CELL, 3) of each patch; its border shows only the background."""
     captions = (
         format_sentence(format_mention(mention))
         for mention in build_mentions(p.scene_object for p in patches)
@@ -122,7 +125,7 @@ def _draw_patches(
     hidden = np.zeros(empty.shape[:3], bool)
     hidden[:, BORDER:-BORDER, BORDER:-BORDER] = True
     seeds = [patch.seed for patch in patches]
-    # Prompts are padded to this length; at the usual one, padding takes half of the time.
+    # Prompts are padded to this length; with the default length, padding takes half of the time.
     longest = max(len(tokens) for tokens in pipeline.tokenizer(prompts)["input_ids"])
     fitted = {**options, "max_sequence_length": longest}
     yield from draw_images(
@@ -131,7 +134,7 @@ def _draw_patches(
 
 
 def _compose_image(scene: Scene, seed: int, drawn: Mapping[Patch, ImageArray]) -> ImageArray:
-    """Return the picture of a scene: its background, and its patches in their cells."""
+    """Return the image of a scene: its background with the patches in their cells."""
     image = np.empty((CANVAS, CANVAS, 3), np.uint8)
     image[:] = BACKGROUND_RGB[scene.background]
     for scene_object in scene.things:
@@ -140,7 +143,7 @@ def _compose_image(scene: Scene, seed: int, drawn: Mapping[Patch, ImageArray]) -
 
 
 def _get_cell_slices(scene_object: SceneObject) -> tuple[slice, slice]:
-    """Return the rows and columns of a thing's cell."""
+    """Return the rows and columns of an object's cell."""
     return (
         slice(scene_object.row * CELL, (scene_object.row + 1) * CELL),
         slice(scene_object.column * CELL, (scene_object.column + 1) * CELL),

@@ -1,7 +1,8 @@
-"""From candidates to negative images: the best faithful one or none, and nothing ambiguous.
+"""Filter candidate images: choose for each negative the best faithful one that is not ambiguous, or none.
 
-An automatic stand-in for two steps of people in BiVLC (3.1): annotators choose the best of four candidates or none; then an
-instance is dropped if the negative image fits the positive caption too. The exact reading need not see four: see ``candidates``.
+This replaces two manual steps of BiVLC (3.1). There, annotators choose the best of four candidates or none; then an
+instance is dropped if the negative image also fits the positive caption. With the exact reading as judge, fewer than
+four candidates can be enough: see ``candidates.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.calibration import Calibration, calibrate_threshold, can_calibrate
 
 FAITHFUL = (
-    0.5  # a judge's least fit for a picture to count as faithful, however little is asked of what is kept
+    0.5  # least fit of a faithful image in the metrics, even if the threshold for keeping an image is lower
 )
 NO_FAITHFUL = "no candidate is faithful"
 AMBIGUOUS = "the positive caption is true of every faithful candidate"
@@ -27,12 +28,12 @@ AMBIGUOUS = "the positive caption is true of every faithful candidate"
 
 @dataclass(frozen=True)
 class FilterSettings:
-    """Which candidates are kept.
+    """Settings that determine which candidates are kept.
 
     Attributes:
-        faithfulness_threshold: a candidate's least fit to its caption, in [0, 1]; None: that of the calibration.
-        margin: by how much a model's score of the negative caption must beat the positive's, in [0, 1].
-        keep_ambiguous: types whose positive caption stays true by construction.
+        faithfulness_threshold: least fit of a candidate to its caption, in [0, 1]; None: the calibrated threshold.
+        margin: how much a model's score of the negative caption must exceed that of the positive caption, in [0, 1].
+        keep_ambiguous: types of negatives that are kept though their positive caption stays true by construction.
     """
 
     faithfulness_threshold: float | None
@@ -41,7 +42,7 @@ class FilterSettings:
 
 
 class FilterResult(NamedTuple):
-    """All judgements, the rows of the chosen images, the negatives that got none, and the figures."""
+    """All judgements, the rows of the chosen images, the negatives without an image, and the metrics."""
 
     choices: pd.DataFrame
     images: pd.DataFrame
@@ -63,17 +64,17 @@ def calibrate_and_filter(
     settings: FilterSettings,
     seed: int,
 ) -> FilterResult:
-    """Return what is kept of the candidates, by thresholds that are calibrated where none is given.
+    """Return the filtered candidates; a threshold that is not given is calibrated first.
 
     Args:
         source_files: encoded files of the source's images, by image_id.
-        calibration_negatives: table ``negatives``, of the pairs of the split ``calibration.SPLIT``.
-        settings: which candidates are kept; a threshold that is None is what ``calibration.calibrate_threshold`` returns.
-        seed: of the calibration.
+        calibration_negatives: table ``negatives`` of the pairs of the split ``calibration.SPLIT``.
+        settings: which candidates are kept; ``calibration.calibrate_threshold`` replaces a threshold of None.
+        seed: seed of the calibration.
         candidates, images, files, negatives, pairs, judge, second_judge: as in ``filter_images``.
 
     Raises:
-        DataError: a threshold is to be calibrated on too few images.
+        DataError: there are too few images to calibrate a threshold.
     """
     calibrate = partial(
         calibrate_threshold, pairs=pairs, negatives=calibration_negatives, images=source_files, seed=seed
@@ -109,21 +110,21 @@ def filter_images(
     calibration: Calibration | None = None,
     second_calibration: Calibration | None = None,
 ) -> FilterResult:
-    """Return what is kept of the candidates.
+    """Return the filtered candidates.
 
     Args:
         candidates: table ``candidates``.
-        images: their pictures, table ``images``; where positives are drawn with them, theirs too. Then a candidate is
-            faithful where both pictures are.
+        images: table ``images`` of the candidates, and of the positive images if these are drawn with them. In that
+            case a candidate is faithful only if both its images are.
         files: encoded files by image_id.
         negatives: table ``negatives``.
         pairs: table ``pairs``.
-        judge: decides.
-        second_judge: measured against the first, for example an image–text model against the
-            exact reading; None for no measurement.
+        judge: the judge that decides.
+        second_judge: a judge that is compared with the first, for example an image–text model with the exact
+            reading; None: no comparison.
         settings: which candidates are kept.
-        calibration: gives the threshold where the settings have none, and stands among the figures.
-        second_calibration: from which fit on the second judge accepts a candidate; None: from ``FAITHFUL``.
+        calibration: gives the threshold if the settings have none, and is part of the metrics.
+        second_calibration: gives the least fit that the second judge accepts; None: ``FAITHFUL``.
     """
     faithfulness_threshold = settings.faithfulness_threshold
     if faithfulness_threshold is None:
@@ -181,9 +182,9 @@ def filter_images(
 def _add_judgements(
     rows: pd.DataFrame, files: Mapping[str, bytes], judge: Judge, name: str, margin: float
 ) -> pd.DataFrame:
-    """Return the rows with a judge's fits to both captions, and what it finds ambiguous."""
+    """Return the rows with a judge's fits to both captions, and whether it finds the image ambiguous."""
     images = LazySequence(files.__getitem__, [*rows["image_id"], *rows["image_id"]])
-    # In one call, in which a judge reads or encodes images of equal content once.
+    # One call, so that the judge reads or encodes images of equal content only once.
     scores = judge.score_match(images, [*rows["negative_caption"], *rows["caption"]])
     negative, positive = scores[: len(rows)], scores[len(rows) :]
     return rows.assign(
@@ -196,7 +197,7 @@ def _add_judgements(
 
 
 def _score_positives(rows: pd.DataFrame, files: Mapping[str, bytes], judge: Judge) -> pd.Series[float]:
-    """Return the fit of each positive that was drawn to its caption; NaN where none was."""
+    """Return the fit of each drawn positive image to its caption; NaN in rows without one."""
     drawn = rows[rows["positive_image_id"].notna()]
     positive_images = LazySequence(files.__getitem__, drawn["positive_image_id"].tolist())
     scores = judge.score_match(positive_images, drawn["caption"].tolist()).tolist() if positive_images else []
@@ -204,7 +205,7 @@ def _score_positives(rows: pd.DataFrame, files: Mapping[str, bytes], judge: Judg
 
 
 def _choose_candidates(rows: pd.DataFrame, keep_ambiguous: Sequence[str]) -> pd.DataFrame:
-    """Return one row per negative that has a candidate to keep: clear ones first, then the best fit."""
+    """Return the chosen candidate of each negative that has one: unambiguous candidates first, then the best fit."""
     good = rows[rows["good"] & (~rows["first_ambiguous"] | rows["type"].isin(keep_ambiguous))]
     order = good.sort_values(
         ["negative_id", "first_ambiguous", "first_negative", "candidate"], ascending=[True, True, False, True]
@@ -213,7 +214,7 @@ def _choose_candidates(rows: pd.DataFrame, keep_ambiguous: Sequence[str]) -> pd.
 
 
 def _build_rejects(rows: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the negatives that got no image, with the reason."""
+    """Return the negatives without a chosen image, with the reason, as table ``rejects``."""
     left = rows[~rows["negative_id"].isin(chosen["negative_id"])]
     any_faithful = left.groupby("negative_id")["good"].any()
     texts = left.drop_duplicates("negative_id").set_index("negative_id")["negative_caption"]
@@ -227,16 +228,16 @@ def _build_rejects(rows: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
 def _compute_metrics(
     rows: pd.DataFrame, chosen: pd.DataFrame, second_judge: Judge | None, calibration: Calibration | None
 ) -> dict[str, Any]:
-    """Return yield and noise of the pictures, and the second judge's errors against the first.
+    """Return yield and noise of the images, and the second judge's errors against the first judge.
 
-    Shares of candidates are of first ones alone: where a further one is drawn only if none is kept yet, hard captions
-    have more candidates than easy ones, and those of all would be too low.
+    Shares of candidates count only the first candidate of each negative. If further candidates are drawn only while
+    none is kept, hard captions have more candidates than easy ones, and shares of all candidates would be too low.
     """
     first = rows[rows["candidate"] == 0]
     by_subtype = first.groupby("subtype")["faithful"].agg(["size", "mean"])
     best = rows.groupby("negative_id")["faithful"].any()
-    # A detail that was added leaves the positive caption true: shares of what is ambiguous, and the
-    # second judge's errors, are of the other types.
+    # An added detail leaves the positive caption true. Shares of ambiguous images and the second judge's errors are
+    # therefore computed on the other types.
     part = first[first["type"] != "add"]
     faithful_clear = rows["faithful"] & ~rows["first_ambiguous"]
     clear = faithful_clear.groupby(rows["negative_id"]).any()
@@ -277,5 +278,5 @@ def _compute_metrics(
 
 
 def _compute_share(flags: pd.Series[bool]) -> float | None:
-    """Return the share of true values rounded to four digits, or None of no values."""
+    """Return the share of true values, rounded to four digits; None if there are no values."""
     return round(float(flags.mean()), 4) if len(flags) else None

@@ -1,4 +1,4 @@
-"""Candidate images of negative captions, in resumable shards; settings from a small grid."""
+"""Generate candidate images of negative captions in resumable shards, with settings from a small grid."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ Method = Literal["draw", "edit"]
 
 @dataclass(frozen=True)
 class Drawing:
-    """By which generator images are drawn, and where.
+    """The generator, and the device and executor that draw images.
 
     Attributes:
         generator: generator folder.
-        seed: of the draws.
-        image_size: pixels of a side.
+        seed: seed of the images.
+        image_size: side in pixels.
         batch_size: images per call of the pipeline.
         device: auto, cpu or cuda.
-        execution: of shards and trials.
+        execution: how shards and trials run.
     """
 
     generator: str
@@ -54,7 +54,7 @@ class Drawing:
     execution: Execution
 
     def build_settings(self) -> dict[str, Any]:
-        """Return what is the same of all shards and trials."""
+        """Return the settings that all shards and trials share."""
         return {
             "generator": LocalFile(self.generator),
             "seed": self.seed,
@@ -64,7 +64,7 @@ class Drawing:
         }
 
     def get_run_options(self) -> dict[str, Any]:
-        """Return how shards and trials run."""
+        """Return the options of ``map_shards`` and ``tune_grid``: folder, executor and GPUs."""
         gpus = get_gpus_per_worker(self.execution.gpus, self.device)
         return {"folder": self.execution.folder, "executor": self.execution.executor, "gpus": gpus}
 
@@ -72,19 +72,20 @@ class Drawing:
 def choose_negatives(
     negatives: pd.DataFrame, pairs: pd.DataFrame, *, per_subtype: Mapping[Any, int], seed: int
 ) -> pd.DataFrame:
-    """Return the negatives to draw, with their split: at most one per image, and per split and
-    subtype a number.
+    """Return the negatives to draw, with their split: at most one per image, and a fixed number per subtype.
 
-    The draw is by a hash of the seed and the negative's name, so the order of rows does not change
-    it; rarer subtypes choose their images first.
+    The draw uses a hash of the seed and the negative's id, so the order of rows does not affect it.
 
     Args:
         negatives: table ``negatives``.
         pairs: table ``pairs``.
-        per_subtype: number of negatives per split; a split that is not named gives none.
-        seed: of the draw.
+        per_subtype: split -> number of negatives per subtype; no negatives are drawn for other splits.
+        seed: seed of the draw.
+
+    Raises:
+        DataError: no negative is left to draw.
     """
-    names = negatives[["negative_id", "pair_id", "subtype"]]  # of millions the captions are in memory once
+    names = negatives[["negative_id", "pair_id", "subtype"]]  # without captions: there can be millions
     rows = names.merge(pairs[["pair_id", "image_id", "split"]], on="pair_id", validate="many_to_one")
     draw = rows["negative_id"].map(lambda name: zlib.crc32(f"{seed}:{name}".encode()))
     rows = rows.assign(draw=draw).sort_values(["draw", "negative_id"])
@@ -117,7 +118,7 @@ def build_rejects(negatives: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame
 
 
 def hold_out(negatives: pd.DataFrame, pairs: pd.DataFrame, *, count: int, seed: int) -> pd.DataFrame:
-    """Return ``count`` negatives of the val split, evenly over subtypes: to choose settings on."""
+    """Return ``count`` negatives of the val split, evenly over subtypes, on which settings are chosen."""
     share = -(-count // max(1, negatives["subtype"].nunique()))
     return choose_negatives(negatives, pairs, per_subtype={"val": share}, seed=seed).head(count)
 
@@ -131,19 +132,20 @@ def build_prompts(
     prompt_suffix: str,
     seed: int,
 ) -> list[dict[str, str]]:
-    """Return what is asked of the generator for each negative caption.
+    """Return the generator's input for each negative caption.
 
     Args:
         negatives: table ``negatives``.
-        pairs: table ``pairs``, as refined.
-        source: all pairs of the source: what pictures of train show, and what only those of test may.
-        method: draw: the caption as a whole; edit: the scenes of both captions, see ``editing``.
-        prompt_suffix: appended to each prompt, in place of its final stop (Miranda et al. 2024: step 2); empty: the
+        pairs: table ``pairs`` after refinement.
+        source: all pairs of the source. They determine what images of train show, and what only images of test may
+            show.
+        method: ``draw``: the caption as a whole; ``edit``: the scenes of both captions, see ``editing.py``.
+        prompt_suffix: text that replaces the final stop of each prompt (Miranda et al. 2024, step 2); empty: the
             prompt is the caption.
-        seed: of what a planned scene leaves to chance.
+        seed: seed of the random choices in a planned scene.
 
     Raises:
-        DataError: scenes are asked for, and the captions are none of the world.
+        DataError: ``method`` is ``edit``, and a caption is not a caption of the embedded world.
     """
     captions = negatives["negative_caption"]
     prompt = [append_suffix(caption, prompt_suffix) for caption in captions]
@@ -179,17 +181,17 @@ def generate_candidates(
     sampling: Sampling,
     put: SaveImage,
 ) -> pd.DataFrame:
-    """Return table ``candidates``: up to ``candidates`` pictures of each negative caption, or pairs of them.
+    """Return table ``candidates``: up to ``candidates`` images, or pairs of images, of each negative caption.
 
     Args:
-        prompt_rows: of ``prompts``, for the rows of ``choose_negatives``.
+        prompt_rows: result of ``build_prompts`` for the rows of ``choose_negatives``.
         splits: negative_id -> split.
-        drawing: by which generator, and where.
-        candidates: images of each negative caption, at most.
-        until: of ``drawn_until``; None: all candidates are drawn.
+        drawing: the generator, device and executor.
+        candidates: maximum number of candidates of each negative caption.
+        until: result of ``build_stop_rule``; None: all candidates are drawn.
         shard_size: captions per shard, the unit of resuming.
         sampling: guidance and steps.
-        put: called with each picture in turn; a pair of them stands together, the negative first.
+        put: called with each image in turn; the two images of a pair follow each other, the negative first.
     """
     how_called = {"candidates": candidates, "until": until, **asdict(sampling)}
     parts = map_shards(
@@ -238,7 +240,10 @@ def grid_trial(
     batch_size: int,
     device: str,
 ) -> dict[str, Any]:
-    """Draw held-out captions with one setting and return the judge's mean fit: of an exact one, the share it finds true."""
+    """Draw held-out captions with one setting, and return the judge's mean fit.
+
+    With the exact reading as judge, the mean fit is the share of images that it finds true.
+    """
     drawn = draw_shard(
         captions,
         candidates=1,
@@ -274,16 +279,16 @@ def choose_settings(
 ) -> dict[str, Any]:
     """Return {"chosen": setting, "grid": all settings with their mean fit}.
 
-    The best mean fit is taken, of equal ones the setting that stands first. No threshold is asked for: the scale of
-    a judge that is a model is its own.
+    The setting with the best mean fit is chosen, or the first of these. No threshold is applied, since each model
+    has its own scale as a judge.
 
     Args:
-        prompt_rows: of ``prompts``, for negatives of the val split: drawn once per setting.
-        drawing: by which generator, and where.
-        guidance, steps: the grid.
+        prompt_rows: result of ``build_prompts`` for negatives of the val split; each is drawn once per setting.
+        drawing: the generator, device and executor.
+        guidance, steps: values of the grid.
         judge: name of the judge's backend.
         judge_checkpoint: checkpoint folder, for a judge that is a model.
-        allow_unmentioned_objects: a caption may leave out objects that its picture shows.
+        allow_unmentioned_objects: whether a caption may leave out objects that its image shows.
     """
     points = [{"guidance": g, "steps": s} for g, s in product(guidance, steps)]
     trials = tune_grid(

@@ -1,4 +1,4 @@
-"""Judges of a picture against a caption: an exact reading on the world, and an image–text model."""
+"""Judge how well an image fits a caption: an exact reading of the embedded world, or an image–text model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from caramel.interfaces.judge import MatchScores
 from caramel.io.image_store import LazySequence
 from caramel.io.keys import compute_image_key
 
-AT_ONCE = 1024  # pictures that are read together
+AT_ONCE = 1024  # images that are read in one step
 BATCH_SIZE = 256  # images or texts per forward pass
 Key = TypeVar("Key", bound=Hashable)
 
@@ -27,9 +27,12 @@ class ReadingJudge:
         self._further_objects = allow_unmentioned_objects
 
     def score_match(self, images: Sequence[bytes], captions: Sequence[str]) -> MatchScores:
-        """Return 1 where the picture is one of the world and the caption exactly true of it, else 0.
+        """Return 1 where the image is valid and the caption exactly true of it, else 0.
 
-        A picture of the world has no cell that cannot be read, and no noun twice. Each distinct one is read once.
+        An image with an unreadable cell or a repeated noun is invalid. Each distinct image is read once.
+
+        Raises:
+            DataError: a caption is not a caption of the embedded world.
         """
         from caramel.io.image_codec import decode_center_crop
         from caramel.sources.world.drawing import CANVAS
@@ -49,7 +52,7 @@ class ReadingJudge:
             reading = parse_caption(caption)
             if reading is None:
                 raise DataError(
-                    f"The exact reading knows only captions of the embedded world, not {caption!r}. "
+                    f"The exact reading supports only captions of the embedded world, not {caption!r}. "
                     f"Set filter_images.judge to 'clip' in params.yaml."
                 )
             objects = image_reading.scene.things
@@ -66,7 +69,7 @@ class ReadingJudge:
 
 
 class ClipJudge:
-    """An image–text model: fit is the cosine of picture and caption, brought to [0, 1]."""
+    """An image–text model: fit is the cosine of image and caption, scaled to [0, 1]."""
 
     name = "clip"
 
@@ -76,7 +79,7 @@ class ClipJudge:
         self._encoder = load_encoder(checkpoint, device=device, precision="fp32", name="judge")
 
     def score_match(self, images: Sequence[bytes], captions: Sequence[str]) -> MatchScores:
-        """Return (1 + cosine) / 2; each distinct picture and caption is encoded once."""
+        """Return (1 + cosine) / 2; each distinct image and caption is encoded once."""
         first, numbers = _find_distinct_images(images)
         distinct = LazySequence(images.__getitem__, first)
         image_features = self._encoder.encode_images(distinct, BATCH_SIZE)[numbers]
@@ -90,12 +93,12 @@ class ClipJudge:
     def is_ambiguous(
         self, negative: MatchScores, positive: MatchScores, margin: float
     ) -> npt.NDArray[np.bool_]:
-        """Return where the negative caption does not beat the positive by more than ``margin``."""
+        """Return where the negative caption's fit does not exceed the positive's by more than ``margin``."""
         return negative - positive <= margin
 
 
 def _find_distinct_images(images: Sequence[bytes]) -> tuple[list[int], list[int]]:
-    """Return the index of the first image of each content, and the number of each image's content among these."""
+    """Return the index of the first image of each distinct content, and the number of each image's content."""
     keys = [compute_image_key(data, None) for data in images]
     first: dict[bytes, int] = {}
     for index, key in enumerate(keys):
@@ -104,7 +107,7 @@ def _find_distinct_images(images: Sequence[bytes]) -> tuple[list[int], list[int]
 
 
 def _compute_indices(items: Sequence[Key], distinct: Iterable[Key]) -> list[int]:
-    """Return the number of each item among the distinct ones."""
+    """Return the position of each item among the distinct items."""
     number_of = {item: number for number, item in enumerate(distinct)}
     return [number_of[item] for item in items]
 
@@ -115,5 +118,5 @@ def reading_judge(*, allow_unmentioned_objects: bool, **unused: object) -> Readi
 
 
 def clip_judge(*, checkpoint: str, device: str, **unused: object) -> ClipJudge:
-    """Return the judge over a checkpoint folder; it cannot tell whether a caption names all there is."""
+    """Return the judge of a checkpoint folder; it cannot tell whether a caption names all objects."""
     return ClipJudge(checkpoint, device)

@@ -1,4 +1,4 @@
-"""What one step trains on: some of the rows, with what of their negatives and paraphrases it takes."""
+"""Assemble the batch of a step: rows with the negatives and paraphrases that the method uses."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ Arrays = dict[str, npt.NDArray[np.generic]]
 
 @dataclass(frozen=True)
 class Batch:
-    """What a step trains on: n rows, with K negatives each; what the method does not take is None.
+    """The data of a step: n rows with K negatives each. What the method does not use is None.
 
     Attributes:
-        step: its number, from 0.
-        columns: of the tokens that are needed; None: not known.
+        step: step number, from 0.
+        columns: number of token columns that are needed; None: not known.
         rows: (n,) row numbers.
         images: uint8 (n, 3, height, width).
         texts: tokens (n, context).
         image_ids: (n,), as in ``Examples``.
-        negative_texts: tokens (n, K, context); of a negative that is not there, those of any.
+        negative_texts: tokens (n, K, context); a missing negative has arbitrary tokens.
         negative_mask, negative_types: (n, K), as in ``Features``.
         negative_images: uint8 (n, K, 3, height, width).
-        negative_image_ids: (n, K).
+        negative_image_ids: (n, K), as in ``Features``.
         paraphrases: tokens (n, context).
-        paraphrased: (n,).
+        paraphrased: (n,), as in ``Features``.
     """
 
     step: int
@@ -61,14 +61,14 @@ class Batch:
         """Return the batch on the device."""
 
         def move_tensor(stack: torch.Tensor) -> torch.Tensor:
-            if device.startswith("cuda"):  # from pinned memory nothing waits for the copy
+            if device.startswith("cuda"):  # a copy from pinned memory does not block
                 return stack.pin_memory().to(device, non_blocking=True)
             return stack.to(device)
 
         return self._map_tensors(move_tensor)
 
     def slice_rows(self, rows: slice) -> Self:
-        """Return some of the rows."""
+        """Return a batch of some of the rows."""
         return self._map_tensors(lambda stack: stack[rows])
 
     def _map_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Self:
@@ -80,11 +80,12 @@ class Batch:
 
 
 def draw_step_rows(examples: Examples, captions: int, seed: int, step: int) -> RowIds:
-    """Return the numbers of the rows of a step: as many as have so many captions, with their negatives and paraphrases.
+    """Return the row numbers of a step: as many rows as have ``captions`` texts in total; at least two.
 
-    They are at least two, and in the order of ``loader.batch_rows``, whole blocks where rows stay together: rows at the end
-    that fill no block are left out. Where there are neighbours, half of them are one
-    of each row's, drawn from seed and step.
+    A row's texts are its caption, its negatives and its paraphrase. Rows are in the order of
+    ``loader.draw_batch_rows``. If rows stay together in blocks, the step has whole blocks, and rows at the
+    end that do not fill a block are left out. If the examples have neighbours, half of the step's rows are
+    neighbours of the other half, one for each row, drawn from seed and step.
     """
     count = count_rows_per_step(examples.method, captions, examples.neighbours is not None)
     block = min(examples.block_size, len(examples))
@@ -97,7 +98,10 @@ def draw_step_rows(examples: Examples, captions: int, seed: int, step: int) -> R
 
 
 def count_rows_per_step(method: Method, captions: int, neighbours: bool) -> int:
-    """Return how many rows have so many captions, with their negatives, paraphrases, neighbours and joined ones; two at least."""
+    """Return how many rows have ``captions`` texts in total; at least two.
+
+    The texts include those of negatives, paraphrases, neighbours and joined rows.
+    """
     return max(
         2,
         captions // ((1 + method.negatives + method.paraphrases + 2 * bool(method.joins)) * (1 + neighbours)),
@@ -107,9 +111,10 @@ def count_rows_per_step(method: Method, captions: int, neighbours: bool) -> int:
 def assemble_batch(
     clip: Clip, examples: Examples, rows: RowIds, seed: int, step: int, row_slice: slice = slice(None)
 ) -> Batch:
-    """Return some of the rows for a step: of every other step joined with others, where the method joins rows.
+    """Return the batch of a step; every other step joins rows with others if the method joins rows.
 
-    Of the rows, ``own`` are in the batch: what is drawn, and how many columns are needed, is a matter of all.
+    Only the rows in ``row_slice`` are in the batch. The draws and the number of columns depend on all
+    ``rows``.
     """
     import torch
 
@@ -128,7 +133,10 @@ def assemble_batch(
 def _collect_rows(
     examples: Examples, rows: RowIds, seed: int, step: int
 ) -> tuple[Arrays, Callable[[slice], Arrays]]:
-    """Return what a batch has of the rows but pictures, and what gives those of some; what is drawn is of seed and step."""
+    """Return the rows' arrays without images, and a function that loads the images of a slice.
+
+    Draws depend on seed and step.
+    """
     arrays: Arrays = {
         "rows": rows,
         "image_ids": examples.image_ids[rows],
@@ -159,7 +167,10 @@ def _collect_rows(
 def _collect_joined_rows(
     clip: Clip, examples: Examples, rows: RowIds, seed: int, step: int
 ) -> tuple[Arrays, Callable[[slice], Arrays]]:
-    """Return the same of rows that are joined, each with another: p1 and p2 in place of caption and paraphrase."""
+    """Return the same as ``_collect_rows`` for rows that are each joined with another row.
+
+    Caption and paraphrase are p1 and p2 (``clic_concat``).
+    """
     assert examples.joined is not None
     assert examples.method.joins is not None
     pairs = draw_pairs(examples.joined, rows, seed, step)
@@ -180,7 +191,7 @@ def _collect_joined_rows(
 
     def load_images(row_slice: slice) -> Arrays:
         images = examples.images
-        assert isinstance(images, ImageDataset)  # vectors have no halves: ``contrastive.encode_locked``
+        assert isinstance(images, ImageDataset)  # ``encode_locked`` keeps images here: vectors have no halves
         one, other = (images.load_for_step(pairs[row_slice, side], seed, step) for side in (0, 1))
         return {"images": join_image_halves(one, other, rows[row_slice], seed, step)}
 
@@ -188,7 +199,7 @@ def _collect_joined_rows(
 
 
 def _select_negatives(positions: RowIds, method: Method, seed: int, step: int) -> RowIds:
-    """Return the places of the negatives that a step takes of each row, (n, K), -1 where it has fewer."""
+    """Return the positions of each row's negatives for a step, (n, K), -1 where a row has fewer."""
     if method.drawn:
         rng = np.random.default_rng([seed, step])
         order = np.where(positions >= 0, rng.random(positions.shape), 2).argsort(axis=1)

@@ -1,10 +1,13 @@
-"""Two rows as one: halves of their pictures beside each other, and one caption after the other, as CLIC has them.
+"""Join two rows into one, as CLIC does: halves of both images, and both captions one after the other.
 
-CLIC (Peleg et al., NeurIPS 2025) joins the halves of two pictures in a random order. The first sentences f1, f2 of their captions, in
-lower case, are a caption in either order, p1 = f1 f2 and p2 = f2 f1; its negative is made of both (``methods.clic_joined``). A
-picture is halved as the model takes it, by columns or by rows, since what shape it had is gone then; so there are no pairs
-of like orientation. Their p3 and p4, of further sentences, are not made. The
-other row is drawn from seed, step and place in the batch; all else from seed, step and row.
+CLIC (Peleg et al., NeurIPS 2025) joins halves of two images in a random order. The captions use the first
+sentences f1 and f2 of both rows, in lower case: p1 = f1 f2 and p2 = f2 f1. The negative is made from both
+(``methods.clic_concat_loss``).
+
+- Images are halved in the shape that the model takes, by columns or by rows. Their original shape is lost by
+  then, so images are not paired by orientation.
+- CLIC's p3 and p4, made of further sentences, are not built.
+- The other row is drawn from seed, step and index in the batch; all other draws use seed, step and row.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import numpy.typing as npt
 from caramel.interfaces.method import Joins
 from caramel.training.data.loader import RowIds, Stack
 
-WORDS, PLACES = 0, 1  # what is drawn for a row
+WORDS, PLACES = 0, 1  # the two kinds of draws for a row; part of their seeds
 _END = re.compile(r"(?<=[.!?])\s")
 
 
@@ -31,12 +34,12 @@ def extract_first_sentence(caption: str) -> str:
 
 @dataclass(frozen=True)
 class PairingIndex:
-    """What rows are joined by.
+    """Index for drawing pairs of rows with different images.
 
     Attributes:
-        sentences: (n,) texts.
-        by_image: (n,) row numbers, those of one image beside each other.
-        starts, ends: (n,) of each row, where those of its image begin and end there.
+        sentences: (n,) first sentences of the rows.
+        by_image: (n,) row numbers, grouped by image.
+        starts, ends: (n,) for each row, where the group of its image starts and ends in ``by_image``.
     """
 
     sentences: npt.NDArray[np.object_]
@@ -46,23 +49,23 @@ class PairingIndex:
 
     @classmethod
     def from_sentences(cls, sentences: npt.NDArray[np.object_], image_ids: RowIds) -> Self:
-        """Return it of texts (n,) and the numbers of their images (n,)."""
+        """Return the index for sentences (n,) and their image ids (n,)."""
         order = np.argsort(image_ids, kind="stable")
         starts, ends = (np.searchsorted(image_ids[order], image_ids, side) for side in ("left", "right"))
         return cls(sentences, order, starts, ends)
 
 
 class JoinedTexts(NamedTuple):
-    """Of n pairs of rows: both captions, and the negative where there is one."""
+    """Both captions of n pairs of rows, and their negatives."""
 
     first: list[str]
     second: list[str]
-    negative: list[str]  # the first where there is none
+    negative: list[str]  # equals ``first`` where there is no negative
     negative_mask: npt.NDArray[np.bool_]  # (n,)
 
 
 def draw_pairs(rows: PairingIndex, chosen: RowIds, seed: int, step: int) -> RowIds:
-    """Return each chosen row and another one that shows another image, any alike, (n, 2)."""
+    """Return each chosen row with a row of another image, drawn uniformly, (n, 2)."""
     starts, ends = rows.starts[chosen], rows.ends[chosen]
     others = len(rows.by_image) - (ends - starts)
     drawn = np.random.default_rng([seed, step]).integers(others)
@@ -70,7 +73,7 @@ def draw_pairs(rows: PairingIndex, chosen: RowIds, seed: int, step: int) -> RowI
 
 
 def join_texts(rows: PairingIndex, pairs: RowIds, negative_of: Joins, seed: int, step: int) -> JoinedTexts:
-    """Return the captions of pairs (n, 2) of rows, and their negatives by ``Method.joins``."""
+    """Return the captions of pairs (n, 2) of rows and their negatives, by ``Method.joins``."""
     sentences = [(rows.sentences[a], rows.sentences[b]) for a, b in pairs]
     changed = [
         negative_of(a, b, _create_generator(seed, step, row, WORDS))
@@ -85,7 +88,10 @@ def join_texts(rows: PairingIndex, pairs: RowIds, negative_of: Joins, seed: int,
 def join_image_halves(
     first: Stack, second: Stack, rows: Sequence[int] | RowIds, seed: int, step: int
 ) -> Stack:
-    """Return the middle halves of pictures (n, 3, height, width) joined: which comes first, and by columns or by rows, is drawn."""
+    """Return the joined middle halves of images (n, 3, height, width).
+
+    Their order, and whether they are halved by columns or by rows, is drawn for each pair.
+    """
     out = np.empty_like(first)
     for index, row in enumerate(rows):
         turned, upright = _create_generator(seed, step, row, PLACES).integers(2, size=2)
@@ -100,7 +106,7 @@ def join_image_halves(
 
 
 def _crop_middle(image: Stack, size: int, axis: int) -> Stack:
-    """Return so many rows (axis 1) or columns (axis 2) of the middle of a picture (3, height, width)."""
+    """Return the middle ``size`` pixel rows (axis 1) or columns (axis 2) of an image (3, height, width)."""
     start = (image.shape[axis] - size) // 2
     return image.take(range(start, start + size), axis)
 

@@ -1,7 +1,7 @@
-"""Pictures decoded for training: the pixels of ``io.image_codec``, of JPEGs in less time.
+"""Decode images for training: the same pixels as ``io.image_codec``, with faster decoding of JPEGs.
 
-simplejpeg and Pillow decode by the same library, libjpeg-turbo, each by a copy of its own; a test says when they no longer
-agree. Evaluation does not depend on that: it opens pictures by Pillow alone.
+simplejpeg and Pillow decode with the same library, libjpeg-turbo; each has its own copy. A test fails if they
+no longer agree. Evaluation does not depend on this: it opens images with Pillow only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def decode_training_image(data: bytes, name: str) -> Image.Image:
-    """Return what ``open_picture`` returns, bit for bit; errors as there."""
+    """Return what ``decode_image`` returns, bit for bit, with the same errors."""
     import simplejpeg
     from PIL import Image
 
@@ -24,6 +24,6 @@ def decode_training_image(data: bytes, name: str) -> Image.Image:
     if plain:
         try:
             return Image.fromarray(simplejpeg.decode_jpeg(data, "RGB"))
-        except ValueError:  # damaged, which open_picture refuses; or whole with an odd header, which it reads
+        except ValueError:  # decode_image rejects a damaged file, and reads an intact one with an odd header
             pass
     return decode_image(data, name)

@@ -1,4 +1,4 @@
-"""What a method trains on: the rows of a table, with their negatives and paraphrases."""
+"""Load the examples that a method trains on: a table's rows with their negatives and paraphrases."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from caramel.models.open_clip.config import Clip
 
 Tokens = npt.NDArray[np.int32]
-LISTS = ["negative_captions", "negative_image_ids", "subtypes"]  # of table ``training``, place by place
+LISTS = ["negative_captions", "negative_image_ids", "subtypes"]  # parallel lists of the table ``training``
 
 
 @dataclass(frozen=True)
 class Negatives:
-    """Hard negatives of all rows, one after the other, and where those of a row are.
+    """Hard negatives of all rows in one list, and the positions of each row's negatives in it.
 
     Attributes:
         texts: tokens (N, context).
-        subtypes: (N,) whole numbers, places in ``SUBTYPES``.
-        positions: (n, most) of the negatives of each row, in its order; -1 where it has fewer.
-        images: pictures of which they are true, where the method takes them.
+        subtypes: (N,) integers, indices into ``SUBTYPES``.
+        positions: (n, most) positions of each row's negatives, in the row's order; -1 where a row has fewer.
+        images: images for which the negatives are true; None if the method does not use them.
         image_ids: (N,), as in ``Examples``.
     """
 
@@ -44,21 +44,21 @@ class Negatives:
 
 @dataclass(frozen=True)
 class Examples:
-    """Training rows for one method; what belongs to row i is at place i of each.
+    """Training rows for one method; index i of each array belongs to row i.
 
     Attributes:
-        method: which says what is here.
-        names: of the rows, in messages.
-        images: pictures by an array of row numbers, or their vectors where the tower is locked.
-        image_ids: (n,) numbers of the images, the same in two rows that show one.
+        method: the method; it determines which attributes are None.
+        names: (n,) names of the rows for messages.
+        images: images by an array of row numbers, or their vectors if the tower is locked.
+        image_ids: (n,) numbers of the images, equal for rows that show the same image.
         texts: tokens (n, context).
-        negatives: of the rows.
+        negatives: hard negatives of the rows.
         paraphrases: tokens (n, context).
-        paraphrased: (n,) which rows have one.
-        neighbours: (n, several) rows of other images that look alike, where batches are made with them.
-        joined: what rows are joined by, where the method joins them.
-        block_size: rows that follow each other and stay together in a batch, such as those of one group of scenes: what
-            tells them apart is then asked in every step. 1: each row is drawn by itself.
+        paraphrased: (n,) booleans: which rows have a paraphrase.
+        neighbours: (n, several) rows with other, similar images, if batches contain such rows.
+        joined: index of the pairs to join, if the method joins rows.
+        block_size: number of consecutive rows that stay together in a batch, such as the rows of one group of
+            scenes, so that every step has to tell them from each other. 1: each row is drawn by itself.
     """
 
     method: Method
@@ -78,13 +78,13 @@ class Examples:
 
     @property
     def held(self) -> bool:
-        """Whether all pictures are in memory, decoded."""
+        """Whether all decoded images are in memory."""
         further = self.negatives.images if self.negatives else None
         return self.images.held and (further is None or further.held)
 
 
 def encode_examples(examples: Examples, encode: Callable[[Stack], npt.NDArray[np.float32]]) -> Examples:
-    """Return the examples with vectors in place of pictures; see ``Pixels.encoded``."""
+    """Return the examples with vectors in place of images; see ``ImageDataset.encode_images``."""
 
     def encode_dataset(images: ImageDataset | ImageFeatures) -> ImageFeatures:
         return images.encode_images(encode) if isinstance(images, ImageDataset) else images
@@ -96,49 +96,54 @@ def encode_examples(examples: Examples, encode: Callable[[Stack], npt.NDArray[np
 
 
 def check_rows(rows: pd.DataFrame, method: Method) -> None:
-    """Raise a DataError that says what rows to train on lack for a method.
+    """Raise a DataError if training rows lack what a method needs.
 
-    Each must have a negative, with its image where the method takes images; a negative fewer than it takes is no error. Of
-    paraphrases there must be one. Rows that are joined show two images at least.
+    - Each row must have a negative if the method uses negatives, with an image if it uses their images. Fewer
+      negatives than the method uses are no error.
+    - At least one row must have a paraphrase if the method uses paraphrases.
+    - The rows must show at least two images if the method joins rows.
     """
     if rows.empty:
         raise DataError("There is no row to train on: no pair of the train split was kept.")
-    cure = f"Leave {method.name!r} out of finetune.variants, or give them"
+    cure = f"Remove {method.name!r} from finetune.variants, or add the missing data"
     if method.negatives:
         numbers = rows[LISTS].map(lambda values: 0 if values is None else len(values))
         equal = numbers.nunique(axis=1).eq(1)
         _check_all_valid(
             rows,
             equal,
-            f"have not as many entries in each of {', '.join(LISTS)}",
-            "Give them, empty where there is none",
+            f"have lists of different lengths in {', '.join(LISTS)}",
+            "Make the lists equally long, with empty entries where a value is missing",
         )
         column = "negative_image_ids" if method.images else "negative_captions"
         has = rows[column].map(lambda values: any(value is not None for value in values)).astype(bool)
         _check_all_valid(rows, has, f"have no {column}, which method {method.name!r} trains on", cure)
     if method.joins and rows["image_id"].nunique() == 1:
-        raise DataError(f"All rows show one image, and method {method.name!r} joins two. {cure} another.")
+        raise DataError(
+            f"All rows show one image, and method {method.name!r} joins two images. "
+            f"{cure}: rows with another image."
+        )
     if method.paraphrases and rows["caption2"].isna().all():
         raise DataError(
-            f"None of {len(rows)} rows has a caption2, a paraphrase, which method {method.name!r} trains on. {cure}: "
-            f"`negatives.backend` world and lexicon write them."
+            f"None of {len(rows)} rows has a caption2 (a paraphrase), which method {method.name!r} trains "
+            f"on. {cure}: `negatives.backend` world and lexicon write paraphrases."
         )
 
 
 def load_examples(
     clip: Clip, rows: pd.DataFrame, images: Mapping[str, bytes], *, method: Method, seed: int = 0
 ) -> Examples:
-    """Return the rows of a ``training`` table, with their tokens; of pictures only those of a small set are decoded.
+    """Return the rows of a ``training`` table with their tokens; images are decoded only if the set is small.
 
     Args:
         clip: model whose tokenizer and preprocessing are used.
         rows: table ``training``, or ``pairs``, which has no negatives.
         images: encoded files by image_id.
-        method: how they are trained on, or measured: with which negatives.
-        seed: of what stands beside each row, where negatives of other rows do.
+        method: method of the training or validation; it determines which negatives are used.
+        seed: seed for drawing the other row, if a row takes the negatives of another row.
 
     Raises:
-        DataError: they lack what the method trains on (``require``), or an image is not there.
+        DataError: the rows lack what the method needs (``check_rows``), or an image is missing.
     """
     check_rows(rows, method)
     if method.pairing == "apart":
@@ -149,7 +154,7 @@ def load_examples(
     def build_images(names: pd.Series[str], of: pd.DataFrame) -> ImageDataset:
         known = names.map(images.__contains__).astype(bool)
         _check_all_valid(
-            of, known, "name an image that is not in the images", "Run `dvc repro` to make the set again"
+            of, known, "name an image that is not in the images table", "Run `dvc repro` to rebuild the set"
         )
         return ImageDataset(images, names, clip.to_pixels, shape)
 
@@ -187,7 +192,7 @@ def load_examples(
 
 
 def _check_all_valid(rows: pd.DataFrame, good: pd.Series[bool], problem: str, cure: str) -> None:
-    """Raise a DataError that names rows which are not good, if there are any."""
+    """Raise a DataError that names the rows that are not ``good``, if there are any."""
     bad = rows.loc[~good, ["image_id", "caption"]]
     if len(bad):
         named = [f"{image!r}: {caption!r}" for image, caption in bad.itertuples(index=False)]
@@ -195,7 +200,7 @@ def _check_all_valid(rows: pd.DataFrame, good: pd.Series[bool], problem: str, cu
 
 
 def _list_negatives(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
-    """Return a row for each negative that the method may take, with the number of its ``row``."""
+    """Return one row for each negative that the method may use; column ``row`` is its row's number."""
     negatives = rows.assign(row=np.arange(len(rows))).explode(LISTS, ignore_index=True)
     negatives = negatives[negatives["negative_captions"].notna()]
     if method.images:
@@ -204,7 +209,7 @@ def _list_negatives(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
 
 
 def _append_negatives(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
-    """Return the rows and behind them, as rows of their own, the negatives that the method may take."""
+    """Return the rows, followed by the negatives that the method may use as separate rows."""
     negatives = _list_negatives(rows, method).assign(
         image_id=lambda table: table["negative_image_ids"], caption=lambda table: table["negative_captions"]
     )
@@ -212,7 +217,7 @@ def _append_negatives(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
 
 
 def _draw_other_rows(rows: int, seed: int) -> RowIds:
-    """Return for each row another one, no two rows the same: a circle through all of them, drawn by the seed."""
+    """Return another row for each row, no row twice: the next one in a random cycle of all rows."""
     circle = np.random.default_rng(seed).permutation(rows)
     others = np.empty(rows, np.int64)
     others[circle] = np.roll(circle, 1)
@@ -220,7 +225,10 @@ def _draw_other_rows(rows: int, seed: int) -> RowIds:
 
 
 def _build_negative_positions(row_of: RowIds, rows: int) -> RowIds:
-    """Return where the negatives of each row are, (rows, most), -1 where there is none; ``row_of`` ascends."""
+    """Return the positions of each row's negatives, (rows, most), -1 where a row has fewer.
+
+    ``row_of`` is the row of each negative, ascending.
+    """
     counts = np.bincount(row_of, minlength=rows)
     within = np.arange(len(row_of)) - np.repeat(np.cumsum(counts) - counts, counts)
     out = np.full((rows, int(counts.max())), -1, np.int64)

@@ -1,4 +1,4 @@
-"""Rows whose images look alike, as the model to be trained sees them: what NegCLIP puts beside each other."""
+"""Find rows with similar images by the features of the model to be trained, for NegCLIP's batches."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from caramel.training.data.loader import RowIds
 if TYPE_CHECKING:
     from caramel.models.open_clip.config import Clip
 
-AT_ONCE = 1024  # images that are encoded, or compared with all others, at a time
+AT_ONCE = 1024  # images that are encoded, or compared with all others, per call
 
 
 def find_nearest_rows(clip: Clip, examples: Examples, number: int, device: str, precision: str) -> RowIds:
-    """Return for each row those of the nearest other images by cosine, nearest first: (n, number) row numbers.
+    """Return row numbers (n, number): for each row, those of the nearest other images by cosine, in order.
 
-    Of several rows that show one image the first stands for it; with fewer other images there are as many columns.
+    An image is represented by its first row. If there are fewer than ``number`` other images, there are as
+    many columns as other images.
 
     Raises:
-        DataError: there is no other image.
+        DataError: all rows show one image.
     """
     import torch
 
     distinct, first = np.unique(examples.image_ids, return_index=True)
     number = min(number, len(distinct) - 1)
     if not number:
-        raise DataError("All rows to train on show one image: there is no other that would be a neighbour.")
+        raise DataError("All training rows show one image, so no row has a neighbour with another image.")
     clip.model.eval()
     parts = range(0, len(first), AT_ONCE)
     with torch.inference_mode(), use_precision(device, precision):

@@ -1,13 +1,12 @@
-"""What a step trains on, read from the image store when it is needed: no set is decoded into memory.
+"""Load each step's data from the image store when it is needed; only small sets are decoded into memory.
 
-order         epoch e takes the rows as ``default_rng([seed, e]).permutation(rows)`` has them, a batch at a time. What is
-              left at its end, fewer rows than a batch, is left out of that epoch; where all rows are fewer than a
-              batch, each batch has all of them.
-augmentation  what a transform draws for a row it draws from ``default_rng([seed, step, row])``
-equal bits    a batch depends on seed and step alone: in how many processes it is made, and from which step on,
-              changes nothing
-memory        a process holds the rows' numbers and tokens, and a few batches; decoded pictures only of a set that is
-              small (``HELD``). Processes are forked, and share what was there before.
+order         Epoch e takes the rows in the order ``default_rng([seed, e]).permutation(rows)``, one batch at a
+              time. Rows at its end that do not fill a batch are left out of that epoch. If there are fewer
+              rows than a batch has, each batch has all of them.
+augmentation  The transform of a row draws from ``default_rng([seed, step, row])``.
+equal bits    A batch depends on seed and step only, not on the number of processes or on the first step.
+memory        A process holds the rows' numbers and tokens, and a few batches. It holds decoded images only if
+              the set is small (``HELD``). Processes are forked and share the parent's memory.
 """
 
 from __future__ import annotations
@@ -30,13 +29,16 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 RowIds = npt.NDArray[np.int64]
 Stack = npt.NDArray[np.uint8]  # (n, 3, height, width), or one of them
-HELD = 256 << 20  # bytes of decoded pictures of a set that is decoded once, and then held
-ENCODED = 256  # pictures that are encoded at a time, where each is once
-TEXTS = 4096  # that are tokenized at a time: what tokenizers know of each takes kilobytes
+HELD = 256 << 20  # bytes: a set of at most so many decoded bytes is decoded once and kept in memory
+ENCODED = 256  # images per call where each image is encoded once
+TEXTS = 4096  # texts that are tokenized at a time: a tokenizer needs kilobytes for each
 
 
 def draw_batch_rows(seed: int, step: int, rows: int, size: int) -> RowIds:
-    """Return the numbers of the rows of a step, ``size`` different ones or all: see the module on their order."""
+    """Return a step's row numbers: ``size`` different ones, or all if there are fewer.
+
+    The module's docstring says in which order.
+    """
     size = min(size, rows)
     epoch, index = divmod(step, rows // size)
     return _shuffle_rows(seed, epoch, rows)[index * size : (index + 1) * size]
@@ -48,16 +50,16 @@ def _shuffle_rows(seed: int, epoch: int, rows: int) -> RowIds:
 
 
 def tokenize_texts(tokenize: Callable[[list[str]], Any], texts: Sequence[str]) -> npt.NDArray[np.int32]:
-    """Return the tokens of all texts, (n, …) as ``tokenize`` gives them for some."""
+    """Return the tokens of all texts, (n, …), tokenized in parts."""
     parts = (list(texts[start : start + TEXTS]) for start in range(0, len(texts), TEXTS))
     return np.concatenate([np.asarray(tokenize(part), np.int32) for part in parts])
 
 
 class ImageDataset:
-    """Pictures of rows as a model takes them: ``pixels[rows]`` is uint8 (n, 3, height, width) of n row numbers.
+    """Images of rows as model input: ``dataset[rows]`` is uint8 (n, 3, height, width) for n row numbers.
 
-    Those of a set that takes at most ``HELD`` bytes are decoded here, once; of a larger one each is read and decoded
-    whenever it is asked for: in threads, or one after the other in a process of a ``Loader``.
+    A set that takes at most ``HELD`` bytes is decoded once, here. In a larger set, an image is read and
+    decoded on each access: in threads, or sequentially in a process of a ``Loader``.
     """
 
     def __init__(
@@ -68,17 +70,17 @@ class ImageDataset:
         shape: tuple[int, int],
         augment: Callable[[Image.Image, np.random.Generator], Image.Image] | None = None,
     ) -> None:
-        """Know what to read, and decode a small set.
+        """Remember what to read, and decode a small set.
 
         Args:
             images: encoded files by image_id.
             names: image_id of each row.
-            to_pixels: brings an RGB picture to ``shape``.
+            to_pixels: transforms an RGB image to ``shape``.
             shape: (height, width) in pixels.
-            augment: does the same for training, by drawing; None: training takes ``to_pixels``.
+            augment: does the same in training, with random changes; None: training uses ``to_pixels``.
 
         Raises:
-            DataError: a picture does not decode.
+            DataError: an image does not decode.
         """
         self._images, self._to_pixels, self._shape, self._augment = images, to_pixels, shape, augment
         self._numbers, self._names = pd.factorize(names)
@@ -88,7 +90,7 @@ class ImageDataset:
 
     @property
     def held(self) -> bool:
-        """Whether all pictures are in memory, decoded."""
+        """Whether all decoded images are in memory."""
         return self._all is not None
 
     def __len__(self) -> int:
@@ -99,17 +101,17 @@ class ImageDataset:
         return self._decode_images(numbers) if self._all is None else self._all[numbers]
 
     def encode_images(self, encode: Callable[[Stack], npt.NDArray[np.float32]]) -> ImageFeatures:
-        """Return the rows' pictures as a locked tower has them; each is encoded once.
+        """Return the features of the rows' images from a locked tower; each image is encoded once.
 
         Args:
-            encode: gives the vectors (n, d) of n pictures.
+            encode: returns the vectors (n, d) of n images.
         """
         images = self._decode_images(np.arange(len(self._names))) if self._all is None else self._all
         parts = [encode(images[start : start + ENCODED]) for start in range(0, len(images), ENCODED)]
         return ImageFeatures(self._numbers, np.concatenate(parts))
 
     def load_for_step(self, rows: RowIds, seed: int, step: int) -> npt.NDArray[np.uint8]:
-        """Return the pictures of rows for a step of training: augmented, where there is something to draw."""
+        """Return the images of rows for a training step, augmented if the set has an ``augment``."""
         if self._augment is None:
             return self[rows]
         return self._decode_images(
@@ -141,12 +143,12 @@ class ImageDataset:
 
 
 class ImageFeatures:
-    """Vectors of rows' pictures in place of ``Pixels``: ``vectors[rows]`` is float32 (n, d) of n row numbers."""
+    """Vectors of rows' images, used like an ``ImageDataset``: ``features[rows]`` is float32 (n, d)."""
 
     held = True
 
     def __init__(self, numbers: RowIds, vectors: npt.NDArray[np.float32]) -> None:
-        """Keep the vectors (m, d) of m pictures, and of each row the number of its picture."""
+        """Keep the vectors (m, d) of m images, and the number of each row's image."""
         self._numbers, self._vectors = numbers, vectors
 
     def __len__(self) -> int:
@@ -156,23 +158,25 @@ class ImageFeatures:
         return self._vectors[self._numbers[rows]]
 
     def load_for_step(self, rows: RowIds, seed: int, step: int) -> npt.NDArray[np.float32]:
-        """Return the vectors of rows, at every step the same."""
+        """Return the vectors of rows, the same at every step."""
         return self[rows]
 
 
 class Loader(Generic[Made]):
-    """Gives what is made for each step, asked for in their order from any first one on.
+    """Returns the data of each step; steps are requested in order, starting from any step.
 
-    It is made here, or by so many processes for the steps to come. They are ended when the ``with`` block is left.
+    The data is made in this process, or in advance in ``num_workers`` processes. They end with the ``with``
+    block.
     """
 
     def __init__(self, make: Callable[[int], Made], steps: int, num_workers: int) -> None:
-        """Start nothing yet.
+        """Prepare the loader; its processes start with the first call.
 
         Args:
-            make: gives tensors, or tuples of them, for a step from 0 to ``steps``; called in this process, or in forked
-                ones.
-            num_workers: number of processes; 0: this one.
+            make: returns tensors, or tuples of them, for a step in [0, steps); called in this process, or in
+                forked ones.
+            steps: number of steps.
+            num_workers: number of forked processes; 0: this process makes the data.
         """
         self._steps, self._make, self._workers = steps, _StepDataset(make), num_workers
         self._coming: Any = None
@@ -184,10 +188,10 @@ class Loader(Generic[Made]):
         self._coming = None
 
     def __call__(self, step: int) -> Made:
-        """Return what is made for a step.
+        """Return the data of a step.
 
         Raises:
-            CaramelError: as ``make`` raises it.
+            CaramelError: ``make`` raised it.
             ResourceError: a process of the loader died.
         """
         from torch import Generator
@@ -196,12 +200,12 @@ class Loader(Generic[Made]):
         if self._coming is None:
             self._coming = iter(
                 DataLoader(
-                    self._make,  # type: ignore[arg-type] # which asks for no base class
+                    self._make,  # type: ignore[arg-type] # DataLoader needs no base class
                     batch_size=None,
                     sampler=range(step, self._steps),
                     num_workers=self._workers,
                     multiprocessing_context="fork" if self._workers else None,
-                    generator=Generator(),  # or it would draw from that of the model's own draws
+                    generator=Generator(),  # the default one is for the model's draws
                 )
             )
         try:
@@ -210,9 +214,10 @@ class Loader(Generic[Made]):
             if not str(error).startswith("DataLoader worker"):
                 raise
             raise ResourceError(
-                f"A process that reads and decodes pictures died: {error} Lower run.num_workers ({self._workers}), or the batch size."
+                f"A process that reads and decodes images died: {error} "
+                f"Lower run.num_workers ({self._workers}), or the batch size."
             ) from error
-        assert number == step, "steps are asked for in their order"
+        assert number == step, "steps must be requested in order"
         if isinstance(batch, CaramelError):
             raise batch
         result: Made = batch
@@ -220,9 +225,10 @@ class Loader(Generic[Made]):
 
 
 class _StepDataset(Generic[Made]):
-    """The data set of a ``DataLoader``: its items are steps.
+    """The data set of a ``DataLoader``; its items are the data of the steps.
 
-    An error is an item, too: that of another process would come back with its traceback as its message.
+    An error is returned as an item: an error raised in another process would have its traceback as its
+    message.
     """
 
     def __init__(self, make: Callable[[int], Made]) -> None:

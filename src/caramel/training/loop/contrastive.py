@@ -1,5 +1,4 @@
-"""Contrastive training of a CLIP on pairs, with or without hard negatives: what ``pretrain``
-and ``finetune`` share."""
+"""Train a CLIP contrastively on pairs, with or without hard negatives, for ``pretrain`` and ``finetune``."""
 
 from __future__ import annotations
 
@@ -39,15 +38,16 @@ if TYPE_CHECKING:
     from caramel.models.open_clip.config import Clip
 
 Made = TypeVar("Made")
-BATCH_SIZE = 256  # rows per forward pass of validation, and captions that an image is ranked among
+BATCH_SIZE = 256  # rows per forward pass of validation; an image is ranked among as many captions
 
 
 @contextmanager
 def prefetch(make: Callable[[int], Made], steps: int) -> Iterator[Callable[[int], Made]]:
-    """Give ``make`` of a step from 0 to ``steps``; in a thread it makes that of the next one meanwhile.
+    """Yield a function that returns ``make(step)`` for a step in [0, steps), and makes the next in a thread.
 
-    A GPU would wait for its batch else. The first one is made here: what it starts belongs to no thread that ends, and a
-    process that is forked by one of a pool cannot end well.
+    Otherwise a GPU would wait for its batch. The first batch is made in the calling thread. So the processes
+    that it starts do not belong to a thread that ends; a process forked by a pool's thread does not end
+    cleanly.
     """
     coming: dict[int, Future[Made]] = {}
     with ThreadPoolExecutor(1) as thread:
@@ -67,9 +67,11 @@ def compute_validation_metrics(
 ) -> dict[str, float]:
     """Return validation metrics of the model on the rows, each in [0, 1].
 
-    ``retrieval``: image→text recall@1 within groups of ``BATCH_SIZE`` rows. Where the rows have
-    negatives, one each: ``accuracy`` (caption choice) and, with negative images, ``group``. The model is left in
-    evaluation mode.
+    - ``retrieval``: image→text recall@1 within groups of ``BATCH_SIZE`` rows.
+    - ``accuracy``: caption choice, if the rows have one negative each.
+    - ``group``: both captions and both images correct, if the rows also have negative images.
+
+    The model is in evaluation mode afterwards.
     """
     import torch
 
@@ -108,9 +110,13 @@ def compute_validation_metrics(
 
 
 def encode_locked(clip: Clip, sets: Sequence[Examples], device: str, precision: str) -> list[Examples]:
-    """Return the sets with vectors in place of their pictures, where that changes nothing: each is then encoded once.
+    """Return the sets with image vectors in place of images if this gives the same results, else unchanged.
 
-    The image tower must be locked, and pictures be held in memory and be neither joined nor taken apart into patches.
+    Each image is then encoded only once. The conditions are:
+
+    - the image tower is locked,
+    - the decoded images of all sets are in memory,
+    - the method does not join images or use patches.
     """
     import torch
 
@@ -128,20 +134,23 @@ def encode_locked(clip: Clip, sets: Sequence[Examples], device: str, precision: 
 
 
 def _require_rowwise(model: torch.nn.Module, group: DistContext, rows: int | None, batch_size: int) -> None:
-    """Raise ConfigError if a layer mixes the rows of a batch that no pass sees whole: it is shared, or encoded in parts."""
+    """Raise a ConfigError if a layer mixes rows and no forward pass has the whole batch.
+
+    A pass has only a part of the batch if processes share it, or if it is encoded in parts.
+    """
     import torch
 
     layers = [n for n, m in model.named_modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     if group.size > 1:
-        setting, pass_over, cure = f"nproc = {group.size}", "each process would see but its share", "1"
+        setting, pass_over, cure = f"nproc = {group.size}", "each process has only its share", "1"
     elif rows is not None and rows < batch_size:
-        setting, pass_over, cure = f"micro_batch_size = {rows}", "each pass would see but a part", "null"
+        setting, pass_over, cure = f"micro_batch_size = {rows}", "each pass has only a part", "null"
     else:
         return
     if layers:
         raise ConfigError(
-            f"finetune.{setting}: the model normalises over the rows of a batch ({layers[0]!r} and {len(layers) - 1} more), "
-            f"of which {pass_over}. Take {cure}, or a base without batch norm."
+            f"finetune.{setting}: the model normalises over the rows of a batch (layer {layers[0]!r} and "
+            f"{len(layers) - 1} more), but {pass_over} of them. Set {cure}, or use a base without batch norm."
         )
 
 
@@ -159,23 +168,25 @@ def train_clip(
 ) -> Curve:
     """Train the model in place and return its curve; resumes from ``scratch``.
 
-    AdamW with weight decay on matrices only (BiVLC E.3). What the method carries from step to step, its teacher or
-    its state, is in the checkpoints.
+    The optimiser is AdamW with weight decay on matrices only (BiVLC E.3). The checkpoints also hold the
+    method's teacher and state.
 
     Args:
         clip: model to train.
-        examples: training rows, with the method that they are trained on by.
-        validation: rows whose ``compute_validation_metrics`` are measured at each checkpoint; empty sets are left out.
-        settings: how the model is trained. Low-rank updates are part of the weights at the end.
-        scratch: where resumable state lies.
-        title: of the progress bar and of messages.
+        examples: training rows with their method.
+        validation: sets of rows for ``compute_validation_metrics`` at each checkpoint; empty sets are
+            skipped.
+        settings: how the model is trained. Low-rank updates are merged into the weights at the end.
+        scratch: folder of the resumable state.
+        title: title of the progress bar and in messages.
         on_points: called with the new points of the curve at each checkpoint, for tracking.
-        select: validation metric by which the weights that the model ends with are chosen; "" for the last ones.
-        group: the processes that train together, with this one; they share each batch. All validate, and the first alone
-            writes to ``scratch`` and calls ``on_points``.
+        select: validation metric by which the final weights are selected; "" for the last ones.
+        group: this process and the others that train with it; they share each batch. All of them validate.
+            Only the first one writes to ``scratch`` and calls ``on_points``.
 
     Raises:
-        ConfigError: a batch of this model can be neither shared by processes nor encoded in parts, or as in ``loop.train``.
+        ConfigError: the model has batch norm, and its batches are shared by processes or encoded in parts; or
+            as in ``run_training``.
     """
     import torch
 
@@ -199,7 +210,7 @@ def train_clip(
     set_training_mode(clip.model)
     examples, *validation = encode_locked(clip, [examples, *validation], device, precision)
     groups = build_param_groups([clip.model], optimizer.weight_decay)
-    # Fused it takes a quarter of the time, on a processor, too: it goes through the weights once.
+    # The fused version takes a quarter of the time, also on a CPU, since it passes over the weights once.
     adamw = torch.optim.AdamW(groups, lr=optimizer.lr, betas=optimizer.betas, eps=optimizer.eps, fused=True)
 
     def load_batch(step: int) -> Batch:

@@ -1,4 +1,4 @@
-"""A batch encoded once: what a method's loss is given, and nothing that it does not ask for."""
+"""Encode a batch once, into the features that a method's loss needs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ AS_IN_BATCH = ("image_ids", "negative_mask", "negative_types", "negative_image_i
 
 
 def encode_batch(clip: Clip, method: Method, batch: Batch) -> Features:
-    """Return the batch as the model has it; in fp32, with gradient.
+    """Return the features of a batch in fp32, with gradient.
 
-    All pictures go through the model at once, and so do all texts.
+    All images go through the model in one pass, and so do all texts.
     """
     from torch.nn.utils.parametrize import cached
 
-    with cached():  # a corrected weight is made once, however often a layer asks for it
+    with cached():  # a weight with a low-rank update is computed only once
         tensors: dict[str, Any] = {
             **_encode_images(clip, method, batch),
             **_encode_texts(clip, method, batch),
@@ -35,13 +35,13 @@ def encode_batch(clip: Clip, method: Method, batch: Batch) -> Features:
 
 
 def compute_logit_params(clip: Clip, method: Method) -> dict[str, torch.Tensor]:
-    """Return the inverse temperature, and the bias where the method has one."""
+    """Return the inverse temperature, and the bias if the method has one."""
     scale = {"logit_scale": clip.model.logit_scale.exp()}
     return {**scale, "logit_bias": clip.model.logit_bias} if method.bias else scale
 
 
 def _encode_images(clip: Clip, method: Method, batch: Batch) -> dict[str, torch.Tensor]:
-    """Return vectors of the pictures, and the patches of the positive ones."""
+    """Return the vectors of the images, and the patches of the positive images."""
     n = len(batch.images)
     tensors: dict[str, torch.Tensor] = {}
     stack = _stack_tensors([batch.images, batch.negative_images], batch.images.ndim - 1)
@@ -58,7 +58,7 @@ def _encode_images(clip: Clip, method: Method, batch: Batch) -> dict[str, torch.
 
 
 def _encode_texts(clip: Clip, method: Method, batch: Batch) -> dict[str, torch.Tensor]:
-    """Return vectors of the captions, their negatives and paraphrases, and the words of the first two."""
+    """Return the vectors of captions, negatives and paraphrases, and the words of captions and negatives."""
     import torch
 
     n = len(batch.texts)
@@ -82,7 +82,7 @@ def _encode_texts(clip: Clip, method: Method, batch: Batch) -> dict[str, torch.T
 
 
 def _stack_tensors(parts: list[torch.Tensor | None], dimensions: int) -> torch.Tensor:
-    """Return what is there of the parts as one stack of things that have so many dimensions."""
+    """Return the parts that are not None as one stack of items with ``dimensions`` dimensions each."""
     import torch
 
     return torch.cat([part.flatten(0, -dimensions - 1) for part in parts if part is not None])

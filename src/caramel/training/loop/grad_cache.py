@@ -1,14 +1,15 @@
-"""The gradient of a loss over a whole batch, with the memory of a part of it.
+"""Compute the gradient of a loss over a whole batch with the memory of a part of the batch.
 
-GradCache (Gao et al., RepL4NLP 2021). A contrastive loss is not the mean of those of the batch's parts, but it knows
-the batch by its vectors alone:
+This is GradCache (Gao et al., RepL4NLP 2021). A contrastive loss is not the mean of the losses of the batch's
+parts, but it depends on the batch only through its vectors:
 
-1. all parts are encoded without gradient;
-2. the loss of all vectors gives their gradient, and, once, that of the temperature;
-3. each part is encoded again, and its vectors' gradient flows on into the weights.
+1. Encode all parts without gradient.
+2. Compute the loss of all vectors, its gradient for the vectors, and once its gradient for the temperature.
+3. Encode each part again, and propagate its vectors' gradient into the weights.
 
-It is exact where no layer mixes rows (batch norm does: ``train_clip`` refuses it) and a part is encoded the second
-time as the first: what is random is replayed. The price is one more forward pass.
+The gradient is exact if no layer mixes rows, and if a part is encoded the same way both times. Batch norm
+mixes rows, so ``train_clip`` rejects it. Random states are restored for the second pass. The cost is one more
+forward pass.
 """
 
 from __future__ import annotations
@@ -32,14 +33,15 @@ def compute_cached_loss(
     device: str,
     group: DistContext = ALONE,
 ) -> torch.Tensor:
-    """Return the loss of a batch that is encoded in parts, without a graph: its gradient is added to the weights' already.
+    """Return the detached loss of a batch that is encoded in parts; add its gradient to the weights.
 
     Args:
-        parts: each encodes some rows, with gradient.
-        temperature: gives ``scale`` and ``bias``, where there is one, with gradient.
-        loss: of all rows, in their order.
-        device: on which they are encoded.
-        group: the processes that encode the rows, each its own; a single part of one of them is not encoded again.
+        parts: functions that each encode some rows, with gradient.
+        temperature: returns ``logit_scale``, and ``logit_bias`` if the method has one, with gradient.
+        loss: loss of all rows, in their order.
+        device: device on which the rows are encoded.
+        group: the processes that encode the rows, each its own share. A process with a single part does not
+            encode it again.
     """
     import torch
 
@@ -77,7 +79,7 @@ def compute_cached_loss(
 
 
 def join_features(parts: Sequence[Features]) -> Features:
-    """Return the rows of all parts; what no row has of its own is that of the first."""
+    """Return the rows of all parts; fields in ``OF_ALL`` are those of the first part."""
     import torch
 
     names = [field.name for field in fields(Features) if field.name not in OF_ALL]
@@ -90,7 +92,7 @@ def join_features(parts: Sequence[Features]) -> Features:
 
 
 def _select_vectors(encoded: Features) -> dict[str, torch.Tensor]:
-    """Return what of an encoding has a gradient for each row."""
+    """Return the features that have a row dimension and floating-point values."""
     tensors = {
         field.name: getattr(encoded, field.name) for field in fields(Features) if field.name not in OF_ALL
     }
@@ -106,7 +108,7 @@ def _get_random_state(device: str) -> list[torch.Tensor]:
 
 @contextmanager
 def _restore_random_state(state: list[torch.Tensor], device: str) -> Iterator[None]:
-    """Draw in the block as from a state on, and after it as if nothing had been drawn."""
+    """Use a random state inside the block; afterwards the state is the one from before the block."""
     import torch
 
     with torch.random.fork_rng([device] if device.startswith("cuda") else []):

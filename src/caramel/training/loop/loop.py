@@ -1,7 +1,7 @@
-"""One training loop that resumes where it was killed and gives the same weights.
+"""Run a training loop that resumes after a kill and gives the same weights.
 
-Every step's batch is given by its seed and number, so the state is the weights, the optimiser
-and the step number. The last two checkpoints are kept, so that there is one where the other is broken.
+A step's batch depends only on the seed and the step number. So the state consists of the weights, the
+optimiser and the step number. The last two checkpoints are kept, in case one is broken.
 """
 
 from __future__ import annotations
@@ -24,25 +24,40 @@ if TYPE_CHECKING:
     import torch
 
 Made = TypeVar("Made")
-CHECKPOINTS = 2  # that are kept
-CHECK_EVERY = 10  # steps: each look at a GPU's numbers waits for it
-CURE = "Lower `batch_size` (or finetune.micro_batch_size: the same gradient in less memory), or take run.precision: bf16."
+CHECKPOINTS = 2  # number of checkpoints that are kept
+CHECK_EVERY = 10  # steps: each check must wait for the GPU
+CURE = (
+    "Lower `batch_size` (or finetune.micro_batch_size: the same gradient in less memory), "
+    "or set run.precision: bf16."
+)
 
 
 @dataclass
 class Training(Generic[Made]):
-    """What a training run is made of.
+    """The parts and the state of a training run.
 
-    ``batch`` maps a step number, from 0, to what is trained on, ``loss`` that to its loss. ``measure`` returns
-    validation metrics; it runs at each checkpoint and at the end, and ``on_points`` gets what is new in the curve,
-    with ``waiting_share``, in [0, 1]: of the time of the steps since the start, what they waited for their batches.
-    It is no part of the curve, which is the same whenever it is made. ``after_step`` runs after each update (an
-    average of weights, say). ``modules`` are saved and restored by name. ``rows`` names the rows of a step's batch,
-    for messages. With ``patience`` training ends where the metric ``select`` has not become better for so many
-    checkpoints. ``select`` names the metric by which weights are kept at the end (``kept_step``): "" keeps the last.
-    A gradient whose norm is larger than ``max_gradient`` is cut to it; None: none is. Of processes that
-    train together one ``writes`` checkpoints, and all go on from them.
-    ``best`` holds those that are the best so far.
+    Attributes:
+        modules: modules that are saved and restored by name.
+        optimizer: the optimiser; each group's ``lr`` is its peak learning rate.
+        batch: maps a step number, from 0, to the batch of the step.
+        loss: maps a batch to its loss.
+        steps: number of steps.
+        warmup_steps: steps of linear warm-up.
+        checkpoint_every: steps between checkpoints.
+        measure: returns validation metrics; runs at each checkpoint and at the end.
+        on_points: called with the new points of the curve and with ``waiting_share``. This is the share, in
+            [0, 1], of the steps' time since the start that was spent waiting for batches. It is not part of
+            the curve, which is the same in every run.
+        after_step: runs after each update, for example for an average of the weights.
+        select: metric by which weights are selected at the end (``best_step``); "" keeps the last weights.
+        rows: returns the names of a batch's rows by step number, for messages.
+        patience: training ends if the metric ``select`` has not improved for this many checkpoints; None:
+            never.
+        grad_clip_norm: a gradient with a larger norm is scaled to this norm; None: no limit.
+        writes: whether this process writes checkpoints. Of processes that train together only one writes
+            them, and all resume from them.
+        curve: the points so far.
+        best: the best weights so far, by module.
     """
 
     modules: dict[str, torch.nn.Module]
@@ -65,7 +80,7 @@ class Training(Generic[Made]):
 
 
 def cosine_lr(step: int, *, peak: float, warmup_steps: int, steps: int) -> float:
-    """Return the rate at a step: linear warm-up, then a cosine down to zero."""
+    """Return the learning rate at a step: linear warm-up, then cosine decay to zero."""
     if step < warmup_steps:
         return peak * (step + 1) / warmup_steps
     return peak * 0.5 * (1 + math.cos(math.pi * (step - warmup_steps) / max(1, steps - warmup_steps)))
@@ -81,31 +96,31 @@ def build_param_groups(modules: Sequence[torch.nn.Module], decay: float) -> list
 
 
 def best_step(curve: Curve, select: str) -> int:
-    """Return the step whose weights are kept: the earliest of the largest values of the metric, or the last of all.
+    """Return the step whose weights are kept: the earliest one with the largest value of the metric.
 
     Args:
-        curve: of a whole training, at least one point.
-        select: name of a metric that is better when larger; the last step is kept where it was not measured.
+        curve: curve of a whole training, at least one point.
+        select: name of a metric that is better when larger; if it was not measured, the last step is kept.
     """
     measured = [(value, -step) for step, name, value in curve if name == select]
     return -max(measured)[1] if measured else curve[-1][0]
 
 
 def should_stop_early(curve: Curve, select: str, patience: int | None) -> bool:
-    """Return whether a metric has been measured so many times or more since it was best."""
+    """Return whether the metric was measured at least ``patience`` times after its best value."""
     values = [value for _, name, value in curve if name == select]
     return patience is not None and bool(values) and len(values) - 1 - values.index(max(values)) >= patience
 
 
 def run_training(training: Training[Made], *, scratch: Path, title: str) -> Curve:
-    """Train to the last step, resuming from the newest whole checkpoint in ``scratch``; return the curve.
+    """Train to the last step, resuming from the newest intact checkpoint in ``scratch``; return the curve.
 
-    Losses in the curve are means since the last point, so the curve is the same after a crash. The modules end with the
-    weights of ``kept_step``.
+    A loss in the curve is the mean since the last point, so the curve is the same after a crash. At the end,
+    the modules have the weights of ``best_step``.
 
     Raises:
         ConfigError: the loss, its gradient or a weight is no longer finite.
-        DataError: a checkpoint there is of another model.
+        DataError: a checkpoint in ``scratch`` belongs to another model.
         ResourceError: a step does not fit into memory.
     """
     import torch
@@ -137,11 +152,11 @@ def run_training(training: Training[Made], *, scratch: Path, title: str) -> Curv
             batch = training.batch(step)
             waited += time.perf_counter() - requested_at
             loss = training.loss(batch)
-            if loss.requires_grad:  # else its gradient is there already
+            if loss.requires_grad:  # otherwise the gradient has been computed already
                 loss.backward()  # type: ignore[no-untyped-call]
             norm = torch.nn.utils.clip_grad_norm_(parameters, longest)
             training.optimizer.step()
-        losses.append(loss.detach().clone())  # mse_loss's own scalar lies in memory as large as its inputs
+        losses.append(loss.detach().clone())  # the scalar of mse_loss keeps memory of its inputs' size
         unchecked.append((step, losses[-1], norm))
         if training.after_step:
             training.after_step(step)
@@ -182,22 +197,24 @@ def _check_finite(
     title: str,
     rows: Callable[[int], Sequence[str]] | None,
 ) -> None:
-    """Raise ConfigError if one of the values of a step is NaN or infinite; it names the ``rows`` of the step's batch."""
+    """Raise a ConfigError that names the batch's ``rows`` if a value of a step is NaN or infinite."""
     import torch
 
     for name, value in values.items():
         if value.is_floating_point() and not torch.isfinite(value).all():
-            last = next((f"the checkpoint before it is {str(p)!r}" for p in _list_checkpoints(scratch)), "")
-            names = f"The rows of its batch:\n{format_items(list(rows(step)))}\n" if rows else ""
+            last = next(
+                (f"the checkpoint before this step is {str(p)!r}" for p in _list_checkpoints(scratch)), ""
+            )
+            names = f"Rows of the batch:\n{format_items(list(rows(step)))}\n" if rows else ""
             raise ConfigError(
-                f"Training {title!r} stopped at step {step + 1}: its {name} is not finite, so that nothing more "
-                f"would be learnt; {last or 'there is no checkpoint before it'}.\n{names}Lower `lr`, make `warmup` "
-                f"longer, or take run.precision: fp32; then run `dvc repro`."
+                f"Training {title!r} stopped at step {step + 1}: its {name} is not finite, so the model "
+                f"cannot learn any further; {last or 'there is no checkpoint before this step'}.\n{names}"
+                f"Lower `lr`, increase `warmup_steps`, or set run.precision: fp32. Then run `dvc repro`."
             )
 
 
 def _collect_weights(training: Training[Any]) -> dict[str, torch.Tensor]:
-    """Return all weights, named by their modules."""
+    """Return all weights, with the module in their names."""
     return {
         f"weight {name}.{key}": value
         for name, module in training.modules.items()
@@ -206,12 +223,12 @@ def _collect_weights(training: Training[Any]) -> dict[str, torch.Tensor]:
 
 
 def _list_checkpoints(scratch: Path) -> list[Path]:
-    """Return the checkpoints, the newest first."""
+    """Return the checkpoint files, newest first."""
     return sorted(scratch.glob("step-*.pt"), reverse=True)
 
 
 def _save_checkpoint(training: Training[Any], scratch: Path, step: int) -> None:
-    """Keep a checkpoint; of the earlier ones, and of what a killed run left half written, only what is needed."""
+    """Save a checkpoint; delete old checkpoints and partial files of a killed run."""
     import torch
 
     for half in scratch.glob(".step-*"):
@@ -232,21 +249,22 @@ def _restore_checkpoint(training: Training[Any], path: Path) -> int:
     """Load the checkpoint into the training run and return the number of steps done.
 
     Raises:
-        DataError: it is of another model.
+        DataError: the checkpoint belongs to another model.
     """
     import torch
 
     state = torch.load(
         path, weights_only=True, map_location="cpu"
-    )  # what is loaded has its own place already
+    )  # modules and optimiser are on their devices already
     try:
         for name, module in training.modules.items():
             module.load_state_dict(state["modules"][name])
         training.optimizer.load_state_dict(state["optimizer"])
     except (RuntimeError, ValueError, KeyError) as error:  # other sizes, other weights, another method
         raise DataError(
-            f"Checkpoint {str(path)!r} is of another model or method than this training: "
-            f"{' '.join(str(error).split())[:300]}. Remove {str(path.parent)!r} to train anew, or give back what it was made with."
+            f"Checkpoint {str(path)!r} belongs to another model or method than this training: "
+            f"{' '.join(str(error).split())[:300]}. Remove {str(path.parent)!r} to train from "
+            f"the start, or restore the settings of the checkpoint."
         ) from error
     training.curve[:] = [tuple(point) for point in state["curve"]]
     training.best = state["best"]

@@ -1,4 +1,4 @@
-"""CE-CLIP: negatives apart from each other's captions, and below the caption by a margin that adapts."""
+"""CE-CLIP: separate captions from all negatives, and rank each above its own by an adaptive margin."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ def compute_loss(encoded: Features, step: int, *, imc: float, cmr: float, margin
     """Return Neg(x, y, h) + ``imc`` · IMC + ``cmr`` · CMR.
 
     IMC = −mean_i ln[e^(s x_i·y_i) / (e^(s x_i·y_i) + Σ_m e^(s y_i·h_m))] over the negatives of all rows.
-    CMR = (1 / nK) Σ_ik max(0, T_k + s x_i·h_ik − s x_i·y_i) over the negatives that there are; T: see ``thresholds``.
+    CMR = (1 / nK) Σ_ik max(0, T_k + s x_i·h_ik − s x_i·y_i) over the available negatives.
+    T: see ``compute_thresholds``.
 
-    In the published code IMC was so for four days alone: before, its target is another column, and later the positive
-    column is missing and each row's target is the first negative of row 0.
+    The published code had this IMC for only four days. Before, its target was another column. Later, the
+    positive column is missing, and each row's target is the first negative of row 0.
     """
     return negclip_loss(encoded) + imc * intra_modal_loss(encoded) + cmr * cross_modal_rank_loss(encoded)
 
 
 def intra_modal_loss(encoded: Features) -> torch.Tensor:
-    """Return IMC; see ``loss``."""
+    """Return IMC; see ``compute_loss``."""
     import torch
 
     negatives, negative_mask = get_negatives(encoded)
@@ -36,7 +37,7 @@ def intra_modal_loss(encoded: Features) -> torch.Tensor:
 
 
 def cross_modal_rank_loss(encoded: Features) -> torch.Tensor:
-    """Return CMR; see ``loss``."""
+    """Return CMR; see ``compute_loss``."""
     _, negative_mask = get_negatives(encoded)
     assert encoded.negative_types is not None
     assert encoded.state is not None
@@ -46,10 +47,10 @@ def cross_modal_rank_loss(encoded: Features) -> torch.Tensor:
 
 
 def compute_thresholds(encoded: Features, weights: Mapping[str, float]) -> torch.Tensor:
-    """Return T for the next step, one of each kind of negatives, (kinds,), in logit units.
+    """Return T for the next step, one for each type of negatives, (types,), in logit units.
 
-    clip(mean_i s x_i·y_i − the mean of s x_i·h over the negatives of that kind, 0, ``margin``); of a kind that the
-    batch does not have it stays.
+    T = clip(mean_i s x_i·y_i − the mean of s x_i·h over the negatives of the type, 0, ``margin``). It does
+    not change for a type that is missing from the batch.
     """
     import torch
 
@@ -60,7 +61,7 @@ def compute_thresholds(encoded: Features, weights: Mapping[str, float]) -> torch
     type_mask = encoded.negative_types[..., None] == torch.arange(
         len(encoded.state), device=negative_mask.device
     )
-    type_weights = (type_mask & negative_mask[..., None]).to(negative.dtype)  # (n, K, kinds)
+    type_weights = (type_mask & negative_mask[..., None]).to(negative.dtype)  # (n, K, types)
     number = type_weights.sum((0, 1))
     means = (negative[..., None] * type_weights).sum((0, 1)) / number.clamp(min=1)
     return torch.where(number > 0, (positive.mean() - means).clamp(0, weights["margin"]), encoded.state)
@@ -81,10 +82,10 @@ def _create_zeros(num_types: int) -> torch.Tensor:
 
 METHOD = Method(
     name="ce_clip",
-    help="as `trohn_text`, with four negatives; besides, each caption is set apart from all negatives, and lies above its own by "
-    "a margin that grows with the training.",
-    source="Zhang et al., CVPR 2024: batch 4 × 378, lr 5e-6, decay 0.1, warm-up 50, 10 epochs; thresholds start at 0, in their "
-    "code in each epoch.",
+    help="as `trohn_text`, with four negatives. Two further terms separate each caption from all "
+    "negatives, and rank it above its own negatives by a margin that grows during training.",
+    source="Zhang et al., CVPR 2024: batch 4 × 378, lr 5e-6, decay 0.1, warm-up 50, 10 epochs; thresholds "
+    "start at 0, in their code at 0 in each epoch.",
     loss=compute_loss,
     weights={"imc": 0.3, "cmr": 0.2, "margin": 10.0},
     negatives=4,

@@ -1,4 +1,4 @@
-"""CLIC: two captions of an image near each other, and both nearer to it than the negative."""
+"""CLIC: bring two captions of an image close to each other, and closer to the image than its negative."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 def compute_loss(
     encoded: Features, step: int, *, pairs: float, negatives: float, together: float
 ) -> torch.Tensor:
-    """Return the loss of a step: of even steps that of the paper on captions p1 = y and p2 = p, of odd ones InfoNCE.
+    """Return the loss of a step: the paper's loss in even steps, InfoNCE in odd ones.
 
-    ``pairs`` · mean_m ½ [X(x → p_m) + X(p_m → x)] + ``negatives`` · the mean of softplus(s x_i·h_ik − s x_i·p_mi) +
-    ``together`` · mean_i ‖p1_i − p2_i‖². There, pictures are two joined ones, as ``clic_joined`` has them; here
-    one picture has a paraphrase and hard negatives of its own. Rows without a paraphrase have the terms of p1 alone.
+    With captions p1 = y and p2 = p, the paper's loss is ``pairs`` · mean_m ½ [X(x → p_m) + X(p_m → x)] +
+    ``negatives`` · the mean of softplus(s x_i·h_ik − s x_i·p_mi) + ``together`` · mean_i ‖p1_i − p2_i‖².
+
+    In the paper, an image is two joined images, as in ``clic_joined``. Here it is one image with its own
+    paraphrase and hard negatives. Rows without a paraphrase have only the terms of p1.
     """
     key_mask = distinct_image_mask(encoded.image_ids)
     first = clip_loss(encoded.image_features, encoded.text_features, encoded.logit_scale, key_mask)
@@ -40,7 +42,7 @@ def compute_loss(
 
 
 def negative_softplus_loss(encoded: Features) -> torch.Tensor:
-    """Return the mean of softplus(s x_i·h_ik − s x_i·p_mi) over the negatives and captions that there are."""
+    """Return the mean of softplus(s x_i·h_ik − s x_i·p_mi) over the available negatives and captions."""
     import torch
     from torch.nn.functional import softplus
 
@@ -58,9 +60,11 @@ def negative_softplus_loss(encoded: Features) -> torch.Tensor:
 
 METHOD = Method(
     name="clic",
-    help="every other step, both captions of an image lie near each other and above its negative; else CLIP's own loss.",
-    source="Peleg et al., NeurIPS 2025: the text tower alone; batch 4 × 200, lr 1e-6, decay 0.1, warm-up 20 %, 1 epoch. Their joined pictures "
-    "are normalised by other statistics than the model's.",
+    help="in every other step, both captions of an image are brought close to each other and ranked above "
+    "its negative; the other steps use CLIP's own loss.",
+    source="Peleg et al., NeurIPS 2025: only the text tower is trained; batch 4 × 200, lr 1e-6, decay 0.1, "
+    "warm-up 20 %, 1 epoch. Their joined images are normalised with other statistics than the "
+    "model's.",
     loss=compute_loss,
     weights={"pairs": 0.5, "negatives": 0.5, "together": 1.0},
     negatives=1,

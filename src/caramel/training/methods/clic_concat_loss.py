@@ -1,6 +1,7 @@
-"""CLIC as published: two pictures joined are described by both captions in either order, and not where a word is exchanged.
+"""CLIC as published: join two images and their captions in both orders; swap two words for the negative.
 
-The words are the same part of speech: nouns, or attributes, of the word lists (``sources.captions.words``), in place of a tagger's.
+The two words have the same part of speech: nouns or attributes. The word lists in ``sources.captions.words``
+replace the paper's tagger.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from caramel.training.methods import clic
 
 
 def swap_words(first: str, second: str, rng: np.random.Generator) -> str | None:
-    """Return both texts, joined, with a noun or an attribute of one in the place of that of the other; None: there are none.
+    """Return both texts joined, with a noun or an attribute of each swapped; None if no words can be swapped.
 
-    Never is it the texts the other way round, which is no negative.
+    The result is never ``second`` followed by ``first``, since that is not a negative.
     """
     options = [
         f"{_replace_word(first, a, second, b)} {_replace_word(second, b, first, a)}"
@@ -33,8 +34,8 @@ def _replace_word(text: str, match: WordMatch, other: str, word: WordMatch) -> s
 
 METHOD = Method(
     name="clic_joined",
-    help="as `clic`, without negatives of its own: it joins halves of two pictures and their captions, both ways, and exchanges a "
-    "word between these.",
+    help="as `clic`, but without the rows' hard negatives: it joins halves of two images, and their captions "
+    "in both orders. The negative swaps a word between the two captions.",
     source=clic.METHOD.source,
     loss=clic.compute_loss,
     weights=clic.METHOD.weights,

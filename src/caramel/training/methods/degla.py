@@ -1,4 +1,4 @@
-"""DeGLA: own negatives among images and among texts, close to a teacher that follows slowly."""
+"""DeGLA: a row's own negatives for its image and its text, and a distance to a slowly moving teacher."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from caramel.training.losses import get_negatives, negclip_loss, per_row_cross_e
 if TYPE_CHECKING:
     import torch
 
-BATCH = 256  # rows that the published weight of the distance is for: it is a sum over the batch
+BATCH = 256  # rows: the batch size of the published weight of Δ, which is a sum over the batch
 
 
 def compute_loss(
@@ -18,9 +18,10 @@ def compute_loss(
 ) -> torch.Tensor:
     """Return Neg(x, y, h) + ``image`` · IGC + ``text`` · TGC + ``distance`` · Δ.
 
-    IGC: −ln softmax₀ of s x_i·[y_i, h_i]. TGC: of ``text_scale`` y_i·[ȳ_i, h_i], ȳ being the teacher's; in their
-    code, y_i meets the negatives of other rows there. Δ: squared distances of all vectors to the teacher's, summed,
-    times 256 / n.
+    - IGC: −ln softmax₀ of s x_i·[y_i, h_i].
+    - TGC: −ln softmax₀ of ``text_scale`` y_i·[ȳ_i, h_i] with the teacher's ȳ. In their code, y_i is compared
+      with the negatives of other rows there.
+    - Δ: sum of the squared distances of all vectors to the teacher's, times 256 / n.
     """
     negatives, negative_mask = get_negatives(encoded)
     assert encoded.teacher is not None
@@ -33,7 +34,7 @@ def compute_loss(
 
 
 def teacher_distance(encoded: Features) -> torch.Tensor:
-    """Return Δ of images, captions and the negatives that there are."""
+    """Return Δ of images, captions and available negatives; see ``compute_loss``."""
     negatives, negative_mask = get_negatives(encoded)
     teacher = encoded.teacher
     assert teacher is not None
@@ -47,8 +48,9 @@ def teacher_distance(encoded: Features) -> torch.Tensor:
 
 METHOD = Method(
     name="degla",
-    help="as `trohn_text`, with four negatives; besides, images and texts tell a caption from its own negatives, and all vectors "
-    "stay near those of a teacher, the average of the weights.",
+    help="as `trohn_text`, with four negatives. Further terms separate a caption from its own negatives, "
+    "for images and for texts, and keep all vectors close to those of a teacher, an average of the "
+    "weights.",
     source="Hu et al., ACM MM 2025: batch 8 × 32, lr 1e-6, decay 0.1, warm-up 50, 5 epochs.",
     loss=compute_loss,
     weights={"image": 0.1, "text": 0.1, "distance": 0.005, "text_scale": 10.0},

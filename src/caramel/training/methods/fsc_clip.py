@@ -1,4 +1,4 @@
-"""FSC-CLIP: own negatives only, with a selectively calibrated loss, of whole texts and of their words."""
+"""FSC-CLIP: a selectively calibrated loss on a row's own negatives, for whole texts and for their words."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 def compute_loss(
     encoded: Features, step: int, *, whole: float, local: float, focus: float, smoothing: float
 ) -> torch.Tensor:
-    """Return InfoNCE + ``whole`` · G + ``local`` · ℓ: no negative is a column of InfoNCE.
+    """Return InfoNCE + ``whole`` · G + ``local`` · ℓ; InfoNCE has no columns of negatives.
 
-    G: ``calibrated`` of s x_i·[y_i, h_i]; ℓ: of S(x_i, [y_i, h_i]) in words and patches (``local_similarity``).
+    G is ``calibrated_cross_entropy`` of s x_i·[y_i, h_i]. ℓ is the same of S(x_i, [y_i, h_i]), which compares
+    words and patches (``local_similarity``).
     """
     negatives, negative_mask = get_negatives(encoded)
     batch = clip_loss(
@@ -44,8 +45,8 @@ def calibrated_cross_entropy(
 ) -> torch.Tensor:
     """Return the mean of Σ_c q_c (1 − π_c)^focus (−ln π_c) over the rows that have a negative; 0 if none has.
 
-    π = softmax of logits (n, 1 + K); q_0 = 1 − β + β / (K_i + 1) and q_k = β / (K_i + 1) of the K_i negatives that
-    there are, β = ``smoothing``. The gradient flows through 1 − π, too.
+    π is the softmax of the logits (n, 1 + K). With K_i available negatives and β = ``smoothing``,
+    q_0 = 1 − β + β / (K_i + 1) and q_k = β / (K_i + 1). The gradient also flows through 1 − π.
     """
     import torch
 
@@ -53,19 +54,22 @@ def calibrated_cross_entropy(
     option_mask = torch.nn.functional.pad(negative_mask, (1, 0), value=True)
     share = smoothing / option_mask.sum(1, keepdim=True).to(logs.dtype)
     targets = torch.cat([1 - smoothing + share, share.expand_as(logs[:, 1:])], 1)
-    logs = logs.masked_fill(~option_mask, 0.0)  # minus infinity, which no factor would make 0
+    logs = logs.masked_fill(~option_mask, 0.0)  # minus infinity times 0 would be NaN
     terms = targets * (1 - logs.exp()) ** focus * -logs
     return (terms * option_mask).sum() / negative_mask.any(1).sum().clamp(
         min=1
-    )  # a row without any has π₀ = 1, and terms of 0
+    )  # a row without negatives has π₀ = 1 and terms of 0
 
 
 def local_similarity(encoded: Features) -> torch.Tensor:
     """Return S(x_i, T) of each row's image with its caption and its negatives, (n, 1 + K).
 
-    Of patches V and words W: A = W Vᵀ without gradient, from least to most over the patches as 0 to 1 and divided by
-    its sum; u_t the unit vector of Σ_p A_tp V_p; S = ln Σ_t e^(s u_t·w_t), w_t the unit vector of W_t. Where all
-    patches are alike, each has the same weight (their code: NaN).
+    For patches V and words W:
+
+    - A = W Vᵀ without gradient; over the patches it is scaled to [0, 1] (minimum 0, maximum 1), then divided
+      by its sum. If all patches are equal, each has the same weight (their code: NaN).
+    - u_t is the unit vector of Σ_p A_tp V_p, and w_t the unit vector of W_t.
+    - S = ln Σ_t e^(s u_t·w_t).
     """
     import torch
     from torch.nn.functional import normalize
@@ -86,9 +90,10 @@ def local_similarity(encoded: Features) -> torch.Tensor:
 
 METHOD = Method(
     name="fsc_clip",
-    help="each image tells its caption from its own three negatives, as a whole and by words and patches, beside CLIP's own loss.",
-    source="Oh et al., EMNLP 2024: batch 256, lr 5e-6, decay 0.1, warm-up 50, 5 epochs; `local` 0.5 of B/16 and L/14. In their code a "
-    "missing negative enters as a logit of 0.",
+    help="CLIP's own loss, and two terms that separate an image's caption from its own three negatives: "
+    "one compares whole texts, the other words and patches.",
+    source="Oh et al., EMNLP 2024: batch 256, lr 5e-6, decay 0.1, warm-up 50, 5 epochs; `local` 0.5 for "
+    "B/16 and L/14. In their code a missing negative enters as a logit of 0.",
     loss=compute_loss,
     weights={"whole": 0.5, "local": 0.2, "focus": 2.0, "smoothing": 0.02},
     negatives=3,

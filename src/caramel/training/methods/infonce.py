@@ -1,7 +1,7 @@
 """InfoNCE: the symmetric contrastive loss of CLIP.
 
-Of a batch of 128 it sees 128 captions and 128 images, all of them positives: the same numbers as TROHN-Img, each positive twice as
-often.
+A batch of 128 has 128 captions and 128 images, all of them positives. These are the same numbers as for
+TROHN-Img, but each positive is seen twice as often.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def compute_loss(encoded: Features, step: int) -> torch.Tensor:
 METHOD = Method(
     name="infonce",
     help="none; CLIP's own loss.",
-    source="Radford et al., ICML 2021. Fine-tuned on COCO (BiVLC E.3): batch 400, lr 1e-6, decay 0.1, warm-up 50, 10 epochs.",
+    source="Radford et al., ICML 2021. Fine-tuned on COCO (BiVLC E.3): batch 400, lr 1e-6, decay 0.1, "
+    "warm-up 50, 10 epochs.",
     loss=compute_loss,
 )

@@ -1,4 +1,4 @@
-"""Negative images alone: hard negative images as further columns of the text-to-image direction."""
+"""Negative images only: hard negative images as further columns of the text-to-image direction."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def compute_loss(encoded: Features, step: int) -> torch.Tensor:
-    """Return ½ [X(x → y) + X(y → x ⊕ x')]: TROHN-Text with the two sides exchanged.
+    """Return ½ [X(x → y) + X(y → x ⊕ x')]: TROHN-Text with images and texts swapped.
 
-    No negative caption is seen. Of a batch of 128 it takes 64 rows, as TROHN-Text and TROHN-Img do: 64 captions and 128
-    images.
+    Negative captions are not used. A batch of 128 has 64 rows, as for TROHN-Text and TROHN-Img: 64 captions
+    and 128 images.
     """
     assert encoded.negative_images is not None
     assert encoded.negative_mask is not None
@@ -38,8 +38,9 @@ def compute_loss(encoded: Features, step: int) -> torch.Tensor:
 
 METHOD = Method(
     name="negative_images",
-    help="the images of the hard negatives are further columns of the text-to-image loss; their captions are not seen.",
-    source="None: an arm of comparison, the part of TROHN-Img that TROHN-Text lacks.",
+    help="the images of the hard negatives are further columns of the text-to-image loss; their captions "
+    "are not used.",
+    source="None: a control, the part of TROHN-Img that TROHN-Text lacks.",
     loss=compute_loss,
     negatives=1,
     images=True,

@@ -1,4 +1,4 @@
-"""READ's paraphrase term: a caption is found by what says the same in other words."""
+"""READ: a contrastive term that matches a paraphrase with its caption."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def compute_loss(encoded: Features, step: int, *, paraphrase: float) -> torch.Tensor:
     """Return Neg(x, y, h) + ``paraphrase`` · X(p → y) over the rows that have a paraphrase.
 
-    Their third term, in which a frozen T5-large writes the caption anew from its vector (weight 0.1), is left out: it
-    needs that decoder in each step.
+    The paper's third term is left out, since it needs a decoder in each step: a frozen T5-large reconstructs
+    the caption from its vector (weight 0.1).
     """
     second, has = encoded.paraphrases, encoded.paraphrased
     assert second is not None
@@ -28,7 +28,8 @@ def compute_loss(encoded: Features, step: int, *, paraphrase: float) -> torch.Te
 
 METHOD = Method(
     name="read",
-    help="as `trohn_text`, with three negatives; besides, each paraphrase finds its caption among the others.",
+    help="as `trohn_text`, with three negatives. A further term matches each paraphrase with its caption "
+    "among all captions.",
     source="Kwon et al., READ-CLIP, NeurIPS 2025: batch 256, lr 1e-5, decay 0.1, warm-up 50, 5 epochs.",
     loss=compute_loss,
     weights={"paraphrase": 0.5},

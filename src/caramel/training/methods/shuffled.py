@@ -1,8 +1,15 @@
 """Shuffled negatives: TROHN-Img with the negatives of other rows.
 
-Equal to TROHN-Img: the loss; the rows of each step; 64 captions with their images and 64 negatives with theirs in a batch of 128;
-how often each is seen; and that a row meets the same negative each time. Not equal: it is another row's, drawn by the trial's
-seed, so that a row and its own negative are in one batch by chance alone.
+Equal to TROHN-Img:
+
+- the loss,
+- the rows of each step,
+- the batch of 128: 64 captions with their images, and 64 negatives with theirs,
+- how often each is seen,
+- that a row meets the same negative each time.
+
+Different from TROHN-Img: the negative belongs to another row, drawn with the trial's seed. So a row and its
+own negative are in one batch only by chance.
 """
 
 from __future__ import annotations
@@ -12,8 +19,9 @@ from caramel.training.methods import trohn_img
 
 METHOD = Method(
     name="shuffled",
-    help="as `trohn_img`, with caption and image of another row's negative, drawn for each row once.",
-    source="None: an arm of comparison. It differs from TROHN-Img in nothing but whose negative a row meets.",
+    help="as `trohn_img`, with the caption and the image of another row's negative. The other row is drawn "
+    "once for each row.",
+    source="None: a control. It differs from TROHN-Img only in whose negative a row meets.",
     loss=trohn_img.compute_loss,
     negatives=1,
     images=True,

@@ -1,4 +1,4 @@
-"""SigLIP: each pair of the batch is a yes or no of its own."""
+"""SigLIP: a separate binary classification for each pair of the batch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
 
 def compute_loss(encoded: Features, step: int) -> torch.Tensor:
-    """Return −(1/n) Σ_ij ln σ(z_ij (s x_i·y_j + b)), z = 1 on the diagonal and −1 beside it.
+    """Return −(1/n) Σ_ij ln σ(z_ij (s x_i·y_j + b)) with z = 1 on the diagonal and −1 elsewhere.
 
-    Divided by n, not by n²: the fork of open_clip that CE-CLIP is written in takes the mean over all pairs, which
-    is another learning rate. Two rows of one image are neither a pair nor none, and left out.
+    The sum is divided by n, not by n². The fork of open_clip that CE-CLIP uses takes the mean over all pairs,
+    which amounts to another learning rate. Two rows of one image are neither a positive nor a negative pair
+    and are left out.
     """
     import torch
     from torch.nn.functional import logsigmoid
@@ -29,8 +30,8 @@ def compute_loss(encoded: Features, step: int) -> torch.Tensor:
 
 METHOD = Method(
     name="siglip",
-    help="none; a sigmoid for each pair, in place of a softmax over the batch.",
-    source="Zhai et al., ICCV 2023: scale 10 and bias −10 at first.",
+    help="none; a sigmoid for each pair, instead of a softmax over the batch.",
+    source="Zhai et al., ICCV 2023: initial scale 10 and bias −10.",
     loss=compute_loss,
     bias=True,
 )

@@ -1,4 +1,4 @@
-"""TripletCLIP: captions and negatives in both roles."""
+"""TripletCLIP: captions with their negatives, and negatives with the captions as their negatives."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 def compute_loss(encoded: Features, step: int) -> torch.Tensor:
-    """Return Neg(x, y, h) + Neg(x', h, y): a sum, both terms in each step.
+    """Return Neg(x, y, h) + Neg(x', h, y), with both terms in each step.
 
-    No x' is a column of a caption: unlike in TROHN-Img, text to image has no hard negative.
+    A caption has no column for x'. So, unlike in TROHN-Img, the text-to-image direction has no hard
+    negatives.
     """
     import torch
 
@@ -35,9 +36,10 @@ def compute_loss(encoded: Features, step: int) -> torch.Tensor:
 
 METHOD = Method(
     name="triplet_clip",
-    help="as `trohn_text`, and once more with the negatives and their images as pairs and the captions as their negatives.",
-    source="Patel et al., NeurIPS 2024; from scratch: batch 1024, lr 5e-4, decay 0.5, warm-up 1000, 10 epochs. Settings for "
-    "fine-tuning are not released.",
+    help="the loss of `trohn_text`, plus the same loss with the negatives and their images as pairs and "
+    "the captions as their negatives.",
+    source="Patel et al., NeurIPS 2024; from scratch: batch 1024, lr 5e-4, decay 0.5, warm-up 1000, 10 "
+    "epochs. Settings for fine-tuning are not released.",
     loss=compute_loss,
     negatives=1,
     images=True,

@@ -1,6 +1,6 @@
-"""TROHN-Img: negatives with their images are pairs of their own.
+"""TROHN-Img: negatives with their images are further pairs.
 
-Of a batch of 128 it sees 64 captions with their images, and their 64 negatives with theirs.
+A batch of 128 has 64 captions with their images, and their 64 negatives with theirs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def compute_loss(encoded: Features, step: int) -> torch.Tensor:
-    """Return InfoNCE on [x; x'] × [y; h], the negatives that there are being rows like the others."""
+    """Return InfoNCE on [x; x'] × [y; h]: the available negatives are rows like the others."""
     import torch
 
     texts, negative_mask = get_negatives(encoded)
@@ -33,8 +33,9 @@ def compute_loss(encoded: Features, step: int) -> torch.Tensor:
 
 METHOD = Method(
     name="trohn_img",
-    help="captions and images of the negatives are pairs of their own.",
-    source="Miranda et al., BiVLC, NeurIPS 2024, E.3: 200 + 200 pairs of a batch, lr 1e-6, decay 0.1, warm-up 50, 10 epochs.",
+    help="captions and images of the negatives are further pairs.",
+    source="Miranda et al., BiVLC, NeurIPS 2024, E.3: batch of 200 + 200 pairs, lr 1e-6, decay 0.1, "
+    "warm-up 50, 10 epochs.",
     loss=compute_loss,
     negatives=1,
     images=True,

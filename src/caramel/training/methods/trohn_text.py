@@ -1,6 +1,7 @@
 """TROHN-Text: hard negative texts as further columns of the image-to-text direction.
 
-Of a batch of 128 it sees 64 captions with their images and 64 negative captions: half as many images as TROHN-Img.
+A batch of 128 has 64 captions with their images and 64 negative captions: half as many images as for
+TROHN-Img.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def compute_loss(encoded: Features, step: int) -> torch.Tensor:
 METHOD = Method(
     name="trohn_text",
     help="the hard-negative captions are further columns of the image-to-text loss.",
-    source="Miranda et al., BiVLC, NeurIPS 2024, E.3: 200 rows of a batch, lr 1e-6, decay 0.1, warm-up 50, 10 epochs.",
+    source="Miranda et al., BiVLC, NeurIPS 2024, E.3: batch of 200 rows, lr 1e-6, decay 0.1, warm-up 50, "
+    "10 epochs.",
     loss=compute_loss,
     negatives=1,
 )

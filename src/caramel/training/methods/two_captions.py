@@ -1,4 +1,4 @@
-"""Two captions of an image: each is told from the others' and from all hard negatives."""
+"""Two captions of an image: separate each from the captions of other images and from all hard negatives."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def compute_loss(encoded: Features, step: int) -> torch.Tensor:
-    """Return ½ [Neg(x, y, h) + Neg(x, p, h)], the second over the rows that have a paraphrase."""
+    """Return ½ [Neg(x, y, h) + Neg(x, p, h)]; the second term is over the rows that have a paraphrase."""
     texts, negative_mask = get_negatives(encoded)
     second, has = encoded.paraphrases, encoded.paraphrased
     assert second is not None
     assert has is not None
     key_mask = (
         distinct_image_mask(encoded.image_ids) & has
-    )  # captions that are not there are no columns, and their rows have no loss
+    )  # a missing paraphrase has no column, and its row has no loss
     return (
         negclip_loss(encoded)
         + hard_negative_clip_loss(
@@ -30,9 +30,9 @@ def compute_loss(encoded: Features, step: int) -> torch.Tensor:
 
 METHOD = Method(
     name="two_captions",
-    help="as `trohn_text`, with the caption and once more with its paraphrase, the mean of both.",
-    source="Dumpala et al., SugarCrepe++, NeurIPS 2024, E.3, fine-tunes on 40 % of itself by an objective that it does not state; this "
-    "one is ours.",
+    help="the mean of the loss of `trohn_text` with the caption and with its paraphrase.",
+    source="Dumpala et al., SugarCrepe++, NeurIPS 2024, E.3, fine-tune on 40 % of it with an objective "
+    "that they do not state; this objective is ours.",
     loss=compute_loss,
     negatives=1,
     paraphrases=True,

@@ -1,8 +1,13 @@
-"""A small causal language model that answers the prompts of captions about the world, saved as any model of transformers.
+"""Train a small causal language model that answers the caption prompts about the world.
 
-An LFM2 of some million weights with a tokenizer of its own. Its chat template leaves out what it has no room for: of the
-messages that every model gets it keeps the name of the task, what is given, and answers that did not do; rules and worked
-examples are in its weights.
+The model is an LFM2 with about a million weights at the default size, saved in the format of transformers.
+Its tokenizer is trained here. Its chat template shortens the messages that every model gets. It keeps:
+
+- the name of the task,
+- the given values,
+- the answers that were rejected.
+
+It leaves out rules and worked examples, for which the context has no room: the model learns them in training.
 """
 
 from __future__ import annotations
@@ -27,20 +32,20 @@ from caramel.training.loop.loop import Training, build_param_groups, run_trainin
 if TYPE_CHECKING:
     import torch
 
-# What the params of this training do not set.
+# Settings of this training that have no key in the params.
 FIXED = {
     "weight_decay": 0.01, "betas": (0.9, 0.98), "eps": 1e-8, "grad_clip_norm": 1.0, "num_workers": 0,
     "micro_batch_size": None, "grad_checkpointing": False, "patience": None, "ema_decay": None,
 }  # fmt: skip
 PAD, END, USER, FAILED, ASSISTANT = "<|pad|>", "<|end|>", "<|user|>", "<|again|>", "<|assistant|>"
-VOCABULARY = 640  # tokens at most: the world's words, signs of JSON, and all bytes
-LEARNT_FROM = 4_000  # lessons that the tokenizer is learnt from
-LONGEST = 1024  # tokens of a conversation
-ROW = 256  # tokens of a row in training
-JOINED = "\u2040"  # between a quotation mark and a word
-HEAD = 32  # numbers of an attention head
-UNSEEN = 200  # lessons that are measured on, of all prompts
-IGNORED = -100  # label of a token that is not learnt
+VOCABULARY = 640  # tokens at most: the world's words, JSON's characters, and all bytes
+LEARNT_FROM = 4_000  # examples that the tokenizer is learned from
+LONGEST = 1024  # tokens of a conversation, at most
+ROW = 256  # tokens of a row in training, unless a single example is longer
+JOINED = "\u2040"  # inserted between a quotation mark and a word
+HEAD = 32  # dimensions of an attention head
+UNSEEN = 200  # validation examples, drawn from all prompts
+IGNORED = -100  # label of a token that has no loss
 CHAT_TEMPLATE = (
     "{%- set names = NAMES -%}"
     "{%- set task = messages[0]['content'].split('\\n')[0] -%}"
@@ -58,7 +63,13 @@ CHAT_TEMPLATE = (
 
 
 class PackedBatch(NamedTuple):
-    """Conversations, several in a row: tokens, their places in their conversation, and what is learnt, each (rows, length)."""
+    """Conversations, several packed in a row. Each field has the shape (rows, length).
+
+    Attributes:
+        tokens: token ids.
+        position_ids: position of each token in its conversation.
+        labels: token ids of the answers, elsewhere ``IGNORED``.
+    """
 
     tokens: torch.Tensor
     position_ids: torch.Tensor
@@ -67,12 +78,14 @@ class PackedBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class CaptionModelConfig:
-    """How a caption model is made and trained.
+    """How a caption model is built and trained.
 
     Attributes:
         hidden_size: width of the model, a multiple of ``HEAD``.
-        num_layers: >= 2.
-        loop: examples of ``batch_size``: a question with its answer.
+        num_layers: number of layers, >= 2.
+        loop: settings of the loop; ``batch_size`` counts examples, each a question with its answer.
+        optimizer: settings of AdamW.
+        compute: device and precision.
     """
 
     hidden_size: int
@@ -89,14 +102,17 @@ def train_writer(
     out: Path,
     on_points: Callable[[Curve], None] | None = None,
 ) -> Curve:
-    """Train the model, save it to ``out`` as ``local:`` and servers load it, and return its curve.
+    """Train the model, save it to ``out`` in a format that ``local:`` and servers load, and return its curve.
 
-    Metrics are ``loss`` (nats of a token of an answer) and ``right``: the share in [0, 1] of the tokens of answers to unseen
-    questions that the model holds for the likeliest; less than 1 for any model, as several answers may be right.
+    The metrics are:
+
+    - ``loss``: nats per token of an answer.
+    - ``right``: share in [0, 1] of the tokens of answers to unseen questions that the model predicts as the
+      most likely token. It is less than 1 for any model, since a question may have several right answers.
 
     Args:
-        settings: how the model is made and trained.
-        scratch: where resumable state lies.
+        settings: how the model is built and trained.
+        scratch: folder of the resumable state.
         out: folder of the model.
         on_points: called with the new points of the curve, for tracking.
     """
@@ -156,7 +172,10 @@ def _sample_examples(seed: Sequence[int], number: int) -> list[TrainingExample]:
 
 
 def build_chat_template() -> str:
-    """Return the template (Jinja) by which a conversation becomes the model's text; an unknown task stands in its own words."""
+    """Return the Jinja template that turns a conversation into the model's input text.
+
+    A known task becomes one token; an unknown task is written out.
+    """
     named = {load_prompt(name).task: f"<|{name}|>" for name in list_prompt_names()}
     words = {"NAMES": named, "AGAIN": AGAIN, "USER": USER, "FAILED": FAILED, "ASSISTANT": ASSISTANT}
     text = CHAT_TEMPLATE
@@ -168,10 +187,10 @@ def build_chat_template() -> str:
 
 
 def make_tokenizer(lessons: Sequence[TrainingExample]) -> Any:
-    """Return a byte-level BPE learnt from lessons, with the tasks' names as tokens and the chat template.
+    """Return a byte-level BPE learned from examples, with the tasks' names as tokens and the chat template.
 
-    A word is the same token behind a space and behind a quotation mark, where the space is put in and marked: to copy words
-    from a caption to an answer is most of what is to be learnt.
+    A word is the same token after a space and after a quotation mark: after the mark, ``JOINED`` and a space
+    are inserted. This helps because most of the task is to copy words from a caption into an answer.
     """
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
@@ -201,9 +220,9 @@ def make_tokenizer(lessons: Sequence[TrainingExample]) -> Any:
 
 
 def make_model(tokenizer: Any, hidden_size: int, num_layers: int) -> Any:
-    """Return an LFM2 with random weights: ``width`` numbers for each token, three times as many inside of a layer.
+    """Return an LFM2 with random weights; the feed-forward layers are three times as wide as ``hidden_size``.
 
-    Every other layer is a convolution over three tokens and the rest attend.
+    Convolutions over three tokens alternate with attention layers.
     """
     from transformers import Lfm2Config, Lfm2ForCausalLM
 
@@ -220,7 +239,7 @@ def make_model(tokenizer: Any, hidden_size: int, num_layers: int) -> Any:
             num_key_value_heads=hidden_size // HEAD,
             max_position_embeddings=LONGEST,
             rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
-            initializer_range=hidden_size**-0.5,  # a small model begins to learn late with less
+            initializer_range=hidden_size**-0.5,  # with less, a small model begins to learn late
             bos_token_id=None,
             eos_token_id=end,
             pad_token_id=pad,
@@ -229,15 +248,18 @@ def make_model(tokenizer: Any, hidden_size: int, num_layers: int) -> Any:
 
 
 def build_conversation(taught: TrainingExample) -> tuple[tuple[str, str], ...]:
-    """Return the messages of a lesson's question, as they are sent: without worked examples, which the template leaves out."""
+    """Return the messages that ask an example's question, as they are sent to a model.
+
+    They have no worked examples, since the template leaves those out.
+    """
     return load_prompt(taught.prompt).build_messages(taught.given, 0, taught.failed)
 
 
 def pack_examples(tokenizer: Any, lessons: Sequence[TrainingExample]) -> PackedBatch:
-    """Return the lessons as a batch; what is learnt is the answer and its end.
+    """Return the examples as a batch; only the answer and its end token have labels.
 
-    As many as have room stand in one row, each with places from 0, by which attention keeps them apart; convolutions see the
-    last tokens of the one before.
+    A row holds as many examples as fit. Each example's positions start from 0, so that attention separates
+    the examples. The convolutions see the last tokens of the example before.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Fine-tuned variants of the base model: one Ray Tune experiment of variants × seeds, perhaps after a search."""
+"""Fine-tune variants of the base: an optional search, then one Ray Tune experiment of variants × seeds."""
 
 from __future__ import annotations
 
@@ -32,9 +32,13 @@ from caramel.training.weight_averaging import WiseFTPoint
 
 
 class FinetuneResult(NamedTuple):
-    """What was measured on val: curves (model, step, metric, value, kept), and mixtures (model, alpha, metric, value, kept).
+    """The metrics on val, and the result of the search.
 
-    And what a search tried (``search.COLUMNS``), with what each variant has of its own after it.
+    Attributes:
+        curves: columns model, step, metric, value and kept.
+        mixtures: columns model and those of ``WiseFTPoint``.
+        searched: the trials of the search (``search.COLUMNS``).
+        overrides: by variant, the settings that differ from the common ones, after the search.
     """
 
     curves: pd.DataFrame
@@ -61,16 +65,17 @@ def train_variants(
 
     Args:
         variants, seeds: the grid.
-        inputs: what the variants are trained from.
+        inputs: base model and data of the training.
         common: settings of all variants, as in ``resolve_variant``.
-        overrides: by variant, what it has of its own.
-        search: what is tried first; the best on val of it joins ``overrides``.
+        overrides: by variant, the settings that differ from ``common``.
+        search: settings to try first; the best on val are added to ``overrides``. None: no search.
         nproc, num_workers, execution, root: as in ``TrialRunner``.
         out: the stage's output folder.
 
     Raises:
         ConfigError, DataError, BackendError: as in ``check_data`` and ``check_variant``, before the first
-            trial; or a search has no val rows, or no checkpoint at which a trial could end early.
+            trial.
+        ConfigError: a search has no val rows, or no checkpoint at which a trial could end early.
     """
     train_rows, val_rows = split_rows(inputs.rows)
     check_data(variants, train_rows, inputs.base)
@@ -108,11 +113,14 @@ def _search_settings(
     search: SearchConfig,
     val_rows: pd.DataFrame,
 ) -> tuple[TrialRunner, SearchResult]:
-    """Return what was found, and trials whose runs are those of the search; see ``finetune``."""
+    """Run the search; return a trial runner whose MLflow runs belong to the search's run, and the result.
+
+    See ``train_variants`` for the arguments and errors.
+    """
     if val_rows.empty:
         raise ConfigError(
-            "finetune.search: settings are chosen on the rows of the val split, and there are none. Give some, or take "
-            "finetune.search: null."
+            "finetune.search selects settings on the rows of the val split, and the val split has no rows. "
+            "Add val rows, or set finetune.search: null."
         )
     select = SELECTION_METRICS[select_validation_method(val_rows)]
     points = [
@@ -128,8 +136,9 @@ def _search_settings(
             counts = [trials.count_checkpoints(build_trial_point(variant, 0, c.overrides)) for c in options]
             if min(counts) <= first:
                 raise ConfigError(
-                    f"finetune.search.asha.first = {first}: method {variant!r} is measured {min(counts)} times in a training, the last "
-                    f"time at its end, so that no trial could end early. Take a smaller finetune.checkpoint_every, or asha: null."
+                    f"finetune.search.asha.first = {first}: the number of checkpoints of method {variant!r} "
+                    f"is {min(counts)}, including the one at the end, so no trial could end early. "
+                    f"Set a smaller finetune.checkpoint_every, or asha: null."
                 )
             ending[variant] = Halving(select, first, factor, max(counts))
     parent = tracking.plan_run(

@@ -1,4 +1,4 @@
-"""One variant, fine-tuned with one seed: what a trial of the stage ``finetune`` does."""
+"""Run one trial of the stage ``finetune``: fine-tune one variant with one seed."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ if TYPE_CHECKING:
     import torch
 
 CHECKPOINT = "checkpoint"  # folder of a trial
-# On val, by the first negative of each row: the weights that are kept are those of the best step by the metric.
+# The metric on val by which the best step's weights are kept, by validation method. It uses the first
+# negative of each row: ``group`` if all of these have an image, otherwise ``accuracy``.
 SELECTION_METRICS = {
     "trohn_img": "group",
     "trohn_text": "accuracy",
-}  # the second where a row has no negative image
+}
 
 
 def finetune_trial(
@@ -63,12 +64,14 @@ def finetune_trial(
 
     Args:
         nproc: processes that train together, on this machine.
-        planned: the run.
-        ending: where the trial may be ended early: by which metric, the steps from checkpoint to checkpoint, and all steps.
+        planned: the MLflow run.
+        ending: (metric, steps between checkpoints, total steps) if the trial may end early; None
+            if it may not.
         point, scratch, base, rows, images, common, num_workers: as in ``train_variant``.
 
-    Returns {"variant", "seed", "curve", "select", "mixtures"}: ``select`` is the metric by which weights were kept, "" where it was none;
-    the checkpoint is the folder ``CHECKPOINT`` of ``scratch``.
+    Returns {"variant", "seed", "curve", "select", "mixtures"}. ``select`` is the metric by which the weights
+    were selected, or "" if the last ones were kept. The checkpoint is the folder ``CHECKPOINT`` in
+    ``scratch``.
     """
     variant, seed = point["variant"], point["seed"]
     whole = {
@@ -104,24 +107,25 @@ def train_variant(
     common: Mapping[str, Any],
     num_workers: int,
 ) -> dict[str, Any]:
-    """Train one variant with one seed, and write its checkpoint: the first process of the group does.
+    """Train one variant with one seed; the first process of the group writes the checkpoint.
 
-    With ``keep`` best the weights of the checkpoint that is best on the val rows (``SELECTION_METRICS``) are kept, as BiVLC does; of
-    equal ones the earlier. With ``keep`` last, or without val rows, the last are. The checkpoint's card says which.
+    With ``keep`` best, the weights of the step with the best metric on val (``SELECTION_METRICS``) are kept,
+    as in BiVLC; the earliest step wins a tie. With ``keep`` last, or without val rows, the last weights are
+    kept. The checkpoint's card says which weights were kept.
 
     Args:
-        group, tell: of ``distributed.launch``.
+        group, tell: arguments that ``distributed.launch`` passes.
         point, common, num_workers: as in ``resolve_variant``.
-        scratch: folder that outlives a crash; holds the resumable state and the checkpoint.
+        scratch: folder that survives a crash; holds the resumable state and the checkpoint.
         base: checkpoint folder to start from.
-        rows: path of the ``training`` table: its train rows are trained on, its val rows measured.
+        rows: path of the ``training`` table, with rows for training (train) and validation (val).
         images: path of the images table.
 
-    Returns {"curve", "select", "mixtures"} as ``finetune_trial`` does.
+    Returns {"curve", "select", "mixtures"} as in ``finetune_trial``; {} in the other processes.
     """
     import torch
 
-    torch.set_num_threads(1)  # one process per core, and the same weights on any number of cores
+    torch.set_num_threads(1)  # one process per core; the weights do not depend on the number of cores
     variant, seed = point["variant"], point["seed"]
     name, out = f"{variant}-{seed}", Path(scratch) / CHECKPOINT
     train_rows, val_rows = split_rows(rows)
@@ -168,7 +172,7 @@ def train_variant(
         "mixed": next((mixture.alpha for mixture in mixtures if mixture.selected), None),
     }
     vocabulary_bytes = vocabulary.read_bytes() if vocabulary.exists() else None
-    if out.exists():  # of a trial that is run again
+    if out.exists():  # left by an earlier run of the trial
         shutil.rmtree(out)
     save_checkpoint(
         out, clip.model, config=clip.config, vocabulary=vocabulary_bytes, card=card, tokenizer=clip.tokenize
@@ -183,9 +187,9 @@ def interpolate_with_base(
     select: str,
     config: VariantConfig,
 ) -> list[WiseFTPoint]:
-    """Leave the model the best of its mixtures with the base on the validation rows; return what was measured of each.
+    """Load the mixture of model and base that is best on the validation rows; return each mixture's metrics.
 
-    Without validation rows, or weights to mix by, the model stays as it is.
+    Without validation rows or ``wise_ft_alphas``, the model does not change.
     """
     if not (config.wise_ft_alphas and validation):
         return []
@@ -202,7 +206,7 @@ def interpolate_with_base(
 
 
 def select_validation_method(val_rows: pd.DataFrame) -> str:
-    """Return the method whose data the val rows have: with the image of each row's first negative, or without."""
+    """Return ``trohn_img`` if the first negative of every val row has an image, otherwise ``trohn_text``."""
     images = val_rows["negative_image_ids"]
     has = images.map(lambda names: names is not None and len(names) > 0 and names[0] is not None)
     return "trohn_img" if has.all() else "trohn_text"

@@ -1,10 +1,12 @@
-"""A CLIP in two steps: the image tower learns what scenes show, is locked, and the text tower is aligned to it.
+"""Train a CLIP in two steps: the image tower on scene labels, then the text tower with it locked.
 
-LiT (Zhai et al., CVPR 2022): a contrastive model learns faster and further from an image tower that was trained on labels
-before, and is locked. Theirs are the classes of ImageNet-21k; here they are the scene itself: which objects stand where, in
-what colour and size. Contrast alone takes about three times as long to learn where things stand (docs/world.md). What is
-locked gives each image the same features in every step, so they are computed once. The last projection is trained with the
-texts, as a linear head.
+This is LiT (Zhai et al., CVPR 2022): with an image tower that was trained on labels before and is locked, a
+contrastive model learns faster and reaches a better result. LiT's labels are the classes of ImageNet-21k. The
+labels here are the scene itself: the cell, colour and size of each object. Contrastive training alone takes
+about three times as long to learn the positions of objects (docs/world.md).
+
+A locked tower gives an image the same features in every step, so they are computed once. The last projection
+of the image tower is trained with the texts, as a linear head.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 POSITION_WEIGHT, LOOK_WEIGHT = (
     1.0,
     0.3,
-)  # of the terms of the loss: where an object is, and its colour and size
+)  # weights of the loss terms: an object's cell, and its colour and size
 FEATURE_BATCH = 512  # images whose features are computed at a time
 
 
@@ -61,14 +63,16 @@ def train_locked_clip(
     Args:
         clip: model to train; its image tower is a vision transformer of open_clip's own.
         examples: training rows.
-        validation: rows whose ``contrastive.hits`` are measured at each checkpoint.
-        scenes: what the image of each training row shows, as JSON.
-        settings: ``image_steps`` of the image tower on ``scenes``, then the loop's steps of the text tower and the projections on
-            pairs, with the same optimizer, batch size and checkpoints.
-        on_points: called with the new points of the curve; the steps of the texts are counted on from those of the images.
+        validation: rows for ``compute_validation_metrics`` at each checkpoint.
+        scenes: the scene of each training row's image, as JSON.
+        settings: the image tower trains on ``scenes`` for ``image_steps`` steps. Then the text tower and both
+            projections train on pairs for the loop's steps, with the same optimizer, batch size and
+            checkpoints.
+        on_points: called with the new points of the curve; the steps of the texts continue those of
+            the images.
 
     Raises:
-        ConfigError: the image tower is of another make, or as in ``loop.train``.
+        ConfigError: the image tower is not such a transformer, or as in ``run_training``.
         DataError: a row has no scene.
     """
     device = resolve_device(settings.compute.device)
@@ -92,18 +96,19 @@ def _shift_steps(points: Curve, steps: int) -> Curve:
 
 @contextmanager
 def _disable_projection(visual: torch.nn.Module) -> Iterator[None]:
-    """Let the tower return its normalised features (n, width), before the projection into the shared space.
+    """Make the tower return its normalised features (n, width), without the projection into the shared space.
 
     Raises:
-        ConfigError: it has none that stands apart.
+        ConfigError: the tower has no separate projection.
     """
     import torch
 
     projection = getattr(visual, "proj", None)
     if not isinstance(projection, torch.nn.Parameter):
         raise ConfigError(
-            "pretrain.image_steps needs an image tower that is a vision transformer of open_clip's own, with a projection; "
-            "that of pretrain.model is none. Set pretrain.image_steps: 0: both towers then learn together."
+            "pretrain.image_steps needs an image tower that is a vision transformer of open_clip's own, with "
+            "a projection; the image tower of pretrain.model is not. Set pretrain.image_steps: 0 to train both "
+            "towers together."
         )
     visual.proj = None  # type: ignore[assignment]
     try:
@@ -120,9 +125,10 @@ def _train_image_tower(
     scratch: Path,
     on_points: Callable[[Curve], None] | None,
 ) -> Curve:
-    """Train the image tower and a linear classifier on what scenes show; the classifier is dropped.
+    """Train the image tower and a linear classifier on the scenes' labels; the classifier is discarded.
 
-    Metrics: ``loss``, and ``cells_right``: the share in [0, 1] of shown kinds of the last batch whose cell is the likeliest.
+    The metrics are ``loss`` and ``cells_right``: of the object categories present in the images of the last
+    batch, the share in [0, 1] with a correctly predicted cell.
     """
     import torch
 
@@ -211,7 +217,7 @@ def _align_texts(
     scratch: Path,
     on_points: Callable[[Curve], None],
 ) -> Curve:
-    """Train the text tower, both projections and the temperature with InfoNCE on features that stay."""
+    """Train the text tower, both projections and the temperature with InfoNCE on the locked features."""
     import torch
     from torch.nn.functional import normalize
 

@@ -1,4 +1,4 @@
-"""The base model: a CLIP trained from nothing on the pairs of the train split."""
+"""Train the base model: a CLIP from random weights, on the pairs of the train split."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from caramel.training.loop.contrastive import train_clip
 from caramel.training.methods import infonce
 from caramel.training.recipes.locked_image import train_locked_clip
 
-# What the params of this training do not set.
+# Settings of this training that have no key in the params.
 FIXED = {
     "betas": (0.9, 0.98), "eps": 1e-6, "grad_clip_norm": 1.0,
     "micro_batch_size": None, "grad_checkpointing": False, "patience": None, "ema_decay": None,
@@ -41,17 +41,18 @@ def pretrain_base(
     """Train a CLIP with InfoNCE and write its checkpoint folder to ``out``; return the curve.
 
     Args:
-        pairs: table ``pairs``; train rows are trained on, val rows measured.
+        pairs: table ``pairs``, with rows for training (train) and validation (val).
         images: encoded files by image_id.
         texts: captions to learn the vocabulary from.
         pretrained: not used by this backend.
         settings: how the model is trained.
-        scratch: where resumable state lies.
+        scratch: folder of the resumable state.
+        out: folder of the checkpoint.
         on_points: as in ``train_clip``.
 
     Raises:
-        BackendError: the model config is missing or wrong.
-        DataError: the image tower is to learn scenes, and a pair has none.
+        BackendError: the model config is missing or invalid.
+        DataError: the image tower must learn scenes, and a pair has no scene.
     """
     import torch
 
@@ -90,16 +91,17 @@ def pretrain_base(
 
 
 def _get_scenes(rows: pd.DataFrame) -> pd.Series[str]:
-    """Return what the image of each row shows.
+    """Return the scene of each row's image.
 
     Raises:
-        DataError: that is not known of a row.
+        DataError: a row has no scene.
     """
     unknown = rows.loc[rows["scene"].isna(), "pair_id"]
     if len(unknown):
         raise DataError(
-            f"pretrain.image_steps: {len(unknown)} of {len(rows)} training pairs have no scene for the image tower to learn:\n"
-            f"{format_items([repr(name) for name in unknown])}\nSet pretrain.image_steps: 0: both towers then learn together."
+            f"pretrain.image_steps: {len(unknown)} of {len(rows)} training pairs have no scene for the image "
+            f"tower to learn:\n{format_items([repr(name) for name in unknown])}\n"
+            f"Set pretrain.image_steps: 0 to train both towers together."
         )
     return rows["scene"]
 

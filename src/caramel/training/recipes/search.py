@@ -1,4 +1,4 @@
-"""Which settings a variant is trained with: points of a space, measured on val, and the best of them."""
+"""Search the settings of variants: train points of a space, measure them on val and select the best."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from caramel.runtime.ray.trials import TrialResult
 
 COLUMNS = ["variant", "point", "setting", "seed", "metric", "value", "stopped", "repeatable", "chosen"]
 Run = Callable[[Sequence[Point], Halving | None], list[TrialResult]]
-Key = tuple[str, int, int]  # variant, place of the candidate, seed
+Key = tuple[str, int, int]  # variant, index of the candidate, seed
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class AshaConfig:
     """When trials of a search end early: asynchronous successive halving.
 
     Attributes:
-        first: checkpoints, > 0, after which the worse trials stop for the first time.
-        factor: >= 2; they stop again after each time ``factor`` times as many checkpoints.
+        first: number of checkpoints, > 0, after which the worse trials stop for the first time.
+        factor: >= 2; the number of checkpoints is multiplied by it for each further time.
     """
 
     first: int
@@ -37,11 +37,11 @@ class SearchConfig:
     """Which settings are tried before the training.
 
     Attributes:
-        space: by variant, what is tried of each key, as in ``search_space.draw_points``.
-        draws: of each combination of lists, > 0; None where nothing is drawn.
-        seed: of the draws.
-        seeds: with which each candidate is trained.
-        asha: how trials end early; None: none does.
+        space: by variant, the values to try for each key, as in ``search_space.draw_points``.
+        draws: number of draws for each combination of lists, > 0; None if nothing is drawn.
+        seed: seed of the draws.
+        seeds: training seeds of each candidate.
+        asha: when trials end early; None: no trial does.
     """
 
     space: Mapping[str, Mapping[str, Any]]
@@ -52,20 +52,28 @@ class SearchConfig:
 
 
 class Candidate(NamedTuple):
-    """A point of a space, and with it all that the variant then has of its own."""
+    """A point of a space, and the variant's overrides with this point."""
 
     point: Point
     overrides: dict[str, Any]
 
 
 class SearchResult(NamedTuple):
-    """What was chosen, and from what.
+    """The selected settings and all trials.
 
     Attributes:
-        overrides: by variant, what it has of its own with the chosen point.
-        table: ``COLUMNS``, a row for each trial. point: from 1; setting: the point, as JSON; value: of the metric on
-            val, of the weights that are kept; stopped: the checkpoint at which it was ended early, which the value is of, or
-            missing; repeatable: whether the same is found when it is done again; chosen: of the point that is taken.
+        overrides: by variant, its overrides with the selected point.
+        table: a row for each trial, with these columns (``COLUMNS``):
+
+            - variant, seed: of the trial.
+            - point: number of the point, from 1.
+            - setting: the point as JSON.
+            - metric: name of the metric.
+            - value: the metric on val, of the weights that are kept.
+            - stopped: checkpoint at which the trial was ended early, for which ``value`` was measured;
+              missing if it was not.
+            - repeatable: whether a repeated search gives the same result.
+            - chosen: whether the trial's point is the selected one.
     """
 
     overrides: dict[str, dict[str, Any]]
@@ -73,18 +81,18 @@ class SearchResult(NamedTuple):
 
 
 def build_trial_point(variant: str, seed: int, overrides: Mapping[str, Any]) -> Point:
-    """Return the point of a trial: equal settings of a variant's own and equal seeds are one trial."""
+    """Return the point of a trial; equal variants, seeds and overrides give the same trial."""
     return {"variant": variant, "seed": seed, **({"overrides": dict(overrides)} if overrides else {})}
 
 
 def draw_candidates(
     search: SearchConfig, *, overrides: Mapping[str, Mapping[str, Any]], common: Mapping[str, Any]
 ) -> dict[str, list[Candidate]]:
-    """Return by variant what is tried of it.
+    """Return the candidates of each variant.
 
     Args:
-        search: what is tried.
-        overrides: by variant, what it has of its own beside a point.
+        search: settings of the search.
+        overrides: by variant, its overrides without a point.
         common: settings of all variants.
     """
     return {
@@ -104,14 +112,17 @@ def run_search(
     halving: Mapping[str, Halving],
     metric: str,
 ) -> SearchResult:
-    """Run all candidates with all seeds and take of each variant the one with the best mean; of equal ones the first.
+    """Run all candidates with all seeds; select the one with the best mean for each variant.
 
-    The candidates of a variant that has a ``halving`` run with the first seed, where the worse ones end early; those that
-    are left run with the others.
+    If several have the best mean, the first is selected. If a variant has a ``halving``, its candidates run
+    with the first seed first, and the worse ones end early. The remaining ones then run with the other seeds.
 
     Args:
-        run: returns what trials gave, as ``tune_grid`` does; of one that has run before at once.
-        metric: of ``contrastive.hits``, by which weights are kept.
+        run: returns the results of trials, as ``tune_grid`` does; the result of a finished trial is reused.
+        tried: by variant, its candidates.
+        seeds: training seeds of each candidate.
+        halving: by variant, when its trials end early.
+        metric: the one of ``compute_validation_metrics`` by which weights are selected.
     """
     results: dict[Key, dict[str, Any]] = {}
 
@@ -124,7 +135,7 @@ def run_search(
 
     everything = [(variant, index) for variant, options in tried.items() for index in range(len(options))]
     order = {key: number for number, key in enumerate(everything)}
-    for variant, ending in halving.items():  # one by one: values of two variants are not compared
+    for variant, ending in halving.items():  # one variant at a time: their values must not be compared
         run_trials(((v, p, seeds[0]) for v, p in everything if v == variant), ending)
     left = [(v, p) for v, p in everything if "stopped" not in results.get((v, p, seeds[0]), {})]
     run_trials(((v, p, seed) for v, p in left for seed in seeds), None)
@@ -156,7 +167,11 @@ def run_search(
 
 
 def _get_metric_value(result: Mapping[str, Any], metric: str) -> float:
-    """Return what the weights that a trial kept reach, of mixtures the one that is kept; or where it was ended."""
+    """Return the metric of the weights that a trial kept.
+
+    This is the value of the selected mixture if there are mixtures, and of the last checkpoint of a trial
+    that was ended early.
+    """
     if "stopped" in result:
         return float(result["stopped"][metric])
     mixed = [value for _, name, value, selected in result["mixtures"] if selected and name == metric]

@@ -1,8 +1,9 @@
-"""SugarCrepe++ fine-tuned on 40 % of itself: which rows of each subset train, and a model trained on them.
+"""Select 40 % of SugarCrepe++ as training rows, and fine-tune a model on them.
 
-Dumpala et al. 2024, E.3, draw 40 % of each subset and train on all of them together; each other row is tested. Their split is
-over rows, so that a picture that several rows show may stand on both sides; here it is over image files, across subsets.
-They state neither their objective nor its settings: the one here is ``methods.two_captions``.
+Dumpala et al. 2024, E.3, draw 40 % of each subset, train on all of them together and test on the other rows.
+They split rows, so an image that several rows show may be on both sides. The split here is over image files,
+across subsets. They state neither their objective nor its settings; the objective here is
+``methods.two_captions``.
 """
 
 from __future__ import annotations
@@ -30,22 +31,23 @@ from caramel.utils.hashing import compute_stable_keys
 if TYPE_CHECKING:
     from caramel.models.open_clip.config import Clip
 
-SHARE = 0.4  # of the rows of each subset that train
+SHARE = 0.4  # share of each subset that is trained on
 METHOD = "two_captions"
 
 
 def select_training_rows(
     image_ids: Sequence[object], subsets: Sequence[str], *, seed: int
 ) -> npt.NDArray[np.bool_]:
-    """Return which rows train, (n,): all rows of an image or none, and of each subset about the share.
+    """Return a mask (n,) of the training rows: about ``SHARE`` of each subset, all rows of an image or none.
 
-    Images are put in order by the subsets in which they have rows, those of the same subsets in an order drawn from their
-    names; of that order evenly many are taken, from a place on that is drawn, too. So of the images with rows in the
-    same subsets the share is taken, up to one image.
+    Images are sorted by the subsets in which they have rows; images with the same subsets are in an order
+    drawn from their names. Images are then taken at even intervals, from an offset that is drawn too. So the
+    share is exact, up to one image, for the images with the same subsets.
 
     Args:
-        image_ids: of each row, equal where rows show one image, (n,).
-        subsets: of each row, (n,).
+        image_ids: image of each row, equal for rows that show one image, (n,).
+        subsets: subset of each row, (n,).
+        seed: seed of the draws.
     """
     of = pd.DataFrame({"image": [*image_ids], "subset": [*subsets]})
     image_subsets = of.groupby("image")["subset"].agg(lambda names: " ".join(sorted(names))).reset_index()
@@ -58,7 +60,7 @@ def select_training_rows(
 
 
 def build_training_table(task: Comparisons, chosen: npt.NDArray[np.bool_]) -> pd.DataFrame:
-    """Return table ``training`` of the chosen rows of a task: P1 and P2 of each, and its hard negative."""
+    """Return the table ``training`` of a task's chosen rows, each with P1, P2 and its hard negative."""
     rows = task.rows[chosen]
     records = [
         {
@@ -86,25 +88,26 @@ def train_model(
     settings: ContrastiveConfig,
     scratch: Path,
 ) -> None:
-    """Train a model in place on the chosen rows; it ends with the weights of the last step, and nothing is measured meanwhile.
+    """Train a model in place on the chosen rows, without validation; it keeps the last step's weights.
 
     Args:
         clip: model to train.
-        task: of SugarCrepe++.
-        chosen: (n,) of its rows.
-        epochs: passes through them.
-        rows: of a step, each with two captions and a negative.
-        settings: how the model is trained; ``steps``, ``checkpoint_every`` and ``batch_size`` of its loop follow from the passes
-            and rows.
-        scratch: folder where an interrupted training goes on.
+        task: SugarCrepe++.
+        chosen: mask of its training rows, (n,).
+        epochs: passes through the training rows.
+        rows: rows per step, each with two captions and a negative.
+        settings: how the model is trained; ``steps``, ``checkpoint_every`` and ``batch_size`` of its loop are
+            replaced by values computed from ``epochs`` and ``rows``.
+        scratch: folder of the resumable state.
 
     Raises:
-        DataError: there are fewer rows than in a step, or an image is missing or broken.
+        DataError: there are fewer training rows than a step takes, or an image is missing or broken.
     """
     table = build_training_table(task, chosen)
     if len(table) < rows:
         raise DataError(
-            f"{len(table)} rows are to be trained on, fewer than a step's {rows}. Take fewer rows in a step."
+            f"The split has {len(table)} training rows, fewer than the {rows} rows of a step. "
+            f"Set fewer rows per step."
         )
     method = METHODS[METHOD]
     captions = rows * (1 + method.negatives + method.paraphrases)
@@ -122,7 +125,7 @@ def train_model(
 
 
 class _ImageFiles(Mapping[str, bytes]):
-    """Encoded files of a benchmark's images by their names, each read when it is asked for."""
+    """Encoded files of a benchmark's images by their names; each is read on access."""
 
     def __init__(self, images: Sequence[ImageFile]) -> None:
         self._images = {str(image): image for image in images}

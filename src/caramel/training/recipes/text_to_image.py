@@ -1,9 +1,11 @@
-"""A small text-to-image model trained on the pairs: a real PixArt pipeline, in pixel space.
+"""Train a small text-to-image model on the pairs: a real PixArt pipeline, in pixel space.
 
-``PixArtTransformer2DModel`` with a one-layer CLIP text encoder trained jointly, flow matching
-with prediction of the clean picture, and an average of the weights. On the world, one
-patch of the transformer is one cell of the grid, and where scenes are drawn object by object a cell is the whole picture: its
-border, which no icon reaches, is shown, and says what the background is.
+- model: ``PixArtTransformer2DModel`` and a one-layer CLIP text encoder, trained jointly.
+- loss: flow matching with prediction of the clean image.
+- result: an average of the weights.
+
+On the world, one patch of the transformer is one cell of the grid. If scenes are drawn object by object, the
+whole image is one cell: its border, which no icon reaches, stays visible and shows the background.
 """
 
 from __future__ import annotations
@@ -30,20 +32,20 @@ if TYPE_CHECKING:
     import torch
     from PIL import Image
 
-# What the params of this training do not set.
+# Settings of this training that have no key in the params.
 FIXED = {
     "weight_decay": 0.01, "betas": (0.9, 0.98), "eps": 1e-8, "grad_clip_norm": 1.0,
     "micro_batch_size": None, "grad_checkpointing": False, "patience": None,
 }  # fmt: skip
 HEADS = 8
 TEXT_TOKENS = 40
-FLOW_SHIFT = 2.0  # noise levels are shifted towards noise, in training as in sampling
+FLOW_SHIFT = 2.0  # noise levels are shifted towards noise, in training and in sampling
 CALL_OPTIONS = {
     "use_resolution_binning": False,
     "max_sequence_length": TEXT_TOKENS,
     "clean_caption": False,
 }
-LATENT_SCALE = 10.0  # keeps the autoencoder's tanh in its linear part
+LATENT_SCALE = 10.0  # keeps the autoencoder's tanh in its linear range
 
 
 def train_pixart(
@@ -64,8 +66,10 @@ def train_pixart(
         images: encoded files by image_id.
         texts: captions to learn the vocabulary from.
         pretrained: not used by this backend.
-        settings: how the pipeline is trained; its loop has an ``ema_decay``, since averaged weights are the result.
-        scratch: where resumable state lies.
+        settings: how the pipeline is trained; its loop must have an ``ema_decay``, since the averaged
+            weights are the result.
+        scratch: folder of the resumable state.
+        out: folder of the pipeline.
         on_points: called with the new points of the curve, for tracking.
     """
     import torch
@@ -81,7 +85,7 @@ def train_pixart(
     ).train()
     rows = pairs[pairs["split"] == "train"]
     if rows.empty:
-        raise DataError("There is no picture to train on: no pair is in the train split.")
+        raise DataError("There is no image to train on: the train split has no pairs.")
     image_dataset = ImageDataset(
         images, rows["image_id"], lambda image: crop_square(image, image_size), (image_size, image_size)
     )
@@ -149,9 +153,10 @@ def flow_matching_loss(
     hidden: torch.Tensor,
     rng: np.random.Generator,
 ) -> torch.Tensor:
-    """Return the squared error of the predicted clean picture (n, 3, size, size) in [-1, 1], where it is hidden.
+    """Return the mean squared error of the predicted clean image on the hidden pixels.
 
-    Pixels that are not ``hidden`` (n, 1, size, size) are shown without noise, as they are when a picture is edited.
+    Images have the shape (n, 3, size, size) and values in [-1, 1].
+    Pixels that are not ``hidden`` (n, 1, size, size) get no noise, as when an image is edited.
     """
     import torch
 
@@ -179,9 +184,10 @@ def flow_matching_loss(
 def draw_hidden_mask(
     rng: np.random.Generator, number: int, image_size: int, patch_size: int, visible_frac: float, border: int
 ) -> npt.NDArray[np.bool_]:
-    """Return what is to be drawn of each picture, shape (number, 1, size, size).
+    """Return the mask (number, 1, size, size) of the pixels that the model must draw in each image.
 
-    All of it but the ``border``, or for a share ``shown`` of the pictures one patch at least: as many as a die says, anywhere.
+    It is the whole image without the ``border``. For a share ``visible_frac`` of the images it is a random
+    set of patches, also without the border; the number of patches is drawn uniformly and is at least one.
     """
     side = image_size // patch_size
     order = rng.permuted(np.tile(np.arange(side * side), (number, 1)), axis=1)
@@ -194,27 +200,27 @@ def draw_hidden_mask(
 
 
 def build_interior_mask(size: int, border: int) -> npt.NDArray[np.bool_]:
-    """Return which pixels of a square (size, size) do not belong to its border."""
+    """Return the mask (size, size) of the pixels that are not in the square's border."""
     out = np.zeros((size, size), bool)
     out[border : size - border, border : size - border] = True
     return out
 
 
 def crop_square(image: Image.Image, size: int) -> Image.Image:
-    """Return the picture's centre square, (size, size) pixels."""
+    """Return the image's centre square, resized to (size, size) pixels."""
     from PIL import Image, ImageOps
 
     return ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC)
 
 
 def tokenize_padded(tokenizer: Any, texts: list[str]) -> npt.NDArray[np.int64]:
-    """Return tokens and mask of texts, (n, 2, tokens)."""
+    """Return token ids and attention mask of texts, (n, 2, tokens)."""
     encoding = tokenizer(texts, padding="max_length", max_length=TEXT_TOKENS, truncation=True)
     return np.stack([encoding["input_ids"], encoding["attention_mask"]], axis=1)
 
 
 def make_tokenizer(vocabulary: Path, folder: Path) -> Any:
-    """Return a ``CLIPTokenizer`` over the merges; its ids are those of open_clip's tokenizer."""
+    """Return a ``CLIPTokenizer`` for the merges; its ids equal those of open_clip's tokenizer."""
     import gzip
     import json
 
@@ -249,8 +255,8 @@ def make_text_encoder(tokenizer: Any, hidden_size: int) -> Any:
             pad_token_id=tokenizer.pad_token_id,
         )
     )
-    # The default start (0.02) drowns each word in the average of the words before it: with this
-    # one, twice as many pictures were true of their captions after the same training.
+    # With the default initialisation (0.02), the average of the words before a word drowns it out. With this
+    # one, twice as many images matched their captions after the same training.
     embeddings = [m for m in encoder.modules() if isinstance(m, torch.nn.Embedding)]
     for embedding, spread in zip(embeddings, (0.5, 0.25), strict=True):  # words, positions
         torch.nn.init.normal_(embedding.weight, std=spread)
@@ -258,9 +264,9 @@ def make_text_encoder(tokenizer: Any, hidden_size: int) -> Any:
 
 
 def make_transformer(image_size: int, patch_size: int, hidden_size: int, num_layers: int) -> Any:
-    """Return an untrained transformer that starts as DiT does: Xavier weights, gates closed.
+    """Return an untrained transformer, initialised as in DiT: Xavier weights, closed gates.
 
-    The default start learnt almost no nouns in the same time; gates that start open, few.
+    In the same time, the default initialisation learned almost no nouns, and open gates learned few.
     """
     import torch
     from diffusers import PixArtTransformer2DModel
@@ -308,7 +314,7 @@ def make_pipeline(tokenizer: Any, text_encoder: Any, transformer: Any) -> Any:
     with torch.no_grad():
         for parameter in vae.parameters():
             parameter.zero_()
-        # The decoder is conv, ReLU, conv, then 2x - 1: lift everything above zero and back.
+        # The decoder is conv, ReLU, conv, then 2x - 1: lift all values above zero, then shift them back.
         lift, drop = vae.decoder.layers[0], vae.decoder.layers[-1]
         for channel in range(3):
             lift.weight[channel, channel, 1, 1] = LATENT_SCALE
