@@ -35,7 +35,7 @@ def negatives(config: Config) -> None:
         max_attempts=section.max_attempts,
         spacy_model=section.spacy_model,
         allow_unmentioned_objects=allow_unmentioned_objects,
-        model=section.language_model.model_dump(),
+        model=section.language_model.model_dump() | {"spacy_model": section.spacy_model},
     )
     write_table(NEGATIVES, tables.negatives, OUT / "negatives.parquet")
     write_table(PARAPHRASES, tables.paraphrases, OUT / "paraphrases.parquet")

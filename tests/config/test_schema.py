@@ -112,6 +112,24 @@ def test_a_number_that_is_negative_huge_or_not_finite_is_an_error(place: tuple[s
             parse_config(values, "params.yaml")
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("temperature", 0.0, "greater than 0"),
+        ("temperature", 1.6, "less than or equal to 1.5"),
+        ("top_p", 0.0, "greater than 0"),
+        ("top_p", 1.1, "less than or equal to 1"),
+        ("min_p", 1.1, "less than or equal to 1"),
+        ("seed", -1, "greater than or equal to 0"),
+    ],
+)
+def test_sampling_outside_of_its_range_is_an_error(key: str, value: float, said: str) -> None:
+    values: Any = raw()
+    values["negatives"]["language_model"][key] = value
+    with pytest.raises(ConfigError, match=rf"negatives\.language_model\.{key} = {value}: .*{said}"):
+        parse_config(values, "params.yaml")
+
+
 def test_all_mistakes_are_named_at_once() -> None:
     values = raw()
     values["scenes"]["train"] = values["scenes"]["val"] = "many"

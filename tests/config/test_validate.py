@@ -146,10 +146,6 @@ def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path
             ],
         ),
         (
-            {"target": "local:data/model", "response_schema": True},
-            ["response_schema = true needs a server, chat:MODEL@URL, but target is 'local:data/model'"],
-        ),
-        (
             {"target": "chat:m@http://127.0.0.1:9/v1", "workers": 2},
             ["workers = 2 needs a model in a folder, local:FOLDER, but target is 'chat:m@"],
         ),
@@ -187,6 +183,24 @@ def test_a_spacy_model_that_is_missing_or_unused_is_named(
     assert [f"negatives.spacy_model = {name!r}" in line and said in line for line in found] == (
         [] if said is None else [True]
     )
+
+
+def test_the_schema_of_a_local_model_needs_a_package(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacks(target: str) -> list[str]:
+        settings = {**DEFAULT["negatives"]["language_model"], "target": target, "response_schema": True}
+        return list(
+            iter_unmet_names(config(negatives__backend="language_model", negatives__language_model=settings))
+        )
+
+    monkeypatch.setattr(
+        "caramel.config.validate.find_spec", lambda name: name if name == "llguidance" else None
+    )
+    assert lacks("local:data/model") == []
+    monkeypatch.setattr("caramel.config.validate.find_spec", lambda name: None)
+    assert lacks("chat:m@http://127.0.0.1:9/v1") == []
+    (problem,) = lacks("local:data/model")
+    assert "response_schema = true" in problem
+    assert "pip install llguidance" in problem
 
 
 def test_whoever_has_the_replies_needs_no_model(folders: Path) -> None:

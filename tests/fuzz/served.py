@@ -11,6 +11,7 @@ from typing import Any
 
 import chat_server
 import corpus
+import pandas as pd
 import small_transformers
 import synthetic
 import tiny_clips
@@ -123,6 +124,17 @@ def replies() -> None:
     shutil.rmtree(out)
     model = {**MODEL, "target": "chat:m@http://127.0.0.1:9/v1", "name": "m"}
     params_file(negatives={"backend": "language_model", "max_attempts": 2, "language_model": model})
+
+
+def batch_answers() -> None:
+    """The same, and the replies as answers of a batch."""
+    replies()
+    rows = pd.read_parquet("inputs/replies/replies.parquet", columns=["reply_id", "text"])
+    with Path("answers.jsonl").open("w") as file:
+        for name, text in rows.itertuples(index=False):
+            body = {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
+            row = {"custom_id": name, "response": {"status_code": 200, "body": body}, "error": None}
+            file.write(json.dumps(row) + "\n")
 
 
 def synthetic_project() -> None:

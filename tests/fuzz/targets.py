@@ -273,6 +273,21 @@ def _projects() -> list[Target]:
         _target(
             "estimate-cost", served.replies, "estimate-cost", files=REPLIES, rewrites=REPLIES[1:2], weight=2
         ),
+        _target(
+            "batch read",
+            served.batch_answers,
+            "batch read answers.jsonl",
+            files=("answers.jsonl",),
+            rewrites=REPLIES[1:2],
+        ),
+        _target(
+            "batch write options",
+            served.batch_answers,
+            "batch write --out requests.jsonl --limit 2",
+            files=NOTHING,
+            options=True,
+            rewrites=REPLIES[1:2],
+        ),
         _target("timings", projects.timings, "timings", files=("work/timings.jsonl",), weight=2),
         _target("timings options", projects.timings, "timings", files=NOTHING, options=True),
         _target(

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from caramel.cli.audit import audit_path
+from caramel.cli.batch import batch_group
 from caramel.cli.benchmarks import list_benchmarks
 from caramel.cli.cluster import cluster_group
 from caramel.cli.compare import compare_runs
@@ -54,7 +55,7 @@ SECTIONS: Mapping[str, Sequence[click.Command]] = {
         write_results_table,
         run_study,
     ),
-    "Data": (audit_path, refine_path, select_best_negatives, crepe_group, estimate_caption_cost),
+    "Data": (audit_path, refine_path, select_best_negatives, crepe_group, estimate_caption_cost, batch_group),
     "Versions": (
         pin_version,
         verify_version,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from caramel.cli.caption_run import load_caption_run
 from caramel.cli.output import echo
-from caramel.errors import ConfigError
 
 
 @click.command("estimate-cost")
@@ -28,44 +28,17 @@ def estimate_caption_cost(sample: int) -> None:
       caramel estimate-cost
       caramel estimate-cost --sample 1000
     """
-    from caramel.config.schema import load_config
-    from caramel.config.validate import check_language_model
-    from caramel.interfaces.writer import Part
-    from caramel.schemas.io import read_table
-    from caramel.schemas.pairs import PAIRS
     from caramel.sources.captions.cost_estimate import estimate_cost
 
-    config = load_config()
-    check_language_model(config)
-    section = config.negatives
-    backends: dict[Part, str] = {
-        "negatives": section.backend,
-        "paraphrases": section.paraphrases or section.backend,
-    }
-    parts = [part for part, backend in backends.items() if backend == "language_model"]
-    if not parts:
-        raise ConfigError(
-            f"Profile {config.profile!r} uses no language model: set negatives.backend or negatives.paraphrases to "
-            f"'language_model'."
-        )
-    pairs = read_table(PAIRS, "data/scenes/pairs.parquet")
-    settings = section.language_model.model_dump()
-    estimate = estimate_cost(
-        pairs,
-        seed=section.seed,
-        max_attempts=section.max_attempts,
-        parts=parts,
-        model=settings,
-        sample=sample,
-        spacy_model=section.spacy_model,
-    )
-    echo(f"texts       {estimate.texts:>15,}  {' and '.join(parts)} of {len(pairs):,} captions")
+    pairs, settings = run = load_caption_run()
+    estimate = estimate_cost(pairs, **settings, sample=sample)
+    echo(f"texts       {estimate.texts:>15,}  {' and '.join(run.parts)} of {len(pairs):,} captions")
     echo(f"known       {estimate.known:>15,}  requests with cached replies")
     echo(f"requests    {estimate.requests:>15,}  at least, if every first reply passes")
     echo(f"tokens in   {estimate.input_tokens:>15,}  at about four bytes of text each")
     echo(f"tokens out  {estimate.output_tokens:>15,}")
     echo(f"cost        {estimate.cost:>15,.2f}  by price_per_mtok_in and price_per_mtok_out")
     echo(
-        f"Estimated from {estimate.num_sampled:,} texts. A caption that fails a check is requested again, up to {section.max_attempts} times "
+        f"Estimated from {estimate.num_sampled:,} texts. A caption that fails a check is requested again, up to {settings['max_attempts']} times "
         f"(negatives.max_attempts)."
     )

@@ -112,8 +112,8 @@ def _iter_model_problems(config: Config) -> Iterator[str]:
         if spec is not None:
             if not known:
                 yield from _iter_missing(f"{key}.{name}", LANGUAGE_MODELS, spec)
-            if model.response_schema and not spec.startswith("chat:"):
-                yield f"{key}.response_schema = true needs a server, chat:MODEL@URL, but {name} is {spec!r}"
+            if model.response_schema and not spec.startswith("chat:") and find_spec("llguidance") is None:
+                yield f"{key}.response_schema = true with {name} = {spec!r} needs llguidance. Run `pip install llguidance`"
             if model.workers and not spec.startswith("local:"):
                 yield f"{key}.workers = {model.workers} needs a model in a folder, local:FOLDER, but {name} is {spec!r}"
     if model.name is not None and model.paraphraser not in (None, model.target):

@@ -19,7 +19,11 @@ class Request(NamedTuple):
     temperature: float  # 0: greedy decoding
     seed: int  # seed of sampling, if the temperature is not 0
     max_tokens: int  # limit for the response
-    schema: str | None  # JSON schema, as text, that the server enforces on the response
+    schema: str | None  # JSON schema, as text, that is enforced on the response
+    top_p: float = 1.0  # least probability mass of the tokens that are sampled; 1: all tokens
+    min_p: float = (
+        0.0  # least probability of a sampled token, as a fraction of the likeliest one's; 0: all tokens
+    )
 
 
 class ModelOutput(NamedTuple):

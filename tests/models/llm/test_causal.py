@@ -9,6 +9,7 @@ from test_chat import answers
 from caramel.errors import BackendError
 from caramel.interfaces.language_model import Request
 from caramel.models.llm.causal import CausalLanguageModel, load_causal_model
+from caramel.models.llm.sampling import GumbelMaxProcessor
 from caramel.models.llm.specs import missing_language_model
 
 TEMPLATE = (
@@ -82,8 +83,6 @@ def test_what_the_folder_says_on_how_to_generate_changes_no_reply_but_where_answ
 def test_draws_follow_the_temperature() -> None:
     import torch
 
-    from caramel.models.llm.causal import GumbelMaxProcessor
-
     logits = torch.tensor([[0.0, 1.0, 2.0]])
     n = 4000
     draws = GumbelMaxProcessor([request("", 2.0, seed) for seed in range(n)])(
@@ -91,6 +90,25 @@ def test_draws_follow_the_temperature() -> None:
     ).argmax(1)
     found = torch.bincount(draws, minlength=3) / n
     assert torch.allclose(found, torch.softmax(logits[0] / 2.0, 0), atol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("truncation", "expected"),
+    [
+        ({"min_p": 0.5}, [0.0, 0.3775, 0.6225]),
+        ({"top_p": 0.5}, [0.0, 0.0, 1.0]),
+        ({"min_p": 1.0}, [0.0, 0.0, 1.0]),
+    ],
+)
+def test_truncated_draws_are_those_of_the_renormalised_distribution(
+    truncation: dict[str, float], expected: list[float]
+) -> None:
+    import torch
+
+    logits, n = torch.tensor([[0.0, 1.0, 2.0]]), 4000  # at temperature 2: 0.186, 0.307, 0.506
+    requests = [request("", 2.0, seed)._replace(**truncation) for seed in range(n)]
+    draws = GumbelMaxProcessor(requests)(torch.zeros(n, 0), logits.repeat(n, 1)).argmax(1)
+    assert torch.allclose(torch.bincount(draws, minlength=3) / n, torch.tensor(expected), atol=0.03)
 
 
 def test_what_does_not_fit_into_the_model_is_told_and_the_others_are_answered(

@@ -56,6 +56,10 @@ class LanguageModel(Section):
     replies: str
     subtypes: Annotated[int, Field(ge=1, le=7)]
     examples: Annotated[int, Field(ge=0, le=7)]
+    temperature: Annotated[float, Field(gt=0, le=1.5)]
+    top_p: Annotated[float, Field(gt=0, le=1)]
+    min_p: Annotated[float, Field(ge=0, le=1)]
+    seed: Seed | None
     response_schema: bool
     compose: Literal["edit", "model"]
     validate_texts: bool

@@ -104,9 +104,14 @@ def find_setting(message: str, settings: Settings) -> Setting | None:
     """
     for parameter, setting in _CURES.items():
         refused = _NO_LIST if parameter == "content" else _REFUSED
-        if setting not in settings and re.search(rf"\b{parameter}\b", message) and refused.search(message):
+        if setting not in settings and is_refused(parameter, message, refused):
             return setting
     return None
+
+
+def is_refused(parameter: str, message: str, refused: re.Pattern[str] = _REFUSED) -> bool:
+    """Return whether a server's message refuses a parameter as such."""
+    return bool(re.search(rf"\b{parameter}\b", message) and refused.search(message))
 
 
 def _split_content(message: Mapping[str, Any]) -> dict[str, Any]:

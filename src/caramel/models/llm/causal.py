@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
 
 from caramel.errors import BackendError
 from caramel.interfaces.language_model import (
@@ -17,6 +21,9 @@ from caramel.interfaces.language_model import (
 )
 from caramel.interfaces.model import Identity
 from caramel.models.devices import resolve_device
+from caramel.models.llm.grammar import GrammarCompiler
+from caramel.models.llm.prefix_cache import PrefixCache, expand_prefix
+from caramel.models.llm.sampling import GumbelMaxProcessor
 from caramel.models.transformers.transformers_files import (
     build_identity,
     load_pretrained,
@@ -26,6 +33,7 @@ from caramel.models.transformers.transformers_files import (
 if TYPE_CHECKING:
     import torch
 
+BATCHES = 4  # as many as the scheduler has requests for
 TURNS = {
     "system": "{}",
     "user": "Input:\n{}",
@@ -37,7 +45,8 @@ class CausalLanguageModel:
     """A ``LanguageModel`` over a causal model: float32 on a CPU, bfloat16 on a GPU that supports it.
 
     Tokens are sampled by the Gumbel-max trick with a random generator for each request. A sample thus depends
-    on the request's seed and not on the other requests of the batch.
+    on the request's seed and not on the other requests of the batch. A batch holds requests of one prompt,
+    whose common beginning is computed once (``prefix_cache``).
 
     Args:
         model: in evaluation mode on its device.
@@ -49,7 +58,7 @@ class CausalLanguageModel:
         from transformers import GenerationConfig
 
         self._model, self._tokenizer, self._batch_size = model, tokenizer, max_connections
-        tokenizer.padding_side = "left"
+        self._prefixes = PrefixCache(model)
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
         ends = model.generation_config.eos_token_id
@@ -75,17 +84,31 @@ class CausalLanguageModel:
         )
 
     def answer_requests(self, next_requests: NextRequests, on_response: OnResponse) -> None:
-        """Answer requests, one batch at a time; see ``interfaces.language_model``."""
-        while batch := next_requests(self._batch_size):
-            for (name, _), output in zip(
-                batch, self.generate_outputs([request for _, request in batch]), strict=True
-            ):
+        """Answer requests, one batch at a time; see ``interfaces.language_model``.
+
+        Some batches' worth of requests wait here, so that a batch can be filled with those of one prompt.
+        """
+        waiting: dict[Message, list[tuple[str, Request]]] = {}
+        while True:
+            number = BATCHES * self._batch_size - sum(map(len, waiting.values()))
+            for name, request in next_requests(number):
+                waiting.setdefault(get_prompt(request), []).append((name, request))
+            if not waiting:
+                return
+            prompt = max(waiting, key=lambda prompt: len(waiting[prompt]))
+            requests = waiting.pop(prompt)
+            batch, rest = requests[: self._batch_size], requests[self._batch_size :]
+            if rest:
+                waiting[prompt] = rest
+            outputs = self.generate_outputs([request for _, request in batch])
+            for (name, _), output in zip(batch, outputs, strict=True):
                 on_response(name, output)
 
     def generate_outputs(self, requests: Sequence[Request]) -> list[ModelOutput]:
         """Return the responses to a batch; a request that is too long for the model has none."""
         prompts = [self._build_prompt(request.messages) for request in requests]
-        lengths = [len(ids) for ids in self._tokenizer(prompts, add_special_tokens=False)["input_ids"]]
+        rows: list[list[int]] = self._tokenizer(prompts, add_special_tokens=False)["input_ids"]
+        lengths = [len(ids) for ids in rows]
         most = getattr(self._model.config, "max_position_embeddings", None) or 2**31
         fits = [i for i, n in enumerate(lengths) if n > 0 and n + requests[i].max_tokens <= most]
         message = "the prompt has {} tokens, the answer may have {}, and the model takes {}"
@@ -93,36 +116,67 @@ class CausalLanguageModel:
             ModelOutput(None, FAILED, problem=message.format(n, r.max_tokens, most))
             for n, r in zip(lengths, requests, strict=True)
         ]
-        if fits:
-            written = self._generate_batch([prompts[i] for i in fits], [requests[i] for i in fits])
-            for index, output in zip(fits, written, strict=True):
+        for prompt in dict.fromkeys(get_prompt(requests[i]) for i in fits):
+            same = [i for i in fits if get_prompt(requests[i]) == prompt]
+            written = self._generate_batch([rows[i] for i in same], [requests[i] for i in same])
+            for index, output in zip(same, written, strict=True):
                 outputs[index] = output._replace(input_tokens=lengths[index])
         return outputs
 
-    def _generate_batch(self, prompts: list[str], requests: list[Request]) -> list[ModelOutput]:
+    def _generate_batch(self, rows: list[list[int]], requests: list[Request]) -> list[ModelOutput]:
+        """Return the responses to requests of one prompt with these tokens."""
         import torch
 
         begun = time.monotonic()
-        inputs = self._tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False)
-        inputs = {name: inputs[name].to(self._model.device) for name in ("input_ids", "attention_mask")}
-        ends = self._ends
+        grammar = self._compiler.create_processor(requests) if any(r.schema for r in requests) else None
+        prefix = self._prefixes.compute_prefix(get_prompt(requests[0]), rows)
+        ids, mask = self._pad_rows(rows, prefix.ids if prefix else [])
         with torch.inference_mode():
             output = self._model.generate(
-                **inputs,
+                input_ids=ids,
+                attention_mask=mask,
+                past_key_values=expand_prefix(prefix, len(rows)) if prefix else None,
                 max_new_tokens=max(r.max_tokens for r in requests),
-                logits_processor=[GumbelMaxProcessor(requests)],
+                logits_processor=[*([grammar] if grammar else []), GumbelMaxProcessor(requests)],
             )
         seconds = round((time.monotonic() - begun) / len(requests), 3)
-        stops = {ends} if isinstance(ends, int) else {*(ends or ())}
-        outputs = []
-        for row, request in zip(output[:, inputs["input_ids"].shape[1] :].tolist(), requests, strict=True):
-            tokens = row[: request.max_tokens]
-            end = next((i for i, token in enumerate(tokens) if token in stops), None)
-            text = self._tokenizer.decode(tokens[:end], skip_special_tokens=True)
-            written = len(tokens) if end is None else end + 1
-            finish = "length" if end is None else "stop"
-            outputs.append(ModelOutput(text, finish, output_tokens=written, seconds=seconds))
-        return outputs
+        problems = grammar.problems if grammar else {}
+        return [
+            ModelOutput(None, FAILED, problem=problems[row], seconds=seconds)
+            if row in problems
+            else self._read_output(tokens[: request.max_tokens])._replace(seconds=seconds)
+            for row, (tokens, request) in enumerate(
+                zip(output[:, ids.shape[1] :].tolist(), requests, strict=True)
+            )
+        ]
+
+    def _pad_rows(self, rows: list[list[int]], prefix: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return tokens and attention mask, each (rows, length): the prefix, padding, and the rest of each row."""
+        import torch
+
+        longest = max(map(len, rows))
+        begin, gaps = len(prefix), [longest - len(row) for row in rows]
+        padding = self._tokenizer.pad_token_id
+        ids = [[*prefix, *[padding] * gap, *row[begin:]] for row, gap in zip(rows, gaps, strict=True)]
+        mask = [[1] * begin + [0] * gap + [1] * (longest - begin - gap) for gap in gaps]
+        return torch.tensor(ids, device=self._model.device), torch.tensor(mask, device=self._model.device)
+
+    def _read_output(self, tokens: list[int]) -> ModelOutput:
+        """Return the response in the tokens that a model wrote, up to the end token."""
+        end = next((i for i, token in enumerate(tokens) if token in self._stops), None)
+        text = self._tokenizer.decode(tokens[:end], skip_special_tokens=True)
+        written = len(tokens) if end is None else end + 1
+        return ModelOutput(text, "length" if end is None else "stop", output_tokens=written)
+
+    @functools.cached_property
+    def _compiler(self) -> GrammarCompiler:
+        return GrammarCompiler(
+            self._tokenizer, sorted(self._stops), self._model.config.get_text_config().vocab_size
+        )
+
+    @property
+    def _stops(self) -> set[int]:
+        return {self._ends} if isinstance(self._ends, int) else {*(self._ends or ())}
 
     def _build_prompt(self, messages: tuple[Message, ...]) -> str:
         """Return the messages as one text, by the tokenizer's chat template if it has one."""
@@ -142,28 +196,9 @@ class CausalLanguageModel:
         raise BackendError(f"The chat template of {self._model.name_or_path!r} cannot be used: {problem}.")
 
 
-class GumbelMaxProcessor:
-    """Adds Gumbel noise to logits: the largest is then the token sampled at the request's temperature."""
-
-    def __init__(self, requests: Sequence[Request]) -> None:
-        import torch
-
-        self._temperatures = [request.temperature for request in requests]
-        self._generators = [torch.Generator().manual_seed(request.seed) for request in requests]
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return the scores (n, tokens); input_ids (n, length) are not used."""
-        import torch
-
-        scores = scores.float()
-        for row, (temperature, generator) in enumerate(
-            zip(self._temperatures, self._generators, strict=True)
-        ):
-            if temperature:
-                uniform = torch.rand(scores.shape[1], generator=generator, dtype=torch.float64)
-                gumbel = -(-uniform.clamp_min(1e-300).log()).log()
-                scores[row] = scores[row] / temperature + gumbel.to(scores)
-        return scores
+def get_prompt(request: Request) -> Message:
+    """Return the message that requests of one prompt share: the first, with the task and the rules."""
+    return request.messages[0]
 
 
 def _merge_system_turn(turns: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -185,4 +220,11 @@ def load_causal_model(target: str, *, max_connections: int) -> CausalLanguageMod
     halves = device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
     dtype = torch.bfloat16 if halves else torch.float32
     model = load_pretrained(AutoModelForCausalLM, target, device=device, dtype=dtype)
-    return CausalLanguageModel(model, load_tokenizer(target), max_connections)
+    tokenizer = load_tokenizer(target)
+    if tokenizer.chat_template is None:
+        tqdm.write(
+            f"The tokenizer of {target!r} has no chat template: prompts are plain text, with 'Input:' and "
+            f"'Output:'. For a model that was trained on a template, put its chat_template.jinja there.",
+            file=sys.stderr,
+        )
+    return CausalLanguageModel(model, tokenizer, max_connections)

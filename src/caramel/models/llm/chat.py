@@ -27,6 +27,7 @@ from caramel.io.readers import try_parse_json
 from caramel.models.chat.endpoint import Endpoint, create_endpoint
 from caramel.models.chat.responses import Response, parse_text, read_finish
 from caramel.models.chat.settings import apply_settings, format_settings, parse_target
+from caramel.models.llm.server_checks import ServerChecks
 
 # statuses of requests that are too long for the model, or that the server does not accept
 ALONE = frozenset((400, 413, 422))
@@ -54,15 +55,14 @@ class ChatLanguageModel:
         An error ends the run, but responses to requests in progress are still passed on.
         """
         stop, done = threading.Event(), queue.SimpleQueue[Future[tuple[str, ModelOutput] | None]]()
-        under_way, error = 0, None
+        under_way, error, checks = 0, None, ServerChecks(self.endpoint.url)
         with self.endpoint.open_session() as session, ThreadPoolExecutor(self.endpoint.workers) as pool:
             try:
                 while True:
                     free = 0 if error else self.endpoint.workers - under_way
                     for name, request in next_requests(free) if free else ():
-                        pool.submit(self._fetch_output, session, name, request, stop).add_done_callback(
-                            done.put
-                        )
+                        job = pool.submit(self._answer_request, session, name, request, stop, checks)
+                        job.add_done_callback(done.put)
                         under_way += 1
                     if not under_way:
                         break
@@ -78,20 +78,39 @@ class ChatLanguageModel:
         if error:
             raise error
 
-    def _fetch_output(
-        self, session: requests.Session, name: str, request: Request, stop: threading.Event
+    def _answer_request(
+        self,
+        session: requests.Session,
+        name: str,
+        request: Request,
+        stop: threading.Event,
+        checks: ServerChecks,
     ) -> tuple[str, ModelOutput] | None:
         """Return the name of a request with its response; None if it was stopped before."""
+        if request.temperature and request.min_p:
+            checks.check_min_p(lambda probe: self._fetch_output(session, probe, stop))
+        output = self._fetch_output(session, request, stop)
+        if output is None:
+            return None
+        checks.check_refusal(output.problem)
+        checks.warn_of_ignored_schema(request, output)
+        return name, output
+
+    def _fetch_output(
+        self, session: requests.Session, request: Request, stop: threading.Event
+    ) -> ModelOutput | None:
+        """Return the response to a request; None if it was stopped before."""
         begun = time.monotonic()
         endpoint = self.endpoint.allow_tokens(request.max_tokens)
-        result = endpoint.fetch_reply(session, lambda: self._build_body(request), parse_completion, stop)
+        result = endpoint.fetch_reply(session, lambda: self.build_body(request), parse_completion, stop)
         if result is None:
             return None
         output, problem = result
         seconds = round(time.monotonic() - begun, 3)
-        return name, (output or ModelOutput(None, FAILED, problem=problem))._replace(seconds=seconds)
+        return (output or ModelOutput(None, FAILED, problem=problem))._replace(seconds=seconds)
 
-    def _build_body(self, request: Request) -> dict[str, Any]:
+    def build_body(self, request: Request) -> dict[str, Any]:
+        """Return the body of a request, JSON-like."""
         body: dict[str, Any] = {
             "model": self.endpoint.model,
             "messages": [{"role": role, "content": words} for role, words in request.messages],
@@ -99,6 +118,9 @@ class ChatLanguageModel:
             "max_tokens": request.max_tokens,
             "seed": request.seed,
         }
+        if request.temperature:  # without truncation nothing is sent: many servers refuse min_p
+            body |= {"top_p": request.top_p} if request.top_p < 1 else {}
+            body |= {"min_p": request.min_p} if request.min_p > 0 else {}
         if request.schema is not None:
             schema = {"name": "answer", "strict": True, "schema": json.loads(request.schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from caramel.interfaces.language_model import ModelOutput, NextRequests, OnResponse, Request
 from caramel.interfaces.model import Identity
-from caramel.models.llm.causal import CausalLanguageModel, load_causal_model
+from caramel.models.llm.causal import CausalLanguageModel, get_prompt, load_causal_model
 from caramel.runtime.last_result import keep_last, stamp_files
 from caramel.runtime.ray.cluster import open_ray_session
 from caramel.runtime.ray.file_transfer import LocalFile
@@ -52,9 +52,12 @@ class ShardedLanguageModel:
         return identity
 
     def answer_requests(self, next_requests: NextRequests, on_response: OnResponse) -> None:
-        """Answer requests, one batch per worker at a time; see ``interfaces.language_model``."""
+        """Answer requests, one batch per worker at a time, by prompts; see ``interfaces.language_model``."""
         with open_ray_session(), open_worker_pool(self._gpus) as (pool, look):
             while requests := next_requests(self._batch_size * self._number):
+                requests.sort(
+                    key=lambda request: get_prompt(request[1])
+                )  # workers compute its beginning once
                 batches = {
                     str(start): requests[start : start + self._batch_size]
                     for start in range(0, len(requests), self._batch_size)

@@ -48,19 +48,18 @@ def estimate_cost(
     parts: Collection[Part],
     model: Mapping[str, Any],
     sample: int,
-    spacy_model: str | None = None,
     store: Path = STORE,
 ) -> CostEstimate:
     """Return what the captions for the pairs will cost; no request is sent.
 
     Args:
         pairs: table ``pairs``.
-        seed, max_attempts, parts, model, spacy_model, store: as in ``language_negatives``.
+        seed, max_attempts, parts, model, store: as in ``language_negatives``.
         sample: largest number of pairs to simulate; they are evenly spaced.
     """
     settings = LanguageModelSettings(**model)
     some = pairs.iloc[:: -(-len(pairs) // sample)] if len(pairs) else pairs
-    rules = dataclasses.replace(settings.build_rules(max_attempts, spacy_model), required=(), judges=())
+    rules = dataclasses.replace(settings.build_rules(max_attempts), required=(), judges=())
     rules = (
         rules if rules.editor is None else dataclasses.replace(rules, editor=_EstimateEditor(rules.editor))
     )

@@ -186,3 +186,46 @@ def test_a_table_of_replies_of_0_1_is_taken_over(tmp_path: Path) -> None:
     with open_replies(tmp_path / "other.sqlite") as store:
         assert store.import_table(tmp_path / "before.parquet") == len(KEYS)
         assert store.get_reply(KEYS[3]) == (SAID, False), "not used by this run yet"
+
+
+def test_other_processes_read_what_a_run_has_stored_while_it_writes(tmp_path: Path) -> None:
+    code = (
+        "import sqlite3, sys; file = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True, timeout=0);"
+        "print(*(text for text, in file.execute('SELECT text FROM replies ORDER BY input')))"
+    )
+    with open_replies(tmp_path / "r.sqlite") as store:
+        for number, key in enumerate(KEYS):
+            store.put_reply(key, SAID._replace(text=str(number)))
+            command = [sys.executable, "-c", code, str(tmp_path / "r.sqlite")]
+            read = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+            assert read == [str(i) for i in range(number + 1)]
+
+
+def test_a_reader_in_the_middle_of_its_reading_delays_no_run(tmp_path: Path) -> None:
+    with open_replies(tmp_path / "r.sqlite") as store:
+        store.put_reply(KEYS[0], SAID)
+        reader = sqlite3.connect(f"file:{tmp_path / 'r.sqlite'}?mode=ro", uri=True, timeout=0)
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM replies").fetchone() == (1,)
+        store.put_reply(KEYS[1], SAID)
+        assert reader.execute("SELECT count(*) FROM replies").fetchone() == (1,), "one state for one reading"
+        reader.close()
+    with open_replies(tmp_path / "r.sqlite") as store:
+        assert store.get_reply(KEYS[1]) == (SAID, False)
+
+
+def test_a_disk_without_memory_that_processes_share_serves_a_run_alone(tmp_path: Path) -> None:
+    (tmp_path / "r.sqlite-shm").mkdir()  # SQLite cannot open the memory
+    with open_replies(tmp_path / "r.sqlite") as store:
+        store.put_reply(KEYS[0], SAID)
+    with open_replies(tmp_path / "r.sqlite") as store:
+        assert store.get_reply(KEYS[0]) == (SAID, False)
+
+
+def test_an_error_at_opening_leaves_the_file_free(tmp_path: Path) -> None:
+    (tmp_path / "r.sqlite").write_bytes(b"no database at all" * 999)
+    for _ in range(2):
+        with pytest.raises(DataError, match="not a file of responses"):
+            ReplyStore(tmp_path / "r.sqlite")
+    (tmp_path / "r.sqlite").unlink()
+    ReplyStore(tmp_path / "r.sqlite").close()

@@ -42,7 +42,14 @@ from caramel.sources.captions.llm.conversation import (
 )
 from caramel.sources.captions.llm.models import NamedModel
 from caramel.sources.captions.llm.response_cache import open_replies
-from caramel.sources.captions.llm.scheduler import PATIENCE, RequestSettings, Scheduler, build_request
+from caramel.sources.captions.llm.scheduler import (
+    PAPERS,
+    PATIENCE,
+    RequestSettings,
+    Sampling,
+    Scheduler,
+    build_request,
+)
 
 GOOD = completion(json.dumps({"follows": "no"}))
 FREE = Budget(0.0, 0.0, None, None, None)
@@ -234,6 +241,29 @@ def test_replies_that_are_known_count_for_caps_as_well_and_end_the_run_where_it_
     run(server, always('{"follows": "no"}'), store, texts)
     with pytest.raises(ResourceError, match=r"max_requests = 5 is reached after . of 40 texts \(. requests"):
         run(server, lambda *_: GOOD, store, texts, spent=Usage(Budget(0.0, 0.0, 5, None, None)))
+
+
+@pytest.mark.parametrize(
+    ("sampling", "temperature", "parameters"),
+    [
+        (PAPERS, 1.5, {"temperature": 1.5}),
+        (PAPERS, 0.0, {"temperature": 0.0}),
+        (Sampling(0.8, 1.0, 0.0), 1.5, {"temperature": 0.8}),
+        (Sampling(1.5, 1.0, 0.1), 1.0, {"temperature": 1.0, "min_p": 0.1}),
+        (Sampling(1.2, 0.9, 0.1), 1.5, {"temperature": 1.2, "top_p": 0.9, "min_p": 0.1}),
+        (Sampling(1.2, 0.9, 0.1), 0.0, {"temperature": 0.0}),
+    ],
+)
+def test_the_key_of_a_response_holds_the_sampling_where_it_has_an_effect(
+    sampling: Sampling, temperature: float, parameters: dict[str, float]
+) -> None:
+    ask = PromptInput("replace_obj_propose", {"sentence": "A.", "object": "b"}, 1, temperature)
+    key, request = build_request(ask, replace(MANNER, sampling=sampling))
+    seed = 0 if temperature == 0 else build_request(ask, MANNER)[1].seed
+    expected = {"max_tokens": 64, "seed": seed, "structured": False, **parameters}
+    assert key.parameters == json.dumps(expected, sort_keys=True)
+    assert (request.temperature, request.seed) == (parameters["temperature"], seed)
+    assert (request.top_p, request.min_p) == (parameters.get("top_p", 1.0), parameters.get("min_p", 0.0))
 
 
 def test_an_estimate_counts_bytes_and_the_schema() -> None:

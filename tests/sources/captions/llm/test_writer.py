@@ -63,9 +63,36 @@ def test_every_subtype_of_every_caption_and_a_paraphrase_are_written_or_rejected
 
 
 def test_temperatures_are_those_of_the_steps(server: ChatServer, tmp_path: Path) -> None:
-    write(server.url, tmp_path)
+    write(server.url, tmp_path, temperature=1.5)
     found = {(asked(r)[0].endswith("_propose"), r.body["temperature"]) for r in server.requests}
     assert found == {(True, 1.5), (False, 0.0)}
+
+
+def test_a_lower_temperature_bounds_that_of_the_steps_and_truncation_is_sent_with_sampled_requests_alone(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    write(server.url, tmp_path, temperature=0.8, top_p=0.9)
+    sent = {
+        (asked(r)[0].endswith("_propose"), r.body["temperature"], r.body.get("top_p"))
+        for r in server.requests
+    }
+    assert sent == {(True, 0.8, 0.9), (False, 0.0, None)}
+
+
+def test_the_papers_sampling_finds_the_responses_of_earlier_versions(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    out = write(server.url, tmp_path, temperature=1.5, top_p=1.0, min_p=0.0, seed=None)
+    forms = set(read(out, "replies")["parameters"])
+    assert {frozenset(json.loads(form)) for form in forms} == {
+        frozenset({"temperature", "seed", "max_tokens", "structured"})
+    }
+    number = len(server.requests)
+    write(server.url, tmp_path, temperature=1.5, seed=2)  # the seed of the stage, given twice
+    assert len(server.requests) == number
+    write(server.url, tmp_path, temperature=1.5, seed=3)
+    assert {asked(r)[0].rpartition("_")[2] for r in server.requests[number:]} >= {"propose"}
+    assert not {asked(r)[0] for r in server.requests[number:]} & {"find_obj", "find_att", "find_rel"}
 
 
 def test_tables_are_rebuilt_from_their_replies_alone_to_the_same_bytes(

@@ -4,6 +4,10 @@ One SQLite file holds every response that was ever paid for. A response is saved
 processed. A process that is killed therefore loses only requests in progress. A ``used`` response is one that
 this run requested. These are written as table ``replies``, from which everything else is rebuilt without any
 model.
+
+Other processes of the same machine may read the file while a run writes it, for example with ``sqlite3
+'file:work/replies/replies.sqlite?mode=ro'``: each response is a transaction of its own (SQLite's
+write-ahead log).
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from caramel.errors import DataError, ResourceError
@@ -31,6 +36,7 @@ COLUMNS = tuple(REPLIES.columns)
 ANSWER = COLUMNS[6:]  # text, finish, input_tokens, output_tokens, seconds
 ROWS = 8192  # rows per part of the table
 DIGITS = 32  # digits of the hash of a key
+BUSY = 10.0  # seconds to wait for another process that has the file locked, such as one that copies it
 _HALF = re.compile("[\ud800-\udfff]")
 _TABLES = ("temp.published", "main.replies", "temp.unanswered")  # in this order of precedence
 
@@ -51,40 +57,41 @@ class ReplyKey(NamedTuple):
 
 
 class ReplyStore:
-    """Responses in one SQLite file; only one process at a time can open it.
+    """Responses in one SQLite file; only one run at a time can open it, and others can read it.
 
     Args:
-        path: path of the file; it is created if missing.
+        path: path of the file; it is created if missing. ``PATH.lock`` beside it is locked until ``close``.
 
     Raises:
         DataError: the file is damaged, or is not a file of responses.
-        ResourceError: another process has it open, or it cannot be written.
+        ResourceError: another run has it open, or it cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
         self._path, self.broken = path, 0
         path.parent.mkdir(parents=True, exist_ok=True)
-        columns = ", ".join(("reply_id PRIMARY KEY", *COLUMNS[1:], "checksum"))
+        self._lock = FileLock(f"{path}.lock")
         with self._translate_errors():
-            self._file = sqlite3.connect(path, isolation_level=None, timeout=1.0)
-            # A single process needs no shared memory, which network disks lack.
-            for line in (
-                "PRAGMA locking_mode=EXCLUSIVE",
-                "PRAGMA journal_mode=WAL",
-                "PRAGMA synchronous=NORMAL",
-                f"CREATE TABLE IF NOT EXISTS replies ({columns})",
-                f"CREATE TEMP TABLE published ({columns})",
-                f"CREATE TEMP TABLE unanswered ({columns})",
-                "CREATE TEMP TABLE used (reply_id PRIMARY KEY, source)",
-                "BEGIN IMMEDIATE",
-                "COMMIT",
-            ):
-                self._file.execute(line)
+            self._lock.acquire(timeout=1.0)
+            try:
+                self._file = self._open_file()
+            except BaseException:
+                self._lock.release()
+                raise
+
+    def _open_file(self) -> sqlite3.Connection:
+        """Return a connection to the file with all tables."""
+        try:
+            return _open_connection(self._path, "NORMAL")
+        except sqlite3.OperationalError:
+            # Readers need memory that processes share, which some network disks lack: then there are none.
+            return _open_connection(self._path, "EXCLUSIVE")
 
     def close(self) -> None:
         """Close the file."""
         with self._translate_errors():
             self._file.close()
+            self._lock.release()
 
     def get_reply(self, key: ReplyKey) -> tuple[ModelOutput, bool] | None:
         """Return the response and whether this run has used it before; None if the request must be sent.
@@ -102,6 +109,12 @@ class ReplyStore:
                 self.broken += 1
                 self._file.execute(f"DELETE FROM {table} WHERE reply_id = ?", [key.reply_id])
         return None
+
+    def has_reply(self, reply_id: str) -> bool:
+        """Return whether the file holds a response to the request with this id."""
+        with self._translate_errors():
+            cursor = self._file.execute("SELECT 1 FROM main.replies WHERE reply_id = ?", [reply_id])
+            return cursor.fetchone() is not None
 
     def put_reply(self, key: ReplyKey, output: ModelOutput) -> ModelOutput:
         """Store a response and return it as stored; a request without a response is remembered for this run alone.
@@ -185,7 +198,7 @@ class ReplyStore:
         """Translate errors of SQLite into errors that say what to do."""
         try:
             yield
-        except sqlite3.OperationalError as error:
+        except (sqlite3.OperationalError, Timeout, OSError) as error:
             raise ResourceError(
                 f"The responses in {str(self._path)!r} cannot be used: {error}. Another run may have the "
                 f"file open: wait for it, or end it. Responses so far are saved."
@@ -196,6 +209,29 @@ class ReplyStore:
                 f".recover` may save the intact rows. Otherwise move the file away; all requests are then "
                 f"sent again."
             ) from error
+
+
+def _open_connection(path: Path, locking_mode: str) -> sqlite3.Connection:
+    """Return a connection with all tables; raises what sqlite3 raises."""
+    columns = ", ".join(("reply_id PRIMARY KEY", *COLUMNS[1:], "checksum"))
+    file = sqlite3.connect(path, isolation_level=None, timeout=BUSY)
+    try:
+        for line in (
+            f"PRAGMA locking_mode={locking_mode}",
+            "PRAGMA journal_mode=WAL",
+            "PRAGMA synchronous=NORMAL",
+            f"CREATE TABLE IF NOT EXISTS replies ({columns})",
+            f"CREATE TEMP TABLE published ({columns})",
+            f"CREATE TEMP TABLE unanswered ({columns})",
+            "CREATE TEMP TABLE used (reply_id PRIMARY KEY, source)",
+            "BEGIN IMMEDIATE",
+            "COMMIT",
+        ):
+            file.execute(line)
+    except sqlite3.Error:
+        file.close()
+        raise
+    return file
 
 
 @contextmanager

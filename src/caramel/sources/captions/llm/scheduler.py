@@ -28,6 +28,24 @@ WINDOW = 4  # active scripts per allowed connection
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """How the tokens of sampled requests are drawn; requests at temperature 0 are greedy.
+
+    Attributes:
+        temperature: upper bound of each step's own temperature, which is 1.5 for proposals and 1.0 for
+            further paraphrases.
+        top_p, min_p: as in ``Request``.
+    """
+
+    temperature: float
+    top_p: float
+    min_p: float
+
+
+PAPERS = Sampling(1.5, 1.0, 0.0)  # as in SugarCrepe: every step's own temperature, no truncation
+
+
+@dataclass(frozen=True)
 class RequestSettings:
     """Settings of the requests to a model.
 
@@ -38,6 +56,7 @@ class RequestSettings:
         max_tokens: largest number of tokens of a response.
         response_schema: whether the server enforces the form of responses.
         max_connections: largest number of concurrent requests.
+        sampling: how the tokens of sampled requests are drawn.
     """
 
     model: str
@@ -46,6 +65,7 @@ class RequestSettings:
     max_tokens: int
     response_schema: bool
     max_connections: int
+    sampling: Sampling = PAPERS
 
 
 @dataclass
@@ -117,11 +137,7 @@ class Scheduler:
                 f"{self._silence}\nCheck the server and its URL, then rerun: responses so far are saved "
                 f"({self._spent})."
             )
-        if self._stop:
-            raise ResourceError(
-                f"The budget negatives.language_model.{self._stop} is reached after {len(self.outcomes):,} of "
-                f"{self._total:,} texts ({self._spent}). Responses so far are saved: raise the cap and rerun."
-            )
+        self._check_budget()
         assert len(self.outcomes) == self._total
         if self.outcomes and all(outcome.reason == NO_REPLY for outcome in self.outcomes.values()):
             raise BackendError(
@@ -129,6 +145,27 @@ class Scheduler:
                 f"server and its URL, then rerun."
             )
         return self.outcomes
+
+    def collect_requests(self, number: int) -> list[tuple[ReplyKey, Request]]:
+        """Return up to ``number`` requests that the scripts wait for, without sending any.
+
+        Each script is continued with all cached responses. No other method can be called afterwards.
+
+        Raises:
+            ResourceError: the requests would exceed a cap of the budget.
+        """
+        with tqdm(total=self._total, desc=self._title, unit="text", disable=None) as self._bar:
+            requests = self._take_pending_requests(number)
+        self._check_budget()
+        return [(self._pending[name].key, request) for name, request in requests]
+
+    def _check_budget(self) -> None:
+        """Raise a ResourceError if a cap of the budget is reached."""
+        if self._stop:
+            raise ResourceError(
+                f"The budget negatives.language_model.{self._stop} is reached after {len(self.outcomes):,} of "
+                f"{self._total:,} texts ({self._spent}). Responses so far are saved: raise the cap and rerun."
+            )
 
     @property
     def _ended(self) -> bool:
@@ -249,9 +286,11 @@ def build_request(prompt_input: PromptInput, request_settings: RequestSettings) 
         )
         & 0x7FFFFFFF
     )
-    seed = seed if prompt_input.temperature else 0
+    sampling = request_settings.sampling
+    temperature = min(prompt_input.temperature, sampling.temperature)
+    seed = seed if temperature else 0
     parameters: dict[str, object] = {
-        "temperature": prompt_input.temperature,
+        "temperature": temperature,
         "seed": seed,
         "max_tokens": request_settings.max_tokens,
         "structured": request_settings.response_schema,
@@ -259,11 +298,20 @@ def build_request(prompt_input: PromptInput, request_settings: RequestSettings) 
     schema = template.schema_text if request_settings.response_schema else None
     if schema is not None:
         parameters["schema"] = compute_text_version(schema)
+    truncation: dict[str, float] = {}
+    if temperature:
+        # Truncation that has no effect is not in the key: stored responses of caramel 0.2 and before lack it.
+        truncation |= {"top_p": sampling.top_p} if sampling.top_p < 1 else {}
+        truncation |= {"min_p": sampling.min_p} if sampling.min_p > 0 else {}
     version = (
         f"{prompt_input.prompt}@{compute_prompt_version(prompt_input.prompt, request_settings.examples)}"
     )
     key = ReplyKey(
-        request_settings.model, version, dump_canonical_json(parameters), given, prompt_input.attempt
+        request_settings.model,
+        version,
+        dump_canonical_json(parameters | truncation),
+        given,
+        prompt_input.attempt,
     )
     messages = template.build_messages(prompt_input.given, request_settings.examples, prompt_input.failed)
-    return key, Request(messages, prompt_input.temperature, seed, request_settings.max_tokens, schema)
+    return key, Request(messages, temperature, seed, request_settings.max_tokens, schema, **truncation)

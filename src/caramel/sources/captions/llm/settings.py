@@ -18,7 +18,7 @@ from caramel.sources.captions.llm.checks import JUDGES, Bounds
 from caramel.sources.captions.llm.conversation import ScriptRules
 from caramel.sources.captions.llm.models import NamedModel, build_named_model
 from caramel.sources.captions.llm.response_cache import ReplyStore
-from caramel.sources.captions.llm.scheduler import RequestSettings
+from caramel.sources.captions.llm.scheduler import RequestSettings, Sampling
 from caramel.sources.captions.prompts import prompt_files
 
 OF_PARAPHRASES = {"paraphrase", "validate_paraphrase"}  # names of prompts
@@ -26,7 +26,7 @@ OF_PARAPHRASES = {"paraphrase", "validate_paraphrase"}  # names of prompts
 
 @dataclass(frozen=True)
 class LanguageModelSettings:
-    """``negatives.language_model`` of the params; params/default.yaml explains each key."""
+    """``negatives.language_model`` of the params, and ``negatives.spacy_model``; params/default.yaml explains each key."""
 
     target: str
     paraphraser: str | None
@@ -34,6 +34,10 @@ class LanguageModelSettings:
     replies: str
     subtypes: int
     examples: int
+    temperature: float
+    top_p: float
+    min_p: float
+    seed: int | None
     response_schema: bool
     compose: str
     validate_texts: bool
@@ -54,6 +58,7 @@ class LanguageModelSettings:
     max_requests: int | None
     max_total_tokens: int | None
     max_cost: float | None
+    spacy_model: str | None = None
 
     @property
     def budget(self) -> Budget:
@@ -66,8 +71,8 @@ class LanguageModelSettings:
             self.max_cost,
         )
 
-    def build_rules(self, max_attempts: int, spacy_model: str | None) -> ScriptRules:
-        """Return the rules of scripts; a spaCy model finds the places of edits."""
+    def build_rules(self, max_attempts: int) -> ScriptRules:
+        """Return the rules of scripts."""
         bounds = Bounds(
             self.max_length_ratio,
             self.max_similarity,
@@ -77,18 +82,19 @@ class LanguageModelSettings:
             self.grammar_threshold,
         )
         judges = tuple(name for name in JUDGES if getattr(self, name) is not None)
-        editor = CaptionEditor(spacy_model) if self.compose == "edit" else None
+        editor = CaptionEditor(self.spacy_model) if self.compose == "edit" else None
         return ScriptRules(max_attempts, self.required, bounds, self.validate_texts, judges, editor)
 
     def build_request_settings(self, model: str, seed: int) -> RequestSettings:
-        """Return the settings of requests to a model with this name."""
+        """Return the settings of requests to a model with this name; ``seed`` counts if the params set none."""
         return RequestSettings(
             model,
-            seed,
+            seed if self.seed is None else self.seed,
             self.examples,
             self.max_tokens,
             self.response_schema,
             self.max_connections * max(1, self.workers),
+            Sampling(self.temperature, self.top_p, self.min_p),
         )
 
 

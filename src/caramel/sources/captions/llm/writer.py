@@ -42,7 +42,6 @@ def language_negatives(
     max_attempts: int,
     parts: Collection[Part],
     model: Mapping[str, Any],
-    spacy_model: str | None = None,
     store: Path = STORE,
     **unused: object,
 ) -> WrittenCaption:
@@ -53,8 +52,7 @@ def language_negatives(
         seed: each draw depends only on this, the pair's name and the subtype.
         max_attempts: largest number of attempts at a text.
         parts: the parts to write.
-        model: ``negatives.language_model`` of the params.
-        spacy_model: package or folder of a spaCy model that finds heads and compounds; None: the word lists do.
+        model: ``negatives.language_model`` of the params, and ``spacy_model``.
         store: path of the stored responses, also for later runs.
         unused: arguments of other backends.
 
@@ -69,9 +67,7 @@ def language_negatives(
         import_replies(replies, settings.replies)
         outcomes: dict[str, Outcome] = {}
         for part in parts:
-            scripts = plan_scripts(
-                pairs, part, seed, settings.subtypes, settings.build_rules(max_attempts, spacy_model)
-            )
+            scripts = plan_scripts(pairs, part, seed, settings.subtypes, settings.build_rules(max_attempts))
             outcomes |= _run_scripts(scripts, settings, seed, replies, spent, part)
         return _build_tables(pairs, outcomes, seed)._replace(
             replies=_iter_used_replies(replies, open_until_written.pop_all())

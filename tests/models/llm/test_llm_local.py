@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_language_models import gpt2_folder
+
+from caramel.errors import BackendError
+from caramel.models.llm.local import load_local_model
+from caramel.models.llm.specs import missing_language_model
+
+
+@pytest.mark.parametrize("content", [b"GGUF" + b"\0" * 60, b"not a model", b""])
+@pytest.mark.parametrize("given", ["model.gguf", ""])
+def test_a_gguf_file_and_one_that_is_none_are_told_apart(tmp_path: Path, content: bytes, given: str) -> None:
+    (tmp_path / "model.gguf").write_bytes(content)
+    cure = "give chat:MODEL@URL, or convert it" if content.startswith(b"GGUF") else "nor a GGUF file"
+    target = str(tmp_path / given)
+    assert [cure in problem for problem in missing_language_model(f"local:{target}")] == [True]
+    with pytest.raises(BackendError, match=cure):
+        load_local_model(target, max_connections=1, workers=0)
+
+
+def test_a_folder_that_holds_a_gguf_beside_its_checkpoint_is_used(tmp_path: Path) -> None:
+    (gpt2_folder(tmp_path) / "model.gguf").write_bytes(b"GGUF")
+    assert missing_language_model(f"local:{tmp_path}") == []
+
+
+def test_a_folder_without_a_chat_template_is_said_and_one_with_it_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = gpt2_folder(tmp_path)
+    load_local_model(str(folder), max_connections=1, workers=0)
+    assert f"{str(folder)!r} has no chat template" in capsys.readouterr().err
+    (folder / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    load_local_model(str(folder), max_connections=1, workers=0)
+    assert "template" not in capsys.readouterr().err
