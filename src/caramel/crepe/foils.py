@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from caramel.crepe.caption_template import Caption, write_template_caption
 from caramel.crepe.matching import is_true_of_graph
 from caramel.interfaces.scene_graph import GraphPosition, Node, SceneGraph, Thesaurus
@@ -33,19 +35,56 @@ class CaptionedGraph(NamedTuple):
 
 def generate_atom_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator[str]:
     """Yield captions with one atom replaced by one that excludes it and is false in its place."""
-    atoms = captioned.graph.list_positions()
-    for position, word in atoms.items():
-        known = {
-            w
-            for p, w in atoms.items()
-            if p.atom_type == position.atom_type
-            and (position.atom_type == "obj" or p.owner == position.owner)
-        }
-        for foil in words.list_foils(position.atom_type, word):
-            if foil not in known and not is_true_of_graph(
-                replace_graph_words(captioned.graph, {position: foil}), captioned.whole, words
-            ):
+    for position in captioned.graph.list_positions():
+        for foil in list_position_foils(captioned, words, position):
+            if is_false_change(captioned, words, position, foil):
                 yield replace_caption_words(captioned.caption, {position: foil})
+
+
+def draw_atom_foils(captioned: CaptionedGraph, words: Thesaurus, rng: np.random.Generator) -> Iterator[str]:
+    """Yield the same captions in random order, each atom with the same chance of being the next that is replaced.
+
+    Otherwise the noun with most cousins would win. Only what is drawn is checked against the graph.
+    """
+    left = {
+        position: foils
+        for position in captioned.graph.list_positions()
+        if (foils := list_position_foils(captioned, words, position))
+    }
+    while left:
+        position = list(left)[int(rng.integers(len(left)))]
+        foil = left[position].pop(int(rng.integers(len(left[position]))))
+        if not left[position]:
+            del left[position]
+        if is_false_change(captioned, words, position, foil):
+            yield replace_caption_words(captioned.caption, {position: foil})
+
+
+def list_position_foils(captioned: CaptionedGraph, words: Thesaurus, position: GraphPosition) -> list[str]:
+    """Return the words that exclude the atom at a position and do not stand in the caption in the same role."""
+    atoms = captioned.graph.list_positions()
+    known = {
+        word
+        for other, word in atoms.items()
+        if other.atom_type == position.atom_type
+        and (position.atom_type == "obj" or other.owner == position.owner)
+    }
+    owner = _get_owner(captioned.graph, position)
+    return [w for w in words.list_foils(position.atom_type, atoms[position], owner) if w not in known]
+
+
+def is_false_change(captioned: CaptionedGraph, words: Thesaurus, position: GraphPosition, foil: str) -> bool:
+    """Return whether the caption is false of the whole image when a word at a position is replaced."""
+    changed = replace_graph_words(captioned.graph, {position: foil})
+    return not is_true_of_graph(changed, captioned.whole, words)
+
+
+def _get_owner(graph: SceneGraph, position: GraphPosition) -> str:
+    """Return the name of the object of an attribute or a relation, and "" for an object."""
+    if position.atom_type == "obj":
+        return ""
+    number = position.owner if position.atom_type == "att" else graph.edges[position.owner].object
+    return graph.nodes[number].name
 
 
 def generate_swap_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator[str]:

@@ -18,11 +18,14 @@ from caramel.crepe.example_files import (
     EntailmentScorer,
     Example,
     PlausibilityScorer,
+    Sampling,
     select_negatives,
+    take_negatives,
     write_examples,
 )
 from caramel.crepe.foils import (
     CaptionedGraph,
+    draw_atom_foils,
     generate_atom_foils,
     generate_negation_foils,
     generate_swap_foils,
@@ -115,6 +118,7 @@ def write_productivity_files(
     seed: int,
     reject: OnReject,
     plausible: PlausibilityScorer | None = None,
+    sampling: Sampling = "place",
     write_captions: CaptionWriter = write_template_captions,
     entailed: EntailmentScorer | None = None,
 ) -> dict[tuple[str, int], int]:
@@ -127,6 +131,7 @@ def write_productivity_files(
         seed: each draw depends only on this, the image and the caption.
         reject: called with each reject.
         plausible: scores the negatives, and the most plausible are selected; None: a random selection.
+        sampling: how negatives of the type atom are drawn.
         write_captions: writes the captions.
         entailed: finds swaps that still follow from their caption, which are left out; None: only the graph
             decides.
@@ -152,9 +157,12 @@ def write_productivity_files(
             )
             for negative_type, foils in FOILS.items():
                 judge = entailed if negative_type == "swap" else None
-                negatives = select_negatives(
-                    foils(captioned, words), caption.text, NUMBER, rng, plausible, judge
-                )
+                if negative_type == "atom" and sampling == "place":
+                    drawn = draw_atom_foils(captioned, words, rng)
+                    negatives = take_negatives(drawn, caption.text, NUMBER, plausible)
+                else:
+                    texts = foils(captioned, words)
+                    negatives = select_negatives(texts, caption.text, NUMBER, rng, plausible, judge)
                 if len(negatives) < NUMBER:
                     reject(Reject(f"{where}, {negative_type}", FEW, caption.text))
                 else:

@@ -122,8 +122,12 @@ class GraphParserSpec:
 class Thesaurus(Protocol):
     """Knows which words exclude each other, and which have the same or a more general meaning."""
 
-    def list_foils(self, atom_type: AtomType, word: str) -> list[str]:
-        """Return the words that can replace a word and are false where it is true, in a fixed order."""
+    def list_foils(self, atom_type: AtomType, word: str, owner: str = "") -> list[str]:
+        """Return the words that can replace a word and are false where it is true, in a fixed order.
+
+        ``owner`` names the object that has the attribute, or the object of the relation: short hair is not long,
+        and a short man is not tall. The caller must not change the list.
+        """
         ...
 
     def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
@@ -131,4 +135,18 @@ class Thesaurus(Protocol):
         ...
 
 
-ThesaurusFactory = Callable[[str], Thesaurus]  # argument: target of a spec, NAME:TARGET
+class ThesaurusFactory(Protocol):
+    """Builds a thesaurus."""
+
+    def __call__(self, target: str, atoms: frozenset[Atom] | None = None) -> Thesaurus:
+        """Return the thesaurus.
+
+        Args:
+            target: target of a spec, NAME:TARGET.
+            atoms: words of a corpus; a thesaurus of many words draws its nouns from them alone. None: any word.
+
+        Raises:
+            ConfigError: the target is invalid.
+            DataError: its files are missing or broken.
+        """
+        ...
