@@ -91,7 +91,8 @@ def print_foils(captions: list[str], graphs: list[SceneGraph], words: Thesaurus,
 
 def build_images(graphs: list[SceneGraph]) -> Iterator[ImageGraph]:
     """Yield images of some captions, with a region for each compound."""
-    for number, part in enumerate(itertools.batched(graphs, PER_IMAGE)):
+    parts = (graphs[start : start + PER_IMAGE] for start in range(0, len(graphs), PER_IMAGE))
+    for number, part in enumerate(parts):
         nodes, edges, regions = list[Node](), list[Edge](), list[Region]()
         for graph in part:
             shift = len(nodes)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from caramel.crepe.wordnet_files import PartOfSpeechReader
+
 # "(ethnic slur) …", "offensive term for …", "obscene words for …", "(sometimes offensive)", "considered offensive"
 _MARK = re.compile(
     r"\bethnic slur\)"
@@ -41,6 +43,14 @@ DEMEANING = frozenset(
 )
 # Common words with a marked meaning that is rare in texts: their first meaning is the one that replaces a word.
 COMMON = frozenset(("boy",))
+
+
+def is_printable(part: PartOfSpeechReader, word: str) -> bool:
+    """Return whether a word of WordNet has no meaning that demeans people or is obscene."""
+    if word in DEMEANING:
+        return False
+    glosses = (part.read_synset(sense).gloss for sense in part.entries[word].offsets)
+    return word in COMMON or not any(map(is_offensive_gloss, glosses))
 
 
 def is_offensive_gloss(gloss: str) -> bool:

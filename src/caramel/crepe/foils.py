@@ -62,14 +62,19 @@ def draw_atom_foils(captioned: CaptionedGraph, words: Thesaurus, rng: np.random.
 
 def list_position_foils(captioned: CaptionedGraph, words: Thesaurus, position: GraphPosition) -> list[str]:
     """Return the words that exclude the atom at a position and do not stand in the caption in the same role."""
-    atoms = captioned.graph.list_positions()
+    graph = captioned.graph
+    if position.atom_type == "obj" and any(
+        e.subject == position.owner and e.name == "of" for e in graph.edges
+    ):
+        return []  # the noun is bound to the next one: "a statue of a horse"
+    atoms = graph.list_positions()
     known = {
         word
         for other, word in atoms.items()
         if other.atom_type == position.atom_type
         and (position.atom_type == "obj" or other.owner == position.owner)
     }
-    owner = _get_owner(captioned.graph, position)
+    owner = _get_owner(graph, position)
     return [w for w in words.list_foils(position.atom_type, atoms[position], owner) if w not in known]
 
 
