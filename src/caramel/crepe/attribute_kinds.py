@@ -43,12 +43,12 @@ SAME_COLOUR = {
 
 # Words of one group exclude each other.
 GROUPS: tuple[tuple[str, ...], ...] = (
-    ("wooden", "metal", "plastic", "glass", "stone", "paper"),
+    ("wooden", "metal", "plastic", "stone"),
     ("brick", "wooden", "glass"),
     ("concrete", "wooden", "metal"),
     ("leather", "wooden", "plastic"),
     ("metallic", "wooden"),
-    ("wood", "metal", "plastic", "glass", "stone"),
+    ("wood", "metal", "plastic", "stone"),
     ("striped", "spotted", "checkered"),
     ("plaid", "striped", "spotted"),
     ("floral", "striped", "checkered"),

@@ -74,8 +74,8 @@ def list_position_foils(captioned: CaptionedGraph, words: Thesaurus, position: G
         if other.atom_type == position.atom_type
         and (position.atom_type == "obj" or other.owner == position.owner)
     }
-    owner = _get_owner(graph, position)
-    return [w for w in words.list_foils(position.atom_type, atoms[position], owner) if w not in known]
+    owners = _list_owners(graph, position)
+    return [w for w in words.list_foils(position.atom_type, atoms[position], owners) if w not in known]
 
 
 def is_false_change(captioned: CaptionedGraph, words: Thesaurus, position: GraphPosition, foil: str) -> bool:
@@ -84,12 +84,14 @@ def is_false_change(captioned: CaptionedGraph, words: Thesaurus, position: Graph
     return not is_true_of_graph(changed, captioned.whole, words)
 
 
-def _get_owner(graph: SceneGraph, position: GraphPosition) -> str:
-    """Return the name of the object of an attribute or a relation, and "" for an object."""
+def _list_owners(graph: SceneGraph, position: GraphPosition) -> tuple[str, ...]:
+    """Return the name of the object with an attribute, those of the ends of a relation, and none for an object."""
     if position.atom_type == "obj":
-        return ""
-    number = position.owner if position.atom_type == "att" else graph.edges[position.owner].object
-    return graph.nodes[number].name
+        return ()
+    if position.atom_type == "att":
+        return (graph.nodes[position.owner].name,)
+    edge = graph.edges[position.owner]
+    return graph.nodes[edge.subject].name, graph.nodes[edge.object].name
 
 
 def generate_swap_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator[str]:
@@ -173,9 +175,11 @@ def replace_graph_words(graph: SceneGraph, changes: Mapping[GraphPosition, str])
 
 
 def replace_caption_words(caption: Caption, changes: Mapping[GraphPosition, str]) -> str:
-    """Return the text with the words at some positions replaced at every occurrence; articles agree."""
+    """Return the text with the words at some positions replaced at every occurrence; articles and capitals agree."""
     edits = [
-        Edit(start, end, word) for position, word in changes.items() for start, end in caption.spans[position]
+        Edit(start, end, word.upper() if caption.text.isupper() else word)
+        for position, word in changes.items()
+        for start, end in caption.spans[position]
     ]
     return apply_edits(caption.text, edits)
 

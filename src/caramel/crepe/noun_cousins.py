@@ -39,6 +39,8 @@ class NounCousins:
         """
         head = self._find_head(word)
         single = self._nouns.find_singular(head)
+        if single in noun_lists.INVARIANT:
+            return []
         if single in noun_lists.PERSONS:
             foils = list(noun_lists.PERSONS[single])
         else:
@@ -53,9 +55,17 @@ class NounCousins:
         """Return the singular of the longest end of a compound that WordNet has: "sink" for "bathroom sinks"."""
         return self._nouns.find_singular(self._find_head(word))
 
-    def is_in_fields(self, word: str, fields: frozenset[int]) -> bool:
-        """Return whether a noun's sense is in one of some lexicographer files."""
-        sense = self._find_sense(self.find_single(word))
+    def is_living(self, word: str) -> bool:
+        """Return whether a noun names persons, animals or plants."""
+        single = self.find_single(word)
+        return single in noun_lists.LIVING or self._is_in_fields(single, LIVING)
+
+    def is_physical(self, word: str) -> bool:
+        """Return whether a noun names what a photograph shows."""
+        return self.is_living(word) or self._is_in_fields(self.find_single(word), PHYSICAL)
+
+    def _is_in_fields(self, single: str, fields: frozenset[int]) -> bool:
+        sense = self._find_sense(single)
         return sense is not None and self._nouns.read_synset(sense).field in fields
 
     @lru_cache(65_536)  # noqa: B019  (a thesaurus lives as long as the program)

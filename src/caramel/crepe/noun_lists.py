@@ -69,7 +69,7 @@ NOUN_GROUPS = tuple(
             "sandwich, hot dog, pizza, salad, soup",
             "donut, cake, sandwich",
             "chair, couch, bed, stool, bench",
-            "table, cabinet, couch, bed",
+            "table, cabinet, bench",
             "laptop, camera, cell phone, printer, radio",
             "microwave, oven, toaster, refrigerator, dishwasher",
             "sink, bathtub, toilet",
@@ -91,7 +91,7 @@ ALIKE = tuple(
             "boat, ship, yacht, fishing boat, canoe, ferry, raft",
             "hat, cap, helmet",
             "tree, shrub, bush, plant, banana",
-            "fence, railing, rail, gate, wall, stone wall",
+            "fence, railing, rail, gate, wall, stone wall, door",
             "light, lamp, lantern",
             "street, road, freeway, highway, roadway, lane, track, path, runway",
             "bag, purse, handbag, luggage, briefcase, suitcase, backpack, paper bag",
@@ -183,6 +183,10 @@ NOT_REPLACED = (
     | _split("spice, luggage, load, habitat, countryside, neighborhood, waterway, mammal, wildlife, pet")
     | _split("vegetation, paper bag, plain, platform, stand, landmark, rack, motor, gear, dispenser, bin")
 )
+# Nouns whose plural looks like their singular: which is meant, the word does not say.
+INVARIANT = _split("sheep, deer, fish, cattle, aircraft, bison, moose, swine, livestock, poultry, offspring")
+# Nouns of living beings that are in WordNet's files of groups and of the most general nouns
+LIVING = _split("person, people, group, couple, crowd, team, herd, flock, pack, family, animal, audience")
 # Nouns without a plural: they replace each other alone, for "a bread" is no English.
 MASS = (
     _split(

@@ -142,7 +142,7 @@ INSIDE, ON_TOP = frozenset(("in", "inside", "inside of")), frozenset(("on", "on 
 DOUBLED = frozenset(("hit", "pet", "cut", "sit", "run", "swim", "drop"))  # "hitting"
 
 
-def list_contraries(predicate: str, kept: Container[str] = ()) -> list[str]:
+def list_contraries(predicate: str, kept: Container[str] = (), *, has_posture: bool = True) -> list[str]:
     """Return the predicates that exclude one, in a fixed order; none if the lists do not know it.
 
     "sitting on" has "standing on" and "sitting under". A predicate of several words is replaced as a whole.
@@ -150,6 +150,7 @@ def list_contraries(predicate: str, kept: Container[str] = ()) -> list[str]:
     Args:
         predicate: a preposition, or a verb, alone or with a preposition.
         kept: prepositions that have no contrary here, such as "on" before a street.
+        has_posture: whether the subject sits, stands or lies in earnest: a church stands and sits.
     """
     if predicate in PREPOSITIONS or predicate in FIXED:
         return list(FIXED.get(predicate) or _list_prepositions(predicate, kept))
@@ -160,7 +161,7 @@ def list_contraries(predicate: str, kept: Container[str] = ()) -> list[str]:
         whole = f"{verb} {rest}" if rest else verb
         if whole in VERBS:
             return [_inflect_phrase(other, form) for other in VERBS[whole]]
-        if verb in INTRANSITIVE and rest in PREPOSITIONS:
+        if verb in INTRANSITIVE and rest in PREPOSITIONS and has_posture:
             contraries += [f"{_inflect_phrase(other, form)} {rest}" for other in VERBS[verb]]
     return contraries + [f"{first} {other}" for other in _list_prepositions(rest, kept)]
 

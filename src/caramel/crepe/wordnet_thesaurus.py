@@ -9,7 +9,7 @@ from pathlib import Path
 from caramel.crepe import noun_lists
 from caramel.crepe.attribute_kinds import AGES, list_attribute_foils, may_be_called
 from caramel.crepe.excluded_words import is_printable
-from caramel.crepe.noun_cousins import LIVING, PHYSICAL, NounCousins, list_closure
+from caramel.crepe.noun_cousins import NounCousins, list_closure
 from caramel.crepe.predicate_contraries import INSIDE, ON_TOP, PREPOSITIONS, list_contraries, say_the_same
 from caramel.crepe.wordnet_files import PARTS, PartOfSpeechReader
 from caramel.errors import DataError
@@ -33,15 +33,23 @@ class WordNetThesaurus:
             part.check_version()
 
     @lru_cache(262_144)  # noqa: B019  (a thesaurus lives as long as the program)
-    def list_foils(self, atom_type: AtomType, word: str, owner: str = "") -> list[str]:
+    def list_foils(self, atom_type: AtomType, word: str, owners: tuple[str, ...] = ()) -> list[str]:
         """Return the words that can replace a word and are false where it is true."""
         if atom_type == "rel":
-            return list_contraries(word, self._list_kept_prepositions(owner) if owner else ())
+            return self._list_contraries(word, owners)
         if atom_type == "att":
-            is_living = self._cousins.is_in_fields(owner, LIVING)
+            owner = next(iter(owners), "")
+            is_living = self._cousins.is_living(owner)
             foils = list_attribute_foils(word, self._cousins.find_single(owner), is_living=is_living)
             return foils or (list(self._iter_antonyms(word)) if word not in AGES else [])
         return [foil for foil in self._cousins.list_foils(word) if self._known is None or foil in self._known]
+
+    def _list_contraries(self, predicate: str, owners: tuple[str, ...]) -> list[str]:
+        if not owners:
+            return list_contraries(predicate)
+        subject, other = owners
+        kept = self._list_kept_prepositions(other)
+        return list_contraries(predicate, kept, has_posture=self._cousins.is_living(subject))
 
     @lru_cache(1_048_576)  # noqa: B019
     def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
@@ -65,7 +73,7 @@ class WordNetThesaurus:
     def _list_kept_prepositions(self, owner: str) -> frozenset[str]:
         """Return the prepositions that have no contrary before an object, because it is no place of that form."""
         names = self._cousins.list_hypernyms(owner)
-        is_physical = self._cousins.is_in_fields(owner, PHYSICAL | LIVING)
+        is_physical = self._cousins.is_physical(owner)
         if owner in noun_lists.NOT_REPLACED or not is_physical or names & noun_lists.NOT_PLACES:
             return frozenset(PREPOSITIONS)
         kept = frozenset[str]() if names & noun_lists.ENCLOSING else INSIDE

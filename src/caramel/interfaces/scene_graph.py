@@ -122,11 +122,12 @@ class GraphParserSpec:
 class Thesaurus(Protocol):
     """Knows which words exclude each other, and which have the same or a more general meaning."""
 
-    def list_foils(self, atom_type: AtomType, word: str, owner: str = "") -> list[str]:
+    def list_foils(self, atom_type: AtomType, word: str, owners: tuple[str, ...] = ()) -> list[str]:
         """Return the words that can replace a word and are false where it is true, in a fixed order.
 
-        ``owner`` names the object that has the attribute, or the object of the relation: short hair is not long,
-        and a short man is not tall. The caller must not change the list.
+        ``owners`` names the object that has the attribute, or the two ends of the relation, if they are known:
+        the contrary of short hair is long hair, and that of a short man a tall man. The caller must not change
+        the list.
         """
         ...
 
