@@ -22,10 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
+from caramel.crepe.atom_foils import draw_atom_foils
 from caramel.crepe.caption_template import locate_atoms, write_template_caption
 from caramel.crepe.corpus_index import build_index
 from caramel.crepe.crops import CropRules
-from caramel.crepe.foils import CaptionedGraph, draw_atom_foils
+from caramel.crepe.foils import CaptionedGraph
 from caramel.crepe.systematicity import RegionExample, iter_region_examples, write_systematicity_files
 from caramel.crepe.visual_genome_graphs import ImageGraph, Region
 from caramel.interfaces.scene_graph import Atom, Edge, Node, SceneGraph, Thesaurus

@@ -8,13 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from caramel.crepe.atom_foils import generate_atom_foils
 from caramel.crepe.caption_template import find_word_spans, locate_atoms, write_template_caption
-from caramel.crepe.foils import (
-    CaptionedGraph,
-    generate_atom_foils,
-    generate_negation_foils,
-    generate_swap_foils,
-)
+from caramel.crepe.foils import CaptionedGraph, generate_negation_foils, generate_swap_foils
 from caramel.crepe.matching import is_true_of_graph
 from caramel.crepe.subgraph_sampling import sample_subgraph
 from caramel.crepe.world_graphs import (

@@ -112,6 +112,8 @@ OPPOSITES: dict[str, tuple[str, ...]] = {
     "crowded": ("empty", "deserted"),
     "busy": ("empty", "deserted"),
     "messy": ("tidy",),
+    "odd": ("ordinary",),
+    "strange": ("ordinary",),
     "cluttered": ("tidy", "empty"),
     "neat": ("messy",),
     "bright": ("dark",),

@@ -1,4 +1,4 @@
-"""Generate hard negatives of a caption with a known scene graph: HN-Atom, HN-Swap and HN-Neg.
+"""Generate hard negatives of a caption with a known scene graph: HN-Swap and HN-Neg; ``atom_foils`` has HN-Atom.
 
 The types are those of Ma et al. 2023, appendix A.4. Each negative is an edit of the text and the same change
 of the graph, so ``matching.is_true_of_graph`` determines whether it is false of the image's whole graph.
@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
-
-import numpy as np
 
 from caramel.crepe.caption_template import Caption, write_template_caption
 from caramel.crepe.matching import is_true_of_graph
@@ -31,67 +29,6 @@ class CaptionedGraph(NamedTuple):
     caption: Caption
     graph: SceneGraph
     whole: SceneGraph
-
-
-def generate_atom_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator[str]:
-    """Yield captions with one atom replaced by one that excludes it and is false in its place."""
-    for position in captioned.graph.list_positions():
-        for foil in list_position_foils(captioned, words, position):
-            if is_false_change(captioned, words, position, foil):
-                yield replace_caption_words(captioned.caption, {position: foil})
-
-
-def draw_atom_foils(captioned: CaptionedGraph, words: Thesaurus, rng: np.random.Generator) -> Iterator[str]:
-    """Yield the same captions in random order, each atom with the same chance of being the next that is replaced.
-
-    Otherwise the noun with most cousins would win. Only what is drawn is checked against the graph.
-    """
-    left = {
-        position: foils
-        for position in captioned.graph.list_positions()
-        if (foils := list_position_foils(captioned, words, position))
-    }
-    while left:
-        position = list(left)[int(rng.integers(len(left)))]
-        foil = left[position].pop(int(rng.integers(len(left[position]))))
-        if not left[position]:
-            del left[position]
-        if is_false_change(captioned, words, position, foil):
-            yield replace_caption_words(captioned.caption, {position: foil})
-
-
-def list_position_foils(captioned: CaptionedGraph, words: Thesaurus, position: GraphPosition) -> list[str]:
-    """Return the words that exclude the atom at a position and do not stand in the caption in the same role."""
-    graph = captioned.graph
-    if position.atom_type == "obj" and any(
-        e.subject == position.owner and e.name == "of" for e in graph.edges
-    ):
-        return []  # the noun is bound to the next one: "a statue of a horse"
-    atoms = graph.list_positions()
-    known = {
-        word
-        for other, word in atoms.items()
-        if other.atom_type == position.atom_type
-        and (position.atom_type == "obj" or other.owner == position.owner)
-    }
-    owners = _list_owners(graph, position)
-    return [w for w in words.list_foils(position.atom_type, atoms[position], owners) if w not in known]
-
-
-def is_false_change(captioned: CaptionedGraph, words: Thesaurus, position: GraphPosition, foil: str) -> bool:
-    """Return whether the caption is false of the whole image when a word at a position is replaced."""
-    changed = replace_graph_words(captioned.graph, {position: foil})
-    return not is_true_of_graph(changed, captioned.whole, words)
-
-
-def _list_owners(graph: SceneGraph, position: GraphPosition) -> tuple[str, ...]:
-    """Return the name of the object with an attribute, those of the ends of a relation, and none for an object."""
-    if position.atom_type == "obj":
-        return ()
-    if position.atom_type == "att":
-        return (graph.nodes[position.owner].name,)
-    edge = graph.edges[position.owner]
-    return graph.nodes[edge.subject].name, graph.nodes[edge.object].name
 
 
 def generate_swap_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator[str]:

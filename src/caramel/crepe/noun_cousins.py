@@ -16,10 +16,10 @@ from caramel.crepe.wordnet_files import PartOfSpeechReader
 from caramel.sources.captions.words import SAME, get_plural
 
 HYPERNYM, HYPONYM = "@", "~"
-FOOD, PERSON, PLANT = 13, 18, 20
+FOOD, PLACE, PERSON, PLANT = 13, 15, 18, 20
 # Lexicographer files (manual page lexnames(5WN)) of what a photograph shows: animals, artifacts, parts of bodies,
 # food, natural objects, places, plants and substances. A foil is in the file of the word that it replaces.
-PHYSICAL = frozenset((5, 6, 8, FOOD, 15, 17, PLANT, 27))
+PHYSICAL = frozenset((5, 6, 8, FOOD, PLACE, 17, PLANT, 27))
 LIVING = frozenset((5, PERSON, PLANT))
 TOPS = 3  # the most general nouns
 RANKS = 3  # a physical sense is searched among the first senses: later ones are rare
@@ -104,7 +104,9 @@ class NounCousins:
         if sense is None or single in noun_lists.NOT_REPLACED:
             return
         field = nouns.read_synset(sense).field
-        if field not in PHYSICAL:
+        if (
+            field not in PHYSICAL or field == PLACE
+        ):  # a field, a park: places share neither size nor preposition
             return
         for cousin in dict.fromkeys(self._iter_cousin_senses(sense)):
             synset = nouns.read_synset(cousin)
@@ -138,6 +140,8 @@ class NounCousins:
         """
         nouns = self._nouns
         single, other = self.find_single(word), self.find_single(foil)
+        if other.endswith("s") and not other.endswith(("ss", "us")):  # a plural, such as "greens"
+            return True
         if (single in noun_lists.MASS) != (other in noun_lists.MASS):
             return True
         if {foil, other} & {*word.split(" "), single} or single in foil.split(" "):

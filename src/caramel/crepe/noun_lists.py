@@ -48,6 +48,8 @@ PERSONS: dict[str, tuple[str, ...]] = {
     "queen": ("king",),
 }
 
+# These have a gender that a pronoun of the caption may repeat.
+GENDERED = frozenset(PERSONS) - _split("child, kid, baby, toddler, adult, batter, pitcher, catcher")
 # Common nouns by use: they replace each other in most sentences. Other nouns have WordNet's cousins.
 NOUN_GROUPS = tuple(
     map(
@@ -66,18 +68,20 @@ NOUN_GROUPS = tuple(
             "plate, tray",
             "fork, knife, spoon",
             "banana, apple, carrot, strawberry, tomato",
-            "sandwich, hot dog, pizza, salad, soup",
+            "sandwich, hot dog, pizza, salad",
+            "box, bag, basket, bucket",
             "donut, cake, sandwich",
             "chair, couch, bed, stool, bench",
-            "table, cabinet, bench",
+            "table, cabinet",
             "laptop, camera, cell phone, printer, radio",
             "microwave, oven, toaster, refrigerator, dishwasher",
             "sink, bathtub, toilet",
             "clock, mirror, lamp, candle",
             "pillow, towel",
             "book, newspaper, letter",
-            "kitchen, bathroom, bedroom, office, garage, restaurant, library, living room",
-            "beach, forest, street, mountain, desert",
+            "kitchen, bathroom, bedroom, office, garage, living room",
+            "restaurant, library, museum",
+            "beach, forest, desert",
             "house, bridge, castle, barn",
             "shirt, jacket, dress, skirt",
         ),
@@ -181,7 +185,9 @@ NOT_REPLACED = (
     )
     | _split("construction, artifact, burner, cross, breakfast, lunch, dinner, snack, meal, dessert, topping")
     | _split("spice, luggage, load, habitat, countryside, neighborhood, waterway, mammal, wildlife, pet")
-    | _split("vegetation, paper bag, plain, platform, stand, landmark, rack, motor, gear, dispenser, bin")
+    | _split(
+        "court, asphalt, display, vegetation, paper bag, plain, platform, stand, landmark, rack, motor, gear, dispenser, bin"
+    )
 )
 # Nouns whose plural looks like their singular: which is meant, the word does not say.
 INVARIANT = _split("sheep, deer, fish, cattle, aircraft, bison, moose, swine, livestock, poultry, offspring")
@@ -210,9 +216,8 @@ NOT_PLACES = _split(
 ENCLOSING = _split(
     "room, building, container, vehicle, conveyance, enclosure, tract, tent, cage, piece of furniture"
 )
-SUPPORTING = _split(
-    "furniture, vehicle, conveyance, container, animal, tableware, appliance, equipment, food, device"
-)
+SUPPORTING = _split("furniture, vehicle, conveyance, container, animal, tableware, appliance, food")
+SLOPING = _split("hill, slope, elevation, mountain, stairs, stairway, ladder, incline, inclined plane, ramp")
 # Meanings so general that the words below them share little; cousins are then searched one level lower.
 GENERAL = (
     _split("entity, physical entity, matter, object, whole, thing, artifact, instrumentality, unit, device")

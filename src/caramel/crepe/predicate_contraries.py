@@ -43,7 +43,7 @@ PREPOSITIONS: dict[str, tuple[str, ...]] = {
     "down": ("up",),
     "toward": ("away from",),
     "towards": ("away from",),
-    "against": ("away from", "far from"),
+    "against": ("far from",),
     "between": ("far from", "behind"),
     "among": ("far from",),
     "along": ("away from",),
@@ -139,6 +139,8 @@ SAME_PREDICATES: tuple[frozenset[str], ...] = (
     frozenset(("has", "with", "have", "having")),
 )
 INSIDE, ON_TOP = frozenset(("in", "inside", "inside of")), frozenset(("on", "on top of"))
+SLOPES = frozenset(("up", "down"))
+MOTION = frozenset(("up", "down", "across", "along", "toward", "towards", "onto", "off", "off of"))
 DOUBLED = frozenset(("hit", "pet", "cut", "sit", "run", "swim", "drop"))  # "hitting"
 
 
@@ -161,7 +163,7 @@ def list_contraries(predicate: str, kept: Container[str] = (), *, has_posture: b
         whole = f"{verb} {rest}" if rest else verb
         if whole in VERBS:
             return [_inflect_phrase(other, form) for other in VERBS[whole]]
-        if verb in INTRANSITIVE and rest in PREPOSITIONS and has_posture:
+        if verb in INTRANSITIVE and has_posture and rest in PREPOSITIONS and rest not in MOTION:
             contraries += [f"{_inflect_phrase(other, form)} {rest}" for other in VERBS[verb]]
     return contraries + [f"{first} {other}" for other in _list_prepositions(rest, kept)]
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from caramel.crepe.atom_foils import draw_atom_foils, generate_atom_foils
 from caramel.crepe.crops import CropRules, compute_iou, find_crop_problem
 from caramel.crepe.example_files import (
     EntailmentScorer,
@@ -23,13 +24,7 @@ from caramel.crepe.example_files import (
     take_negatives,
     write_examples,
 )
-from caramel.crepe.foils import (
-    CaptionedGraph,
-    draw_atom_foils,
-    generate_atom_foils,
-    generate_negation_foils,
-    generate_swap_foils,
-)
+from caramel.crepe.foils import CaptionedGraph, generate_negation_foils, generate_swap_foils
 from caramel.crepe.llm_captions import CaptionWriter, write_template_captions
 from caramel.crepe.subgraph_sampling import compute_bounding_box, sample_subgraph
 from caramel.crepe.systematicity import FEW, SAME

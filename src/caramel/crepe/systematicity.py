@@ -13,6 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from caramel.crepe.atom_foils import (
+    draw_atom_foils,
+    generate_atom_foils,
+    is_false_change,
+    list_position_foils,
+)
 from caramel.crepe.caption_template import locate_atoms
 from caramel.crepe.corpus_index import assign_split, count_seen_items
 from caramel.crepe.crops import CropRules, find_crop_problem
@@ -24,14 +30,7 @@ from caramel.crepe.example_files import (
     take_negatives,
     write_examples,
 )
-from caramel.crepe.foils import (
-    CaptionedGraph,
-    draw_atom_foils,
-    generate_atom_foils,
-    is_false_change,
-    list_position_foils,
-    replace_caption_words,
-)
+from caramel.crepe.foils import CaptionedGraph, replace_caption_words
 from caramel.crepe.visual_genome_graphs import ImageGraph, OnReject
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Reject

@@ -10,7 +10,14 @@ from caramel.crepe import noun_lists
 from caramel.crepe.attribute_kinds import AGES, list_attribute_foils, may_be_called
 from caramel.crepe.excluded_words import is_printable
 from caramel.crepe.noun_cousins import NounCousins, list_closure
-from caramel.crepe.predicate_contraries import INSIDE, ON_TOP, PREPOSITIONS, list_contraries, say_the_same
+from caramel.crepe.predicate_contraries import (
+    INSIDE,
+    ON_TOP,
+    PREPOSITIONS,
+    SLOPES,
+    list_contraries,
+    say_the_same,
+)
 from caramel.crepe.wordnet_files import PARTS, PartOfSpeechReader
 from caramel.errors import DataError
 from caramel.interfaces.scene_graph import Atom, AtomType
@@ -48,6 +55,8 @@ class WordNetThesaurus:
         if not owners:
             return list_contraries(predicate)
         subject, other = owners
+        if other in noun_lists.NOT_REPLACED or not self._cousins.is_physical(other):
+            return []
         kept = self._list_kept_prepositions(other)
         return list_contraries(predicate, kept, has_posture=self._cousins.is_living(subject))
 
@@ -73,11 +82,14 @@ class WordNetThesaurus:
     def _list_kept_prepositions(self, owner: str) -> frozenset[str]:
         """Return the prepositions that have no contrary before an object, because it is no place of that form."""
         names = self._cousins.list_hypernyms(owner)
-        is_physical = self._cousins.is_physical(owner)
-        if owner in noun_lists.NOT_REPLACED or not is_physical or names & noun_lists.NOT_PLACES:
+        if names & noun_lists.NOT_PLACES:
             return frozenset(PREPOSITIONS)
-        kept = frozenset[str]() if names & noun_lists.ENCLOSING else INSIDE
-        return kept if names & noun_lists.SUPPORTING else kept | ON_TOP
+        wanted = (
+            (noun_lists.ENCLOSING, INSIDE),
+            (noun_lists.SUPPORTING, ON_TOP),
+            (noun_lists.SLOPING, SLOPES),
+        )
+        return frozenset[str]().union(*(kept for needed, kept in wanted if not names & needed))
 
     def _iter_antonyms(self, word: str) -> Iterator[str]:
         """Yield the direct antonyms of an adjective's first sense, if texts use both."""

@@ -80,7 +80,16 @@ NOT_ATTRIBUTES = frozenset(
 )
 NAMES = (
     *("hot dog", "fire hydrant", "stop sign", "stop light", "traffic light", "street light", "street sign"),
-    *("cell phone", "parking meter", "parking lot", "living room", "dining room", "rest room", "bath tub"),
+    *(
+        "cell phone",
+        "smart phone",
+        "parking meter",
+        "parking lot",
+        "living room",
+        "dining room",
+        "rest room",
+        "bath tub",
+    ),
     *(
         "teddy bear",
         "polar bear",
