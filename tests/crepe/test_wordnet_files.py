@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from small_visual_genome import wordnet
 
-from caramel.crepe.wordnet_files import WordNetThesaurus, wordnet_words
+from caramel.crepe.wordnet_thesaurus import WordNetThesaurus, load_wordnet_thesaurus
 from caramel.errors import DataError
 
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory: pytest.TempPathFactory) -> WordNetThesaurus:
-    return wordnet_words(str(wordnet(tmp_path_factory.mktemp("dict"))))
+    return load_wordnet_thesaurus(str(wordnet(tmp_path_factory.mktemp("dict"))))
 
 
 def test_words_under_one_grand_hypernym_are_foils_and_synonyms_are_not(words: WordNetThesaurus) -> None:
@@ -86,12 +86,12 @@ def test_men_are_persons_and_shoes_are_no_situation(words: WordNetThesaurus) -> 
 
 def test_files_that_are_missing_or_of_another_version_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"lacks index\.noun, data\.noun.*wordnet\.princeton\.edu"):
-        wordnet_words(str(tmp_path))
+        load_wordnet_thesaurus(str(tmp_path))
     folder = wordnet(tmp_path / "dict")
     data = folder / "data.noun"
     data.write_text("x" + data.read_text())
     with pytest.raises(DataError, match=r"data\.noun.*no synset of WordNet at byte"):
-        wordnet_words(str(folder)).list_foils("obj", "dog")
+        load_wordnet_thesaurus(str(folder)).list_foils("obj", "dog")
     (folder / "index.noun").write_text("dog n\n")
     with pytest.raises(DataError, match=r"index\.noun.*not an index of WordNet"):
-        wordnet_words(str(folder)).list_foils("obj", "dog")
+        load_wordnet_thesaurus(str(folder)).list_foils("obj", "dog")

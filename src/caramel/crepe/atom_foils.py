@@ -65,11 +65,18 @@ def is_false_change(captioned: CaptionedGraph, words: Thesaurus, position: Graph
 
 
 def _is_bound(captioned: CaptionedGraph, node: int) -> bool:
-    """Return whether a noun is bound to other words: "a statue of a horse", "a man brushing his teeth"."""
+    """Return whether a noun is bound to other words: "a statue of a horse", "a truck next to other trucks".
+
+    A pronoun binds, too: "a man brushing his teeth".
+    """
     graph = captioned.graph
     has_complement = any(edge.subject == node and edge.name == "of" for edge in graph.edges)
-    names = set(graph.nodes[node].name.split(" "))
-    return has_complement or bool(names & GENDERED and _PRONOUN.search(captioned.caption.text))
+    name = graph.nodes[node].name
+    has_other = any(
+        {f"{name}s", name} & {other.name, f"{other.name}s"} for other in graph.nodes if other.name != name
+    )
+    names = set(name.split(" "))
+    return has_complement or has_other or bool(names & GENDERED and _PRONOUN.search(captioned.caption.text))
 
 
 def _list_owners(graph: SceneGraph, position: GraphPosition) -> tuple[str, ...]:

@@ -154,7 +154,6 @@ OPPOSITES: dict[str, tuple[str, ...]] = {
     "heavy": ("light",),
     "colorful": ("colorless", "gray"),
     "colourful": ("colourless", "grey"),
-    "plain": ("striped", "checkered"),
     "parked": ("moving",),
     "barefoot": ("booted",),
     "bald": ("long-haired",),

@@ -36,9 +36,6 @@ PREPOSITIONS: dict[str, tuple[str, ...]] = {
     "inside of": ("outside of",),
     "outside": ("inside",),
     "outside of": ("inside of",),
-    "onto": ("off",),
-    "off": ("onto",),
-    "off of": ("onto",),
     "up": ("down",),
     "down": ("up",),
     "toward": ("away from",),
@@ -95,8 +92,6 @@ VERBS: dict[str, tuple[str, ...]] = {
     "lean on": ("stand away from",),
     "lean against": ("stand away from",),
     "walk with": ("walk away from", "run from"),
-    "open": ("close",),
-    "close": ("open",),
     "sit": ("stand", "lie"),
     "stand": ("sit", "lie"),
     "lie": ("stand", "sit"),
@@ -140,7 +135,7 @@ SAME_PREDICATES: tuple[frozenset[str], ...] = (
 )
 INSIDE, ON_TOP = frozenset(("in", "inside", "inside of")), frozenset(("on", "on top of"))
 SLOPES = frozenset(("up", "down"))
-MOTION = frozenset(("up", "down", "across", "along", "toward", "towards", "onto", "off", "off of"))
+MOTION = frozenset(("up", "down", "across", "along", "toward", "towards"))
 DOUBLED = frozenset(("hit", "pet", "cut", "sit", "run", "swim", "drop"))  # "hitting"
 
 
@@ -161,7 +156,7 @@ def list_contraries(predicate: str, kept: Container[str] = (), *, has_posture: b
     if first in _list_forms():
         verb, form = _list_forms()[first]
         whole = f"{verb} {rest}" if rest else verb
-        if whole in VERBS:
+        if whole in VERBS and whole not in INTRANSITIVE:  # "walking a dog" has no contrary here
             return [_inflect_phrase(other, form) for other in VERBS[whole]]
         if verb in INTRANSITIVE and has_posture and rest in PREPOSITIONS and rest not in MOTION:
             contraries += [f"{_inflect_phrase(other, form)} {rest}" for other in VERBS[verb]]

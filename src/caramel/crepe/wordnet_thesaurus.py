@@ -101,7 +101,8 @@ class WordNetThesaurus:
             for symbol, other, part_of_speech, words in synset.pointers:
                 if symbol == ANTONYM and part_of_speech in "as" and int(words[:2], 16) in (0, number):
                     antonym = part.read_synset(other).words[max(int(words[2:], 16) - 1, 0)]
-                    if part.entries[antonym].tagged and is_printable(part, antonym):
+                    is_negation = word in antonym or antonym in word  # "impersonal" only denies "personal"
+                    if part.entries[antonym].tagged and not is_negation and is_printable(part, antonym):
                         yield antonym
 
 

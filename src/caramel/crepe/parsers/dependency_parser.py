@@ -34,7 +34,7 @@ OBJECTS = frozenset(("dobj", "obj", "attr"))
 SUBJECTS = frozenset(("nsubj", "nsubjpass", "nsubj:pass"))
 CLAUSES = frozenset(("acl", "relcl", "acl:relcl"))
 # After a verb with an object, these are of the subject: "a boy flying a kite with a friend".
-WITH_SUBJECT = frozenset(("with", "near", "by", "next to", "behind", "in front of"))
+WITH_SUBJECT = frozenset(("with", "near", "by", "next to"))
 RELATIVE = frozenset(("that", "which", "who"))  # subjects that refer to the noun before their clause
 
 
