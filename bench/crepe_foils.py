@@ -119,7 +119,7 @@ def measure_speed(graphs: list[SceneGraph], captions: list[str], words: str) -> 
         corpus.write_text("\n".join(captions), encoding="utf-8")
         index = build_index(corpus, atoms, column="caption", folder=Path(folder) / "index")
         name, _, target = words.partition(":")
-        thesaurus = THESAURI[name](target, list_nouns(graphs))
+        thesaurus = THESAURI[name](target, lambda: list_nouns(graphs))
         rejects: Counter[str] = Counter()
         rules = CropRules(area=0)
 
@@ -160,7 +160,7 @@ def main() -> None:
         measure_speed(graphs, captions, given.words)
     else:
         name, _, target = given.words.partition(":")
-        print_foils(captions, graphs, THESAURI[name](target, list_nouns(graphs)), given.seed)
+        print_foils(captions, graphs, THESAURI[name](target, lambda: list_nouns(graphs)), given.seed)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from caramel.errors import ConfigError
 from caramel.interfaces.scene_graph import Atom, AtomType
 from caramel.sources.captions import words
@@ -26,7 +28,7 @@ class WordListThesaurus:
         return same.get(general, general) == same.get(special, special)
 
 
-def list_words(target: str, atoms: frozenset[Atom] | None = None) -> WordListThesaurus:
+def list_words(target: str, read_atoms: Callable[[], frozenset[Atom]] | None = None) -> WordListThesaurus:
     """Return the thesaurus of the lists, whose words are all common: a corpus does not change it.
 
     Raises:

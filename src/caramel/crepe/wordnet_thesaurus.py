@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -28,16 +28,13 @@ ANTONYM = "!"
 class WordNetThesaurus:
     """The thesaurus of a folder of WordNet's files."""
 
-    def __init__(self, folder: Path, atoms: frozenset[Atom] | None = None) -> None:
-        """Read a folder; ``atoms``: words of a corpus, whose nouns alone are foils of nouns; None: any noun."""
-        self._parts = {atom_type: PartOfSpeechReader(folder, name) for atom_type, name in PARTS.items()}
-        self._cousins = NounCousins(self._parts["obj"])
+    def __init__(
+        self, parts: Mapping[AtomType, PartOfSpeechReader], atoms: frozenset[Atom] | None = None
+    ) -> None:
+        """Use some files; ``atoms``: words of a corpus, whose nouns alone are foils of nouns; None: any noun."""
+        self._parts = parts
+        self._cousins = NounCousins(parts["obj"])
         self._known = None if atoms is None else {word for atom_type, word in atoms if atom_type == "obj"}
-
-    def check_files(self) -> None:
-        """Raise a DataError if an index and its data are of different versions."""
-        for part in self._parts.values():
-            part.check_version()
 
     @lru_cache(262_144)  # noqa: B019  (a thesaurus lives as long as the program)
     def list_foils(self, atom_type: AtomType, word: str, owners: tuple[str, ...] = ()) -> list[str]:
@@ -106,12 +103,15 @@ class WordNetThesaurus:
                         yield antonym
 
 
-def load_wordnet_thesaurus(target: str, atoms: frozenset[Atom] | None = None) -> WordNetThesaurus:
+def load_wordnet_thesaurus(
+    target: str, read_atoms: Callable[[], frozenset[Atom]] | None = None
+) -> WordNetThesaurus:
     """Return the thesaurus of the folder of WordNet's files, ``index.noun``, ``data.noun`` …
 
     Args:
         target: the folder.
-        atoms: words of a corpus; only nouns among them replace a noun. None: any noun.
+        read_atoms: returns the words of a corpus, whose nouns alone replace a noun; it is called once the files
+            are checked. None: any noun.
 
     Raises:
         DataError: the folder lacks a file, or its files are of different versions.
@@ -125,6 +125,7 @@ def load_wordnet_thesaurus(target: str, atoms: frozenset[Atom] | None = None) ->
             f"{what}: give the folder dict of WordNet 3.0 or 3.1 as published (wordnet.princeton.edu). Some "
             f"packages of it leave out the lists of irregular forms, *.exc."
         )
-    thesaurus = WordNetThesaurus(folder, atoms)
-    thesaurus.check_files()
-    return thesaurus
+    parts = {atom_type: PartOfSpeechReader(folder, name) for atom_type, name in PARTS.items()}
+    for part in parts.values():
+        part.check_version()
+    return WordNetThesaurus(parts, None if read_atoms is None else read_atoms())

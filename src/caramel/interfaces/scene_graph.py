@@ -139,12 +139,13 @@ class Thesaurus(Protocol):
 class ThesaurusFactory(Protocol):
     """Builds a thesaurus."""
 
-    def __call__(self, target: str, atoms: frozenset[Atom] | None = None) -> Thesaurus:
+    def __call__(self, target: str, read_atoms: Callable[[], frozenset[Atom]] | None = None) -> Thesaurus:
         """Return the thesaurus.
 
         Args:
             target: target of a spec, NAME:TARGET.
-            atoms: words of a corpus; a thesaurus of many words draws its nouns from them alone. None: any word.
+            read_atoms: returns the words of a corpus, which may take minutes; a thesaurus of many words takes its
+                nouns from these alone. None: any word.
 
         Raises:
             ConfigError: the target is invalid.

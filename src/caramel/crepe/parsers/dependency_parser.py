@@ -7,6 +7,7 @@ ClearNLP, which spaCy's English models have.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -24,6 +25,7 @@ from caramel.interfaces.scene_graph import (
 )
 
 TRIED = "A man is on a horse."
+NEEDED = {"DEP": "dependencies", "POS": "parts of speech", "LEMMA": "lemmas"}  # label -> what it says
 # Nouns that form a preposition before "of": "in front of", "to the left of".
 PARTS = frozenset(
     ("front", "left", "right", "top", "side", "back", "middle", "bottom", "inside", "outside", "edge")
@@ -55,21 +57,39 @@ def load_spacy_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
             "Parser 'spacy' needs spaCy: pip install 'caramel[spacy]', and a model."
         ) from error
     try:
-        model = spacy.load(target)
-        finds = model(TRIED).has_annotation("DEP")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=r"\[W095\]")  # another version: an error below
+            model = spacy.load(target)
+        _check_version(target, model.meta)
+        doc = model(TRIED)
     except (OSError, ValueError) as error:
         raise BackendError(
             f"spacy:{target} cannot be loaded: {error} Give the name of an installed model, or its folder."
         ) from error
-    if not finds:
+    lacking = [name for label, name in NEEDED.items() if not doc.has_annotation(label)]
+    if lacking:
         raise BackendError(
-            f"spacy:{target} finds no dependencies: {', '.join(model.pipe_names) or 'it is empty'}."
+            f"spacy:{target} finds no {', '.join(lacking)}: {', '.join(model.pipe_names) or 'it is empty'}. "
+            f"Use a model with tagger, parser and lemmatizer, such as en_core_web_sm."
         )
 
     def parse_texts(texts: Sequence[str]) -> list[SceneGraph]:
         return [build_graph(doc, atoms) for doc in model.pipe(_join_phrases(model.make_doc, texts))]
 
     return parse_texts
+
+
+def _check_version(target: str, meta: Mapping[str, Any]) -> None:
+    """Raise a BackendError if a model was trained for another version of spaCy: its graphs would be wrong."""
+    import spacy
+    from spacy.util import is_compatible_version
+
+    wanted = str(meta.get("spacy_version", ""))
+    if wanted and not is_compatible_version(spacy.__version__, wanted):
+        raise BackendError(
+            f"spacy:{target} was trained for spaCy {wanted}, and {spacy.__version__} is installed: install the "
+            f"model of this version, or pip install 'spacy{wanted}'."
+        )
 
 
 def _join_phrases(tokenize: Callable[[str], Any], texts: Iterable[str]) -> Iterator[Any]:
