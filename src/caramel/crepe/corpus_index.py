@@ -179,12 +179,12 @@ def count_seen_items(index: Path, graphs: Iterable[SceneGraph]) -> dict[str, int
 
 def read_seen_atoms(index: Path) -> frozenset[Atom]:
     """Return the atoms that the corpus of an index contains."""
-    kinds = get_args(AtomType)
+    atom_types = get_args(AtomType)
     atoms: set[Atom] = set()
     with open_parquet(index, SCHEMA.names) as file:
         for batch in file.iter_batches(ROWS):
             items = (item.split(_BETWEEN) for item in batch["item"].to_pylist())
-            atoms |= {(parts[0], parts[1]) for parts in items if len(parts) == 2 and parts[0] in kinds}
+            atoms |= {(parts[0], parts[1]) for parts in items if len(parts) == 2 and parts[0] in atom_types}
     return frozenset(atoms)
 
 

@@ -71,7 +71,8 @@ NOUN_GROUPS = tuple(
             "sandwich, hot dog, pizza, salad",
             "box, bag, basket, bucket",
             "donut, cake, sandwich",
-            "chair, couch, bed, stool, bench",
+            "chair, stool, bench",
+            "bed, couch",
             "table, cabinet",
             "laptop, camera, cell phone, printer, radio",
             "microwave, oven, toaster, refrigerator, dishwasher",
@@ -80,7 +81,7 @@ NOUN_GROUPS = tuple(
             "pillow, towel",
             "book, newspaper, letter",
             "kitchen, bathroom, bedroom, office, garage, living room",
-            "restaurant, library, museum",
+            "restaurant, library",
             "beach, street",
             "forest, desert",
             "house, bridge, castle, barn",
@@ -187,7 +188,7 @@ NOT_REPLACED = (
     | _split("construction, artifact, burner, cross, breakfast, lunch, dinner, snack, meal, dessert, topping")
     | _split("spice, luggage, load, habitat, countryside, neighborhood, waterway, mammal, wildlife, pet")
     | _split(
-        "court, asphalt, mirror, window, sail, costume, console, display, vegetation, paper bag, plain, platform, stand, landmark, rack, motor, gear, dispenser, bin"
+        "court, asphalt, garden, station, museum, scissors, mirror, window, sail, costume, console, display, vegetation, paper bag, plain, platform, stand, landmark, rack, motor, gear, dispenser, bin"
     )
 )
 # Nouns whose plural looks like their singular: which is meant, the word does not say.

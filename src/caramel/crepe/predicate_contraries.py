@@ -139,18 +139,18 @@ MOTION = frozenset(("up", "down", "across", "along", "toward", "towards"))
 DOUBLED = frozenset(("hit", "pet", "cut", "sit", "run", "swim", "drop"))  # "hitting"
 
 
-def list_contraries(predicate: str, kept: Container[str] = (), *, has_posture: bool = True) -> list[str]:
+def list_contraries(predicate: str, protected: Container[str] = (), *, has_posture: bool = True) -> list[str]:
     """Return the predicates that exclude one, in a fixed order; none if the lists do not know it.
 
     "sitting on" has "standing on" and "sitting under". A predicate of several words is replaced as a whole.
 
     Args:
         predicate: a preposition, or a verb, alone or with a preposition.
-        kept: prepositions that have no contrary here, such as "on" before a street.
+        protected: prepositions that have no contrary here, such as "on" before a street.
         has_posture: whether the subject sits, stands or lies in earnest: a church stands and sits.
     """
     if predicate in PREPOSITIONS or predicate in FIXED:
-        return list(FIXED.get(predicate) or _list_prepositions(predicate, kept))
+        return list(FIXED.get(predicate) or _list_prepositions(predicate, protected))
     first, _, rest = predicate.partition(" ")
     contraries = [f"{other} {rest}" for other in FIXED.get(first, ())] if rest else []
     if first in _list_forms():
@@ -160,11 +160,11 @@ def list_contraries(predicate: str, kept: Container[str] = (), *, has_posture: b
             return [_inflect_phrase(other, form) for other in VERBS[whole]]
         if verb in INTRANSITIVE and has_posture and rest in PREPOSITIONS and rest not in MOTION:
             contraries += [f"{_inflect_phrase(other, form)} {rest}" for other in VERBS[verb]]
-    return contraries + [f"{first} {other}" for other in _list_prepositions(rest, kept)]
+    return contraries + [f"{first} {other}" for other in _list_prepositions(rest, protected)]
 
 
-def _list_prepositions(preposition: str, kept: Container[str]) -> Sequence[str]:
-    return () if preposition in kept else PREPOSITIONS.get(preposition, ())
+def _list_prepositions(preposition: str, protected: Container[str]) -> Sequence[str]:
+    return () if preposition in protected else PREPOSITIONS.get(preposition, ())
 
 
 @cache

@@ -54,8 +54,8 @@ class WordNetThesaurus:
         subject, other = owners
         if other in noun_lists.NOT_REPLACED or not self._cousins.is_physical(other):
             return []
-        kept = self._list_kept_prepositions(other)
-        return list_contraries(predicate, kept, has_posture=self._cousins.is_living(subject))
+        protected = self._list_protected_prepositions(other)
+        return list_contraries(predicate, protected, has_posture=self._cousins.is_living(subject))
 
     @lru_cache(1_048_576)  # noqa: B019
     def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
@@ -76,7 +76,7 @@ class WordNetThesaurus:
         entry = part.entries.get(special)
         return entry is not None and general in list_closure(part, entry.offsets[:1])
 
-    def _list_kept_prepositions(self, owner: str) -> frozenset[str]:
+    def _list_protected_prepositions(self, owner: str) -> frozenset[str]:
         """Return the prepositions that have no contrary before an object, because it is no place of that form."""
         names = self._cousins.list_hypernyms(owner)
         if names & noun_lists.NOT_PLACES:
@@ -86,7 +86,7 @@ class WordNetThesaurus:
             (noun_lists.SUPPORTING, ON_TOP),
             (noun_lists.SLOPING, SLOPES),
         )
-        return frozenset[str]().union(*(kept for needed, kept in wanted if not names & needed))
+        return frozenset[str]().union(*(protected for needed, protected in wanted if not names & needed))
 
     def _iter_antonyms(self, word: str) -> Iterator[str]:
         """Yield the direct antonyms of an adjective's first sense, if texts use both."""
