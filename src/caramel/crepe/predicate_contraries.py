@@ -157,9 +157,9 @@ def list_contraries(predicate: str, protected: Container[str] = (), *, has_postu
         verb, form = _list_forms()[first]
         whole = f"{verb} {rest}" if rest else verb
         if whole in VERBS and whole not in INTRANSITIVE:  # "walking a dog" has no contrary here
-            return [_inflect_phrase(other, form) for other in VERBS[whole]]
+            return [_build_phrase_form(other, form) for other in VERBS[whole]]
         if verb in INTRANSITIVE and has_posture and rest in PREPOSITIONS and rest not in MOTION:
-            contraries += [f"{_inflect_phrase(other, form)} {rest}" for other in VERBS[verb]]
+            contraries += [f"{_build_phrase_form(other, form)} {rest}" for other in VERBS[verb]]
     return contraries + [f"{first} {other}" for other in _list_prepositions(rest, protected)]
 
 
@@ -171,15 +171,15 @@ def _list_prepositions(preposition: str, protected: Container[str]) -> Sequence[
 def _list_forms() -> dict[str, tuple[str, int]]:
     """Return form of a verb -> (its base form, number of the form)."""
     verbs = dict.fromkeys(verb.partition(" ")[0] for verb in VERBS)
-    return {form: (verb, number) for verb in verbs for number, form in enumerate(_inflect_verb(verb))}
+    return {form: (verb, number) for verb in verbs for number, form in enumerate(_build_verb_forms(verb))}
 
 
-def _inflect_phrase(phrase: str, form: int) -> str:
+def _build_phrase_form(phrase: str, form: int) -> str:
     verb, space, rest = phrase.partition(" ")
-    return f"{_inflect_verb(verb)[form]}{space}{rest}"
+    return f"{_build_verb_forms(verb)[form]}{space}{rest}"
 
 
-def _inflect_verb(verb: str) -> tuple[str, str, str]:
+def _build_verb_forms(verb: str) -> tuple[str, str, str]:
     """Return a verb's base form, third person singular and present participle."""
     if verb.endswith("ie"):
         stem = f"{verb[:-2]}y"
@@ -198,6 +198,6 @@ def _inflect_verb(verb: str) -> tuple[str, str, str]:
     return verb, third, f"{stem}ing"
 
 
-def say_the_same(first: str, second: str) -> bool:
+def is_same_predicate(first: str, second: str) -> bool:
     """Return whether two predicates say the same of two objects, at least in part."""
     return any(first in group and second in group for group in SAME_PREDICATES)

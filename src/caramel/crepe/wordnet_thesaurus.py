@@ -15,8 +15,8 @@ from caramel.crepe.predicate_contraries import (
     ON_TOP,
     PREPOSITIONS,
     SLOPES,
+    is_same_predicate,
     list_contraries,
-    say_the_same,
 )
 from caramel.crepe.wordnet_files import PARTS, PartOfSpeechReader
 from caramel.errors import DataError
@@ -71,7 +71,7 @@ class WordNetThesaurus:
             return part.find_singular(general) in self._cousins.list_hypernyms(special)
         if atom_type == "att" and may_be_called(general, special):
             return True
-        if atom_type == "rel" and say_the_same(general, special):
+        if atom_type == "rel" and is_same_predicate(general, special):
             return True
         entry = part.entries.get(special)
         return entry is not None and general in list_closure(part, entry.offsets[:1])
