@@ -181,7 +181,7 @@ def write_benchmarks(out: Path, seed: int) -> None:
 
     rejects: list[object] = []
     data = out / "data"
-    output_settings: dict[str, Any] = {"seed": seed, "reject": rejects.append}
+    output_settings: dict[str, Any] = {"seed": seed, "reject": rejects.append, "sampling": "pool"}
     print(
         systematicity.write_systematicity_files(
             iter_regions, words, corpus_index, data / "crepe_systematicity", name="world", **output_settings

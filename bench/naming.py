@@ -121,7 +121,6 @@ EXCEPTIONS: Mapping[str, frozenset[str]] = {
             "missing_of",
             "missing_scorer",
             "pretrain_base",
-            "wordnet_words",
         ]
     ),
     "its qualified name is part of the keys of finished results, which a rename would discard": frozenset(

@@ -176,7 +176,7 @@ GRAPH_PARSERS: Registry[GraphParserSpec] = Registry(
 THESAURI: Registry[ThesaurusFactory] = Registry(
     "thesaurus",
     {
-        "wordnet": "caramel.crepe.wordnet_files:wordnet_words",
+        "wordnet": "caramel.crepe.wordnet_thesaurus:load_wordnet_thesaurus",
         "lists": "caramel.crepe.wordlist_thesaurus:list_words",
     },
 )

@@ -155,7 +155,7 @@ def test_nothing_is_written_over_what_is_read(call: Call, graphs: Path, tmp_path
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--words", "wordnet:nowhere"], "'nowhere' lacks index.noun"),
+        (["--words", "wordnet:nowhere"], "'nowhere' is no folder: give the folder dict of WordNet"),
         (["--words", "world"], "Unknown thesaurus backend 'world'"),
         (["--words", "lists:mine"], "'mine' is given: write lists"),
         (

@@ -8,13 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from caramel.crepe.atom_foils import draw_atom_foils, generate_atom_foils
 from caramel.crepe.caption_template import find_word_spans, locate_atoms, write_template_caption
-from caramel.crepe.foils import (
-    CaptionedGraph,
-    generate_atom_foils,
-    generate_negation_foils,
-    generate_swap_foils,
-)
+from caramel.crepe.foils import CaptionedGraph, generate_negation_foils, generate_swap_foils
 from caramel.crepe.matching import is_true_of_graph
 from caramel.crepe.subgraph_sampling import sample_subgraph
 from caramel.crepe.world_graphs import (
@@ -24,7 +20,7 @@ from caramel.crepe.world_graphs import (
     sample_grid_scene,
     select_pair_relations,
 )
-from caramel.interfaces.scene_graph import Edge, GraphPosition, Node, SceneGraph
+from caramel.interfaces.scene_graph import AtomType, Edge, GraphPosition, Node, SceneGraph
 
 WORDS = WorldThesaurus()
 ON = "above"
@@ -217,3 +213,60 @@ def test_a_walk_that_runs_out_of_atoms_is_none() -> None:
     graph = SceneGraph((Node("car", ("red",)), Node("car", ("blue",))))
     assert sample_subgraph(graph, 3, np.random.default_rng(0)) is None
     assert sample_subgraph(SceneGraph(()), 1, np.random.default_rng(0)) is None
+
+
+class ManyNouns:
+    """A thesaurus with a hundred foils of a noun and one of a predicate; it counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.checks = 0
+
+    def list_foils(self, atom_type: AtomType, word: str, owners: tuple[str, ...] = ()) -> list[str]:
+        return {"obj": [f"thing{i}" for i in range(100)], "rel": ["below"], "att": []}[atom_type]
+
+    def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
+        self.checks += 1
+        return general == special
+
+
+PAIR = SceneGraph((Node("car"), Node("box")), (Edge(0, ON, 1),))
+
+
+def test_each_atom_has_the_same_chance_to_be_replaced_however_many_words_exclude_it() -> None:
+    captioned = CaptionedGraph(write_template_caption(PAIR), PAIR, PAIR)
+    first = [
+        next(draw_atom_foils(captioned, ManyNouns(), np.random.default_rng(seed))) for seed in range(300)
+    ]
+    assert 70 < first.count("car below box") < 130  # a third of them, not one of 201
+
+
+def test_drawing_checks_only_what_is_drawn_and_in_the_end_gives_all_foils() -> None:
+    captioned, words = CaptionedGraph(write_template_caption(PAIR), PAIR, PAIR), ManyNouns()
+    drawn = draw_atom_foils(captioned, words, np.random.default_rng(0))
+    next(drawn)
+    assert words.checks < 20
+    assert sorted(drawn) != []
+    again = draw_atom_foils(captioned, words, np.random.default_rng(0))
+    assert sorted(again) == sorted(generate_atom_foils(captioned, words))
+
+
+def test_a_noun_that_other_words_are_bound_to_is_not_replaced() -> None:
+    def list_nouns(text: str, graph: SceneGraph) -> set[str]:
+        caption = locate_atoms(text, graph)
+        assert not isinstance(caption, str)
+        foils = generate_atom_foils(CaptionedGraph(caption, graph, graph), ManyNouns())
+        return {foil for foil in foils if "thing7" in foil.split()}
+
+    statue = SceneGraph((Node("statue"), Node("horse")), (Edge(0, "of", 1),))
+    assert list_nouns("a statue of a horse", statue) == {"a statue of a thing7"}
+    man = SceneGraph((Node("man"), Node("teeth")), (Edge(0, "brushing", 1),))
+    assert list_nouns("a man brushing his teeth", man) == {"a man brushing his thing7"}
+    trucks = SceneGraph((Node("truck"), Node("trucks")), (Edge(0, "near", 1),))
+    assert list_nouns("a truck near other trucks", trucks) == set()
+
+
+def test_a_caption_in_capitals_stays_in_capitals() -> None:
+    caption = locate_atoms("A CAR ABOVE A BOX", PAIR)
+    assert not isinstance(caption, str)
+    foils = list(generate_atom_foils(CaptionedGraph(caption, PAIR, PAIR), ManyNouns()))
+    assert "A CAR BELOW A BOX" in foils

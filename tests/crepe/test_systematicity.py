@@ -14,6 +14,7 @@ from caramel.crepe.foils import CaptionedGraph
 from caramel.crepe.systematicity import (
     MOST,
     UNSAID,
+    draw_compound_foils,
     generate_compound_foils,
     is_compound,
     iter_region_examples,
@@ -71,7 +72,7 @@ class Words:
     def __init__(self, number: int) -> None:
         self._number = number
 
-    def list_foils(self, atom_type: AtomType, word: str) -> list[str]:
+    def list_foils(self, atom_type: AtomType, word: str, owners: tuple[str, ...] = ()) -> list[str]:
         return [f"{atom_type}{i:03}" for i in range(self._number)]
 
     def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
@@ -105,6 +106,17 @@ def test_of_many_pairs_of_foils_some_are_drawn_with_all_foils_among_them() -> No
     first = [text.split()[1] for text in made[:MOST]]
     counts = [first.count(word) for word in sorted(set(first))]
     assert (len(counts), max(counts) < 40) == (40, True)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_pairs_of_foils_that_are_drawn_are_all_that_there_are(number: int) -> None:
+    caption = locate_atoms("red car", CAR)
+    assert not isinstance(caption, str)
+    drawn = list(
+        draw_compound_foils(CaptionedGraph(caption, CAR, CAR), Words(number), np.random.default_rng(0))
+    )
+    assert len(drawn) == 2 * number**2
+    assert sorted(drawn) == sorted(compounds("red car", CAR, Words(number)))
 
 
 def test_what_an_earlier_run_wrote_is_gone_where_there_is_nothing_now(tmp_path: Path) -> None:

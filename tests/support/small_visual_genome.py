@@ -73,9 +73,20 @@ def write_graphs(folder: Path, graphs: Sequence[Any], regions: Mapping[int, Sequ
 
 # name -> (part of speech, words, [(pointer, name)])
 SYNSETS: dict[str, tuple[str, list[str], list[tuple[str, str]]]] = {
-    "animal": ("n", ["animal"], [("~", "canine"), ("~", "feline")]),
-    "canine": ("n", ["canine"], [("@", "animal"), ("~", "dog"), ("~", "wolf")]),
-    "feline": ("n", ["feline"], [("@", "animal"), ("~", "cat")]),
+    "animal": ("n", ["animal"], [("~", "carnivore")]),
+    "carnivore": ("n", ["carnivore"], [("@", "animal"), ("~", "canine"), ("~", "feline")]),
+    "canine": (
+        "n",
+        ["canine"],
+        [("@", "carnivore"), *(("~", name) for name in ("dog", "wolf", "fox", "mutt", "dingo", "jackal"))],
+    ),
+    "feline": ("n", ["feline"], [("@", "carnivore"), ("~", "cat"), ("~", "lynx")]),
+    "fox": ("n", ["fox"], [("@", "canine")]),
+    "mutt": ("n", ["mutt"], [("@", "canine")]),
+    "dingo": ("n", ["dingo"], [("@", "canine")]),
+    "desert": ("n", ["jackal"], []),  # the first meaning of "jackal" here
+    "jackal": ("n", ["jackal"], [("@", "canine")]),
+    "lynx": ("n", ["lynx"], [("@", "feline")]),
     "dog": ("n", ["dog", "domestic_dog"], [("@", "canine")]),
     "wolf": ("n", ["wolf"], [("@", "canine")]),
     "cat": ("n", ["cat"], [("@", "feline")]),
@@ -111,8 +122,18 @@ SYNSETS: dict[str, tuple[str, list[str], list[tuple[str, str]]]] = {
     "move": ("v", ["move"], [("@", "act"), ("~", "run")]),
     "run": ("v", ["run"], [("@", "move")]),
 }
-GLOSSES = {"spectacles": "(plural) two lenses in a frame"}
-TAGGED = {
+GLOSSES = {
+    "spectacles": "(plural) two lenses in a frame",
+    "mutt": "(offensive slang) offensive term for a dog",
+    "lynx": "an animal like a wolf",
+}
+FIELDS = {"shoe": 6, "person": 3, "man": 18, "woman": 18}  # lexicographer files; 5, animals, for other names
+TAGGED = {  # senses found in texts; 1 for other words
+    "dingo": 0,
+    "domestic_dog": 0,
+    "ga": 0,
+    "fry": 0,
+    "fries": 0,
     "gas": 5,
     "man": 6,
     "men": 1,
@@ -120,7 +141,7 @@ TAGGED = {
     "shoes": 1,
     "glass": 4,
     "glasses": 1,
-}  # senses found in texts
+}
 PARTS = {"n": "noun", "a": "adj", "v": "verb"}
 
 
@@ -140,12 +161,12 @@ def wordnet(folder: Path) -> Path:
                 ends = " ".join(
                     f"{sign} {places.get(to, 0):08d} {SYNSETS[to][0]} 0000" for sign, to in pointers
                 )
-                text += f"{places[name]:08d} 05 {pos} {len(words):02x} {said} {len(pointers):03d} {ends} "
+                text += f"{places[name]:08d} {FIELDS.get(name, 5):02d} {pos} {len(words):02x} {said} {len(pointers):03d} {ends} "
                 text += f"| {GLOSSES.get(name, 'a gloss')}  \n"
                 for word in words:
                     index.setdefault(word.partition("(")[0].lower(), []).append(f"{places[name]:08d}")
             lines = [
-                f"{word} {kind} {len(at)} 1 @ {len(at)} {TAGGED.get(word, 0)} {' '.join(at)}  \n"
+                f"{word} {kind} {len(at)} 1 @ {len(at)} {TAGGED.get(word, 1)} {' '.join(at)}  \n"
                 for word, at in sorted(index.items())
             ]
             (folder / f"data.{part}").write_text(text, encoding="ascii")

@@ -13,13 +13,14 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from caramel.errors import DataError
-from caramel.interfaces.scene_graph import Atom, Edge, Node, SceneGraph
+from caramel.interfaces.scene_graph import Atom, AtomType, Edge, Node, SceneGraph
 from caramel.io.files import write_atomically
 from caramel.io.readers import iter_csv_rows, iter_json_lines, iter_lines, iter_parquet_rows, open_parquet
 from caramel.io.validators import read_optional_text
@@ -174,6 +175,17 @@ def count_seen_items(index: Path, graphs: Iterable[SceneGraph]) -> dict[str, int
             rows = batch.filter(pc.is_in(batch["item"], wanted))
             item_counts.update(zip(rows["item"].to_pylist(), rows["count"].to_pylist(), strict=True))
     return item_counts
+
+
+def read_seen_atoms(index: Path) -> frozenset[Atom]:
+    """Return the atoms that the corpus of an index contains."""
+    atom_types = get_args(AtomType)
+    atoms: set[Atom] = set()
+    with open_parquet(index, SCHEMA.names) as file:
+        for batch in file.iter_batches(ROWS):
+            items = (item.split(_BETWEEN) for item in batch["item"].to_pylist())
+            atoms |= {(parts[0], parts[1]) for parts in items if len(parts) == 2 and parts[0] in atom_types}
+    return frozenset(atoms)
 
 
 def assign_split(graph: SceneGraph, known: Mapping[str, int]) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Literal
 
 import numpy as np
 
@@ -27,6 +28,9 @@ PlausibilityScorer = Callable[[Sequence[str]], Sequence[float]]
 EntailmentScorer = Callable[
     [Sequence[tuple[str, ...]]], Sequence[float]
 ]  # (caption, text) -> probability that the text follows, in [0, 1]
+# "place": an atom is drawn, then a word for it. "pool": each negative has the same chance, so an atom with many
+# words is replaced more often; the figures of the world were measured with it.
+Sampling = Literal["place", "pool"]
 WEIGHED = 40  # negatives of a caption that a model of plausibility or entailment scores
 FOLLOWS = 0.5  # probability from which on a text counts as entailed by its caption
 
@@ -69,9 +73,34 @@ def select_negatives(
         drawn = [text for text, follows in zip(drawn, sure, strict=True) if follows < FOLLOWS]
     if plausible is None or len(drawn) <= number:
         return drawn[:number]
-    drawn = drawn[:WEIGHED]
-    scores = plausible(drawn)
-    return [text for _, text in sorted(zip(scores, drawn, strict=True), key=lambda row: -row[0])][:number]
+    return _rank_texts(drawn[:WEIGHED], plausible)[:number]
+
+
+def take_negatives(
+    drawn: Iterable[str], caption: str, number: int, plausible: PlausibilityScorer | None = None
+) -> list[str]:
+    """Return the first ``number`` different texts of those drawn, or the most plausible of the first ``WEIGHED``.
+
+    No more texts are drawn than that, so a lazy iterator costs little.
+    """
+    wanted = number if plausible is None else WEIGHED
+    texts = list(islice(_iter_different(drawn, caption), wanted))
+    if plausible is None or len(texts) <= number:
+        return texts[:number]
+    return _rank_texts(texts, plausible)[:number]
+
+
+def _iter_different(drawn: Iterable[str], caption: str) -> Iterator[str]:
+    """Yield the texts that are neither the caption nor drawn before."""
+    known = {caption}
+    for text in drawn:
+        if text not in known:
+            known.add(text)
+            yield text
+
+
+def _rank_texts(texts: Sequence[str], plausible: PlausibilityScorer) -> list[str]:
+    return [text for _, text in sorted(zip(plausible(texts), texts, strict=True), key=lambda row: -row[0])]
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> int:

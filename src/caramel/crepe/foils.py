@@ -1,4 +1,4 @@
-"""Generate hard negatives of a caption with a known scene graph: HN-Atom, HN-Swap and HN-Neg.
+"""Generate hard negatives of a caption with a known scene graph: HN-Swap and HN-Neg; ``atom_foils`` has HN-Atom.
 
 The types are those of Ma et al. 2023, appendix A.4. Each negative is an edit of the text and the same change
 of the graph, so ``matching.is_true_of_graph`` determines whether it is false of the image's whole graph.
@@ -29,23 +29,6 @@ class CaptionedGraph(NamedTuple):
     caption: Caption
     graph: SceneGraph
     whole: SceneGraph
-
-
-def generate_atom_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator[str]:
-    """Yield captions with one atom replaced by one that excludes it and is false in its place."""
-    atoms = captioned.graph.list_positions()
-    for position, word in atoms.items():
-        known = {
-            w
-            for p, w in atoms.items()
-            if p.atom_type == position.atom_type
-            and (position.atom_type == "obj" or p.owner == position.owner)
-        }
-        for foil in words.list_foils(position.atom_type, word):
-            if foil not in known and not is_true_of_graph(
-                replace_graph_words(captioned.graph, {position: foil}), captioned.whole, words
-            ):
-                yield replace_caption_words(captioned.caption, {position: foil})
 
 
 def generate_swap_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator[str]:
@@ -129,9 +112,11 @@ def replace_graph_words(graph: SceneGraph, changes: Mapping[GraphPosition, str])
 
 
 def replace_caption_words(caption: Caption, changes: Mapping[GraphPosition, str]) -> str:
-    """Return the text with the words at some positions replaced at every occurrence; articles agree."""
+    """Return the text with the words at some positions replaced at every occurrence; articles and capitals agree."""
     edits = [
-        Edit(start, end, word) for position, word in changes.items() for start, end in caption.spans[position]
+        Edit(start, end, word.upper() if caption.text.isupper() else word)
+        for position, word in changes.items()
+        for start, end in caption.spans[position]
     ]
     return apply_edits(caption.text, edits)
 

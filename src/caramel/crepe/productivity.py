@@ -13,20 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from caramel.crepe.atom_foils import draw_atom_foils, generate_atom_foils
 from caramel.crepe.crops import CropRules, compute_iou, find_crop_problem
 from caramel.crepe.example_files import (
     EntailmentScorer,
     Example,
     PlausibilityScorer,
+    Sampling,
     select_negatives,
+    take_negatives,
     write_examples,
 )
-from caramel.crepe.foils import (
-    CaptionedGraph,
-    generate_atom_foils,
-    generate_negation_foils,
-    generate_swap_foils,
-)
+from caramel.crepe.foils import CaptionedGraph, generate_negation_foils, generate_swap_foils
 from caramel.crepe.llm_captions import CaptionWriter, write_template_captions
 from caramel.crepe.subgraph_sampling import compute_bounding_box, sample_subgraph
 from caramel.crepe.systematicity import FEW, SAME
@@ -115,6 +113,7 @@ def write_productivity_files(
     seed: int,
     reject: OnReject,
     plausible: PlausibilityScorer | None = None,
+    sampling: Sampling = "place",
     write_captions: CaptionWriter = write_template_captions,
     entailed: EntailmentScorer | None = None,
 ) -> dict[tuple[str, int], int]:
@@ -127,6 +126,7 @@ def write_productivity_files(
         seed: each draw depends only on this, the image and the caption.
         reject: called with each reject.
         plausible: scores the negatives, and the most plausible are selected; None: a random selection.
+        sampling: how negatives of the type atom are drawn.
         write_captions: writes the captions.
         entailed: finds swaps that still follow from their caption, which are left out; None: only the graph
             decides.
@@ -152,9 +152,12 @@ def write_productivity_files(
             )
             for negative_type, foils in FOILS.items():
                 judge = entailed if negative_type == "swap" else None
-                negatives = select_negatives(
-                    foils(captioned, words), caption.text, NUMBER, rng, plausible, judge
-                )
+                if negative_type == "atom" and sampling == "place":
+                    drawn = draw_atom_foils(captioned, words, rng)
+                    negatives = take_negatives(drawn, caption.text, NUMBER, plausible)
+                else:
+                    texts = foils(captioned, words)
+                    negatives = select_negatives(texts, caption.text, NUMBER, rng, plausible, judge)
                 if len(negatives) < NUMBER:
                     reject(Reject(f"{where}, {negative_type}", FEW, caption.text))
                 else:

@@ -13,17 +13,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+from caramel.crepe.atom_foils import (
+    draw_atom_foils,
+    generate_atom_foils,
+    is_false_change,
+    list_position_foils,
+)
 from caramel.crepe.caption_template import locate_atoms
 from caramel.crepe.corpus_index import assign_split, count_seen_items
 from caramel.crepe.crops import CropRules, find_crop_problem
-from caramel.crepe.example_files import Example, PlausibilityScorer, select_negatives, write_examples
-from caramel.crepe.foils import (
-    CaptionedGraph,
-    generate_atom_foils,
-    replace_caption_words,
-    replace_graph_words,
+from caramel.crepe.example_files import (
+    Example,
+    PlausibilityScorer,
+    Sampling,
+    select_negatives,
+    take_negatives,
+    write_examples,
 )
-from caramel.crepe.matching import is_true_of_graph
+from caramel.crepe.foils import CaptionedGraph, replace_caption_words
 from caramel.crepe.visual_genome_graphs import ImageGraph, OnReject
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Reject
@@ -97,19 +104,45 @@ def generate_compound_foils(
     foiled: dict[GraphPosition, list[str]] = {
         position: [
             replace_caption_words(captioned.caption, {position: foil})
-            for foil in words.list_foils(position.atom_type, word)
-            if foil not in positions.values()
-            and not is_true_of_graph(
-                replace_graph_words(captioned.graph, {position: foil}), captioned.whole, words
-            )
+            for foil in list_position_foils(captioned, words, position)
+            if foil not in positions.values() and is_false_change(captioned, words, position, foil)
         ]
-        for position, word in positions.items()
+        for position in positions
     }
     for a, b in itertools.permutations(foiled, 2):
         number = len(foiled[a]) * len(foiled[b])
         for pair in rng.permutation(number)[:MOST].tolist():
             first, second = pair // len(foiled[b]), pair % len(foiled[b])
             yield _join_phrases(foiled[a][first], foiled[b][second])
+
+
+def draw_compound_foils(
+    captioned: CaptionedGraph, words: Thesaurus, rng: np.random.Generator
+) -> Iterator[str]:
+    """Yield captions as ``generate_compound_foils`` does, each pair of atoms with the same chance of being next."""
+    foils = {p: list_position_foils(captioned, words, p) for p in captioned.graph.list_positions()}
+    foils = {
+        p: [w for w in listed if w not in captioned.graph.list_positions().values()]
+        for p, listed in foils.items()
+    }
+    checked: dict[tuple[GraphPosition, str], bool] = {}
+    left = {
+        (a, b): rng.permutation(len(foils[a]) * len(foils[b]))[:MOST].tolist()
+        for a, b in itertools.permutations([p for p in foils if foils[p]], 2)
+    }
+    while left:
+        a, b = list(left)[int(rng.integers(len(left)))]
+        first, second = divmod(left[a, b].pop(), len(foils[b]))
+        if not left[a, b]:
+            del left[a, b]
+        changes = (a, foils[a][first]), (b, foils[b][second])
+        for change in changes:
+            if change not in checked:
+                checked[change] = is_false_change(captioned, words, *change)
+        if all(checked[change] for change in changes):
+            yield _join_phrases(
+                *(replace_caption_words(captioned.caption, dict([change])) for change in changes)
+            )
 
 
 def _join_phrases(first: str, second: str) -> str:
@@ -119,6 +152,31 @@ def _join_phrases(first: str, second: str) -> str:
     if opening in DETERMINERS or opening == "there":
         return f"{start} and {second[0].lower()}{second[1:]}"
     return f"{start} and {choose_article(second)} {second}"
+
+
+def _select_region_negatives(
+    captioned: CaptionedGraph,
+    words: Thesaurus,
+    rng: np.random.Generator,
+    plausible: PlausibilityScorer | None,
+    sampling: Sampling,
+) -> dict[str, list[str]]:
+    """Return column -> negatives of a region."""
+    text = captioned.caption.text
+    if sampling == "place":
+        drawn = {ATOM: draw_atom_foils, COMP: draw_compound_foils}
+        return {
+            column: take_negatives(draw(captioned, words, rng), text, NUMBERS[column], plausible)
+            for column, draw in drawn.items()
+        }
+    pools = {
+        ATOM: generate_atom_foils(captioned, words),
+        COMP: generate_compound_foils(captioned, words, rng),
+    }
+    return {
+        column: select_negatives(texts, text, NUMBERS[column], rng, plausible)
+        for column, texts in pools.items()
+    }
 
 
 def get_file_paths(out: Path, name: str) -> dict[str, Path]:
@@ -136,6 +194,7 @@ def write_systematicity_files(
     seed: int,
     reject: OnReject,
     plausible: PlausibilityScorer | None = None,
+    sampling: Sampling = "place",
 ) -> dict[str, int]:
     """Write the set's files for one corpus into a folder; return the number of examples of each split.
 
@@ -148,6 +207,7 @@ def write_systematicity_files(
         seed: each draw depends only on this, the image and the caption.
         reject: called with each reject.
         plausible: scores the negatives, and the most plausible are selected; None: a random selection.
+        sampling: how negatives are drawn.
 
     Raises:
         DataError: no region is left.
@@ -159,14 +219,7 @@ def write_systematicity_files(
         rng = np.random.default_rng(
             int(compute_stable_keys([f"{region.image_id} {region.captioned.caption.text}"], seed)[0])
         )
-        foils = {
-            ATOM: generate_atom_foils(region.captioned, words),
-            COMP: generate_compound_foils(region.captioned, words, rng),
-        }
-        negatives = {
-            column: select_negatives(texts, region.captioned.caption.text, NUMBERS[column], rng, plausible)
-            for column, texts in foils.items()
-        }
+        negatives = _select_region_negatives(region.captioned, words, rng, plausible, sampling)
         if any(len(negatives[column]) < number for column, number in NUMBERS.items()):
             reject(Reject(f"image {region.image_id}", FEW, region.captioned.caption.text))
         else:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from caramel.errors import ConfigError
-from caramel.interfaces.scene_graph import AtomType
+from caramel.interfaces.scene_graph import Atom, AtomType
 from caramel.sources.captions import words
 
 
 class WordListThesaurus:
     """A thesaurus in which words of one group of the lists exclude each other."""
 
-    def list_foils(self, atom_type: AtomType, word: str) -> list[str]:
+    def list_foils(self, atom_type: AtomType, word: str, owners: tuple[str, ...] = ()) -> list[str]:
         """Return the other words of the word's group; for a relation, the one that excludes it."""
         if atom_type == "rel":
             return [words.CONTRARY[word]] if word in words.CONTRARY else []
@@ -26,8 +28,8 @@ class WordListThesaurus:
         return same.get(general, general) == same.get(special, special)
 
 
-def list_words(target: str) -> WordListThesaurus:
-    """Return the thesaurus of the lists.
+def list_words(target: str, read_atoms: Callable[[], frozenset[Atom]] | None = None) -> WordListThesaurus:
+    """Return the thesaurus of the lists, whose words are all common: a corpus does not change it.
 
     Raises:
         ConfigError: a target is given.

@@ -1,4 +1,4 @@
-"""Read WordNet's database files: synonyms, antonyms and words with the same grand-hypernym (Ma et al. 2023, 4.1).
+"""Read WordNet's database files: words, their meanings, and the relations between meanings.
 
 The files ``index.noun``, ``data.noun`` and so on (manual page wndb(5WN)) are read as they are designed: the
 index is in memory, and a line of data is read at the offset that the index gives.
@@ -16,14 +16,12 @@ from caramel.errors import DataError
 from caramel.interfaces.scene_graph import AtomType
 from caramel.io.readers import iter_lines
 from caramel.io.validators import format_value
-from caramel.sources.captions.words import CONTRARY, get_plural
 
 PARTS: dict[AtomType, str] = {"obj": "noun", "att": "adj", "rel": "verb"}
 # Endings of plurals and their replacements; other plurals are in noun.exc. Words in "ss" and words of two
 # letters have no ending (manual page morphy(7WN), and WordNet's morph.c).
 ENDINGS = {"s": "", "ses": "s", "xes": "x", "zes": "z", "ches": "ch", "shes": "sh", "men": "man", "ies": "y"}
-SENSES = 1  # senses of a word that count, the most frequent first: the intended sense is unknown
-_PLURAL = re.compile(r"\s*\([^)]*\bplural\b")  # "(plural) …", "(used in the plural) …"
+_PLURAL = re.compile(r"\([^)]*\bplural\b")
 ANTONYM, HYPERNYM, HYPONYM, SIMILAR = "!", "@", "~", "&"
 INSTANCE = "@i"  # class of the pointers of proper names
 
@@ -33,13 +31,16 @@ class Synset(NamedTuple):
 
     Attributes:
         words: the words with this meaning.
-        pointers: (pointer, offset of another synset, part of speech) of related synsets.
-        plural: whether its gloss begins with a note that the words are plurals, such as that of "glasses".
+        field: number of its lexicographer file, such as 5 for animals (manual page lexnames(5WN)).
+        pointers: (pointer, offset of another synset, part of speech, words) of related synsets. The words are
+            the number of a word here and of one there, from 1, as four hexadecimal digits; 0000: all of them.
+        gloss: its definition, comments and examples.
     """
 
     words: tuple[str, ...]
-    pointers: tuple[tuple[str, int, str], ...]
-    plural: bool
+    field: int
+    pointers: tuple[tuple[str, int, str, str], ...]
+    gloss: str
 
 
 class IndexEntry(NamedTuple):
@@ -93,11 +94,12 @@ class PartOfSpeechReader:
             assert int(fields[0]) == offset, offset
             return Synset(
                 words,
+                int(fields[1]),
                 tuple(
-                    (rest[i], int(rest[i + 1]), rest[i + 2])
+                    (rest[i], int(rest[i + 1]), rest[i + 2], rest[i + 3])
                     for i in range(0, 4 * int(fields[4 + 2 * count]), 4)
                 ),
-                _PLURAL.match(gloss) is not None,
+                gloss.strip(),
             )
         except (OSError, IndexError, ValueError, AssertionError) as error:
             raise DataError(
@@ -140,7 +142,8 @@ class PartOfSpeechReader:
         other = self.entries[singular]
         first = [self.read_synset(offset) for offset in other.offsets[:1]]  # a damaged index may name none
         named = any(symbol == INSTANCE for synset in first for symbol, *_ in synset.pointers)
-        is_plural = any(self.read_synset(offset).plural for offset in entry.offsets[:1])
+        # "(plural) …", "(used in the plural) …"
+        is_plural = any(_PLURAL.match(self.read_synset(offset).gloss) for offset in entry.offsets[:1])
         return is_plural or entry.tagged > other.tagged or named
 
     @cached_property
@@ -148,96 +151,26 @@ class PartOfSpeechReader:
         """Return singular -> its first irregular plural."""
         return {single: many for many, single in reversed(self.irregular.items())}
 
-    def list_senses(self, word: str) -> tuple[int, ...]:
-        """Return the synsets of a word's most frequent senses; for a plural, those of its singular."""
-        entry = self.entries.get(self.find_singular(word))
-        return entry.offsets[:SENSES] if entry else ()
-
     def follow_pointers(self, offset: int, *symbols: str) -> Iterator[int]:
         """Yield the synsets of this part of speech to which a synset points."""
         part_of_speech = self._data.suffix[1]  # n, v, a
-        for symbol, other, part in self.read_synset(offset).pointers:
+        for symbol, other, part, _ in self.read_synset(offset).pointers:
             if symbol in symbols and part.replace("s", "a") == part_of_speech:
                 yield other
 
+    def check_version(self) -> None:
+        """Check that the first word of the index is at its offsets in the data file.
 
-class WordNetThesaurus:
-    """A thesaurus from WordNet's files; relations that WordNet lacks, such as "on top of", come from a list."""
-
-    def __init__(self, folder: Path) -> None:
-        self._parts = {atom_type: PartOfSpeechReader(folder, name) for atom_type, name in PARTS.items()}
-
-    def list_foils(self, atom_type: AtomType, word: str) -> list[str]:
-        """Return antonyms, and words that share a grand-hypernym with the word.
-
-        Synonyms, and words that cover the word or are covered by it, are left out.
-
-        Adjectives have no hypernyms; those of the noun with the same form are used, as for colours. Foils of
-        plurals are plurals.
+        Raises:
+            DataError: the two files are of different versions of WordNet.
         """
-        candidates = dict.fromkeys([CONTRARY[word]] if atom_type == "rel" and word in CONTRARY else [])
-        part = self._parts[atom_type]
-        for sense in part.list_senses(word):
-            near = [sense, *part.follow_pointers(sense, SIMILAR)]
-            candidates |= dict.fromkeys(
-                w for s in near for o in part.follow_pointers(s, ANTONYM) for w in part.read_synset(o).words
-            )
-        tree = self._parts["obj"] if atom_type == "att" else part
-        for sense in tree.list_senses(word):
-            for parent in tree.follow_pointers(sense, HYPERNYM):
-                for grand in tree.follow_pointers(parent, HYPERNYM):
-                    for aunt in tree.follow_pointers(grand, HYPONYM):
-                        for cousin in tree.follow_pointers(aunt, HYPONYM):
-                            candidates |= dict.fromkeys(tree.read_synset(cousin).words)
-        many = atom_type == "obj" and part.find_singular(word) != word
-        return [
-            part.plurals.get(foil, get_plural(foil)) if many else foil
-            for foil in candidates
-            if not self.is_more_general(atom_type, foil, word)
-            and not self.is_more_general(atom_type, word, foil)
-            and (atom_type != "att" or foil in part.entries)
-        ]
-
-    def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
-        """Return whether ``general`` equals ``special``, or is its synonym or (nouns, verbs) its hypernym."""
-        part = self._parts[atom_type]
-        return general == special or part.find_singular(general) in _list_hypernyms(part, special)
-
-
-@lru_cache(65_536)
-def _list_hypernyms(part: PartOfSpeechReader, word: str) -> frozenset[str]:
-    """Return the synonyms of a word's senses, and all their hypernyms."""
-    words: set[str] = set()
-    todo, visited = list(part.list_senses(word)), set[int]()
-    while todo:
-        offset = todo.pop()
-        if offset not in visited:
-            visited.add(offset)
-            words.update(part.read_synset(offset).words)
-            todo += part.follow_pointers(offset, HYPERNYM)
-    return frozenset(words)
-
-
-def wordnet_words(target: str) -> WordNetThesaurus:
-    """Return the thesaurus of the folder of WordNet's files, ``index.noun``, ``data.noun`` …
-
-    Raises:
-        DataError: the folder lacks a file.
-    """
-    folder = Path(target)
-    lacking = [
-        f"{file_type}.{name}"
-        for name in PARTS.values()
-        for file_type in ("index", "data")
-        if not (folder / f"{file_type}.{name}").is_file()
-    ]
-    lacking += [] if (folder / "noun.exc").is_file() else ["noun.exc"]
-    if lacking:
-        raise DataError(
-            f"{target!r} lacks {', '.join(lacking)}: give the folder dict of WordNet 3.0 or 3.1 "
-            f"(wordnet.princeton.edu)."
-        )
-    return WordNetThesaurus(folder)
+        word = next(iter(self.entries), "")
+        for offset in self.entries[word].offsets if word else ():
+            if word not in self.read_synset(offset).words:
+                raise DataError(
+                    f"{str(self._data)!r} has no {word!r} at byte {offset}, where {str(self._index)!r} says that "
+                    f"it is. Use index and data of the same version of WordNet."
+                )
 
 
 def _normalise_lemma(lemma: str) -> str:

@@ -122,8 +122,13 @@ class GraphParserSpec:
 class Thesaurus(Protocol):
     """Knows which words exclude each other, and which have the same or a more general meaning."""
 
-    def list_foils(self, atom_type: AtomType, word: str) -> list[str]:
-        """Return the words that can replace a word and are false where it is true, in a fixed order."""
+    def list_foils(self, atom_type: AtomType, word: str, owners: tuple[str, ...] = ()) -> list[str]:
+        """Return the words that can replace a word and are false where it is true, in a fixed order.
+
+        ``owners`` names the object that has the attribute, or the two ends of the relation, if they are known:
+        the contrary of short hair is long hair, and that of a short man a tall man. The caller must not change
+        the list.
+        """
         ...
 
     def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
@@ -131,4 +136,19 @@ class Thesaurus(Protocol):
         ...
 
 
-ThesaurusFactory = Callable[[str], Thesaurus]  # argument: target of a spec, NAME:TARGET
+class ThesaurusFactory(Protocol):
+    """Builds a thesaurus."""
+
+    def __call__(self, target: str, read_atoms: Callable[[], frozenset[Atom]] | None = None) -> Thesaurus:
+        """Return the thesaurus.
+
+        Args:
+            target: target of a spec, NAME:TARGET.
+            read_atoms: returns the words of a corpus, which may take minutes; a thesaurus of many words takes its
+                nouns from these alone. None: any word.
+
+        Raises:
+            ConfigError: the target is invalid.
+            DataError: its files are missing or broken.
+        """
+        ...

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
+from real_models import SPACY
 
 from caramel.crepe.parsers.dependency_parser import build_graph
 from caramel.errors import BackendError
@@ -120,10 +122,68 @@ def test_a_model_that_is_missing_or_finds_no_dependencies_is_an_error_that_says_
     for target, said in (
         ("no_such_model", "'no_such_model'"),
         (str(tmp_path / "empty"), "cannot be loaded"),
-        (str(tmp_path / "blank"), "finds no dependencies: it is empty"),
+        (str(tmp_path / "blank"), "finds no dependencies, parts of speech, lemmas: it is empty"),
     ):
         with pytest.raises(BackendError, match=said):
             GRAPH_PARSERS["spacy"].load(target, frozenset())
+
+
+@pytest.fixture(scope="module")
+def real() -> Any:
+    """A trained model of spaCy."""
+    if not spacy.util.is_package(SPACY):
+        pytest.skip(f"spaCy's {SPACY} is not installed: make dev")
+    return spacy.load(SPACY)
+
+
+@pytest.mark.parametrize(
+    ("text", "graph"),
+    [
+        (
+            "A red fire hydrant next to several snow covered cars.",
+            SceneGraph(
+                (Node("fire hydrant", ("red",)), Node("car", ("snow covered",))), (Edge(0, "next to", 1),)
+            ),
+        ),
+        (
+            "A giraffe standing up to a tree",
+            SceneGraph((Node("giraffe"), Node("tree")), (Edge(0, "standing up to", 1),)),
+        ),
+        (
+            "A MAN WITH GLASSES EATS A HOT DOG IN THE PARK",
+            SceneGraph(
+                tuple(map(Node, ("man", "glasses", "hot dog", "park"))),
+                (Edge(0, "with", 1), Edge(0, "eats", 2), Edge(2, "in", 3)),
+            ),
+        ),
+        (
+            "A boy holding a kite while standing on a sidewalk.",
+            SceneGraph(
+                tuple(map(Node, ("boy", "kite", "sidewalk"))),
+                (Edge(0, "holding", 1), Edge(0, "standing on", 2)),
+            ),
+        ),
+    ],
+)
+def test_a_trained_model_keeps_names_attributes_and_predicates_whole(
+    text: str, graph: SceneGraph, real: Any
+) -> None:
+    assert GRAPH_PARSERS["spacy"].load(SPACY, frozenset())([text]) == [graph]
+
+
+def test_a_model_of_another_version_or_without_a_parser_is_an_error_that_says_so(
+    real: Any, tmp_path: Path
+) -> None:
+    model = spacy.load(SPACY, exclude=["parser"])
+    model.to_disk(tmp_path / "no_parser")
+    with pytest.raises(BackendError, match=r"finds no dependencies: tok2vec, tagger.*such as en_core_web_sm"):
+        GRAPH_PARSERS["spacy"].load(str(tmp_path / "no_parser"), frozenset())
+    real.to_disk(tmp_path / "old")
+    meta = tmp_path / "old" / "meta.json"
+    told = json.loads(meta.read_text(encoding="utf-8")) | {"spacy_version": ">=3.2.0,<3.3.0"}
+    meta.write_text(json.dumps(told), encoding="utf-8")
+    with pytest.raises(BackendError, match=r"was trained for spaCy >=3\.2\.0,<3\.3\.0, and .* is installed"):
+        GRAPH_PARSERS["spacy"].load(str(tmp_path / "old"), frozenset())
 
 
 def test_the_versions_that_decide_are_those_of_spacy_and_of_the_models_package() -> None:

@@ -15,7 +15,7 @@ from caramel.cli.output import echo
 if TYPE_CHECKING:
     from caramel.crepe.crops import CropRules
     from caramel.crepe.example_files import PlausibilityScorer
-    from caramel.interfaces.scene_graph import Thesaurus
+    from caramel.interfaces.scene_graph import Atom, Thesaurus
 
 REJECTS = "rejects.csv"
 EXISTING = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -101,12 +101,20 @@ def build_crop_rules(min_area: int) -> CropRules:
     return CropRules(area=min_area)
 
 
-def load_thesaurus(spec: str) -> Thesaurus:
-    """Return the thesaurus that ``--words`` names."""
+def load_thesaurus(spec: str, read_atoms: Callable[[], frozenset[Atom]]) -> Thesaurus:
+    """Return the thesaurus that ``--words`` names; ``read_atoms`` returns the words of the corpus."""
     from caramel.registry import THESAURI
 
     name, _, target = spec.partition(":")
-    return THESAURI[name](target)
+    return THESAURI[name](target, read_atoms)
+
+
+def list_graph_atoms(graphs: Path) -> frozenset[Atom]:
+    """Return the words of the scene graphs."""
+    from caramel.crepe.visual_genome_graphs import iter_image_graphs
+
+    images = iter_image_graphs(graphs, lambda row: None, regions=False)
+    return frozenset(atom for image in images for atom in image.graph.list_atoms())
 
 
 def load_plausibility_scorer(folder: Path | None) -> PlausibilityScorer | None:

@@ -14,6 +14,7 @@ from caramel.cli.crepe.inputs import (
     SetOptions,
     add_set_options,
     build_crop_rules,
+    list_graph_atoms,
     list_input_files,
     load_plausibility_scorer,
     load_thesaurus,
@@ -111,7 +112,8 @@ def build_productivity_set(
         [out / REJECTS, *written],
         [*list_input_files(graphs, settings.words, settings.sensible), *([entailment] if entailment else [])],
     )
-    thesaurus, rules = load_thesaurus(settings.words), build_crop_rules(settings.min_area)
+    thesaurus = load_thesaurus(settings.words, lambda: list_graph_atoms(graphs))
+    rules = build_crop_rules(settings.min_area)
     with open_rejects(out / REJECTS) as (reject, reasons):
         drafted = sample_drafts(
             iter_image_graphs(graphs, reject, regions=False),

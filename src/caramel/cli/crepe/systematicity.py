@@ -35,7 +35,7 @@ def build_systematicity_set(settings: SetOptions, index: Path, name: str) -> Non
     Example:
       caramel crepe systematicity --graphs vg/ --index cc3m_index/ --name cc3m --words wordnet:dict/ --out data/crepe_systematicity
     """
-    from caramel.crepe.corpus_index import NAME, VOCABULARY
+    from caramel.crepe.corpus_index import NAME, VOCABULARY, read_seen_atoms
     from caramel.crepe.example_files import open_rejects
     from caramel.crepe.systematicity import get_file_paths, write_systematicity_files
     from caramel.io.files import forbid_overwriting_inputs
@@ -50,7 +50,8 @@ def build_systematicity_set(settings: SetOptions, index: Path, name: str) -> Non
         [out / REJECTS, *get_file_paths(out, name).values()],
         [*list_input_files(graphs, settings.words, settings.sensible), index / NAME, index / VOCABULARY],
     )
-    thesaurus, rules = load_thesaurus(settings.words), build_crop_rules(settings.min_area)
+    thesaurus = load_thesaurus(settings.words, lambda: read_seen_atoms(index / NAME))
+    rules = build_crop_rules(settings.min_area)
     calls = iter(range(2))
     with open_rejects(out / REJECTS) as (reject, reasons):
         counts = write_systematicity_files(

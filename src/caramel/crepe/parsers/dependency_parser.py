@@ -7,10 +7,11 @@ ClearNLP, which spaCy's English models have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from caramel.crepe.parsers.caption_phrases import NOT_ATTRIBUTES, PLURAL_ONLY, find_fixed_phrases
 from caramel.interfaces.scene_graph import (
     Atom,
     AtomType,
@@ -26,9 +27,13 @@ from caramel.sources.captions.spacy_models import load_spacy_model
 PARTS = frozenset(
     ("front", "left", "right", "top", "side", "back", "middle", "bottom", "inside", "outside", "edge")
 )
+# A noun within a name, or within an adjective such as "snow-covered".
+INNER = frozenset(("compound", "npadvmod", "amod", "nmod"))
 OBJECTS = frozenset(("dobj", "obj", "attr"))
 SUBJECTS = frozenset(("nsubj", "nsubjpass", "nsubj:pass"))
 CLAUSES = frozenset(("acl", "relcl", "acl:relcl"))
+# After a verb with an object, these are of the subject: "a boy flying a kite with a friend".
+WITH_SUBJECT = frozenset(("with", "near", "by", "next to"))
 RELATIVE = frozenset(("that", "which", "who"))  # subjects that refer to the noun before their clause
 
 
@@ -45,14 +50,25 @@ def load_spacy_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
     model = load_spacy_model(target)
 
     def parse_texts(texts: Sequence[str]) -> list[SceneGraph]:
-        return [build_graph(doc, atoms) for doc in model.pipe(texts)]
+        return [build_graph(doc, atoms) for doc in model.pipe(_join_phrases(model.make_doc, texts))]
 
     return parse_texts
 
 
+def _join_phrases(tokenize: Callable[[str], Any], texts: Iterable[str]) -> Iterator[Any]:
+    """Yield the tokens of each text, with one token for each fixed phrase. Texts in capitals are lowered."""
+    for text in texts:
+        doc = tokenize(text.lower() if text.isupper() else text)
+        spans = [doc.char_span(start, end) for start, end in find_fixed_phrases(doc.text)]
+        with doc.retokenize() as retokenizer:
+            for span in filter(None, spans):
+                retokenizer.merge(span)
+        yield doc
+
+
 def build_graph(doc: Any, atoms: frozenset[Atom]) -> SceneGraph:
     """Return the scene graph of a parsed text; ``doc`` is spaCy's ``Doc``."""
-    heads = [t for t in doc if t.pos_ in ("NOUN", "PROPN") and t.dep_ != "compound" and not _is_part(t)]
+    heads = [t for t in doc if t.pos_ in ("NOUN", "PROPN") and t.dep_ not in INNER and not _is_part(t)]
     node_index = {token.i: number for number, token in enumerate(heads)}
     looks: list[dict[str, None]] = [{} for _ in heads]
     edges: dict[Edge, None] = {}
@@ -78,7 +94,9 @@ def _select_known_form(atom_type: AtomType, forms: Sequence[str], atoms: frozens
 def _get_name(token: Any, atoms: frozenset[Atom]) -> str:
     parts = [t.lower_ for t in token.lefts if t.dep_ == "compound"]
     lemma, written = (" ".join([*parts, last]) for last in (token.lemma_.lower(), token.lower_))
-    return _select_known_form("obj", [lemma, written], atoms)
+    if token.lower_ in PLURAL_ONLY or ("obj", written) in atoms:
+        return written
+    return lemma
 
 
 def _is_part(token: Any) -> bool:
@@ -87,17 +105,27 @@ def _is_part(token: Any) -> bool:
 
 
 def _iter_adjectives(noun: Any) -> Iterator[Any]:
-    """Yield the adjectives of a noun: "black, wet dog", "dog that is black"."""
-    for child in noun.children:
+    """Yield the adjectives of a noun: "black, wet dog", "dog that is black".
+
+    That of a compound's first noun is the compound's: "red fire hydrant".
+    """
+    parts = [child for child in noun.children if child.dep_ == "compound"]
+    for child in (child for token in (*parts, noun) for child in token.children):
         if child.dep_ == "amod":
-            yield from _list_conjuncts(child)
+            yield from (word for word in _list_conjuncts(child) if _is_attribute(word))
     for verb in _list_verbs(noun):
         yield from (
             look
             for t in verb.children
             if t.dep_ == "acomp" and t.pos_ == "ADJ"
             for look in _list_conjuncts(t)
+            if _is_attribute(look)
         )
+
+
+def _is_attribute(token: Any) -> bool:
+    """Return whether a modifier is more than a quantifier, such as "several" or "different colored"."""
+    return token.lower_.split()[0] not in NOT_ATTRIBUTES and any(map(str.isalpha, token.lower_))
 
 
 def _list_conjuncts(token: Any) -> list[Any]:
@@ -121,7 +149,10 @@ def _list_verbs(noun: Any) -> list[Any]:
     heads = [nouns[-1].head] if nouns[-1].dep_ in SUBJECTS else []
     clauses = (t for n in nouns for t in n.children if t.dep_ in CLAUSES and t.i > noun.i)
     heads += [t for t in clauses if RELATIVE.issuperset(_list_subjects(t))]
-    return [verb for first in heads for verb in _list_conjuncts(first)]
+    verbs = [verb for first in heads for verb in _list_conjuncts(first)]
+    # "holds a kite while standing on grass"
+    aside = (t for verb in verbs for t in verb.children if t.dep_ == "advcl" and t.tag_ == "VBG")
+    return [*verbs, *(t for t in aside if not _list_subjects(t))]
 
 
 def _iter_relations(doc: Any) -> Iterator[tuple[Any, list[str], Any]]:
@@ -131,14 +162,23 @@ def _iter_relations(doc: Any) -> Iterator[tuple[Any, list[str], Any]]:
             yield noun, words, other
         for verb in _list_verbs(noun):
             idle = verb.lemma_ == "be"
-            for child in verb.children:
-                if child.dep_ in OBJECTS and not idle:
-                    yield from (
-                        (noun, [verb.lower_, verb.lemma_.lower()], other) for other in _list_conjuncts(child)
-                    )
+            ends = [] if idle else [child for child in verb.children if child.dep_ in OBJECTS]
+            forms = [] if idle else _list_verb_forms(verb)
+            for child in ends:
+                yield from ((noun, forms, other) for other in _list_conjuncts(child))
             for words, other in _iter_prepositions(verb):
-                forms = [] if idle else [f"{form} {words[0]}" for form in (verb.lower_, verb.lemma_.lower())]
-                yield noun, [*forms, *words], other
+                if not ends:
+                    yield noun, [*(f"{form} {words[0]}" for form in forms), *words], other
+                elif words[0] in WITH_SUBJECT:
+                    yield noun, words, other
+                else:  # "holding a phone in his hand": the phone is there
+                    yield ends[0], words, other
+
+
+def _list_verb_forms(verb: Any) -> list[str]:
+    """Return a verb as it is written and its base form, with its particle: "standing up"."""
+    particle = "".join(f" {t.lower_}" for t in verb.children if t.dep_ == "prt")
+    return [f"{form}{particle}" for form in (verb.lower_, verb.lemma_.lower())]
 
 
 def _iter_prepositions(token: Any) -> Iterator[tuple[list[str], Any]]:

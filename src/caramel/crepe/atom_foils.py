@@ -1,0 +1,89 @@
+"""Generate HN-Atom of a caption with a known scene graph: one atom is replaced (Ma et al. 2023, appendix A.4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from caramel.crepe.foils import CaptionedGraph, replace_caption_words, replace_graph_words
+from caramel.crepe.matching import is_true_of_graph
+from caramel.crepe.noun_lists import GENDERED
+from caramel.interfaces.scene_graph import GraphPosition, SceneGraph, Thesaurus
+
+_PRONOUN = re.compile(r"\b(?:he|him|his|himself|she|her|hers|herself)\b", re.IGNORECASE)
+
+
+def generate_atom_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iterator[str]:
+    """Yield captions with one atom replaced by one that excludes it and is false in its place."""
+    for position in captioned.graph.list_positions():
+        for foil in list_position_foils(captioned, words, position):
+            if is_false_change(captioned, words, position, foil):
+                yield replace_caption_words(captioned.caption, {position: foil})
+
+
+def draw_atom_foils(captioned: CaptionedGraph, words: Thesaurus, rng: np.random.Generator) -> Iterator[str]:
+    """Yield the same captions in random order, each atom with the same chance of being the next that is replaced.
+
+    Otherwise the noun with most cousins would win. Only what is drawn is checked against the graph.
+    """
+    left = {
+        position: foils
+        for position in captioned.graph.list_positions()
+        if (foils := list_position_foils(captioned, words, position))
+    }
+    while left:
+        position = list(left)[int(rng.integers(len(left)))]
+        foil = left[position].pop(int(rng.integers(len(left[position]))))
+        if not left[position]:
+            del left[position]
+        if is_false_change(captioned, words, position, foil):
+            yield replace_caption_words(captioned.caption, {position: foil})
+
+
+def list_position_foils(captioned: CaptionedGraph, words: Thesaurus, position: GraphPosition) -> list[str]:
+    """Return the words that exclude the atom at a position and do not stand in the caption in the same role."""
+    graph = captioned.graph
+    atoms = graph.list_positions()
+    if position.atom_type == "obj" and _is_bound(captioned, position.owner):
+        return []
+    known = {
+        word
+        for other, word in atoms.items()
+        if other.atom_type == position.atom_type
+        and (position.atom_type == "obj" or other.owner == position.owner)
+    }
+    owners = _list_owners(graph, position)
+    return [w for w in words.list_foils(position.atom_type, atoms[position], owners) if w not in known]
+
+
+def is_false_change(captioned: CaptionedGraph, words: Thesaurus, position: GraphPosition, foil: str) -> bool:
+    """Return whether the caption is false of the whole image when a word at a position is replaced."""
+    changed = replace_graph_words(captioned.graph, {position: foil})
+    return not is_true_of_graph(changed, captioned.whole, words)
+
+
+def _is_bound(captioned: CaptionedGraph, node: int) -> bool:
+    """Return whether a noun is bound to other words: "a statue of a horse", "a truck next to other trucks".
+
+    A pronoun binds, too: "a man brushing his teeth".
+    """
+    graph = captioned.graph
+    has_complement = any(edge.subject == node and edge.name == "of" for edge in graph.edges)
+    name = graph.nodes[node].name
+    has_other = any(
+        {f"{name}s", name} & {other.name, f"{other.name}s"} for other in graph.nodes if other.name != name
+    )
+    names = set(name.split(" "))
+    return has_complement or has_other or bool(names & GENDERED and _PRONOUN.search(captioned.caption.text))
+
+
+def _list_owners(graph: SceneGraph, position: GraphPosition) -> tuple[str, ...]:
+    """Return the name of the object with an attribute, those of the ends of a relation, and none for an object."""
+    if position.atom_type == "obj":
+        return ()
+    if position.atom_type == "att":
+        return (graph.nodes[position.owner].name,)
+    edge = graph.edges[position.owner]
+    return graph.nodes[edge.subject].name, graph.nodes[edge.object].name
