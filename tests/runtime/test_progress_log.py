@@ -1,5 +1,3 @@
-import pytest
-
 from caramel.runtime import progress_log
 from caramel.runtime.progress_log import iter_with_progress
 
@@ -17,9 +15,3 @@ def test_a_long_loop_prints_what_is_done_and_the_time_that_is_left(monkeypatch, 
         "probe: 1 of 3 folds, about 120 s left",
         "probe: 2 of 3 folds, about 45 s left",
     ]
-
-
-def test_an_error_in_the_loop_is_passed_on():
-    with pytest.raises(ValueError, match="inner"):
-        for _ in iter_with_progress([1], title="folds", unit="fold"):
-            raise ValueError("inner")

@@ -98,7 +98,7 @@ def build_learner(texts: Sequence[str], seed: int, *, name: str, target: str) ->
         BackendError: the checkpoint is broken.
         ResourceError: it does not fit into memory.
     """
-    identity = open_ranker(name=name, target=target).identity
+    identity = OPEN[name](target).identity
 
     def fit_predict(learned: Ints, scored: Ints) -> Floats:
         true, false, scored_texts = ([texts[i] for i in part] for part in (*learned, scored))
@@ -129,7 +129,7 @@ def tuned_table(shard: Mapping[str, Any], *, name: str, target: str) -> pa.Table
         name: name of the scorer.
         target: folder or OWNER/REPO of the checkpoint.
     """
-    ranker, recipe = open_ranker(name=name, target=target).ranker, RECIPES[name]
+    ranker, recipe = OPEN[name](target).ranker, RECIPES[name]
     ranker.reset_weights()
     train_ranker(
         ranker,
@@ -152,29 +152,22 @@ class LoadedRanker:
     identity: Identity
 
 
-@keep_last(lambda *, name, target: stamp_files(target))
-def open_ranker(*, name: str, target: str) -> LoadedRanker:
+def load_ranker(target: str, *, name: str) -> LoadedRanker:
     """Return the model with a new linear layer, on the GPU if there is one, else on the CPU.
 
-    It computes in bf16 where that is faster. The last model stays loaded until its files change.
+    It computes in bf16 where that is faster.
 
     Raises:
         BackendError: the checkpoint is broken, is not of this type, or gives NaN.
         ResourceError: it does not fit into memory.
     """
-    import transformers
+    import torch
 
     recipe, compute = RECIPES[name], resolve_compute("auto", "auto")
-    with translate_load_errors(target):
-        tokenizer = load_tokenizer(target)
+    with torch.random.fork_rng(), translate_load_errors(target):  # new layers start at random weights
+        model, tokenizer = _load_body(target, name, compute["device"]), load_tokenizer(target)
         start = None
-        if name == "finetuned":
-            model = load_pretrained(
-                transformers.AutoModel, target, device=compute["device"], unneeded=("pooler.",)
-            )
-        else:
-            model = load_pretrained(transformers.AutoModelForCausalLM, target, device=compute["device"])
-            model = model.base_model
+        if name == "finetuned_causal_lm":
             start = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
         identity = build_identity(name, model, [tokenizer], **compute)
         layers = UpperLayers(model, recipe.layers, pad=tokenizer.pad_token_id, **compute)
@@ -185,13 +178,25 @@ def open_ranker(*, name: str, target: str) -> LoadedRanker:
         else:
             for layer in layers.trained:
                 layer.requires_grad_(True)
-        length = min(LENGTH, tokenizer.model_max_length)
-        ranker = PairRanker(layers, tokenizer, length=length, start=start)
+        ranker = PairRanker(layers, tokenizer, length=min(LENGTH, tokenizer.model_max_length), start=start)
         if np.isnan(ranker.compute_values([TEXT])).any():
             raise BackendError(
                 f"{name}:{target} gives NaN for a text: its weights are broken. Give another checkpoint."
             )
     return LoadedRanker(ranker, identity)
+
+
+def _load_body(target: str, name: str, device: str) -> Any:
+    """Return the checkpoint's transformer without its head. A causal model must have one."""
+    from transformers import AutoModel, AutoModelForCausalLM
+
+    if name == "finetuned":
+        return load_pretrained(AutoModel, target, device=device, unneeded=("pooler.",))
+    return load_pretrained(AutoModelForCausalLM, target, device=device).base_model
+
+
+# The last model of each scorer stays loaded, with its states of texts, until its files change.
+OPEN = {name: keep_last(stamp_files)(partial(load_ranker, name=name)) for name in RECIPES}
 
 
 def list_causal_problems(target: str) -> list[str]:

@@ -61,12 +61,12 @@ class PairRanker:
 
     def tokenize_texts(self, texts: Sequence[str]) -> list[Row]:
         """Return the tokens of each text."""
+        if not texts:
+            return []
         if self._start is None:
             return get_token_ids(self._tokenizer, texts, self._length)
         cut = {"truncation": True, "max_length": self._length - 1, "add_special_tokens": False}
-        return (
-            [(self._start, *row) for row in self._tokenizer(list(texts), **cut)["input_ids"]] if texts else []
-        )
+        return [(self._start, *row) for row in self._tokenizer(list(texts), **cut)["input_ids"]]
 
     def forward(self, rows: Sequence[Row]) -> torch.Tensor:
         """Return f of each text, (n,). The states of the rows must be kept (``UpperLayers.keep_states``)."""

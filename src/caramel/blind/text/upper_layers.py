@@ -30,7 +30,7 @@ class UpperLayers:
     Args:
         model: encoder or decoder of transformers on its device, in evaluation mode.
         count: number of layers that are trained. With as many as the model has, or in a model whose layers
-            are not in one list (ALBERT), all layers run in each pass and no states are kept.
+            are not in one list (ALBERT), the whole model runs in each pass and no states are kept.
         pad: padding token.
         device: cpu, cuda or cuda:N.
         precision: fp32, bf16 or fp16.
@@ -46,8 +46,8 @@ class UpperLayers:
 
     @property
     def trained(self) -> list[torch.nn.Module]:
-        """The layers that are trained; the whole model if its layers are not in one list."""
-        return self._upper or [self.model]
+        """The layers that are trained; the whole model, embeddings too, if no layers below them are frozen."""
+        return self._upper if self._first else [self.model]
 
     def list_matrices(self) -> tuple[str, ...]:
         """Return the names of the weights of the trained layers that are matrices."""
