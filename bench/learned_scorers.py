@@ -1,7 +1,7 @@
 """Time and accuracy of blind scorers on SugarCrepe: `python bench/learned_scorers.py FOLDER --scorer SPEC …`.
 
 FOLDER holds SugarCrepe's JSON files. Each scorer is trained on the other folds (five folds of images, type
-by type) and scored on the held-out fold, as `caramel project`'s stage `scores` does. The sample has equally
+by type) and scored on the held-out fold, as the stage `scores` does. The sample has equally
 many rows of each subtype. `--part tune` samples images that `--part test` never has: choose settings on
 `tune`, and report `test`. `--rows 0` takes all rows.
 

@@ -24,12 +24,12 @@ def iter_with_progress(items: Sequence[Item], *, title: str, unit: str) -> Itera
     if sys.stderr.isatty():
         yield from tqdm(items, desc=title, unit=unit, delay=INTERVAL / 10, leave=False)
         return
-    started = shown = time.monotonic()
+    start = last_line = time.monotonic()
     for done, item in enumerate(items):
         now = time.monotonic()
-        if done and now - shown >= INTERVAL:
-            left = (now - started) / done * (len(items) - done)
+        if done and now - last_line >= INTERVAL:
+            left = (now - start) / done * (len(items) - done)
             line = f"{title}: {done} of {len(items)} {unit}s, about {max(1, round(left))} s left"
             print(line, file=sys.stderr, flush=True)
-            shown = now
+            last_line = now
         yield item

@@ -80,7 +80,7 @@ class Recipe:
 
 
 RECIPES = {
-    "finetuned": Recipe(layers=2, rate=1e-4, head_rate=1e-3, epochs=2),
+    "finetuned": Recipe(layers=2, rate=2e-4, head_rate=2e-3, epochs=2),
     "finetuned_causal_lm": Recipe(layers=6, rate=5e-4, head_rate=1e-3, epochs=2, rank=16, alpha=32.0),
 }
 
