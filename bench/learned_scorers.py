@@ -1,8 +1,8 @@
 """Time and accuracy of blind scorers on SugarCrepe: `python bench/learned_scorers.py FOLDER --scorer SPEC …`.
 
 FOLDER holds SugarCrepe's JSON files. Each scorer is trained on the other folds (five folds of images, type
-by type) and scored on the held-out fold, as the stage `scores` does. The sample has equally
-many rows of each subtype. `--part tune` samples images that `--part test` never has: choose settings on
+by type) and scored on the held-out fold, as the stage `scores` does. The sample has equally many
+rows of each subtype. `--part tune` samples images that `--part test` never has: choose settings on
 `tune`, and report `test`. `--rows 0` takes all rows.
 
 Prints a line per scorer: rows, accuracy with its 95 % interval, wall time and processor time.
@@ -34,7 +34,9 @@ def sample_rows(folder: Path, number: int, part: str) -> pd.DataFrame:
     half = assign_folds(rows["image_id"].tolist(), folds=2, seed=SEED)
     rows = rows[half == ("test", "tune").index(part)]
     rows = rows.iloc[np.argsort(compute_stable_keys(rows["pair_id"].tolist(), SEED), kind="stable")]
-    return rows.groupby("subtype").head(number // rows["subtype"].nunique()).reset_index(drop=True)
+    rank_in_subtype = rows.groupby("subtype").cumcount()
+    sample: pd.DataFrame = rows[rank_in_subtype < number // rows["subtype"].nunique()].reset_index(drop=True)
+    return sample
 
 
 def measure_scorer(rows: pd.DataFrame, spec: str) -> str:
@@ -46,7 +48,7 @@ def measure_scorer(rows: pd.DataFrame, spec: str) -> str:
     figures = compute_blind_accuracy(scores, negatives, pairs=pairs, folds=FOLDS)[spec]
     shares = [100 * figures["all"][name] for name in ("accuracy", "ci_low", "ci_high")]
     by_type = ", ".join(
-        f"{name} {100 * figures[name]['accuracy']:.1f}" for name in ("add", "replace", "swap")
+        f"{name} {100 * figures[name]['accuracy']:.1f}" for name in ("add", "rerank_in_subtype", "swap")
     )
     return (
         f"{spec.partition(':')[0]}: {len(rows)} rows, {shares[0]:.1f} % [{shares[1]:.1f}, {shares[2]:.1f}] "

@@ -1,4 +1,4 @@
-"""Blind scorers ``finetuned`` and ``finetuned_causal_lm``: a transformer that is trained to tell which of two captions is true.
+"""Blind scorers ``finetuned`` and ``finetuned_causal_lm``: transformers trained to tell which caption is true.
 
     finetuned            an encoder; the weights of its upper layers are trained
     finetuned_causal_lm  a causal language model; low-rank updates (LoRA) of its upper layers are trained, as
@@ -60,7 +60,10 @@ LENGTH = 64  # maximum number of tokens of a text
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a type of model is fine-tuned. The values were chosen on rows of SugarCrepe that no figure is of.
+    """How a type of model is fine-tuned.
+
+    Layers and rates of ``finetuned`` were chosen on 700 rows of SugarCrepe (`bench/learned_scorers.py
+    --part tune`); docs/audit.md has figures of other rows.
 
     Attributes:
         layers: number of upper layers that are trained.
