@@ -48,7 +48,7 @@ def measure_scorer(rows: pd.DataFrame, spec: str) -> str:
     figures = compute_blind_accuracy(scores, negatives, pairs=pairs, folds=FOLDS)[spec]
     shares = [100 * figures["all"][name] for name in ("accuracy", "ci_low", "ci_high")]
     by_type = ", ".join(
-        f"{name} {100 * figures[name]['accuracy']:.1f}" for name in ("add", "rerank_in_subtype", "swap")
+        f"{name} {100 * figures[name]['accuracy']:.1f}" for name in ("add", "replace", "swap")
     )
     return (
         f"{spec.partition(':')[0]}: {len(rows)} rows, {shares[0]:.1f} % [{shares[1]:.1f}, {shares[2]:.1f}] "
