@@ -127,6 +127,7 @@ SCORERS: Registry[ScorerSpec] = Registry(
         "masked_lm": "caramel.blind.text.language_models:MASKED_LM",
         "embedding_probe": "caramel.blind.text.embedding_probe:EMBEDDING_PROBE",
         "finetuned": "caramel.blind.text.finetuned:FINETUNED",
+        "finetuned_causal_lm": "caramel.blind.text.finetuned:FINETUNED_CAUSAL_LM",
     },
     check="caramel.blind.scorer_specs:missing_scorer",
 )

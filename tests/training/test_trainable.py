@@ -9,13 +9,8 @@ import torch
 
 from caramel.errors import ConfigError
 from caramel.interfaces.training_settings import LoraConfig, TrainableConfig
-from caramel.training.trainable import (
-    add_lora,
-    get_merged_state,
-    merge_lora,
-    set_trainable_params,
-    set_training_mode,
-)
+from caramel.models.lora import add_lora, get_merged_state, merge_lora
+from caramel.training.trainable import set_trainable_params, set_training_mode
 
 LORA = LoraConfig(2, 4.0, ("*.attn.in_proj_weight", "*.attn.out_proj.weight", "*.mlp.*.weight"))
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from caramel.blind.scorers import compute_percentile_ranks, deduplicate_texts
+from caramel.runtime.progress_log import iter_with_progress
 from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.utils.hashing import assign_folds, compute_stable_keys
 from caramel.utils.resampling import CrossValidation
@@ -51,6 +52,7 @@ def score_out_of_fold(
     *,
     cap: int,
     texts: Ints | None = None,
+    title: str = "folds",
 ) -> tuple[Floats, Floats]:
     """Return scores in [0, 1] of both sides, (n,) and (n,), from training on the other folds.
 
@@ -69,12 +71,13 @@ def score_out_of_fold(
         cap: maximum number of training pairs per fold.
         texts: (items,) index of the text of each item, if several items share a text. None: each item is its
             own text.
+        title: what is trained, in lines of progress.
     """
     text_sides = sides if texts is None else texts[sides]
     pairs = zip(cv.groups, *sides.tolist(), strict=True)
     keys = compute_stable_keys((f"{group}\n{names[p]}\n{names[n]}" for group, p, n in pairs), cv.seed)
     scores = np.full(sides.shape, 0.5)
-    for here, learned in group_folds(cv):
+    for here, learned in iter_with_progress(group_folds(cv), title=title, unit="fold"):
         scored = np.unique(sides[:, here])
         usable = np.flatnonzero(learned & ~np.isin(text_sides, text_sides[:, here]).any(axis=0))
         drawn = usable[np.argsort(keys[usable], kind="stable")[:cap]]
@@ -93,10 +96,12 @@ class LearnedScorer:
     Attributes:
         build_learner: (distinct texts, seed) -> ``Learn`` function over these texts.
         cap: maximum number of training pairs per fold.
+        title: what is trained, in lines of progress.
     """
 
     build_learner: Callable[[Sequence[str], int], Learn]
     cap: int
+    title: str = "folds"
 
     def __call__(
         self,
@@ -109,7 +114,7 @@ class LearnedScorer:
             return np.zeros(0), np.zeros(0)
         texts, sides = deduplicate_texts(positives, negatives)
         learn = self.build_learner(texts, cv.seed)
-        return score_out_of_fold(texts, sides, cv, learn, cap=self.cap)
+        return score_out_of_fold(texts, sides, cv, learn, cap=self.cap, title=self.title)
 
 
 def fit_pair_weights(differences: Floats, *, cost: float, signs: Floats | None = None) -> Floats:

@@ -78,7 +78,7 @@ def _list_scorer_help() -> list[str]:
     envvar="CARAMEL_ENCODER",
     show_envvar=True,
     help="Local transformers text encoder, such as all-MiniLM-L6-v2. The default scorers then also probe it and fine-tune "
-    "it, which takes minutes to hours without a GPU.",
+    "it, which takes minutes without a GPU.",
 )
 @click.option(
     "--corpus",

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from caramel.interfaces.method import Features, Method
 from caramel.models.devices import use_precision
+from caramel.models.lora import get_merged_state
 from caramel.schemas.columns import SUBTYPES
 from caramel.training.data.batch import Batch
 from caramel.training.distributed import ALONE, DistContext
 from caramel.training.loop.forward import compute_logit_params, encode_batch
 from caramel.training.loop.grad_cache import compute_cached_loss, join_features
-from caramel.training.trainable import get_merged_state
 from caramel.training.weight_averaging import copy_frozen_model, update_ema_
 
 if TYPE_CHECKING:

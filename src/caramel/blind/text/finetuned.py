@@ -1,80 +1,117 @@
-"""Blind scorer ``finetuned``: a transformer that is fine-tuned to tell which of two captions is true.
+"""Blind scorers ``finetuned`` and ``finetuned_causal_lm``: transformers trained to tell which caption is true.
 
-It is by far the slowest scorer. On one CPU core, an encoder of the size of MiniLM (22 million parameters)
-takes a minute or more per fold, and several minutes with ``PAIRS`` pairs. ``caramel audit`` trains it on
-folds within folds: 25 trainings with five folds. Its cost is bounded: ``PAIRS`` pairs per fold, ``EPOCHS``
-epochs, ``LENGTH`` tokens per text. Finished folds are saved, so that an interrupted run resumes.
+    finetuned            an encoder; the weights of its upper layers are trained
+    finetuned_causal_lm  a causal language model; low-rank updates (LoRA) of its upper layers are trained, as
+                         in the test-set stress test (Brown et al. 2025, arXiv 2511.04655): a language model
+                         is fine-tuned on the texts of the other folds and answers for the held-out fold,
+                         without the images
+
+Both read one caption at a time. A new linear layer on the mean of a text's last hidden states gives its value
+f, and P(the first text is true) = σ(f(t₁) − f(t₂)). The order of the two texts therefore does not matter.
+The paper's model reads a question with its options and writes the answer.
+
+The cost is bounded: ``PAIRS`` pairs per fold, ``Recipe.epochs`` epochs, ``LENGTH`` tokens per text, and only
+the upper layers in each step (``upper_layers``). ``caramel audit`` trains on folds within folds: 25 trainings
+per type with five folds. Finished folds are saved, so that an interrupted run resumes.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from caramel.blind.cross_validation import Learn, LearnedScorer
+from caramel.blind.text.pair_ranker import PairRanker, train_ranker
+from caramel.blind.text.upper_layers import UpperLayers
+from caramel.errors import BackendError
 from caramel.interfaces.model import Identity
 from caramel.interfaces.scorer import ScorerSpec
+from caramel.interfaces.training_settings import LoraConfig
 from caramel.io.keys import compute_text_key
-from caramel.models.devices import resolve_device
+from caramel.models.devices import resolve_compute
 from caramel.models.embedding_cache import build_vector_table
 from caramel.models.loading.files import TEXT, translate_load_errors
-from caramel.models.transformers.transformers_dual import compute_distinct_rows, get_token_ids, pad_token_ids
+from caramel.models.lora import add_lora
 from caramel.models.transformers.transformers_files import (
     build_identity,
     list_checkpoint_problems,
     load_pretrained,
     load_tokenizer,
+    read_config,
 )
+from caramel.runtime.last_result import keep_last, stamp_files
 from caramel.runtime.paths import SCORED
 from caramel.runtime.ray.sharded_map import compute_fingerprint, map_shards
 from caramel.utils.arrays import Floats, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import torch
 
 PAIRS = 2000  # maximum number of training pairs per fold
-EPOCHS = 2
-BATCH = 16  # pairs per step
-RATE = 5e-5  # learning rate of the encoder; decays linearly to 0 after a warmup of a tenth of the steps
-HEAD_RATE = 1e-3  # learning rate of the new linear layer
-DECAY = 0.01
+CAUSAL = ("ForCausalLM", "LMHeadModel")  # endings of the names of classes that predict the next token
 LENGTH = 64  # maximum number of tokens of a text
-Row = tuple[int, ...]
 
 
-def build_learner(texts: Sequence[str], seed: int, *, target: str) -> Learn:
-    """Return a ``Learn`` function that trains an encoder and a linear layer on the mean of its last hidden states.
+@dataclass(frozen=True)
+class Recipe:
+    """How a type of model is fine-tuned.
 
-    The model is P(the first text is true) = σ(f(t₁) − f(t₂)), trained on the pairs of the other folds. The
-    order of the two texts does not matter. f orders the texts of a fold.
+    Layers and rates of ``finetuned`` were chosen on 700 rows of SugarCrepe (`bench/learned_scorers.py
+    --part tune`); docs/audit.md has figures of other rows.
+
+    Attributes:
+        layers: number of upper layers that are trained.
+        rate: peak learning rate of the layers.
+        head_rate: peak learning rate of the linear layer.
+        epochs: passes over the training pairs.
+        rank: rank of the low-rank updates; 0: the weights themselves are trained.
+        alpha: factor of the low-rank updates.
+    """
+
+    layers: int
+    rate: float
+    head_rate: float
+    epochs: int
+    rank: int = 0
+    alpha: float = 0.0
+
+
+RECIPES = {
+    "finetuned": Recipe(layers=2, rate=2e-4, head_rate=2e-3, epochs=2),
+    "finetuned_causal_lm": Recipe(layers=6, rate=5e-4, head_rate=1e-3, epochs=2, rank=16, alpha=32.0),
+}
+
+
+def build_learner(texts: Sequence[str], seed: int, *, name: str, target: str) -> Learn:
+    """Return a ``Learn`` function that fine-tunes a model; its f orders the texts of a fold.
 
     Args:
         texts: the distinct texts.
         seed: random seed of the training.
-        target: folder or OWNER/REPO of a transformers encoder.
+        name: name of the scorer, a key of ``RECIPES``.
+        target: folder or OWNER/REPO of a transformers checkpoint.
 
     Raises:
-        BackendError: the encoder is broken.
+        BackendError: the checkpoint is broken.
         ResourceError: it does not fit into memory.
     """
-    identity = _compute_identity(target)
+    identity = OPEN[name](target).identity
 
     def fit_predict(learned: Ints, scored: Ints) -> Floats:
         true, false, scored_texts = ([texts[i] for i in part] for part in (*learned, scored))
         (path,) = map_shards(
             tuned_table,
             [{"true": true, "false": false, "asked": scored_texts, "seed": seed}],
-            settings={"target": target},
+            settings={"name": name, "target": target},
             folder=SCORED / compute_fingerprint(__name__, identity),
             executor="inline",
-            title="finetuned",
+            title=name,
         )
         values = pq.read_table(path)["vector"].combine_chunks().flatten()
         return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
@@ -82,121 +119,119 @@ def build_learner(texts: Sequence[str], seed: int, *, target: str) -> Learn:
     return fit_predict
 
 
-def load_finetuned_scorer(target: str) -> LearnedScorer:
-    """Return the scorer that fine-tunes an encoder."""
-    return LearnedScorer(partial(build_learner, target=target), PAIRS)
+def load_finetuned_scorer(name: str, target: str) -> LearnedScorer:
+    """Return the scorer that fine-tunes a model."""
+    return LearnedScorer(partial(build_learner, name=name, target=target), PAIRS, title=name)
 
 
-def _compute_identity(target: str) -> Identity:
-    """Return the identity of the encoder that is fine-tuned."""
-    device = resolve_device("auto")
-    parts = [load_tokenizer(target)]
-    return build_identity("finetuned", _load_encoder(target, "cpu"), parts, precision="fp32", device=device)
-
-
-def tuned_table(shard: Mapping[str, Any], *, target: str) -> pa.Table:
-    """Return the values of the texts ``asked`` under an encoder that is fine-tuned on ``true`` and ``false``.
+def tuned_table(shard: Mapping[str, Any], *, name: str, target: str) -> pa.Table:
+    """Return the values of the texts ``asked`` under a model that is fine-tuned on ``true`` and ``false``.
 
     Args:
         shard: ``true`` and ``false``, n texts each; ``asked``, the texts to score; ``seed``.
-        target: folder or OWNER/REPO of the encoder.
+        name: name of the scorer.
+        target: folder or OWNER/REPO of the checkpoint.
     """
-    import torch
-
-    device = resolve_device("auto")
-    with torch.random.fork_rng():
-        torch.manual_seed(shard["seed"])
-        with translate_load_errors(target):
-            model, tokenizer = _load_encoder(target, device), load_tokenizer(target)
-            head = torch.nn.Linear(model.config.hidden_size, 1, bias=False).to(device)
-            torch.nn.init.zeros_(head.weight)  # an untrained scorer is at chance
-            judge = _TextScorer(model, head, tokenizer, device)
-            judge.compute_values([TEXT])  # raises for files that load but do not fit together
-        _train_scorer(judge, shard["true"], shard["false"])
-    return build_vector_table(
-        [compute_text_key(text) for text in shard["asked"]], judge.compute_values(shard["asked"])[:, None]
+    ranker, recipe = OPEN[name](target).ranker, RECIPES[name]
+    ranker.reset_weights()
+    train_ranker(
+        ranker,
+        shard["true"],
+        shard["false"],
+        rates=(recipe.rate, recipe.head_rate),
+        epochs=recipe.epochs,
+        seed=shard["seed"],
+        title=name,
     )
+    values = ranker.compute_values(shard["asked"])
+    return build_vector_table([compute_text_key(text) for text in shard["asked"]], values[:, None])
 
 
 @dataclass(frozen=True)
-class _TextScorer:
-    """The model that is fine-tuned."""
+class LoadedRanker:
+    """A model that can be fine-tuned, and everything but the code that determines its values."""
 
-    model: Any
-    head: torch.nn.Linear
-    tokenizer: Any
-    device: str
-
-    def tokenize_texts(self, texts: Sequence[str]) -> list[Row]:
-        return get_token_ids(self.tokenizer, texts, min(LENGTH, self.tokenizer.model_max_length))
-
-    def pad_rows(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
-        return pad_token_ids(rows, self.tokenizer.pad_token_id)
-
-    def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Return f of each text, (n,)."""
-        inputs = {k: v.to(self.device) for k, v in inputs.items()}
-        mask = inputs["attention_mask"][:, :, None]
-        hidden = self.model(**inputs).last_hidden_state * mask
-        values: torch.Tensor = self.head(hidden.sum(1) / mask.sum(1).clamp(min=1))[:, 0]
-        return values
-
-    def compute_values(self, texts: Sequence[str]) -> Any:
-        """Return f of each text, (n,), in evaluation mode."""
-        import torch
-
-        self.model.eval()
-        with torch.inference_mode():
-            return compute_distinct_rows(
-                self.tokenize_texts(texts),
-                self.pad_rows,
-                self.forward,
-                batch_size=None,
-                device=self.device,
-                name=str(self.tokenizer.name_or_path),
-            )
+    ranker: PairRanker
+    identity: Identity
 
 
-def _train_scorer(judge: _TextScorer, true: Sequence[str], false: Sequence[str]) -> None:
-    """Fine-tune the encoder and the layer on pairs, in an order drawn from torch's generator."""
+def load_ranker(target: str, *, name: str) -> LoadedRanker:
+    """Return the model with a new linear layer, on the GPU if there is one, else on the CPU.
+
+    It computes in bf16 where that is faster.
+
+    Raises:
+        BackendError: the checkpoint is broken, is not of this type, or gives NaN.
+        ResourceError: it does not fit into memory.
+    """
     import torch
 
-    pairs = list(zip(judge.tokenize_texts(true), judge.tokenize_texts(false), strict=True)) if true else []
-    steps = math.ceil(len(pairs) / BATCH) * EPOCHS
-    rates = zip((judge.model, judge.head), (RATE, HEAD_RATE), strict=True)
-    optimizer = torch.optim.AdamW(
-        [{"params": list(part.parameters()), "lr": rate} for part, rate in rates], weight_decay=DECAY
-    )
-    warm = max(1, steps // 10)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warm, (steps - step) / max(1, steps - warm))
-    )
-    judge.model.train()
-    for _ in range(EPOCHS):
-        order = torch.randperm(len(pairs)).tolist()
-        for start in range(0, len(order), BATCH):
-            part = [pairs[i] for i in order[start : start + BATCH]]
-            values = judge.forward(judge.pad_rows([*(t for t, _ in part), *(f for _, f in part)]))
-            gap = values[: len(part)] - values[len(part) :]
-            loss = torch.nn.functional.softplus(-gap).mean()  # of −log σ(gap)
-            torch.autograd.backward(loss)
-            torch.nn.utils.clip_grad_norm_(judge.model.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
-            optimizer.zero_grad()
+    recipe, compute = RECIPES[name], resolve_compute("auto", "auto")
+    with torch.random.fork_rng(), translate_load_errors(target):  # new layers start at random weights
+        model, tokenizer = _load_body(target, name, compute["device"]), load_tokenizer(target)
+        start = None
+        if name == "finetuned_causal_lm":
+            start = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+        identity = build_identity(name, model, [tokenizer], **compute)
+        layers = UpperLayers(model, recipe.layers, pad=tokenizer.pad_token_id, **compute)
+        for parameter in model.parameters():
+            parameter.requires_grad_(False)
+        if recipe.rank:
+            add_lora(model, LoraConfig(recipe.rank, recipe.alpha, layers.list_matrices()), seed=0)
+        else:
+            for layer in layers.trained:
+                layer.requires_grad_(True)
+        ranker = PairRanker(layers, tokenizer, length=min(LENGTH, tokenizer.model_max_length), start=start)
+        if np.isnan(ranker.compute_values([TEXT])).any():
+            raise BackendError(
+                f"{name}:{target} gives NaN for a text: its weights are broken. Give another checkpoint."
+            )
+    return LoadedRanker(ranker, identity)
 
 
-def _load_encoder(target: str, device: str) -> Any:
-    """Return the encoder without a head."""
-    from transformers import AutoModel
+def _load_body(target: str, name: str, device: str) -> Any:
+    """Return the checkpoint's transformer without its head. A causal model must have one."""
+    from transformers import AutoModel, AutoModelForCausalLM
 
-    return load_pretrained(AutoModel, target, device=device, unneeded=("pooler.",))
+    if name == "finetuned":
+        return load_pretrained(AutoModel, target, device=device, unneeded=("pooler.",))
+    return load_pretrained(AutoModelForCausalLM, target, device=device).base_model
+
+
+# The last model of each scorer stays loaded, with its states of texts, until its files change.
+OPEN = {name: keep_last(stamp_files)(partial(load_ranker, name=name)) for name in RECIPES}
+
+
+def list_causal_problems(target: str) -> list[str]:
+    """Return why a checkpoint cannot be loaded as a causal language model, without reading weights.
+
+    A checkpoint that does not state its class is only found out when it is loaded.
+    """
+    problems = list_checkpoint_problems(target, images=False)
+    if problems or not Path(target).is_dir():
+        return problems
+    try:
+        classes = read_config(target).get("architectures") or []
+    except BackendError as error:
+        return [str(error)]
+    if classes and not any(str(name).endswith(CAUSAL) for name in classes):
+        return [
+            f"{target!r} holds {' and '.join(map(str, classes))}, which has no head that predicts the next token"
+        ]
+    return []
 
 
 FINETUNED = ScorerSpec(
     "finetuned",
     "an encoder, fine-tuned on the pairs; slow",
-    load=load_finetuned_scorer,
+    load=partial(load_finetuned_scorer, "finetuned"),
     missing=partial(list_checkpoint_problems, images=False),
     cure="Give the folder of a small transformers encoder, or OWNER/REPO on the hub.",
+)
+FINETUNED_CAUSAL_LM = ScorerSpec(
+    "finetuned_causal_lm",
+    "a causal language model with LoRA, fine-tuned on the pairs; slow",
+    load=partial(load_finetuned_scorer, "finetuned_causal_lm"),
+    missing=list_causal_problems,
+    cure="Give the folder of a small causal language model with its tokenizer, or OWNER/REPO on the hub.",
 )

@@ -16,6 +16,7 @@ from caramel.errors import ConfigError
 from caramel.interfaces.trainer import Curve
 from caramel.interfaces.training_settings import ContrastiveConfig
 from caramel.models.devices import move_to_device, resolve_device, resolve_precision, use_precision
+from caramel.models.lora import get_merged_state, merge_lora
 from caramel.models.open_clip.encoder import encode_image, encode_text
 from caramel.training.data.batch import Batch, assemble_batch, draw_step_rows
 from caramel.training.data.examples import Examples, Tokens, encode_examples
@@ -24,12 +25,7 @@ from caramel.training.data.loader import ImageDataset, ImageFeatures, Loader, St
 from caramel.training.distributed import ALONE, DistContext
 from caramel.training.loop.loop import Training, build_param_groups, run_training
 from caramel.training.objective import Objective
-from caramel.training.trainable import (
-    get_merged_state,
-    merge_lora,
-    set_trainable_params,
-    set_training_mode,
-)
+from caramel.training.trainable import set_trainable_params, set_training_mode
 from caramel.training.weight_averaging import copy_frozen_model, ema_decay_at, update_ema_
 
 if TYPE_CHECKING:
