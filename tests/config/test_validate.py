@@ -161,6 +161,18 @@ def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path
                 "language_model.grammar = 'm:n': ",
             ],
         ),
+        (
+            {"target": "chat:m@http://127.0.0.1:9/v1", "spacy_model": "no_such_model"},
+            ["language_model.spacy_model = 'no_such_model': neither an installed package nor a folder"],
+        ),
+        (
+            {"target": "chat:m@http://127.0.0.1:9/v1", "spacy_model": "no.such/model"},
+            ["language_model.spacy_model = 'no.such/model': neither an installed package nor a folder"],
+        ),
+        (
+            {"target": "chat:m@http://127.0.0.1:9/v1", "spacy_model": "json", "compose": "model"},
+            ["language_model.spacy_model = 'json' is used with compose: edit only, and compose is 'model'"],
+        ),
     ],
 )
 def test_what_a_language_model_lacks_is_named(model: dict[str, Any], said: list[str], folders: Path) -> None:

@@ -26,7 +26,7 @@ MODEL = read_yaml(Path(__file__).parents[2] / "params" / "default.yaml", "")["ne
 BOTH = ("negatives", "paraphrases")
 NEW = {
     "obj": ["giraffe", "teapot", "canoe"],
-    "att": ["purple", "golden", "tiny"],
+    "att": ["purple", "golden", "rusty"],
     "rel": ["circling", "beneath", "painting"],
 }
 CAPTIONS = [

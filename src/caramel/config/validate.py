@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from caramel.config.schema import Config
+from caramel.config.sections.captions import LanguageModel
 from caramel.errors import BackendError, CaramelError, DataError, format_items
 from caramel.io.files import list_parquet_files
 from caramel.registry import (
@@ -124,6 +126,17 @@ def _iter_model_problems(config: Config) -> Iterator[str]:
         if folder is not None and not known:
             for missing in TEXT_JUDGES[name].missing(folder):
                 yield f"{key}.{name} = {folder!r}: {missing}"
+    if model.spacy_model is not None:
+        yield from _iter_spacy_problems(f"{key}.spacy_model = {model.spacy_model!r}", model)
+
+
+def _iter_spacy_problems(named: str, model: LanguageModel) -> Iterator[str]:
+    """Yield why a spaCy model that composes captions is of no use; needed also where all responses are stored."""
+    name = model.spacy_model or ""
+    if model.compose != "edit":
+        yield f"{named} is used with compose: edit only, and compose is {model.compose!r}"
+    elif not Path(name).is_dir() and not (name.isidentifier() and find_spec(name)):
+        yield f"{named}: neither an installed package nor a folder; pip install 'caramel[spacy]' and a model"
 
 
 def _iter_conflicts(config: Config) -> Iterator[str]:

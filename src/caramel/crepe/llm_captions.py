@@ -24,7 +24,7 @@ from caramel.sources.captions.llm.conversation import (
 from caramel.sources.captions.llm.models import NamedModel, dump_canonical_json
 from caramel.sources.captions.llm.response_cache import open_replies
 from caramel.sources.captions.llm.scheduler import RequestSettings, Scheduler
-from caramel.sources.captions.prompts.prompt_files import OF_GRAPHS, FailedAnswer
+from caramel.sources.captions.prompts.prompt_files import OF_GRAPHS, FailedAnswer, format_failed_answer
 
 TEMPLATE = 4  # largest number of atoms for which the template is used
 SHOWN = 5  # examples in a prompt
@@ -55,7 +55,7 @@ def ask_for_caption(graph: SceneGraph) -> Script:
         caption = locate_atoms(text, graph)
         if isinstance(caption, Caption):
             return Outcome(text, attempt, "", ())
-        failed = (*failed, FailedAnswer(text, f"it does not say {caption!r}"))
+        failed = (*failed, FailedAnswer(format_failed_answer(answer), f"it does not say {caption!r}"))
     return Outcome(None, ATTEMPTS, OMITTED, ())
 
 

@@ -12,7 +12,10 @@ REPLIES = Table(
         "model": Column(TEXT, "properties that determine the model's replies, as JSON"),
         "prompt": Column(TEXT, "name of the prompt and hash of its words, NAME@HASH"),
         "parameters": Column(TEXT, "temperature, seed and limits of the request, as JSON"),
-        "input": Column(TEXT, "input of the prompt, and earlier answers that were rejected, as JSON"),
+        "input": Column(
+            TEXT,
+            "input of the prompt, earlier answers that were rejected, and the number of malformed ones, as JSON",
+        ),
         "attempt": Column(INT, "attempt at the same text, from 1", range=FROM_ONE),
         "text": Column(TEXT, "the response as received; null if there was none", null=True),
         "finish_reason": Column(

@@ -19,24 +19,26 @@ def forecast_of(
     )
 
 
+@pytest.mark.parametrize(("compose", "composed"), [("edit", 0), ("model", 1)])
 def test_a_forecast_is_what_good_answers_take_and_asks_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compose: str, composed: int
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     server = ChatServer(obliging)
     try:
-        found = forecast_of(server.url, tmp_path, CAPTIONS, price_per_mtok_in=1.0, price_per_mtok_out=10.0)
+        prices = {"price_per_mtok_in": 1.0, "price_per_mtok_out": 10.0}
+        found = forecast_of(server.url, tmp_path, CAPTIONS, compose=compose, **prices)
         assert server.requests == []
         assert (found.texts, found.num_sampled, found.known) == (32, 32, 0)
         assert found.requests == 4 * (
-            3 + 3 * 2 + 2 + 2 * 2 + 7 + 2
+            3 + 3 * (1 + composed) + 2 + 2 * (1 + composed) + 7 + 2
         )  # finds, replace, swap, add, validators, paraphrase
         assert found.cost == pytest.approx((found.input_tokens + 10 * found.output_tokens) / 1e6)
-        write(server.url, tmp_path)
+        write(server.url, tmp_path, compose=compose)
         assert (
             abs(len(server.requests) - found.requests) <= 4
         )  # of two that cannot be swapped nothing is validated
-        after = forecast_of(server.url, tmp_path, CAPTIONS)
+        after = forecast_of(server.url, tmp_path, CAPTIONS, compose=compose)
         assert (after.requests, after.known) == (0, len(server.requests))
     finally:
         server.close()

@@ -57,6 +57,8 @@ class LanguageModel(Section):
     subtypes: Annotated[int, Field(ge=1, le=7)]
     examples: Annotated[int, Field(ge=0, le=7)]
     response_schema: bool
+    compose: Literal["edit", "model"]
+    spacy_model: str | None
     validate_texts: bool
     max_connections: Annotated[int, Field(ge=1, le=1024)]
     workers: Annotated[int, Field(ge=0, le=1024)]

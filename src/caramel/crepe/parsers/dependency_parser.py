@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from caramel.errors import BackendError
 from caramel.interfaces.scene_graph import (
     Atom,
     AtomType,
@@ -21,8 +20,8 @@ from caramel.interfaces.scene_graph import (
     Node,
     SceneGraph,
 )
+from caramel.sources.captions.noun_phrases import load_spacy_model
 
-TRIED = "A man is on a horse."
 # Nouns that form a preposition before "of": "in front of", "to the left of".
 PARTS = frozenset(
     ("front", "left", "right", "top", "side", "back", "middle", "bottom", "inside", "outside", "edge")
@@ -43,23 +42,7 @@ def load_spacy_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
     Raises:
         BackendError: spaCy or the model is missing or invalid, or the model finds no dependencies.
     """
-    try:
-        import spacy
-    except ImportError as error:
-        raise BackendError(
-            "Parser 'spacy' needs spaCy: pip install 'caramel[spacy]', and a model."
-        ) from error
-    try:
-        model = spacy.load(target)
-        finds = model(TRIED).has_annotation("DEP")
-    except (OSError, ValueError) as error:
-        raise BackendError(
-            f"spacy:{target} cannot be loaded: {error} Give the name of an installed model, or its folder."
-        ) from error
-    if not finds:
-        raise BackendError(
-            f"spacy:{target} finds no dependencies: {', '.join(model.pipe_names) or 'it is empty'}."
-        )
+    model = load_spacy_model(target)
 
     def parse_texts(texts: Sequence[str]) -> list[SceneGraph]:
         return [build_graph(doc, atoms) for doc in model.pipe(texts)]

@@ -17,8 +17,8 @@ import pandas as pd
 from caramel.interfaces.language_model import ModelOutput
 from caramel.interfaces.writer import Part
 from caramel.sources.captions.llm.budget import Usage
-from caramel.sources.captions.llm.checks import normalise_words
-from caramel.sources.captions.llm.conversation import PromptInput, Script
+from caramel.sources.captions.llm.checks import Change, normalise_words
+from caramel.sources.captions.llm.conversation import Editor, PromptInput, Script
 from caramel.sources.captions.llm.response_cache import ReplyStore, open_replies
 from caramel.sources.captions.llm.scheduler import RequestSettings, build_request
 from caramel.sources.captions.llm.settings import LanguageModelSettings, import_replies, load_writer
@@ -60,6 +60,9 @@ def estimate_cost(
     settings = LanguageModelSettings(**model)
     some = pairs.iloc[:: -(-len(pairs) // sample)] if len(pairs) else pairs
     rules = dataclasses.replace(settings.build_rules(max_attempts), required=(), judges=())
+    rules = (
+        rules if rules.editor is None else dataclasses.replace(rules, editor=_EstimateEditor(rules.editor))
+    )
     known, new, made_up = Usage(settings.budget), Usage(settings.budget), set[str]()
     number = 0
     with open_replies(store) as replies:
@@ -84,6 +87,27 @@ def estimate_cost(
         output_tokens,
         new.cost * times,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class _EstimateEditor:
+    """Edits as the run does; for placeholders it composes placeholders that differ between subtypes, as texts do."""
+
+    editor: Editor
+
+    def apply_change(self, caption: str, change: Change) -> tuple[Change, str] | str:
+        if change.new == NEW or [change.old, change.new] == _choose_placeholder_words(caption):
+            return change, f"{caption.rpartition(' ')[0]} {change.subtype}"
+        return self.editor.apply_change(caption, change)
+
+    def fit_phrase(self, text: str, phrase: str, part: str) -> str:
+        placeholder = phrase in _choose_placeholder_words(text)
+        return phrase if placeholder else self.editor.fit_phrase(text, phrase, part)
+
+
+def _choose_placeholder_words(caption: str) -> list[str]:
+    """Return the two longest words of a caption, or as many as there are."""
+    return (sorted(normalise_words(caption), key=len) or [NEW])[:-3:-1]
 
 
 def _simulate_script(
@@ -115,8 +139,8 @@ def _simulate_script(
 def _build_placeholder_answer(prompt_input: PromptInput) -> Answer:
     """Return a placeholder of about the length of a correct answer."""
     caption = next(iter(prompt_input.given.values()))
-    words = sorted(normalise_words(caption), key=len) or [NEW]
-    first, last = words[-1], words[-2 if len(words) > 1 else -1]
+    words = _choose_placeholder_words(caption)
+    first, last = words[0], words[-1]
     # differs between prompts, so that each draft needs its own validation
     changed = f"{caption.rpartition(' ')[0]} {prompt_input.prompt}"
     operation, _, step = prompt_input.prompt.rpartition("_")

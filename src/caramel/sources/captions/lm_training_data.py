@@ -12,7 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from caramel.sources.captions.prompts.prompt_files import OF_GRAPHS, Answer, FailedAnswer, list_prompt_names
+from caramel.sources.captions.prompts.prompt_files import (
+    OF_GRAPHS,
+    Answer,
+    FailedAnswer,
+    format_answer,
+    list_prompt_names,
+)
 from caramel.sources.captions.rules import ATTRIBUTES, RULES, Rng, list_related_mentions
 from caramel.sources.world.grammar import (
     ADDED,
@@ -101,10 +107,14 @@ def _build_example(name: str, reading: Reading, rng: Rng) -> TrainingExample | N
         return TrainingExample(name, {**given, "new": new}, {"sentence": sentence})
     if operation == "swap":
         answer = SWAPPED[part](reading, rng)
-        return TrainingExample(name, {"sentence": caption}, answer, _sample_failed_answers(caption, rng))
+        return TrainingExample(
+            name, {"sentence": caption}, answer, _sample_failed_answers({**answer, "sentence": caption}, rng)
+        )
     if operation == "paraphrase":
         answer = {"idea": IDEA, "sentence": realise_caption(_change_sentence_form(reading, rng))}
-        return TrainingExample(name, {"sentence": caption}, answer, _sample_failed_answers(caption, rng))
+        return TrainingExample(
+            name, {"sentence": caption}, answer, _sample_failed_answers({**answer, "sentence": caption}, rng)
+        )
     other, problem = _sample_other_reading(reading, rng)
     if rest == "negative":
         given = {"caption": caption, "changed": realise_caption(other)}
@@ -249,9 +259,9 @@ def _sample_other_reading(reading: Reading, rng: Rng) -> tuple[Reading, str]:
         return (_change_sentence_form(other, rng) if rng.random() < SAME else other), problem
 
 
-def _sample_failed_answers(caption: str, rng: Rng) -> tuple[FailedAnswer, ...]:
-    """Return, at random, a rejected answer to show in the prompt: the caption itself."""
-    return (FailedAnswer(caption, "negligible change"),) if rng.random() < AGAIN else ()
+def _sample_failed_answers(answer: Answer, rng: Rng) -> tuple[FailedAnswer, ...]:
+    """Return, at random, a rejected answer to show in the prompt: one that repeats the caption."""
+    return (FailedAnswer(format_answer(answer), "negligible change"),) if rng.random() < AGAIN else ()
 
 
 def _draw_item(rng: Rng, choices: Sequence[str]) -> str:

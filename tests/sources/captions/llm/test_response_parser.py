@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from caramel.sources.captions.llm.response_parser import parse_answer
+from caramel.sources.captions.prompts.prompt_files import FieldType
 from caramel.utils.text import strip_reasoning
 
 SENTENCE = {"sentence": "text"}
@@ -53,6 +56,51 @@ def test_an_answer_is_found_in_many_forms(text: str) -> None:
 )
 def test_what_holds_no_whole_answer_is_none(text: str) -> None:
     assert parse_answer(text, SENTENCE) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"sentence": "A red dog."]',
+        '{"sentence": "A red dog."',
+        '{"sentence": "A red dog.",}',
+        '{"sentence": "A red dog.", "list": ["a", "b",]}',
+        '```json\n{"sentence": "A red dog."]\n```',
+        '{"list": ["a", "b"}, "sentence": "A red dog."}',
+        '{"sentence": "A red dog."}]}}',
+        'Here: {"note": {"x": [1, 2]}, "sentence": "A red dog."',
+    ],
+)
+def test_the_commonest_slips_in_brackets_and_commas_are_repaired(text: str) -> None:
+    assert parse_answer(text, SENTENCE) == GOOD
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ('{"sentence": "A red', SENTENCE),
+        ('{\n  "sentence": "A red', SENTENCE),
+        ('{"sentence": "A red dog.\\"', SENTENCE),
+        ('{"sentence": "A sign says "stop"."}', SENTENCE),
+        ('{"objects": ["dog", "cat"', {"objects": "list"}),
+        ('{"objects": ["dog", ', {"objects": "list"}),
+        ('{\n  "objects": ["dog", "ca', {"objects": "list"}),
+        ('{"new": ]', {"new": "phrase"}),
+        ('{"new": [["gold"]', {"new": "phrase"}),
+        (f'{{"new": "{"very " * 20}old"}}', {"new": "phrase"}),
+    ],
+)
+def test_what_broke_off_or_is_something_else_is_not_repaired(text: str, fields: dict[str, FieldType]) -> None:
+    assert parse_answer(text, fields) is None
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": {' * 20_000, '{"a": ["b", ' * 20_000, '{"sentence": "' + "a" * 10**5]
+)
+def test_endless_answers_are_refused_at_once(text: str) -> None:
+    begun = time.monotonic()
+    assert parse_answer(text, SENTENCE) is None
+    assert time.monotonic() - begun < 2
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from caramel.sources.captions.llm.conversation import (
     EMPTY,
     MALFORMED,
     NO_REPLY,
+    RETRY,
     Outcome,
     PromptInput,
     Script,
@@ -150,14 +151,16 @@ def test_a_server_that_does_not_end_is_left_and_what_others_said_is_kept(
     assert len(server.requests) == 3
 
 
-def test_an_answer_that_is_not_of_the_form_is_shown_to_the_model_with_what_is_wrong(
+def test_a_malformed_answer_is_not_shown_to_the_model_but_asked_afresh_with_another_draw(
     server: ChatServer, store: Path
 ) -> None:
-    run(server, in_turn(says("Hm."), GOOD), store, ["A."], tries=2)
-    *_, question, answer, told = server.requests[1].body["messages"]
-    assert question["content"] == "Caption: A.\nChanged: B."
-    assert answer == {"role": "assistant", "content": "Hm."}
-    assert told["content"].startswith("That does not do:")
+    run(server, in_turn(says("Hm."), says("Hm."), GOOD), store, ["A."], tries=3)
+    first, second, third = (request.body for request in server.requests)
+    assert first["messages"] == second["messages"] == third["messages"]
+    assert [body["temperature"] for body in (first, second, third)] == [0.0, RETRY, RETRY]
+    assert len({body["seed"] for body in (first, second, third)}) == 3
+    assert run(server, refuses(500, "oh"), store, ["A."], tries=3)[0].text == "no"  # each has its own key
+    assert len(server.requests) == 3
 
 
 def test_equal_questions_are_asked_once_even_when_the_first_is_under_way(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -11,12 +12,13 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from chat_server import ChatServer, Request, Response
-from obliging_writer import CAPTIONS, asked, completion, obliging, pairs_of, write
+from obliging_writer import CAPTIONS, answer, asked, completion, obliging, pairs_of, write
 
 from caramel.errors import BackendError
 from caramel.schemas.catalogue import TABLES
@@ -234,7 +236,7 @@ def test_a_killed_run_asks_nothing_again_but_what_was_under_way(server: ChatServ
         from pathlib import Path
         sys.path[:0] = sys.argv[3:]
         from obliging_writer import CAPTIONS, pairs_of, write
-        write(sys.argv[1], Path(sys.argv[2]), pairs_of([f"{c[:-1]} number {i}." for i in range(10) for c in CAPTIONS]), max_connections=4)
+        write(sys.argv[1], Path(sys.argv[2]), pairs_of([f"{c[:-1]} number {i}." for i in range(12) for c in CAPTIONS]), max_connections=4)
     """
     command = [sys.executable, "-c", textwrap.dedent(code), server.url, str(tmp_path)]
     command += [str(ROOT / "tests" / "support")]
@@ -248,3 +250,37 @@ def test_a_killed_run_asks_nothing_again_but_what_was_under_way(server: ChatServ
     times = Counter(str(request.body) for request in server.requests)
     assert sum(times.values()) - len(times) <= 4
     assert len(times) > 800
+
+
+def test_requests_of_one_prompt_follow_each_other_so_that_servers_reuse_its_prefix(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    pairs = pairs_of([f"{caption[:-1]} number {i}." for i in range(4) for caption in CAPTIONS])
+    write(server.url, tmp_path, pairs, max_connections=8)
+    names = [asked(request)[0] for request in server.requests]
+    changes = sum(before != after for before, after in pairwise(names))
+    assert changes < len(names) / 4, (changes, len(names))
+
+
+def test_a_server_that_ignores_the_schema_is_read_as_any_other(server: ChatServer, tmp_path: Path) -> None:
+    first = write(server.url, tmp_path / "first", response_schema=True)
+
+    def chatters(request: Request, number: int) -> Response:
+        assert request.body["response_format"]["json_schema"]["strict"]
+        name, given = asked(request)
+        said = json.dumps(answer(name, given, request.body["seed"]))
+        return completion(f"Sure! Here it is:\n```json\n{said[:-1]},\n")
+
+    server.behave = chatters
+    second = write(server.url, tmp_path / "second", response_schema=True)
+    for name in ("negatives", "paraphrases", "rejects", "verdicts"):
+        assert contents(first)[f"{name}.parquet"] == contents(second)[f"{name}.parquet"]
+
+
+def test_bounds_of_the_schema_are_part_of_the_key_of_a_response_only_where_it_is_sent(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    for schema in (False, True):
+        out = write(server.url, tmp_path / str(schema), PAIRS[:1], response_schema=schema)
+        parameters = read(out, "replies")["parameters"].map(json.loads)
+        assert all(("schema" in one) == schema for one in parameters)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from caramel.crepe.caption_template import Caption, locate_atoms
@@ -21,6 +23,7 @@ from caramel.sources.captions.prompts.prompt_files import (
     FailedAnswer,
     compute_prompt_version,
     format_answer,
+    format_failed_answer,
     list_prompt_names,
     load_prompt,
 )
@@ -192,15 +195,36 @@ def test_the_validators_problems_are_those_that_its_rules_name() -> None:
 def test_messages_are_task_examples_what_is_given_and_what_did_not_do() -> None:
     asked = load_prompt("paraphrase")
     given = {"sentence": "A dog."}
-    found = asked.build_messages(given, 2, [FailedAnswer("A dog.", "negligible change")])
+    found = asked.build_messages(
+        given, 2, [FailedAnswer('{"idea": "x", "sentence": "A dog."}', "negligible change")]
+    )
     assert [role for role, _ in found] == ["system", *["user", "assistant"] * 2, "user", "assistant", "user"]
     assert all(rule in found[0][1] for rule in asked.rules)
     assert [words for _, words in found[-3:]] == [
         "Sentence: A dog.",
-        "A dog.",
+        '{"idea": "x", "sentence": "A dog."}',
         "That does not do: negligible change. Answer again.",
     ]
-    assert len(asked.build_messages(given, 2, [FailedAnswer("x" * 10**5, "too long")])[-2][1]) == 300
+    long = {"idea": "x" * 10**5, "sentence": "y"}
+    assert json.loads(format_failed_answer(long)) == {"idea": "x" * 300, "sentence": "y"}
+
+
+@pytest.mark.parametrize("name", list_prompt_names())
+def test_a_schema_bounds_every_text_and_list_and_allows_nothing_else(name: str) -> None:
+    asked = load_prompt(name)
+    schema = json.loads(asked.schema_text)
+    assert schema["additionalProperties"] is False
+    assert schema["required"] == list(schema["properties"]) == list(asked.answer)
+    for field in schema["properties"].values():
+        assert {"maxLength", "enum", "maxItems"} & set(field)
+        assert "maxLength" in field.get("items", {"maxLength": 1})
+    for example in asked.examples:
+        for answer, field in zip(example.answer.values(), schema["properties"].values(), strict=True):
+            assert len(answer) <= field.get("maxLength", field.get("maxItems", 3))
+
+
+def test_versions_of_prompts_do_not_change_with_the_bounds_so_that_stored_responses_stay_known() -> None:
+    assert compute_prompt_version("find_obj", 7) == "a6b0841c6465"  # of the release before the bounds
 
 
 def test_a_version_follows_the_words_that_are_said() -> None:

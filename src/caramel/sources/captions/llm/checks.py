@@ -16,11 +16,11 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from caramel.sources.captions import words as lists
-from caramel.sources.captions.tokenization import scan_words
+from caramel.sources.captions.phrase_types import KINDS
+from caramel.sources.captions.phrases import find_head
 from caramel.utils.text import extract_words
 
 ARTICLES = frozenset(("a", "the"))
-KINDS = {"obj": "noun", "att": "attribute", "rel": "relation"}
 # A sentence that ends with one of these words is incomplete.
 DANGLING = frozenset(
     [
@@ -153,7 +153,7 @@ def evaluate_negative(
         not_copy=not _is_copy(caption, text, bounds.max_similarity),
         one_change=one_change,
         edit_location=at_location,
-        subtype=_has_expected_type(change),
+        subtype=has_expected_type(change),
         novel_word=None if swapped else not set(normalise_words(change.new)) - LITTLE <= image_words,
     )
 
@@ -274,14 +274,10 @@ def _find_positions(tokens: list[str], phrase: list[str]) -> list[int]:
     return [i for i in range(len(tokens)) if tokens[i : i + len(phrase)] == phrase]
 
 
-def _has_expected_type(change: Change) -> bool | None:
-    """Return whether the changed word has the requested type, as far as the word lists know."""
+def has_expected_type(change: Change) -> bool | None:
+    """Return whether the heads of the changed phrases have the requested type, as far as the word lists know."""
     wanted = KINDS[change.subtype.partition("_")[2]]
     # For *add*, ``old`` is what the new word stands beside, and it is always a noun.
     phrases = [change.new] if change.subtype.startswith("add") else [change.old, change.new]
-    known = [
-        word_types
-        for phrase in phrases
-        if (word_types := {match.word_type for match in scan_words(f"{phrase} item")})
-    ]
-    return all(wanted in word_types for word_types in known) if known else None
+    known = [match.word_type for match in map(find_head, phrases) if match]
+    return all(word_type == wanted for word_type in known) if known else None

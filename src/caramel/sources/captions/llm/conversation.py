@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from caramel.interfaces.language_model import ModelOutput
-from caramel.sources.captions.llm.checks import Bounds, Verdict
+from caramel.sources.captions.llm.checks import Bounds, Change, Verdict
 from caramel.sources.captions.llm.response_parser import parse_answer
 from caramel.sources.captions.prompts.prompt_files import Answer, FailedAnswer, load_prompt
 
@@ -20,7 +20,7 @@ EMPTY = "the model's answer is empty"
 CUT = "the model's answer broke off"
 MALFORMED = "the model's answer is not of the asked form"
 TRIES = 3  # requests for one prompt, until the answer has the required form
-FORM = "it is not the one JSON object that was asked for"
+RETRY = 0.7  # temperature of repeated requests: 0 would give the same answer, and more spoils the form
 
 
 class PromptInput(NamedTuple):
@@ -31,6 +31,7 @@ class PromptInput(NamedTuple):
     attempt: int  # at the same text, from 1
     temperature: float
     failed: tuple[FailedAnswer, ...] = ()
+    retry: int = 0  # how many answers to the same input were malformed
 
 
 class Draft(NamedTuple):
@@ -51,12 +52,24 @@ class Outcome(NamedTuple):
     drafts: tuple[Draft, ...]
 
 
+class Editor(Protocol):
+    """Composes the text of a change without a model, see ``llm.caption_editor``."""
+
+    def apply_change(self, caption: str, change: Change) -> tuple[Change, str] | str:
+        """Return the change as it was applied and the text, or why the change cannot be applied."""
+        ...
+
+    def fit_phrase(self, text: str, phrase: str, part: str) -> str:
+        """Return the part of a phrase of a text that is an ``obj``, ``att`` or ``rel``; "" if there is none."""
+        ...
+
+
 @dataclass(frozen=True)
 class ScriptRules:
     """Rules of scripts: number of attempts at a text, required verdicts, thresholds, and sources of verdicts.
 
     ``validate``: whether the model validates its own texts. ``judges``: names of the models that judge texts,
-    see ``llm.judge``.
+    see ``llm.judge``. ``editor``: composes the negatives by edits; None: the model composes them.
     """
 
     max_attempts: int
@@ -64,6 +77,7 @@ class ScriptRules:
     bounds: Bounds
     validate: bool
     judges: tuple[str, ...] = ()
+    editor: Editor | None = None
 
 
 Script = Generator[PromptInput, ModelOutput, Outcome]
@@ -74,10 +88,12 @@ def ask_until_valid(
 ) -> Generator[PromptInput, ModelOutput, Answer | str]:
     """Repeat a prompt until an answer has its form; return the answer, or the reason why there is none.
 
-    An answer of another form is included in the next prompt.
+    An answer of another form is not included in the next prompt: models repeat the form that they see.
     """
     reason = MALFORMED
-    for _ in range(tries):
+    for retry in range(tries):
+        if retry:
+            prompt_input = prompt_input._replace(retry=retry, temperature=RETRY)
         output = yield prompt_input
         if output.text is None:
             return NO_REPLY
@@ -85,7 +101,6 @@ def ask_until_valid(
         if answer is not None:
             return answer
         reason = EMPTY if not output.text.strip() else CUT if output.finish_reason == "length" else MALFORMED
-        prompt_input = prompt_input._replace(failed=(*prompt_input.failed, FailedAnswer(output.text, FORM)))
     return reason
 
 

@@ -17,7 +17,11 @@ from caramel.sources.captions.llm.conversation import NO_REPLY, Outcome, PromptI
 from caramel.sources.captions.llm.judge import VERSION, compute_judgements
 from caramel.sources.captions.llm.models import NamedModel, dump_canonical_json
 from caramel.sources.captions.llm.response_cache import ReplyKey, ReplyStore
-from caramel.sources.captions.prompts.prompt_files import compute_prompt_version, load_prompt
+from caramel.sources.captions.prompts.prompt_files import (
+    compute_prompt_version,
+    compute_text_version,
+    load_prompt,
+)
 
 PATIENCE = 16  # consecutive requests without a response, after which the run ends
 WINDOW = 4  # active scripts per allowed connection
@@ -88,7 +92,8 @@ class Scheduler:
             spent,
         )
         self._pending: dict[str, _PendingRequest] = {}
-        self._ready: deque[str] = deque()
+        self._ready: dict[str, deque[str]] = {}  # prompt -> names of its requests
+        self._prompt = ""  # of the last request
         self._unjudged: dict[str, list[str]] = {name: [] for name in judges}
         self._silent, self._silence, self._stop = 0, "", ""
 
@@ -136,23 +141,32 @@ class Scheduler:
         return requests + self._take_pending_requests(number - len(requests))
 
     def _take_pending_requests(self, number: int) -> list[tuple[str, Request]]:
-        """Return up to ``number`` pending requests; start scripts and run the judges to get them."""
-        while not self._ended and len(self._ready) < number:
+        """Return up to ``number`` pending requests; start scripts and run the judges to get them.
+
+        Requests of one prompt follow each other as far as possible: they share a long prefix, which servers cache.
+        """
+        while not self._ended:
             room = len(self._pending) < WINDOW * self._request_settings.max_connections
             if room and (begun := next(self._scripts, None)):
                 self._advance_script(*begun, None)
-            elif any(self._unjudged.values()):
+            elif any(self._unjudged.values()) and sum(map(len, self._ready.values())) < number:
                 self._run_judges()
             else:
                 break
         requests: list[tuple[str, Request]] = []
-        while not self._ended and self._ready and len(requests) < number:
-            request = self._pending[self._ready[0]].request
+        while not self._ended and len(requests) < number and (queue := self._select_queue()):
+            request = self._pending[queue[0]].request
             assert request is not None
             self._stop = self._spent.reserve_request(request) or ""
             if not self._stop:
-                requests.append((self._ready.popleft(), request))
+                requests.append((queue.popleft(), request))
         return requests
+
+    def _select_queue(self) -> deque[str]:
+        """Return the ready requests of the last prompt; if there are none, those of the prompt with the most."""
+        if not self._ready.get(self._prompt):
+            self._prompt = max(self._ready, key=lambda prompt: len(self._ready[prompt]), default="")
+        return self._ready.get(self._prompt, deque())
 
     def _handle_response(self, name: str, output: ModelOutput) -> None:
         """Store a response and continue the scripts that waited for it."""
@@ -198,7 +212,10 @@ class Scheduler:
                 name = key.reply_id
                 if name not in self._pending:
                     self._pending[name] = _PendingRequest(prompt_input, key, request, [])
-                    (self._unjudged[prompt_input.prompt] if request is None else self._ready).append(name)
+                    if request is None:
+                        self._unjudged[prompt_input.prompt].append(name)
+                    else:
+                        self._ready.setdefault(prompt_input.prompt, deque()).append(name)
                 self._pending[name].scripts.append((index, script))
                 return
             output, before = cached
@@ -222,7 +239,8 @@ class Scheduler:
 def build_request(prompt_input: PromptInput, request_settings: RequestSettings) -> tuple[ReplyKey, Request]:
     """Return the key of a prompt's response, and the request."""
     template = load_prompt(prompt_input.prompt)
-    given = dump_canonical_json({"given": prompt_input.given, "failed": prompt_input.failed})
+    retry = {"retry": prompt_input.retry} if prompt_input.retry else {}
+    given = dump_canonical_json({"given": prompt_input.given, "failed": prompt_input.failed, **retry})
     seed = (
         zlib.crc32(
             dump_canonical_json(
@@ -232,12 +250,15 @@ def build_request(prompt_input: PromptInput, request_settings: RequestSettings) 
         & 0x7FFFFFFF
     )
     seed = seed if prompt_input.temperature else 0
-    parameters = {
+    parameters: dict[str, object] = {
         "temperature": prompt_input.temperature,
         "seed": seed,
         "max_tokens": request_settings.max_tokens,
         "structured": request_settings.response_schema,
     }
+    schema = template.schema_text if request_settings.response_schema else None
+    if schema is not None:
+        parameters["schema"] = compute_text_version(schema)
     version = (
         f"{prompt_input.prompt}@{compute_prompt_version(prompt_input.prompt, request_settings.examples)}"
     )
@@ -245,5 +266,4 @@ def build_request(prompt_input: PromptInput, request_settings: RequestSettings) 
         request_settings.model, version, dump_canonical_json(parameters), given, prompt_input.attempt
     )
     messages = template.build_messages(prompt_input.given, request_settings.examples, prompt_input.failed)
-    schema = template.schema_text if request_settings.response_schema else None
     return key, Request(messages, prompt_input.temperature, seed, request_settings.max_tokens, schema)

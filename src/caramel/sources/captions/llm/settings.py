@@ -13,6 +13,7 @@ from caramel.interfaces.writer import Part
 from caramel.io.files import list_parquet_files
 from caramel.registry import LANGUAGE_MODELS, TEXT_JUDGES
 from caramel.sources.captions.llm.budget import Budget
+from caramel.sources.captions.llm.caption_editor import CaptionEditor
 from caramel.sources.captions.llm.checks import JUDGES, Bounds
 from caramel.sources.captions.llm.conversation import ScriptRules
 from caramel.sources.captions.llm.models import NamedModel, build_named_model
@@ -34,6 +35,8 @@ class LanguageModelSettings:
     subtypes: int
     examples: int
     response_schema: bool
+    compose: str
+    spacy_model: str | None
     validate_texts: bool
     max_connections: int
     workers: int
@@ -75,7 +78,8 @@ class LanguageModelSettings:
             self.grammar_threshold,
         )
         judges = tuple(name for name in JUDGES if getattr(self, name) is not None)
-        return ScriptRules(max_attempts, self.required, bounds, self.validate_texts, judges)
+        editor = CaptionEditor(self.spacy_model) if self.compose == "edit" else None
+        return ScriptRules(max_attempts, self.required, bounds, self.validate_texts, judges, editor)
 
     def build_request_settings(self, model: str, seed: int) -> RequestSettings:
         """Return the settings of requests to a model with this name."""

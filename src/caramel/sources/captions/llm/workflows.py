@@ -6,6 +6,7 @@ Negatives follow the steps of SugarCrepe (Hsieh et al. 2023, appendix), with the
 - *add* does the same with a concept that is not in the caption;
 - *swap* is one prompt that first asks whether a swap is possible (0).
 
+By default the sentence of *replace*, *add* and *swap* is composed by editing the caption, not by the model.
 Paraphrases follow the loop of SugarCrepe++ (Dumpala et al. 2024, 2.1). A rejected text is tried again, a
 bounded number of times.
 """
@@ -21,13 +22,12 @@ from caramel.interfaces.language_model import ModelOutput
 from caramel.sources.captions.llm.checks import (
     PROBLEMS,
     REASONS,
-    Change,
     Verdict,
     evaluate_negative,
     evaluate_paraphrase,
-    normalise_words,
 )
 from caramel.sources.captions.llm.conversation import (
+    NO_REPLY,
     Draft,
     Outcome,
     PromptInput,
@@ -37,18 +37,21 @@ from caramel.sources.captions.llm.conversation import (
     get_text_field,
 )
 from caramel.sources.captions.llm.judge import judge_negative, judge_paraphrase
-from caramel.sources.captions.prompts.prompt_files import Answer, FailedAnswer
+from caramel.sources.captions.llm.proposals import (
+    NO_SWAP,
+    Failure,
+    find_concepts,
+    propose_concept,
+    propose_swap,
+)
+from caramel.sources.captions.prompts.prompt_files import Answer, FailedAnswer, format_failed_answer
 
 SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
-CONCEPTS = {"obj": "object", "att": "attribute", "rel": "relation"}
-DIVERSE = 1.5  # temperature of proposals
 AGAIN = 1.0  # temperature of a paraphrase after the first: 0 would give the same text
 QUESTION = "the caption is a question"
-NO_CONCEPT = "the model finds no {} in the caption"
-NO_SWAP = "the model finds no two that can be exchanged"
+FINAL = (NO_REPLY, NO_SWAP)  # reasons that another attempt would give again
 
 Draw = Callable[[int], np.random.Generator]  # attempt -> generator
-ChangeScript = Generator[PromptInput, ModelOutput, tuple[Change, str] | str]
 
 
 def write_negative(
@@ -61,14 +64,14 @@ def write_negative(
         subtype: one of ``SUBTYPES``.
         image_words: words in the captions of the image, in lower case.
         draw: returns the random generator that picks a concept.
-        rules: attempts and checks.
+        rules: attempts, checks, and how the text is composed.
     """
     if caption.rstrip().endswith("?"):
         return Outcome(None, 1, QUESTION, ())
     operation, _, part = subtype.partition("_")
     concepts: list[str] | str = []
     if operation != "swap":
-        concepts = yield from _find_concepts(caption, "obj" if operation == "add" else part)
+        concepts = yield from find_concepts(caption, "obj" if operation == "add" else part, rules)
         if isinstance(concepts, str):
             return Outcome(None, 1, concepts, ())
     drafts: list[Draft] = []
@@ -76,73 +79,41 @@ def write_negative(
     reason = ""
     for attempt in range(1, rules.max_attempts + 1):
         if operation == "swap":
-            result = yield from _ask_for_swap(caption, subtype, attempt, failed)
+            proposal = yield from propose_swap(caption, subtype, attempt, failed, rules)
         else:
             concept = concepts[int(draw(attempt).integers(len(concepts)))]
-            result = yield from _propose_and_compose(caption, subtype, concept, attempt)
-        if isinstance(result, str):
-            return Outcome(None, attempt, result, tuple(drafts))
-        change, text = result
-        verdict = evaluate_negative(caption, text, change, image_words, rules.bounds)
-        verdict = yield from judge_negative(caption, text, verdict, rules)
+            proposal = yield from propose_concept(caption, subtype, concept, image_words, attempt, rules)
+        if isinstance(proposal, Failure):
+            reason, failed = proposal.reason, (*failed, *proposal.failed)
+            if reason in FINAL:
+                return Outcome(None, attempt, reason, tuple(drafts))
+            continue
+        verdict = evaluate_negative(caption, proposal.text, proposal.change, image_words, rules.bounds)
+        verdict = yield from judge_negative(caption, proposal.text, verdict, rules)
+        problem = ""
         if rules.validate and verdict.find_failed_check(rules.required) is None:
-            prompt_input = PromptInput(
-                "validate_negative", {"caption": caption, "changed": text}, attempt, 0.0
-            )
-            answer = yield from ask_until_valid(prompt_input)
-            if isinstance(answer, str):
-                if "meaning" in rules.required:
-                    return Outcome(None, attempt, answer, (*drafts, Draft(attempt, text, verdict, answer)))
-            else:
-                verdict = dataclasses.replace(verdict, meaning=answer["follows"] == "no")
+            verdict, problem = yield from _validate_negative(caption, proposal.text, verdict, attempt)
         wrong = verdict.find_failed_check(rules.required)
-        reason = "" if wrong is None else REASONS[wrong]
-        drafts.append(Draft(attempt, text, verdict, reason))
-        if wrong is None:
-            return Outcome(text, attempt, "", tuple(drafts))
-        failed = (*failed, FailedAnswer(text, reason))
+        unanswered = problem if "meaning" in rules.required else ""
+        reason = REASONS[wrong] if wrong else unanswered
+        drafts.append(Draft(attempt, proposal.text, verdict, reason))
+        if not reason:
+            return Outcome(proposal.text, attempt, "", tuple(drafts))
+        if reason in FINAL:
+            return Outcome(None, attempt, reason, tuple(drafts))
+        failed = (*failed, proposal.reject(reason)) if wrong else failed
     return Outcome(None, rules.max_attempts, reason, tuple(drafts))
 
 
-def _find_concepts(caption: str, part: str) -> Generator[PromptInput, ModelOutput, list[str] | str]:
-    """Return the concepts of a type that the model finds and the caption contains, or why there are none."""
-    answer = yield from ask_until_valid(PromptInput(f"find_{part}", {"sentence": caption}, 1, 0.0))
+def _validate_negative(
+    caption: str, text: str, verdict: Verdict, attempt: int
+) -> Generator[PromptInput, ModelOutput, tuple[Verdict, str]]:
+    """Return the verdict with the validator's, and why it gave no answer if it gave none."""
+    given = {"caption": caption, "changed": text}
+    answer = yield from ask_until_valid(PromptInput("validate_negative", given, attempt, 0.0))
     if isinstance(answer, str):
-        return answer
-    concepts = next(iter(answer.values()))
-    words = f" {' '.join(normalise_words(caption))} "
-    present = [c for c in concepts if normalise_words(c) and f" {' '.join(normalise_words(c))} " in words]
-    return present or NO_CONCEPT.format(CONCEPTS[part])
-
-
-def _propose_and_compose(caption: str, subtype: str, concept: str, attempt: int) -> ChangeScript:
-    """Propose a concept and compose the sentence; return the change and the sentence, or why there is none."""
-    operation, _, part = subtype.partition("_")
-    given = {"sentence": caption, CONCEPTS["obj" if operation == "add" else part]: concept}
-    proposed = yield from ask_until_valid(PromptInput(f"{subtype}_propose", given, attempt, DIVERSE))
-    if isinstance(proposed, str):
-        return proposed
-    new = get_text_field(proposed, "new")
-    prompt_input = PromptInput(f"{subtype}_compose", {**given, "new": new}, attempt, 0.0)
-    composed = yield from ask_until_valid(prompt_input)
-    return (
-        composed
-        if isinstance(composed, str)
-        else (Change(subtype, concept, new), get_text_field(composed, "sentence"))
-    )
-
-
-def _ask_for_swap(caption: str, subtype: str, attempt: int, failed: tuple[FailedAnswer, ...]) -> ChangeScript:
-    """Return the two exchanged phrases and the sentence, or why there is none."""
-    prompt_input = PromptInput(subtype, {"sentence": caption}, attempt, 0.0, failed)
-    answer = yield from ask_until_valid(prompt_input)
-    if isinstance(answer, str):
-        return answer
-    if answer["possible"] == "no":
-        return NO_SWAP
-    return Change(subtype, get_text_field(answer, "first"), get_text_field(answer, "second")), get_text_field(
-        answer, "sentence"
-    )
+        return verdict, answer
+    return dataclasses.replace(verdict, meaning=answer["follows"] == "no"), ""
 
 
 def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
@@ -158,7 +129,10 @@ def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
         )
         answer = yield from ask_until_valid(prompt_input)
         if isinstance(answer, str):
-            return Outcome(None, attempt, answer, tuple(drafts))
+            reason = answer
+            if reason in FINAL:
+                return Outcome(None, attempt, reason, tuple(drafts))
+            continue
         text = get_text_field(answer, "sentence")
         verdict = evaluate_paraphrase(caption, text, rules.bounds)
         verdict = yield from judge_paraphrase(caption, text, verdict, rules)
@@ -166,7 +140,11 @@ def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
         if wrong is None and rules.validate:
             verdict, problem = yield from _validate_paraphrase(caption, text, verdict, attempt)
             if verdict.meaning is None and "meaning" in rules.required:
-                return Outcome(None, attempt, problem, (*drafts, Draft(attempt, text, verdict, problem)))
+                reason = problem
+                drafts.append(Draft(attempt, text, verdict, reason))
+                if reason in FINAL:
+                    return Outcome(None, attempt, reason, tuple(drafts))
+                continue
             wrong = verdict.find_failed_check(rules.required)
         again = wrong in ("meaning", "entailment")  # it means something else: start from the caption again
         reason = (
@@ -175,7 +153,7 @@ def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
         drafts.append(Draft(attempt, text, verdict, reason))
         if wrong is None:
             return Outcome(text, attempt, "", tuple(drafts))
-        failed = () if again else (*failed, FailedAnswer(text, reason))
+        failed = () if again else (*failed, FailedAnswer(format_failed_answer(answer), reason))
     return Outcome(None, rules.max_attempts, reason, tuple(drafts))
 
 

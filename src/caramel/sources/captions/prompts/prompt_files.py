@@ -20,17 +20,36 @@ from pydantic import BaseModel, ConfigDict, Field
 from caramel.interfaces.language_model import Message
 from caramel.io.safe_yaml import read_yaml
 
-FieldType = Literal["text", "list", "yes_no"]
+FieldType = Literal["text", "phrase", "list", "yes_no"]
 Answer = Mapping[str, str | list[str]]  # yes_no is yes or no
 FOLDER = Path(__file__).parent
-SHAPES: Mapping[FieldType, str] = {"text": '"…"', "list": '["…", …]', "yes_no": '"yes" or "no"'}
+SHAPES: Mapping[FieldType, str] = {
+    "text": '"…"',
+    "phrase": '"…"',
+    "list": '["…", …]',
+    "yes_no": '"yes" or "no"',
+}
+MAX_TEXT, MAX_PHRASE, MAX_ITEMS = (
+    1000,
+    60,
+    20,
+)  # characters of a sentence and of a few words; entries of a list
 TYPES: Mapping[FieldType, object] = {
-    "text": {"type": "string"},
-    "list": {"type": "array", "items": {"type": "string"}},
+    "text": {"type": "string", "maxLength": MAX_TEXT},
+    "phrase": {"type": "string", "maxLength": MAX_PHRASE},
+    "list": {"type": "array", "items": {"type": "string", "maxLength": MAX_PHRASE}, "maxItems": MAX_ITEMS},
     "yes_no": {"type": "string", "enum": ["yes", "no"]},
 }
+# The types without bounds are part of a prompt's version, so that it does not change with the bounds: a
+# request without a schema does not depend on them.
+UNBOUNDED: Mapping[FieldType, object] = {
+    "text": {"type": "string"},
+    "phrase": {"type": "string"},
+    "list": {"type": "array", "items": {"type": "string"}},
+    "yes_no": TYPES["yes_no"],
+}
 LEAST = 7  # least number of examples of a prompt
-SHOWN = 300  # characters of a rejected answer that are repeated
+SHOWN = 300  # characters of each text of a rejected answer that are repeated
 AGAIN = "That does not do: "  # prefix of the message after a rejected answer
 # the one prompt that writes a caption of a scene graph; all others write negatives and paraphrases
 OF_GRAPHS = "say_graph"
@@ -38,7 +57,7 @@ DIGITS = 12  # digits of the hash of a prompt's text
 
 
 class FailedAnswer(NamedTuple):
-    """A rejected answer and the reason."""
+    """A rejected answer, in the form in which the model should write one, and the reason."""
 
     answer: str
     reason: str
@@ -64,10 +83,13 @@ class Prompt(BaseModel):
 
     @property
     def schema_text(self) -> str:
-        """Return the JSON schema of an answer."""
+        """Return the JSON schema of an answer, with bounds for every text and list."""
+        return self._format_schema(TYPES)
+
+    def _format_schema(self, types: Mapping[FieldType, object]) -> str:
         schema = {
             "type": "object",
-            "properties": {name: TYPES[field_type] for name, field_type in self.answer.items()},
+            "properties": {name: types[field_type] for name, field_type in self.answer.items()},
             "required": list(self.answer),
             "additionalProperties": False,
         }
@@ -75,9 +97,10 @@ class Prompt(BaseModel):
 
     def compute_version(self, examples: int) -> str:
         """Return the hash of the prompt's text with this number of examples and the part for rejected answers."""
-        failed = FailedAnswer("." * (SHOWN + 1), "")
-        contents = [self.build_messages(dict.fromkeys(self.given, ""), examples, [failed]), self.schema_text]
-        return hashlib.sha256(json.dumps(contents).encode()).hexdigest()[:DIGITS]
+        failed = FailedAnswer("." * SHOWN, "")
+        messages = self.build_messages(dict.fromkeys(self.given, ""), examples, [failed])
+        contents = [messages, self._format_schema(UNBOUNDED)]
+        return compute_text_version(json.dumps(contents))
 
     def build_messages(
         self, given: Mapping[str, str], examples: int, failed: Sequence[FailedAnswer] = ()
@@ -100,16 +123,28 @@ class Prompt(BaseModel):
             message
             for answer, reason in failed
             for message in (
-                ("assistant", answer[:SHOWN]),
+                ("assistant", answer),
                 ("user", f"{AGAIN}{reason}. Answer again."),
             )
         ]
         return (("system", instructions), *demonstrations, ("user", _format_given(given)), *again)
 
 
+def compute_text_version(text: str) -> str:
+    """Return the hash of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
 def format_answer(answer: Answer) -> str:
     """Return an answer as the model should write it."""
     return json.dumps(answer, ensure_ascii=False)
+
+
+def format_failed_answer(answer: Answer) -> str:
+    """Return a rejected answer as the model should have written it, with each text cut to ``SHOWN`` characters."""
+    return format_answer(
+        {name: value[:SHOWN] if isinstance(value, str) else value for name, value in answer.items()}
+    )
 
 
 def _format_given(given: Mapping[str, str]) -> str:

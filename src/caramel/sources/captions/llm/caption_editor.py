@@ -1,0 +1,167 @@
+"""Compose the text of a change by editing the caption at one place, or by exchanging two of its phrases.
+
+What a model proposes often fits, while the sentence that it composes often changes something else, or nothing.
+A spaCy model, where one is named, tells heads, compounds and insertion points.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from caramel.sources.captions import words
+from caramel.sources.captions.llm.checks import REASONS, Change
+from caramel.sources.captions.noun_phrases import find_noun_phrase, parse_caption
+from caramel.sources.captions.phrase_types import fit_phrase
+from caramel.sources.captions.phrases import MASS, is_plural, iter_spans, match_number
+from caramel.sources.captions.tokenization import Edit, apply_edits
+from caramel.utils.text import build_word_pattern
+
+MISSING = "the caption does not contain what is changed"
+OVERLAP = "the two phrases overlap"
+NUMBER = "the two phrases differ in number"
+SYMMETRIC = "the exchange does not change the meaning"
+VERB_FORM = "the new relation has another form of verb"
+# "a glass of white wine" is one thing: another drink in it would still be in a glass.
+CONTAINERS = (
+    "glass|cup|mug|bottle|bowl|plate|pot|pan|can|jar|basket|box|bag|slice|piece|loaf|tray|pitcher|bucket"
+)
+_IN_CONTAINER = re.compile(rf"\b(?:{CONTAINERS})(?:e?s)? of (?:[\w'-]+ ){{0,2}}$", re.IGNORECASE)
+_CONTAINER = re.compile(rf"(?:^|.*\s)(?:{CONTAINERS})(?:e?s)?", re.IGNORECASE)
+_ARTICLE = re.compile(r"\b(an?) $", re.IGNORECASE)
+FINITE = frozenset(("VBZ", "VBP", "VBD"))  # tags of the Penn Treebank
+PREPOSITIONS = words.PREPOSITIONS.union(
+    ("of", "to", "from", "over", "across", "along", "through", "into", "onto", "above")
+)
+
+
+@dataclass(frozen=True)
+class CaptionEditor:
+    """Composes texts by edits; ``spacy_model`` is the name or folder of a spaCy model, None for the word lists."""
+
+    spacy_model: str | None
+
+    def apply_change(self, caption: str, change: Change) -> tuple[Change, str] | str:
+        """Return the change as it was applied and the text, or why the change cannot be applied.
+
+        ``old`` may become longer (a whole compound), and ``new`` may change its number.
+        """
+        if change.subtype.startswith("swap"):
+            return self._swap_phrases(caption, change)
+        span = next(iter_spans(caption, change.old), None)
+        if span is None:
+            return MISSING
+        edit = {
+            "replace_obj": self._replace_object,
+            "replace_att": self._replace_attribute,
+            "replace_rel": self._replace_relation,
+            "add_obj": self._insert_object,
+            "add_att": self._insert_attribute,
+        }[change.subtype]
+        part = change.subtype.partition("_")[2]
+        applied, text = edit(caption, span, change)
+        fitted = self.fit_phrase(text, applied.new, part)
+        if fitted and fitted != applied.new.lower():
+            applied, text = edit(caption, span, change._replace(new=fitted))
+            fitted = self.fit_phrase(text, applied.new, part)
+        if not fitted:
+            return REASONS["subtype"]
+        if self.spacy_model and change.subtype == "replace_rel":
+            before, after = (_is_finite(one, span[0], self.spacy_model) for one in (caption, text))
+            if after and not before:
+                return VERB_FORM
+        return applied, text
+
+    def fit_phrase(self, text: str, phrase: str, part: str) -> str:
+        """Return the part of a phrase that has a type, see ``phrase_types.fit_phrase``."""
+        return fit_phrase(text, phrase, part, self.spacy_model)
+
+    def _is_content(self, caption: str, phrase: str, part: str) -> bool:
+        """Return whether a phrase may be exchanged: it has the type, and is more than a function word."""
+        little = words.FUNCTION_WORDS | words.DETERMINERS | PREPOSITIONS
+        return phrase.lower() not in little and bool(self.fit_phrase(caption, phrase, part))
+
+    def _replace_object(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
+        """Replace a noun with its whole compound, and with what it is in or what is in it."""
+        phrase = find_noun_phrase(caption, *span, self.spacy_model)
+        start, end = (span[0], phrase.end) if span[1] == phrase.end else (phrase.start, phrase.end)
+        if _CONTAINER.fullmatch(caption[phrase.start : phrase.end]):
+            end = phrase.outer_end
+        plural = phrase.plural
+        if held := _IN_CONTAINER.search(caption[:start]):
+            start, plural = held.start(), is_plural(held.group().partition(" ")[0])
+        new = match_number(change.new, plural)
+        text = apply_edits(caption, [_fix_article(caption, Edit(start, end, new))])
+        return Change(change.subtype, caption[start:end], new), text
+
+    def _replace_relation(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
+        """Replace a relation; a verb alone keeps the preposition of the old relation."""
+        new, old = change.new, caption[slice(*span)].split()
+        if len(new.split()) == 1 and new.lower() not in PREPOSITIONS and len(old) > 1:
+            new = " ".join([new, *old[1:]]) if old[1].lower() in PREPOSITIONS else new
+        return Change(change.subtype, change.old, new), apply_edits(caption, [Edit(*span, new)])
+
+    def _replace_attribute(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
+        return change, apply_edits(caption, [Edit(*span, change.new)])
+
+    def _insert_attribute(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
+        """Insert an attribute before the whole compound."""
+        start = find_noun_phrase(caption, *span, self.spacy_model).start
+        first = caption[start : span[1]]
+        if not caption[:start].strip() and first[1:2].islower():
+            first = first[:1].lower() + first[1:]
+        return change, apply_edits(caption, [Edit(start, span[1], f"{change.new} {first}")])
+
+    def _insert_object(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
+        """Insert an object behind the noun phrase: with "with", which suits a subject as well as an object."""
+        end = find_noun_phrase(caption, *span, self.spacy_model).outer_end
+        joint = "and" if caption[end:].lstrip().lower().startswith("with ") else "with"
+        article = "" if _is_without_article(change.new) else f"{words.choose_article(change.new)} "
+        return change, apply_edits(caption, [Edit(end, end, f" {joint} {article}{change.new}")])
+
+    def _swap_phrases(self, caption: str, change: Change) -> tuple[Change, str] | str:
+        """Exchange two phrases as they are written."""
+        spans = [next(iter_spans(caption, phrase), None) for phrase in (change.old, change.new)]
+        if spans[0] is None or spans[1] is None:
+            return MISSING
+        part = change.subtype.partition("_")[2]
+        if not all(self._is_content(caption, phrase, part) for phrase in (change.old, change.new)):
+            return REASONS["subtype"]
+        (start, end), (other_start, other_end) = sorted([spans[0], spans[1]])
+        if end > other_start:
+            return OVERLAP
+        first, second = caption[start:end], caption[other_start:other_end]
+        if change.subtype == "swap_obj":
+            phrases = [find_noun_phrase(caption, *span, self.spacy_model) for span in spans if span]
+            if phrases[0].plural != phrases[1].plural:
+                return NUMBER
+            between = build_word_pattern(caption).findall(caption[end:other_start].lower())
+            if set(between) <= words.SYMMETRIC | words.DETERMINERS:
+                return SYMMETRIC
+        if not caption[:start].strip() and first[1:2].islower():
+            first = first[:1].lower() + first[1:]
+        return change, apply_edits(caption, [Edit(start, end, second), Edit(other_start, other_end, first)])
+
+
+def _is_without_article(new: str) -> bool:
+    return is_plural(new) or new.rpartition(" ")[2].lower() in MASS
+
+
+def _fix_article(caption: str, edit: Edit) -> Edit:
+    """Return the edit with "some" for "a" before a noun that takes no article, and "a" for none where it needs one."""
+    before = caption[: edit.start]
+    article = _ARTICLE.search(before)
+    if article is None:
+        alone = caption[edit.start : edit.end].lower() in MASS and not is_plural(edit.new)
+        bare = alone and (before.split() or ["in"])[-1].lower() in PREPOSITIONS
+        needs = bare and not _is_without_article(edit.new)
+        return edit._replace(new=f"{words.choose_article(edit.new)} {edit.new}") if needs else edit
+    if not _is_without_article(edit.new):
+        return edit
+    some = "Some" if article[1].istitle() and not before[: article.start()].strip() else "some"
+    return Edit(article.start(), edit.end, f"{some} {edit.new}")
+
+
+def _is_finite(text: str, start: int, model: str) -> bool:
+    """Return whether the word at a place is a finite verb."""
+    return any(token.idx == start and token.tag_ in FINITE for token in parse_caption(text, model))

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from real_models import SPACY
+
+from caramel.sources.captions.llm.caption_editor import (
+    MISSING,
+    NUMBER,
+    OVERLAP,
+    SYMMETRIC,
+    VERB_FORM,
+    CaptionEditor,
+)
+from caramel.sources.captions.llm.checks import REASONS, Change
+from caramel.sources.captions.llm.workflows import SUBTYPES
+
+WORDS = CaptionEditor(None)
+
+
+@pytest.fixture
+def parsed() -> CaptionEditor:
+    pytest.importorskip("spacy")
+    pytest.importorskip(SPACY, reason=f"{SPACY} is not installed: make dev")
+    return CaptionEditor(SPACY)
+
+
+def edit(editor: CaptionEditor, caption: str, subtype: str, old: str, new: str) -> str:
+    """Return the text of a change, or why there is none."""
+    edited = editor.apply_change(caption, Change(subtype, old, new))
+    return edited if isinstance(edited, str) else edited[1]
+
+
+EDITS = [
+    ("A dog on a mat.", "replace_obj", "dog", "elephant", "An elephant on a mat."),
+    ("An old dog on a mat.", "replace_att", "old", "wet", "A wet dog on a mat."),
+    ("A glass of white wine on a table.", "replace_obj", "wine", "bird", "A bird on a table."),
+    ("A glass of white wine on a table.", "replace_obj", "glass", "umbrella", "An umbrella on a table."),
+    ("A group of people on a beach.", "replace_obj", "people", "dog", "A group of dogs on a beach."),
+    ("Two women wait.", "replace_obj", "women", "man", "Two men wait."),
+    ("A dog on a hill", "replace_obj", "hill", "snow", "A dog on some snow"),
+    ("A horse standing in snow.", "replace_obj", "snow", "river", "A horse standing in a river."),
+    ("The dog sits on a mat.", "replace_rel", "sits on", "sleeps", "The dog sleeps on a mat."),
+    (
+        "The cup to the left of the lamp.",
+        "replace_rel",
+        "to the left of",
+        "behind",
+        "The cup behind the lamp.",
+    ),
+    ("A bathroom sink.", "add_att", "sink", "orange", "An orange bathroom sink."),
+    ("Dogs run.", "add_att", "dogs", "muddy", "Muddy dogs run."),
+    ("A man is riding a horse.", "add_obj", "man", "owl", "A man with an owl is riding a horse."),
+    ("A table with cake", "add_obj", "table", "lamp", "A table and a lamp with cake"),
+    ("A plate of food.", "add_obj", "plate", "olives", "A plate of food with olives."),
+    ("A cat chases an owl.", "swap_obj", "owl", "cat", "An owl chases a cat."),
+    ("A red apple and a green pear", "swap_att", "red", "green", "A green apple and a red pear"),
+]
+
+
+@pytest.mark.parametrize(("caption", "subtype", "old", "new", "text"), EDITS)
+def test_a_change_is_made_in_place_and_articles_number_and_capitals_fit(
+    caption: str, subtype: str, old: str, new: str, text: str
+) -> None:
+    assert edit(WORDS, caption, subtype, old, new) == text
+
+
+@pytest.mark.parametrize(("caption", "subtype", "old", "new", "text"), EDITS)
+def test_with_a_spacy_model_these_changes_are_the_same(
+    parsed: CaptionEditor, caption: str, subtype: str, old: str, new: str, text: str
+) -> None:
+    assert edit(parsed, caption, subtype, old, new) == text
+
+
+@pytest.mark.parametrize(
+    ("caption", "subtype", "old", "new", "text"),
+    [
+        ("A red fire truck parked.", "replace_obj", "fire", "bus", "A red bus parked."),
+        ("A red ski lift.", "add_att", "lift", "rusty", "A red rusty ski lift."),
+        ("A man riding a horse", "replace_rel", "riding", "washes", VERB_FORM),
+        ("A dog on a mat.", "add_att", "dog", "biggest", REASONS["subtype"]),
+        ("A dog on a mat.", "replace_obj", "dog", "quickly", REASONS["subtype"]),
+        (
+            "A man sits on a bench.",
+            "replace_rel",
+            "sits on",
+            "lies under a tree on",
+            "A man lies under a bench.",
+        ),
+    ],
+)
+def test_a_spacy_model_finds_compounds_and_wrong_types_that_no_list_knows(
+    parsed: CaptionEditor, caption: str, subtype: str, old: str, new: str, text: str
+) -> None:
+    assert edit(parsed, caption, subtype, old, new) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase", "part", "fitted"),
+    [
+        ("A man holding a plate.", "holding a plate", "rel", "holding"),
+        ("A cup in front of a lamp.", "in front of a lamp", "rel", "in front of"),
+        ("A brown horse.", "brown horse", "att", "brown"),
+        ("Two brown horses.", "two brown horses", "obj", "brown horses"),
+        ("A deer and an owl.", "owl", "rel", ""),
+        ("Several dogs.", "several", "att", ""),
+        ("An owl in a field.", "field", "att", ""),
+    ],
+)
+def test_a_phrase_is_cut_to_what_is_of_its_type(
+    parsed: CaptionEditor, text: str, phrase: str, part: str, fitted: str
+) -> None:
+    assert parsed.fit_phrase(text, phrase, part) == fitted
+
+
+@pytest.mark.parametrize(
+    ("caption", "old", "new", "reason"),
+    [
+        ("A man and a dog.", "man", "dog", SYMMETRIC),
+        ("Two women wait beside a bus.", "women", "bus", NUMBER),
+        ("A dog on a mat.", "dog", "cat", MISSING),
+        ("A dog on a mat.", "", "dog", MISSING),
+        ("A fire truck on a road.", "fire truck", "truck", OVERLAP),
+        ("A box of six cakes.", "box", "of", REASONS["subtype"]),
+        ("A red box on a green car.", "red", "car", REASONS["subtype"]),
+    ],
+)
+def test_an_exchange_that_cannot_be_made_or_says_the_same_is_refused(
+    caption: str, old: str, new: str, reason: str
+) -> None:
+    assert edit(WORDS, caption, "swap_obj", old, new) == reason
+
+
+@given(st.text(max_size=40), st.sampled_from(SUBTYPES), st.text(max_size=12), st.text(max_size=12))
+def test_any_texts_give_a_text_or_a_reason(caption: str, subtype: str, old: str, new: str) -> None:
+    edited = WORDS.apply_change(caption, Change(subtype, old, new))
+    assert isinstance(edited if isinstance(edited, str) else edited[1], str)
