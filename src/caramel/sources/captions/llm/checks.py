@@ -15,12 +15,15 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
+from caramel.interfaces.scene_graph import AtomType
 from caramel.sources.captions import words as lists
+from caramel.sources.captions.lexical_entailment import BY_LISTS, LexicalEntailment
 from caramel.sources.captions.phrase_types import KINDS
 from caramel.sources.captions.phrases import find_head
 from caramel.utils.text import extract_words
 
 ARTICLES = frozenset(("a", "the"))
+PARTS: dict[str, AtomType] = {"obj": "obj", "att": "att", "rel": "rel"}
 # A sentence that ends with one of these words is incomplete.
 DANGLING = frozenset(
     [
@@ -92,6 +95,7 @@ class Verdict:
     edit_location: bool | None = None
     subtype: bool | None = None
     novel_word: bool | None = None
+    not_implied: bool | None = None
     overlap: bool | None = None
     grammar: bool | None = None
     entailment: bool | None = None
@@ -111,6 +115,7 @@ REASONS = {
     "edit_location": "changed elsewhere than asked",
     "subtype": "another kind of word than asked",
     "novel_word": "says anew what is said of the image",
+    "not_implied": "still true: a synonym or a more general word",
     "overlap": "too few words in common",
     "grammar": "no sound sentence",
     "entailment": "the entailment model does not agree",
@@ -131,7 +136,12 @@ CLASSES = (REASONS["not_copy"], *PROBLEMS.values(), REASONS["single_sentence"]) 
 
 
 def evaluate_negative(
-    caption: str, text: str, change: Change, image_words: frozenset[str], bounds: Bounds
+    caption: str,
+    text: str,
+    change: Change,
+    image_words: frozenset[str],
+    bounds: Bounds,
+    lexical: LexicalEntailment = BY_LISTS,
 ) -> Verdict:
     """Return all verdicts on a negative except the validator's.
 
@@ -141,6 +151,7 @@ def evaluate_negative(
         change: the intended change.
         image_words: words in the captions of the image, in lower case.
         bounds: thresholds.
+        lexical: tells synonyms and more general words.
     """
     one_change, at_location = _evaluate_change(
         normalise_words(caption), normalise_words(text), change, bounds.max_extra_edits
@@ -155,7 +166,48 @@ def evaluate_negative(
         edit_location=at_location,
         subtype=has_expected_type(change),
         novel_word=None if swapped else not set(normalise_words(change.new)) - LITTLE <= image_words,
+        not_implied=not is_still_true(caption, change, image_words, lexical),
     )
+
+
+def is_still_true(
+    caption: str, change: Change, image_words: frozenset[str], lexical: LexicalEntailment
+) -> bool:
+    """Return whether a changed caption says what the caption says, or less, as far as word lists and WordNet know.
+
+    Args:
+        caption: the positive.
+        change: *replace* by a synonym or a more general word, *add* of what an image's caption says in another word,
+            or *swap* around "and" or a symmetric relation.
+        image_words: words in the captions of the image, in lower case.
+        lexical: tells synonyms and more general words.
+    """
+    operation, _, part = change.subtype.partition("_")
+    atom_type = PARTS[part]
+    if operation == "replace":
+        return lexical.is_still_true(atom_type, change.old, change.new)
+    if operation == "add":
+        return any(lexical.is_synonym(atom_type, word, change.new) for word in image_words)
+    return lexical.is_synonym(atom_type, change.old, change.new) or _is_symmetric(
+        normalise_words(caption), change
+    )
+
+
+def _is_symmetric(tokens: list[str], change: Change) -> bool:
+    """Return whether two phrases that are exchanged have nothing but a symmetric relation between them.
+
+    What stands before the first belongs to it, unless it is a determiner: "a red cat and a dog" says something else
+    than "a red dog and a cat".
+    """
+    allowed = {"and", "or"} if change.subtype == "swap_att" else lists.SYMMETRIC | lists.DETERMINERS
+    first, second = normalise_words(change.old), normalise_words(change.new)
+    for one, other in ((first, second), (second, first)):
+        for i, j in product(_find_positions(tokens, one), _find_positions(tokens, other)):
+            between = tokens[i + len(one) : j]
+            bare = change.subtype == "swap_att" or i == 0 or tokens[i - 1] in lists.DETERMINERS
+            if i + len(one) < j and bare and set(between) <= allowed:
+                return True
+    return False
 
 
 def evaluate_paraphrase(caption: str, text: str, bounds: Bounds) -> Verdict:
