@@ -18,7 +18,7 @@ import click
 
 from caramel.interfaces.scene_graph import AtomType
 from caramel.sources.captions.lexical_entailment import LexicalEntailment
-from caramel.sources.captions.llm.checks import normalise_words
+from caramel.sources.captions.llm.changes import normalise_words
 from caramel.sources.captions.noun_phrases import parse_caption
 
 PARTS: tuple[AtomType, ...] = ("obj", "att", "rel")

@@ -17,8 +17,9 @@ from caramel.schemas.catalogue import TABLES
 from caramel.schemas.io import write_table, write_table_parts
 from caramel.schemas.llm import REPLIES
 from caramel.sources.captions.lexicon import RULES
-from caramel.sources.captions.llm.checks import KINDS, normalise_words
+from caramel.sources.captions.llm.changes import normalise_words
 from caramel.sources.captions.llm.writer import language_negatives
+from caramel.sources.captions.phrase_types import KINDS
 from caramel.sources.captions.prompts.prompt_files import list_prompt_names, load_prompt
 from caramel.sources.captions.tokenization import apply_edits, parse_sentence, scan_words
 

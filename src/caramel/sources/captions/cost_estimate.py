@@ -17,7 +17,7 @@ import pandas as pd
 from caramel.interfaces.language_model import ModelOutput
 from caramel.interfaces.writer import Part
 from caramel.sources.captions.llm.budget import Usage
-from caramel.sources.captions.llm.checks import Change, normalise_words
+from caramel.sources.captions.llm.changes import Change, normalise_words
 from caramel.sources.captions.llm.conversation import Editor, PromptInput, Script
 from caramel.sources.captions.llm.response_cache import ReplyStore, open_replies
 from caramel.sources.captions.llm.scheduler import RequestSettings, build_request

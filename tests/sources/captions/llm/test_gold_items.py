@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from obliging_writer import CAPTIONS, find_change, pairs_of
 
 from caramel.sources.captions.lexical_entailment import BY_LISTS
-from caramel.sources.captions.llm.checks import PARTS
+from caramel.sources.captions.llm.changes import PARTS
 from caramel.sources.captions.llm.gold_items import OTHER_CAPTION, build_gold_items
 from caramel.sources.captions.phrases import canonicalise_phrase
 

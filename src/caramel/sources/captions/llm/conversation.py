@@ -12,7 +12,8 @@ from typing import NamedTuple, Protocol
 
 from caramel.interfaces.language_model import ModelOutput
 from caramel.sources.captions.lexical_entailment import BY_LISTS, LexicalEntailment
-from caramel.sources.captions.llm.checks import Bounds, Change, Verdict
+from caramel.sources.captions.llm.changes import Change
+from caramel.sources.captions.llm.checks import Bounds, Verdict
 from caramel.sources.captions.llm.response_parser import parse_answer
 from caramel.sources.captions.prompts.prompt_files import Answer, FailedAnswer, load_prompt
 

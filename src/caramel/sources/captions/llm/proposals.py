@@ -11,15 +11,8 @@ from typing import NamedTuple
 
 from caramel.interfaces.language_model import ModelOutput
 from caramel.sources.captions.lexical_entailment import BY_LISTS, LexicalEntailment
-from caramel.sources.captions.llm.checks import (
-    LITTLE,
-    REASONS,
-    Change,
-    Verdict,
-    has_expected_type,
-    is_still_true,
-    normalise_words,
-)
+from caramel.sources.captions.llm.changes import Change, has_expected_type, is_still_true, normalise_words
+from caramel.sources.captions.llm.checks import LITTLE, REASONS, Verdict
 from caramel.sources.captions.llm.conversation import (
     NO_REPLY,
     PromptInput,
@@ -120,7 +113,13 @@ def find_change_problem(
     known = {get_singular(word) for word in image_words}
     added = canonicalise_phrase(change.new)
     still_true = is_still_true(caption, change, image_words, lexical)
-    copied = operation == "replace" and not still_true and is_implied(change.old, change.new)
+    old, new = (
+        [get_singular(word) for word in normalise_words(phrase) if word not in ARTICLES]
+        for phrase in (change.old, change.new)
+    )
+    copied = operation == "replace" and (
+        old == new or (not still_true and is_implied(change.old, change.new))
+    )
     verdict = Verdict(
         not_copy=bool(added) and not copied,
         not_implied=not still_true,
