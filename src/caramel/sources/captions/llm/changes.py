@@ -14,7 +14,7 @@ from caramel.interfaces.scene_graph import AtomType
 from caramel.sources.captions import words as lists
 from caramel.sources.captions.lexical_entailment import LexicalEntailment
 from caramel.sources.captions.phrase_types import KINDS
-from caramel.sources.captions.phrases import find_head
+from caramel.sources.captions.phrases import find_head, get_singular
 from caramel.utils.text import extract_words
 
 ARTICLES = frozenset(("a", "the"))
@@ -129,7 +129,11 @@ def is_still_true(
     if operation == "replace":
         return lexical.is_still_true(atom_type, change.old, change.new)
     if operation == "add":
-        return any(lexical.is_synonym(atom_type, word, change.new) for word in image_words)
+        added = get_singular(
+            change.new.lower()
+        )  # the same word in either number is what check novel_word is for
+        others = (word for word in image_words if get_singular(word) != added)
+        return any(lexical.is_synonym(atom_type, word, change.new) for word in others)
     return lexical.is_synonym(atom_type, change.old, change.new) or _is_symmetric(
         normalise_words(caption), change
     )
