@@ -134,6 +134,10 @@ def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path
         ),
         ({"target": "chat:gpt"}, ["negatives.language_model.target = 'chat:gpt': .*MODEL@URL"]),
         (
+            {"target": "chat:m@http://127.0.0.1:9/v1", "wordnet": "gone/dict"},
+            ["negatives.language_model.wordnet = 'gone/dict': no such folder"],
+        ),
+        (
             {"target": "gpt"},
             ["target = 'gpt': A language model must be given as chat:MODEL@URL or local:FOLDER"],
         ),

@@ -6,7 +6,7 @@ import pytest
 from real_models import WORDNET
 
 from caramel.crepe.excluded_words import is_offensive_gloss, is_printable
-from caramel.crepe.wordnet_files import PartOfSpeechReader
+from caramel.sources.captions.wordnet_files import PartOfSpeechReader
 
 
 @pytest.mark.parametrize(

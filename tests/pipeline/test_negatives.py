@@ -57,8 +57,9 @@ def test_negatives_of_a_model_and_paraphrases_of_word_lists_stand_side_by_side(s
     import mlflow
 
     found = run(server, backend="language_model", paraphrases="lexicon")
-    assert found == {"negatives", "paraphrases", "rejects", "replies", "verdicts", "failures"}
-    named = found - {"failures"}
+    figures = {"failures", "gold_items", "validator"}
+    assert found == {"negatives", "paraphrases", "rejects", "replies", "verdicts", *figures}
+    named = found - figures
     read = {name: read_table(TABLES[name], f"data/negatives/{name}.parquet") for name in named}
     assert set(read["negatives"]["generator"]) == {"language_model"}
     assert set(read["paraphrases"]["generator"]) == {"lexicon"}
@@ -78,7 +79,11 @@ def test_word_lists_write_negatives_and_a_model_paraphrases(server: ChatServer) 
     assert set(read_table(NEGATIVES, "data/negatives/negatives.parquet")["generator"]) == {"lexicon"}
     paraphrases = read_table(PARAPHRASES, "data/negatives/paraphrases.parquet")
     assert paraphrases["generator"].tolist() == ["language_model"] * len(CAPTIONS)
-    assert len(server.requests) == 2 * len(CAPTIONS)
+    gold = pd.read_csv("data/negatives/gold_items.csv")
+    assert gold["part"].tolist() == ["paraphrases"] * 2 * len(CAPTIONS)
+    assert len(server.requests) == 2 * len(CAPTIONS) + len(gold)
+    validator = pd.read_csv("data/negatives/validator.csv").iloc[0]
+    assert (validator["sensitivity"], validator["specificity"]) == (0.0, 1.0)  # it always says yes
 
 
 def test_failures_are_those_of_the_model_alone(server: ChatServer) -> None:

@@ -33,6 +33,7 @@ from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.sources.captions.error_rates import CHECK_COLUMNS, NOISE_COLUMNS
 from caramel.sources.captions.failures import FAILURE_COLUMNS
+from caramel.sources.captions.llm.validator_quality import VALIDATOR_COLUMNS
 from caramel.sources.images.generation import NOT_DRAWN
 from caramel.sources.world.drawing import draw_scene, encode_png
 from caramel.sources.world.grammar import PATTERNS, Reading, get_pattern_key, realise_caption
@@ -100,6 +101,10 @@ def _noise(out: Path) -> None:
         ("paraphrases", "meaning", 18, 2, 1.0, 0.5, float("nan")),
     ]
     pd.DataFrame(found, columns=list(CHECK_COLUMNS)).to_csv(out / "checks.csv", index=False)
+    shares = (20, 15, 0.75, 0.531, 0.888, 20, 18, 0.9, 0.699, 0.972, 0, 0.0001)
+    pd.DataFrame([("negatives", *shares)], columns=list(VALIDATOR_COLUMNS)).to_csv(
+        out / "validator.csv", index=False
+    )
     failed = [("add_att", "unfinished", 2, 1), ("paraphrase", "hallucination", 3, 0)]
     pd.DataFrame(failed, columns=list(FAILURE_COLUMNS)).to_csv(out / "failures.csv", index=False)
 

@@ -115,7 +115,7 @@ def test_the_page_loads_nothing_from_anywhere(report: Report, page: Page) -> Non
 
 
 def test_every_section_has_something_to_show(page: Page) -> None:
-    assert len(page.sections) == 30
+    assert len(page.sections) == 31
     for name, text in page.sections.items():
         assert "Nothing to show" not in text, name
         assert len(text.split()) > 3, name
@@ -144,6 +144,7 @@ def test_the_figures_of_the_tables_reach_the_page(written: Path, page: Page) -> 
     assert re.search(r"add_att\s*40\s*130\s*36\s*4\s*11.1.*0.15", page.sections["language-model"], re.DOTALL)
     assert re.search(r"meaning\s*18\s*2\s*100.0\s*50.0\s*–", page.sections["language-model"])
     assert re.search(r"hallucination\s*3\s*0", page.sections["failures"])
+    assert re.search(r"negatives\s*20\s*75.0\s*53.1 – 88.8\s*20\s*90.0", page.sections["validator"])
     assert "failed" in page.sections["gate-benchmark"]
     assert "image_id='scene-1', split='val'" in page.sections["gate-benchmark"]
 
@@ -533,12 +534,13 @@ def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> N
         (METRICS, "evaluate/metrics"),
     ):
         skip_stage({str(data / f"{path}.parquet"): table}, REASON)
-    for name in ("noise", "failures"):
+    for name in ("noise", "failures", "validator"):
         (data / f"negatives/{name}.csv").unlink()
     report = build(data)
     sections = Page(report.html).sections
     assert "no language model wrote captions" in sections["language-model"]
     assert "no language model wrote captions" in sections["failures"]
+    assert "no validator judged texts" in sections["validator"]
     for name in (
         "benchmark",
         "example",

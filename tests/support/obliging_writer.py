@@ -18,12 +18,14 @@ from caramel.schemas.catalogue import TABLES
 from caramel.schemas.io import write_table, write_table_parts
 from caramel.schemas.llm import REPLIES
 from caramel.sources.captions import words
-from caramel.sources.captions.llm.checks import KINDS
+from caramel.sources.captions.llm.changes import normalise_words
 from caramel.sources.captions.llm.writer import language_negatives
+from caramel.sources.captions.phrase_types import KINDS
 from caramel.sources.captions.prompts.prompt_files import list_prompt_names, load_prompt
 from caramel.sources.captions.tokenization import Edit, apply_edits, parse_sentence, scan_words
 
-MODEL = read_yaml(Path(__file__).parents[2] / "params" / "default.yaml", "")["negatives"]["language_model"]
+DEFAULT = read_yaml(Path(__file__).parents[2] / "params" / "default.yaml", "")["negatives"]["language_model"]
+MODEL = {**DEFAULT, "validator_gold_items": 0}  # test_validator.py tests them
 BOTH = ("negatives", "paraphrases")
 NEW = {
     "obj": ["giraffe", "teapot", "canoe"],
@@ -136,6 +138,16 @@ def completion(text: str | None, finish: str = "stop", tokens: tuple[int, int] =
 def obliging(request: Request, number: int) -> Response:
     name, given = asked(request)
     return completion(json.dumps(answer(name, given, request.body["seed"])))
+
+
+def find_change(caption: str, text: str) -> tuple[str, str]:
+    """Return the words of each of two texts between their equal beginnings and ends."""
+    old, new = normalise_words(caption), normalise_words(text)
+    while old and new and old[0] == new[0]:
+        old, new = old[1:], new[1:]
+    while old and new and old[-1] == new[-1]:
+        old, new = old[:-1], new[:-1]
+    return " ".join(old), " ".join(new)
 
 
 def pairs_of(captions: list[str]) -> pd.DataFrame:

@@ -30,6 +30,7 @@ Check = Literal[
     "edit_location",
     "subtype",
     "novel_word",
+    "not_implied",
     "overlap",
     "grammar",
     "entailment",

@@ -122,6 +122,8 @@ def _iter_model_problems(config: Config) -> Iterator[str]:
         yield f"{key}.max_cost = {model.max_cost:g} needs price_per_mtok_in or price_per_mtok_out: at a price of 0 it is never reached"
     if not is_there(model.replies):
         yield f"{key}.replies = {model.replies!r}: no such file or folder"
+    if model.wordnet is not None and not is_there(model.wordnet):
+        yield f"{key}.wordnet = {model.wordnet!r}: no such folder"
     for name, folder in (("entailment", model.entailment), ("grammar", model.grammar)):
         if folder is not None and not known:
             for missing in TEXT_JUDGES[name].missing(folder):

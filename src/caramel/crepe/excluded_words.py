@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from caramel.crepe.wordnet_files import PartOfSpeechReader
+from caramel.sources.captions.wordnet_files import PartOfSpeechReader
 
 # "(ethnic slur) …", "offensive term for …", "obscene words for …", "(sometimes offensive)", "considered offensive"
 _MARK = re.compile(

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from caramel.crepe import noun_lists
 from caramel.crepe.excluded_words import is_printable
-from caramel.crepe.wordnet_files import PartOfSpeechReader
+from caramel.sources.captions.wordnet_files import PartOfSpeechReader
 from caramel.sources.captions.words import SAME, get_plural
 
 HYPERNYM, HYPONYM = "@", "~"

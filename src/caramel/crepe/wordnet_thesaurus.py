@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from pathlib import Path
 
 from caramel.crepe import noun_lists
 from caramel.crepe.attribute_kinds import AGES, list_attribute_foils, may_be_called
@@ -18,9 +17,8 @@ from caramel.crepe.predicate_contraries import (
     is_same_predicate,
     list_contraries,
 )
-from caramel.crepe.wordnet_files import PARTS, PartOfSpeechReader
-from caramel.errors import DataError
 from caramel.interfaces.scene_graph import Atom, AtomType
+from caramel.sources.captions.wordnet_files import PartOfSpeechReader, open_wordnet
 
 ANTONYM = "!"
 
@@ -116,16 +114,5 @@ def load_wordnet_thesaurus(
     Raises:
         DataError: the folder lacks a file, or its files are of different versions.
     """
-    folder = Path(target)
-    wanted = [f"{file_type}.{name}" for name in PARTS.values() for file_type in ("index", "data")]
-    lacking = [name for name in [*wanted, "noun.exc"] if not (folder / name).is_file()]
-    if lacking:
-        what = f"{target!r} lacks {', '.join(lacking)}" if folder.is_dir() else f"{target!r} is no folder"
-        raise DataError(
-            f"{what}: give the folder dict of WordNet 3.0 or 3.1 as published (wordnet.princeton.edu). Some "
-            f"packages of it leave out the lists of irregular forms, *.exc."
-        )
-    parts = {atom_type: PartOfSpeechReader(folder, name) for atom_type, name in PARTS.items()}
-    for part in parts.values():
-        part.check_version()
+    parts = open_wordnet(target)
     return WordNetThesaurus(parts, None if read_atoms is None else read_atoms())

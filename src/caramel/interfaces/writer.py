@@ -13,8 +13,8 @@ Part = Literal["negatives", "paraphrases"]
 class WrittenCaption(NamedTuple):
     """Hard negatives, paraphrases and rejects, each of which keeps its contract.
 
-    Writers that query a model also return its replies, in parts that can be consumed once, and the verdicts
-    on each draft.
+    Writers that query a model also return its replies, in parts that can be consumed once, the verdicts on each
+    draft, and the validator's answers to texts with known answers (``llm.validator_quality.GOLD_COLUMNS``).
     """
 
     negatives: pd.DataFrame
@@ -22,6 +22,7 @@ class WrittenCaption(NamedTuple):
     rejects: pd.DataFrame
     replies: Iterator[pd.DataFrame] | None = None
     verdicts: pd.DataFrame | None = None
+    gold_items: pd.DataFrame | None = None
 
 
 class Writer(Protocol):

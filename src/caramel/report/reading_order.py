@@ -108,6 +108,12 @@ def list_sections(
             partial(noise_section.build_noise_section, data),
         ),
         (
+            "validator",
+            "Validator",
+            "What the validator of the language model's texts is worth, by texts with known answers.",
+            partial(noise_section.build_validator_section, data),
+        ),
+        (
             "failures",
             "Failures",
             "Why the language model's drafts failed, and texts that never passed.",

@@ -77,6 +77,11 @@ VERDICTS = Table(
             null=True,
             formerly="unsaid",
         ),
+        "not_implied": Column(
+            BOOL,
+            _V + "the change is no synonym, more general word or exchange that leaves a negative true",
+            null=True,
+        ),
         "overlap": Column(BOOL, _V + "a paraphrase shares enough words with its caption", null=True),
         "grammar": Column(BOOL, _V + "a grammar model considers it a correct sentence", null=True),
         "entailment": Column(

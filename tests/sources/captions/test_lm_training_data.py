@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from caramel.sources.captions.error_rates import CHANGED
-from caramel.sources.captions.llm.checks import Bounds, Change, evaluate_negative
+from caramel.sources.captions.llm.changes import Change
+from caramel.sources.captions.llm.checks import Bounds, evaluate_negative
 from caramel.sources.captions.llm.response_parser import parse_answer
 from caramel.sources.captions.lm_training_data import (
     TrainingExample,

@@ -62,7 +62,9 @@ class LanguageModel(Section):
     seed: Seed | None
     response_schema: bool
     compose: Literal["edit", "model"]
+    wordnet: str | None
     validate_texts: bool
+    validator_gold_items: Annotated[int, Field(ge=0, le=1000)]
     max_connections: Annotated[int, Field(ge=1, le=1024)]
     workers: Annotated[int, Field(ge=0, le=1024)]
     max_tokens: Annotated[int, Field(ge=1, le=100_000)]

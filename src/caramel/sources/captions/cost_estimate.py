@@ -17,11 +17,12 @@ import pandas as pd
 from caramel.interfaces.language_model import ModelOutput
 from caramel.interfaces.writer import Part
 from caramel.sources.captions.llm.budget import Usage
-from caramel.sources.captions.llm.checks import Change, normalise_words
+from caramel.sources.captions.llm.changes import Change, normalise_words
 from caramel.sources.captions.llm.conversation import Editor, PromptInput, Script
 from caramel.sources.captions.llm.response_cache import ReplyStore, open_replies
 from caramel.sources.captions.llm.scheduler import RequestSettings, build_request
 from caramel.sources.captions.llm.settings import LanguageModelSettings, import_replies, load_writer
+from caramel.sources.captions.llm.validator import plan_gold_scripts, select_gold_items
 from caramel.sources.captions.llm.writer import STORE, plan_scripts
 from caramel.sources.captions.prompts.prompt_files import Answer, format_answer
 
@@ -64,6 +65,7 @@ def estimate_cost(
         rules if rules.editor is None else dataclasses.replace(rules, editor=_EstimateEditor(rules.editor))
     )
     known, new, made_up = Usage(settings.budget), Usage(settings.budget), set[str]()
+    gold_known, gold_new = Usage(settings.budget), Usage(settings.budget)
     number = 0
     with open_replies(store) as replies:
         import_replies(replies, settings.replies)
@@ -71,21 +73,21 @@ def estimate_cost(
             request_settings = settings.build_request_settings(
                 load_writer(settings, part, replies).name, seed
             )
+            items = select_gold_items(pairs, part, settings, request_settings, seed, replies)
+            for begin in plan_gold_scripts(part, items).values():
+                _simulate_script(begin(), request_settings, replies, gold_known, gold_new, made_up)
             for begin in plan_scripts(some, part, seed, settings.subtypes, rules).values():
                 _simulate_script(begin(), request_settings, replies, known, new, made_up)
                 number += 1
     times = len(pairs) / max(1, len(some))
-    requests, input_tokens, output_tokens = (
-        round(n * times) for n in (new.requests, new.input_tokens, new.output_tokens)
-    )
     return CostEstimate(
         round(number * times),
         number,
-        round(known.requests * times),
-        requests,
-        input_tokens,
-        output_tokens,
-        new.cost * times,
+        round(known.requests * times) + gold_known.requests,
+        round(new.requests * times) + gold_new.requests,
+        round(new.input_tokens * times) + gold_new.input_tokens,
+        round(new.output_tokens * times) + gold_new.output_tokens,
+        new.cost * times + gold_new.cost,
     )
 
 

@@ -13,7 +13,8 @@ from caramel.sources.captions.llm.caption_editor import (
     VERB_FORM,
     CaptionEditor,
 )
-from caramel.sources.captions.llm.checks import REASONS, Change
+from caramel.sources.captions.llm.changes import Change
+from caramel.sources.captions.llm.checks import REASONS
 from caramel.sources.captions.llm.workflows import SUBTYPES
 
 WORDS = CaptionEditor(None)

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import pytest
 
+from caramel.sources.captions.lexical_entailment import BY_LISTS
+from caramel.sources.captions.llm.changes import Change, is_still_true
 from caramel.sources.captions.llm.checks import (
     REASONS,
     Bounds,
-    Change,
     Verdict,
     evaluate_negative,
     evaluate_paraphrase,
 )
+from caramel.sources.captions.llm.proposals import find_change_problem
 
 BOUNDS = Bounds(
     max_length_ratio=2.0,
@@ -135,3 +137,42 @@ def test_any_caption_has_verdicts(caption: str, change: Change) -> None:
     for text in (caption, "", "🙂", "Ένας γάτος τρέχει.", "a " * 500):
         assert isinstance(evaluate_negative(caption, text, change, frozenset(), BOUNDS), Verdict)
         assert isinstance(evaluate_paraphrase(caption, text, BOUNDS), Verdict)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (Change("replace_obj", "cat", "animal"), "A white animal sits in front of an old red car."),
+        (Change("replace_obj", "car", "cars"), "A white cat sits in front of an old red cars."),
+        (Change("replace_att", "old", "the old"), "A white cat sits in front of an the old red car."),
+        (Change("replace_rel", "sits in front of", "near"), "A white cat near an old red car."),
+    ],
+)
+def test_a_negative_that_is_still_true_is_refused_for_that_reason(change: Change, text: str) -> None:
+    assert negative(text, change).not_implied is False
+    assert find_change_problem(CAPTION, change, SAID, ("not_implied",)) == REASONS["not_implied"]
+
+
+def test_an_added_attribute_that_a_caption_says_in_another_word_is_still_true() -> None:
+    change = Change("add_att", "cat", "big")
+    text = "A big white cat sits in front of an old red car."
+    assert evaluate_negative(CAPTION, text, change, SAID | {"large"}, BOUNDS).not_implied is False
+    assert evaluate_negative(CAPTION, text, change, SAID, BOUNDS).not_implied
+
+
+@pytest.mark.parametrize(
+    ("caption", "change", "still_true"),
+    [
+        ("A cat and a dog on a bed.", Change("swap_obj", "cat", "dog"), True),
+        ("A cat next to a dog.", Change("swap_obj", "dog", "cat"), True),
+        ("A red cat next to a dog.", Change("swap_obj", "cat", "dog"), False),
+        ("A cat chases a dog.", Change("swap_obj", "cat", "dog"), False),
+        ("A black and white cat.", Change("swap_att", "black", "white"), True),
+        ("A black cat and a white dog.", Change("swap_att", "black", "white"), False),
+        ("A couch behind a sofa.", Change("swap_obj", "couch", "sofa"), True),
+    ],
+)
+def test_an_exchange_around_a_symmetric_relation_is_still_true(
+    caption: str, change: Change, still_true: bool
+) -> None:
+    assert is_still_true(caption, change, frozenset(), BY_LISTS) == still_true

@@ -9,13 +9,8 @@ import pytest
 from caramel.crepe.caption_template import Caption, locate_atoms
 from caramel.crepe.llm_captions import format_graph
 from caramel.interfaces.scene_graph import Edge, Node, SceneGraph
-from caramel.sources.captions.llm.checks import (
-    Bounds,
-    Change,
-    evaluate_negative,
-    evaluate_paraphrase,
-    normalise_words,
-)
+from caramel.sources.captions.llm.changes import Change, normalise_words
+from caramel.sources.captions.llm.checks import Bounds, evaluate_negative, evaluate_paraphrase
 from caramel.sources.captions.llm.response_parser import parse_answer
 from caramel.sources.captions.prompts.prompt_files import (
     LEAST,

@@ -36,6 +36,7 @@ from caramel.sources.captions.llm.settings import (
     load_judges,
     load_writer,
 )
+from caramel.sources.captions.llm.validator import plan_gold_scripts, select_gold_items
 from caramel.sources.captions.llm.writer import STORE, plan_scripts
 
 URL = "/v1/chat/completions"
@@ -216,10 +217,14 @@ def _iter_pending(
         server = model.open()
         assert isinstance(server, ChatLanguageModel)
         rules = settings.build_rules(max_attempts)
-        scripts = list(plan_scripts(pairs, part, seed, settings.subtypes, rules).values())
+        request_settings = settings.build_request_settings(model.name, seed)
+        items = select_gold_items(pairs, part, settings, request_settings, seed, replies)
+        scripts = [
+            *plan_gold_scripts(part, items).values(),
+            *plan_scripts(pairs, part, seed, settings.subtypes, rules).values(),
+        ]
         for start in range(0, len(scripts), SCRIPTS):
             some = scripts[start : start + SCRIPTS]
-            request_settings = settings.build_request_settings(model.name, seed)
             scheduler = Scheduler(
                 (begin() for begin in some),
                 len(some),

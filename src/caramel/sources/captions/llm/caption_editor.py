@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 
 from caramel.sources.captions import words
-from caramel.sources.captions.llm.checks import REASONS, Change
+from caramel.sources.captions.llm.changes import Change
+from caramel.sources.captions.llm.checks import REASONS
 from caramel.sources.captions.noun_phrases import find_noun_phrase
 from caramel.sources.captions.phrase_types import fit_phrase
 from caramel.sources.captions.phrases import MASS, is_plural, iter_spans, match_number

@@ -9,18 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
-from operator import itemgetter
-from typing import NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
 from caramel.sources.captions import words as lists
-from caramel.sources.captions.phrase_types import KINDS
-from caramel.sources.captions.phrases import find_head
-from caramel.utils.text import extract_words
+from caramel.sources.captions.lexical_entailment import BY_LISTS, LexicalEntailment
+from caramel.sources.captions.llm.changes import (
+    ARTICLES,
+    Change,
+    evaluate_change,
+    has_expected_type,
+    is_still_true,
+    normalise_words,
+)
 
-ARTICLES = frozenset(("a", "the"))
 # A sentence that ends with one of these words is incomplete.
 DANGLING = frozenset(
     [
@@ -72,14 +74,6 @@ class Bounds:
     grammar_threshold: float
 
 
-class Change(NamedTuple):
-    """The change that a model claims: ``old`` became ``new``. For *add*, ``old`` is what ``new`` stands beside."""
-
-    subtype: str
-    old: str
-    new: str
-
-
 @dataclass(frozen=True)
 class Verdict:
     """The verdicts on one text, as in table ``verdicts``."""
@@ -92,6 +86,7 @@ class Verdict:
     edit_location: bool | None = None
     subtype: bool | None = None
     novel_word: bool | None = None
+    not_implied: bool | None = None
     overlap: bool | None = None
     grammar: bool | None = None
     entailment: bool | None = None
@@ -107,6 +102,7 @@ REASONS = {
     "complete": "unfinished",
     "single_sentence": "superfluous text",
     "not_copy": "negligible change",
+    "not_implied": "still true: a synonym or a more general word",
     "one_change": "more than one change",
     "edit_location": "changed elsewhere than asked",
     "subtype": "another kind of word than asked",
@@ -131,7 +127,12 @@ CLASSES = (REASONS["not_copy"], *PROBLEMS.values(), REASONS["single_sentence"]) 
 
 
 def evaluate_negative(
-    caption: str, text: str, change: Change, image_words: frozenset[str], bounds: Bounds
+    caption: str,
+    text: str,
+    change: Change,
+    image_words: frozenset[str],
+    bounds: Bounds,
+    lexical: LexicalEntailment = BY_LISTS,
 ) -> Verdict:
     """Return all verdicts on a negative except the validator's.
 
@@ -141,8 +142,9 @@ def evaluate_negative(
         change: the intended change.
         image_words: words in the captions of the image, in lower case.
         bounds: thresholds.
+        lexical: tells synonyms and more general words.
     """
-    one_change, at_location = _evaluate_change(
+    one_change, at_location = evaluate_change(
         normalise_words(caption), normalise_words(text), change, bounds.max_extra_edits
     )
     swapped = change.subtype.startswith("swap")
@@ -155,6 +157,7 @@ def evaluate_negative(
         edit_location=at_location,
         subtype=has_expected_type(change),
         novel_word=None if swapped else not set(normalise_words(change.new)) - LITTLE <= image_words,
+        not_implied=not is_still_true(caption, change, image_words, lexical),
     )
 
 
@@ -169,12 +172,6 @@ def evaluate_paraphrase(caption: str, text: str, bounds: Bounds) -> Verdict:
         not_copy=not _is_copy(caption, text, bounds.max_similarity),
         overlap=overlap >= bounds.min_overlap,
     )
-
-
-def normalise_words(text: str) -> list[str]:
-    """Return the words of a text in the form in which they are compared."""
-    tokens = [word.replace("’", "'") for word in extract_words(text)]
-    return ["a" if word == "an" else word for word in tokens]
 
 
 def _is_question(text: str) -> bool:
@@ -204,80 +201,3 @@ def _is_copy(caption: str, text: str, max_similarity: float) -> bool:
     """
     first, second = ([w for w in normalise_words(t) if w not in ARTICLES] for t in (caption, text))
     return first == second or Levenshtein.normalized_similarity(caption, text) >= max_similarity
-
-
-def _evaluate_change(
-    old: list[str], new: list[str], change: Change, max_extra_edits: int
-) -> tuple[bool, bool | None]:
-    """Return whether the text differs by one change, and whether that is at the requested location.
-
-    The second value is None if it is unknown.
-    """
-    if change.subtype.startswith("swap"):
-        return sorted(_strip_articles(old)) == sorted(_strip_articles(new)), _strip_articles(
-            new
-        ) in _swap_phrases(old, change.old, change.new)
-    start, gone, come = _find_changed_block(old, new)
-    named, added = normalise_words(change.old), normalise_words(change.new)
-    if change.subtype.startswith("replace"):
-        one = len(gone) <= len(named) + max_extra_edits and len(come) <= len(added) + max_extra_edits
-        return one, bool(set(gone) & set(named)) and bool(set(come) & set(added) or not added)
-    small = len(come) <= len(added) + max_extra_edits + (3 if change.subtype == "add_obj" else 0)
-    inserted = not set(gone) - ARTICLES and _is_subsequence(old, new)
-    came = bool(set(come) & set(added))
-    if change.subtype == "add_att":
-        return inserted and small, came and bool(set(new[start : start + len(come) + 3]) & set(named))
-    beside = bool(set(new[max(0, start - 3) : start + len(come) + 3]) & set(named))
-    return inserted and small, came and (
-        beside or None
-    )  # an added object may be far from the one that it stands beside
-
-
-def _find_changed_block(old: list[str], new: list[str]) -> tuple[int, list[str], list[str]]:
-    """Return the index at which two token lists begin to differ, and the differing block of each."""
-    shorter = min(len(old), len(new))
-    start = next((i for i in range(shorter) if old[i] != new[i]), shorter)
-    most = shorter - start
-    end = next((i for i in range(most) if old[-1 - i] != new[-1 - i]), most)
-    return start, old[start : len(old) - end], new[start : len(new) - end]
-
-
-def _is_subsequence(old: list[str], new: list[str]) -> bool:
-    """Return whether all words of the first list occur in the second in order; articles are ignored."""
-    rest = iter(new)
-    return all(word in rest for word in old if word not in ARTICLES)
-
-
-def _strip_articles(tokens: Sequence[str]) -> list[str]:
-    return [word for word in tokens if word not in ARTICLES]
-
-
-def _swap_phrases(tokens: list[str], first: str, second: str) -> list[list[str]]:
-    """Return the words without articles and with two phrases exchanged.
-
-    There is one result for every two places where the phrases occur.
-    """
-    a, b = normalise_words(first), normalise_words(second)
-    if a == b or not a or not b:
-        return []
-    variants = []
-    for i, j in product(_find_positions(tokens, a), _find_positions(tokens, b)):
-        (one, at), (other, later) = sorted([(a, i), (b, j)], key=itemgetter(1))
-        if at + len(one) <= later:
-            between, rest = tokens[at + len(one) : later], tokens[later + len(other) :]
-            variants.append(_strip_articles([*tokens[:at], *other, *between, *one, *rest]))
-    return variants
-
-
-def _find_positions(tokens: list[str], phrase: list[str]) -> list[int]:
-    """Return the indices at which a phrase begins."""
-    return [i for i in range(len(tokens)) if tokens[i : i + len(phrase)] == phrase]
-
-
-def has_expected_type(change: Change) -> bool | None:
-    """Return whether the heads of the changed phrases have the requested type, as far as the word lists know."""
-    wanted = KINDS[change.subtype.partition("_")[2]]
-    # For *add*, ``old`` is what the new word stands beside, and it is always a noun.
-    phrases = [change.new] if change.subtype.startswith("add") else [change.old, change.new]
-    known = [match.word_type for match in map(find_head, phrases) if match]
-    return all(word_type == wanted for word_type in known) if known else None

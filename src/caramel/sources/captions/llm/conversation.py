@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from caramel.interfaces.language_model import ModelOutput
-from caramel.sources.captions.llm.checks import Bounds, Change, Verdict
+from caramel.sources.captions.lexical_entailment import BY_LISTS, LexicalEntailment
+from caramel.sources.captions.llm.changes import Change
+from caramel.sources.captions.llm.checks import Bounds, Verdict
 from caramel.sources.captions.llm.response_parser import parse_answer
 from caramel.sources.captions.prompts.prompt_files import Answer, FailedAnswer, load_prompt
 
@@ -69,7 +71,8 @@ class ScriptRules:
     """Rules of scripts: number of attempts at a text, required verdicts, thresholds, and sources of verdicts.
 
     ``validate``: whether the model validates its own texts. ``judges``: names of the models that judge texts,
-    see ``llm.judge``. ``editor``: composes the negatives by edits; None: the model composes them.
+    see ``llm.judge``. ``editor``: composes the negatives by edits; None: the model composes them. ``lexical``: tells
+    synonyms and more general words.
     """
 
     max_attempts: int
@@ -78,6 +81,7 @@ class ScriptRules:
     validate: bool
     judges: tuple[str, ...] = ()
     editor: Editor | None = None
+    lexical: LexicalEntailment = BY_LISTS
 
 
 Script = Generator[PromptInput, ModelOutput, Outcome]

@@ -10,14 +10,9 @@ from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
 from caramel.interfaces.language_model import ModelOutput
-from caramel.sources.captions.llm.checks import (
-    LITTLE,
-    REASONS,
-    Change,
-    Verdict,
-    has_expected_type,
-    normalise_words,
-)
+from caramel.sources.captions.lexical_entailment import BY_LISTS, LexicalEntailment
+from caramel.sources.captions.llm.changes import Change, has_expected_type, is_still_true, normalise_words
+from caramel.sources.captions.llm.checks import LITTLE, REASONS, Verdict
 from caramel.sources.captions.llm.conversation import (
     NO_REPLY,
     PromptInput,
@@ -86,7 +81,7 @@ def propose_concept(
     if isinstance(proposed, str):
         return Failure(proposed)
     change = Change(subtype, concept, trim_proposal(get_text_field(proposed, "new"), concept))
-    if problem := find_change_problem(caption, change, image_words, rules.required):
+    if problem := find_change_problem(caption, change, image_words, rules.required, rules.lexical):
         return Failure(problem)
     if rules.editor is not None:
         edited = rules.editor.apply_change(caption, change)
@@ -99,7 +94,11 @@ def propose_concept(
 
 
 def find_change_problem(
-    caption: str, change: Change, image_words: frozenset[str], required: Sequence[str]
+    caption: str,
+    change: Change,
+    image_words: frozenset[str],
+    required: Sequence[str],
+    lexical: LexicalEntailment = BY_LISTS,
 ) -> str | None:
     """Return the reason why a proposed *replace* or *add* fails a required check in any wording; None if none is known.
 
@@ -108,12 +107,22 @@ def find_change_problem(
         change: the intended change.
         image_words: words in the captions of the image, in lower case.
         required: names of the required verdicts.
+        lexical: tells synonyms and more general words.
     """
     operation, _, part = change.subtype.partition("_")
     known = {get_singular(word) for word in image_words}
     added = canonicalise_phrase(change.new)
+    still_true = is_still_true(caption, change, image_words, lexical)
+    old, new = (
+        [get_singular(word) for word in normalise_words(phrase) if word not in ARTICLES]
+        for phrase in (change.old, change.new)
+    )
+    copied = operation == "replace" and (
+        old == new or (not still_true and is_implied(change.old, change.new))
+    )
     verdict = Verdict(
-        not_copy=bool(added) and not (operation == "replace" and is_implied(change.old, change.new)),
+        not_copy=bool(added) and not copied,
+        not_implied=not still_true,
         novel_word=not set(added) - LITTLE <= known
         and not (part == "obj" and added[-1:] and added[-1] in known),
         subtype=has_expected_type(change),

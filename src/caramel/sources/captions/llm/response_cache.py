@@ -17,7 +17,7 @@ import json
 import re
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -160,6 +160,14 @@ class ReplyStore:
                     self._insert_rows(rows, "temp.published")
                     self._file.execute("COMMIT")
         return number
+
+    def count_published(self, reply_ids: Collection[str]) -> int:
+        """Return how many requests with these ids have a row in an imported table, with a response or without."""
+        marks = ", ".join("?" * len(reply_ids))
+        query = f"SELECT count(*) FROM temp.published WHERE reply_id IN ({marks})"
+        with self._translate_errors():
+            (number,) = self._file.execute(query, [*reply_ids]).fetchone()
+        return int(number)
 
     def list_published_models(self) -> dict[str, set[str]]:
         """Return name of a prompt -> the models whose responses to it were imported."""

@@ -12,6 +12,7 @@ from caramel.interfaces.text_judge import TextJudge
 from caramel.interfaces.writer import Part
 from caramel.io.files import list_parquet_files
 from caramel.registry import LANGUAGE_MODELS, TEXT_JUDGES
+from caramel.sources.captions.lexical_entailment import LexicalEntailment
 from caramel.sources.captions.llm.budget import Budget
 from caramel.sources.captions.llm.caption_editor import CaptionEditor
 from caramel.sources.captions.llm.checks import JUDGES, Bounds
@@ -40,7 +41,9 @@ class LanguageModelSettings:
     seed: int | None
     response_schema: bool
     compose: str
+    wordnet: str | None
     validate_texts: bool
+    validator_gold_items: int
     max_connections: int
     workers: int
     max_tokens: int
@@ -72,7 +75,7 @@ class LanguageModelSettings:
         )
 
     def build_rules(self, max_attempts: int) -> ScriptRules:
-        """Return the rules of scripts."""
+        """Return the rules of scripts; raise a DataError if WordNet's files cannot be used."""
         bounds = Bounds(
             self.max_length_ratio,
             self.max_similarity,
@@ -83,7 +86,9 @@ class LanguageModelSettings:
         )
         judges = tuple(name for name in JUDGES if getattr(self, name) is not None)
         editor = CaptionEditor(self.spacy_model) if self.compose == "edit" else None
-        return ScriptRules(max_attempts, self.required, bounds, self.validate_texts, judges, editor)
+        lexical = LexicalEntailment(self.wordnet)
+        lexical.check_files()
+        return ScriptRules(max_attempts, self.required, bounds, self.validate_texts, judges, editor, lexical)
 
     def build_request_settings(self, model: str, seed: int) -> RequestSettings:
         """Return the settings of requests to a model with this name; ``seed`` counts if the params set none."""

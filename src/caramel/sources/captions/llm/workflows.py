@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator
 import numpy as np
 
 from caramel.interfaces.language_model import ModelOutput
+from caramel.interfaces.writer import Part
 from caramel.sources.captions.llm.checks import (
     PROBLEMS,
     REASONS,
@@ -88,7 +89,9 @@ def write_negative(
             if reason in FINAL:
                 return Outcome(None, attempt, reason, tuple(drafts))
             continue
-        verdict = evaluate_negative(caption, proposal.text, proposal.change, image_words, rules.bounds)
+        verdict = evaluate_negative(
+            caption, proposal.text, proposal.change, image_words, rules.bounds, rules.lexical
+        )
         verdict = yield from judge_negative(caption, proposal.text, verdict, rules)
         problem = ""
         if rules.validate and verdict.find_failed_check(rules.required) is None:
@@ -114,6 +117,14 @@ def _validate_negative(
     if isinstance(answer, str):
         return verdict, answer
     return dataclasses.replace(verdict, meaning=answer["follows"] == "no"), ""
+
+
+def validate_text(part: Part, caption: str, text: str) -> Script:
+    """Let the validator judge a text that no model wrote; the outcome has its verdict, or why it gave no answer."""
+    validate = _validate_negative if part == "negatives" else _validate_paraphrase
+    verdict, problem = yield from validate(caption, text, Verdict(), 1)
+    answered = verdict.meaning is not None
+    return Outcome(text if answered else None, 1, "" if answered else problem, (Draft(1, text, verdict),))
 
 
 def write_paraphrase(caption: str, rules: ScriptRules) -> Script:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from caramel.interfaces.language_model import LanguageModel
 from caramel.interfaces.writer import Part, WrittenCaption
 from caramel.schemas.io import build_frame
 from caramel.schemas.llm import VERDICTS
@@ -20,14 +22,16 @@ from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions.llm.budget import Usage
 from caramel.sources.captions.llm.conversation import Outcome, Script, ScriptRules
+from caramel.sources.captions.llm.models import NamedModel
 from caramel.sources.captions.llm.response_cache import ReplyStore, open_replies
-from caramel.sources.captions.llm.scheduler import Scheduler
+from caramel.sources.captions.llm.scheduler import RequestSettings, Scheduler
 from caramel.sources.captions.llm.settings import (
     LanguageModelSettings,
     import_replies,
     load_judges,
     load_writer,
 )
+from caramel.sources.captions.llm.validator import check_validator, measure_validator, select_gold_items
 from caramel.sources.captions.llm.workflows import SUBTYPES, write_negative, write_paraphrase
 from caramel.sources.captions.tokenization import parse_sentence
 
@@ -57,7 +61,8 @@ def language_negatives(
         unused: arguments of other backends.
 
     Raises:
-        BackendError: the model cannot be loaded, refuses, or does not respond; responses so far are saved.
+        BackendError: the model cannot be loaded, refuses, or does not respond, or its verdict is required and no
+            better than chance; responses so far are saved.
         ResourceError: a cap of the budget is reached; responses so far are saved.
     """
     settings = LanguageModelSettings(**model)
@@ -66,11 +71,20 @@ def language_negatives(
         replies = open_until_written.enter_context(open_replies(store))
         import_replies(replies, settings.replies)
         outcomes: dict[str, Outcome] = {}
+        gold_tables = []
         for part in parts:
-            scripts = plan_scripts(pairs, part, seed, settings.subtypes, settings.build_rules(max_attempts))
-            outcomes |= _run_scripts(scripts, settings, seed, replies, spent, part)
+            loaded = load_writer(settings, part, replies)
+            loaded = NamedModel(loaded.name, functools.cache(loaded.open))  # for two runs of scripts
+            request_settings = settings.build_request_settings(loaded.name, seed)
+            run = partial(run_scripts, loaded, request_settings, settings, replies, spent)
+            rules = settings.build_rules(max_attempts)
+            items = select_gold_items(pairs, part, settings, request_settings, seed, replies)
+            gold_tables.append(measure_validator(part, items, run))
+            rules = check_validator(gold_tables[-1], rules)
+            outcomes |= run(plan_scripts(pairs, part, seed, settings.subtypes, rules), part)
         return _build_tables(pairs, outcomes, seed)._replace(
-            replies=_iter_used_replies(replies, open_until_written.pop_all())
+            replies=_iter_used_replies(replies, open_until_written.pop_all()),
+            gold_items=pd.concat(gold_tables, ignore_index=True),
         )
 
 
@@ -80,24 +94,24 @@ def _iter_used_replies(replies: ReplyStore, still_open: ExitStack) -> Iterator[p
         yield from replies.iter_used_replies()
 
 
-def _run_scripts(
-    scripts: dict[str, Callable[[], Script]],
+def run_scripts(
+    model: NamedModel[LanguageModel],
+    request_settings: RequestSettings,
     settings: LanguageModelSettings,
-    seed: int,
     replies: ReplyStore,
     spent: Usage,
-    part: Part,
+    scripts: Mapping[str, Callable[[], Script]],
+    title: str,
 ) -> dict[str, Outcome]:
-    """Return name -> outcome of the scripts of a part."""
-    model = load_writer(settings, part, replies)
+    """Return name -> outcome of scripts that use one model."""
     scheduler = Scheduler(
         (begin() for begin in scripts.values()),
         len(scripts),
-        request_settings=settings.build_request_settings(model.name, seed),
+        request_settings=request_settings,
         judges=load_judges(settings, replies),
         store=replies,
         spent=spent,
-        title=part,
+        title=title,
     )
     outcomes = scheduler.run(model)
     return {name: outcomes[index] for index, name in enumerate(scripts)}

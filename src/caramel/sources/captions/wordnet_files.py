@@ -35,12 +35,14 @@ class Synset(NamedTuple):
         pointers: (pointer, offset of another synset, part of speech, words) of related synsets. The words are
             the number of a word here and of one there, from 1, as four hexadecimal digits; 0000: all of them.
         gloss: its definition, comments and examples.
+        satellite: whether it is an adjective that is a kind of another one, its head: "huge" of "large".
     """
 
     words: tuple[str, ...]
     field: int
     pointers: tuple[tuple[str, int, str, str], ...]
     gloss: str
+    satellite: bool
 
 
 class IndexEntry(NamedTuple):
@@ -100,6 +102,7 @@ class PartOfSpeechReader:
                     for i in range(0, 4 * int(fields[4 + 2 * count]), 4)
                 ),
                 gloss.strip(),
+                fields[2] == "s",
             )
         except (OSError, IndexError, ValueError, AssertionError) as error:
             raise DataError(
@@ -176,3 +179,24 @@ class PartOfSpeechReader:
 def _normalise_lemma(lemma: str) -> str:
     """Return a lemma as ordinary text: without underscores and the marker of an adjective's position."""
     return lemma.partition("(")[0].replace("_", " ").lower()
+
+
+def open_wordnet(target: str) -> dict[AtomType, PartOfSpeechReader]:
+    """Return the readers of nouns, adjectives and verbs of a folder of WordNet's files.
+
+    Raises:
+        DataError: the folder lacks a file, or its files are of different versions.
+    """
+    folder = Path(target)
+    wanted = [f"{file_type}.{name}" for name in PARTS.values() for file_type in ("index", "data")]
+    lacking = [name for name in [*wanted, "noun.exc"] if not (folder / name).is_file()]
+    if lacking:
+        what = f"{target!r} lacks {', '.join(lacking)}" if folder.is_dir() else f"{target!r} is no folder"
+        raise DataError(
+            f"{what}: give the folder dict of WordNet 3.0 or 3.1 as published (wordnet.princeton.edu). Some "
+            f"packages of it leave out the lists of irregular forms, *.exc."
+        )
+    parts = {atom_type: PartOfSpeechReader(folder, name) for atom_type, name in PARTS.items()}
+    for part in parts.values():
+        part.check_version()
+    return parts
