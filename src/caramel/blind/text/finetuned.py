@@ -62,8 +62,8 @@ LENGTH = 64  # maximum number of tokens of a text
 class Recipe:
     """How a type of model is fine-tuned.
 
-    Layers and rates of ``finetuned`` were chosen on 700 rows of SugarCrepe (`bench/learned_scorers.py
-    --part tune`); docs/audit.md has figures of other rows.
+    The rates of ``finetuned`` were chosen on 700 rows of SugarCrepe (`bench/learned_scorers.py --part
+    tune`); docs/audit.md has figures of other rows.
 
     Attributes:
         layers: number of upper layers that are trained.
