@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 import pytest
 from chat_server import ChatServer, Request
-from obliging_writer import BOTH, CAPTIONS, MODEL, obliging, pairs_of, write
+from obliging_writer import BOTH, CAPTIONS, MODEL, asked, completion, obliging, pairs_of, write
 from real_models import SMOLLM2
 
-from caramel.errors import ConfigError, DataError, ResourceError
+from caramel.errors import BackendError, ConfigError, DataError, ResourceError
 from caramel.interfaces.language_model import Request as ModelRequest
 from caramel.models.llm.causal import load_causal_model
 from caramel.sources.captions.llm.batch_files import read_batch_file, read_outputs, write_batch_file
@@ -117,6 +117,56 @@ def test_a_row_holds_what_the_server_would_have_been_sent_and_each_request_once(
     sent = [request.body for request in live.requests]
     assert all(row["body"] in sent for row in rows)
     assert not list(tmp_path.glob(".*"))
+
+
+def name_prompts(path: Path) -> set[str]:
+    return {asked(Request("", {}, row["body"]))[0] for row in read_rows(path)}
+
+
+@pytest.mark.parametrize("limit", [10**6, 5])
+def test_texts_with_known_answers_are_alone_until_they_are_answered(tmp_path: Path, limit: int) -> None:
+    gold = arguments(tmp_path, pairs_of(CAPTIONS), validator_gold_items=8, required=("not_copy",))
+    path, waiting = tmp_path / "requests.jsonl", 16
+    while waiting:
+        number = write_batch_file(path, limit=limit, **gold)
+        assert name_prompts(path) <= {"validate_negative", "validate_paraphrase"}
+        assert number == min(limit, waiting)
+        waiting -= read_batch_file(answer_file(path), **gold).stored
+    write_batch_file(path, limit=10**6, **gold)
+    assert not name_prompts(path) & {"validate_negative", "validate_paraphrase"}
+
+
+def test_a_required_validator_no_better_than_chance_ends_the_batches_and_another_is_not_used(
+    tmp_path: Path,
+) -> None:
+    nouns = ("cat", "dog", "horse", "man", "woman", "bench", "kite", "boat", "couch", "lamp")
+    pairs = pairs_of([f"A red {noun} next to a large table." for noun in nouns])
+    gold = {"validator_gold_items": 20, "subtypes": 1}
+    required = arguments(tmp_path, pairs, **gold)
+    path = tmp_path / "requests.jsonl"
+
+    def answer(body: dict[str, Any]) -> dict[str, Any]:
+        name = asked(Request("", {}, body))[0]
+        verdicts = {
+            "validate_negative": {"follows": "no"},
+            "validate_paraphrase": {"same": "no", "problem": "none"},
+        }
+        if name not in verdicts:
+            return answer_obligingly(body)
+        reply: dict[str, Any] = json.loads(completion(json.dumps(verdicts[name])).body)
+        return reply
+
+    write_batch_file(path, limit=10**6, **required)
+    read_batch_file(answer_file(path, answer), **required)
+    path.unlink()
+    with pytest.raises(BackendError, match="no better than chance"):
+        write_batch_file(path, limit=10**6, **required)
+    assert not path.exists()
+    optional = {**required, "model": {**required["model"], "required": ("not_copy",)}}
+    while write_batch_file(path, limit=10**6, **optional):
+        assert not name_prompts(path) & {"validate_negative", "validate_paraphrase"}
+        read_batch_file(answer_file(path, answer), **optional)
+    write(NOWHERE, tmp_path, pairs, required=("not_copy",), **gold)  # from the store alone
 
 
 def test_where_no_request_waits_no_file_is_written(tmp_path: Path) -> None:

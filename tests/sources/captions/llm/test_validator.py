@@ -75,6 +75,22 @@ def test_a_constant_validator_ends_the_run_before_anything_else_is_requested(
     assert len(server.requests) == GOLD
 
 
+def test_the_validators_of_all_parts_are_measured_before_any_part_is_written(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    good = judge(is_known)
+
+    def behave(request: Request, number: int) -> Response:
+        if asked(request)[0] == "validate_paraphrase":
+            return completion(json.dumps({"same": "yes", "problem": "none"}))
+        return good(request, number)
+
+    server.behave = behave
+    with pytest.raises(BackendError, match=r"The validator of paraphrases .*Nothing else was requested"):
+        run(server, tmp_path)
+    assert Counter(asked(request)[0] for request in server.requests) == dict.fromkeys(VALIDATION, GOLD)
+
+
 def test_a_constant_validator_that_is_not_required_is_not_used_and_its_verdict_null(
     server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +28,8 @@ from caramel.io.files import write_atomically
 from caramel.io.readers import iter_lines, load_json
 from caramel.models.chat.responses import Response, parse_error_message
 from caramel.models.llm.chat import ChatLanguageModel, parse_completion
-from caramel.sources.captions.llm.budget import Usage
+from caramel.sources.captions.llm.budget import Budget, Usage
+from caramel.sources.captions.llm.conversation import Script
 from caramel.sources.captions.llm.response_cache import ReplyKey, ReplyStore, open_replies
 from caramel.sources.captions.llm.scheduler import Scheduler
 from caramel.sources.captions.llm.settings import (
@@ -36,16 +38,25 @@ from caramel.sources.captions.llm.settings import (
     load_judges,
     load_writer,
 )
-from caramel.sources.captions.llm.validator import plan_gold_scripts, select_gold_items
-from caramel.sources.captions.llm.writer import STORE, plan_scripts
+from caramel.sources.captions.llm.validator import (
+    check_validator,
+    measure_validator,
+    plan_gold_scripts,
+    select_gold_items,
+)
+from caramel.sources.captions.llm.writer import STORE, plan_scripts, run_scripts
 
 URL = "/v1/chat/completions"
 SCRIPTS = 10_000  # scripts whose requests are in memory at a time
+NO_CAPS = Budget(0.0, 0.0, None, None, None)
 SHOWN = 3  # failed rows that an error names
 FOREIGN = (
     "Read the answers to the file that `caramel batch write` wrote last, with the params, prompts and captions "
     "that it was written with."
 )
+
+
+_Pending = tuple[ChatLanguageModel, ReplyKey, Request]
 
 
 class BatchCounts(NamedTuple):
@@ -75,6 +86,7 @@ def write_batch_file(
         limit: largest number of requests.
 
     Raises:
+        BackendError: the validator's verdict is required and no better than chance.
         ConfigError: the model has no chat endpoint, or two models write the parts.
         ResourceError: the requests exceed a cap of the budget, or another run has the store open.
     """
@@ -120,7 +132,7 @@ def read_batch_file(
         pairs, seed, max_attempts, parts, model, store: as in ``language_negatives``.
 
     Raises:
-        ConfigError: as in ``write_batch_file``.
+        BackendError, ConfigError: as in ``write_batch_file``.
         DataError: the file is not one of answers, has an id twice, or has an id that is no request of these
             params; then nothing is stored. Or rows have no response; then all others are stored.
         ResourceError: another run has the store open.
@@ -130,7 +142,7 @@ def read_batch_file(
     outputs = read_outputs(path)
     with open_replies(store) as replies:
         import_replies(replies, settings.replies)
-        spent = Usage(dataclasses.replace(settings.budget, requests=None, tokens=None, cost=None))
+        spent = Usage(NO_CAPS)
         pending = {
             key.reply_id: key
             for _, key, _ in _iter_pending(pairs, parts, seed, max_attempts, settings, replies, None, spent)
@@ -208,27 +220,32 @@ def _iter_pending(
     replies: ReplyStore,
     limit: int | None,
     spent: Usage,
-) -> Iterator[tuple[ChatLanguageModel, ReplyKey, Request]]:
-    """Yield up to ``limit`` requests that wait for a response (None: all), each once, with their model."""
+) -> Iterator[_Pending]:
+    """Yield up to ``limit`` requests that wait for a response (None: all), each once, with their model.
+
+    The texts with known answers come alone: until they are answered, no text is written. Then a validator that is
+    no better than chance is an error or is not used, as in a run.
+    """
     ids = set[str]()
     judges = load_judges(settings, replies)
-    for part in parts:
-        model = load_writer(settings, part, replies)
-        server = model.open()
+    writers = {part: load_writer(settings, part, replies) for part in parts}
+    request_settings = {
+        part: settings.build_request_settings(one.name, seed) for part, one in writers.items()
+    }
+    items = {
+        part: select_gold_items(pairs, part, settings, request_settings[part], seed, replies)
+        for part in parts
+    }
+
+    def iter_pending(part: Part, scripts: Sequence[Callable[[], Script]]) -> Iterator[_Pending]:
+        server = writers[part].open()
         assert isinstance(server, ChatLanguageModel)
-        rules = settings.build_rules(max_attempts)
-        request_settings = settings.build_request_settings(model.name, seed)
-        items = select_gold_items(pairs, part, settings, request_settings, seed, replies)
-        scripts = [
-            *plan_gold_scripts(part, items).values(),
-            *plan_scripts(pairs, part, seed, settings.subtypes, rules).values(),
-        ]
         for start in range(0, len(scripts), SCRIPTS):
             some = scripts[start : start + SCRIPTS]
             scheduler = Scheduler(
                 (begin() for begin in some),
                 len(some),
-                request_settings=dataclasses.replace(request_settings, max_connections=len(some)),
+                request_settings=dataclasses.replace(request_settings[part], max_connections=len(some)),
                 judges=judges,
                 store=replies,
                 spent=spent,
@@ -242,10 +259,25 @@ def _iter_pending(
             if limit is not None and len(ids) >= limit:
                 return
 
+    for part in parts:
+        yield from iter_pending(part, [*plan_gold_scripts(part, items[part]).values()])
+    if ids:
+        return
+    rules = {}
+    for part in parts:  # all responses are stored, and were counted above
+        uncapped = Usage(NO_CAPS)
+        run = partial(run_scripts, writers[part], request_settings[part], settings, replies, uncapped)
+        rules[part] = check_validator(
+            measure_validator(part, items[part], run), settings.build_rules(max_attempts)
+        )
+    for part in parts:
+        plan = plan_scripts(pairs, part, seed, settings.subtypes, rules[part])
+        yield from iter_pending(part, [*plan.values()])
+
 
 def _check_models(settings: LanguageModelSettings, parts: Collection[Part]) -> None:
     """Raise a ConfigError unless one model behind a chat endpoint writes all parts."""
-    specs = {(settings.paraphraser if part == "paraphrases" else None) or settings.target for part in parts}
+    specs = {settings.get_writer_spec(part) for part in parts}
     if len(specs) > 1:
         raise ConfigError(
             f"A batch file is for one model, but negatives.language_model names {' and '.join(sorted(specs))}. "

@@ -33,13 +33,27 @@ class NamedModel(Generic[Model]):
     open: Callable[[], Model]
 
 
+class OneModel(Generic[Model]):
+    """Opens models and keeps the last one, so that a model is loaded once and two are never in memory."""
+
+    def __init__(self) -> None:
+        self._opened: dict[str, Model] = {}
+
+    def __call__(self, spec: str, load: Callable[[], Model]) -> Model:
+        """Return the model of a specification, from ``load`` unless it was the last to be opened."""
+        if spec not in self._opened:
+            self._opened.clear()
+            self._opened[spec] = load()
+        return self._opened[spec]
+
+
 def build_named_model(
     opens: Callable[[], Model], given: str | None, published: str | None, what: str
 ) -> NamedModel[Model]:
     """Return a model with its name.
 
     Args:
-        opens: loads the model; its errors are those of the loader.
+        opens: loads the model, or returns the loaded one; its errors are those of the loader.
         given: the user's name for the model; None: its identity is the name.
         published: the model's name in an available table of responses, from which the data set is rebuilt.
             The model is then loaded only if the table lacks a response. Without ``given``, a message says
@@ -74,8 +88,7 @@ def build_named_model(
         return NamedModel(published, open_published_model)
     if given is not None:
         return NamedModel(given, opens)
-    model = opens()
-    return NamedModel(dump_canonical_json(model.identity), lambda: model)
+    return NamedModel(dump_canonical_json(opens().identity), opens)
 
 
 def dump_canonical_json(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +18,7 @@ from caramel.sources.captions.llm.budget import Budget
 from caramel.sources.captions.llm.caption_editor import CaptionEditor
 from caramel.sources.captions.llm.checks import JUDGES, Bounds
 from caramel.sources.captions.llm.conversation import ScriptRules
-from caramel.sources.captions.llm.models import NamedModel, build_named_model
+from caramel.sources.captions.llm.models import NamedModel, OneModel, build_named_model
 from caramel.sources.captions.llm.response_cache import ReplyStore
 from caramel.sources.captions.llm.scheduler import RequestSettings, Sampling
 from caramel.sources.captions.prompts import prompt_files
@@ -62,6 +63,10 @@ class LanguageModelSettings:
     max_total_tokens: int | None
     max_cost: float | None
     spacy_model: str | None = None
+
+    def get_writer_spec(self, part: Part) -> str:
+        """Return the model that writes a part, as the params name it."""
+        return (self.paraphraser if part == "paraphrases" else None) or self.target
 
     @property
     def budget(self) -> Budget:
@@ -113,22 +118,26 @@ def import_replies(replies: ReplyStore, path: str) -> None:
 
 
 def load_writer(
-    settings: LanguageModelSettings, part: Part, replies: ReplyStore
+    settings: LanguageModelSettings,
+    part: Part,
+    replies: ReplyStore,
+    open_once: OneModel[LanguageModel] | None = None,
 ) -> NamedModel[LanguageModel]:
-    """Return the model that writes a part."""
-    spec = (settings.paraphraser if part == "paraphrases" else None) or settings.target
+    """Return the model that writes a part; ``open_once`` is what the parts share."""
+    spec = settings.get_writer_spec(part)
     backend, _, target = spec.partition(":")
     prompts = (
         OF_PARAPHRASES
         if part == "paraphrases"
         else {*prompt_files.list_prompt_names()} - OF_PARAPHRASES - {prompt_files.OF_GRAPHS}
     )
-    opens = partial(
+    load = partial(
         LANGUAGE_MODELS[backend].load,
         target,
         max_connections=settings.max_connections,
         workers=settings.workers,
     )
+    opens = partial(open_once or OneModel(), spec, load)
     return build_named_model(
         opens, settings.name, _find_published_model(replies, prompts), f"writer of {part}"
     )
@@ -140,7 +149,7 @@ def load_judges(settings: LanguageModelSettings, replies: ReplyStore) -> dict[st
     for name in JUDGES:
         target = getattr(settings, name)
         if target is not None:
-            opens = partial(TEXT_JUDGES[name].load, target)
+            opens = functools.cache(partial(TEXT_JUDGES[name].load, target))
             judges[name] = build_named_model(
                 opens, None, _find_published_model(replies, {name}), f"judge of {name}"
             )

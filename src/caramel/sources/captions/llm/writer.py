@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -22,7 +21,7 @@ from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions.llm.budget import Usage
 from caramel.sources.captions.llm.conversation import Outcome, Script, ScriptRules
-from caramel.sources.captions.llm.models import NamedModel
+from caramel.sources.captions.llm.models import NamedModel, OneModel
 from caramel.sources.captions.llm.response_cache import ReplyStore, open_replies
 from caramel.sources.captions.llm.scheduler import RequestSettings, Scheduler
 from caramel.sources.captions.llm.settings import (
@@ -70,17 +69,18 @@ def language_negatives(
     with ExitStack() as open_until_written:
         replies = open_until_written.enter_context(open_replies(store))
         import_replies(replies, settings.replies)
-        outcomes: dict[str, Outcome] = {}
-        gold_tables = []
-        for part in parts:
-            loaded = load_writer(settings, part, replies)
-            loaded = NamedModel(loaded.name, functools.cache(loaded.open))  # for two runs of scripts
+        gold_tables, plans = [], []
+        open_once = OneModel()
+        for part in parts:  # every validator is measured before anything is written
+            loaded = load_writer(settings, part, replies, open_once)
             request_settings = settings.build_request_settings(loaded.name, seed)
             run = partial(run_scripts, loaded, request_settings, settings, replies, spent)
-            rules = settings.build_rules(max_attempts)
             items = select_gold_items(pairs, part, settings, request_settings, seed, replies)
             gold_tables.append(measure_validator(part, items, run))
-            rules = check_validator(gold_tables[-1], rules)
+            rules = check_validator(gold_tables[-1], settings.build_rules(max_attempts))
+            plans.append((part, run, rules))
+        outcomes: dict[str, Outcome] = {}
+        for part, run, rules in plans:
             outcomes |= run(plan_scripts(pairs, part, seed, settings.subtypes, rules), part)
         return _build_tables(pairs, outcomes, seed)._replace(
             replies=_iter_used_replies(replies, open_until_written.pop_all()),
