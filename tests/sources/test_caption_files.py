@@ -54,6 +54,13 @@ def test_rows_of_csv_and_jsonl_give_the_same_pairs(tmp_path: Path) -> None:
     assert first.rejects.empty
 
 
+@pytest.mark.parametrize("other", ["./a.jpg", ".//a.jpg"])
+def test_two_forms_of_a_file_name_are_one_image(tmp_path: Path, other: str) -> None:
+    pairs = read(write(tmp_path, "captions.csv", f"filename,caption\na.jpg,A cat.\n{other},A dog.\n")).pairs
+    assert pairs["image_id"].tolist() == ["a.jpg", "a.jpg"]
+    assert pairs["pair_id"].tolist() == ["a.jpg-0", "a.jpg-1"]
+
+
 def test_captions_of_one_image_are_in_one_split(tmp_path: Path) -> None:
     lines = "".join(f"i{n % 20}.jpg,A caption {n}.\n" for n in range(60))
     pairs = read(write(tmp_path, "captions.csv", f"filename,caption\n{lines}")).pairs
@@ -107,6 +114,27 @@ def test_empty_and_duplicate_captions_are_rejects(
         ("captions.jsonl", '"A cat."\n', "caption"),
         ("captions.jsonl", '{"caption": 3}\n', "must be text"),
         ("captions.jsonl", '{"caption": \n', r"captions\.jsonl"),
+        (
+            "captions.jsonl",
+            '{"caption": "A."}\n{"caption": "B.", "filename": "row"}\n{"caption": "C.", "filename": "row"}\n',
+            r"line 2 has field 'filename', which the rows before lack",
+        ),
+        (
+            "captions.jsonl",
+            '{"caption": "A.", "filename": "a.jpg"}\n{"caption": "B."}\n',
+            r"line 2 lacks field 'filename', which the rows before have",
+        ),
+        (
+            "dataset_coco.json",
+            json.dumps(
+                {
+                    "images": [
+                        {"filename": name, "split": "val", "sentences": []} for name in ("a.jpg", "./a.jpg")
+                    ]
+                }
+            ),
+            "duplicate filename 'a.jpg'",
+        ),
         ("dataset_coco.json", "[]", "list in field 'images'"),
         (
             "dataset_coco.json",

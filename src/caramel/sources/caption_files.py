@@ -4,7 +4,7 @@ The name of the one file in the folder says its format:
 
 - ``captions.txt``: one caption a line;
 - ``captions.csv``, ``captions.jsonl``: column or field ``caption``, and ``filename`` where several captions
-  describe one image;
+  describe one image, in all rows or in none;
 - ``dataset_coco.json``, ``dataset_flickr30k.json`` or ``dataset_flickr8k.json``: the splits of Karpathy and Fei-Fei
   (2015), ``{"images": [{"filename", "split", "sentences": [{"raw"}]}]}``. Its own splits are kept.
 """
@@ -12,7 +12,7 @@ The name of the one file in the folder says its format:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -112,16 +112,29 @@ def _iter_text(path: Path) -> Iterator[Row]:
 
 
 def _iter_table(rows: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[Row]:
-    """Yield the captions of rows; without a file name a caption's id is its row, from 1."""
+    """Yield the captions of rows; without a file name a caption's id is its row, from 1.
+
+    Either all rows have a file name or none has: otherwise ids of both forms could be equal.
+    """
     counts: dict[str, int] = {}
     for number, (where, row) in enumerate(rows, 1):
         caption = _read_caption(row, "caption", where)
+        if number > 1 and ("filename" in row) != bool(counts):
+            has, others = ("lacks", "have") if counts else ("has", "lack")
+            raise DataError(
+                f"{where} {has} field 'filename', which the rows before {others}. Give it in all rows or in none."
+            )
         if "filename" not in row:
             yield Row(f"row-{number}", f"row-{number}", caption)
             continue
-        image = read_name_field(row, "filename", where)
+        image = _read_file_name(row, where)
         counts[image] = counts.get(image, -1) + 1
         yield Row(f"{image}-{counts[image]}", image, caption)
+
+
+def _read_file_name(row: Any, where: str) -> str:
+    """Return the name of an image, in one form for all that name the same file: "a.jpg" for "./a.jpg"."""
+    return str(PurePosixPath(read_name_field(row, "filename", where)))
 
 
 def _read_caption(row: Any, field: str, where: str) -> str:
@@ -139,7 +152,7 @@ def _iter_karpathy(path: Path) -> Iterator[Row]:
     names: set[str] = set()
     for number, image in enumerate(images):
         where = f"{str(path)!r}, images[{number}]"
-        name = read_name_field(image, "filename", where)
+        name = _read_file_name(image, where)
         if name in names:
             raise DataError(f"{where}: duplicate filename {format_value(name)}. Keep one entry an image.")
         names.add(name)

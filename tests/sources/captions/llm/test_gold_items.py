@@ -66,6 +66,18 @@ def test_one_caption_without_known_words_and_no_caption_give_what_they_can() -> 
     assert build_gold_items(pairs_of([]), 40, seed=2) == []
 
 
+def test_a_caption_of_several_images_is_no_faulty_text_for_any_of_them_in_any_order_of_rows() -> None:
+    pairs = pd.DataFrame(
+        {
+            "caption": ["Snow everywhere.", "Snow everywhere.", "Cold wind howling.", "Cold wind howling."],
+            "image_id": ["a", "b", "b", "c"],
+            "pair_id": ["1", "2", "3", "4"],
+        }
+    )
+    for rows in (pairs, pairs[::-1]):
+        assert [item.same for item in build_gold_items(rows, 4, seed=2)] == [True, True]
+
+
 def test_captions_of_one_image_are_no_faulty_texts_of_each_other() -> None:
     pairs = pd.DataFrame(
         {

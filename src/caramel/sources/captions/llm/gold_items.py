@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -59,9 +60,11 @@ def build_gold_items(pairs: pd.DataFrame, number: int, seed: int) -> list[GoldIt
         number: largest number of items.
         seed: draws captions and edits.
     """
-    rows = zip(pairs["caption"], pairs["image_id"], strict=True)
-    captions = {caption: image_id for caption, image_id in rows if not caption.rstrip().endswith("?")}
-    order = sorted(captions, key=lambda caption: (_hash_caption(caption, seed), caption))
+    images: dict[str, set[str]] = defaultdict(set)
+    for caption, image_id in zip(pairs["caption"], pairs["image_id"], strict=True):
+        if not caption.rstrip().endswith("?"):
+            images[caption].add(image_id)
+    order = sorted(images, key=lambda caption: (_hash_caption(caption, seed), caption))
     items: list[GoldItem] = []
     for index, caption in enumerate(order[: -(-number // 2)]):
         others = (order[(index + step) % len(order)] for step in range(1, len(order)))
@@ -70,7 +73,7 @@ def build_gold_items(pairs: pd.DataFrame, number: int, seed: int) -> list[GoldIt
             (
                 (other, OTHER_CAPTION)
                 for other in others
-                if captions[other] != captions[caption] and _are_unlike(caption, other)
+                if images[other].isdisjoint(images[caption]) and _are_unlike(caption, other)
             ),
             None,
         )
