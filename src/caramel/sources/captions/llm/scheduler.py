@@ -300,7 +300,7 @@ def build_request(prompt_input: PromptInput, request_settings: RequestSettings) 
         parameters["schema"] = compute_text_version(schema)
     truncation: dict[str, float] = {}
     if temperature:
-        # Truncation that has no effect is not in the key: stored responses of caramel 0.2 and before lack it.
+        # Truncation that has no effect is not in the key: stored responses of caramel 0.1 lack it.
         truncation |= {"top_p": sampling.top_p} if sampling.top_p < 1 else {}
         truncation |= {"min_p": sampling.min_p} if sampling.min_p > 0 else {}
     version = (
