@@ -27,6 +27,9 @@ RELATION = st.lists(
         ("beside", "", "next to"),
         ("holds", "hold", ""),
         ("running around in a field", "run", "around in field"),
+        ("is looking at", "look", ""),
+        ("stares at", "look", ""),
+        ("looking out of", "look", "out of"),
         ("surrounded by", "surround", "by"),
         ("to the left side of", "", "to left of"),
         ("", "", ""),
@@ -34,6 +37,18 @@ RELATION = st.lists(
 )
 def test_a_relation_has_a_verb_and_a_preposition(phrase: str, verb: str, preposition: str) -> None:
     assert parse_relation(phrase) == (verb, preposition)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "weaker"),
+    [
+        ("looking at", "watching", True),
+        ("watching", "gazing at", True),
+        ("looking at", "looking behind", False),
+    ],
+)
+def test_looking_at_something_and_watching_it_say_the_same(first: str, second: str, weaker: bool) -> None:
+    assert is_weaker_relation(first, second) == weaker
 
 
 @pytest.mark.parametrize("line", SAME_PREPOSITIONS)
