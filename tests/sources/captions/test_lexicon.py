@@ -45,7 +45,7 @@ def write(captions: list[str], images: list[str] | None = None, seed: int = 2):
             "replace_obj",
             CAPTION,
             {"A white dog in front of a red car.", "A white rabbit in front of a red car."}
-            | {f"A white cat in front of a red {v}." for v in ("truck", "bus", "van")},
+            | {f"A white cat in front of a red {v}." for v in ("bus", "tractor")},
         ),
         (
             "replace_att",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from caramel.crepe.noun_lists import ALIKE
 from caramel.sources.captions import words
 from caramel.sources.captions.tokenization import apply_edits, parse_sentence
 from caramel.sources.captions.word_lists.replacements import load_word_lists
@@ -28,6 +29,11 @@ def test_every_known_noun_can_take_an_attribute() -> None:
 
 def test_no_noun_is_replaced_by_itself() -> None:
     assert [noun for noun, others in LISTS.replacements.items() if noun in others] == []
+
+
+def test_no_noun_is_replaced_by_one_that_people_take_for_it() -> None:
+    pairs = [(noun, other) for noun, others in LISTS.replacements.items() for other in others]
+    assert [pair for pair in pairs if any(set(pair) <= set(group) for group in ALIKE)] == []
 
 
 def test_every_noun_of_the_lists_is_described_in_a_caption_of_its_own() -> None:
