@@ -17,15 +17,22 @@ from caramel.io.safe_yaml import read_yaml
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.io import write_table, write_table_parts
 from caramel.schemas.llm import REPLIES
-from caramel.sources.captions import words
 from caramel.sources.captions.llm.changes import normalise_words
 from caramel.sources.captions.llm.writer import language_negatives
 from caramel.sources.captions.phrase_types import KINDS
 from caramel.sources.captions.prompts.prompt_files import list_prompt_names, load_prompt
-from caramel.sources.captions.tokenization import Edit, apply_edits, parse_sentence, scan_words
+from caramel.sources.captions.tokenization import (
+    Edit,
+    Sentence,
+    WordMatch,
+    apply_edits,
+    parse_sentence,
+    scan_words,
+)
 
 DEFAULT = read_yaml(Path(__file__).parents[2] / "params" / "default.yaml", "")["negatives"]["language_model"]
 MODEL = {**DEFAULT, "validator_gold_items": 0}  # test_validator.py tests them
+PHYSICAL = ("colour", "size", "material", "pattern")
 BOTH = ("negatives", "paraphrases")
 NEW = {
     "obj": ["giraffe", "teapot", "canoe"],
@@ -108,12 +115,23 @@ def answer(name: str, given: Mapping[str, str], turn: int) -> dict[str, Any]:
     }[name]
 
 
+def find_noun(sentence: Sentence, attribute: WordMatch) -> WordMatch | None:
+    """Return the noun that follows an attribute, with only attributes between."""
+    at = attribute.end
+    for match in sorted((*sentence.nouns, *sentence.attributes)):
+        if match.start > at and not sentence.text[at : match.start].strip():
+            if match.word_type == "noun":
+                return match
+            at = match.end
+    return None
+
+
 def swap(name: str, text: str) -> list[Edit]:
     """Return the exchange of the first two words of a kind whose order matters, or nothing."""
     sentence = parse_sentence(text, ())
     if name == "swap_att":
-        holders = [(a, sentence.find_noun(a)) for a in sentence.attributes]
-        known = [(a, noun) for a, noun in holders if noun and a.group in words.PHYSICAL]
+        holders = [(a, find_noun(sentence, a)) for a in sentence.attributes]
+        known = [(a, noun) for a, noun in holders if noun and a.group in PHYSICAL]
         pairs = [(a, b) for (a, n), (b, m) in combinations(known, 2) if n != m and a.word != b.word]
     else:
         pairs = [

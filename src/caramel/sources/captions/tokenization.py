@@ -57,16 +57,6 @@ class Sentence:
         text = self.text[match.start : match.end]
         return text if self.text[: match.start].strip() else text.lower()
 
-    def find_noun(self, attribute: WordMatch) -> WordMatch | None:
-        """Return the noun that follows an attribute, with only attributes between."""
-        at = attribute.end
-        for match in sorted((*self.nouns, *self.attributes)):
-            if match.start > at and not self.text[at : match.start].strip():
-                if match.word_type == "noun":
-                    return match
-                at = match.end
-        return None
-
     def find_phrase_start(self, noun: WordMatch) -> int:
         """Return where the noun's phrase starts, including its determiner and attributes."""
         start = noun.start

@@ -85,14 +85,6 @@ SAME_ADJECTIVE: dict[str, str] = {
     "grey": "gray",
     "wood": "wooden",
 }
-# Uncommon attributes to add, so that the image is unlikely to have them.
-ADDED: dict[str, tuple[str, ...]] = {
-    "person": ("tattooed", "blindfolded", "barefoot", "bandaged"),
-    "child": ("tattooed", "blindfolded", "bandaged"),
-    "animal": ("muddy", "three-legged", "purple", "costumed"),
-    "food": ("burnt", "frozen", "half-eaten", "blue"),
-}
-ADDED_ELSE = ("broken", "turquoise", "purple", "golden", "miniature", "checkered")
 
 # Relation -> the relation after its two ends are exchanged.
 INVERSE: dict[str, str] = {
@@ -158,7 +150,6 @@ FUNCTION_WORDS = frozenset(
     ("and", "or", "of", "in", "on", "at", "to", "with", "by", "from", "for", "is", "are", "that")
 )
 LIVING = frozenset(("person", "child", "animal"))
-PHYSICAL = frozenset(("colour", "size", "material", "pattern"))
 POSTURES = frozenset(("sitting", "standing", "laying", "lying"))
 SMALL_WORDS = frozenset(
     ("to", "the", "in", "on", "of", "from")
