@@ -6,6 +6,8 @@ captions mean.
 
 from __future__ import annotations
 
+from caramel.sources.captions import phrases
+
 
 def _split(text: str) -> frozenset[str]:
     return frozenset(name.strip() for name in text.split(","))
@@ -195,20 +197,16 @@ NOT_REPLACED = (
 INVARIANT = _split("sheep, deer, fish, cattle, aircraft, bison, moose, swine, livestock, poultry, offspring")
 # Nouns of living beings that are in WordNet's files of groups and of the most general nouns
 LIVING = _split("person, people, group, couple, crowd, team, herd, flock, pack, family, animal, audience")
-# Nouns without a plural: they replace each other alone, for "a bread" is no English.
+# Nouns without a plural, and those that captions use so: they replace each other alone, for "a bread" is no English.
 MASS = (
-    _split(
-        "bread, cheese, butter, milk, rice, meat, pasta, coffee, tea, wine, beer, juice, alcohol, honey, cream"
+    phrases.MASS
+    | _split(
+        "alcohol, honey, cream, drinking water, ice water, vinegar, dough, salt, bacon, ham, beef, chicken"
     )
     | _split(
-        "grass, sand, clay, dirt, mud, snow, ice, wood, metal, plastic, glass, paper, cardboard, cement, silver"
+        "cabbage, toast, clay, glass, cardboard, cement, silver, garbage, dust, marble, linen, canvas, wool"
     )
-    | _split(
-        "drinking water, ice water, vinegar, dough, sugar, salt, bacon, ham, beef, chicken, broccoli, lettuce"
-    )
-    | _split(
-        "cabbage, toast, garbage, dust, marble, linen, canvas, wool, leather, baggage, hair, fruit, corn, hay"
-    )
+    | _split("leather, baggage, hay")
 )
 # What a predicate's object must be for the preposition to have a contrary: a man "outside a shirt" or "under a
 # street" is no sentence about an image.

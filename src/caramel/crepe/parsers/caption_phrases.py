@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from caramel.sources.captions.phrases import PLURAL
+
 # Quantifiers, ordinals and words of comparison look like adjectives, but no image shows them in one object.
 NOT_ATTRIBUTES = frozenset(
     (
@@ -118,10 +120,8 @@ PARTICIPLES = (
     ),
     *("legged", "handled", "wheeled", "striped", "tiled"),
 )
-# Nouns whose singular is another thing.
-PLURAL_ONLY = frozenset(
-    ("glasses", "sunglasses", "shorts", "pants", "jeans", "goggles", "scissors", "clothes")
-)
+# Nouns whose singular is another thing; a ski is one of two.
+PLURAL_ONLY = PLURAL - {"skis"}
 _NAMES = re.compile(rf"\b(?:{'|'.join(NAMES)})s?\b", re.IGNORECASE)
 # "snow covered hill", but neither "table covered with snow" nor "a covered hill"
 _PARTICIPLES = re.compile(

@@ -1,4 +1,10 @@
-"""Find the noun phrases of a caption: by a spaCy model, or by the word lists where none is named."""
+"""Find the noun phrases in which a model's proposal is edited: by a spaCy model, or by the word lists.
+
+``CaptionEditor`` knows the words to edit, and needs where their compound begins, where phrases in "of" end, and the
+number: from a parser's dependencies, or from the known nouns. ``tagged_phrases`` is for the backend ``lexicon``,
+which chooses the words itself among all phrases of a caption: it needs their determiners and adjectives, and takes
+only the words' tags.
+"""
 
 from __future__ import annotations
 

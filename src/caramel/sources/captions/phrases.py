@@ -20,7 +20,18 @@ IRREGULAR = {
 }
 # Nouns in -s of one form; the first have a plural's verb.
 PLURAL = frozenset(
-    ("jeans", "pants", "shorts", "glasses", "sunglasses", "scissors", "skis", "clothes", "binoculars")
+    (
+        "jeans",
+        "pants",
+        "shorts",
+        "glasses",
+        "sunglasses",
+        "scissors",
+        "skis",
+        "clothes",
+        "binoculars",
+        "goggles",
+    )
 )
 SINGULAR = frozenset(
     ("bus", "gas", "tennis", "lens", "cactus", "canvas", "this", "christmas", "news", "walrus")

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from caramel.sources.captions.phrases import ARTICLES
+
 AUXILIARIES = frozenset(("is", "are", "was", "were", "be", "been", "being", "am"))
-ARTICLES = frozenset(("a", "an", "the"))
 # Prepositions of one line say the same of two things in an image.
 SAME_PREPOSITIONS = (
     ("next to", "beside", "alongside", "by", "by side of", "at side of", "to side of", "adjacent to"),

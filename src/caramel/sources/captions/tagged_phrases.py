@@ -1,7 +1,9 @@
 """Find the noun phrases of a caption, from tags of its words by the lists or by a spaCy model.
 
 A noun phrase is a run of determiners, numbers, adjectives and nouns that ends in its head: "a large bathroom
-sink" has the head "sink" and the compound "bathroom sink".
+sink" has the head "sink" and the compound "bathroom sink". The backend ``lexicon`` chooses among these phrases.
+``noun_phrases`` finds those that contain given words, for the edits of a language model's proposals, and says why
+there are two.
 """
 
 from __future__ import annotations

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from caramel.crepe import noun_lists
 from caramel.crepe.noun_lists import ALIKE
+from caramel.crepe.parsers.caption_phrases import PLURAL_ONLY
 from caramel.sources.captions import words
+from caramel.sources.captions.phrases import MASS, PLURAL
 from caramel.sources.captions.tokenization import apply_edits, parse_sentence
 from caramel.sources.captions.word_lists.replacements import load_word_lists
 from caramel.sources.captions.word_lists.rules import RULES
@@ -34,6 +37,12 @@ def test_no_noun_is_replaced_by_itself() -> None:
 def test_no_noun_is_replaced_by_one_that_people_take_for_it() -> None:
     pairs = [(noun, other) for noun, others in LISTS.replacements.items() for other in others]
     assert [pair for pair in pairs if any(set(pair) <= set(group) for group in ALIKE)] == []
+
+
+def test_a_noun_without_a_plural_is_in_one_list_alone() -> None:
+    assert LISTS.countable_mass.isdisjoint(MASS)
+    assert noun_lists.MASS > MASS
+    assert PLURAL_ONLY < PLURAL
 
 
 def test_every_noun_of_the_lists_is_described_in_a_caption_of_its_own() -> None:

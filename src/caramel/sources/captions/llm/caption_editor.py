@@ -31,7 +31,7 @@ CONTAINERS = (
 _IN_CONTAINER = re.compile(rf"\b(?:{CONTAINERS})(?:e?s)? of (?:[\w'-]+ ){{0,2}}$", re.IGNORECASE)
 _CONTAINER = re.compile(rf"(?:^|.*\s)(?:{CONTAINERS})(?:e?s)?", re.IGNORECASE)
 _ARTICLE = re.compile(r"\b(an?) $", re.IGNORECASE)
-FINITE = frozenset(("VBZ", "VBP", "VBD"))  # tags of the Penn Treebank
+FINITE_TAGS = frozenset(("VBZ", "VBP", "VBD"))  # tags of the Penn Treebank
 PREPOSITIONS = words.PREPOSITIONS.union(
     ("of", "to", "from", "over", "across", "along", "through", "into", "onto", "above")
 )
@@ -166,4 +166,4 @@ def _fix_article(caption: str, edit: Edit) -> Edit:
 
 def _is_finite(text: str, start: int, model: str) -> bool:
     """Return whether the word at a place is a finite verb."""
-    return any(token.idx == start and token.tag_ in FINITE for token in parse_caption(text, model))
+    return any(token.idx == start and token.tag_ in FINITE_TAGS for token in parse_caption(text, model))

@@ -14,10 +14,9 @@ from caramel.interfaces.scene_graph import AtomType
 from caramel.sources.captions import words as lists
 from caramel.sources.captions.lexical_entailment import LexicalEntailment
 from caramel.sources.captions.phrase_types import KINDS
-from caramel.sources.captions.phrases import find_head, get_singular
+from caramel.sources.captions.phrases import ARTICLES, find_head, get_singular
 from caramel.utils.text import extract_words
 
-ARTICLES = frozenset(("a", "the"))
 PARTS: dict[str, AtomType] = {"obj": "obj", "att": "att", "rel": "rel"}
 
 

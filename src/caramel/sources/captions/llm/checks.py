@@ -15,13 +15,13 @@ from rapidfuzz.distance import Levenshtein
 from caramel.sources.captions import words as lists
 from caramel.sources.captions.lexical_entailment import BY_LISTS, LexicalEntailment
 from caramel.sources.captions.llm.changes import (
-    ARTICLES,
     Change,
     evaluate_change,
     has_expected_type,
     is_still_true,
     normalise_words,
 )
+from caramel.sources.captions.phrases import ARTICLES
 
 # A sentence that ends with one of these words is incomplete.
 DANGLING = frozenset(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from caramel.sources.captions import words
+from caramel.sources.captions.phrases import MASS
 from caramel.sources.captions.tagged_phrases import TaggedPhrase
 from caramel.sources.captions.tokenization import Edit, Sentence, WordMatch
 from caramel.sources.captions.word_lists.heads import (
@@ -58,7 +59,7 @@ def replace_obj(sentence: Sentence, rng: Rng) -> list[Edit] | str:
         and (caption_words.isdisjoint(FEMININE) or _is_only_person(sentence, noun))
         for word in load_word_lists().replacements.get(noun.word, ())
         if not is_mentioned(sentence, word)
-        and (not _is_amount(noun, phrase) or word in load_word_lists().mass)
+        and (not _is_amount(noun, phrase) or word in MASS | load_word_lists().countable_mass)
     ]
     if not options:
         return ALL_SAID

@@ -29,7 +29,7 @@ class WordLists:
     colours_of_animals: frozenset[str]
     further_colours: frozenset[str]
     materials: frozenset[str]
-    mass: frozenset[str]
+    countable_mass: frozenset[str]
     people: frozenset[str]
     swapped: tuple[frozenset[str], ...]
 
@@ -57,7 +57,7 @@ def load_word_lists() -> WordLists:
         colours_of_animals=frozenset(raw["colours_of_animals"].split()),
         further_colours=frozenset(raw["further_colours"].split()),
         materials=frozenset(raw["materials"].split()),
-        mass=frozenset(raw["mass"].split()),
+        countable_mass=frozenset(raw["countable_mass"].split()),
         people=frozenset(raw["people"].split()),
         swapped=tuple(frozenset(line.split()) for line in raw["swapped"]),
     )
