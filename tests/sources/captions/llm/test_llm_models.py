@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import ClassVar
 
 from caramel.interfaces.model import Identity
 from caramel.sources.captions.llm.models import OneModel
 
 
 class FakeModel:
-    identity: Identity = {"name": "fake"}
+    identity: ClassVar[Identity] = {"name": "fake"}
 
 
 def test_a_model_is_loaded_once_for_all_parts() -> None:

@@ -70,7 +70,7 @@ def language_negatives(
         replies = open_until_written.enter_context(open_replies(store))
         import_replies(replies, settings.replies)
         gold_tables, plans = [], []
-        open_once = OneModel()
+        open_once = OneModel[LanguageModel]()
         for part in parts:  # every validator is measured before anything is written
             loaded = load_writer(settings, part, replies, open_once)
             request_settings = settings.build_request_settings(loaded.name, seed)
