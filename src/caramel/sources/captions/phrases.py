@@ -141,6 +141,12 @@ def match_number(phrase: str, plural: bool) -> str:
     return f"{start}{space}{irregular.get(last) or words.get_plural(last)}"
 
 
+def strip_determiner(phrase: str) -> str:
+    """Return a phrase without its determiner: "a man" and "his man" give "man"; "one of the men" stays."""
+    first, _, rest = phrase.strip().partition(" ")
+    return rest if first.lower() in words.DETERMINERS and not rest.startswith("of ") else phrase
+
+
 def iter_spans(caption: str, phrase: str) -> Iterator[tuple[int, int]]:
     """Yield where a phrase occurs in a caption; case, spaces and punctuation may differ."""
     wanted = [word.lower() for word in build_word_pattern(phrase).findall(phrase)]

@@ -56,6 +56,10 @@ EDITS = [
     ("A table with cake", "add_obj", "table", "lamp", "A table and a lamp with cake"),
     ("A plate of food.", "add_obj", "plate", "olives", "A plate of food with olives."),
     ("A cat chases an owl.", "swap_obj", "owl", "cat", "An owl chases a cat."),
+    ("A man chases a woman", "swap_obj", "a man", "a woman", "A woman chases a man"),
+    ("A dog chases a cat", "swap_obj", "a dog", "cat", "A cat chases a dog"),
+    ("A man walks his dog past a cat.", "swap_obj", "his dog", "a cat", "A man walks his cat past a dog."),
+    ("The dog on a mat.", "replace_obj", "the dog", "owl", "The owl on a mat."),
     ("A red apple and a green pear", "swap_att", "red", "green", "A green apple and a red pear"),
 ]
 

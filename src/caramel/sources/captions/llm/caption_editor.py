@@ -14,7 +14,7 @@ from caramel.sources.captions.llm.changes import Change
 from caramel.sources.captions.llm.checks import REASONS
 from caramel.sources.captions.noun_phrases import find_noun_phrase
 from caramel.sources.captions.phrase_types import fit_phrase
-from caramel.sources.captions.phrases import MASS, is_plural, iter_spans, match_number
+from caramel.sources.captions.phrases import MASS, is_plural, iter_spans, match_number, strip_determiner
 from caramel.sources.captions.spacy_models import parse_caption
 from caramel.sources.captions.tokenization import Edit, apply_edits
 from caramel.utils.text import build_word_pattern
@@ -46,8 +46,9 @@ class CaptionEditor:
     def apply_change(self, caption: str, change: Change) -> tuple[Change, str] | str:
         """Return the change as it was applied and the text, or why the change cannot be applied.
 
-        ``old`` may become longer (a whole compound), and ``new`` may change its number.
+        ``old`` loses its determiner and may become longer (a whole compound), and ``new`` may change its number.
         """
+        change = change._replace(old=strip_determiner(change.old))
         if change.subtype.startswith("swap"):
             return self._swap_phrases(caption, change)
         span = next(iter_spans(caption, change.old), None)
@@ -122,7 +123,8 @@ class CaptionEditor:
         return change, apply_edits(caption, [Edit(end, end, f" {joint} {article}{change.new}")])
 
     def _swap_phrases(self, caption: str, change: Change) -> tuple[Change, str] | str:
-        """Exchange two phrases as they are written."""
+        """Exchange two phrases as they are written; each place keeps its determiner."""
+        change = change._replace(new=strip_determiner(change.new))
         spans = [next(iter_spans(caption, phrase), None) for phrase in (change.old, change.new)]
         if spans[0] is None or spans[1] is None:
             return MISSING
