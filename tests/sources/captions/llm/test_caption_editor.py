@@ -60,6 +60,10 @@ EDITS = [
     ("A dog chases a cat", "swap_obj", "a dog", "cat", "A cat chases a dog"),
     ("A man walks his dog past a cat.", "swap_obj", "his dog", "a cat", "A man walks his cat past a dog."),
     ("The dog on a mat.", "replace_obj", "the dog", "owl", "The owl on a mat."),
+    ("A DOG ON A COUCH", "replace_obj", "dog", "cat", "A CAT ON A COUCH"),
+    ("AN ELEPHANT ON A COUCH", "replace_obj", "elephant", "rhino", "A RHINO ON A COUCH"),
+    ("A DOG ON A HILL", "replace_obj", "hill", "snow", "A DOG ON SOME SNOW"),
+    ("A Dog On A Couch", "replace_obj", "couch", "bed", "A Dog On A Bed"),
     ("A red apple and a green pear", "swap_att", "red", "green", "A green apple and a red pear"),
 ]
 
