@@ -141,6 +141,35 @@ def test_an_exchange_that_cannot_be_made_or_says_the_same_is_refused(
     assert edit(WORDS, caption, "swap_obj", old, new) == reason
 
 
+RELATIONS = [
+    ("A man next to a chair", "next to", "sitting", "A man sitting next to a chair"),
+    ("A man next to a chair", "next to", "painting", "A man painting a chair"),
+    ("A man in a chair", "in", "sleeping", "A man sleeping in a chair"),
+    ("A man with a sandwich", "with", "eating", "A man eating a sandwich"),
+    ("A man with a dog", "with", "standing", "A man standing with a dog"),
+    ("A man is sitting on a chair", "is sitting on", "standing", "A man is standing on a chair"),
+    ("A man is sitting on a chair", "is sitting on", "is standing", "A man is standing on a chair"),
+    ("A man is sitting on a chair", "is sitting on", "stands", "A man stands on a chair"),
+    ("A man is sitting on a chair", "is sitting on", "under", "A man is under a chair"),
+    ("Dogs are on a bed", "are on", "sleeping", "Dogs are sleeping on a bed"),
+    ("A man riding a horse", "riding", "washing", "A man washing a horse"),
+]
+
+
+@pytest.mark.parametrize(("caption", "old", "new", "text"), RELATIONS)
+def test_a_new_verb_keeps_auxiliaries_and_the_preposition_that_it_needs(
+    caption: str, old: str, new: str, text: str
+) -> None:
+    assert edit(WORDS, caption, "replace_rel", old, new) == text
+
+
+@pytest.mark.parametrize(("caption", "old", "new", "text"), RELATIONS)
+def test_relations_are_the_same_with_a_spacy_model(
+    parsed: CaptionEditor, caption: str, old: str, new: str, text: str
+) -> None:
+    assert edit(parsed, caption, "replace_rel", old, new) == text
+
+
 @given(st.text(max_size=40), st.sampled_from(SUBTYPES), st.text(max_size=12), st.text(max_size=12))
 def test_any_texts_give_a_text_or_a_reason(caption: str, subtype: str, old: str, new: str) -> None:
     edited = WORDS.apply_change(caption, Change(subtype, old, new))

@@ -15,6 +15,7 @@ from caramel.sources.captions.llm.checks import REASONS
 from caramel.sources.captions.noun_phrases import find_noun_phrase
 from caramel.sources.captions.phrase_types import fit_phrase
 from caramel.sources.captions.phrases import MASS, is_plural, iter_spans, match_number, strip_determiner
+from caramel.sources.captions.relation_synonyms import AUXILIARIES, PLACING, get_base_form, parse_relation
 from caramel.sources.captions.spacy_models import parse_caption
 from caramel.sources.captions.tokenization import Edit, apply_edits
 from caramel.utils.text import build_word_pattern
@@ -98,11 +99,13 @@ class CaptionEditor:
         return Change(change.subtype, caption[start:end], new), text
 
     def _replace_relation(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
-        """Replace a relation; a verb alone keeps the preposition of the old relation."""
-        new, old = change.new, caption[slice(*span)].split()
-        if len(new.split()) == 1 and new.lower() not in PREPOSITIONS and len(old) > 1:
-            new = " ".join([new, *old[1:]]) if old[1].lower() in PREPOSITIONS else new
-        return Change(change.subtype, change.old, new), apply_edits(caption, [Edit(*span, new)])
+        """Replace a relation; auxiliaries stay where the new one fits them, and a verb alone gets a preposition."""
+        new, start = change.new, span[0]
+        if _follows_auxiliary(new):
+            start += _measure_auxiliaries(caption[slice(*span)])
+        old = caption[start : span[1]]
+        new = f"{new} {preposition}" if (preposition := _select_preposition(old, new)) else new
+        return Change(change.subtype, old, new), apply_edits(caption, [Edit(start, span[1], new)])
 
     def _replace_attribute(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
         return change, apply_edits(caption, [Edit(*span, change.new)])
@@ -145,6 +148,41 @@ class CaptionEditor:
         if not caption[:start].strip() and first[1:2].islower():
             first = first[:1].lower() + first[1:]
         return change, apply_edits(caption, [Edit(start, end, second), Edit(other_start, other_end, first)])
+
+
+def _follows_auxiliary(new: str) -> bool:
+    """Return whether a relation may stand behind "is": one that begins with a participle or a preposition."""
+    first = (new.lower().split() or [""])[0]
+    return first not in AUXILIARIES and (first.endswith(("ing", "ed")) or _is_preposition(new))
+
+
+def _is_preposition(relation: str) -> bool:
+    first = (relation.lower().split() or [""])[0]
+    return first in PREPOSITIONS or not parse_relation(relation).verb
+
+
+def _measure_auxiliaries(old: str) -> int:
+    """Return the number of characters before a relation's first word that is no auxiliary; 0 if it has none else."""
+    matches = build_word_pattern(old).finditer(old)
+    return next((match.start() for match in matches if match.group().lower() not in AUXILIARIES), 0)
+
+
+def _select_preposition(old: str, new: str) -> str:
+    """Return the preposition that a new verb takes over from an old relation; "" if it takes none.
+
+    A verb's preposition stays. A preposition alone stays behind a verb that tells where something is ("next to"
+    becomes "sitting next to"), not behind one with an object ("holding").
+    """
+    verbs = [word for word in new.lower().split() if word not in AUXILIARIES]
+    if len(verbs) != 1 or _is_preposition(verbs[0]):
+        return ""
+    kept = [word for word in old.split() if word.lower() not in AUXILIARIES]
+    if not _is_preposition(" ".join(kept)):
+        return " ".join(kept[1:]) if kept[1:] and kept[1].lower() in PREPOSITIONS else ""
+    place = parse_relation(old).preposition
+    # One may eat or ride what one is "with".
+    is_placing = get_base_form(verbs[0]) in PLACING and (place != "with" or verbs[0] in words.POSTURES)
+    return " ".join(kept) if place and is_placing else ""
 
 
 def _is_without_article(new: str) -> bool:
