@@ -14,8 +14,7 @@ from caramel.utils.text import build_word_pattern, extract_words
 ARTICLES = frozenset(("a", "an", "the"))
 IRREGULAR = {
     **{plural: singular for singular, plural in words.PLURALS.items() if singular != plural},
-    **{"people": "person", "children": "child", "teeth": "tooth", "feet": "foot", "geese": "goose"},
-    **{"mice": "mouse", "loaves": "loaf", "leaves": "leaf", "shelves": "shelf", "wolves": "wolf"},
+    **{"people": "person", "children": "child", "teeth": "tooth", "feet": "foot", "mice": "mouse"},
     **{f"{word}s": word for word in ("cookie", "movie", "brownie", "hoodie", "veggie", "zombie", "calorie")},
 }
 # Nouns in -s of one form; the first have a plural's verb.
@@ -113,9 +112,13 @@ def is_implied(old: str, new: str) -> bool:
 def is_plural(phrase: str) -> bool:
     """Return whether the last word of a phrase is a plural, by the word lists and its ending."""
     word = (extract_words(phrase.partition(" of ")[0]) or [""])[-1]
-    if word in IRREGULAR or word in PLURAL or word in list_plurals():
+    if word in IRREGULAR or word in PLURAL or word in list_plurals() or _is_men(word):
         return True
     return word.endswith("s") and not word.endswith(("ss", "us", "is")) and word not in SINGULAR
+
+
+def _is_men(word: str) -> bool:
+    return word.endswith("men") and word not in words.NOT_MEN
 
 
 def get_singular(word: str) -> str:
@@ -124,9 +127,11 @@ def get_singular(word: str) -> str:
         return IRREGULAR[word]
     if word in PLURAL or not is_plural(word):
         return word
+    if _is_men(word):
+        return f"{word[:-3]}man"
     if word.endswith("ies") and len(word) > 4:
         return f"{word[:-3]}y"
-    stems = word.endswith(("sses", "xes", "ches", "shes", "toes")) or word[:-2] in SINGULAR
+    stems = word.endswith(("sses", "xes", "ches", "shes")) or word[:-2] in SINGULAR
     return word[:-2] if stems else word[:-1]
 
 

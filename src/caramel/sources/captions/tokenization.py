@@ -181,7 +181,7 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
         if old[:1].isupper() and not before.strip():
             fitted = fitted[:1].upper() + fitted[1:]
         if match := re.search(rf"(?<![{build_character_class(before)}])(an?) $", before, re.IGNORECASE):
-            article = words.choose_article(new)
+            article = words.choose_article(new.lower() if text.isupper() else new)
             article = article.capitalize() if match[1][0] == "A" else article
             before = f"{before[: match.start()]}{article.upper() if match[1] == 'AN' else fit_case(article)} "
         text = before + fitted + text[end:]

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from real_models import SPACY
 
 from caramel.sources.captions.llm.caption_editor import (
+    DETERMINER,
     MISSING,
     NUMBER,
     OVERLAP,
@@ -139,6 +140,34 @@ def test_an_exchange_that_cannot_be_made_or_says_the_same_is_refused(
     caption: str, old: str, new: str, reason: str
 ) -> None:
     assert edit(WORDS, caption, "swap_obj", old, new) == reason
+
+
+NOUNS = [
+    ("Two dogs on a table.", "dogs", "bread", DETERMINER),
+    ("Many dogs run.", "dogs", "furniture", DETERMINER),
+    ("Two red cups.", "cups", "beer", DETERMINER),
+    ("3 dogs.", "dogs", "snow", DETERMINER),
+    ("A group of people.", "people", "snow", DETERMINER),
+    ("Dogs are on a bed.", "dogs", "snow", DETERMINER),
+    ("A red bus.", "bus", "furniture", DETERMINER),
+    ("A man eats rice.", "rice", "apple", DETERMINER),
+    ("A man eats some rice.", "rice", "apple", DETERMINER),
+    ("A man eats the rice.", "rice", "apple", "A man eats the apple."),
+    ("A man eats a brown bread.", "bread", "apple", "A man eats a brown apple."),
+    ("A man eats his rice.", "rice", "apple", "A man eats his apple."),
+    ("Dogs on a bed.", "dogs", "snow", "Snow on a bed."),
+    ("Two dogs.", "dogs", "snowman", "Two snowmen."),
+    ("Two apples.", "apples", "potato", "Two potatoes."),
+    ("Two firemen.", "firemen", "cop", "Two cops."),
+    ("A cup.", "cup", "plate of rice", "A plate of rice."),
+]
+
+
+@pytest.mark.parametrize(("caption", "old", "new", "text"), NOUNS)
+def test_a_mass_noun_and_one_with_a_plural_replace_each_other_where_the_words_before_them_fit(
+    caption: str, old: str, new: str, text: str
+) -> None:
+    assert edit(WORDS, caption, "replace_obj", old, new) == text
 
 
 RELATIONS = [

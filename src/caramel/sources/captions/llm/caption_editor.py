@@ -7,14 +7,16 @@ A spaCy model, where one is named, tells heads, compounds and insertion points.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from caramel.sources.captions import words
 from caramel.sources.captions.llm.changes import Change
 from caramel.sources.captions.llm.checks import REASONS
+from caramel.sources.captions.llm.determiners import PREPOSITIONS, fit_determiner, is_without_article
 from caramel.sources.captions.noun_phrases import find_noun_phrase
 from caramel.sources.captions.phrase_types import fit_phrase
-from caramel.sources.captions.phrases import MASS, is_plural, iter_spans, match_number, strip_determiner
+from caramel.sources.captions.phrases import is_plural, iter_spans, match_number, strip_determiner
 from caramel.sources.captions.relation_synonyms import AUXILIARIES, PLACING, get_base_form, parse_relation
 from caramel.sources.captions.spacy_models import parse_caption
 from caramel.sources.captions.tokenization import Edit, apply_edits
@@ -23,6 +25,7 @@ from caramel.utils.text import build_word_pattern
 MISSING = "the caption does not contain what is changed"
 OVERLAP = "the two phrases overlap"
 NUMBER = "the two phrases differ in number"
+DETERMINER = "the new noun does not fit the article or the number before it"
 SYMMETRIC = "the exchange does not change the meaning"
 VERB_FORM = "the new relation has another form of verb"
 # "a glass of white wine" is one thing: another drink in it would still be in a glass.
@@ -31,11 +34,7 @@ CONTAINERS = (
 )
 _IN_CONTAINER = re.compile(rf"\b(?:{CONTAINERS})(?:e?s)? of (?:[\w'-]+ ){{0,2}}$", re.IGNORECASE)
 _CONTAINER = re.compile(rf"(?:^|.*\s)(?:{CONTAINERS})(?:e?s)?", re.IGNORECASE)
-_ARTICLE = re.compile(r"\b(an?) $", re.IGNORECASE)
 FINITE = frozenset(("VBZ", "VBP", "VBD"))  # tags of the Penn Treebank
-PREPOSITIONS = words.PREPOSITIONS.union(
-    ("of", "to", "from", "over", "across", "along", "through", "into", "onto", "above")
-)
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class CaptionEditor:
         span = next(iter_spans(caption, change.old), None)
         if span is None:
             return MISSING
-        edit = {
+        edit: Callable[[str, tuple[int, int], Change], tuple[Change, str] | str] = {
             "replace_obj": self._replace_object,
             "replace_att": self._replace_attribute,
             "replace_rel": self._replace_relation,
@@ -63,10 +62,16 @@ class CaptionEditor:
             "add_att": self._insert_attribute,
         }[change.subtype]
         part = change.subtype.partition("_")[2]
-        applied, text = edit(caption, span, change)
+        edited = edit(caption, span, change)
+        if isinstance(edited, str):
+            return edited
+        applied, text = edited
         fitted = self.fit_phrase(text, applied.new, part)
         if fitted and fitted != applied.new.lower():
-            applied, text = edit(caption, span, change._replace(new=fitted))
+            edited = edit(caption, span, change._replace(new=fitted))
+            if isinstance(edited, str):
+                return edited
+            applied, text = edited
             fitted = self.fit_phrase(text, applied.new, part)
         if not fitted:
             return REASONS["subtype"]
@@ -85,7 +90,9 @@ class CaptionEditor:
         little = words.FUNCTION_WORDS | words.DETERMINERS | PREPOSITIONS
         return phrase.lower() not in little and bool(self.fit_phrase(caption, phrase, part))
 
-    def _replace_object(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
+    def _replace_object(
+        self, caption: str, span: tuple[int, int], change: Change
+    ) -> tuple[Change, str] | str:
         """Replace a noun with its whole compound, and with what it is in or what is in it."""
         phrase = find_noun_phrase(caption, *span, self.spacy_model)
         start, end = (span[0], phrase.end) if span[1] == phrase.end else (phrase.start, phrase.end)
@@ -95,7 +102,10 @@ class CaptionEditor:
         if held := _IN_CONTAINER.search(caption[:start]):
             start, plural = held.start(), is_plural(held.group().partition(" ")[0])
         new = match_number(change.new, plural)
-        text = apply_edits(caption, [_fix_article(caption, Edit(start, end, new))])
+        fitted = fit_determiner(caption, Edit(start, end, new))
+        if fitted is None:
+            return DETERMINER
+        text = apply_edits(caption, [fitted])
         return Change(change.subtype, caption[start:end], new), text
 
     def _replace_relation(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
@@ -122,7 +132,7 @@ class CaptionEditor:
         """Insert an object behind the noun phrase: with "with", which suits a subject as well as an object."""
         end = find_noun_phrase(caption, *span, self.spacy_model).outer_end
         joint = "and" if caption[end:].lstrip().lower().startswith("with ") else "with"
-        article = "" if _is_without_article(change.new) else f"{words.choose_article(change.new)} "
+        article = "" if is_without_article(change.new) else f"{words.choose_article(change.new)} "
         return change, apply_edits(caption, [Edit(end, end, f" {joint} {article}{change.new}")])
 
     def _swap_phrases(self, caption: str, change: Change) -> tuple[Change, str] | str:
@@ -183,25 +193,6 @@ def _select_preposition(old: str, new: str) -> str:
     # One may eat or ride what one is "with".
     is_placing = get_base_form(verbs[0]) in PLACING and (place != "with" or verbs[0] in words.POSTURES)
     return " ".join(kept) if place and is_placing else ""
-
-
-def _is_without_article(new: str) -> bool:
-    return is_plural(new) or new.rpartition(" ")[2].lower() in MASS
-
-
-def _fix_article(caption: str, edit: Edit) -> Edit:
-    """Return the edit with "some" for "a" before a noun that takes no article, and "a" for none where it needs one."""
-    before = caption[: edit.start]
-    article = _ARTICLE.search(before)
-    if article is None:
-        alone = caption[edit.start : edit.end].lower() in MASS and not is_plural(edit.new)
-        bare = alone and (before.split() or ["in"])[-1].lower() in PREPOSITIONS
-        needs = bare and not _is_without_article(edit.new)
-        return edit._replace(new=f"{words.choose_article(edit.new)} {edit.new}") if needs else edit
-    if not _is_without_article(edit.new):
-        return edit
-    some = "Some" if article[1].istitle() and not before[: article.start()].strip() else "some"
-    return Edit(article.start(), edit.end, f"{some} {edit.new}")
 
 
 def _is_finite(text: str, start: int, model: str) -> bool:
