@@ -7,6 +7,7 @@ from real_models import SPACY
 
 from caramel.sources.captions.llm.caption_editor import (
     DETERMINER,
+    LISTED,
     MISSING,
     NUMBER,
     OVERLAP,
@@ -140,6 +141,21 @@ def test_an_exchange_that_cannot_be_made_or_says_the_same_is_refused(
     caption: str, old: str, new: str, reason: str
 ) -> None:
     assert edit(WORDS, caption, "swap_obj", old, new) == reason
+
+
+@pytest.mark.parametrize(
+    ("caption", "old", "text"),
+    [
+        ("Dogs, cats and birds.", "dogs", LISTED),
+        ("Dogs, cats and birds.", "cats", LISTED),
+        ("Dogs, cats and birds.", "birds", "Dogs, cats and birds with an owl."),
+        ("A man and woman.", "man", LISTED),
+        ("A man or a woman.", "man", LISTED),
+        ("A dog on an orange bed.", "dog", "A dog with an owl on an orange bed."),
+    ],
+)
+def test_no_object_is_added_within_a_list(caption: str, old: str, text: str) -> None:
+    assert edit(WORDS, caption, "add_obj", old, "owl") == text
 
 
 NOUNS = [

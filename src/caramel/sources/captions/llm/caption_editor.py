@@ -27,6 +27,7 @@ OVERLAP = "the two phrases overlap"
 NUMBER = "the two phrases differ in number"
 DETERMINER = "the new noun does not fit the article or the number before it"
 SYMMETRIC = "the exchange does not change the meaning"
+LISTED = "the object is in a list, so nothing can be added to it alone"
 VERB_FORM = "the new relation has another form of verb"
 # "a glass of white wine" is one thing: another drink in it would still be in a glass.
 CONTAINERS = (
@@ -35,6 +36,7 @@ CONTAINERS = (
 _IN_CONTAINER = re.compile(rf"\b(?:{CONTAINERS})(?:e?s)? of (?:[\w'-]+ ){{0,2}}$", re.IGNORECASE)
 _CONTAINER = re.compile(rf"(?:^|.*\s)(?:{CONTAINERS})(?:e?s)?", re.IGNORECASE)
 FINITE = frozenset(("VBZ", "VBP", "VBD"))  # tags of the Penn Treebank
+_LIST = re.compile(r"\s*(?:[,&/]|(?:and|or)\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -128,9 +130,14 @@ class CaptionEditor:
             first = first[:1].lower() + first[1:]
         return change, apply_edits(caption, [Edit(start, span[1], f"{change.new} {first}")])
 
-    def _insert_object(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
-        """Insert an object behind the noun phrase: with "with", which suits a subject as well as an object."""
+    def _insert_object(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str] | str:
+        """Insert an object behind the noun phrase: with "with", which suits a subject as well as an object.
+
+        Within a list, it would belong to one part alone.
+        """
         end = find_noun_phrase(caption, *span, self.spacy_model).outer_end
+        if _LIST.match(caption, end):
+            return LISTED
         joint = "and" if caption[end:].lstrip().lower().startswith("with ") else "with"
         article = "" if is_without_article(change.new) else f"{words.choose_article(change.new)} "
         return change, apply_edits(caption, [Edit(end, end, f" {joint} {article}{change.new}")])
