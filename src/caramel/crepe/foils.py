@@ -114,9 +114,7 @@ def replace_graph_words(graph: SceneGraph, changes: Mapping[GraphPosition, str])
 def replace_caption_words(caption: Caption, changes: Mapping[GraphPosition, str]) -> str:
     """Return the text with the words at some positions replaced at every occurrence; articles and capitals agree."""
     edits = [
-        Edit(start, end, word.upper() if caption.text.isupper() else word)
-        for position, word in changes.items()
-        for start, end in caption.spans[position]
+        Edit(start, end, word) for position, word in changes.items() for start, end in caption.spans[position]
     ]
     return apply_edits(caption.text, edits)
 

@@ -167,9 +167,16 @@ def test_a_word_that_any_caption_of_the_image_says_is_never_the_new_one():
         ("See an apple.", Edit(7, 12, "banana"), "See a banana."),
         ("See the TV.", Edit(8, 10, "printer"), "See the printer."),
         ("An old man.", Edit(3, 6, "young"), "A young man."),
+        ("A DOG ON A COUCH", Edit(2, 5, "owl"), "AN OWL ON A COUCH"),
+        ("AN ELEPHANT ON A COUCH", Edit(3, 11, "rhino"), "A RHINO ON A COUCH"),
+        ("AN ELEPHANT on a couch.", Edit(3, 11, "owl"), "AN owl on a couch."),
+        ("A DOG ON A COUCH", Edit(5, 5, " with an umbrella"), "A DOG WITH AN UMBRELLA ON A COUCH"),
+        ("A Dog On A Couch", Edit(11, 16, "air bed"), "A Dog On An Air Bed"),
+        ("A Dog on a Couch", Edit(5, 5, " with an umbrella"), "A Dog with an Umbrella on a Couch"),
+        ("A Dog on a couch", Edit(2, 5, "owl"), "An owl on a couch"),
     ],
 )
-def test_articles_and_the_first_letter_agree_after_an_edit(text, edit, result):
+def test_articles_and_capitals_agree_after_an_edit(text, edit, result):
     assert apply_edits(text, [edit]) == result
 
 

@@ -74,6 +74,14 @@ def test_what_excludes_a_phrase_is_not_implied(old: str, new: str) -> None:
         ("cookie", "cookies"),
         ("horse", "horses"),
         ("person", "people"),
+        ("snowman", "snowmen"),
+        ("human", "humans"),
+        ("sweet potato", "sweet potatoes"),
+        ("toe", "toes"),
+        ("hero", "heroes"),
+        ("wife", "wives"),
+        ("red scarf", "red scarves"),
+        ("leaf", "leaves"),
         ("snow", "snow"),
         ("glasses", "glasses"),
     ],
@@ -83,7 +91,7 @@ def test_a_phrase_gets_the_number_of_what_it_replaces(singular: str, plural: str
     assert match_number(singular, False) == match_number(plural, False) == singular
 
 
-@pytest.mark.parametrize("word", ["bus", "grass", "tennis", "cactus", "dress", "", "dog"])
+@pytest.mark.parametrize("word", ["bus", "grass", "tennis", "cactus", "dress", "", "dog", "specimen"])
 def test_words_in_s_may_be_singular(word: str) -> None:
     assert not is_plural(word)
     assert get_singular(word) == word

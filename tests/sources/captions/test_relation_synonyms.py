@@ -31,6 +31,9 @@ RELATION = st.lists(
         ("stares at", "look", ""),
         ("looking out of", "look", "out of"),
         ("surrounded by", "surround", "by"),
+        ("are staring at", "look", ""),
+        ("watches", "look", ""),
+        ("with", "", "with"),
         ("to the left side of", "", "to left of"),
         ("", "", ""),
     ],
@@ -54,6 +57,14 @@ def test_looking_at_something_and_watching_it_say_the_same(first: str, second: s
 @pytest.mark.parametrize("line", SAME_PREPOSITIONS)
 def test_the_prepositions_of_a_line_say_the_same(line: tuple[str, ...]) -> None:
     assert all(is_weaker_relation(line[0], other) and is_weaker_relation(other, line[0]) for other in line)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("looking at", "watching"), ("watches", "looks at"), ("next to", "with"), ("playing with", "with")],
+)
+def test_looking_is_watching_and_what_is_beside_something_is_with_it(old: str, new: str) -> None:
+    assert is_weaker_relation(old, new)
 
 
 def test_no_word_is_in_two_lines() -> None:

@@ -9,7 +9,7 @@ reject.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions import words
 from caramel.sources.captions.tagged_phrases import Tagger, load_spacy_tagger, tag_by_lists
-from caramel.sources.captions.tokenization import Edit, Sentence, apply_edits, list_plurals, parse_sentence
+from caramel.sources.captions.tokenization import Sentence, apply_edits, list_plurals, parse_sentence
 from caramel.sources.captions.word_lists.rules import RULES
 
 NAME = "lexicon"
@@ -104,12 +104,6 @@ def lexicon_negatives(
     return WrittenCaption(*(pd.concat(of_parts, ignore_index=True) for of_parts in tables_of))
 
 
-def _apply_in_case(caption: str, edits: Sequence[Edit]) -> str:
-    """Return the edited caption; one in capitals stays so."""
-    text = apply_edits(caption, edits)
-    return text.upper() if caption.isupper() else text
-
-
 def _write_captions(
     pairs: pd.DataFrame, captions: Mapping[Any, list[str]], seed: int, tag: Tagger
 ) -> WrittenCaption:
@@ -132,7 +126,7 @@ def _write_captions(
                         pair_id,
                         negative_type,
                         subtype,
-                        _apply_in_case(caption, edits),
+                        apply_edits(caption, edits),
                         NAME,
                         seed,
                         1,

@@ -14,8 +14,7 @@ from caramel.utils.text import build_word_pattern, extract_words
 ARTICLES = frozenset(("a", "an", "the"))
 IRREGULAR = {
     **{plural: singular for singular, plural in words.PLURALS.items() if singular != plural},
-    **{"people": "person", "children": "child", "teeth": "tooth", "feet": "foot", "geese": "goose"},
-    **{"mice": "mouse", "loaves": "loaf", "leaves": "leaf", "shelves": "shelf", "wolves": "wolf"},
+    **{"people": "person", "children": "child", "teeth": "tooth", "feet": "foot", "mice": "mouse"},
     **{f"{word}s": word for word in ("cookie", "movie", "brownie", "hoodie", "veggie", "zombie", "calorie")},
 }
 # Nouns in -s of one form; the first have a plural's verb.
@@ -124,9 +123,13 @@ def is_implied(old: str, new: str) -> bool:
 def is_plural(phrase: str) -> bool:
     """Return whether the last word of a phrase is a plural, by the word lists and its ending."""
     word = (extract_words(phrase.partition(" of ")[0]) or [""])[-1]
-    if word in IRREGULAR or word in PLURAL or word in list_plurals():
+    if word in IRREGULAR or word in PLURAL or word in list_plurals() or _is_men(word):
         return True
     return word.endswith("s") and not word.endswith(("ss", "us", "is")) and word not in SINGULAR
+
+
+def _is_men(word: str) -> bool:
+    return word.endswith("men") and word not in words.NOT_MEN
 
 
 def get_singular(word: str) -> str:
@@ -135,9 +138,11 @@ def get_singular(word: str) -> str:
         return IRREGULAR[word]
     if word in PLURAL or not is_plural(word):
         return word
+    if _is_men(word):
+        return f"{word[:-3]}man"
     if word.endswith("ies") and len(word) > 4:
         return f"{word[:-3]}y"
-    stems = word.endswith(("sses", "xes", "ches", "shes", "toes")) or word[:-2] in SINGULAR
+    stems = word.endswith(("sses", "xes", "ches", "shes")) or word[:-2] in SINGULAR
     return word[:-2] if stems else word[:-1]
 
 
@@ -150,6 +155,12 @@ def match_number(phrase: str, plural: bool) -> str:
         return f"{start}{space}{get_singular(last)}"
     irregular = {singular: form for form, singular in IRREGULAR.items()}
     return f"{start}{space}{irregular.get(last) or words.get_plural(last)}"
+
+
+def strip_determiner(phrase: str) -> str:
+    """Return a phrase without its determiner: "a man" and "his man" give "man"; "one of the men" stays."""
+    first, _, rest = phrase.strip().partition(" ")
+    return rest if first.lower() in words.DETERMINERS and not rest.startswith("of ") else phrase
 
 
 def iter_spans(caption: str, phrase: str) -> Iterator[tuple[int, int]]:

@@ -31,6 +31,8 @@ SAME_PREPOSITIONS = (
     ("among", "amongst", "amid"),
     ("between", "in between"),
     ("toward", "towards"),
+    ("far from", "far away from", "away from"),
+    ("with",),
 )
 # Preposition -> others that are true wherever it is.
 WEAKER_PREPOSITIONS = {
@@ -113,6 +115,8 @@ def parse_relation(phrase: str) -> RelationParts:
     verb, rest = words[0], words[1:]
     if rest[:1] == ["by"] and not verb.endswith("ing") and verb not in PLACED:
         return RelationParts(get_verb(verb), " ".join(rest))
+    if rest[:1] == ["at"] and get_verb(verb) == "look":
+        rest = rest[1:]  # "looking at" and "watching" say the same
     return RelationParts(get_verb(verb), _canonicalise_preposition(rest))
 
 

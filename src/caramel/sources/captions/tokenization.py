@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -19,6 +19,8 @@ from caramel.sources.captions.tagged_phrases import (
 from caramel.utils.text import build_character_class, build_word_pattern
 
 WordType = Literal["noun", "attribute", "relation"]
+# Words that title case may leave in lower case
+_LITTLE = words.FUNCTION_WORDS | words.DETERMINERS | words.PREPOSITIONS
 
 
 class WordMatch(NamedTuple):
@@ -158,13 +160,39 @@ def parse_sentence(text: str, captions: Iterable[str], tag: Tagger = tag_by_list
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:
-    """Return the text with the edits applied: articles before them agree, and a capital first letter stays."""
+    """Return the text with the edits applied: articles before them agree, and the text's capitals stay.
+
+    The first letter of a sentence stays a capital, as do all letters of a text in capitals and each word's first
+    letter in one in title case.
+    """
+    fit_case = _choose_case(text)
     for start, end, new in sorted(edits, reverse=True):
-        before, old = text[:start], text[start:end]
-        new = new[:1].upper() + new[1:] if old[:1].isupper() and not before.strip() else new
-        if match := re.search(rf"(?<![{build_character_class(before)}])[Aa]n? $", before):
-            right = words.choose_article(new)
-            right = right.capitalize() if before[match.start()] == "A" else right
-            before = f"{before[: match.start()]}{right} "
-        text = before + new + text[end:]
+        before, old, fitted = text[:start], text[start:end], fit_case(new)
+        if old[:1].isupper() and not before.strip():
+            fitted = fitted[:1].upper() + fitted[1:]
+        if match := re.search(rf"(?<![{build_character_class(before)}])(an?) $", before, re.IGNORECASE):
+            article = words.choose_article(new.lower() if text.isupper() else new)
+            article = article.capitalize() if match[1][0] == "A" else article
+            before = f"{before[: match.start()]}{article.upper() if match[1] == 'AN' else fit_case(article)} "
+        text = before + fitted + text[end:]
     return text
+
+
+def _choose_case(text: str) -> Callable[[str], str]:
+    """Return what fits a new phrase to a text: capitals, title case, or no change.
+
+    In title case, each word behind the first begins with a capital, function words perhaps excepted. Acronyms tell
+    nothing.
+    """
+    if text.isupper():
+        return str.upper
+    behind = [
+        word for word in build_word_pattern(text).findall(text)[1:] if len(word) == 1 or not word.isupper()
+    ]
+    full = [word for word in behind if word.lower() not in _LITTLE]
+    if not full or not all(word[0].isupper() for word in full):
+        return str
+    little = frozenset() if all(word[0].isupper() for word in behind) else _LITTLE
+    return lambda new: build_word_pattern(new).sub(
+        lambda word: word[0] if word[0] in little else word[0][:1].upper() + word[0][1:], new
+    )

@@ -6,6 +6,8 @@ Two types of words are left out: words with another common meaning ("orange", "l
 
 from __future__ import annotations
 
+import re
+
 # Words of one group exclude each other for the same object; the groups follow the supercategories of COCO.
 NOUNS: dict[str, tuple[str, ...]] = {
     "person": ("man", "woman"),
@@ -53,13 +55,20 @@ PLURALS: dict[str, str] = {
     "man": "men",
     "woman": "women",
     "sheep": "sheep",
-    "knife": "knives",
-    "bookshelf": "bookshelves",
-    "shelf": "shelves",
-    "wolf": "wolves",
-    "calf": "calves",
     "goose": "geese",
+    **{f"{stem}f": f"{stem}ves" for stem in ("cal", "hal", "shel", "bookshel", "wol", "el")},
+    **{f"{stem}f": f"{stem}ves" for stem in ("lea", "loa", "meatloa", "scar", "hoo", "thie")},
+    **{f"{stem}fe": f"{stem}ves" for stem in ("kni", "wi", "housewi", "midwi", "li")},
+    **{f"{stem}o": f"{stem}oes" for stem in ("tomat", "potat", "her", "superher", "mosquit", "volcan")},
+    **{f"{stem}o": f"{stem}oes" for stem in ("ech", "torped", "buffal", "domin")},
 }
+# Nouns in -man with a plural in -s, and nouns in -men that are no plurals
+NOT_MEN = frozenset(
+    (
+        *("human", "german", "roman", "shaman", "talisman", "caiman", "ottoman", "walkman"),
+        *("specimen", "abdomen", "omen", "stamen", "regimen", "ramen"),
+    )
+)
 
 ADJECTIVES: dict[str, tuple[str, ...]] = {
     "colour": (
@@ -161,13 +170,24 @@ FINITE = frozenset(("is", "are", "was", "were", "has", "have", "can", "will", "d
 NOT_FINITE = frozenset(
     ("his", "its", "this", "grass", "glasses", "pants", "tennis", "across", "as", "us", "plus")
 )
+_FIRST_PART = re.compile(r"\d+|[^\W\d_]+")
+_VOWEL_NUMBER = re.compile(r"8|1[18](?:\d\d)?(?!\d)")  # eight, eleven, eighteen (hundred)
+# Beginnings of words that sound unlike their first letter
+_VOWEL_SOUNDS = ("hour", "honest", "honor", "honour", "heir", "unid", "unim", "unin", "unill")
+_CONSONANT_SOUNDS = (
+    *("one", "once", "uni", "use", "usa", "usu", "eu", "ewe", "ura", "uri", "ute", "uti", "ufo", "ukulele"),
+    *("ubiq", "ouija"),
+)
 
 
 def get_plural(noun: str) -> str:
-    """Return the plural of a noun of the lists."""
-    if noun in PLURALS:
-        return PLURALS[noun]
-    if noun.endswith(("s", "x", "ch", "sh", "tomato")):
+    """Return the plural of a noun by its last word: by the list of irregular ones, else by its ending."""
+    start, space, last = noun.rpartition(" ")
+    if last in PLURALS:
+        return f"{start}{space}{PLURALS[last]}"
+    if last.endswith("man") and last not in NOT_MEN:
+        return f"{noun[:-3]}men"
+    if noun.endswith(("s", "x", "ch", "sh")):
         return f"{noun}es"
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"
@@ -175,5 +195,18 @@ def get_plural(noun: str) -> str:
 
 
 def choose_article(word: str) -> str:
-    """Return "a" or "an", by the first letter; this is correct for every word of the lists."""
-    return "an" if word[:1].lower() in "aeiou" and not word.lower().startswith(("one", "uni", "use")) else "a"
+    """Return "a" or "an", by the first letter of a word or phrase and kept lists of what sounds otherwise.
+
+    Two or three capitals are read letter by letter ("an SUV"). Limit: other words that sound unlike their first
+    letter get the wrong article, such as acronyms of more letters and foreign words.
+    """
+    first = _FIRST_PART.match(word)
+    written = first.group() if first else ""
+    if written.isdigit():
+        return "an" if _VOWEL_NUMBER.match(word) else "a"
+    if len(written) == 1 or (len(written) < 4 and written.isupper()):
+        return "an" if written[0].lower() in "aefhilmnorsx" else "a"
+    lower = written.lower()
+    if lower.startswith(_VOWEL_SOUNDS):
+        return "an"
+    return "an" if lower[:1] in tuple("aeiou") and not lower.startswith(_CONSONANT_SOUNDS) else "a"

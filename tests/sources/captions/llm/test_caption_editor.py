@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 from real_models import SPACY
 
 from caramel.sources.captions.llm.caption_editor import (
+    DETERMINER,
+    LISTED,
     MISSING,
     NUMBER,
     OVERLAP,
@@ -56,6 +58,14 @@ EDITS = [
     ("A table with cake", "add_obj", "table", "lamp", "A table and a lamp with cake"),
     ("A plate of food.", "add_obj", "plate", "olives", "A plate of food with olives."),
     ("A cat chases an owl.", "swap_obj", "owl", "cat", "An owl chases a cat."),
+    ("A man chases a woman", "swap_obj", "a man", "a woman", "A woman chases a man"),
+    ("A dog chases a cat", "swap_obj", "a dog", "cat", "A cat chases a dog"),
+    ("A man walks his dog past a cat.", "swap_obj", "his dog", "a cat", "A man walks his cat past a dog."),
+    ("The dog on a mat.", "replace_obj", "the dog", "owl", "The owl on a mat."),
+    ("A DOG ON A COUCH", "replace_obj", "dog", "cat", "A CAT ON A COUCH"),
+    ("AN ELEPHANT ON A COUCH", "replace_obj", "elephant", "rhino", "A RHINO ON A COUCH"),
+    ("A DOG ON A HILL", "replace_obj", "hill", "snow", "A DOG ON SOME SNOW"),
+    ("A Dog On A Couch", "replace_obj", "couch", "bed", "A Dog On A Bed"),
     ("A red apple and a green pear", "swap_att", "red", "green", "A green apple and a red pear"),
 ]
 
@@ -131,6 +141,78 @@ def test_an_exchange_that_cannot_be_made_or_says_the_same_is_refused(
     caption: str, old: str, new: str, reason: str
 ) -> None:
     assert edit(WORDS, caption, "swap_obj", old, new) == reason
+
+
+@pytest.mark.parametrize(
+    ("caption", "old", "text"),
+    [
+        ("Dogs, cats and birds.", "dogs", LISTED),
+        ("Dogs, cats and birds.", "cats", LISTED),
+        ("Dogs, cats and birds.", "birds", "Dogs, cats and birds with an owl."),
+        ("A man and woman.", "man", LISTED),
+        ("A man or a woman.", "man", LISTED),
+        ("A dog on an orange bed.", "dog", "A dog with an owl on an orange bed."),
+    ],
+)
+def test_no_object_is_added_within_a_list(caption: str, old: str, text: str) -> None:
+    assert edit(WORDS, caption, "add_obj", old, "owl") == text
+
+
+NOUNS = [
+    ("Two dogs on a table.", "dogs", "bread", DETERMINER),
+    ("Many dogs run.", "dogs", "furniture", DETERMINER),
+    ("Two red cups.", "cups", "beer", DETERMINER),
+    ("3 dogs.", "dogs", "snow", DETERMINER),
+    ("A group of people.", "people", "snow", DETERMINER),
+    ("Dogs are on a bed.", "dogs", "snow", DETERMINER),
+    ("A red bus.", "bus", "furniture", DETERMINER),
+    ("A man eats rice.", "rice", "apple", DETERMINER),
+    ("A man eats some rice.", "rice", "apple", DETERMINER),
+    ("A man eats the rice.", "rice", "apple", "A man eats the apple."),
+    ("A man eats a brown bread.", "bread", "apple", "A man eats a brown apple."),
+    ("A man eats his rice.", "rice", "apple", "A man eats his apple."),
+    ("Dogs on a bed.", "dogs", "snow", "Snow on a bed."),
+    ("Two dogs.", "dogs", "snowman", "Two snowmen."),
+    ("Two apples.", "apples", "potato", "Two potatoes."),
+    ("Two firemen.", "firemen", "cop", "Two cops."),
+    ("A cup.", "cup", "plate of rice", "A plate of rice."),
+]
+
+
+@pytest.mark.parametrize(("caption", "old", "new", "text"), NOUNS)
+def test_a_mass_noun_and_one_with_a_plural_replace_each_other_where_the_words_before_them_fit(
+    caption: str, old: str, new: str, text: str
+) -> None:
+    assert edit(WORDS, caption, "replace_obj", old, new) == text
+
+
+RELATIONS = [
+    ("A man next to a chair", "next to", "sitting", "A man sitting next to a chair"),
+    ("A man next to a chair", "next to", "painting", "A man painting a chair"),
+    ("A man in a chair", "in", "sleeping", "A man sleeping in a chair"),
+    ("A man with a sandwich", "with", "eating", "A man eating a sandwich"),
+    ("A man with a dog", "with", "standing", "A man standing with a dog"),
+    ("A man is sitting on a chair", "is sitting on", "standing", "A man is standing on a chair"),
+    ("A man is sitting on a chair", "is sitting on", "is standing", "A man is standing on a chair"),
+    ("A man is sitting on a chair", "is sitting on", "stands", "A man stands on a chair"),
+    ("A man is sitting on a chair", "is sitting on", "under", "A man is under a chair"),
+    ("Dogs are on a bed", "are on", "sleeping", "Dogs are sleeping on a bed"),
+    ("A man riding a horse", "riding", "washing", "A man washing a horse"),
+]
+
+
+@pytest.mark.parametrize(("caption", "old", "new", "text"), RELATIONS)
+def test_a_new_verb_keeps_auxiliaries_and_the_preposition_that_it_needs(
+    caption: str, old: str, new: str, text: str
+) -> None:
+    assert edit(WORDS, caption, "replace_rel", old, new) == text
+
+
+@pytest.mark.parametrize(("caption", "old", "new", "text"), RELATIONS)
+def test_relations_are_the_same_with_a_spacy_model(
+    parsed: CaptionEditor, caption: str, old: str, new: str, text: str
+) -> None:
+    assert edit(parsed, caption, "replace_rel", old, new) == text
 
 
 @given(st.text(max_size=40), st.sampled_from(SUBTYPES), st.text(max_size=12), st.text(max_size=12))

@@ -7,14 +7,17 @@ A spaCy model, where one is named, tells heads, compounds and insertion points.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from caramel.sources.captions import words
 from caramel.sources.captions.llm.changes import Change
 from caramel.sources.captions.llm.checks import REASONS
+from caramel.sources.captions.llm.determiners import PREPOSITIONS, fit_determiner, is_without_article
 from caramel.sources.captions.noun_phrases import find_noun_phrase
 from caramel.sources.captions.phrase_types import fit_phrase
-from caramel.sources.captions.phrases import MASS, is_plural, iter_spans, match_number
+from caramel.sources.captions.phrases import is_plural, iter_spans, match_number, strip_determiner
+from caramel.sources.captions.relation_synonyms import AUXILIARIES, PLACING, get_base_form, parse_relation
 from caramel.sources.captions.spacy_models import parse_caption
 from caramel.sources.captions.tokenization import Edit, apply_edits
 from caramel.utils.text import build_word_pattern
@@ -22,7 +25,9 @@ from caramel.utils.text import build_word_pattern
 MISSING = "the caption does not contain what is changed"
 OVERLAP = "the two phrases overlap"
 NUMBER = "the two phrases differ in number"
+DETERMINER = "the new noun does not fit the article or the number before it"
 SYMMETRIC = "the exchange does not change the meaning"
+LISTED = "the object is in a list, so nothing can be added to it alone"
 VERB_FORM = "the new relation has another form of verb"
 # "a glass of white wine" is one thing: another drink in it would still be in a glass.
 CONTAINERS = (
@@ -30,11 +35,8 @@ CONTAINERS = (
 )
 _IN_CONTAINER = re.compile(rf"\b(?:{CONTAINERS})(?:e?s)? of (?:[\w'-]+ ){{0,2}}$", re.IGNORECASE)
 _CONTAINER = re.compile(rf"(?:^|.*\s)(?:{CONTAINERS})(?:e?s)?", re.IGNORECASE)
-_ARTICLE = re.compile(r"\b(an?) $", re.IGNORECASE)
 FINITE_TAGS = frozenset(("VBZ", "VBP", "VBD"))  # tags of the Penn Treebank
-PREPOSITIONS = words.PREPOSITIONS.union(
-    ("of", "to", "from", "over", "across", "along", "through", "into", "onto", "above")
-)
+_LIST = re.compile(r"\s*(?:[,&/]|(?:and|or)\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -46,14 +48,15 @@ class CaptionEditor:
     def apply_change(self, caption: str, change: Change) -> tuple[Change, str] | str:
         """Return the change as it was applied and the text, or why the change cannot be applied.
 
-        ``old`` may become longer (a whole compound), and ``new`` may change its number.
+        ``old`` loses its determiner and may become longer (a whole compound), and ``new`` may change its number.
         """
+        change = change._replace(old=strip_determiner(change.old))
         if change.subtype.startswith("swap"):
             return self._swap_phrases(caption, change)
         span = next(iter_spans(caption, change.old), None)
         if span is None:
             return MISSING
-        edit = {
+        edit: Callable[[str, tuple[int, int], Change], tuple[Change, str] | str] = {
             "replace_obj": self._replace_object,
             "replace_att": self._replace_attribute,
             "replace_rel": self._replace_relation,
@@ -61,10 +64,16 @@ class CaptionEditor:
             "add_att": self._insert_attribute,
         }[change.subtype]
         part = change.subtype.partition("_")[2]
-        applied, text = edit(caption, span, change)
+        edited = edit(caption, span, change)
+        if isinstance(edited, str):
+            return edited
+        applied, text = edited
         fitted = self.fit_phrase(text, applied.new, part)
         if fitted and fitted != applied.new.lower():
-            applied, text = edit(caption, span, change._replace(new=fitted))
+            edited = edit(caption, span, change._replace(new=fitted))
+            if isinstance(edited, str):
+                return edited
+            applied, text = edited
             fitted = self.fit_phrase(text, applied.new, part)
         if not fitted:
             return REASONS["subtype"]
@@ -83,7 +92,9 @@ class CaptionEditor:
         little = words.FUNCTION_WORDS | words.DETERMINERS | PREPOSITIONS
         return phrase.lower() not in little and bool(self.fit_phrase(caption, phrase, part))
 
-    def _replace_object(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
+    def _replace_object(
+        self, caption: str, span: tuple[int, int], change: Change
+    ) -> tuple[Change, str] | str:
         """Replace a noun with its whole compound, and with what it is in or what is in it."""
         phrase = find_noun_phrase(caption, *span, self.spacy_model)
         start, end = (span[0], phrase.end) if span[1] == phrase.end else (phrase.start, phrase.end)
@@ -93,15 +104,20 @@ class CaptionEditor:
         if held := _IN_CONTAINER.search(caption[:start]):
             start, plural = held.start(), is_plural(held.group().partition(" ")[0])
         new = match_number(change.new, plural)
-        text = apply_edits(caption, [_fix_article(caption, Edit(start, end, new))])
+        fitted = fit_determiner(caption, Edit(start, end, new))
+        if fitted is None:
+            return DETERMINER
+        text = apply_edits(caption, [fitted])
         return Change(change.subtype, caption[start:end], new), text
 
     def _replace_relation(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
-        """Replace a relation; a verb alone keeps the preposition of the old relation."""
-        new, old = change.new, caption[slice(*span)].split()
-        if len(new.split()) == 1 and new.lower() not in PREPOSITIONS and len(old) > 1:
-            new = " ".join([new, *old[1:]]) if old[1].lower() in PREPOSITIONS else new
-        return Change(change.subtype, change.old, new), apply_edits(caption, [Edit(*span, new)])
+        """Replace a relation; auxiliaries stay where the new one fits them, and a verb alone gets a preposition."""
+        new, start = change.new, span[0]
+        if _follows_auxiliary(new):
+            start += _measure_auxiliaries(caption[slice(*span)])
+        old = caption[start : span[1]]
+        new = f"{new} {preposition}" if (preposition := _select_preposition(old, new)) else new
+        return Change(change.subtype, old, new), apply_edits(caption, [Edit(start, span[1], new)])
 
     def _replace_attribute(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
         return change, apply_edits(caption, [Edit(*span, change.new)])
@@ -114,15 +130,21 @@ class CaptionEditor:
             first = first[:1].lower() + first[1:]
         return change, apply_edits(caption, [Edit(start, span[1], f"{change.new} {first}")])
 
-    def _insert_object(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
-        """Insert an object behind the noun phrase: with "with", which suits a subject as well as an object."""
+    def _insert_object(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str] | str:
+        """Insert an object behind the noun phrase: with "with", which suits a subject as well as an object.
+
+        Within a list, it would belong to one part alone.
+        """
         end = find_noun_phrase(caption, *span, self.spacy_model).outer_end
+        if _LIST.match(caption, end):
+            return LISTED
         joint = "and" if caption[end:].lstrip().lower().startswith("with ") else "with"
-        article = "" if _is_without_article(change.new) else f"{words.choose_article(change.new)} "
+        article = "" if is_without_article(change.new) else f"{words.choose_article(change.new)} "
         return change, apply_edits(caption, [Edit(end, end, f" {joint} {article}{change.new}")])
 
     def _swap_phrases(self, caption: str, change: Change) -> tuple[Change, str] | str:
-        """Exchange two phrases as they are written."""
+        """Exchange two phrases as they are written; each place keeps its determiner."""
+        change = change._replace(new=strip_determiner(change.new))
         spans = [next(iter_spans(caption, phrase), None) for phrase in (change.old, change.new)]
         if spans[0] is None or spans[1] is None:
             return MISSING
@@ -145,23 +167,39 @@ class CaptionEditor:
         return change, apply_edits(caption, [Edit(start, end, second), Edit(other_start, other_end, first)])
 
 
-def _is_without_article(new: str) -> bool:
-    return is_plural(new) or new.rpartition(" ")[2].lower() in MASS
+def _follows_auxiliary(new: str) -> bool:
+    """Return whether a relation may stand behind "is": one that begins with a participle or a preposition."""
+    first = (new.lower().split() or [""])[0]
+    return first not in AUXILIARIES and (first.endswith(("ing", "ed")) or _is_preposition(new))
 
 
-def _fix_article(caption: str, edit: Edit) -> Edit:
-    """Return the edit with "some" for "a" before a noun that takes no article, and "a" for none where it needs one."""
-    before = caption[: edit.start]
-    article = _ARTICLE.search(before)
-    if article is None:
-        alone = caption[edit.start : edit.end].lower() in MASS and not is_plural(edit.new)
-        bare = alone and (before.split() or ["in"])[-1].lower() in PREPOSITIONS
-        needs = bare and not _is_without_article(edit.new)
-        return edit._replace(new=f"{words.choose_article(edit.new)} {edit.new}") if needs else edit
-    if not _is_without_article(edit.new):
-        return edit
-    some = "Some" if article[1].istitle() and not before[: article.start()].strip() else "some"
-    return Edit(article.start(), edit.end, f"{some} {edit.new}")
+def _is_preposition(relation: str) -> bool:
+    first = (relation.lower().split() or [""])[0]
+    return first in PREPOSITIONS or not parse_relation(relation).verb
+
+
+def _measure_auxiliaries(old: str) -> int:
+    """Return the number of characters before a relation's first word that is no auxiliary; 0 if it has none else."""
+    matches = build_word_pattern(old).finditer(old)
+    return next((match.start() for match in matches if match.group().lower() not in AUXILIARIES), 0)
+
+
+def _select_preposition(old: str, new: str) -> str:
+    """Return the preposition that a new verb takes over from an old relation; "" if it takes none.
+
+    A verb's preposition stays. A preposition alone stays behind a verb that tells where something is ("next to"
+    becomes "sitting next to"), not behind one with an object ("holding").
+    """
+    verbs = [word for word in new.lower().split() if word not in AUXILIARIES]
+    if len(verbs) != 1 or _is_preposition(verbs[0]):
+        return ""
+    kept = [word for word in old.split() if word.lower() not in AUXILIARIES]
+    if not _is_preposition(" ".join(kept)):
+        return " ".join(kept[1:]) if kept[1:] and kept[1].lower() in PREPOSITIONS else ""
+    place = parse_relation(old).preposition
+    # One may eat or ride what one is "with".
+    is_placing = get_base_form(verbs[0]) in PLACING and (place != "with" or verbs[0] in words.POSTURES)
+    return " ".join(kept) if place and is_placing else ""
 
 
 def _is_finite(text: str, start: int, model: str) -> bool:
