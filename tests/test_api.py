@@ -360,7 +360,7 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "nobody to judge": (
         caramel.refine_captions,
         {"scorers": ["length"], "attackers": ["length"]},
-        "not refined with",
+        "not used for refinement",
     ),
 }
 

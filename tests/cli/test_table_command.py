@@ -50,4 +50,4 @@ def test_table_takes_what_metrics_wrote(tmp_path: Path) -> None:
     assert "CLIP ViT-B/32" not in found.stdout
     shutil.copytree(tmp_path / "theirs", tmp_path / "again")
     twice = run("table", "theirs", "again", "--benchmark", "sugarcrepe")
-    assert (twice.returncode, "Several runs hold model 'theirs'" in twice.stderr) == (1, True)
+    assert (twice.returncode, "Several runs hold the model 'theirs'" in twice.stderr) == (1, True)

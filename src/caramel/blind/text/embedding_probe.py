@@ -80,7 +80,7 @@ def open_encoder(target: str) -> SentenceEncoder:
 
 EMBEDDING_PROBE = ScorerSpec(
     "embedding_probe",
-    "learned on embeddings; takes the targets of text:",
+    "learned on embeddings; targets as of text:",
     load=load_embedding_probe,
     missing=partial(list_text_encoder_problems, default_pooling=DEFAULT_POOLING),
     cure="Give the folder of a sentence encoder, such as all-MiniLM-L6-v2, or OWNER/REPO on the hub.",

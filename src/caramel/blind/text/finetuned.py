@@ -230,7 +230,7 @@ FINETUNED = ScorerSpec(
 )
 FINETUNED_CAUSAL_LM = ScorerSpec(
     "finetuned_causal_lm",
-    "a causal language model with LoRA, fine-tuned on the pairs; slow",
+    "a causal language model, fine-tuned by LoRA",
     load=partial(load_finetuned_scorer, "finetuned_causal_lm"),
     missing=list_causal_problems,
     cure="Give the folder of a small causal language model with its tokenizer, or OWNER/REPO on the hub.",

@@ -178,9 +178,9 @@ score_with_char_probe = partial(score_with_terms, terms=extract_char_ngrams, cos
 
 PROBE = create_model_free_spec("probe", "learned on words and word bigrams", score_with_probe)
 SHRUNK_PROBE = create_model_free_spec(
-    "shrunk_probe", "the same, more regularised; better on small sets", score_with_shrunk_probe
+    "shrunk_probe", "the same, more regularised; for small sets", score_with_shrunk_probe
 )
 CHAR_PROBE = create_model_free_spec("char_probe", "learned on character n-grams", score_with_char_probe)
 EDIT_PROBE = create_model_free_spec(
-    "edit_probe", "learned on where and how the two captions differ", score_with_edit_probe, sees_both=True
+    "edit_probe", "learned on where and how captions differ", score_with_edit_probe, sees_both=True
 )

@@ -36,7 +36,7 @@ SAME_PREPOSITIONS = (
 )
 # Preposition -> others that are true wherever it is.
 WEAKER_PREPOSITIONS = {
-    "next to": ("near",),
+    "next to": ("near", "with"),
     "to left of": ("near",),
     "to right of": ("near",),
     "in front of": ("near",),
@@ -86,11 +86,7 @@ VERB_FORMS = {
     **{"shown": "show", "swam": "swim", "threw": "throw", "thrown": "throw", "caught": "catch"},
     **{"slept": "sleep", "spoke": "speak", "seated": "sit", "dressed": "dress", "covered": "cover"},
 }
-PHRASES = {
-    **{"dressed in": "wearing", "clothed in": "wearing", "full of": "filled with"},
-    **{f"{verb} at": "watching" for verb in ("looking", "gazing", "staring", "glancing", "peering")},
-    **{f"{verb}s at": "watching" for verb in ("look", "gaze", "stare", "glance", "peer")},
-}
+PHRASES = {"dressed in": "wearing", "clothed in": "wearing", "full of": "filled with"}
 # Participles after which "by" tells where something is; after others, such as "surrounded", it does not.
 PLACED = frozenset(
     ("seated", "parked", "placed", "positioned", "located", "situated", "stood", "sat", "laid")

@@ -113,7 +113,7 @@ class CaptionEditor:
     def _replace_relation(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
         """Replace a relation; auxiliaries stay where the new one fits them, and a verb alone gets a preposition."""
         new, start = change.new, span[0]
-        if _follows_auxiliary(new):
+        if _may_follow_auxiliary(new):
             start += _measure_auxiliaries(caption[slice(*span)])
         old = caption[start : span[1]]
         new = f"{new} {preposition}" if (preposition := _select_preposition(old, new)) else new
@@ -167,7 +167,7 @@ class CaptionEditor:
         return change, apply_edits(caption, [Edit(start, end, second), Edit(other_start, other_end, first)])
 
 
-def _follows_auxiliary(new: str) -> bool:
+def _may_follow_auxiliary(new: str) -> bool:
     """Return whether a relation may stand behind "is": one that begins with a participle or a preposition."""
     first = (new.lower().split() or [""])[0]
     return first not in AUXILIARIES and (first.endswith(("ing", "ed")) or _is_preposition(new))
@@ -193,13 +193,13 @@ def _select_preposition(old: str, new: str) -> str:
     verbs = [word for word in new.lower().split() if word not in AUXILIARIES]
     if len(verbs) != 1 or _is_preposition(verbs[0]):
         return ""
-    kept = [word for word in old.split() if word.lower() not in AUXILIARIES]
-    if not _is_preposition(" ".join(kept)):
-        return " ".join(kept[1:]) if kept[1:] and kept[1].lower() in PREPOSITIONS else ""
-    place = parse_relation(old).preposition
+    old_words = [word for word in old.split() if word.lower() not in AUXILIARIES]
+    if not _is_preposition(" ".join(old_words)):
+        return " ".join(old_words[1:]) if old_words[1:] and old_words[1].lower() in PREPOSITIONS else ""
+    preposition = parse_relation(old).preposition
     # One may eat or ride what one is "with".
-    is_placing = get_base_form(verbs[0]) in PLACING and (place != "with" or verbs[0] in words.POSTURES)
-    return " ".join(kept) if place and is_placing else ""
+    is_placing = get_base_form(verbs[0]) in PLACING and (preposition != "with" or verbs[0] in words.POSTURES)
+    return " ".join(old_words) if preposition and is_placing else ""
 
 
 def _is_finite(text: str, start: int, model: str) -> bool:
