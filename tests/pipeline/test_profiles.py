@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFilter
 from project import Project
+from real_models import SMOLLM2
 
 from caramel.io.safe_yaml import read_yaml
 from caramel.schemas.columns import SUBTYPES
@@ -16,6 +17,8 @@ from caramel.schemas.evaluation import METRICS
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
+from caramel.schemas.llm import REPLIES
+from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
 
@@ -183,6 +186,28 @@ def test_captions_alone_go_through_the_text_stages_and_are_pinned_and_released(t
     assert list((released / "formats/test/sugarcrepe").glob("*.json"))
     go_on(project, "validate_captions")
     assert "has no images" in (project.folder / "data/report/report.html").read_text()
+
+
+@pytest.mark.skipif(not SMOLLM2.exists(), reason="SmolLM2 is missing: run `make dev`")
+def test_a_real_model_writes_negatives_of_real_captions_in_profile_real(tmp_path) -> None:
+    captions = ["A black dog is sleeping on a red couch.", "A cake sits on a table."]
+    (tmp_path / "captions").mkdir()
+    (tmp_path / "captions" / "captions.txt").write_text("\n".join(captions), encoding="utf-8")
+    project = new_project(tmp_path / "p")
+    sets = {"negatives.language_model.target": f"local:{SMOLLM2}", "negatives.language_model.subtypes": 1}
+    switch(project, "real", **{"scenes.data_dir": str(tmp_path / "captions"), **sets})
+    project.run("dvc", "repro", "negatives")
+    data = project.folder / "data/negatives"
+    replies, negatives = (
+        read_table(REPLIES, data / "replies.parquet"),
+        read_table(NEGATIVES, data / "negatives.parquet"),
+    )
+    assert len(replies) >= len(captions)
+    assert replies["text"].notna().all()
+    rejects = read_table(REJECTS, data / "rejects.parquet")
+    kinds = rejects["id"].str.rpartition(":")[2]
+    assert len(negatives) + (kinds != "paraphrase").sum() == len(captions)
+    assert not {*negatives["negative_caption"]} & {*captions}
 
 
 def test_broken_input_is_one_clear_message_and_the_next_run_goes_on(tmp_path) -> None:
