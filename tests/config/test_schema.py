@@ -38,6 +38,7 @@ def test_an_unknown_key_names_the_nearest_known_one() -> None:
         parse_config(values, "params.yaml")
     assert "scenes.tran: unknown key; did you mean 'train'?" in str(stopped.value)
     assert "scenes.train: missing" in str(stopped.value)
+    assert str(stopped.value).endswith("`caramel config use NAME` writes a complete params.yaml.")
 
 
 def test_an_unknown_section_and_a_nested_key_are_named() -> None:

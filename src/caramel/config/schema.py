@@ -66,9 +66,11 @@ def parse_config(raw: Mapping[str, Any], where: str) -> Config:
         return Config.model_validate_json(json.dumps(raw))
     except ValidationError as error:
         problems = _list_problems([dict(e) for e in error.errors()])
+    is_incomplete = any(problem.endswith(": missing") for problem in problems)
     raise ConfigError(
         f"{where} has {len(problems)} invalid entries:\n{format_items(problems, 20)}\n"
         f"Every key is explained in params/default.yaml."
+        f"{' `caramel config use NAME` writes a complete params.yaml.' if is_incomplete else ''}"
     )
 
 
