@@ -11,10 +11,10 @@ equal.
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import click
@@ -27,6 +27,9 @@ from caramel.sources.captions.llm.conversation import PromptInput
 from caramel.sources.captions.llm.response_parser import parse_answer
 from caramel.sources.captions.llm.scheduler import RequestSettings, Sampling, build_request
 from caramel.sources.captions.prompts.prompt_files import load_prompt
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from small_language_models import count_tokens
 
 SETTINGS = {
     "T = 1.5": (Sampling(1.5, 1.0, 0.0), False),
@@ -129,17 +132,6 @@ def measure_prefixes(folder: Path, captions: list[str], batch_size: int) -> None
             flush=True,
         )
     print(f"equal answers: {sum(a == b for a, b in zip(*texts, strict=True))} of {len(requests)}")
-
-
-def count_tokens(model: CausalLanguageModel) -> list[int]:
-    """Return a list that gets the number of tokens of each forward pass, padding included."""
-    counts: list[int] = []
-
-    def count(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
-        counts.append((args[0] if args else kwargs["input_ids"]).numel())
-
-    model._model.base_model.register_forward_pre_hook(count, with_kwargs=True)
-    return counts
 
 
 @click.command()

@@ -1,9 +1,12 @@
-"""Small language models with random weights, saved in their real formats. Each function returns its folder."""
+"""Small language models with random weights, saved in their real formats: functions that return a folder, and a count."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from caramel.models.llm.causal import CausalLanguageModel
 
 WORDS = [
     "a",
@@ -135,3 +138,14 @@ def encoder_folder(folder: Path) -> Path:
     seeded()
     config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **SIZES)
     return saved(folder, BertModel(config), tokenizer)
+
+
+def count_tokens(model: CausalLanguageModel) -> list[int]:
+    """Return a list that gets the number of tokens, padding included, of each forward pass of a model."""
+    counts: list[int] = []
+
+    def count(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        counts.append((args[0] if args else kwargs["input_ids"]).numel())
+
+    model._model.base_model.register_forward_pre_hook(count, with_kwargs=True)
+    return counts

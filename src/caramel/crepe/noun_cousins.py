@@ -12,10 +12,9 @@ from functools import lru_cache
 
 from caramel.crepe import noun_lists
 from caramel.crepe.excluded_words import is_printable
-from caramel.sources.captions.wordnet_files import PartOfSpeechReader
+from caramel.sources.captions.wordnet_files import HYPERNYM, HYPONYM, PartOfSpeechReader
 from caramel.sources.captions.words import SAME, get_plural
 
-HYPERNYM, HYPONYM = "@", "~"
 FOOD, PLACE, PERSON, PLANT = 13, 15, 18, 20
 # Lexicographer files (manual page lexnames(5WN)) of what a photograph shows: animals, artifacts, parts of bodies,
 # food, natural objects, places, plants and substances. A foil is in the file of the word that it replaces.
@@ -164,12 +163,6 @@ def _list_ends(word: str) -> list[str]:
 @lru_cache(65_536)
 def list_closure(part: PartOfSpeechReader, senses: tuple[int, ...]) -> frozenset[str]:
     """Return the words of some synsets and of all their hypernyms."""
-    words: set[str] = set()
-    todo, visited = list(senses), set[int]()
-    while todo:
-        offset = todo.pop()
-        if offset not in visited:
-            visited.add(offset)
-            words.update(part.read_synset(offset).words)
-            todo += part.follow_pointers(offset, HYPERNYM)
-    return frozenset(words)
+    return frozenset(
+        word for offset in part.list_hypernyms(senses) for word in part.read_synset(offset).words
+    )

@@ -18,9 +18,7 @@ from caramel.crepe.predicate_contraries import (
     list_contraries,
 )
 from caramel.interfaces.scene_graph import Atom, AtomType
-from caramel.sources.captions.wordnet_files import PartOfSpeechReader, open_wordnet
-
-ANTONYM = "!"
+from caramel.sources.captions.wordnet_files import ANTONYM, PartOfSpeechReader, open_wordnet
 
 
 class WordNetThesaurus:

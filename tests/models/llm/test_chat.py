@@ -1,27 +1,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from chat_server import ChatServer, Response, always, refuses, says
 
 from caramel.errors import BackendError
 from caramel.interfaces.language_model import ModelOutput, Request
-from caramel.models.chat.endpoint import KEY, Endpoint, Pace, _get_reset_seconds
+from caramel.models.chat.endpoint import Endpoint, Pace, _get_reset_seconds
 from caramel.models.llm.chat import ChatLanguageModel, load_chat_model, parse_completion
 from caramel.models.llm.specs import missing_language_model
 
 ASKED = Request((("system", "Be brief."), ("user", "A?")), 1.5, 7, 64, '{"type": "object"}')
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.delenv(KEY, raising=False)
-    server = ChatServer()
-    yield server
-    server.close()
 
 
 def answers(model: ChatLanguageModel, requests: list[Request]) -> dict[str, ModelOutput]:

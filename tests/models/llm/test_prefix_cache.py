@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from real_models import SMOLLM2
-from small_language_models import gpt2_folder
+from small_language_models import count_tokens, gpt2_folder
 from test_chat import answers
 
 from caramel.interfaces.language_model import Request
@@ -22,17 +22,6 @@ def load(folder: Path, batch: int, monkeypatch: pytest.MonkeyPatch, *, cached: b
         if not cached:
             patch.setattr(prefix_cache, "has_plain_cache", lambda model: False)
         return load_causal_model(str(folder), max_connections=batch)
-
-
-def count_tokens(model: CausalLanguageModel) -> list[int]:
-    """Return a list that gets the number of tokens, padding included, of each forward pass."""
-    counts: list[int] = []
-
-    def count(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
-        counts.append((args[0] if args else kwargs["input_ids"]).numel())
-
-    model._model.base_model.register_forward_pre_hook(count, with_kwargs=True)
-    return counts
 
 
 def prompts(rules: str, words: list[str], temperature: float = 0.0, tokens: int = 8) -> list[Request]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,21 +13,11 @@ from test_chat import ASKED, answers
 
 from caramel.errors import BackendError
 from caramel.interfaces.language_model import Request as Asked
-from caramel.models.chat.endpoint import KEY
 from caramel.models.llm.chat import ChatLanguageModel, load_chat_model
 from caramel.models.llm.server_checks import PROBES
 from caramel.sources.captions.prompts.prompt_files import load_prompt
 
 TRUNCATED = ASKED._replace(top_p=0.9, min_p=0.1, schema=None)
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.delenv(KEY, raising=False)
-    server = ChatServer()
-    yield server
-    server.close()
 
 
 def load(server: ChatServer) -> ChatLanguageModel:

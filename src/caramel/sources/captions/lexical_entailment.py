@@ -15,7 +15,7 @@ from caramel.interfaces.scene_graph import AtomType
 from caramel.sources.captions import words
 from caramel.sources.captions.phrases import canonicalise_phrase
 from caramel.sources.captions.relation_synonyms import is_weaker_relation
-from caramel.sources.captions.wordnet_files import HYPERNYM, SIMILAR, PartOfSpeechReader, open_wordnet
+from caramel.sources.captions.wordnet_files import SIMILAR, PartOfSpeechReader, open_wordnet
 
 # British spelling -> American spelling, of words in captions.
 SPELLINGS = {
@@ -153,24 +153,13 @@ def _list_hypernyms(folder: str, name: str) -> frozenset[str]:
     if entry is None or part.read_synset(entry.offsets[0]).field not in VISIBLE:
         return frozenset()
     senses = [o for o in entry.offsets[: entry.tagged or None] if part.read_synset(o).field in VISIBLE]
-    common = frozenset.intersection(*(_list_more_general(part, sense) for sense in senses))
+    common = frozenset.intersection(*(part.list_hypernyms([sense]) for sense in senses))
     return frozenset(
         word
         for offset in common
         for word in part.read_synset(offset).words
         if _find_first_sense(part, word) == offset
     )
-
-
-def _list_more_general(part: PartOfSpeechReader, sense: int) -> frozenset[int]:
-    """Return a synset and all its hypernyms."""
-    todo, visited = [sense], set[int]()
-    while todo:
-        offset = todo.pop()
-        if offset not in visited:
-            visited.add(offset)
-            todo += part.follow_pointers(offset, HYPERNYM)
-    return frozenset(visited)
 
 
 @functools.lru_cache(65_536)

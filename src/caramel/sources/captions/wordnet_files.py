@@ -7,7 +7,7 @@ index is in memory, and a line of data is read at the offset that the index give
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -160,6 +160,16 @@ class PartOfSpeechReader:
         for symbol, other, part, _ in self.read_synset(offset).pointers:
             if symbol in symbols and part.replace("s", "a") == part_of_speech:
                 yield other
+
+    def list_hypernyms(self, senses: Iterable[int]) -> frozenset[int]:
+        """Return some synsets and all their hypernyms."""
+        todo, visited = list(senses), set[int]()
+        while todo:
+            offset = todo.pop()
+            if offset not in visited:
+                visited.add(offset)
+                todo += self.follow_pointers(offset, HYPERNYM)
+        return frozenset(visited)
 
     def check_version(self) -> None:
         """Check that the first word of the index is at its offsets in the data file.

@@ -125,9 +125,7 @@ class CaptionEditor:
     def _insert_attribute(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str]:
         """Insert an attribute before the whole compound."""
         start = find_noun_phrase(caption, *span, self.spacy_model).start
-        first = caption[start : span[1]]
-        if not caption[:start].strip() and first[1:2].islower():
-            first = first[:1].lower() + first[1:]
+        first = _take_within_sentence(caption, start, span[1])
         return change, apply_edits(caption, [Edit(start, span[1], f"{change.new} {first}")])
 
     def _insert_object(self, caption: str, span: tuple[int, int], change: Change) -> tuple[Change, str] | str:
@@ -154,7 +152,7 @@ class CaptionEditor:
         (start, end), (other_start, other_end) = sorted([spans[0], spans[1]])
         if end > other_start:
             return OVERLAP
-        first, second = caption[start:end], caption[other_start:other_end]
+        first, second = _take_within_sentence(caption, start, end), caption[other_start:other_end]
         if change.subtype == "swap_obj":
             phrases = [find_noun_phrase(caption, *span, self.spacy_model) for span in spans if span]
             if phrases[0].plural != phrases[1].plural:
@@ -162,9 +160,14 @@ class CaptionEditor:
             between = build_word_pattern(caption).findall(caption[end:other_start].lower())
             if set(between) <= words.SYMMETRIC | words.DETERMINERS:
                 return SYMMETRIC
-        if not caption[:start].strip() and first[1:2].islower():
-            first = first[:1].lower() + first[1:]
         return change, apply_edits(caption, [Edit(start, end, second), Edit(other_start, other_end, first)])
+
+
+def _take_within_sentence(caption: str, start: int, end: int) -> str:
+    """Return caption[start:end] as it is written behind other words: without the capital of a sentence's first one."""
+    phrase = caption[start:end]
+    begins = not caption[:start].strip() and phrase[1:2].islower()
+    return phrase[:1].lower() + phrase[1:] if begins else phrase
 
 
 def _may_follow_auxiliary(new: str) -> bool:
