@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+import ray
 
 from caramel.errors import ResourceError
 from caramel.runtime.ray import workers
@@ -55,3 +56,24 @@ def test_a_late_node_with_other_versions_gets_no_work_and_the_others_go_on(
     assert len(pool._aside) == 1
     pool.release_workers()
     assert "Node host9 of Ray's cluster has other versions" in capsys.readouterr().err
+
+
+def fail_slowly(items: range) -> int:
+    """Fail at once for the second shard alone, so that the other worker still works."""
+    if 1 in items:
+        raise ValueError("a bad shard")
+    time.sleep(30)
+    return len(items)
+
+
+@pytest.mark.slow
+def test_an_error_of_a_shard_frees_the_processors_also_where_somebody_keeps_the_error(ray_cluster) -> None:
+    """An error that is kept holds the frames of the map, and with them the references to its workers."""
+    jobs = [(str(n), lambda n=n: (range(n, n + 1),)) for n in range(2)]
+    with pytest.raises(ValueError, match="a bad shard") as kept, workers.open_worker_pool(0.0) as (pool, check):
+        list(pool.run_jobs(fail_slowly, jobs, {}, check))
+    assert kept.value.__traceback__ is not None
+    until = time.monotonic() + 10
+    while (free := ray.available_resources().get("CPU", 0)) < 2 and time.monotonic() < until:
+        time.sleep(0.1)
+    assert free == 2

@@ -46,7 +46,7 @@ from caramel.runtime.ray.results import (
     get_result,
     translate_store_errors,
 )
-from caramel.runtime.ray.session_health import LOOK
+from caramel.runtime.ray.session_health import LOOK, build_session_check
 
 AHEAD = 2  # jobs per worker, so that the next one is there when one ends
 STILL = 60.0  # seconds without any worker after which a message says what is missing
@@ -262,10 +262,24 @@ def open_worker_pool(gpus: float) -> Iterator[tuple[WorkerPool, Callable[[], Non
         try:
             yield _POOL[0], check_session
         except BaseException:
-            _POOL.pop().forget_workers()
+            _abandon_pool(_POOL.pop())
             raise
         if not is_session_shared():
             end_workers()
+
+
+def _abandon_pool(pool: WorkerPool) -> None:
+    """End the workers of a map that failed.
+
+    Ray would end workers without references too. But whoever keeps the error keeps its frames, which refer to
+    the workers, and these hold their processors. If Ray is gone, a call to it may never return.
+    """
+    try:
+        build_session_check()()
+    except ResourceError:
+        pool.forget_workers()
+    else:
+        pool.release_workers()
 
 
 def end_workers() -> None:
