@@ -70,7 +70,10 @@ def fail_slowly(items: range) -> int:
 def test_an_error_of_a_shard_frees_the_processors_also_where_somebody_keeps_the_error(ray_cluster) -> None:
     """An error that is kept holds the frames of the map, and with them the references to its workers."""
     jobs = [(str(n), lambda n=n: (range(n, n + 1),)) for n in range(2)]
-    with pytest.raises(ValueError, match="a bad shard") as kept, workers.open_worker_pool(0.0) as (pool, check):
+    with (
+        pytest.raises(ValueError, match="a bad shard") as kept,
+        workers.open_worker_pool(0.0) as (pool, check),
+    ):
         list(pool.run_jobs(fail_slowly, jobs, {}, check))
     assert kept.value.__traceback__ is not None
     until = time.monotonic() + 10
