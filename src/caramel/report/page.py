@@ -11,7 +11,7 @@ from typing import Any
 
 from caramel.io.files import format_csv, write_atomically, write_text
 from caramel.report import changes
-from caramel.report.blocks import FigureBlock, NoteBlock, Section, format_interval, format_signed
+from caramel.report.blocks import Cell, FigureBlock, Section, TableBlock, format_interval, format_signed
 from caramel.report.inputs import StageSkipped
 from caramel.report.reading_order import Make, list_sections
 from caramel.report.rendering import format_markup, render_page, shorten_names, shorten_value
@@ -66,7 +66,7 @@ def build_report(
     parts = list_sections(
         data, examples, exempt, primary_comparison, registration, statistics, changed, versions
     )
-    sections = [_build_section(*part) for part in parts]
+    sections = _build_sections(parts)
     try:
         claim = claim_sections.compute_claim(data, primary_comparison)
     except StageSkipped:
@@ -87,12 +87,20 @@ def build_report(
     )
 
 
-def _build_section(name: str, title: str, lead: str, make: Make) -> Section:
-    """Return the section; for a skipped stage, its reason replaces the blocks."""
-    try:
-        return Section(name, title, lead, make())
-    except StageSkipped as reason:
-        return Section(name, title, lead, [NoteBlock(f"Nothing to show: {reason}.")])
+def _build_sections(parts: Sequence[tuple[str, str, str, Make]]) -> list[Section]:
+    """Return the sections in reading order; one at the end lists those of skipped stages with the reason."""
+    sections, empty = [], []
+    for name, title, lead, make in parts:
+        try:
+            sections.append(Section(name, title, lead, make()))
+        except StageSkipped as reason:
+            empty.append((Cell(title), Cell(str(reason))))
+    if empty:
+        table = TableBlock("", ["section", "reason"], empty, labels=2)
+        sections.append(
+            Section("not-shown", "Not in this run", "What this run has nothing to show for.", [table])
+        )
+    return sections
 
 
 def _build_cards(
