@@ -1,0 +1,1 @@
+"""People who judge: the annotation page, its store, agreement and decisions."""
