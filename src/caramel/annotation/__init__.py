@@ -1,1 +1,0 @@
-"""People who judge: the annotation page, its store, agreement and decisions."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from caramel.schemas.annotation import TASKS
-from caramel.schemas.contracts import TEXT, TEXTS, UNIT, FLOAT, Column, Table
+from caramel.schemas.contracts import FLOAT, TEXT, TEXTS, UNIT, Column, Table
 
 METHODS = ("majority", "dawid_skene", "resolved")
 
@@ -13,8 +13,12 @@ DECISIONS = Table(
     {
         "item_id": Column(TEXT, "judged row, as in table `annotations`"),
         "task": Column(TEXT, "kind of question", choices=TASKS),
-        "question": Column(TEXT, "query of a structured answer (`i0`, `plausible` …); empty for the other tasks"),
-        "decision": Column(TEXT, "the decided answer, as in table `annotations`; null: undecided, a tie", null=True),
+        "question": Column(
+            TEXT, "query of a structured answer (`i0`, `plausible` …); empty for the other tasks"
+        ),
+        "decision": Column(
+            TEXT, "the decided answer, as in table `annotations`; null: undecided, a tie", null=True
+        ),
         "method": Column(
             TEXT,
             "majority: most votes; dawid_skene: most probable given each annotator's estimated errors; resolved: a further "

@@ -69,7 +69,9 @@ def check_answers(answers: pd.DataFrame, where: str) -> str:
         counts = answers[column].value_counts()
         if len(counts) > 1:
             lines = [f"{format_value(name)}: {number} answers" for name, number in counts.items()]
-            raise DataError(f"{where} mixes {len(counts)} values of {column}:\n{format_items(lines)}\n{advice}")
+            raise DataError(
+                f"{where} mixes {len(counts)} values of {column}:\n{format_items(lines)}\n{advice}"
+            )
     task = str(answers["task"].iloc[0])
     again = answers[answers.duplicated(["item_id", "annotator"])]
     if len(again):
@@ -174,4 +176,6 @@ def simplify_choices(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-assert set(CLOSED_SETS) | set(QUESTIONS) | {"choose", *FREE_TEXT} == set(ANNOTATIONS.columns["task"].choices or ())
+assert set(CLOSED_SETS) | set(QUESTIONS) | {"choose", *FREE_TEXT} == set(
+    ANNOTATIONS.columns["task"].choices or ()
+)

@@ -44,7 +44,8 @@ def compute_disagreements(codes: Ints, coefficient: str) -> tuple[Floats, Callab
     """Return sums per item, and a function from their weighted means to (observed, expected) disagreement.
 
     Args:
-        codes: (n, m) code of each answer; −1: none. For ``cohen`` m is 2.
+        codes: (n, m) code of each answer; −1: none. ``cohen`` is κ of the first column with all others: each item
+            counts once for each of the others who answered it. For m = 2 this is Cohen's κ.
         coefficient: ``cohen``, ``fleiss`` or ``krippendorff``.
 
     Returns:
@@ -53,16 +54,11 @@ def compute_disagreements(codes: Ints, coefficient: str) -> tuple[Floats, Callab
     categories = int(codes.max(initial=-1)) + 1
     hits = codes[:, :, None] == np.arange(categories)  # (n, m, k)
     counts = hits.sum(axis=1).astype(float)  # (n, k)
-    size = counts.sum(axis=1)
-    pairable = size >= 2
-    counts, size = counts * pairable[:, None], size * pairable
-    agreeing = np.divide(
-        (counts**2).sum(axis=1) - size, size * (size - 1), out=np.zeros(len(size)), where=pairable
-    )
-    whole = pairable.astype(float)[:, None]
     if coefficient == "cohen":
-        first, second = (hits[:, column] * whole for column in (0, 1))
-        sums = np.concatenate([whole, agreeing[:, None], first, second], axis=1)
+        first, others = hits[:, 0].astype(float), hits[:, 1:].sum(axis=1).astype(float)
+        pairs = first.sum(axis=1, keepdims=True) * others.sum(axis=1, keepdims=True)
+        matches = (first * others).sum(axis=1, keepdims=True)
+        sums = np.concatenate([pairs, matches, pairs * first, others * (pairs > 0)], axis=1)
 
         def split_cohen(means: Floats) -> Floats:
             shares = means[:, 1:] / means[:, :1]
@@ -70,6 +66,13 @@ def compute_disagreements(codes: Ints, coefficient: str) -> tuple[Floats, Callab
             return np.stack([1 - shares[:, 0], 1 - (one * other).sum(axis=1)])
 
         return sums, split_cohen
+    size = counts.sum(axis=1)
+    pairable = size >= 2
+    counts, size = counts * pairable[:, None], size * pairable
+    agreeing = np.divide(
+        (counts**2).sum(axis=1) - size, size * (size - 1), out=np.zeros(len(size)), where=pairable
+    )
+    whole = pairable.astype(float)[:, None]
     if coefficient == "fleiss":
         share = np.divide(counts, size[:, None], out=np.zeros_like(counts), where=pairable[:, None])
         sums = np.concatenate([whole, agreeing[:, None], share], axis=1)
@@ -121,9 +124,7 @@ def compute_agreement(codes: Ints, coefficient: str, *, bootstrap: Bootstrap) ->
             return Agreement(float(value), np.nan, np.nan, items)
         if observed <= 0:
             return Agreement(1.0, float(1 - wilson_interval(0.0, float(items), Z)[1] / expected), 1.0, items)
-        means = bootstrap_means(
-            sums, np.arange(items), resamples=bootstrap.n_bootstrap, seed=bootstrap.seed
-        )
+        means = bootstrap_means(sums, np.arange(items), resamples=bootstrap.n_bootstrap, seed=bootstrap.seed)
         samples = split(_rescale(means, items, len(codes)))
         ratio = samples[0] / samples[1]
     ratio = ratio[np.isfinite(ratio) & (ratio > 0)]
@@ -140,10 +141,10 @@ def _rescale(means: Floats, items: int, rows: int) -> Floats:
 
 def compute_pairwise_agreement(codes: Ints, *, bootstrap: Bootstrap) -> dict[tuple[int, int], Agreement]:
     """Return Cohen's κ of each pair of columns that have common items."""
-    pairs = {}
+    agreements = {}
     for one in range(codes.shape[1]):
         for other in range(one + 1, codes.shape[1]):
             agreement = compute_agreement(codes[:, [one, other]], "cohen", bootstrap=bootstrap)
             if agreement.items:
-                pairs[one, other] = agreement
-    return pairs
+                agreements[one, other] = agreement
+    return agreements

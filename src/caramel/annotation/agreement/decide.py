@@ -66,7 +66,10 @@ def _decide_question(rows: pd.DataFrame, method: DecisionMethod, min_answers: in
     else:
         posterior = estimate_true_answers(ratings.codes, len(ratings.categories)).posterior
         decided = [
-            (ratings.categories[int(order[-1])] if row[order[-1]] - second > TIED else None, float(row[order[-1]]))
+            (
+                ratings.categories[int(order[-1])] if row[order[-1]] - second > TIED else None,
+                float(row[order[-1]]),
+            )
             for row in posterior
             for order in [np.argsort(row)]
             for second in [row[order[-2]] if len(order) > 1 else 0.0]
