@@ -14,7 +14,6 @@ import pandas as pd
 
 from caramel.annotation.agreement.answers import FREE_TEXT, build_ratings, simplify_choices, split_questions
 from caramel.annotation.agreement.coefficients import compute_agreement
-from caramel.utils.arrays import Floats
 from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import holm_correction, wilson_interval
 
@@ -81,8 +80,8 @@ def _measure_annotator(
     rows: pd.DataFrame, displayed: pd.DataFrame, name: str, task: str, bootstrap: Bootstrap
 ) -> dict[str, Any]:
     """Return the measures of one annotator on one question; p-values are not corrected."""
-    own = rows[rows["annotator"] == name].sort_values(["answered_at", "item_id"], kind="stable")
-    gold = own[own["gold"].notna()]
+    answered = rows[rows["annotator"] == name].sort_values(["answered_at", "item_id"], kind="stable")
+    gold = answered[answered["gold"].notna()]
     right = float((gold["gold"] == gold["answer"]).mean()) if len(gold) else np.nan
     gold_low, gold_high = wilson_interval(right, len(gold)) if len(gold) else (np.nan, np.nan)
     kappa = (np.nan,) * 3
@@ -91,16 +90,16 @@ def _measure_annotator(
         order = np.argsort([annotator != name for annotator in ratings.annotators], kind="stable")
         kappa = compute_agreement(ratings.codes[:, order], "cohen", bootstrap=bootstrap)[:3]
     first_share, position_p = _test_positions(displayed, name)
-    late_drop, late_p = _test_late_agreement(rows, own)
+    late_drop, late_p = _test_late_agreement(rows, answered)
     return {
-        "answered": len(own),
+        "answered": len(answered),
         **dict(zip(("kappa", "kappa_low", "kappa_high"), kappa, strict=True)),
         "gold_items": len(gold),
         "gold_accuracy": right,
         "gold_low": float(gold_low),
         "gold_high": float(gold_high),
-        "median_seconds": float(own["seconds"].median()),
-        "pace": _compute_pace(rows, own),
+        "median_seconds": float(answered["seconds"].median()),
+        "pace": _compute_pace(rows, answered),
         "first_share": first_share,
         "position_p": position_p,
         "late_drop": late_drop,
@@ -108,7 +107,7 @@ def _measure_annotator(
     }
 
 
-def _list_flags(row: dict[str, Any]) -> list[str]:
+def _list_flags(row: dict[Any, Any]) -> list[str]:
     """Return the flags of an annotator; a measure that is NaN gives none."""
     enough = row["answered"] >= LEAST_ANSWERS
     flags = {
@@ -121,11 +120,11 @@ def _list_flags(row: dict[str, Any]) -> list[str]:
     return [name for name, is_set in flags.items() if is_set]
 
 
-def _compute_pace(rows: pd.DataFrame, own: pd.DataFrame) -> float:
+def _compute_pace(rows: pd.DataFrame, answered: pd.DataFrame) -> float:
     """Return the median ratio of an annotator's seconds to the others' median seconds; NaN without common items."""
-    others = rows[~rows["annotator"].isin(own["annotator"])]
-    typical = own["item_id"].map(others.groupby("item_id")["seconds"].median())
-    ratio = (own["seconds"] / typical.where(typical > 0)).dropna()
+    others = rows[~rows["annotator"].isin(answered["annotator"])]
+    typical = answered["item_id"].map(others.groupby("item_id")["seconds"].median())
+    ratio = (answered["seconds"] / typical.where(typical > 0)).dropna()
     return float(ratio.median()) if len(ratio) else np.nan
 
 
@@ -140,21 +139,21 @@ def _test_positions(rows: pd.DataFrame, name: str) -> tuple[float, float]:
     from scipy.stats import chi2
 
     fixed = _find_fixed_options(rows["order"].tolist())
-    own = rows[rows["annotator"] == name]
-    places: dict[int, list[int]] = {}
-    for answer, order in zip(own["answer"], own["order"], strict=True):
+    answered = rows[rows["annotator"] == name]
+    indices_by_number: dict[int, list[int]] = {}
+    for answer, order in zip(answered["answer"], answered["order"], strict=True):
         options = [option for option in order if option not in fixed]
         if answer in options and len(options) > 1:
-            places.setdefault(len(options), []).append(options.index(answer))
-    total = sum(map(len, places.values()))
-    first = sum(index == 0 for indices in places.values() for index in indices)
+            indices_by_number.setdefault(len(options), []).append(options.index(answer))
+    total = sum(map(len, indices_by_number.values()))
+    first = sum(index == 0 for indices in indices_by_number.values() for index in indices)
     statistic, freedom = 0.0, 0
-    for options, indices in places.items():
-        expected = len(indices) / options
+    for number, indices in indices_by_number.items():
+        expected = len(indices) / number
         if expected >= 5:
-            counts = np.bincount(indices, minlength=options)
+            counts = np.bincount(indices, minlength=number)
             statistic += float(((counts - expected) ** 2).sum() / expected)
-            freedom += options - 1
+            freedom += number - 1
     share = first / total if total else np.nan
     return share, float(chi2.sf(statistic, freedom)) if freedom else np.nan
 
@@ -170,19 +169,18 @@ def _find_fixed_options(orders: list[list[str]]) -> set[str]:
     return {option for option in starts if min(len(starts[option]), len(ends[option])) == 1}
 
 
-def _test_late_agreement(rows: pd.DataFrame, own: pd.DataFrame) -> tuple[float, float]:
+def _test_late_agreement(rows: pd.DataFrame, answered: pd.DataFrame) -> tuple[float, float]:
     """Return how much the agreement with the others falls from the first to the second half, and its p-value.
 
     The p-value is that of Welch's one-sided t test over items.
     """
     from scipy.stats import ttest_ind
 
-    pairs = own[["item_id", "answer"]].reset_index(drop=True).reset_index(names="turn")
-    others = rows.loc[~rows["annotator"].isin(own["annotator"]), ["item_id", "answer"]]
+    pairs = answered[["item_id", "answer"]].reset_index(drop=True).reset_index(names="turn")
+    others = rows.loc[~rows["annotator"].isin(answered["annotator"]), ["item_id", "answer"]]
     joined = pairs.merge(others, on="item_id", suffixes=("", "_other"))
-    agreement: Floats = (
-        (joined["answer"] == joined["answer_other"]).groupby(joined["turn"], sort=True).mean().to_numpy(float)
-    )
+    is_equal = (joined["answer"] == joined["answer_other"]).astype(float)
+    agreement = is_equal.groupby(joined["turn"], sort=True).mean().to_numpy(float)
     early, late = agreement[: len(agreement) // 2], agreement[len(agreement) // 2 :]
     if len(early) < 2 or not (early.var() + late.var()) > 0:
         return np.nan, np.nan

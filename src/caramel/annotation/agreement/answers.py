@@ -127,7 +127,7 @@ def split_questions(answers: pd.DataFrame, task: str) -> dict[str, pd.DataFrame]
     return {
         name: rows.assign(
             answer=[answer[name] for answer in parsed],
-            gold=[_get_text(expected, name) for expected in gold],
+            gold=pd.Series([_get_text(expected, name) for expected in gold], rows.index, dtype=object),
             order=pd.Series(
                 [_list_texts(order.get(name) if isinstance(order, dict) else None) for order in orders],
                 rows.index,

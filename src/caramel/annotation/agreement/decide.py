@@ -111,5 +111,5 @@ def _replace_resolved(corrected: pd.DataFrame | None, resolved: pd.DataFrame) ->
             f"{len(foreign)} items of task 'resolve' have no answer of task 'correct':\n"
             f"{format_items([format_value(name) for name in foreign])}\nGive the answers of both tasks."
         )
-    kept = corrected[~corrected["item_id"].isin(resolved["item_id"])]
-    return pd.concat([kept, resolved.assign(task="correct", method="resolved")])
+    remaining = corrected[~corrected["item_id"].isin(resolved["item_id"])]
+    return pd.concat([remaining, resolved.assign(task="correct", method="resolved")])

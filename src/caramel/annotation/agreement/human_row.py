@@ -77,7 +77,7 @@ def compute_baseline_metrics(
         unscored = int((skipped[column] == name).sum()) if column else len(skipped)
         clusters = [pd.factorize(part[key])[0].astype(np.int64) for key in ("annotator", "image_id")]
         for metric, queries in QUERIES.items():
-            hits = part[list(queries)].all(axis=1).to_numpy(float)
+            hits = part[list(queries)].all(axis=1).to_numpy().astype(np.float64)
             value, low, high = compute_two_way_interval(hits, *clusters)
             records.append(
                 {

@@ -11,8 +11,7 @@ from caramel.utils.stats import Z
 def compute_kappa_sample_size(kappa: float, prevalence: float, half_width: float) -> int:
     """Return the number of items that two annotators must both answer.
 
-    The variance is that of κ for two annotators who answer yes equally often (Bloch & Kraemer 1989; Donner &
-    Eliasziw 1992): ((1 − κ)² (1 − 2κ) + κ (1 − κ) (2 − κ) / (2 p (1 − p))) · (1 − κ)⁻¹ / n, that is
+    For two annotators who answer yes equally often, the variance of κ is (Bloch & Kraemer 1989; Donner & Eliasziw 1992)
     (1 − κ) [(1 − κ) (1 − 2κ) + κ (2 − κ) / (2 p (1 − p))] / n.
 
     Args:

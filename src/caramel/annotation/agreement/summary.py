@@ -67,9 +67,9 @@ def compute_observed_agreement(ratings: Ratings, *, bootstrap: Bootstrap) -> Agr
     """Return the mean over items of the share of equal pairs of answers, with its 95 % interval."""
     counts = (ratings.codes[:, :, None] == np.arange(len(ratings.categories))).sum(axis=1).astype(float)
     size = counts.sum(axis=1)
-    kept = size >= 2
-    shares = ((counts[kept] ** 2).sum(axis=1) - size[kept]) / (size[kept] * (size[kept] - 1))
-    items = int(kept.sum())
+    pairable = size >= 2
+    shares = ((counts[pairable] ** 2).sum(axis=1) - size[pairable]) / (size[pairable] * (size[pairable] - 1))
+    items = int(pairable.sum())
     if not items:
         return Agreement(np.nan, np.nan, np.nan, 0)
     samples = bootstrap_means(

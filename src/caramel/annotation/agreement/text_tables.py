@@ -12,16 +12,16 @@ MISSING = "–"
 def format_agreement(agreement: pd.DataFrame) -> str:
     """Return the table of ``summarise_agreement`` as text."""
     rows = []
-    for row in agreement.itertuples():
-        pair = f"{row.annotator_a} and {row.annotator_b}" if isinstance(row.annotator_a, str) else ""
+    for row in agreement.to_dict("records"):
+        pair = f"{row['annotator_a']} and {row['annotator_b']}" if isinstance(row["annotator_a"], str) else ""
         rows.append(
             [
-                row.question,
-                row.measure,
-                pair,
-                _format_number(row.value),
-                _format_ends(row.ci_low, row.ci_high),
-                row.items,
+                row["question"],
+                row["measure"],
+                " and ".join(names),
+                _format_number(row["value"]),
+                _format_ends(row["ci_low"], row["ci_high"]),
+                row["items"],
             ]
         )
     text = format_columns(["question", "measure", "annotators", "value", "95 % interval", "items"], rows)
@@ -34,17 +34,17 @@ def format_annotators(annotators: pd.DataFrame) -> str:
     """Return the table of ``describe_annotators`` as text."""
     rows = [
         [
-            row.question,
-            row.annotator,
-            row.answered,
-            row.skipped,
-            f"{_format_number(row.kappa)} {_format_ends(row.kappa_low, row.kappa_high)}".strip(),
-            f"{_format_number(row.gold_accuracy)} of {row.gold_items}" if row.gold_items else "",
-            _format_number(row.median_seconds, 1),
-            _format_number(row.first_share),
-            " ".join(row.flags),
+            row["question"],
+            row["annotator"],
+            row["answered"],
+            row["skipped"],
+            f"{_format_number(row['kappa'])} {_format_ends(row['kappa_low'], row['kappa_high'])}".strip(),
+            f"{_format_number(row['gold_accuracy'])} of {row['gold_items']}" if row["gold_items"] else "",
+            _format_number(row["median_seconds"], 1),
+            _format_number(row["first_share"]),
+            " ".join(row["flags"]),
         ]
-        for row in annotators.itertuples()
+        for row in annotators.to_dict("records")
     ]
     head = [
         "question",
@@ -63,9 +63,12 @@ def format_annotators(annotators: pd.DataFrame) -> str:
 def format_columns(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return rows as text with aligned columns; columns without any text are left out."""
     texts = [[str(value) for value in row] for row in rows]
-    kept = [index for index in range(len(head)) if any(row[index] for row in texts)]
-    lines = [[head[index] for index in kept], *([row[index] for index in kept] for row in texts)]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(kept))]
+    column_indices = [index for index in range(len(head)) if any(row[index] for row in texts)]
+    lines = [
+        [head[index] for index in column_indices],
+        *([row[index] for index in column_indices] for row in texts),
+    ]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(column_indices))]
     return "\n".join(
         "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
         for line in lines

@@ -93,8 +93,8 @@ def _build_baseline_table(data: Path, path: Path) -> TableBlock:
         [
             Cell(str(subset)),
             *(
-                Cell(format_percent(row.value), format_interval(row.ci_low, row.ci_high))
-                for row in part.itertuples()
+                Cell(format_percent(row["value"]), format_interval(row["ci_low"], row["ci_high"]))
+                for row in part.to_dict("records")
             ),
             Cell(format_count(part["n"].iloc[0])),
             Cell(format_count(part["unscored"].iloc[0])),

@@ -15,7 +15,7 @@ from caramel.schemas.rejects import REJECTS
 NAME = "people"
 
 
-def corrected_paraphrases(pairs: pd.DataFrame, *, annotations: str, **unused: object) -> WrittenCaption:
+def read_corrected_paraphrases(pairs: pd.DataFrame, *, annotations: str, **unused: object) -> WrittenCaption:
     """Return the corrected paraphrase of each pair; there are no negatives.
 
     Args:

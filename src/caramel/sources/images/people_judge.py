@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from caramel.annotation.agreement.decision_files import read_decisions
 from caramel.errors import BackendError
 from caramel.interfaces.judge import JudgedImages, MatchScores
 
 NAME = "people"
+Decided = dict[str, str | None]  # item -> decision; None: undecided
 
 
 class PeopleJudge:
@@ -42,7 +42,7 @@ class PeopleJudge:
         return positive >= 0.5
 
 
-def people_judge(*, judged: JudgedImages | None = None, **unused: object) -> PeopleJudge:
+def load_people_judge(*, judged: JudgedImages | None = None, **unused: object) -> PeopleJudge:
     """Return the judge of the decisions in a folder, on the images of ``judged``.
 
     Raises:
@@ -55,37 +55,41 @@ def people_judge(*, judged: JudgedImages | None = None, **unused: object) -> Peo
             "value each for synthesize.grid.guidance and synthesize.grid.steps, or set filter_images.judge to a model."
         )
     decisions = read_decisions(judged.annotations, "choose", "fits")
-    decided = {
-        task: rows.set_index("item_id")["decision"].where(rows.set_index("item_id")["decision"].notna(), None)
-        for task, rows in decisions.groupby("task")
-    }
-    return PeopleJudge(_build_fits(judged, decided))
+    decided: dict[str, Decided] = {"choose": {}, "fits": {}}
+    for task, item, decision in zip(
+        decisions["task"], decisions["item_id"], decisions["decision"], strict=True
+    ):
+        decided[task][item] = decision if isinstance(decision, str) else None
+    return PeopleJudge(_build_fits(judged, decided["choose"], decided["fits"]))
 
 
-def _build_fits(judged: JudgedImages, decided: dict[str, pd.Series[str]]) -> dict[tuple[str, str], float]:
+def _build_fits(judged: JudgedImages, choices: Decided, verdicts: Decided) -> dict[tuple[str, str], float]:
     """Return the fit of each image and caption that people decided on.
 
     If images are equal, the one that people chose counts. A tie of task ``choose`` is no choice, and one of task
     ``fits`` is no positive image alone. Where task ``choose`` was not asked, the decision of task ``fits`` holds for
     each candidate, because another judge chose which one people saw.
     """
-    sha = judged.images.set_index("image_id")["sha256"]
-    rows = judged.candidates.merge(judged.negatives, on="negative_id").merge(judged.pairs, on="pair_id")
-    choices, verdicts = (decided.get(task, pd.Series(dtype=object)) for task in ("choose", "fits"))
+    sha = dict(zip(judged.images["image_id"], judged.images["sha256"], strict=True))
+    rows = judged.candidates.merge(
+        judged.negatives[["negative_id", "pair_id", "negative_caption"]], on="negative_id"
+    ).merge(judged.pairs[["pair_id", "caption"]], on="pair_id")
     fits: dict[tuple[str, str], float] = {}
 
     def add(image_id: str, caption: str, is_match: bool) -> None:
-        key = (str(sha[image_id]), caption)
+        key = (sha[image_id], caption)
         fits[key] = max(fits.get(key, 0.0), float(is_match))
 
-    for row in rows.itertuples():
-        negative = row.negative_id
+    columns = ["negative_id", "candidate", "image_id", "positive_image_id", "negative_caption", "caption"]
+    for negative, candidate, image_id, positive_image_id, negative_caption, caption in (
+        rows[columns].astype(object).itertuples(index=False, name=None)
+    ):
         was_shown = True
-        if negative in choices.index:
-            was_shown = choices[negative] == str(row.candidate)
-            add(row.image_id, row.negative_caption, was_shown)
-        if was_shown and negative in verdicts.index:
-            add(row.image_id, row.caption, verdicts[negative] != "positive")
-            if isinstance(row.positive_image_id, str):
-                add(row.positive_image_id, row.caption, verdicts[negative] in ("positive", "both"))
+        if negative in choices:
+            was_shown = choices[negative] == str(candidate)
+            add(image_id, negative_caption, was_shown)
+        if was_shown and negative in verdicts:
+            add(image_id, caption, verdicts[negative] != "positive")
+            if isinstance(positive_image_id, str):
+                add(positive_image_id, caption, verdicts[negative] in ("positive", "both"))
     return fits
