@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.annotation.agreement.answers import FREE_TEXT, build_ratings, simplify_choices, split_questions
+from caramel.annotation.agreement.answers import FREE_TEXT, build_ratings, merge_candidates, split_questions
 from caramel.annotation.agreement.coefficients import compute_agreement
 from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import holm_correction, wilson_interval
@@ -59,7 +59,7 @@ def describe_annotators(answers: pd.DataFrame, task: str, *, bootstrap: Bootstra
     skipped = answers.loc[answers["answer"].isna(), "annotator"].value_counts()
     parts = []
     for question, answered in split_questions(answers, task).items():
-        rows = simplify_choices(answered) if task == "choose" else answered
+        rows = merge_candidates(answered) if task == "choose" else answered
         # Positions are those of the answers as displayed, before candidates are merged into `some`.
         described = pd.DataFrame(
             [

@@ -164,7 +164,7 @@ def build_ratings(rows: pd.DataFrame, categories: Sequence[str] = ()) -> Ratings
     return Ratings(items, annotators, names, codes)
 
 
-def simplify_choices(rows: pd.DataFrame) -> pd.DataFrame:
+def merge_candidates(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of task ``choose`` with ``some`` for any candidate.
 
     BiVLC reports κ of this question (3.1): the number of the chosen candidate has no meaning across items, and of two

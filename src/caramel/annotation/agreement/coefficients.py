@@ -116,7 +116,7 @@ def compute_agreement(codes: Ints, coefficient: str, *, bootstrap: Bootstrap) ->
     if not items:
         return Agreement(np.nan, np.nan, np.nan, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ((observed,), (expected,)) = split(_rescale(sums.mean(axis=0)[None], items, len(codes)))
+        ((observed,), (expected,)) = split(_scale_to_all_rows(sums.mean(axis=0)[None], items, len(codes)))
         if not expected > 0:
             return Agreement(np.nan, np.nan, np.nan, items)
         value = 1 - observed / expected
@@ -125,7 +125,7 @@ def compute_agreement(codes: Ints, coefficient: str, *, bootstrap: Bootstrap) ->
         if observed <= 0:
             return Agreement(1.0, float(1 - wilson_interval(0.0, float(items), Z)[1] / expected), 1.0, items)
         means = bootstrap_means(sums, np.arange(items), resamples=bootstrap.n_bootstrap, seed=bootstrap.seed)
-        samples = split(_rescale(means, items, len(codes)))
+        samples = split(_scale_to_all_rows(means, items, len(codes)))
         ratio = samples[0] / samples[1]
     ratio = ratio[np.isfinite(ratio) & (ratio > 0)]
     error = float(np.log(ratio).std(ddof=1)) * (items / (items - 1)) ** 0.5
@@ -134,7 +134,7 @@ def compute_agreement(codes: Ints, coefficient: str, *, bootstrap: Bootstrap) ->
     return Agreement(float(value), float(low), float(high), items)
 
 
-def _rescale(means: Floats, items: int, rows: int) -> Floats:
+def _scale_to_all_rows(means: Floats, items: int, rows: int) -> Floats:
     """Return means over the pairable items as means over all rows; see ``split_krippendorff``."""
     return means * (items / rows)
 

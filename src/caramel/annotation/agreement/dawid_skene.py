@@ -14,7 +14,7 @@ from caramel.utils.arrays import Floats, Ints
 
 ITERATIONS = 1000  # at most; tens are usual
 TOLERANCE = 1e-7  # largest change of a probability at which the iteration ends
-SMOOTHING = 0.01  # answers added to each cell of an annotator's errors, so that none is impossible after a few answers
+LEAST = 1e-10  # least probability of an answer, so that its logarithm exists
 
 
 class Estimate(NamedTuple):
@@ -43,10 +43,9 @@ def estimate_true_answers(codes: Ints, categories: int) -> Estimate:
     posterior = votes / votes.sum(axis=1, keepdims=True)
     for _ in range(ITERATIONS):
         prior = posterior.mean(axis=0)
-        errors = np.einsum("ni,nmj->mij", posterior, given) + SMOOTHING
-        errors /= errors.sum(axis=2, keepdims=True)
-        with np.errstate(divide="ignore"):
-            log_joint = np.log(prior) + np.einsum("nmj,mij->ni", given, np.log(errors))
+        errors = np.einsum("ni,nmj->mij", posterior, given)
+        errors = np.maximum(errors, LEAST) / np.maximum(errors, LEAST).sum(axis=2, keepdims=True)
+        log_joint = np.log(np.maximum(prior, LEAST)) + np.einsum("nmj,mij->ni", given, np.log(errors))
         updated = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
         updated /= updated.sum(axis=1, keepdims=True)
         change = float(np.abs(updated - posterior).max(initial=0.0))

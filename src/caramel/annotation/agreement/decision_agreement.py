@@ -37,7 +37,7 @@ def summarise_decisions(folder: str, *, tasks: tuple[str, ...] = IMAGE_TASKS) ->
     for (task, question), rows in decisions.groupby(["task", "question"], sort=True):
         votes = [json.loads(text) for text in rows["votes"]]
         if task == "choose":
-            votes = [_merge_candidates(counts) for counts in votes]
+            votes = [_merge_candidate_votes(counts) for counts in votes]
         agreement = compute_agreement(expand_votes(votes), "krippendorff", bootstrap=BOOTSTRAP)
         records.append(
             {
@@ -86,7 +86,7 @@ def expand_votes(votes: list[dict[str, int]]) -> Ints:
     return codes
 
 
-def _merge_candidates(counts: dict[str, int]) -> dict[str, int]:
+def _merge_candidate_votes(counts: dict[str, int]) -> dict[str, int]:
     """Return the votes for `none` and those for any candidate."""
     none = counts.get("none", 0)
     return {"none": none, "some": sum(counts.values()) - none}

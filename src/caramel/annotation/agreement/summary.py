@@ -9,7 +9,7 @@ from caramel.annotation.agreement.answers import (
     FREE_TEXT,
     Ratings,
     build_ratings,
-    simplify_choices,
+    merge_candidates,
     split_questions,
 )
 from caramel.annotation.agreement.coefficients import (
@@ -43,7 +43,7 @@ def summarise_agreement(answers: pd.DataFrame, task: str, *, bootstrap: Bootstra
     """
     rows: list[tuple[object, ...]] = []
     for question, answered in split_questions(answers, task).items():
-        ratings = build_ratings(simplify_choices(answered) if task == "choose" else answered)
+        ratings = build_ratings(merge_candidates(answered) if task == "choose" else answered)
         measured = {"observed_agreement": compute_observed_agreement(ratings, bootstrap=bootstrap)}
         pairs = {}
         if task not in FREE_TEXT:

@@ -13,7 +13,7 @@ def format_agreement(agreement: pd.DataFrame) -> str:
     """Return the table of ``summarise_agreement`` as text."""
     rows = []
     for row in agreement.to_dict("records"):
-        pair = f"{row['annotator_a']} and {row['annotator_b']}" if isinstance(row["annotator_a"], str) else ""
+        names = [name for name in (row["annotator_a"], row["annotator_b"]) if isinstance(name, str)]
         rows.append(
             [
                 row["question"],
