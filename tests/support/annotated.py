@@ -67,7 +67,8 @@ def decided(
 def load_simulation() -> ModuleType:
     """Return the module of ``bench/annotation_coverage.py``."""
     spec = importlib.util.spec_from_file_location("annotation_coverage", BENCH)
-    assert spec and spec.loader
+    assert spec
+    assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -174,10 +174,8 @@ def _iter_conflicts(config: Config) -> Iterator[str]:
 
 
 def _iter_people_conflicts(config: Config) -> Iterator[str]:
-    """Yield what people cannot judge or write, and whether their folder is missing."""
-    images, folder = config.filter_images, config.annotation.data_dir
-    if not (is_there(folder) and Path(folder).is_dir()):
-        yield f"annotation.data_dir = {folder!r}: no such folder"
+    """Yield what people cannot judge or write."""
+    images = config.filter_images
     if images.judge == PEOPLE:
         if images.faithfulness_threshold is None:
             yield "filter_images.judge = 'people' needs a filter_images.faithfulness_threshold, such as 0.5: their fits are 0 or 1"

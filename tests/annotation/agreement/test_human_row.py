@@ -75,7 +75,7 @@ def test_one_person_has_no_interval_because_other_people_are_unknown() -> None:
 def test_answers_of_another_task_or_to_other_instances_are_refused() -> None:
     with pytest.raises(DataError, match="here holds answers of task 'true'"):
         score(annotated({"ada": {"i0": "yes"}}, task="true"))
-    with pytest.raises(DataError, match="1 answered items of here are not among the 4 instances:\n.*'i9'"):
+    with pytest.raises(DataError, match=r"1 answered items of here are not among the 4 instances:\n.*'i9'"):
         score(annotated({"ada": {"i9": reply()}}, task="baseline"))
 
 
