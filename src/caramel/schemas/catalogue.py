@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from caramel.schemas.annotation import ANNOTATIONS
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.contracts import Table
+from caramel.schemas.decisions import DECISIONS
 from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
@@ -36,5 +38,7 @@ TABLES: Mapping[str, Table] = {
         VERDICTS,
         METRICS,
         STUDY,
+        ANNOTATIONS,
+        DECISIONS,
     )
 }

@@ -5,7 +5,9 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from annotated import decided
 from stored_images import stored
 
 from caramel.config import schema
@@ -14,6 +16,7 @@ from caramel.errors import DataError
 from caramel.io.image_store import ImageStore
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.catalogue import TABLES
+from caramel.schemas.decisions import DECISIONS
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.schemas.negatives import NEGATIVES
@@ -89,3 +92,36 @@ def test_too_few_images_to_measure_on_stop_the_gate_on_captions_before_anything_
     write_table(PAIRS, pairs.assign(split="train"), "data/refine/pairs.parquet")
     with pytest.raises(DataError, match=r"their number is 0.* or set filter_images.faithfulness_threshold"):
         run("validate_captions")
+
+
+def test_people_choose_the_images_and_their_agreement_stands_beside_the_figures(run) -> None:
+    names = sorted(read_table(CANDIDATES, "data/synthesize/candidates.parquet")["negative_id"])
+    people = {"judge": "people", "second_judge": "clip", "faithfulness_threshold": "0.5"}
+    people |= {"keep_ambiguous": "[]"}
+    sets = {f"filter_images.{key}": value for key, value in people.items()}
+    write_profile("files", sets | {"synthesize.grid_judge": "clip"}, Path())
+    with pytest.raises(DataError, match=r"decisions.parquet' is missing.*caramel annotate make choose"):
+        run("filter_images")
+    chosen, ambiguous = names[:10], names[:3]
+    decisions = [
+        decided("choose", {name: "0" if name in chosen else "none" for name in names}),
+        decided("fits", {name: "both" if name in ambiguous else "positive" for name in chosen}),
+    ]
+    path = Path("inputs/annotations/decisions.parquet")
+    write_table(DECISIONS, pd.concat([decisions[0].iloc[1:], decisions[1]]), path)
+    with pytest.raises(
+        DataError, match=r"not decided on 1 of 20 images in task 'choose'.*annotate make choose"
+    ):
+        run("filter_images")
+    write_table(DECISIONS, pd.concat([decisions[0], decisions[1].iloc[:-2]]), path)
+    with pytest.raises(DataError, match=r"not decided on 2 of 7 images in task 'fits'"):
+        run("filter_images")
+    write_table(DECISIONS, pd.concat(decisions), path)
+    run("filter_images")
+    choices = read_table(CHOICES, "data/filter_images/choices.parquet").dropna(subset="chosen_by")
+    assert sorted(choices["negative_id"]) == names[3:10]
+    assert set(choices["chosen_by"]) == {"people"}
+    metrics = json.loads(Path("data/filter_images/metrics.json").read_text())
+    assert metrics["people"]["choose"]["krippendorff_alpha"] == 1.0
+    assert metrics["people"]["fits"]["items"] == 10
+    assert metrics["second_judge"]["name"] == "clip"  # its precision and recall are against people
