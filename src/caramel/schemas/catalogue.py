@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from caramel.schemas.annotation import ANNOTATIONS
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.contracts import Table
 from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
@@ -36,5 +37,6 @@ TABLES: Mapping[str, Table] = {
         VERDICTS,
         METRICS,
         STUDY,
+        ANNOTATIONS,
     )
 }
