@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from caramel.annotation.items import OrderedItem, order_item, parse_item
-from caramel.annotation.task_file import open_task_file, read_settings
+from caramel.annotation.items import Item, OrderedItem, order_item, parse_item
+from caramel.annotation.task_file import open_task_file, read_items, read_settings
 from caramel.errors import DataError, ResourceError
 from caramel.utils.hashing import compute_stable_keys
 
@@ -105,6 +105,11 @@ class AnswerStore:
                 names.append(name)
             return [self._order(database, name, annotator) for name in names]
 
+    def list_exported_items(self) -> list[Item]:
+        """Return the items to be judged, gold items among them, in the task's order."""
+        with self._lock:
+            return read_items(self._connection)
+
     def get_item(self, item_id: str, annotator: str) -> OrderedItem:
         """Return an item as this annotator sees it.
 
@@ -114,25 +119,30 @@ class AnswerStore:
         with self._lock:
             return self._order(self._connection, item_id, annotator)
 
-    def add_answer(self, answer: Answer, *, given: bool = True) -> bool:
+    def add_answer(self, answer: Answer) -> bool:
         """Store an answer; return whether it is new.
 
         A resend of a stored answer, and a second answer by the same annotator to the same item, change nothing.
-
-        Args:
-            given: require that the item was given to the annotator. False for imported answers.
 
         Raises:
             DataError: the item was not given to this annotator.
             ResourceError: the disk is full.
         """
         with self._transact() as database:
-            return _insert_answer(database, answer, given)
+            return _insert_answer(database, answer, given=True)
 
     def add_answers(self, answers: Sequence[Answer]) -> int:
-        """Store imported answers, all or none; return the number of new ones. Errors as in ``add_answer``."""
+        """Store imported answers, all or none; return the number of new ones.
+
+        Raises:
+            DataError: an annotator has answered an item otherwise.
+            ResourceError: the disk is full.
+        """
         with self._transact() as database:
-            return sum(_insert_answer(database, answer, False) for answer in answers)
+            return sum(
+                not _has_same_answer(database, answer) and _insert_answer(database, answer, given=False)
+                for answer in answers
+            )
 
     def undo_answer(self, annotator: str) -> OrderedItem | None:
         """Withdraw the annotator's last answer and return its item; None if there is none.
@@ -242,7 +252,30 @@ class AnswerStore:
                 raise
 
 
-def _insert_answer(database: sqlite3.Connection, answer: Answer, given: bool) -> bool:
+def _has_same_answer(database: sqlite3.Connection, answer: Answer) -> bool:
+    """Return whether an imported answer is stored.
+
+    Raises:
+        DataError: the annotator has another answer to the item.
+    """
+    row = database.execute(
+        "SELECT answer, skipped FROM answers WHERE item_id = ? AND annotator = ? AND NOT withdrawn",
+        (answer.item_id, answer.annotator),
+    ).fetchone()
+    if row is not None and row != (answer.answer, answer.skipped):
+        raise DataError(
+            f"{answer.annotator!r} has answered item {answer.item_id!r} with {row[0] or row[1]!r}, and the file has "
+            f"{answer.answer or answer.skipped!r}. Nothing was imported. Remove one of the answers."
+        )
+    return row is not None
+
+
+def _insert_answer(database: sqlite3.Connection, answer: Answer, *, given: bool) -> bool:
+    """Insert an answer unless it is known; return whether it is new.
+
+    Args:
+        given: require that the item was given to the annotator.
+    """
     name, annotator = answer.item_id, answer.annotator
     known = database.execute(
         "SELECT 1 FROM answers WHERE answer_id = ? OR (item_id = ? AND annotator = ? AND NOT withdrawn)",

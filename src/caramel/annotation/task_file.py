@@ -186,9 +186,9 @@ def read_settings(connection: sqlite3.Connection) -> TaskSettings:
     return TaskSettings(**json.loads(text))
 
 
-def read_items(connection: sqlite3.Connection, role: str | None = None) -> list[Item]:
-    """Return all items in the task's order, or those of a role."""
+def read_items(connection: sqlite3.Connection) -> list[Item]:
+    """Return the items to be judged, gold items among them, in the task's order."""
     rows = connection.execute(
-        "SELECT item_id, content, gold FROM items WHERE role = ? OR ? IS NULL ORDER BY position", (role, role)
+        "SELECT item_id, content, gold FROM items WHERE role <> 'qualification' ORDER BY position"
     )
     return [parse_item(*row) for row in rows]

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from caramel.cli.annotate import annotate_group
 from caramel.cli.audit import audit_path
 from caramel.cli.batch import batch_group
 from caramel.cli.benchmarks import list_benchmarks
@@ -55,7 +56,15 @@ SECTIONS: Mapping[str, Sequence[click.Command]] = {
         write_results_table,
         run_study,
     ),
-    "Data": (audit_path, refine_path, select_best_negatives, crepe_group, estimate_caption_cost, batch_group),
+    "Data": (
+        audit_path,
+        refine_path,
+        select_best_negatives,
+        annotate_group,
+        crepe_group,
+        estimate_caption_cost,
+        batch_group,
+    ),
     "Versions": (
         pin_version,
         verify_version,

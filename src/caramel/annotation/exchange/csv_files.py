@@ -7,6 +7,7 @@ columns `annotator`, `answer`, `skipped` and `seconds` are empty, and filled in 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +15,7 @@ import pandas as pd
 from caramel.annotation.items import Item, Question, order_item
 from caramel.annotation.page_images import detect_media_type
 from caramel.annotation.task_file import TaskSettings
-from caramel.io.files import create_empty_folder, write_csv
+from caramel.io.files import write_atomically, write_csv
 
 FILE, IMAGES = "items.csv", "images"
 READER = "csv"  # in place of an annotator when options are ordered
@@ -24,18 +25,15 @@ ANSWER_COLUMNS = ("annotator", "answer", "skipped", "seconds")
 def write_csv_folder(
     folder: Path, settings: TaskSettings, items: Sequence[Item], read_image: Callable[[str], bytes]
 ) -> None:
-    """Write items.csv and images/ into a new or empty folder.
+    """Write items.csv and images/ into a folder.
 
-    Raises:
-        ConfigError: the folder is not empty.
+    Raises the errors of ``read_image`` and of ``write_atomically``.
     """
-    create_empty_folder(folder)
-    (folder / IMAGES).mkdir()
     names = {}
     for key in sorted(set().union(*(item.list_images() for item in items))):
         data = read_image(key)
         names[key] = f"{IMAGES}/{key}.{detect_media_type(data).rpartition('/')[2]}"
-        (folder / names[key]).write_bytes(data)
+        write_atomically(folder / names[key], partial(_write_bytes, data))
     rows = [
         {
             "task": settings.task,
@@ -49,6 +47,10 @@ def write_csv_folder(
         for question in order_item(item, READER, settings.seed).questions
     ]
     write_csv(folder / FILE, pd.DataFrame(rows).fillna(""))
+
+
+def _write_bytes(data: bytes, path: Path) -> None:
+    path.write_bytes(data)
 
 
 def _describe_question(question: Question, names: dict[str, str]) -> dict[str, str]:

@@ -80,7 +80,7 @@ def _iter_csv_answers(store: AnswerStore, path: Path) -> Iterator[Answer]:
         questions[row["question"]] = where, row
     at = datetime.fromtimestamp(path.stat().st_mtime).astimezone().isoformat(timespec="seconds")
     for (item_id, annotator), answers in rows.items():
-        where, first = next(iter(answers.values()))
+        where = next(iter(answers.values()))[0]
         item = store.get_item(item_id, csv_files.READER)
         if missing := {q.name for q in item.questions} ^ set(answers):
             raise DataError(f"{where}: item {item_id!r} lacks or has unknown questions: {sorted(missing)}.")

@@ -10,15 +10,19 @@ import pandas as pd
 
 from caramel.annotation.items import Item, Option, Question
 from caramel.errors import DataError, format_items
+from caramel.utils.hashing import compute_stable_keys
 
 
-def build_compare_items(first: pd.DataFrame, second: pd.DataFrame) -> list[Item]:
+def build_compare_items(
+    first: pd.DataFrame, second: pd.DataFrame, *, per_type: int | None = None, seed: int = 0
+) -> list[Item]:
     """Return one item per pair of negatives of one caption and type: more plausible, more grammatical.
 
     Equal negatives are left out. If a caption has several negatives of a type, the first of each set by name counts.
 
     Args:
         first, second: id, caption, type, negative_caption.
+        per_type: items to sample of each type; None takes all.
 
     Raises:
         DataError: the sets share no caption with negatives of one type, or an id contains `|`.
@@ -35,6 +39,11 @@ def build_compare_items(first: pd.DataFrame, second: pd.DataFrame) -> list[Item]
             f"The two sets ({len(first)} and {len(second)} rows) have no differing negatives of one caption and type. "
             "Captions are compared letter by letter."
         )
+    if per_type is not None:
+        both = both.assign(key=compute_stable_keys(both["id_a"] + "|" + both["id_b"], seed)).sort_values(
+            "key"
+        )
+        both = both.groupby("type").head(per_type).sort_values(["id_a", "id_b"])
     items = []
     for row in both.itertuples():
         options = (Option("first", row.negative_caption_a), Option("second", row.negative_caption_b))
