@@ -8,17 +8,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from caramel.annotation.accounts import find_annotator
 
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -39,32 +39,34 @@ def get_annotator(request: Request, accounts: Mapping[str, str]) -> str | None:
     return find_annotator(accounts, secret) if secret else None
 
 
-class GuardedAccess(BaseHTTPMiddleware):
-    """Refuse requests to other hosts and from other origins, and set the security headers."""
+class GuardedAccess:
+    """ASGI middleware: refuse requests to other hosts and from other origins, and set the security headers."""
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
-        """Store the values of the header Host that are answered."""
-        super().__init__(app)
-        self._hosts = frozenset(hosts)
+        """Store the application, and the values of the header Host that are answered."""
+        self._app, self._hosts = app, frozenset(hosts)
 
-    async def dispatch(
-        self, request: Request, call_next: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it with 403 or 415."""
-        response = self._refuse(request) or await call_next(request)
-        for name, value in HEADERS.items():
-            response.headers[name] = value
-        response.headers.setdefault("Cache-Control", "no-store")
-        return response
 
-    def _refuse(self, request: Request) -> Response | None:
-        host = request.headers.get("host", "")
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        app = self._refuse(Headers(scope=scope), scope["method"]) or self._app
+        await app(scope, receive, send_with_headers)
+
+    def _refuse(self, headers: Headers, method: str) -> Response | None:
+        host = headers.get("host", "")
         if host not in self._hosts:
             return PlainTextResponse("This host name is not served.", 403)
-        if request.method != "POST":
+        if method != "POST":
             return None
-        if request.headers.get("origin") != f"http://{host}":
+        if headers.get("origin") != f"http://{host}":
             return PlainTextResponse("Requests from other origins are refused.", 403)
-        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        if headers.get("content-type", "").partition(";")[0] != "application/json":
             return PlainTextResponse("Only JSON is accepted.", 415)
         return None

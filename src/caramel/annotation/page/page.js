@@ -164,7 +164,12 @@ function showQuestion() {
     $("caption").textContent = question.caption || "";
     if (question.image) $("stimulus").append(buildImage(question.image, "The image to judge"));
     $("options").className = question.options.some((option) => option.image) ? "images" : "texts";
-    $("options").append(...question.options.map((option, index) => buildOption(question, option, index)));
+    for (const fixed of [false, true]) {
+        const group = Object.assign(document.createElement("div"), { className: fixed ? "fixed" : "free" });
+        group.append(...question.options.map((option, index) => option.fixed === fixed
+            ? buildOption(question, option, index) : ""));
+        $("options").append(group);
+    }
     if (question.editable) {
         $("editor").hidden = false;
         $("text").maxLength = task.max_text;
@@ -200,7 +205,7 @@ function buildImage(key, alternative) {
 function buildOption(question, option, index) {
     const button = document.createElement("button");
     button.type = "button";
-    button.className = `${option.fixed ? "fixed" : ""} ${option.caption ? "text" : ""}`;
+    if (option.caption) button.className = "text";
     button.setAttribute("aria-keyshortcuts", String(index + 1));
     const key = Object.assign(document.createElement("kbd"), { textContent: String(index + 1), className: "mark" });
     button.append(key);
@@ -249,7 +254,8 @@ function choose(index) {
     if (index >= question.options.length) return;
     if (question.editable) {
         $("text").value = question.options[index].caption;
-        [...$("options").children].forEach((button, number) => button.classList.toggle("chosen", number === index));
+        [...$("options").querySelectorAll("button")].forEach(
+            (button, number) => button.classList.toggle("chosen", number === index));
         $("text").focus();
         return;
     }
