@@ -13,7 +13,7 @@ let task = null; // what /api/start returned
 let queue = []; // items: the current one first
 let responses = []; // to the questions of the current item
 let visible = 0, since = null; // milliseconds for which the current item was visible, and since when
-let sending = false, stopped = false;
+let sending = false, undoing = false, stopped = false;
 let paces = []; // seconds of the last items
 let progress = null;
 
@@ -98,7 +98,6 @@ async function sendPending() {
         setTimeout(sendPending, RETRY);
     } finally {
         sending = false;
-        $("undo").disabled = readPending().length > 0;
     }
 }
 
@@ -279,7 +278,6 @@ function finish(answer) {
     say(answer.skipped ? "Skipped." : "Answered.");
     if (queue.length || progress.state === "open") showItem();
     else showQuestion();
-    $("undo").disabled = true;
     sendPending();
 }
 
@@ -289,9 +287,11 @@ async function undo() {
         showQuestion();
         return;
     }
-    if ($("undo").disabled || stopped) return;
-    $("undo").disabled = true;
+    if (undoing || stopped) return;
+    undoing = true;
+    while (sending) await new Promise((resolve) => setTimeout(resolve, 20)); // the last answer is on its way
     try {
+        if (readPending().length) throw Object.assign(new Error("Undo works once your last answers are stored."), { code: 1 });
         const reply = await backend.post("undo", { holding: queue.map((item) => item.item_id) });
         if (reply.replaced) return;
         progress = reply.progress;
@@ -303,8 +303,9 @@ async function undo() {
         } else say("There is no answer to take back.");
     } catch (error) {
         warn(error.code ? error.message : "The server does not reply. Try again.");
+    } finally {
+        undoing = false;
     }
-    $("undo").disabled = false;
 }
 
 function openSkip() {
