@@ -1,0 +1,89 @@
+"""Accounts of annotators: pseudonyms, each with a random secret of which only the hash is stored.
+
+A secret has 256 random bits, so that one SHA-256 suffices: there is nothing to guess, unlike with passwords.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from caramel.errors import ConfigError, DataError
+from caramel.io.files import write_json
+from caramel.io.readers import read_json
+
+_PSEUDONYM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
+
+
+def check_pseudonym(name: object, where: str) -> str:
+    """Return a valid pseudonym.
+
+    Raises:
+        DataError: it is anything but 1 to 40 letters, digits, `_`, `.` and `-`, such as an e-mail address or HTML.
+    """
+    if not isinstance(name, str) or not _PSEUDONYM.fullmatch(name):
+        raise DataError(
+            f"{where}: {name!r} is no pseudonym of an annotator. Use 1 to 40 letters, digits, `_`, `.` and `-`, and no names "
+            "of people."
+        )
+    return name
+
+
+def create_secret() -> str:
+    """Return a new random secret, which can stand in a URL."""
+    return secrets.token_urlsafe(32)
+
+
+def hash_secret(secret: str) -> str:
+    """Return the hash that is stored of a secret."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def find_annotator(accounts: Mapping[str, str], secret: str) -> str | None:
+    """Return the pseudonym whose secret this is, or None.
+
+    All accounts are compared, each in constant time, so that the time tells nothing about a guess.
+    """
+    digest = hash_secret(secret)
+    matches = [name for name, stored in accounts.items() if hmac.compare_digest(stored, digest)]
+    return matches[0] if matches else None
+
+
+def read_accounts(path: Path) -> dict[str, str]:
+    """Return the hashes of an accounts file by pseudonym.
+
+    Raises:
+        DataError: the file is missing or damaged, or holds no account.
+    """
+    stored = read_json(path)
+    accounts = stored.get("annotators") if isinstance(stored, dict) else None
+    if not isinstance(accounts, dict) or not accounts:
+        raise DataError(f"{str(path)!r} holds no accounts. `caramel annotate accounts` writes such a file.")
+    for name, digest in accounts.items():
+        check_pseudonym(name, str(path))
+        if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
+            raise DataError(f"{str(path)!r}: the hash of {name!r} is damaged. Add the account again.")
+    return accounts
+
+
+def add_accounts(path: Path, names: Sequence[str]) -> dict[str, str]:
+    """Add accounts to a file, which may be new; return the new secrets by pseudonym. They are stored nowhere.
+
+    Raises:
+        DataError: a name is no pseudonym, or the file is damaged.
+        ConfigError: a name has an account already, or occurs twice.
+    """
+    accounts = read_accounts(path) if path.exists() else {}
+    for number, name in enumerate(names):
+        check_pseudonym(name, "annotator")
+        if name in accounts or name in names[:number]:
+            raise ConfigError(f"Annotator {name!r} has an account already in {str(path)!r}.")
+    new = {name: create_secret() for name in names}
+    hashes = {name: hash_secret(secret) for name, secret in new.items()}
+    write_json(path, {"annotators": {**accounts, **hashes}})
+    path.chmod(0o600)
+    return new

@@ -1,0 +1,56 @@
+"""Read the images of a task from the shards of the tables that they come from."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from caramel.errors import DataError
+from caramel.io.image_store import ImageStore
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
+
+_SIGNATURES = {
+    b"\x89PNG": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"RIFF": "image/webp",
+    b"GIF8": "image/gif",
+}
+
+
+class TaskImages:
+    """The encoded images of a task by key; each index is read once."""
+
+    def __init__(self, locate: Callable[[str], tuple[Path, str] | None]) -> None:
+        """Store how to find an image.
+
+        Args:
+            locate: returns the table `images` and the image_id of a key.
+        """
+        self._locate, self._stores, self._lock = locate, dict[Path, ImageStore](), threading.Lock()
+
+    def read(self, key: str) -> bytes:
+        """Return an encoded image, after checking its SHA-256.
+
+        Raises:
+            DataError: the key or the image is unknown, or the image is missing or damaged.
+        """
+        location = self._locate(key)
+        if location is None:
+            raise DataError(f"The task has no image {key!r}.")
+        index, image_id = location
+        with self._lock:
+            if index not in self._stores:
+                self._stores[index] = ImageStore(index, read_table(IMAGES, index))
+            store = self._stores[index]
+        if image_id not in store:
+            raise DataError(f"{str(index)!r} has no image {image_id!r}.")
+        return store.read_verified(image_id)
+
+
+def detect_media_type(data: bytes) -> str:
+    """Return the media type of an encoded image by its first bytes."""
+    return next(
+        (kind for start, kind in _SIGNATURES.items() if data.startswith(start)), "application/octet-stream"
+    )

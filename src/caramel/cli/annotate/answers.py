@@ -1,0 +1,38 @@
+"""Command ``annotate answers``: write the answers of a task as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from caramel.cli.output import echo
+from caramel.io.files import forbid_overwriting_inputs
+
+
+@click.command("answers")
+@click.argument("task", type=click.Path(path_type=Path))
+@click.option(
+    "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Parquet file to write."
+)
+def write_task_answers(task: Path, out: Path) -> None:
+    """Write the answers of a task as a table.
+
+    One row per item and annotator, as table `annotations`. Answers that were taken back are left out. The task may be
+    served meanwhile.
+
+    \b
+    Example:
+      caramel annotate answers choose.db --out answers.parquet
+    """
+    from caramel.annotation.answers import read_answers
+    from caramel.schemas.annotation import ANNOTATIONS
+    from caramel.schemas.io import write_table
+
+    forbid_overwriting_inputs([out], [task])
+    rows = read_answers(task)
+    write_table(ANNOTATIONS, rows, out)
+    skipped = int(rows["skipped"].notna().sum())
+    echo(
+        f"{len(rows) - skipped} answers and {skipped} skipped items by {rows['annotator'].nunique()} annotators. Written to {out}."
+    )
