@@ -35,6 +35,7 @@ from caramel.cli.refine import refine_path
 from caramel.cli.register import register_trained_model
 from caramel.cli.release import release_version
 from caramel.cli.release_model import release_trained_model
+from caramel.cli.reproduce import reproduce_tables
 from caramel.cli.runs import list_version_runs
 from caramel.cli.select import select_best_negatives
 from caramel.cli.study import run_study
@@ -53,6 +54,7 @@ SECTIONS: Mapping[str, Sequence[click.Command]] = {
         compute_metrics,
         compare_runs,
         write_results_table,
+        reproduce_tables,
         run_study,
     ),
     "Data": (audit_path, refine_path, select_best_negatives, crepe_group, estimate_caption_cost, batch_group),
