@@ -132,7 +132,7 @@ def _check_addresses(models: Sequence[str]) -> None:
         ConfigError: an address contains a password or key.
         BackendError: the text after # is not a setting; it could be a key.
     """
-    from caramel.models.chat.settings import parse_settings
+    from caramel.models.chat.settings import parse_settings, split_wording
 
     for model in models:
         if (redacted := redact_secrets(model)) != model:
@@ -140,7 +140,7 @@ def _check_addresses(models: Sequence[str]) -> None:
                 f"Model {redacted!r}: its address contains a password or key, which runs and tables would store. Remove it "
                 f"from the address, and set CARAMEL_CHAT_KEY."
             )
-        address, _, fragment = model.partition("#")
+        address, _, fragment = split_wording(model)[0].partition("#")
         if "://" in address:
             parse_settings(fragment)
 

@@ -20,7 +20,8 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from caramel.errors import ConfigError, format_items
 from caramel.io.safe_yaml import parse_yaml
-from caramel.models.specs import get_family
+from caramel.models.chat.settings import split_wording
+from caramel.models.specs import get_family, parse_spec
 from caramel.report.paper_table import read_published_rows
 
 CHECKPOINTS = "{checkpoints}"  # in a spec: the folder of checkpoints that the user downloaded
@@ -143,11 +144,21 @@ def resolve_models(checkpoints: Path, overrides: Sequence[str]) -> Mapping[str, 
     return models
 
 
+def get_score_type(spec: str) -> str:
+    """Return a spec's type of score as in ``published.csv``: that of its family, or of its published wording.
+
+    Raises:
+        BackendError: the family cannot be determined.
+    """
+    score, wording = get_family(spec).score, split_wording(parse_spec(spec).target)[1]
+    return f"{score}_{wording}" if wording else score
+
+
 def _check_score(name: str, spec: str) -> None:
     """Raise a ConfigError if a spec's type of score is not that of the model's published figures."""
     rows = read_published_rows()
     published = set(rows["score"][rows["model"] == name])
-    if (score := get_family(spec).score) not in published:
+    if (score := get_score_type(spec)) not in published:
         raise ConfigError(
             f"{spec!r} is scored by {score!r}, the published figures of {name!r} by {', '.join(sorted(published))}. "
             f"They cannot be compared."
